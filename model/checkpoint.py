@@ -1,0 +1,423 @@
+"""Runs on disk: the only code that knows the format of ``checkpoints/<run>/``.
+
+Weights are float16 safetensors, tied tensors once; nothing is ever pickled. Every file is written
+under a temporary name and renamed. The header of a weights file names run, step, the sha256 of the
+model's configuration and that of the tensors (their table and their bytes), so that a truncated,
+altered or foreign file is found out when it is read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+from safetensors import SafetensorError
+from torch import Tensor
+
+from model.config import TrainingConfig, TransformerConfig, from_dict, to_dict
+from model.tokenizer import Tokenizer, TokenizerPair
+from model.transformer import Transformer
+
+FORMAT_VERSION = 1
+CHECKPOINTS = Path(__file__).resolve().parents[1] / "checkpoints"
+"""Where runs are kept unless told otherwise."""
+
+_WEIGHTS_NAME = re.compile(r"step-(\d{7})\.safetensors")
+
+
+class CheckpointError(Exception):
+    """A run or one of its files cannot be used; the message names the file, why, what to do."""
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a whole file or none: under a temporary name first, then renamed."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _write_json(path: Path, content: object) -> None:
+    text = json.dumps(content, ensure_ascii=False, indent=1)
+    write_bytes(path, (text + "\n").encode())
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be read ({error.strerror})") from error
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        return json.loads(_read(path))
+    except ValueError as error:
+        raise CheckpointError(f"{path}: not JSON ({error}); restore the file") from error
+
+
+def _sha256_of(config: TransformerConfig) -> str:
+    return hashlib.sha256(json.dumps(to_dict(config), sort_keys=True).encode()).hexdigest()
+
+
+# --- the run -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class DataSource:
+    """Where a run's sentences come from; what its licence asks to be said."""
+
+    name: str
+    licence: str
+    attribution: str
+    train_file: str
+    train_sha256: str
+    train_pairs: int
+    valid_file: str
+    valid_sha256: str
+    longest_source: int
+    """Pieces of the longest source of the training data, ``</s>`` included."""
+
+
+@dataclass(frozen=True)
+class RunInfo:
+    """What ``run.json`` says."""
+
+    name: str
+    source_language: str
+    target_language: str
+    model: TransformerConfig
+    training: TrainingConfig
+    data: DataSource
+    parameters: int
+    tokenizer_sha256: Mapping[str, str]
+    """File name → sha256, one file where the languages share a tokenizer."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values, the format version first."""
+        return {
+            "format_version": FORMAT_VERSION,
+            **vars(self),
+            "model": to_dict(self.model),
+            "training": to_dict(self.training),
+            "data": to_dict(self.data),
+            "tokenizer_sha256": dict(self.tokenizer_sha256),
+        }
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> RunInfo:
+        """Rebuild from ``to_json``.
+
+        Raises:
+            ValueError: on another format version, or on unknown or missing keys.
+        """
+        values = dict(values)
+        version = values.pop("format_version", None)
+        if version != FORMAT_VERSION:
+            raise ValueError(
+                f"format version {version!r}; this program reads {FORMAT_VERSION}, "
+                "use the version of it that wrote the run"
+            )
+        for key, kind in (
+            ("model", TransformerConfig),
+            ("training", TrainingConfig),
+            ("data", DataSource),
+        ):
+            if not isinstance(values.get(key), dict):
+                raise ValueError(f"expected an object under '{key}'")
+            values[key] = from_dict(kind, values[key])
+        return from_dict(cls, values)
+
+
+def create_run(folder: Path, info: RunInfo, tokenizers: TokenizerPair, counts: Counts) -> None:
+    """Write ``run.json``, tokenizers and token counts into a new folder.
+
+    Raises:
+        CheckpointError: if there is a run already.
+    """
+    if (folder / "run.json").exists():
+        raise CheckpointError(
+            f"{folder}: there is a run already; go on with it by --resume or take another name"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in _tokenizer_files(tokenizers).items():
+        write_bytes(folder / name, text)
+    write_bytes(folder / "counts.json", json.dumps(vars(counts)).encode())
+    write_info(folder, info)
+
+
+def write_info(folder: Path, info: RunInfo) -> None:
+    """Write ``run.json``, with which a folder becomes a run."""
+    _write_json(folder / "run.json", info.to_json())
+
+
+def _tokenizer_files(tokenizers: TokenizerPair) -> dict[str, bytes]:
+    if tokenizers.shared:
+        return {"tokenizer.json": tokenizers.source.to_text().encode()}
+    return {
+        "source.tokenizer.json": tokenizers.source.to_text().encode(),
+        "target.tokenizer.json": tokenizers.target.to_text().encode(),
+    }
+
+
+def tokenizer_sha256(tokenizers: TokenizerPair) -> dict[str, str]:
+    """File name → sha256 of the tokenizer files that ``create_run`` writes."""
+    return {
+        name: hashlib.sha256(text).hexdigest()
+        for name, text in _tokenizer_files(tokenizers).items()
+    }
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How often each id occurs in the training data, by side."""
+
+    source: list[int]
+    target: list[int]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run that could be opened: its folder, ``run.json`` and tokenizers."""
+
+    folder: Path
+    info: RunInfo
+    tokenizers: TokenizerPair
+
+    def steps(self) -> list[int]:
+        """Steps whose weights are there, in order."""
+        return steps_of(self.folder)
+
+    @cached_property
+    def counts(self) -> Counts:
+        """How often each id occurs in the training data.
+
+        Raises:
+            CheckpointError: if the file is missing, or does not fit the vocabulary.
+        """
+        path = self.folder / "counts.json"
+        values = _read_json(path)
+        try:
+            counts = Counts(**values)
+            sizes = len(counts.source), len(counts.target)
+        except TypeError as error:
+            raise CheckpointError(f"{path}: expected source and target counts") from error
+        expected = self.info.model.source_vocab_size, self.info.model.target_vocab_size
+        if sizes != expected:
+            raise CheckpointError(f"{path}: expected {expected} counts, got {sizes}")
+        return counts
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """Rows of ``metrics.jsonl``: of training, and of milestones with ``valid_loss``."""
+        return list(read_log(self.folder / "metrics.jsonl"))
+
+    def samples(self) -> list[dict[str, Any]]:
+        """Rows of ``samples.jsonl``: fixed sentences translated at each milestone."""
+        return list(read_log(self.folder / "samples.jsonl"))
+
+
+def open_run(name: str, *, root: Path = CHECKPOINTS) -> Run:
+    """Open a run by name and verify its tokenizers.
+
+    Raises:
+        CheckpointError: if it is not there, or one of its files is missing, altered or foreign.
+    """
+    if name not in {path.name for path in _folders(root)}:
+        known = ", ".join(path.name for path in _folders(root)) or "none"
+        raise CheckpointError(f"no run named {name!r} in {root}; there is: {known}")
+    folder = root / name
+    try:
+        info = RunInfo.from_json(_read_json(folder / "run.json"))
+    except (ValueError, AttributeError, TypeError) as error:
+        raise CheckpointError(f"{folder / 'run.json'}: {error}") from error
+    loaded = {}
+    for file, sha256 in info.tokenizer_sha256.items():
+        content = _read(folder / file)
+        if hashlib.sha256(content).hexdigest() != sha256:
+            raise CheckpointError(
+                f"{folder / file}: altered, its sha256 is not the one in run.json; restore it"
+            )
+        try:
+            loaded[file] = Tokenizer.from_text(content.decode())
+        except ValueError as error:
+            raise CheckpointError(f"{folder / file}: {error}") from error
+    if set(loaded) == {"tokenizer.json"}:
+        pair = TokenizerPair(loaded["tokenizer.json"], loaded["tokenizer.json"])
+    elif set(loaded) == {"source.tokenizer.json", "target.tokenizer.json"}:
+        pair = TokenizerPair(loaded["source.tokenizer.json"], loaded["target.tokenizer.json"])
+    else:
+        raise CheckpointError(f"{folder / 'run.json'}: unknown tokenizer files {sorted(loaded)}")
+    sizes = pair.source.vocab_size, pair.target.vocab_size
+    expected = info.model.source_vocab_size, info.model.target_vocab_size
+    if sizes != expected:
+        raise CheckpointError(
+            f"{folder}: the model expects {expected} pieces, its tokenizers have {sizes}"
+        )
+    return Run(folder, info, pair)
+
+
+def _folders(root: Path) -> list[Path]:
+    if not root.is_dir():
+        return []
+    return sorted(path.parent for path in root.glob("*/run.json"))
+
+
+def list_runs(root: Path = CHECKPOINTS) -> list[str]:
+    """Names of the folders that hold a ``run.json``, whether it can be opened or not."""
+    return [path.name for path in _folders(root)]
+
+
+# --- weights -------------------------------------------------------------------------------------
+
+
+def steps_of(folder: Path) -> list[int]:
+    """Steps of the weights files in a run's folder, in order."""
+    matches = (_WEIGHTS_NAME.fullmatch(path.name) for path in folder.glob("step-*.safetensors"))
+    return sorted(int(match[1]) for match in matches if match)
+
+
+def weights_path(folder: Path, step: int) -> Path:
+    """The weights file of a step."""
+    return folder / f"step-{step:07d}.safetensors"
+
+
+def _split_file(content: bytes) -> tuple[dict[str, Any], bytes, dict[str, str]]:
+    """Tensor table, tensor bytes and metadata of a safetensors file."""
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + length])
+    return header, content[8 + length :], header.pop("__metadata__", {})
+
+
+def _sha256_of_tensors(content: bytes) -> str:
+    table, tensors, _ = _split_file(content)
+    return hashlib.sha256(json.dumps(table, sort_keys=True).encode() + tensors).hexdigest()
+
+
+def save_weights(folder: Path, model: Transformer, *, run: str, step: int) -> str:
+    """Write the weights of a step in float16; their sha256 comes back."""
+    tensors = {
+        name: parameter.detach().to("cpu", torch.float16).contiguous()
+        for name, parameter in model.named_parameters()  # tied ones once
+    }
+    sha256 = _sha256_of_tensors(safetensors.torch.save(tensors))
+    metadata = {
+        "format_version": str(FORMAT_VERSION),
+        "run": run,
+        "step": str(step),
+        "config_sha256": _sha256_of(model.config),
+        "sha256": sha256,
+    }
+    write_bytes(weights_path(folder, step), safetensors.torch.save(tensors, metadata))
+    return sha256
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A model in evaluation mode, float32, and what identifies it."""
+
+    model: Transformer
+    run: str
+    step: int
+    sha256: str
+
+
+def load_weights(run: Run, step: int) -> Checkpoint:
+    """Read the weights of a step, with all their hashes verified.
+
+    Raises:
+        CheckpointError: if the file is missing, truncated, altered or foreign.
+    """
+    path = weights_path(run.folder, step)
+    if not path.exists():
+        known = ", ".join(f"{s:,}" for s in run.steps()) or "none"
+        raise CheckpointError(f"{path}: no weights of step {step:,}; there are those of: {known}")
+    content = _read(path)
+    try:
+        tensors = safetensors.torch.load(content)
+        _, _, metadata = _split_file(content)
+    except (SafetensorError, ValueError) as error:
+        raise CheckpointError(f"{path}: truncated, or not safetensors ({error})") from error
+    expected = {
+        "format_version": str(FORMAT_VERSION),
+        "run": run.info.name,
+        "step": str(step),
+        "config_sha256": _sha256_of(run.info.model),
+        "sha256": _sha256_of_tensors(content),
+    }
+    for key, value in expected.items():
+        if metadata.get(key) != value:
+            raise CheckpointError(
+                f"{path}: altered or foreign: its {key} should be {value}, the header says "
+                f"{metadata.get(key)}; restore the file or remove it"
+            )
+    model = Transformer(run.info.model)
+    _fill(model, tensors, path)
+    return Checkpoint(model.eval().requires_grad_(False), run.info.name, step, metadata["sha256"])
+
+
+def _fill(model: Transformer, tensors: Mapping[str, Tensor], path: Path) -> None:
+    parameters = dict(model.named_parameters())
+    if odd := sorted(set(parameters) ^ set(tensors)):
+        raise CheckpointError(
+            f"{path}: expected {len(parameters)} tensors, got {len(tensors)}; they differ in "
+            f"{', '.join(odd[:3])} (a tied tensor is stored once)"
+        )
+    for name, parameter in parameters.items():
+        if parameter.shape != tensors[name].shape:
+            raise CheckpointError(
+                f"{path}: {name}: expected shape {tuple(parameter.shape)}, "
+                f"got {tuple(tensors[name].shape)}"
+            )
+        with torch.no_grad():
+            parameter.copy_(tensors[name])
+
+
+# --- logs ----------------------------------------------------------------------------------------
+
+
+def append_log(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Add rows to a JSON Lines file."""
+    with path.open("a", encoding="utf-8") as file:
+        file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+def read_log(path: Path) -> Iterator[dict[str, Any]]:
+    """Rows of a JSON Lines file; nothing if there is none; an unfinished last line is ignored.
+
+    Raises:
+        CheckpointError: if another line cannot be read.
+    """
+    if not path.exists():
+        return
+    lines = _read(path).split(b"\n")
+    for number, line in enumerate(lines[:-1], start=1):
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise CheckpointError(f"{path}, line {number}: not JSON ({error})") from error
+        if not isinstance(row, dict) or not isinstance(row.get("step"), int):
+            raise CheckpointError(f"{path}, line {number}: expected an object with a step")
+        yield row
+
+
+def cut_log(path: Path, step: int) -> None:
+    """Keep the rows up to a step, as a resumed training needs."""
+    rows = [row for row in read_log(path) if row["step"] <= step]
+    write_bytes(path, "".join(json.dumps(r, ensure_ascii=False) + "\n" for r in rows).encode())

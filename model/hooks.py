@@ -1,0 +1,146 @@
+"""Hook points: named places in the model whose tensor can be read (capture) or replaced (edit).
+
+A ``HookPoint`` is an identity module; its name is its module path, so ``named_modules`` is the only
+list of names (the idea is TransformerLens'). What to do at a hook point is kept per thread and
+never on the module: sessions that share one model cannot see each other's tensors, and no lock is
+needed.
+"""
+
+from __future__ import annotations
+
+import difflib
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from torch import Tensor, nn
+
+Edit = Callable[[Tensor], Tensor]
+
+
+@dataclass
+class _Uses:
+    """What one thread does at one hook point."""
+
+    edits: list[Edit] = field(default_factory=list)
+    records: list[list[Tensor]] = field(default_factory=list)
+
+
+class _Thread(threading.local):
+    def __init__(self) -> None:
+        self.uses: dict[HookPoint, _Uses] = {}
+
+
+_thread = _Thread()
+
+
+class HookPoint(nn.Module):
+    """Passes its input through, edited or recorded where the calling thread asked for it."""
+
+    @property
+    def in_use(self) -> bool:
+        """Whether the calling thread reads or edits here."""
+        return self in _thread.uses
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The input; after the thread's edits, in the order they were opened; then recorded.
+
+        Raises:
+            ValueError: if an edit changes the shape, or returns no tensor.
+        """
+        uses = _thread.uses.get(self)
+        if uses is None:
+            return x
+        for edit_function in uses.edits:
+            edited = edit_function(x)
+            if not isinstance(edited, Tensor):
+                raise ValueError(f"an edit must return a tensor, got {type(edited).__name__}")
+            if edited.shape != x.shape:
+                raise ValueError(
+                    f"an edit must keep the shape: expected {tuple(x.shape)}, "
+                    f"got {tuple(edited.shape)}"
+                )
+            x = edited
+        for record in uses.records:
+            record.append(x)
+        return x
+
+
+def hook_names(model: nn.Module) -> list[str]:
+    """Names of all hook points of a model, in the order of its modules."""
+    return [name for name, module in model.named_modules() if isinstance(module, HookPoint)]
+
+
+def _find(model: nn.Module, names: Iterable[str]) -> dict[str, HookPoint]:
+    points = {n: module for n, module in model.named_modules() if isinstance(module, HookPoint)}
+    found = {}
+    for name in names:
+        if name not in points:
+            near = difflib.get_close_matches(name, points, n=3)
+            hint = f"; did you mean {' or '.join(near)}?" if near else "; hook_names() lists them"
+            raise ValueError(f"no hook point named {name!r}{hint}")
+        found[name] = points[name]
+    return found
+
+
+def _release(point: HookPoint, uses: _Uses) -> None:
+    if not uses.edits and not uses.records:
+        del _thread.uses[point]
+
+
+def _remove(items: list, item: object) -> None:  # type: ignore[type-arg]
+    """Remove the last occurrence of this very object (two records can be equal while empty)."""
+    for index in reversed(range(len(items))):
+        if items[index] is item:
+            del items[index]
+            return
+
+
+@contextmanager
+def capture(model: nn.Module, names: Iterable[str]) -> Iterator[dict[str, list[Tensor]]]:
+    """Record tensors at hook points while the calling thread runs the model.
+
+    Yields:
+        name → tensors in call order, as the model went on with them (after any edit).
+
+    Raises:
+        ValueError: on a name that is no hook point.
+    """
+    points = _find(model, names)
+    seen: dict[str, list[Tensor]] = {name: [] for name in points}
+    for name, point in points.items():
+        _thread.uses.setdefault(point, _Uses()).records.append(seen[name])
+    try:
+        yield seen
+    finally:
+        for name, point in points.items():
+            uses = _thread.uses[point]
+            _remove(uses.records, seen[name])
+            _release(point, uses)
+
+
+@contextmanager
+def edit(model: nn.Module, edits: Mapping[str, Edit]) -> Iterator[None]:
+    """Replace tensors at hook points while the calling thread runs the model.
+
+    A replaced key or value is what a cache keeps. With no edits, results are bit-identical.
+
+    Args:
+        model: any module with hook points.
+        edits: name → function from the tensor to its replacement, of the same shape.
+
+    Raises:
+        ValueError: on a name that is no hook point (at once), or on a changed shape (in forward).
+    """
+    edits = dict(edits)
+    points = _find(model, edits)
+    for name, point in points.items():
+        _thread.uses.setdefault(point, _Uses()).edits.append(edits[name])
+    try:
+        yield
+    finally:
+        for name, point in points.items():
+            uses = _thread.uses[point]
+            _remove(uses.edits, edits[name])
+            _release(point, uses)

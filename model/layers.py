@@ -1,0 +1,137 @@
+"""What surrounds attention: embeddings, positions, feed-forward, residual connections and norms.
+
+Sections 3.1, 3.3, 3.4 and 3.5 of Vaswani et al. (2017). ``B`` batch, ``S`` length, ``D`` = d_model.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from model.config import TransformerConfig
+from model.hooks import HookPoint
+
+Sublayer = Callable[[Tensor], Tensor]
+
+
+def sinusoidal_positions(
+    length: int, d_model: int, *, start: int = 0, device: torch.device | None = None
+) -> Tensor:
+    """Positional encodings (length, D) in float32 of positions start … start + length - 1.
+
+    PE(pos, 2i) = sin(pos / 10000^(2i/D)), PE(pos, 2i+1) = cos(pos / 10000^(2i/D)); section 3.5.
+    """
+    position = torch.arange(start, start + length, dtype=torch.float32, device=device)
+    rate = torch.exp(
+        torch.arange(0, d_model, 2, dtype=torch.float32, device=device)
+        * (-math.log(10_000.0) / d_model)
+    )
+    angle = position[:, None] * rate  # (length, D / 2)
+    return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2)  # (length, D)
+
+
+class InputEmbedding(nn.Module):
+    """Token embeddings times √D, plus positions: sections 3.4 and 3.5.
+
+    Hook points: ``tokens`` (scaled), ``positions`` and ``output``, their sum before dropout, each
+    (B, S, D).
+    """
+
+    def __init__(self, table: nn.Embedding, config: TransformerConfig) -> None:
+        super().__init__()
+        self.table = table
+        self.scale = math.sqrt(config.d_model) if config.scale_embeddings else 1.0
+        self.max_length = config.max_length
+        self.tokens = HookPoint()
+        self.positions = HookPoint()
+        self.output = HookPoint()
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, ids: Tensor, *, start: int = 0) -> Tensor:
+        """Embed ids (B, S), the first of them at position ``start`` → (B, S, D).
+
+        Raises:
+            ValueError: on a wrong shape, too many pieces, or ids outside the vocabulary.
+        """
+        if ids.dim() != 2:
+            raise ValueError(f"ids: expected shape (batch, length), got {tuple(ids.shape)}")
+        length = start + ids.shape[1]
+        if length > self.max_length:
+            raise ValueError(
+                f"expected at most {self.max_length} pieces, got {length}; shorten the text"
+            )
+        if ids.numel() and int(ids.max()) >= self.table.num_embeddings:
+            raise ValueError(
+                f"expected ids below {self.table.num_embeddings}, got {int(ids.max())}; "
+                "is this the tokenizer of the model?"
+            )
+        tokens = self.tokens(self.table(ids) * self.scale)
+        positions = sinusoidal_positions(
+            ids.shape[1], tokens.shape[-1], start=start, device=ids.device
+        )
+        positions = self.positions(positions.to(tokens.dtype).expand_as(tokens))
+        return self.dropout(self.output(tokens + positions))
+
+
+class FeedForward(nn.Module):
+    """max(0, xW₁ + b₁)W₂ + b₂: equation 2. Hook points: ``hidden`` (B, S, d_ff), ``output``."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.expand = nn.Linear(config.d_model, config.d_ff)
+        self.contract = nn.Linear(config.d_ff, config.d_model)
+        self.hidden = HookPoint()
+        self.output = HookPoint()
+        self.dropout = nn.Dropout(config.hidden_dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, S, D) → (B, S, D)."""
+        return self.output(self.contract(self.dropout(self.hidden(self.expand(x).relu()))))
+
+
+class Norm(nn.Module):
+    """A layer norm with the stream ``before`` and ``after`` it as hook points, each (B, S, D)."""
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        self.before = HookPoint()
+        self.norm = nn.LayerNorm(d_model)
+        self.after = HookPoint()
+
+    def forward(self, stream: Tensor) -> Tensor:
+        """(B, S, D) → (B, S, D)."""
+        return self.after(self.norm(self.before(stream)))
+
+
+class PostNorm(nn.Module):
+    """LayerNorm(x + Sublayer(x)): the paper's residual connection, section 3.1."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.norm = Norm(config.d_model)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, stream: Tensor, sublayer: Sublayer) -> Tensor:
+        """(B, S, D) → (B, S, D)."""
+        return self.norm(stream + self.dropout(sublayer(stream)))
+
+
+class PreNorm(nn.Module):
+    """x + Sublayer(LayerNorm(x)): not the paper's order; trains without a long warm-up."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.norm = Norm(config.d_model)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, stream: Tensor, sublayer: Sublayer) -> Tensor:
+        """(B, S, D) → (B, S, D)."""
+        return stream + self.dropout(sublayer(self.norm(stream)))
+
+
+def residual(config: TransformerConfig) -> PreNorm | PostNorm:
+    """The residual connection that the configuration asks for."""
+    return PreNorm(config) if config.norm == "pre" else PostNorm(config)

@@ -1,0 +1,86 @@
+"""The state from which a training goes on: ``resume/step-…/`` in a run's folder.
+
+Weights and Adam's moments in float32 (safetensors) and a small JSON. There is no state of random
+generators or of the data: both follow from seed and step. The folder is written under a temporary
+name and renamed as a whole; the one before it is removed after that.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import safetensors.torch
+import torch
+from safetensors import SafetensorError
+from torch import Tensor
+
+from model.checkpoint import CheckpointError
+from model.transformer import Transformer
+
+_NAME = re.compile(r"step-(\d{7})")
+
+
+def _folders(run_folder: Path) -> dict[int, Path]:
+    matches = ((_NAME.fullmatch(p.name), p) for p in (run_folder / "resume").glob("step-*"))
+    return {int(match[1]): path for match, path in matches if match}
+
+
+def latest_resume_step(run_folder: Path) -> int | None:
+    """The last step from which the run can go on; None if there is none."""
+    return max(_folders(run_folder), default=None)
+
+
+def save_resume_state(
+    run_folder: Path, model: Transformer, optimiser: torch.optim.Optimizer, *, step: int
+) -> None:
+    """Write the state after ``step`` and remove the earlier ones."""
+    tensors: dict[str, Tensor] = {}
+    for name, parameter in model.named_parameters():
+        tensors[f"weights/{name}"] = parameter.detach().cpu().contiguous()
+        for key, value in optimiser.state.get(parameter, {}).items():
+            tensors[f"{key}/{name}"] = torch.as_tensor(value).detach().cpu().contiguous()
+    target = run_folder / "resume" / f"step-{step:07d}"
+    temporary = target.with_name(f".{target.name}")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    safetensors.torch.save_file(tensors, temporary / "state.safetensors")
+    (temporary / "state.json").write_text(json.dumps({"step": step}), encoding="utf-8")
+    shutil.rmtree(target, ignore_errors=True)
+    temporary.rename(target)
+    for earlier, folder in _folders(run_folder).items():
+        if earlier != step:
+            shutil.rmtree(folder)
+
+
+def load_resume_state(
+    run_folder: Path, model: Transformer, optimiser: torch.optim.Optimizer
+) -> int:
+    """Put weights and moments back; the step after which they were saved comes back.
+
+    Raises:
+        CheckpointError: if there is no state, or it does not fit the model.
+    """
+    step = latest_resume_step(run_folder)
+    if step is None:
+        raise CheckpointError(
+            f"{run_folder}: no resume state; remove the folder and start the training again"
+        )
+    path = _folders(run_folder)[step] / "state.safetensors"
+    try:
+        tensors = safetensors.torch.load_file(path)
+        with torch.no_grad():
+            for name, parameter in model.named_parameters():
+                parameter.copy_(tensors[f"weights/{name}"])
+                optimiser.state[parameter] = {
+                    key: tensors[f"{key}/{name}"].to(
+                        "cpu" if key == "step" and parameter.is_cpu else parameter.device
+                    )
+                    for key in ("step", "exp_avg", "exp_avg_sq")
+                    if f"{key}/{name}" in tensors
+                }
+    except (SafetensorError, OSError, KeyError, RuntimeError) as error:
+        raise CheckpointError(f"{path}: cannot be resumed from ({error})") from error
+    return step

@@ -1,0 +1,34 @@
+"""Learning rates as pure functions of the step."""
+
+from __future__ import annotations
+
+import math
+
+from model.config import TrainingConfig
+
+
+def learning_rate(step: int, config: TrainingConfig) -> float:
+    """Rate of optimiser step ``step``, counted from 1.
+
+    ``cosine``: half a cosine from the peak to zero; ``noam``: falls with the inverse square root of
+    the step (section 5.3 of the paper, its constant replaced by the peak rate); ``trapezoid``:
+    flat, then linear to zero over the last ``decay_steps``; ``constant``. All but ``constant``
+    rise linearly over ``warmup_steps``.
+
+    Raises:
+        ValueError: if the step is below 1.
+    """
+    if step < 1:
+        raise ValueError(f"step: expected 1 or more, got {step}")
+    peak, warmup = config.learning_rate, config.warmup_steps
+    if config.schedule == "constant":
+        return peak
+    if step < warmup:
+        return peak * step / warmup
+    if config.schedule == "noam":
+        return peak * math.sqrt(max(warmup, 1) / step)
+    if config.schedule == "trapezoid":
+        left = config.steps - step
+        return peak * min(1.0, max(left, 0) / config.decay_steps) if config.decay_steps else peak
+    done = (step - warmup) / max(config.steps - warmup, 1)
+    return peak * 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))

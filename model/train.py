@@ -1,0 +1,198 @@
+"""Train a transformer: python -m model.train --help."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import tyro
+
+from model.checkpoint import (
+    CHECKPOINTS,
+    CheckpointError,
+    Counts,
+    DataSource,
+    Run,
+    RunInfo,
+    create_run,
+    open_run,
+    tokenizer_sha256,
+    write_info,
+)
+from model.config import TrainingConfig, TransformerConfig
+from model.data import Corpus, DataError, Examples, encode_pairs, load_corpus
+from model.schedule import learning_rate
+from model.tokenizer import Tokenizer, TokenizerPair
+from model.training import Training, load_samples
+from model.transformer import Transformer
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Train a translation model and keep its checkpoints in checkpoints/RUN/.
+
+    The tokenizer is learned from the training data. Weights are written at every milestone and
+    measured on the validation data; interrupt with Ctrl-C and go on with --resume.
+    """
+
+    run: str
+    """Name of the run, and of its folder."""
+    train: str
+    """Training data: a .jsonl file, or opus_books or multi30k from the Hugging Face hub."""
+    valid: str
+    """Validation data, likewise (a hub name takes its validation split)."""
+    source: str = "en"
+    """Source language, a key in the data."""
+    target: str = "es"
+    """Target language, a key in the data."""
+    samples: Path | None = None
+    """Sentences translated at each milestone: JSON lines with source, reference and shows. Without
+    it, the first twelve of the validation data."""
+    data_name: str = ""
+    """Name of the data, for people."""
+    licence: str = ""
+    """Licence of the data."""
+    attribution: str = ""
+    """Whom the licence asks to name."""
+    resume: bool = False
+    """Go on from the last saved state. Steps, decay and milestones may be changed if what was
+    trained so far stays what it was."""
+    checkpoints: Path = CHECKPOINTS
+    """Folder of the runs."""
+    model: TransformerConfig = field(
+        default_factory=lambda: TransformerConfig(source_vocab_size=8_000, target_vocab_size=8_000)
+    )
+    """The model; its vocabulary sizes are those that the tokenizer may grow to."""
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+    """The training."""
+
+
+def _learn_tokenizers(arguments: Arguments, corpus: Corpus) -> TokenizerPair:
+    if arguments.model.source_vocab_size == arguments.model.target_vocab_size:
+        both = (text for pair in corpus.pairs for text in pair)
+        shared = Tokenizer.train(both, arguments.model.source_vocab_size)
+        return TokenizerPair(shared, shared)
+    return TokenizerPair(
+        Tokenizer.train((p.source for p in corpus.pairs), arguments.model.source_vocab_size),
+        Tokenizer.train((p.target for p in corpus.pairs), arguments.model.target_vocab_size),
+    )
+
+
+def _count(rows: Sequence[Sequence[int]], size: int) -> list[int]:
+    counter = Counter(id for row in rows for id in row)
+    return [counter[id] for id in range(size)]
+
+
+def _new_run(arguments: Arguments, corpus: Corpus, valid: Corpus) -> tuple[Run, Examples]:
+    tokenizers = _learn_tokenizers(arguments, corpus)
+    model = dataclasses.replace(
+        arguments.model,
+        source_vocab_size=tokenizers.source.vocab_size,
+        target_vocab_size=tokenizers.target.vocab_size,
+    )
+    examples = encode_pairs(corpus.pairs, tokenizers, max_pieces=arguments.training.max_pieces)
+    info = RunInfo(
+        name=arguments.run,
+        source_language=arguments.source,
+        target_language=arguments.target,
+        model=model,
+        training=arguments.training,
+        data=DataSource(
+            name=arguments.data_name or corpus.name,
+            licence=arguments.licence,
+            attribution=arguments.attribution,
+            train_file=corpus.name,
+            train_sha256=corpus.sha256,
+            train_pairs=len(examples.sources),
+            valid_file=valid.name,
+            valid_sha256=valid.sha256,
+            longest_source=max(map(len, examples.sources)),
+        ),
+        parameters=sum(parameter.numel() for parameter in Transformer(model).parameters()),
+        tokenizer_sha256=tokenizer_sha256(tokenizers),
+    )
+    counts = Counts(
+        source=_count(examples.sources, model.source_vocab_size),
+        target=_count(examples.targets, model.target_vocab_size),
+    )
+    create_run(arguments.checkpoints / arguments.run, info, tokenizers, counts)
+    return open_run(arguments.run, root=arguments.checkpoints), examples
+
+
+def _resumed_run(arguments: Arguments, corpus: Corpus) -> tuple[Run, Examples]:
+    from model.resume import latest_resume_step
+
+    run = open_run(arguments.run, root=arguments.checkpoints)
+    if corpus.sha256 != run.info.data.train_sha256:
+        raise CheckpointError(
+            f"{arguments.train}: not the data the run began with (its sha256 differs); give that"
+        )
+    if arguments.training != run.info.training:
+        wanted = _changed_end(run, arguments.training, latest_resume_step(run.folder) or 0)
+        info = dataclasses.replace(run.info, training=wanted)
+        write_info(run.folder, info)
+        run = dataclasses.replace(run, info=info)
+    examples = encode_pairs(corpus.pairs, run.tokenizers, max_pieces=run.info.training.max_pieces)
+    return run, examples
+
+
+def _changed_end(run: Run, wanted: TrainingConfig, step: int) -> TrainingConfig:
+    """The wanted training, if up to ``step`` it is the one that was run."""
+    old = run.info.training
+    free = {"steps": 0, "decay_steps": 0, "milestones": (), "log_every": 1, "resume_every": 1}
+    fixed = [
+        name
+        for name in vars(old)
+        if name not in free and getattr(old, name) != getattr(wanted, name)
+    ]
+    if fixed:
+        raise CheckpointError(
+            f"{run.folder}: a resumed training keeps its {', '.join(fixed)}; "
+            f"give {', '.join(f'{name} {getattr(old, name)}' for name in fixed)}"
+        )
+    same_past = all(
+        learning_rate(s, old) == learning_rate(s, wanted) for s in range(1, step + 1)
+    ) and {s for s in old.all_milestones if s <= step} == {
+        s for s in wanted.all_milestones if s <= step
+    }
+    if not same_past or wanted.steps < step:
+        raise CheckpointError(
+            f"{run.folder}: step {step:,} is behind it already, and the changed steps, decay or "
+            "milestones would have made that part differ; leave them as they were"
+        )
+    return wanted
+
+
+def main(arguments: Arguments) -> None:
+    """Train as the arguments say."""
+    languages = {"source": arguments.source, "target": arguments.target}
+    corpus = load_corpus(arguments.train, **languages)
+    valid = load_corpus(arguments.valid, **languages, split="validation")
+    prepare = (
+        _resumed_run(arguments, corpus) if arguments.resume else _new_run(arguments, corpus, valid)
+    )
+    run, examples = prepare
+    print(examples.report, file=sys.stderr)
+    if arguments.samples is not None:
+        samples = load_samples(arguments.samples)
+    else:
+        from model.training import Sample
+
+        samples = [Sample(pair.source, pair.target) for pair in valid.pairs[:12]]
+    training = Training(run, train=examples, valid=valid.pairs, samples=samples)
+    try:
+        for step in training(resume=arguments.resume):
+            print(f"milestone {step:,}: {run.metrics()[-1]}", file=sys.stderr)
+    except KeyboardInterrupt:
+        sys.exit("\nstopped; the state is saved: go on with the same command and --resume")
+
+
+if __name__ == "__main__":
+    try:
+        main(tyro.cli(Arguments))
+    except (CheckpointError, DataError, ValueError, OSError) as error:
+        sys.exit(f"error: {error}")

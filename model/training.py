@@ -1,0 +1,284 @@
+"""The training loop, on ``accelerate``: devices, mixed precision, several processes.
+
+What a step does is decided by seed and step alone (its batches, its dropout), so that a training
+that was stopped goes on exactly as if it had not been.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from accelerate.utils import set_seed
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from tqdm import tqdm
+
+from model.checkpoint import (
+    Run,
+    append_log,
+    cut_log,
+    load_weights,
+    save_weights,
+    steps_of,
+    weights_path,
+)
+from model.config import PAD, TrainingConfig
+from model.data import DataError, Examples, Pair, bucketed, pad
+from model.decoding import translate
+from model.evaluation import evaluate
+from model.losses import cross_entropy
+from model.resume import load_resume_state, save_resume_state
+from model.schedule import learning_rate
+from model.transformer import Transformer
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A fixed sentence that is translated at every milestone, and what it shows."""
+
+    source: str
+    reference: str
+    shows: str = ""
+
+
+def load_samples(path: Path) -> list[Sample]:
+    """Samples from JSON lines with ``source``, ``reference`` and, if wanted, ``shows``.
+
+    Raises:
+        DataError: if a line is something else.
+    """
+    samples = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        try:
+            samples.append(Sample(**json.loads(line)))
+        except (ValueError, TypeError) as error:
+            raise DataError(
+                f"{path}, line {number}: expected an object with source and reference ({error})"
+            ) from error
+    return samples
+
+
+class _Batches:
+    """The endless sequence of batches: epoch after epoch, each in its own order."""
+
+    def __init__(self, examples: Examples, config: TrainingConfig) -> None:
+        self._examples, self._config = examples, config
+        self._epoch, self._batches = -1, self._order(0)
+        self.per_epoch = len(self._batches)
+
+    def _order(self, epoch: int) -> list[list[int]]:
+        return bucketed(
+            self._examples.sources,
+            self._examples.targets,
+            batch_tokens=self._config.batch_tokens,
+            seed=self._config.seed,
+            epoch=epoch,
+        )
+
+    def __getitem__(self, number: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Batch ``number`` of the training: padded source ids (B, S), target ids (B, T + 1)."""
+        epoch, place = divmod(number, self.per_epoch)
+        if epoch != self._epoch:
+            self._epoch, self._batches = epoch, self._order(epoch)
+        rows = self._batches[place]
+        return (
+            pad([self._examples.sources[row] for row in rows]),
+            pad([self._examples.targets[row] for row in rows]),
+        )
+
+
+def _attention_kernel(device: torch.device) -> AbstractContextManager[Any]:
+    """On a CPU the fused kernel's backward pass is slower than the formula for short sentences."""
+    return sdpa_kernel(SDPBackend.MATH) if device.type == "cpu" else nullcontext()
+
+
+class Training:
+    """One training of one run."""
+
+    def __init__(
+        self, run: Run, *, train: Examples, valid: list[Pair], samples: list[Sample]
+    ) -> None:
+        self.run, self.valid, self.samples = run, valid, samples
+        self.config = run.info.training
+        self.accelerator = Accelerator(mixed_precision=self.config.precision)
+        set_seed(self.config.seed)
+        self.model = Transformer(run.info.model).to(self.accelerator.device)
+        self.optimiser = torch.optim.AdamW(
+            self.model.parameters(),
+            lr=self.config.learning_rate,
+            betas=self.config.betas,
+            eps=1e-9,  # section 5.3
+            weight_decay=self.config.weight_decay,
+            fused=True,
+        )
+        self.batches = _Batches(train, self.config)
+
+    def __call__(self, *, resume: bool) -> Iterator[int]:
+        """Train; yields each milestone's step once its files are written.
+
+        Raises:
+            CheckpointError: on resume without a state.
+            KeyboardInterrupt: after saving the state to go on from.
+            DataError: if the loss is not a number any more.
+        """
+        step = self._resume() if resume else 0
+        model, optimiser = self.accelerator.prepare(self.model, self.optimiser)
+        if not resume and 0 in self.config.all_milestones:
+            self._milestone(0)
+            yield 0
+        progress = tqdm(
+            initial=step,
+            total=self.config.steps,
+            unit="step",
+            disable=not self.accelerator.is_local_main_process,
+            mininterval=1.0,
+        )
+        meter = _Meter(self.batches.per_epoch)
+        with progress:
+            try:
+                while step < self.config.steps:
+                    loss, norm, pieces = self._step(model, optimiser, step + 1)
+                    step += 1
+                    meter.add(loss, pieces)
+                    progress.update()
+                    if step % self.config.log_every == 0:
+                        self._log(step, meter, norm, progress)
+                    if step in self.config.all_milestones:
+                        self._milestone(step)
+                        meter.restart_clock()
+                        yield step
+                    if step % self.config.resume_every == 0 or step == self.config.steps:
+                        self._save_resume_state(step)
+                        meter.restart_clock()
+            except KeyboardInterrupt:
+                self._save_resume_state(step)
+                raise
+
+    def _step(self, model: Any, optimiser: Any, step: int) -> tuple[float, float, int]:
+        """One optimiser step; summed loss in nats, gradient norm and number of target pieces."""
+        accelerator, config = self.accelerator, self.config
+        world, rank = accelerator.num_processes, accelerator.process_index
+        # Dropout follows from seed, step and process: nothing else can disturb it.
+        torch.manual_seed(hash((config.seed, step, rank)))
+        first = (step - 1) * config.accumulate * world
+        batches = [self.batches[first + i * world + rank] for i in range(config.accumulate)]
+        mine = sum(int((target[:, 1:] != PAD).sum()) for _, target in batches)
+        counted = accelerator.reduce(torch.tensor(float(mine), device=accelerator.device), "sum")
+        pieces = int(counted)
+        for group in optimiser.param_groups:
+            group["lr"] = learning_rate(step, config)
+        model.train()
+        total = torch.zeros((), device=accelerator.device)
+        with _attention_kernel(accelerator.device):
+            for source, target in batches:
+                source, target = source.to(accelerator.device), target.to(accelerator.device)
+                keep = target[:, 1:] != PAD
+                logits = model(source, target[:, :-1], keep)
+                loss = cross_entropy(logits, target[:, 1:][keep], smoothing=config.label_smoothing)
+                # Gradients are averaged over processes: times world makes that a sum.
+                accelerator.backward(loss * world / pieces)
+                total += loss.detach()
+        norm = accelerator.clip_grad_norm_(
+            self.model.parameters(), config.clip_norm or float("inf")
+        )
+        optimiser.step()
+        optimiser.zero_grad()
+        summed = float(accelerator.reduce(total, "sum"))
+        if summed != summed:
+            raise DataError(
+                f"the loss of step {step} is not a number; start again with a lower learning_rate "
+                "or with precision 'no'"
+            )
+        return summed, float(norm), pieces
+
+    def _log(self, step: int, meter: _Meter, norm: float, progress: Any) -> None:
+        loss, speed = meter.read()
+        if not self.accelerator.is_main_process:
+            return
+        row = {
+            "step": step,
+            "epoch": round(step * self.config.accumulate / meter.batches_per_epoch, 3),
+            "train_loss": round(loss, 4),
+            "learning_rate": learning_rate(step, self.config),
+            "gradient_norm": round(norm, 4),
+            "tokens_per_second": round(speed, 1),
+        }
+        append_log(self.run.folder / "metrics.jsonl", [row])
+        progress.set_postfix_str(f"loss {loss:.3f}, {speed:,.0f} tokens/s")
+
+    def _milestone(self, step: int) -> None:
+        """Write the weights, then measure the file as written."""
+        if self.accelerator.is_main_process:
+            folder, info = self.run.folder, self.run.info
+            save_weights(folder, self.model, run=info.name, step=step)
+            model = load_weights(self.run, step).model.to(self.accelerator.device)
+            figures = evaluate(model, self.run.tokenizers, self.valid)
+            row = {
+                "step": step,
+                "valid_loss": round(figures.loss, 4),
+                "bleu": round(figures.bleu, 2),
+                "chrf": round(figures.chrf, 2),
+            }
+            append_log(folder / "metrics.jsonl", [row])
+            translations = translate(
+                model, self.run.tokenizers, [sample.source for sample in self.samples]
+            )
+            append_log(
+                folder / "samples.jsonl",
+                [
+                    {"step": step, **vars(sample), "translation": translation}
+                    for sample, translation in zip(self.samples, translations, strict=True)
+                ],
+            )
+        self.accelerator.wait_for_everyone()
+
+    def _save_resume_state(self, step: int) -> None:
+        if self.accelerator.is_main_process:
+            save_resume_state(self.run.folder, self.model, self.optimiser, step=step)
+        self.accelerator.wait_for_everyone()
+
+    def _resume(self) -> int:
+        """Load the state; cut logs and later milestones back to its step."""
+        step = load_resume_state(self.run.folder, self.model, self.optimiser)
+        if self.accelerator.is_main_process:
+            for name in ("metrics.jsonl", "samples.jsonl"):
+                cut_log(self.run.folder / name, step)
+            for later in steps_of(self.run.folder):
+                if later > step:
+                    weights_path(self.run.folder, later).unlink()
+        self.accelerator.wait_for_everyone()
+        return step
+
+
+class _Meter:
+    """Mean loss and speed since the last reading."""
+
+    def __init__(self, batches_per_epoch: int) -> None:
+        self.batches_per_epoch = batches_per_epoch
+        self._loss, self._pieces = 0.0, 0
+        self._timed_pieces, self._seconds, self._start = 0, 0.0, time.monotonic()
+
+    def add(self, loss: float, pieces: int) -> None:
+        self._loss += loss
+        self._pieces += pieces
+        self._timed_pieces += pieces
+        now = time.monotonic()
+        self._seconds += now - self._start
+        self._start = now
+
+    def restart_clock(self) -> None:
+        """Leave out of the speed what happened since the last step."""
+        self._start = time.monotonic()
+
+    def read(self) -> tuple[float, float]:
+        """Mean loss per piece, pieces per second; both begin anew."""
+        result = self._loss / self._pieces, self._timed_pieces / max(self._seconds, 1e-9)
+        self._loss, self._pieces, self._timed_pieces, self._seconds = 0.0, 0, 0, 0.0
+        return result

@@ -1,0 +1,219 @@
+from __future__ import annotations
+
+import math
+from unittest.mock import Mock
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from model.attention import KeyValueCache, MultiHeadAttention, attention_scores, attention_weights
+from model.hooks import capture
+from model.masks import causal_mask, padding_mask
+
+BATCH, QUERIES, KEYS, HEADS, WIDTH, D_MODEL = 2, 5, 7, 3, 5, 14
+
+
+@pytest.fixture
+def attention() -> MultiHeadAttention:
+    torch.manual_seed(3)
+    module = MultiHeadAttention(d_model=D_MODEL, n_heads=HEADS, d_k=WIDTH, bias=True)
+    for parameter in module.parameters():
+        nn.init.normal_(parameter, std=0.5)
+    return module
+
+
+@pytest.fixture
+def x() -> Tensor:
+    return torch.randn(BATCH, QUERIES, D_MODEL, generator=torch.Generator().manual_seed(1))
+
+
+@pytest.fixture
+def y() -> Tensor:
+    return torch.randn(BATCH, KEYS, D_MODEL, generator=torch.Generator().manual_seed(2))
+
+
+MASKS = {
+    "none": None,
+    "causal": causal_mask(QUERIES, KEYS),
+    "padding": padding_mask(torch.tensor([[1] * 7, [1] * 4 + [0] * 3])),
+    "both": causal_mask(QUERIES, KEYS)
+    & padding_mask(torch.tensor([[1] * 6 + [0], [1] * 3 + [0] * 4])),
+}
+
+
+def by_hand(attention: MultiHeadAttention, x: Tensor, y: Tensor, mask: Tensor | None) -> Tensor:
+    """Section 3.2.2 one head at a time: Concat(head_1, …, head_h) W_O."""
+    queries = attention.query_projection(x).split(WIDTH, dim=-1)
+    keys = attention.key_projection(y).split(WIDTH, dim=-1)
+    values = attention.value_projection(y).split(WIDTH, dim=-1)
+    heads = []
+    for query, key, value in zip(queries, keys, values, strict=True):
+        exponentials = (torch.einsum("bqk,bmk->bqm", query, key) / math.sqrt(WIDTH)).exp()
+        if mask is not None:
+            exponentials = exponentials * mask[:, 0]
+        heads.append(exponentials / exponentials.sum(-1, keepdim=True) @ value)
+    output: Tensor = attention.output_projection(torch.cat(heads, dim=-1))
+    return output
+
+
+def test_scores_and_weights_computed_by_hand() -> None:
+    query = torch.tensor([[[[2.0, 0.0]]]])
+    key = torch.tensor([[[[math.log(3) / math.sqrt(2), 9.0], [0.0, -4.0], [50.0, 0.0]]]])
+    mask = torch.tensor([True, True, False])
+
+    scores = attention_scores(query, key)
+    weights = attention_weights(scores, mask)
+
+    expected = torch.tensor([math.log(3), 0.0, 100.0 / math.sqrt(2)])  # 2 · key / √2
+    torch.testing.assert_close(scores.flatten(), expected)
+    torch.testing.assert_close(weights.flatten(), torch.tensor([0.75, 0.25, 0.0]))
+
+
+def test_a_masked_key_gets_nothing_however_low_the_others_score() -> None:
+    weights = attention_weights(torch.tensor([-1e30, 7.0]), torch.tensor([True, False]))
+    assert weights.tolist() == [1.0, 0.0]
+
+
+def test_one_head_computed_by_hand() -> None:
+    module = MultiHeadAttention(d_model=2, n_heads=1, d_k=2, bias=False)
+    for projection in module.children():
+        if isinstance(projection, nn.Linear):
+            nn.init.eye_(projection.weight)
+    x = torch.tensor([[[math.sqrt(2) * math.log(3), 0.0]]])
+    y = torch.tensor([[[1.0, 4.0], [0.0, 8.0]]])
+
+    output = module(x, y, mask=None)  # scores ln 3 and 0, weights ¾ and ¼
+
+    torch.testing.assert_close(output, torch.tensor([[[0.75, 5.0]]]))
+
+
+@pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS.keys())
+@pytest.mark.parametrize("explicit", [False, True], ids=["fused", "explicit"])
+def test_both_paths_equal_the_formula_in_float64(
+    attention: MultiHeadAttention, x: Tensor, y: Tensor, mask: Tensor | None, explicit: bool
+) -> None:
+    attention, x, y = attention.double(), x.double(), y.double()
+    with capture(attention, ["weights"] if explicit else []) as seen:
+        output = attention(x, y, mask=mask)
+
+    assert output.dtype == torch.float64
+    assert all(weights.dtype == torch.float64 for weights in seen.get("weights", []))
+    torch.testing.assert_close(output, by_hand(attention, x, y, mask), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS.keys())
+def test_fused_and_explicit_agree_in_float32(
+    attention: MultiHeadAttention, x: Tensor, y: Tensor, mask: Tensor | None
+) -> None:
+    fused = attention(x, y, mask=mask)
+    with capture(attention, ["scores"]):
+        explicit = attention(x, y, mask=mask)
+    torch.testing.assert_close(fused, explicit, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["query", "key", "value", "scores", "weights", "heads", "output"])
+def test_only_scores_and_weights_need_the_explicit_formula(
+    attention: MultiHeadAttention, x: Tensor, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fused = Mock(side_effect=nn.functional.scaled_dot_product_attention)
+    monkeypatch.setattr(nn.functional, "scaled_dot_product_attention", fused)
+    with capture(attention, [name]):
+        attention(x, x, mask=None)
+    assert fused.called == (name not in ("scores", "weights"))
+
+
+@pytest.mark.parametrize("name", ["causal", "padding", "both"])
+def test_masked_weights_are_exactly_zero(
+    attention: MultiHeadAttention, x: Tensor, y: Tensor, name: str
+) -> None:
+    mask = MASKS[name]
+    assert mask is not None
+    with capture(attention, ["weights"]) as seen:
+        attention(x, y, mask=mask)
+
+    (weights,) = seen["weights"]
+    allowed = mask.expand_as(weights)
+    assert (weights[~allowed] == 0).all()
+    assert (weights[allowed] > 0).all()
+    torch.testing.assert_close(weights.sum(-1), torch.ones(BATCH, HEADS, QUERIES))
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        ("query", (BATCH, HEADS, QUERIES, WIDTH)),
+        ("key", (BATCH, HEADS, KEYS, WIDTH)),
+        ("value", (BATCH, HEADS, KEYS, WIDTH)),
+        ("scores", (BATCH, HEADS, QUERIES, KEYS)),
+        ("weights", (BATCH, HEADS, QUERIES, KEYS)),
+        ("heads", (BATCH, HEADS, QUERIES, WIDTH)),
+        ("output", (BATCH, QUERIES, D_MODEL)),
+    ],
+)
+def test_shapes(
+    attention: MultiHeadAttention, x: Tensor, y: Tensor, name: str, shape: tuple[int, ...]
+) -> None:
+    with capture(attention, [name]) as seen:
+        attention(x, y, mask=None)
+    assert [tuple(tensor.shape) for tensor in seen[name]] == [shape]
+
+
+def test_weights_times_values_give_the_heads(
+    attention: MultiHeadAttention, x: Tensor, y: Tensor
+) -> None:
+    with capture(attention, ["weights", "value", "heads"]) as seen:
+        attention(x, y, mask=MASKS["both"])
+    heads = torch.einsum("bhqm,bhmk->bhqk", seen["weights"][0], seen["value"][0])
+    torch.testing.assert_close(seen["heads"][0], heads, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_d_k_is_free_of_d_model(bias: bool) -> None:
+    module = MultiHeadAttention(d_model=D_MODEL, n_heads=HEADS, d_k=WIDTH, bias=bias)
+    shapes = {name: tuple(parameter.shape) for name, parameter in module.named_parameters()}
+
+    expected: dict[str, tuple[int, ...]] = {"output_projection.weight": (D_MODEL, HEADS * WIDTH)}
+    for name in ("query", "key", "value"):
+        expected[f"{name}_projection.weight"] = (HEADS * WIDTH, D_MODEL)
+    if bias:
+        expected["output_projection.bias"] = (D_MODEL,)
+        for name in ("query", "key", "value"):
+            expected[f"{name}_projection.bias"] = (HEADS * WIDTH,)
+    assert shapes == expected
+
+
+def test_a_cache_appends_the_keys_and_values_of_new_positions(
+    attention: MultiHeadAttention, y: Tensor
+) -> None:
+    whole = attention(y, y, mask=causal_mask(KEYS, KEYS))
+    cache = KeyValueCache(fixed=False)
+    steps = [
+        attention(y[:, i : i + 1], y[:, i : i + 1], mask=None, cache=cache) for i in range(KEYS)
+    ]
+    torch.testing.assert_close(torch.cat(steps, dim=1), whole, rtol=0, atol=1e-5)
+
+
+def test_a_fixed_cache_computes_keys_and_values_once(
+    attention: MultiHeadAttention, x: Tensor, y: Tensor
+) -> None:
+    cache = KeyValueCache(fixed=True)
+    with capture(attention, ["key", "value"]) as seen:
+        first = attention(x, y, mask=None, cache=cache)
+        second = attention(x, y, mask=None, cache=cache)
+    assert torch.equal(first, second)
+    assert len(seen["key"]) == len(seen["value"]) == 1
+    assert cache.key is seen["key"][0]
+    assert cache.value is seen["value"][0]
+
+
+def test_keep_reorders_and_drops_rows_of_a_cache() -> None:
+    key, value = torch.randn(3, 2, 5, 7), torch.randn(3, 2, 5, 7)
+    cache = KeyValueCache(fixed=False)
+    cache.keep(torch.tensor([0]))  # nothing is cached yet
+    cache.append(key, value)
+
+    cache.keep(torch.tensor([2, 2]))
+
+    torch.testing.assert_close(cache.key, key[[2, 2]])
+    torch.testing.assert_close(cache.value, value[[2, 2]])

@@ -1,0 +1,239 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from model.config import PAD, TransformerConfig
+from model.transformer import DecoderCache, Transformer
+
+MakeModel = Callable[..., Transformer]
+MakeIds = Callable[..., Tensor]
+
+
+@pytest.fixture(scope="module", params=["pre", "post"])
+def model(make_model: MakeModel, request: pytest.FixtureRequest) -> Transformer:
+    return make_model(norm=request.param, final_norm=request.param == "pre")
+
+
+def count(module: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+# Properties
+
+
+@given(length=st.integers(2, 11), data=st.data())
+def test_a_target_piece_changes_no_logits_before_it(
+    model: Transformer, make_ids: MakeIds, length: int, data: st.DataObject
+) -> None:
+    position = data.draw(st.integers(0, length - 1))
+    source, target = make_ids([7], 37), make_ids([length], 41)
+    changed = target.clone()
+    changed[0, position] = (target[0, position] + data.draw(st.integers(1, 40))) % 41
+
+    before, after = model(source, target), model(source, changed)
+
+    difference = (before - after).abs().amax(-1)[0]  # (T,)
+    assert (difference[:position] <= 1e-6).all()
+    assert (difference[position:] > 1e-6).all()
+
+
+@given(
+    lengths=st.lists(st.tuples(st.integers(1, 7), st.integers(1, 7)), min_size=1, max_size=3),
+    source_padding=st.integers(0, 5),
+    target_padding=st.integers(0, 5),
+)
+def test_padding_on_the_right_changes_no_logits(
+    model: Transformer,
+    make_ids: MakeIds,
+    lengths: list[tuple[int, int]],
+    source_padding: int,
+    target_padding: int,
+) -> None:
+    source = make_ids([n for n, _ in lengths], 37)
+    target = make_ids([n for _, n in lengths], 41)
+    padded = model(
+        nn.functional.pad(source, (0, source_padding), value=PAD),
+        nn.functional.pad(target, (0, target_padding), value=PAD),
+    )
+    for row, (n_source, n_target) in enumerate(lengths):
+        alone = model(source[row : row + 1, :n_source], target[row : row + 1, :n_target])
+        torch.testing.assert_close(padded[row, :n_target], alone[0], rtol=0, atol=1e-5)
+
+
+# Cached decoding
+
+
+@pytest.mark.parametrize("chunks", [[1, 1, 1, 1, 1, 1, 1], [3, 1, 2, 1], [7]])
+def test_cached_decoding_equals_one_forward(
+    model: Transformer, make_ids: MakeIds, chunks: list[int]
+) -> None:
+    source, target = make_ids([5, 3], 37), make_ids([7, 7], 41)
+    memory, memory_mask = model.encode(source)
+    cache = DecoderCache(2)
+    logits = [
+        model.unembed(model.decode(chunk, memory, memory_mask, cache))
+        for chunk in torch.split(target, chunks, dim=1)
+    ]
+    assert cache.length == 7
+    torch.testing.assert_close(torch.cat(logits, dim=1), model(source, target), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("rows", [[2, 0, 1], [1, 1, 2, 0, 0], [2]])
+def test_a_cache_goes_on_with_the_rows_it_keeps(
+    model: Transformer, make_ids: MakeIds, rows: list[int]
+) -> None:
+    source, target = make_ids([5, 3, 4], 37), make_ids([7, 7, 7], 41)
+    memory, memory_mask = model.encode(source)
+    cache = DecoderCache(2)
+    model.decode(target[:, :4], memory, memory_mask, cache)
+
+    cache.keep(torch.tensor(rows))
+    stream = model.decode(target[rows, 4:], memory[rows], memory_mask[rows], cache)
+
+    expected = model(source, target)[rows, 4:]
+    torch.testing.assert_close(model.unembed(stream), expected, rtol=0, atol=1e-5)
+
+
+def test_a_cache_counts_towards_the_maximum_length(
+    make_model: MakeModel, make_ids: MakeIds
+) -> None:
+    model = make_model(max_length=11)
+    memory, memory_mask = model.encode(make_ids([7], 37))
+    cache = DecoderCache(2)
+    model.decode(make_ids([11], 41), memory, memory_mask, cache)
+    with pytest.raises(ValueError, match="expected at most 11 pieces, got 12"):
+        model.decode(make_ids([1], 41), memory, memory_mask, cache)
+
+
+# Forward
+
+
+def test_forward_is_encode_decode_unembed(model: Transformer, make_ids: MakeIds) -> None:
+    source, target = make_ids([7, 4], 37), make_ids([3, 5], 41)
+    memory, memory_mask = model.encode(source)
+    logits = model.unembed(model.decode(target, memory, memory_mask))
+    assert memory.shape == (2, 7, 14)
+    assert logits.shape == (2, 5, 41)
+    assert torch.equal(model(source, target), logits)
+
+
+def test_only_kept_positions_are_unembedded(model: Transformer, make_ids: MakeIds) -> None:
+    source, target = make_ids([7, 4], 37), make_ids([3, 5], 41)
+    keep = target != PAD
+
+    logits = model(source, target, keep)
+
+    assert logits.shape == (8, 41)
+    torch.testing.assert_close(logits, model(source, target)[keep], rtol=0, atol=1e-6)
+
+
+def test_every_parameter_gets_a_gradient(model: Transformer, make_ids: MakeIds) -> None:
+    """A last norm makes the sum of a logit's gradients vanish, hence the squares."""
+    model.zero_grad()
+    model(make_ids([7, 4], 37), make_ids([3, 5], 41)).square().sum().backward()
+    without = [name for name, p in model.named_parameters() if p.grad is None or not p.grad.any()]
+    assert not without
+
+
+@pytest.mark.parametrize("sources", [1, 3])
+def test_batches_of_different_size_are_refused(
+    model: Transformer, make_ids: MakeIds, sources: int
+) -> None:
+    message = f"expected as many targets as sources, got {sources} sources and 2 targets"
+    with pytest.raises(ValueError, match=message):
+        model(make_ids([7] * sources, 37), make_ids([5, 5], 41))
+
+
+def test_a_source_of_padding_only_is_refused(model: Transformer, make_ids: MakeIds) -> None:
+    with pytest.raises(ValueError, match="row 1 of the batch allows no key"):
+        model(make_ids([7, 0], 37), make_ids([5, 5], 41))
+
+
+# Parameters
+
+
+@pytest.mark.parametrize(
+    ("tied", "source_is_target", "target_is_output"),
+    [("none", False, False), ("output", False, True), ("all", True, True)],
+)
+def test_tying_shares_weights(
+    make_model: MakeModel, tied: str, source_is_target: bool, target_is_output: bool
+) -> None:
+    model = make_model(tied=tied, source_vocab_size=41)
+    source = model.encoder.embedding.table.weight.data_ptr()
+    target = model.decoder.embedding.table.weight.data_ptr()
+    output = model.unembedding.weight.data_ptr()
+    assert (source == target, target == output) == (source_is_target, target_is_output)
+
+
+ATTENTION = 3 * (14 * 15 + 15) + 15 * 14 + 14  # D=14, h · d_k = 3 · 5
+ATTENTION_WITHOUT_BIAS = 4 * 14 * 15
+FEED_FORWARD = 14 * 23 + 23 + 23 * 14 + 14
+NORM = 2 * 14
+
+
+@pytest.mark.parametrize(
+    ("changes", "attention", "rest"),
+    [
+        ({"tied": "none"}, ATTENTION, 2 * NORM + (37 + 41 + 41) * 14),
+        ({"tied": "output"}, ATTENTION, 2 * NORM + (37 + 41) * 14),
+        ({"tied": "all", "source_vocab_size": 41}, ATTENTION, 2 * NORM + 41 * 14),
+        ({"output_bias": True}, ATTENTION, 2 * NORM + (37 + 41) * 14 + 41),
+        ({"final_norm": False}, ATTENTION, (37 + 41) * 14),
+        ({"norm": "post"}, ATTENTION, 2 * NORM + (37 + 41) * 14),
+        ({"attention_bias": False}, ATTENTION_WITHOUT_BIAS, 2 * NORM + (37 + 41) * 14),
+    ],
+)
+def test_the_number_of_parameters(
+    make_model: MakeModel, changes: dict[str, Any], attention: int, rest: int
+) -> None:
+    encoder_layer = attention + FEED_FORWARD + 2 * NORM
+    decoder_layer = 2 * attention + FEED_FORWARD + 3 * NORM
+    assert count(make_model(**changes)) == 2 * (encoder_layer + decoder_layer) + rest
+
+
+def test_the_number_of_parameters_of_the_default_with_8000_pieces() -> None:
+    attention = 4 * (192 * 192 + 192)  # 148,224
+    feed_forward = 192 * 768 + 768 + 768 * 192 + 192  # 295,872
+    norm = 2 * 192
+    encoder_layer = attention + feed_forward + 2 * norm  # 444,864
+    decoder_layer = 2 * attention + feed_forward + 3 * norm  # 593,472
+    expected = 8_000 * 192 + 3 * (encoder_layer + decoder_layer) + 2 * norm
+
+    model = Transformer(TransformerConfig(source_vocab_size=8_000, target_vocab_size=8_000))
+
+    assert count(model) == expected == 4_651_776
+
+
+def test_only_parameters_are_stored(model: Transformer) -> None:
+    """Positions above all are not."""
+    names = {name for name, _ in model.named_parameters(remove_duplicate=False)}
+    assert set(model.state_dict()) == names
+    assert not [name for name in names if "position" in name]
+
+
+def test_initial_weights(make_config: Callable[..., TransformerConfig]) -> None:
+    torch.manual_seed(0)
+    model = Transformer(make_config(tied="none", output_bias=True))
+    for name, module in model.named_modules():
+        if isinstance(module, nn.Linear):
+            bound = (6 / (module.in_features + module.out_features)) ** 0.5
+            assert 0.9 * bound < module.weight.abs().max() <= bound, name
+            assert not module.bias.any(), name
+        elif isinstance(module, nn.Embedding):
+            assert module.weight.std().item() == pytest.approx(14**-0.5, rel=0.1), name
+
+
+def test_initial_weights_shared_with_the_output_are_those_of_embeddings(
+    make_config: Callable[..., TransformerConfig],
+) -> None:
+    torch.manual_seed(0)
+    model = Transformer(make_config(tied="output"))
+    assert model.unembedding.weight.std().item() == pytest.approx(14**-0.5, rel=0.1)

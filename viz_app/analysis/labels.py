@@ -1,0 +1,40 @@
+"""Names of pieces as people can read them: nothing invisible, nothing ambiguous."""
+
+from __future__ import annotations
+
+import unicodedata
+
+from viz_app.records import Tokens
+
+_VISIBLE = {" ": "␣", "\n": "⏎", "\t": "⇥"}
+CONTINUATION = "·"
+"""Stands before a piece that goes on with the word of the piece before it."""
+
+
+def visible(text: str) -> str:
+    """Text with control and direction characters and bare spaces made visible."""
+    if text.isspace():
+        return "".join(_VISIBLE.get(character, "␣") for character in text)
+    return "".join(
+        f"\\u{ord(character):04x}" if unicodedata.category(character) in ("Cc", "Cf") else character
+        for character in text
+    )
+
+
+def piece_label(piece: str) -> str:
+    """A piece without the space that marks the start of a word."""
+    return visible(piece.removeprefix(" ") or piece)
+
+
+def piece_labels(tokens: Tokens) -> list[str]:
+    """One label a piece; ``·`` before those that go on with a word."""
+    starts = {word.start for word in tokens.words}
+    return [
+        piece_label(piece) if index in starts else CONTINUATION + piece_label(piece)
+        for index, piece in enumerate(tokens.pieces)
+    ]
+
+
+def word_labels(tokens: Tokens) -> list[str]:
+    """One label a word."""
+    return [visible(word.text) for word in tokens.words]

@@ -1,0 +1,1 @@
+"""Arrays and labels in, Plotly figure out; every colour is in ``theme``."""

@@ -1,0 +1,48 @@
+"""Bars and lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import plotly.graph_objects as go
+
+from viz_app.figures.theme import Theme, literal, new_figure
+
+
+def top_pieces(
+    labels: Sequence[str],
+    probabilities: Sequence[float],
+    *,
+    theme: Theme,
+    actual: int | None = None,
+) -> go.Figure:
+    """Probabilities of the likeliest next pieces, the likeliest on top; ``actual`` stands out."""
+    figure = new_figure(theme)
+    places = list(range(len(labels)))
+    figure.add_trace(
+        go.Bar(
+            x=np.asarray(probabilities, dtype=np.float32),
+            y=places,
+            orientation="h",
+            marker={"color": [theme.accent if i == actual else theme.series[0] for i in places]},
+            text=[f"{p:.3f}" if p >= 0.0005 else f"{p:.0e}" for p in probabilities],
+            textposition="outside",
+            textfont={"color": theme.muted},
+            cliponaxis=False,
+            hoverinfo="skip",
+        )
+    )
+    longest = max(map(len, labels), default=0)
+    figure.update_layout(
+        height=24 * len(labels) + 16,
+        margin={"l": 20 + 8 * min(longest, 20), "r": 48, "t": 4, "b": 4},
+        bargap=0.25,
+    )
+    figure.update_xaxes(range=[0, 1], visible=False)
+    figure.update_yaxes(
+        range=[len(labels) - 0.5, -0.5],
+        tickvals=places,
+        ticktext=[literal(label[:20]) for label in labels],
+    )
+    return figure

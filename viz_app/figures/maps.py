@@ -1,0 +1,313 @@
+"""Single heat maps: an attention map, the difference of two, and other matrices of tokens.
+
+Rows are queries, from the top; columns are keys, their labels on top. Axes are numeric, 0 to n - 1,
+and every label is an alias of its number: ticks thin out on long sentences, hover keeps them all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+
+from viz_app.figures.theme import (
+    Theme,
+    difference_scale,
+    literal,
+    new_figure,
+    weight_scale,
+)
+from viz_app.records import Floats
+
+_LABEL_PIXELS = 15
+_LONGEST_LABEL = 22
+
+
+def _short(label: str) -> str:
+    return label if len(label) <= _LONGEST_LABEL else label[: _LONGEST_LABEL - 1] + "…"
+
+
+def _aliases(labels: Sequence[str]) -> dict[str, str]:
+    return {str(i): literal(_short(label)) for i, label in enumerate(labels)}
+
+
+def _label_room(labels: Sequence[str]) -> int:
+    return 14 + round(7.2 * max((min(len(label), _LONGEST_LABEL) for label in labels), default=0))
+
+
+def _token_axis(labels: Sequence[str], pixels: float, title: str) -> dict[str, object]:
+    return {
+        "labelalias": _aliases(labels),
+        "tick0": 0,
+        "dtick": max(1, math.ceil(_LABEL_PIXELS / pixels)),
+        "tickformat": "d",
+        "title": {"text": title, "standoff": 4},
+    }
+
+
+def _matrix(
+    z: Floats,
+    *,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    row_title: str,
+    column_title: str,
+    theme: Theme,
+    trace: go.Heatmap,
+    width: int,
+) -> go.Figure:
+    if z.shape != (len(rows), len(columns)):
+        raise ValueError(
+            f"expected {(len(rows), len(columns))} cells for the labels, got {z.shape}"
+        )
+    left, top, right = _label_room(rows) + 22, _label_room(columns) + 18, 64
+    cell = min(40.0, max(4.0, (width - left - right) / len(columns)))
+    row = min(30.0, max(4.0, cell))
+    figure = new_figure(theme)
+    figure.add_trace(trace)
+    figure.update_layout(
+        height=round(top + row * len(rows) + 12),
+        width=round(left + cell * len(columns) + right),
+        margin={"l": left, "r": right, "t": top, "b": 12},
+    )
+    figure.update_xaxes(
+        side="top",
+        tickangle=-90,
+        range=[-0.5, len(columns) - 0.5],
+        **_token_axis(columns, cell, column_title),
+    )
+    figure.update_yaxes(range=[len(rows) - 0.5, -0.5], **_token_axis(rows, row, row_title))
+    return figure
+
+
+def _colour_bar(theme: Theme) -> dict[str, object]:
+    return {
+        "thickness": 10,
+        "outlinewidth": 0,
+        "tickfont": {"color": theme.muted, "size": 11},
+        "len": 1,
+        "lenmode": "fraction",
+        "x": 1.0,
+        "xpad": 8,
+    }
+
+
+def _masked_cells(allowed: NDArray[np.bool_] | None, theme: Theme) -> go.Heatmap | None:
+    if allowed is None or bool(allowed.all()):
+        return None
+    return go.Heatmap(
+        z=np.where(allowed, 0, 1).astype(np.uint8),
+        zmin=0,
+        zmax=1,
+        colorscale=(
+            (0, "rgba(0,0,0,0)"),
+            (0.5, "rgba(0,0,0,0)"),
+            (0.5, theme.masked),
+            (1, theme.masked),
+        ),
+        showscale=False,
+        hoverinfo="skip",
+    )
+
+
+def attention_map(
+    weights: Floats,
+    *,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    row_title: str,
+    column_title: str,
+    theme: Theme,
+    allowed: NDArray[np.bool_] | None = None,
+    selected: int | None = None,
+    width: int = 760,
+) -> go.Figure:
+    """One attention map on the fixed range 0 to 1.
+
+    Trace 0 is the map at full resolution. The last trace has one marker a row, left of the map, by
+    which a row can be chosen; ``selected`` is the row that is marked.
+
+    Args:
+        weights: (Q, M).
+        rows: Q labels of the queries.
+        columns: M labels of the keys.
+        row_title: what the rows are.
+        column_title: what the columns are.
+        theme: colours.
+        allowed: bool (Q, M), False where the mask forbids; drawn apart from zero.
+        selected: a row to mark.
+        width: pixels that the figure may take.
+
+    Raises:
+        ValueError: if labels and weights do not fit.
+    """
+    figure = _matrix(
+        weights,
+        rows=rows,
+        columns=columns,
+        row_title=row_title,
+        column_title=column_title,
+        theme=theme,
+        width=width,
+        trace=go.Heatmap(
+            z=weights.astype(np.float32),
+            zmin=0,
+            zmax=1,
+            colorscale=weight_scale(theme),
+            colorbar={**_colour_bar(theme), "tickvals": [0, 0.1, 0.25, 0.5, 1]},
+            hovertemplate="query %{y}<br>key %{x}<br>weight %{z:.4f}<extra></extra>",
+        ),
+    )
+    masked = _masked_cells(allowed, theme)
+    if masked is not None:
+        figure.add_trace(masked)
+    _add_row_markers(figure, rows, theme, selected)
+    return figure
+
+
+def _add_row_markers(
+    figure: go.Figure, rows: Sequence[str], theme: Theme, selected: int | None
+) -> None:
+    """Small triangles left of the map; the chosen row's is filled and its row framed."""
+    figure.add_trace(
+        go.Scatter(
+            x=[0.5] * len(rows),
+            y=list(range(len(rows))),
+            xaxis="x2",
+            mode="markers",
+            marker={
+                "symbol": "triangle-right",
+                "size": 9,
+                "color": [theme.accent if i == selected else theme.line for i in range(len(rows))],
+            },
+            selected={"marker": {"opacity": 1}},
+            unselected={"marker": {"opacity": 1}},
+            hovertemplate="choose this row<extra></extra>",
+        )
+    )
+    margin, width = figure.layout.margin, figure.layout.width
+    inside = max(width - margin.l - margin.r, 1)
+    figure.update_layout(
+        margin_l=margin.l + 14,
+        width=width + 14,
+        xaxis={"domain": [min(14 / (inside + 14), 0.5), 1]},
+        xaxis2={
+            "domain": [0, min(14 / (inside + 14), 0.5)],
+            "range": [0, 1],
+            "visible": False,
+            "fixedrange": True,
+        },
+        yaxis={"anchor": "free", "position": 0},
+    )
+    if selected is not None:
+        figure.add_shape(
+            type="rect",
+            xref="x domain",
+            x0=0,
+            x1=1,
+            yref="y",
+            y0=selected - 0.5,
+            y1=selected + 0.5,
+            line={"color": theme.accent, "width": 1.5},
+        )
+
+
+def difference_map(
+    difference: Floats,
+    *,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    row_title: str,
+    column_title: str,
+    theme: Theme,
+    allowed: NDArray[np.bool_] | None = None,
+    width: int = 760,
+) -> go.Figure:
+    """A signed difference of two maps, (Q, M), on the fixed range -1 to 1.
+
+    Raises:
+        ValueError: if labels and cells do not fit.
+    """
+    figure = _matrix(
+        difference,
+        rows=rows,
+        columns=columns,
+        row_title=row_title,
+        column_title=column_title,
+        theme=theme,
+        width=width,
+        trace=go.Heatmap(
+            z=difference.astype(np.float32),
+            zmin=-1,
+            zmax=1,
+            colorscale=difference_scale(theme),
+            colorbar={**_colour_bar(theme), "tickvals": [-1, -0.5, 0, 0.5, 1]},
+            hovertemplate="query %{y}<br>key %{x}<br>difference %{z:+.4f}<extra></extra>",
+        ),
+    )
+    masked = _masked_cells(allowed, theme)
+    if masked is not None:
+        figure.add_trace(masked)
+    return figure
+
+
+def similarity_map(
+    similarity: Floats, *, labels: Sequence[str], theme: Theme, width: int = 640
+) -> go.Figure:
+    """Cosine similarities of tokens, (n, n), on the fixed range -1 to 1.
+
+    Raises:
+        ValueError: if labels and cells do not fit.
+    """
+    return _matrix(
+        similarity,
+        rows=labels,
+        columns=labels,
+        row_title="",
+        column_title="",
+        theme=theme,
+        width=width,
+        trace=go.Heatmap(
+            z=similarity.astype(np.float32),
+            zmin=-1,
+            zmax=1,
+            colorscale=difference_scale(theme),
+            colorbar={**_colour_bar(theme), "tickvals": [-1, -0.5, 0, 0.5, 1]},
+            hovertemplate="%{y}<br>%{x}<br>cosine %{z:.3f}<extra></extra>",
+        ),
+    )
+
+
+def vector_map(
+    vectors: Floats, *, labels: Sequence[str], limit: float, theme: Theme, height: int | None = None
+) -> go.Figure:
+    """Vectors as rows, (n, D), on the symmetric range -limit to limit; columns are dimensions.
+
+    Raises:
+        ValueError: if labels and rows do not fit.
+    """
+    if len(labels) != len(vectors):
+        raise ValueError(f"expected {len(vectors)} labels, got {len(labels)}")
+    row = min(22.0, max(4.0, 420 / len(labels)))
+    left = _label_room(labels) + 16
+    figure = new_figure(theme)
+    figure.add_trace(
+        go.Heatmap(
+            z=vectors.astype(np.float32),
+            zmin=-limit,
+            zmax=limit,
+            colorscale=difference_scale(theme),
+            colorbar=_colour_bar(theme),
+            hovertemplate="%{y}<br>dimension %{x}<br>%{z:.3f}<extra></extra>",
+        )
+    )
+    figure.update_layout(
+        height=height or round(46 + row * len(labels)),
+        margin={"l": left, "r": 64, "t": 6, "b": 40},
+    )
+    figure.update_xaxes(title={"text": "dimension", "standoff": 4})
+    figure.update_yaxes(range=[len(labels) - 0.5, -0.5], **_token_axis(labels, row, ""))
+    return figure

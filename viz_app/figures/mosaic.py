@@ -1,0 +1,127 @@
+"""All heads of one kind in one heat map: layers from the top, heads from the left.
+
+Weights are quantised to 250 steps in one byte a cell; two more values stand for masked cells and
+for the gap between maps. ``L`` layers, ``H`` heads, ``Q`` queries, ``M`` keys.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+
+from viz_app.figures.theme import Scale, Theme, new_figure, weight_scale
+from viz_app.records import Floats
+
+STEPS = 250
+"""A cell of weight w has the value round(w · STEPS)."""
+MASKED, GAP = 253, 255
+
+
+def tile(maps: Floats, allowed: NDArray[np.bool_] | None = None) -> NDArray[np.uint8]:
+    """Quantise and lay out maps: (L, H, Q, M) → (L (Q + 1) - 1, H (M + 1) - 1).
+
+    Args:
+        maps: weights from 0 to 1.
+        allowed: bool (Q, M), False where the mask forbids.
+    """
+    layers, heads, queries, keys = maps.shape
+    cells = np.full((layers, heads, queries + 1, keys + 1), GAP, dtype=np.uint8)
+    quantised = np.rint(np.clip(maps, 0, 1) * STEPS).astype(np.uint8)
+    if allowed is not None:
+        quantised[..., ~allowed] = MASKED
+    cells[..., :queries, :keys] = quantised
+    laid_out: NDArray[np.uint8] = cells.transpose(0, 2, 1, 3).reshape(
+        layers * (queries + 1), heads * (keys + 1)
+    )[:-1, :-1]
+    return laid_out
+
+
+def _scale(theme: Theme) -> Scale:
+    """The weights' scale up to STEPS, then flat colours for masked cells and gaps, of 255."""
+    weights = tuple((at * STEPS / 255, colour) for at, colour in weight_scale(theme))
+    masked, gap = (251.5 / 255, 254 / 255)
+    return (
+        *weights,
+        (masked, weights[-1][1]),
+        (masked, theme.masked),
+        (gap, theme.masked),
+        (gap, theme.gap),
+        (1.0, theme.gap),
+    )
+
+
+def mosaic(
+    maps: Floats,
+    *,
+    theme: Theme,
+    allowed: NDArray[np.bool_] | None = None,
+    selected: tuple[int, int] | None = None,
+    width: int = 420,
+) -> go.Figure:
+    """All heads at once; trace 0 is the map, trace 1 has one invisible marker a head to choose it.
+
+    Args:
+        maps: weights (L, H, Q, M), pooled by the caller where they are long.
+        theme: colours.
+        allowed: bool (Q, M), False where the mask forbids.
+        selected: layer and head to frame, from 0.
+        width: pixels that the figure will have.
+    """
+    layers, heads, queries, keys = maps.shape
+    cells = tile(maps, allowed)
+    figure = new_figure(theme)
+    figure.add_trace(
+        go.Heatmap(
+            z=cells, zmin=0, zmax=255, colorscale=_scale(theme), showscale=False, hoverinfo="skip"
+        )
+    )
+    across = [head * (keys + 1) + (keys - 1) / 2 for head in range(heads)]
+    down = [layer * (queries + 1) + (queries - 1) / 2 for layer in range(layers)]
+    figure.add_trace(
+        go.Scatter(
+            x=across * layers,
+            y=[y for y in down for _ in range(heads)],
+            customdata=[f"{layer},{head}" for layer in range(layers) for head in range(heads)],
+            text=[
+                f"layer {layer + 1} · head {head + 1}"
+                for layer in range(layers)
+                for head in range(heads)
+            ],
+            mode="markers",
+            marker={"symbol": "square", "size": 12, "opacity": 0},
+            selected={"marker": {"opacity": 0}},
+            unselected={"marker": {"opacity": 0}},
+            hovertemplate="%{text}<extra></extra>",
+        )
+    )
+    panel = (width - 70) / heads
+    tall = panel * min(1.6, max(0.5, queries / keys))
+    figure.update_layout(
+        height=round(34 + tall * layers),
+        margin={"l": 62, "r": 6, "t": 26, "b": 8},
+        hoverdistance=-1,
+    )
+    figure.update_xaxes(
+        side="top",
+        range=[-0.5, cells.shape[1] - 0.5],
+        tickvals=across,
+        ticktext=[f"head {head + 1}" for head in range(heads)],
+    )
+    figure.update_yaxes(
+        range=[cells.shape[0] - 0.5, -0.5],
+        tickvals=down,
+        ticktext=[f"layer {layer + 1}" for layer in range(layers)],
+    )
+    if selected is not None:
+        layer, head = selected
+        x, y = head * (keys + 1) - 0.5, layer * (queries + 1) - 0.5
+        figure.add_shape(
+            type="rect",
+            x0=x,
+            x1=x + keys,
+            y0=y,
+            y1=y + queries,
+            line={"color": theme.accent, "width": 2.5},
+        )
+    return figure

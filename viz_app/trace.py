@@ -1,0 +1,244 @@
+"""From a model and a sentence to a ``Trace``: the border from torch to NumPy.
+
+Decoding is fast and unhooked; then one teacher-forced pass over source and target is replayed under
+``capture``. Causality makes that equal to the step-by-step computation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from model.attention import MultiHeadAttention
+from model.config import BOS
+from model.decoding import greedy
+from model.hooks import capture, hook_names
+from model.tokenizer import Tokenizer, TokenizerPair
+from model.transformer import Transformer
+from viz_app.records import (
+    Check,
+    Floats,
+    HookSummary,
+    InputEmbedding,
+    Kind,
+    Predictions,
+    Tokens,
+    Trace,
+    Word,
+)
+
+_MODULES: dict[Kind, str] = {
+    "encoder_self": "encoder.layers.{}.self_attention",
+    "decoder_self": "decoder.layers.{}.self_attention",
+    "cross": "decoder.layers.{}.cross_attention",
+}
+Seen = Mapping[str, list[Tensor]]
+
+
+@torch.inference_mode()
+def run_trace(
+    model: Transformer,
+    tokenizers: TokenizerPair,
+    source: str,
+    target: str | Sequence[int] | None = None,
+    *,
+    run: str = "",
+    step: int = 0,
+    sha256: str = "",
+    top_k: int = 10,
+) -> Trace:
+    """Translate a sentence (or take a forced target) and record everything on the way.
+
+    Args:
+        model: in evaluation mode.
+        tokenizers: those of the model's run.
+        source: the text to translate.
+        target: the target's text, or its ids from ``<s>`` on; None lets the model decode greedily.
+        run, step, sha256: what identifies the weights; kept in the trace.
+        top_k: how many of the likeliest pieces to keep at each step.
+
+    Raises:
+        ValueError: on an empty source or target, or one longer than the model allows.
+    """
+    source_ids = tokenizers.encode_source(source.strip())
+    target_ids = _target_ids(model, tokenizers, source, source_ids, target)
+    consumed, predicted = target_ids[:-1], target_ids[1:]
+    inputs = torch.tensor([source_ids]).to(model.device), torch.tensor([consumed]).to(model.device)
+    plain_logits = model(*inputs)
+    with capture(model, hook_names(model)) as seen:
+        logits = model(*inputs)[0]
+    top_k = min(top_k, logits.shape[-1])
+    predictions = _predictions(model, seen, logits, predicted, top_k)
+    return Trace(
+        run=run,
+        step=step,
+        sha256=sha256,
+        source_text=source.strip(),
+        target_text=tokenizers.target.decode(target_ids),
+        forced=target is not None,
+        source=_tokens(tokenizers.source, source_ids),
+        consumed=_tokens(tokenizers.target, consumed),
+        predicted=_tokens(tokenizers.target, predicted),
+        attention=_of_all_heads(seen, "weights"),
+        value_norms={kind: _value_norms(model, seen, kind) for kind in _MODULES},
+        queries=_of_all_heads(seen, "query"),
+        keys=_of_all_heads(seen, "key"),
+        values=_of_all_heads(seen, "value"),
+        source_embedding=_embedding(seen, "encoder"),
+        target_embedding=_embedding(seen, "decoder"),
+        encoder_stream=_stream(seen, "encoder"),
+        decoder_stream=_stream(seen, "decoder"),
+        predictions=predictions,
+        top_pieces=tuple(
+            tuple(tokenizers.target.pieces(row)) for row in predictions.top_ids.tolist()
+        ),
+        lens_pieces=tuple(
+            tuple(tuple(tokenizers.target.pieces(row)) for row in layer)
+            for layer in predictions.lens_ids.tolist()
+        ),
+        summary=tuple(_summarise(name, tensors[0]) for name, tensors in seen.items()),
+        checks=_checks(seen, float((plain_logits[0] - logits).abs().max())),
+    )
+
+
+def _target_ids(
+    model: Transformer,
+    tokenizers: TokenizerPair,
+    source: str,
+    source_ids: Sequence[int],
+    target: str | Sequence[int] | None,
+) -> list[int]:
+    allowed = model.config.max_length
+    if not source.strip():
+        raise ValueError("there is nothing to translate: type a sentence")
+    if len(source_ids) > allowed:
+        raise ValueError(
+            f"the sentence has {len(source_ids):,} pieces, the model takes at most {allowed:,}; "
+            "shorten it"
+        )
+    if target is None:
+        return greedy(model, [source_ids])[0]
+    ids = tokenizers.encode_target(target.strip()) if isinstance(target, str) else list(target)
+    if len(ids) < 2 or ids[0] != BOS or (isinstance(target, str) and not target.strip()):
+        raise ValueError("the target is empty: type a translation, or leave it to the model")
+    if len(ids) - 1 > allowed:
+        raise ValueError(
+            f"the target has {len(ids) - 1:,} pieces, the model takes at most {allowed:,}; "
+            "shorten it"
+        )
+    return ids
+
+
+def _numpy(tensor: Tensor) -> Floats:
+    array: Floats = tensor.detach().to("cpu", torch.float32).contiguous().numpy()
+    array.flags.writeable = False
+    return array
+
+
+def _integers(tensor: Tensor) -> NDArray[np.int64]:
+    array: NDArray[np.int64] = tensor.cpu().contiguous().numpy()
+    array.flags.writeable = False
+    return array
+
+
+def _tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> Tokens:
+    words = []
+    for word in tokenizer.words(ids):
+        inside = ids[word.start : word.stop]
+        text = tokenizer.decode(inside) if len(inside) > 1 else tokenizer.pieces(inside)[0]
+        words.append(Word(text.strip() or text, word.start, word.stop))
+    return Tokens(tuple(ids), tuple(tokenizer.pieces(ids)), tuple(words))
+
+
+def _layers(seen: Seen, kind: Kind, point: str) -> Tensor:
+    """A hook point of one kind of attention in all layers: (L, …), without the batch axis."""
+    names = [_MODULES[kind].format(layer) + f".{point}" for layer in range(_n_layers(seen))]
+    return torch.cat([seen[name][0] for name in names])
+
+
+def _n_layers(seen: Seen) -> int:
+    return sum(name.startswith("encoder.layers.") and name.count(".") == 3 for name in seen)
+
+
+def _of_all_heads(seen: Seen, point: str) -> dict[Kind, Floats]:
+    return {kind: _numpy(_layers(seen, kind, point)) for kind in _MODULES}
+
+
+def _value_norms(model: Transformer, seen: Seen, kind: Kind) -> Floats:
+    """‖v W_O‖, the length of what a key adds to the output at weight 1: (L, H, M)."""
+    norms = []
+    for layer, value in enumerate(_layers(seen, kind, "value")):  # (H, M, K)
+        attention = model.get_submodule(_MODULES[kind].format(layer))
+        assert isinstance(attention, MultiHeadAttention)
+        weight = attention.output_projection.weight  # (D, H K)
+        per_head = weight.unflatten(-1, (attention.n_heads, -1)).permute(1, 2, 0)  # (H, K, D)
+        norms.append((value @ per_head).norm(dim=-1))
+    return _numpy(torch.stack(norms))
+
+
+def _embedding(seen: Seen, side: str) -> InputEmbedding:
+    parts = (_numpy(seen[f"{side}.embedding.{p}"][0][0]) for p in ("tokens", "positions", "output"))
+    return InputEmbedding(*parts)
+
+
+def _stream_tensors(seen: Seen, side: str) -> Tensor:
+    layers = [seen[f"{side}.layers.{layer}.output"][0] for layer in range(_n_layers(seen))]
+    return torch.cat([seen[f"{side}.embedding.output"][0], *layers])  # (L + 1, ·, D)
+
+
+def _stream(seen: Seen, side: str) -> Floats:
+    return _numpy(_stream_tensors(seen, side))
+
+
+def _predictions(
+    model: Transformer, seen: Seen, logits: Tensor, predicted: Sequence[int], top_k: int
+) -> Predictions:
+    log_probability = logits.log_softmax(dim=-1)  # (T, V)
+    actual = log_probability[torch.arange(len(predicted)), torch.tensor(predicted)]
+    top = log_probability.topk(top_k)
+    lens_logits = model.unembed(model.decoder.final_norm(_stream_tensors(seen, "decoder")))
+    lens = lens_logits.log_softmax(dim=-1).topk(top_k)
+    return Predictions(
+        log_probability=_numpy(actual),
+        rank=_integers((log_probability > actual[:, None]).sum(dim=-1) + 1),
+        entropy=_numpy(-(log_probability.exp() * log_probability).sum(dim=-1)),
+        top_ids=_integers(top.indices),
+        top_log_probability=_numpy(top.values),
+        lens_ids=_integers(lens.indices),
+        lens_log_probability=_numpy(lens.values),
+    )
+
+
+def _summarise(name: str, tensor: Tensor) -> HookSummary:
+    values = tensor.float()
+    finite = values[values.isfinite()]
+    return HookSummary(
+        name=name,
+        shape=tuple(tensor.shape),
+        mean=float(finite.mean()),
+        standard_deviation=float(finite.std(correction=0)),
+        norm=float(values.norm(dim=-1).mean()),
+    )
+
+
+def _checks(seen: Seen, logits_deviation: float) -> tuple[Check, ...]:
+    weights = {kind: _layers(seen, kind, "weights") for kind in _MODULES}
+    sums = max(float((w.sum(dim=-1) - 1).abs().max()) for w in weights.values())
+    heads = max(
+        float((w @ _layers(seen, kind, "value") - _layers(seen, kind, "heads")).abs().max())
+        for kind, w in weights.items()
+    )
+    return (
+        Check("each row of attention weights sums to 1", sums, 1e-5),
+        Check(
+            "no weight on keys after the query (decoder self-attention)",
+            float(weights["decoder_self"].triu(1).abs().max()),
+            0.0,
+        ),
+        Check("logits are the same with and without recording", logits_deviation, 1e-4),
+        Check("weights times values give each head's output", heads, 1e-5),
+    )
