@@ -52,7 +52,7 @@ def make_grid(
     keys = trace.keys_of(kind)
     column_spans = _spans(keys, units)
     if kind == "encoder_self":
-        row_spans, rows, row_title = column_spans, _labels(keys, units), "source (query)"
+        row_spans, rows, row_title = column_spans, _labels(keys, units), "query"
         allowed = None
     else:
         leading, other = (
@@ -62,9 +62,7 @@ def make_grid(
         )
         row_spans = _spans(leading, units)
         arrow, row_title = (
-            ("←", "predicted ← consumed (query)")
-            if lead == "predicted"
-            else ("→", "consumed (query) → predicted")
+            ("←", "predicted ← consumed") if lead == "predicted" else ("→", "consumed → predicted")
         )
         others = piece_labels(other)
         rows = tuple(

@@ -18,15 +18,33 @@ def top_pieces(
     actual: int | None = None,
 ) -> go.Figure:
     """Probabilities of the likeliest next pieces, the likeliest on top; ``actual`` stands out."""
+    written = [f"{p:.3f}" if p >= 0.0005 else f"{p:.0e}" for p in probabilities]
+    return _bars(labels, probabilities, written, theme=theme, marked=actual)
+
+
+def cosines(labels: Sequence[str], values: Sequence[float], *, theme: Theme) -> go.Figure:
+    """Cosines of a token's nearest neighbours, the nearest on top."""
+    return _bars(labels, values, [f"{value:.3f}" for value in values], theme=theme)
+
+
+def _bars(
+    labels: Sequence[str],
+    values: Sequence[float],
+    written: Sequence[str],
+    *,
+    theme: Theme,
+    marked: int | None = None,
+) -> go.Figure:
+    """Horizontal bars from 0 to 1 with their values written behind them."""
     figure = new_figure(theme)
     places = list(range(len(labels)))
     figure.add_trace(
         go.Bar(
-            x=np.asarray(probabilities, dtype=np.float32),
+            x=np.asarray(values, dtype=np.float32),
             y=places,
             orientation="h",
-            marker={"color": [theme.accent if i == actual else theme.series[0] for i in places]},
-            text=[f"{p:.3f}" if p >= 0.0005 else f"{p:.0e}" for p in probabilities],
+            marker={"color": [theme.accent if i == marked else theme.series[0] for i in places]},
+            text=list(written),
             textposition="outside",
             textfont={"color": theme.muted},
             cliponaxis=False,

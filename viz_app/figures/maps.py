@@ -35,16 +35,15 @@ def _aliases(labels: Sequence[str]) -> dict[str, str]:
 
 
 def _label_room(labels: Sequence[str]) -> int:
-    return 14 + round(7.2 * max((min(len(label), _LONGEST_LABEL) for label in labels), default=0))
+    return 12 + round(6.4 * max((min(len(label), _LONGEST_LABEL) for label in labels), default=0))
 
 
-def _token_axis(labels: Sequence[str], pixels: float, title: str) -> dict[str, object]:
+def _token_axis(labels: Sequence[str], pixels: float) -> dict[str, object]:
     return {
         "labelalias": _aliases(labels),
         "tick0": 0,
         "dtick": max(1, math.ceil(_LABEL_PIXELS / pixels)),
         "tickformat": "d",
-        "title": {"text": title, "standoff": 4},
     }
 
 
@@ -63,7 +62,7 @@ def _matrix(
         raise ValueError(
             f"expected {(len(rows), len(columns))} cells for the labels, got {z.shape}"
         )
-    left, top, right = _label_room(rows) + 22, _label_room(columns) + 18, 64
+    left, top, right = _label_room(rows), _label_room(columns) + 20, 64
     cell = min(40.0, max(4.0, (width - left - right) / len(columns)))
     row = min(30.0, max(4.0, cell))
     figure = new_figure(theme)
@@ -77,9 +76,23 @@ def _matrix(
         side="top",
         tickangle=-90,
         range=[-0.5, len(columns) - 0.5],
-        **_token_axis(columns, cell, column_title),
+        **_token_axis(columns, cell),
     )
-    figure.update_yaxes(range=[len(rows) - 0.5, -0.5], **_token_axis(rows, row, row_title))
+    figure.update_yaxes(range=[len(rows) - 0.5, -0.5], **_token_axis(rows, row))
+    # Titles stand level: that of the rows right above their labels, that of the columns above all.
+    for text, x, anchor, y in ((row_title, 0, "right", 1), (column_title, 0, "left", 1)):
+        figure.add_annotation(
+            text=text,
+            xref="x domain",
+            yref="paper",
+            x=x,
+            y=y,
+            xanchor=anchor,
+            yanchor="bottom",
+            yshift=4 if anchor == "right" else top - 20,
+            showarrow=False,
+            font={"color": theme.muted, "size": 12},
+        )
     return figure
 
 
@@ -127,8 +140,8 @@ def attention_map(
 ) -> go.Figure:
     """One attention map on the fixed range 0 to 1.
 
-    Trace 0 is the map at full resolution. The last trace has one marker a row, left of the map, by
-    which a row can be chosen; ``selected`` is the row that is marked.
+    Trace 0 is the map at full resolution. With a ``selected`` row, the last trace has one marker a
+    row, left of the map, by which another can be chosen.
 
     Args:
         weights: (Q, M).
@@ -138,7 +151,7 @@ def attention_map(
         column_title: what the columns are.
         theme: colours.
         allowed: bool (Q, M), False where the mask forbids; drawn apart from zero.
-        selected: a row to mark.
+        selected: the row that is chosen, where rows can be.
         width: pixels that the figure may take.
 
     Raises:
@@ -164,24 +177,23 @@ def attention_map(
     masked = _masked_cells(allowed, theme)
     if masked is not None:
         figure.add_trace(masked)
-    _add_row_markers(figure, rows, theme, selected)
+    if selected is not None:
+        _add_row_markers(figure, len(rows), theme, selected)
     return figure
 
 
-def _add_row_markers(
-    figure: go.Figure, rows: Sequence[str], theme: Theme, selected: int | None
-) -> None:
-    """Small triangles left of the map; the chosen row's is filled and its row framed."""
+def _add_row_markers(figure: go.Figure, n_rows: int, theme: Theme, selected: int) -> None:
+    """Small triangles left of the map; the chosen row's stands out and its row is framed."""
     figure.add_trace(
         go.Scatter(
-            x=[0.5] * len(rows),
-            y=list(range(len(rows))),
+            x=[0.5] * n_rows,
+            y=list(range(n_rows)),
             xaxis="x2",
             mode="markers",
             marker={
                 "symbol": "triangle-right",
                 "size": 9,
-                "color": [theme.accent if i == selected else theme.line for i in range(len(rows))],
+                "color": [theme.accent if i == selected else theme.line for i in range(n_rows)],
             },
             selected={"marker": {"opacity": 1}},
             unselected={"marker": {"opacity": 1}},
@@ -202,17 +214,16 @@ def _add_row_markers(
         },
         yaxis={"anchor": "free", "position": 0},
     )
-    if selected is not None:
-        figure.add_shape(
-            type="rect",
-            xref="x domain",
-            x0=0,
-            x1=1,
-            yref="y",
-            y0=selected - 0.5,
-            y1=selected + 0.5,
-            line={"color": theme.accent, "width": 1.5},
-        )
+    figure.add_shape(
+        type="rect",
+        xref="x domain",
+        x0=0,
+        x1=1,
+        yref="y",
+        y0=selected - 0.5,
+        y1=selected + 0.5,
+        line={"color": theme.accent, "width": 1.5},
+    )
 
 
 def difference_map(
@@ -292,7 +303,7 @@ def vector_map(
     if len(labels) != len(vectors):
         raise ValueError(f"expected {len(vectors)} labels, got {len(labels)}")
     row = min(22.0, max(4.0, 420 / len(labels)))
-    left = _label_room(labels) + 16
+    left = _label_room(labels)
     figure = new_figure(theme)
     figure.add_trace(
         go.Heatmap(
@@ -309,5 +320,5 @@ def vector_map(
         margin={"l": left, "r": 64, "t": 6, "b": 40},
     )
     figure.update_xaxes(title={"text": "dimension", "standoff": 4})
-    figure.update_yaxes(range=[len(labels) - 0.5, -0.5], **_token_axis(labels, row, ""))
+    figure.update_yaxes(range=[len(labels) - 0.5, -0.5], **_token_axis(labels, row))
     return figure

@@ -1,0 +1,141 @@
+"""What the pages share: caches of runs, models and traces, and how messages are shown.
+
+Caches hold arrays and models, never figures; their keys are plain values, with the size and time of
+the files they came from, so that a replaced run is read again; each is bounded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import streamlit as st
+
+from model.checkpoint import Checkpoint, CheckpointError, Run, load_weights, open_run, weights_path
+from viz_app.figures.theme import Theme, theme_named
+from viz_app.records import Floats, Trace
+from viz_app.trace import run_trace
+
+PROBLEMS = (CheckpointError, ValueError, OSError)
+"""What a person can cause and put right; shown in place."""
+
+
+PLOT_CONFIG = {"displayModeBar": False}
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What the frame around every page has chosen."""
+
+    run: Run
+    step: int
+    text: str
+    theme: Theme
+
+
+def current_theme() -> Theme:
+    """The theme that the browser shows."""
+    return theme_named(st.context.theme.type)
+
+
+def forget_unless(key: str, options: Collection[object]) -> None:
+    """Drop a choice that is not offered (any more), before its widget is drawn."""
+    if key in st.session_state and st.session_state[key] not in options:
+        del st.session_state[key]
+
+
+def plain(text: str) -> str:
+    """Text that Markdown shows as it is."""
+    return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", text)
+
+
+@contextmanager
+def problems_in_place() -> Iterator[None]:
+    """Show what a person can put right where it occurs, and go on with the page."""
+    try:
+        yield
+    except PROBLEMS as problem:
+        st.error(plain(str(problem)))
+
+
+Stamp = tuple[int, int]
+
+
+def _stamp(path: Path) -> Stamp:
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be read ({error.strerror})") from error
+    return status.st_mtime_ns, status.st_size
+
+
+def run_named(root: Path, name: str) -> Run:
+    """An opened run, read once.
+
+    Raises:
+        CheckpointError: if it cannot be opened.
+    """
+    return _open_run(str(root), name, _stamp(root / name / "run.json"))
+
+
+@st.cache_resource(max_entries=8, show_spinner=False)
+def _open_run(root: str, name: str, stamp: Stamp) -> Run:
+    return open_run(name, root=Path(root))
+
+
+def checkpoint_of(run: Run, step: int) -> Checkpoint:
+    """A loaded checkpoint, read once.
+
+    Raises:
+        CheckpointError: if its file is missing or broken.
+    """
+    path = weights_path(run.folder, step)
+    if not path.exists():
+        load_weights(run, step)  # raises, naming the steps that are there
+    return _load(str(run.folder.parent), run.info.name, step, _stamp(path), run)
+
+
+@st.cache_resource(max_entries=16, show_spinner=False)
+def _load(root: str, name: str, step: int, stamp: Stamp, _run: Run) -> Checkpoint:
+    return load_weights(_run, step)
+
+
+def trace_of(run: Run, step: int, text: str, target: tuple[int, ...] | None = None) -> Trace:
+    """The trace of a sentence, of the model's own translation or a given target's ids.
+
+    Raises:
+        CheckpointError: if the weights cannot be used.
+        ValueError: on an empty or too long sentence.
+    """
+    checkpoint = checkpoint_of(run, step)
+    return _trace(checkpoint.sha256, text, target, checkpoint, run)
+
+
+@st.cache_resource(max_entries=24, show_spinner=False)
+def _trace(
+    sha256: str, text: str, target: tuple[int, ...] | None, _checkpoint: Checkpoint, _run: Run
+) -> Trace:
+    return run_trace(
+        _checkpoint.model,
+        _run.tokenizers,
+        text,
+        target,
+        run=_run.info.name,
+        step=_checkpoint.step,
+        sha256=_checkpoint.sha256,
+    )
+
+
+def embedding_table(run: Run, step: int, side: str) -> Floats:
+    """The source or target embeddings, (V, D), unscaled.
+
+    Raises:
+        CheckpointError: if the weights cannot be used.
+    """
+    model = checkpoint_of(run, step).model
+    stack = model.encoder if side == "source" else model.decoder
+    table: Floats = stack.embedding.table.weight.numpy(force=True)
+    return table

@@ -1,0 +1,137 @@
+"""The frame around every page: run, checkpoint and sentence."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import streamlit as st
+
+from model.checkpoint import CHECKPOINTS, CheckpointError, Run, list_runs
+from viz_app.views._session import (
+    Selection,
+    current_theme,
+    forget_unless,
+    plain,
+    problems_in_place,
+    run_named,
+)
+
+_LANGUAGES = {"de": "German", "en": "English", "es": "Spanish", "fr": "French"}
+LONGEST_TEXT_IN_URL = 1_500
+"""Characters; a longer sentence is left out of the URL."""
+
+_STYLE = """
+<style>
+  .stMainBlockContainer { padding: 3.6rem 2rem 2rem; }
+  .stSidebar h1 { font-size: 1.6rem; padding: 0; }
+  .stSidebarHeader { height: 1rem; margin-bottom: 0; }
+  .st-key-examples button { padding: 0 .6rem; min-height: 1.7rem; }
+  .st-key-examples button p { font-size: .82rem; }
+</style>
+"""
+
+
+def checkpoints_root() -> Path:
+    """Where the runs are: the folder that HEADWISE_CHECKPOINTS names, or the project's own."""
+    return Path(os.environ.get("HEADWISE_CHECKPOINTS") or CHECKPOINTS)
+
+
+def select() -> Selection | None:
+    """Draw the frame; None where it has shown why no page can be drawn."""
+    st.html(_STYLE)
+    st.sidebar.title("Headwise")
+    with problems_in_place():
+        with st.sidebar:
+            run = _choose_run()
+            step = _choose_step(run)
+        text = _ask_for_text(run)
+        return Selection(run=run, step=step, text=text, theme=current_theme())
+    return None
+
+
+def _choose_run() -> Run:
+    root = checkpoints_root()
+    names = list_runs(root)
+    if not names:
+        raise CheckpointError(
+            f"there is no run in {root}: train one with python -m model.train, or restore the "
+            "folder from the repository"
+        )
+    forget_unless("run", names)
+    name = st.selectbox("Run", names, key="run", bind="query-params")
+    run = run_named(root, name)
+    st.caption(
+        f"{_language(run.info.source_language)} → {_language(run.info.target_language)}, "
+        f"{run.info.parameters / 1e6:.1f} M parameters. Data: {plain(run.info.data.attribution)}, "
+        f"{plain(run.info.data.licence)}."
+    )
+    return run
+
+
+def _language(code: str) -> str:
+    return plain(_LANGUAGES.get(code, code))
+
+
+def _choose_step(run: Run) -> int:
+    steps = run.steps()
+    if not steps:
+        raise CheckpointError(f"{run.folder}: there are no weights yet; train the run first")
+    forget_unless("step", steps)
+    if len(steps) == 1:
+        st.caption(f"Its only checkpoint is that of step {steps[0]:,}.")
+        return steps[0]
+    return st.select_slider(
+        "Checkpoint, by training step",
+        steps,
+        value=steps[-1],
+        key="step",
+        bind="query-params",
+        help="The weights after so many steps of training. The newest is chosen at first; move "
+        "left to see how the heads came to be.",
+    )
+
+
+def _examples(run: Run) -> dict[str, str]:
+    """The run's sample sentences, the first for each thing they show."""
+    examples: dict[str, str] = {}
+    for row in run.samples():
+        source = str(row.get("source", ""))
+        examples.setdefault(str(row.get("shows") or source[:20]), source)
+    return examples
+
+
+def _ask_for_text(run: Run) -> str:
+    examples = _examples(run)
+    if "sentence" not in st.session_state:
+        first = next(iter(examples.values()), "")
+        st.session_state["sentence"] = st.query_params.get("q", first)
+    text = st.text_input(
+        f"Sentence in {_language(run.info.source_language)}",
+        key="sentence",
+        placeholder="Type a sentence and press Enter",
+    )
+    if examples:
+        with st.container(
+            horizontal=True, gap="small", key="examples", vertical_alignment="center"
+        ):
+            st.caption("Try:", width="content")
+            for shows, source in examples.items():
+                st.button(
+                    plain(shows),
+                    key=f"example-{shows}",
+                    on_click=lambda source=source: st.session_state.update(sentence=source),
+                )
+    _keep_in_url(text)
+    return text
+
+
+def _keep_in_url(text: str) -> None:
+    if len(text) > LONGEST_TEXT_IN_URL:
+        st.query_params.pop("q", None)
+        st.caption(
+            f"The sentence is longer than {LONGEST_TEXT_IN_URL:,} characters and is left out of "
+            "the page's address."
+        )
+    elif st.query_params.get("q") != text:
+        st.query_params["q"] = text

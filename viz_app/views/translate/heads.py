@@ -1,0 +1,249 @@
+"""All heads in one picture, one of them large, and two checkpoints side by side."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+import plotly.graph_objects as go
+import streamlit as st
+
+from viz_app.analysis.attention import Aggregate, aggregate_heads, max_pool
+from viz_app.analysis.grid import Grid, Lead, Units, make_grid
+from viz_app.figures.maps import attention_map, difference_map
+from viz_app.figures.mosaic import mosaic
+from viz_app.records import KINDS, Floats, Kind, Trace
+from viz_app.views._session import PLOT_CONFIG, Selection, forget_unless, trace_of
+
+MOST_CELLS = 40
+"""Cells a side of each head in the picture of all heads."""
+
+_KIND_NAMES: dict[Kind, str] = {
+    "encoder_self": "Encoder self",
+    "decoder_self": "Decoder self",
+    "cross": "Cross",
+}
+_KIND_NOTES: dict[Kind, str] = {
+    "encoder_self": "A row is a source piece; it shows from which source pieces the head gathered "
+    "for it.",
+    "decoder_self": "A row is a step of decoding; it shows at which of the pieces consumed so far "
+    "the head looked. Later ones are masked, in grey.",
+    "cross": "A row is a step of decoding; it shows at which source pieces the head looked: at the "
+    "encoder's output there, which has gathered from other pieces too.",
+}
+
+
+@dataclass(frozen=True)
+class _Head:
+    """What the large map shows; layer and head from 0."""
+
+    kind: Kind
+    aggregate: Aggregate
+    layer: int
+    head: int
+
+    @property
+    def name(self) -> str:
+        """For people, counted from 1."""
+        of = f"head {self.head + 1}" if self.aggregate == "head" else f"{self.aggregate} of heads"
+        return f"{_KIND_NAMES[self.kind]}, layer {self.layer + 1}, {of}"
+
+    def map_of(self, trace: Trace, grid: Grid) -> Floats:
+        """(rows, columns) of the grid."""
+        weights = grid.apply(trace.attention[self.kind][self.layer])
+        return aggregate_heads(weights, self.aggregate, self.head)
+
+
+def show_heads(
+    selection: Selection, first: Trace, second: Trace | None, *, units: Units, lead: Lead
+) -> None:
+    """Draw the heads of one trace, or of two on a shared target."""
+    layers, heads = first.attention["cross"].shape[:2]
+    chosen = _choose_head(layers, heads)
+    grid = make_grid(first, chosen.kind, units=units, lead=lead)
+    left, right = st.columns([2, 3], gap="medium")
+    with left:
+        _show_mosaic(selection, first, grid, chosen)
+    if second is None:
+        with right:
+            _show_map(selection, first, grid, chosen)
+        return
+    with right:
+        _describe_comparison(selection, first, second)
+    _show_comparison(selection, first, second, grid, chosen)
+
+
+def _choose_head(layers: int, heads: int) -> _Head:
+    forget_unless("layer", range(1, layers + 1))
+    forget_unless("head", range(1, heads + 1))
+    with st.container(horizontal=True, gap="medium"):
+        kind = st.segmented_control(
+            "Attention",
+            KINDS,
+            default="cross",
+            format_func=lambda kind: _KIND_NAMES[kind],
+            key="kind",
+            required=True,
+            bind="query-params",
+        )
+        layer = st.segmented_control(
+            "Layer",
+            range(1, layers + 1),
+            default=layers,
+            key="layer",
+            required=True,
+            bind="query-params",
+        )
+        head = st.segmented_control(
+            "Head",
+            range(1, heads + 1),
+            default=1,
+            key="head",
+            required=True,
+            bind="query-params",
+        )
+        aggregate = st.segmented_control(
+            "Show",
+            ["head", "mean", "max"],
+            default="head",
+            format_func=lambda how: {"head": "one head"}.get(how, how),
+            key="show",
+            required=True,
+            bind="query-params",
+            help="One head, or all heads of the layer put together. The mean has rows that sum to "
+            "1. The maximum takes, cell by cell, the largest weight of any head; its rows may "
+            "sum to more.",
+        )
+    return _Head(kind, cast(Aggregate, aggregate), layer - 1, head - 1)
+
+
+def _pool_note(grid: Grid) -> str:
+    blocks = [math.ceil(n / MOST_CELLS) for n in (len(grid.rows), len(grid.columns))]
+    if max(blocks) == 1:
+        return "Click a head to enlarge it."
+    return (
+        f"Click a head to enlarge it. Each cell here is the largest of {blocks[0]} × {blocks[1]} "
+        "weights; the enlarged map has all of them."
+    )
+
+
+def _show_mosaic(selection: Selection, trace: Trace, grid: Grid, chosen: _Head) -> None:
+    maps = max_pool(grid.apply(trace.attention[chosen.kind]), MOST_CELLS)
+    allowed = grid.allowed
+    if allowed is not None:
+        allowed = max_pool(allowed.astype(np.float32), MOST_CELLS) > 0
+
+    def take() -> None:
+        points = st.session_state["mosaic"].selection.points
+        if points:
+            layer, head = points[0]["customdata"].split(",")
+            st.session_state.update(layer=int(layer) + 1, head=int(head) + 1, show="head")
+
+    figure = mosaic(
+        maps,
+        theme=selection.theme,
+        allowed=allowed,
+        selected=(chosen.layer, chosen.head) if chosen.aggregate == "head" else None,
+    )
+    with st.container(key="mosaic-box"):
+        st.plotly_chart(
+            figure,
+            theme=None,
+            config=PLOT_CONFIG,
+            key="mosaic",
+            on_select=take,
+            selection_mode="points",
+        )
+    st.caption(_pool_note(grid))
+
+
+def _attention_figure(
+    selection: Selection, weights: Floats, grid: Grid, *, width: int, row: int | None = None
+) -> go.Figure:
+    return attention_map(
+        weights,
+        rows=grid.rows,
+        columns=grid.columns,
+        row_title=grid.row_title,
+        column_title=grid.column_title,
+        theme=selection.theme,
+        allowed=grid.allowed,
+        selected=row,
+        width=width,
+    )
+
+
+def _show_map(selection: Selection, trace: Trace, grid: Grid, chosen: _Head) -> None:
+    """The large map; a click on a row's mark chooses that step of decoding."""
+
+    def take() -> None:
+        points = st.session_state["large"].selection.points
+        if points:
+            st.session_state["at"] = grid.row_spans[round(points[0]["y"])].start
+
+    st.markdown(f"**{chosen.name}**")
+    steps = chosen.kind != "encoder_self"
+    at = min(st.session_state.get("at", 0), len(trace.consumed) - 1)
+    figure = _attention_figure(
+        selection,
+        chosen.map_of(trace, grid),
+        grid,
+        width=760,
+        row=grid.row_of(at) if steps else None,
+    )
+    with st.container(key="large-box"):
+        st.plotly_chart(
+            figure,
+            theme=None,
+            config=PLOT_CONFIG,
+            key="large",
+            width="content",
+            on_select=take if steps else "ignore",
+            selection_mode="points",
+        )
+    st.caption(_KIND_NOTES[chosen.kind] + " Rows sum to 1." * (chosen.aggregate != "max"))
+
+
+def _describe_comparison(selection: Selection, first: Trace, second: Trace) -> None:
+    newest = max(first.step, second.step)
+    st.caption(
+        f"All maps are of one target, the translation at step {newest:,}, given to both "
+        "checkpoints, so that their rows and columns are the same."
+    )
+    for trace in (first, second):
+        own = trace_of(selection.run, trace.step, selection.text)
+        total = float(trace.predictions.log_probability.sum())
+        st.markdown(f"**Step {trace.step:,}**, own translation:")
+        with st.container(key=f"own-{trace.step}"):
+            st.text(own.target_text or "(no text: the model ended the sentence at once)")
+        st.caption(f"Log-probability that it gives to the shared target: {total:.2f} nats")
+
+
+def _show_comparison(
+    selection: Selection, first: Trace, second: Trace, grid: Grid, chosen: _Head
+) -> None:
+    a, b = (chosen.map_of(trace, grid) for trace in (first, second))
+    st.markdown(f"**{chosen.name}**")
+    places = st.columns(3, gap="small")
+    for place, trace, weights, key in zip(
+        places, (first, second), (a, b), ("first", "second_map"), strict=False
+    ):
+        with place, st.container(key=f"{key}-box"):
+            st.text(f"Step {trace.step:,}")
+            figure = _attention_figure(selection, weights, grid, width=430)
+            st.plotly_chart(figure, theme=None, config=PLOT_CONFIG, key=key, width="content")
+    with places[2], st.container(key="difference-box"):
+        st.text(f"Step {second.step:,} minus step {first.step:,}")
+        figure = difference_map(
+            b - a,
+            rows=grid.rows,
+            columns=grid.columns,
+            row_title=grid.row_title,
+            column_title=grid.column_title,
+            theme=selection.theme,
+            allowed=grid.allowed,
+            width=430,
+        )
+        st.plotly_chart(figure, theme=None, config=PLOT_CONFIG, key="difference", width="content")

@@ -1,0 +1,157 @@
+"""The page as a whole: how maps are read, the translation, heads, and the step of decoding."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+import streamlit as st
+
+from viz_app.analysis.grid import Lead, Units
+from viz_app.analysis.labels import piece_label, piece_labels
+from viz_app.figures.charts import top_pieces
+from viz_app.figures.tokens import token_row
+from viz_app.records import Trace
+from viz_app.views._session import (
+    PLOT_CONFIG,
+    Selection,
+    forget_unless,
+    problems_in_place,
+    trace_of,
+)
+from viz_app.views.translate.heads import show_heads
+
+
+def page(selection: Selection) -> None:
+    """Draw the page."""
+    if not selection.text.strip():
+        st.info("Type a sentence above and press Enter, or choose an example.")
+        return
+    with problems_in_place():
+        with st.sidebar:
+            units, lead = _choose_reading()
+            second_step = _choose_second_step(selection)
+        own = trace_of(selection.run, selection.step, selection.text)
+        _show_translation(selection, own)
+        if second_step is None:
+            first, second = own, None
+        else:
+            first, second = _on_shared_target(selection, own, second_step)
+        show_heads(selection, first, second, units=units, lead=lead)
+        _show_step(selection, first)
+
+
+def _choose_reading() -> tuple[Units, Lead]:
+    units = st.segmented_control(
+        "Units",
+        ["pieces", "words"],
+        default="pieces",
+        key="units",
+        required=True,
+        bind="query-params",
+        help="The model reads pieces; · marks those that go on with a word. For words, weights are "
+        "summed over the pieces of a column and averaged over those of a row.",
+    )
+    lead = st.segmented_control(
+        "Decoder rows by",
+        ["predicted", "consumed"],
+        default="predicted",
+        key="rows",
+        required=True,
+        bind="query-params",
+        help="A decoder row consumes one piece and predicts the next. Both are in its label; this "
+        "says which leads, and by which of them rows are put together to words.",
+    )
+    return cast(Units, units), cast(Lead, lead)
+
+
+def _choose_second_step(selection: Selection) -> int | None:
+    others = [step for step in selection.run.steps() if step != selection.step]
+    if not others or not st.toggle(
+        "Compare with another checkpoint", key="compare", bind="query-params"
+    ):
+        return None
+    if len(others) == 1:
+        return others[0]
+    forget_unless("second", others)
+    return st.select_slider(
+        "Second checkpoint",
+        others,
+        value=others[len(others) // 2],
+        key="second",
+        bind="query-params",
+    )
+
+
+def _on_shared_target(selection: Selection, own: Trace, second_step: int) -> tuple[Trace, Trace]:
+    """The traces of both checkpoints on the newer one's translation."""
+    run, text = selection.run, selection.text
+    newest = max(selection.step, second_step)
+    target = (own if newest == selection.step else trace_of(run, newest, text)).target_ids
+    return trace_of(run, selection.step, text, target), trace_of(run, second_step, text, target)
+
+
+def _show_translation(selection: Selection, trace: Trace) -> None:
+    theme, info = selection.theme, selection.run.info
+    probability = np.exp(trace.predictions.log_probability)
+    titles = [
+        f"probability {p:.3f}, rank {rank}"
+        for p, rank in zip(probability, trace.predictions.rank, strict=True)
+    ]
+    st.html(
+        token_row(piece_labels(trace.source), theme=theme, language=info.source_language)
+        + token_row(
+            piece_labels(trace.predicted),
+            theme=theme,
+            probabilities=probability.tolist(),
+            titles=titles,
+            language=info.target_language,
+        )
+    )
+    with st.container(key="translation"):
+        st.text(trace.target_text or "(no text: the model ended the sentence at once)")
+    notes = ["Pieces of the source, and of the translation shaded by their probability."]
+    if len(trace.source) > info.data.longest_source:
+        notes.append(
+            f"With {len(trace.source)} pieces the sentence is longer than anything seen in "
+            f"training ({info.data.longest_source})."
+        )
+    if trace.predicted.pieces[-1] != "</s>":
+        notes.append("The model did not end the sentence; decoding was cut off at its limit.")
+    st.caption(" ".join(notes))
+
+
+def _show_step(selection: Selection, trace: Trace) -> None:
+    """The likeliest pieces at one step of decoding."""
+    consumed, predicted = piece_labels(trace.consumed), piece_labels(trace.predicted)
+    forget_unless("at", range(len(consumed)))
+    st.markdown("##### One step of decoding")
+    choice, chart = st.columns([2, 3], gap="large")
+    with choice:
+        at = st.selectbox(
+            "Step",
+            range(len(consumed)),
+            format_func=lambda t: f"{t + 1}: after {consumed[t]}, {predicted[t]}",
+            key="at",
+        )
+        predictions = trace.predictions
+        st.text(
+            f"The decoder has: {' '.join(consumed[: at + 1])}\n"
+            f"Next piece: {predicted[at]}, with probability "
+            f"{np.exp(predictions.log_probability[at]):.3f}, rank {predictions.rank[at]:,}\n"
+            f"Entropy of the prediction: {predictions.entropy[at]:.2f} nats"
+        )
+    with chart:
+        ids = predictions.top_ids[at].tolist()
+        actual = trace.predicted.ids[at]
+        st.plotly_chart(
+            top_pieces(
+                [piece_label(piece) for piece in trace.top_pieces[at]],
+                np.exp(predictions.top_log_probability[at]).tolist(),
+                theme=selection.theme,
+                actual=ids.index(actual) if actual in ids else None,
+            ),
+            theme=None,
+            config=PLOT_CONFIG,
+            key="top_pieces",
+        )
