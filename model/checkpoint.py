@@ -248,6 +248,8 @@ def open_run(name: str, *, root: Path = CHECKPOINTS) -> Run:
     except (ValueError, AttributeError, TypeError) as error:
         raise CheckpointError(f"{folder / 'run.json'}: {error}") from error
     loaded = {}
+    if not isinstance(info.tokenizer_sha256, dict):
+        raise CheckpointError(f"{folder / 'run.json'}: expected an object under 'tokenizer_sha256'")
     for file, sha256 in info.tokenizer_sha256.items():
         content = _read(folder / file)
         if hashlib.sha256(content).hexdigest() != sha256:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import datasets
 import torch
@@ -47,14 +48,18 @@ class Corpus:
 def load_corpus(name: str, *, source: str, target: str, split: str = "train") -> Corpus:
     """Load a corpus from the hub by short name, or from a local ``.jsonl`` file.
 
+    A short name may be followed by a colon and a split, in the syntax of ``datasets``:
+    ``opus_books:train[:99%]``.
+
     Both have one of two schemas: ``{"translation": {source: …, target: …}}`` (opus_books) or
     ``{source: …, target: …}`` (multi30k), the languages being keys such as "en".
 
     Raises:
         DataError: if there is no such corpus or file, or its rows have neither schema.
     """
-    if name in HUB_CORPORA:
-        rows = _load_from_hub(name, source, target, split)
+    short_name, _, given_split = name.partition(":")
+    if short_name in HUB_CORPORA:
+        rows = _load_from_hub(short_name, source, target, given_split or split)
         digest = str(getattr(rows, "_fingerprint", ""))
     else:
         path = Path(name)
@@ -68,7 +73,11 @@ def load_corpus(name: str, *, source: str, target: str, split: str = "train") ->
         rows = _load_file(path)
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return Corpus(Path(name).name, digest, _pairs(rows, name, source, target))
+    try:
+        pairs = _pairs(rows, name, source, target)
+    except UnicodeDecodeError as error:  # rows are decoded when they are read
+        raise DataError(f"{name}: not JSON lines in UTF-8 ({error})") from error
+    return Corpus(Path(name).name, digest, pairs)
 
 
 def _load_from_hub(name: str, source: str, target: str, split: str) -> datasets.Dataset:
@@ -88,41 +97,41 @@ def _load_file(path: Path) -> datasets.Dataset:
     if path.stat().st_size == 0:
         raise DataError(f"{path}: the file is empty; expected one JSON object a line")
     try:
-        return datasets.load_dataset("json", data_files=str(path), split="train")
+        return datasets.load_dataset("json", data_files=glob.escape(str(path)), split="train")
     except Exception as error:
         cause = error.__cause__ or error
         raise DataError(f"{path}: not JSON lines in UTF-8 ({cause})") from error
 
 
 def _pairs(rows: datasets.Dataset, name: str, source: str, target: str) -> list[Pair]:
-    columns: dict[str, Any]
-    if "translation" in rows.column_names:
-        translations = rows["translation"]
-        first = translations[0]
-        keys = list(first) if isinstance(first, dict) else []
-        columns = {
-            key: [translation[key] for translation in translations]
-            for key in (source, target)
-            if key in keys
-        }
-    else:
-        keys = rows.column_names
-        columns = {key: rows[key] for key in (source, target) if key in keys}
+    nested = "translation" in rows.column_names
+    first = rows[0]["translation"] if nested else rows[0]
+    keys = sorted(first) if isinstance(first, dict) else []
     for key in (source, target):
-        if key not in columns:
-            raise DataError(f"{name}: no language '{key}'; this corpus has {sorted(keys)}")
+        if key not in keys:
+            raise DataError(f"{name}: no language '{key}'; this corpus has {keys}")
     pairs = []
-    for line, (a, b) in enumerate(zip(columns[source], columns[target], strict=True), start=1):
-        if not all(isinstance(text, str | None) for text in (a, b)):
-            raise DataError(f"{name}, row {line}: expected two texts, got {a!r} and {b!r}")
-        pairs.append(Pair((a or "").strip(), (b or "").strip()))
+    for number, row in enumerate(rows, start=1):
+        sides = row["translation"] if nested else row
+        try:
+            texts = sides[source], sides[target]
+        except (KeyError, TypeError) as error:
+            raise DataError(
+                f"{name}, row {number}: expected '{source}' and '{target}', got {sides!r}"
+            ) from error
+        if not all(isinstance(text, str | None) for text in texts):
+            raise DataError(
+                f"{name}, row {number}: expected two texts, got {texts[0]!r} and {texts[1]!r}"
+            )
+        pairs.append(Pair(*((text or "").strip() for text in texts)))
     return pairs
 
 
 @dataclass(frozen=True)
 class Examples:
-    """Encoded pairs: source ids end with ``</s>``; target ids have ``<s>`` and ``</s>``."""
+    """Pairs and their ids: source ids end with ``</s>``; target ids have ``<s>`` and ``</s>``."""
 
+    pairs: list[Pair]
     sources: list[list[int]]
     targets: list[list[int]]
     read: int
@@ -146,7 +155,7 @@ def encode_pairs(pairs: Sequence[Pair], tokenizers: TokenizerPair, *, max_pieces
         DataError: if nothing is left.
     """
     seen: set[Pair] = set()
-    sources, targets = [], []
+    kept, sources, targets = [], [], []
     empty = duplicates = too_long = 0
     for pair in pairs:
         if not pair.source or not pair.target:
@@ -160,9 +169,10 @@ def encode_pairs(pairs: Sequence[Pair], tokenizers: TokenizerPair, *, max_pieces
             if len(source) > max_pieces or len(target) > max_pieces:
                 too_long += 1
             else:
+                kept.append(pair)
                 sources.append(source)
                 targets.append(target)
-    examples = Examples(sources, targets, len(pairs), empty, duplicates, too_long)
+    examples = Examples(kept, sources, targets, len(pairs), empty, duplicates, too_long)
     if not sources:
         raise DataError(f"no pair is left to train on: {examples.report}")
     return examples
@@ -212,6 +222,5 @@ def references_by_source(pairs: Sequence[Pair]) -> dict[str, list[str]]:
     """Distinct sources, in order of appearance, each with all its translations."""
     references: dict[str, list[str]] = {}
     for pair in pairs:
-        if pair.source and pair.target:
-            references.setdefault(pair.source, []).append(pair.target)
+        references.setdefault(pair.source, []).append(pair.target)
     return references

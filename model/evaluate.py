@@ -26,7 +26,7 @@ class Arguments:
     run: str
     """Name of the run."""
     data: str
-    """A .jsonl file, or opus_books or multi30k from the Hugging Face hub."""
+    """A .jsonl file, or a corpus of the Hugging Face hub: opus_books or multi30k."""
     step: str = "last"
     """A checkpoint's step, "last", or "all"."""
     split: str = "test"

@@ -27,6 +27,9 @@ class Evaluation:
     bleu: float
     chrf: float
     pieces: int
+    pairs: int
+    dropped: int
+    """Pairs left out: an empty side, an exact duplicate, or longer than the model takes."""
     sources: int
     """Distinct sources, each translated once; lines with the same source are its references."""
     bleu_signature: str
@@ -61,7 +64,7 @@ def evaluate(model: Transformer, tokenizers: TokenizerPair, pairs: Sequence[Pair
     """
     examples = encode_pairs(pairs, tokenizers, max_pieces=model.config.max_length)
     loss, pieces = mean_loss(model, examples.sources, examples.targets)
-    references = references_by_source(pairs)
+    references = references_by_source(examples.pairs)
     translations = translate(model, tokenizers, list(references))
     most = max(map(len, references.values()))
     # sacrebleu wants one list per reference number; None where a sentence has fewer.
@@ -76,6 +79,8 @@ def evaluate(model: Transformer, tokenizers: TokenizerPair, pairs: Sequence[Pair
         bleu=bleu.corpus_score(translations, columns).score,
         chrf=chrf.corpus_score(translations, columns).score,
         pieces=pieces,
+        pairs=len(examples.pairs),
+        dropped=examples.read - len(examples.pairs),
         sources=len(references),
         bleu_signature=str(bleu.get_signature()),
         chrf_signature=str(chrf.get_signature()),

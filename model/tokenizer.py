@@ -130,7 +130,8 @@ class Tokenizer:
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of ids; special pieces are left out, broken byte sequences become U+FFFD."""
-        return b"".join(map(self._bytes, ids)).decode("utf-8", errors="replace")[1:]
+        text = b"".join(map(self._bytes, ids)).decode("utf-8", errors="replace")
+        return text.removeprefix(" ")
 
     def _bytes(self, id: int) -> bytes:
         if id < len(SPECIAL_PIECES):

@@ -25,9 +25,10 @@ from model.checkpoint import (
 )
 from model.config import TrainingConfig, TransformerConfig
 from model.data import Corpus, DataError, Examples, encode_pairs, load_corpus
+from model.resume import latest_resume_step
 from model.schedule import learning_rate
 from model.tokenizer import Tokenizer, TokenizerPair
-from model.training import Training, load_samples
+from model.training import Sample, Training, load_samples
 from model.transformer import Transformer
 
 
@@ -42,9 +43,10 @@ class Arguments:
     run: str
     """Name of the run, and of its folder."""
     train: str
-    """Training data: a .jsonl file, or opus_books or multi30k from the Hugging Face hub."""
+    """Training data: a .jsonl file, or a corpus of the Hugging Face hub by its short name,
+    opus_books or multi30k; a split may follow a colon, as in opus_books:train[:99%]."""
     valid: str
-    """Validation data, likewise (a hub name takes its validation split)."""
+    """Validation data, likewise; a name alone takes the validation split."""
     source: str = "en"
     """Source language, a key in the data."""
     target: str = "es"
@@ -124,8 +126,6 @@ def _new_run(arguments: Arguments, corpus: Corpus, valid: Corpus) -> tuple[Run, 
 
 
 def _resumed_run(arguments: Arguments, corpus: Corpus) -> tuple[Run, Examples]:
-    from model.resume import latest_resume_step
-
     run = open_run(arguments.run, root=arguments.checkpoints)
     if corpus.sha256 != run.info.data.train_sha256:
         raise CheckpointError(
@@ -180,8 +180,6 @@ def main(arguments: Arguments) -> None:
     if arguments.samples is not None:
         samples = load_samples(arguments.samples)
     else:
-        from model.training import Sample
-
         samples = [Sample(pair.source, pair.target) for pair in valid.pairs[:12]]
     training = Training(run, train=examples, valid=valid.pairs, samples=samples)
     try:

@@ -7,9 +7,12 @@ that was stopped goes on exactly as if it had not been.
 from __future__ import annotations
 
 import json
+import signal
+import sys
+import threading
 import time
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -99,6 +102,26 @@ def _attention_kernel(device: torch.device) -> AbstractContextManager[Any]:
     return sdpa_kernel(SDPBackend.MATH) if device.type == "cpu" else nullcontext()
 
 
+@contextmanager
+def _interrupt_between_steps() -> Iterator[Callable[[], bool]]:
+    """Make of Ctrl-C a question to ask between steps; a second one stops at once."""
+    asked = threading.Event()
+
+    def ask(*_: object) -> None:
+        if asked.is_set():
+            sys.exit("\nstopped at once; --resume goes on from the state that was saved last")
+        asked.set()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield asked.is_set
+        return
+    before = signal.signal(signal.SIGINT, ask)
+    try:
+        yield asked.is_set
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 class Training:
     """One training of one run."""
 
@@ -130,9 +153,6 @@ class Training:
         """
         step = self._resume() if resume else 0
         model, optimiser = self.accelerator.prepare(self.model, self.optimiser)
-        if not resume and 0 in self.config.all_milestones:
-            self._milestone(0)
-            yield 0
         progress = tqdm(
             initial=step,
             total=self.config.steps,
@@ -141,25 +161,27 @@ class Training:
             mininterval=1.0,
         )
         meter = _Meter(self.batches.per_epoch)
-        with progress:
-            try:
-                while step < self.config.steps:
-                    loss, norm, pieces = self._step(model, optimiser, step + 1)
-                    step += 1
-                    meter.add(loss, pieces)
-                    progress.update()
-                    if step % self.config.log_every == 0:
-                        self._log(step, meter, norm, progress)
-                    if step in self.config.all_milestones:
-                        self._milestone(step)
-                        meter.restart_clock()
-                        yield step
-                    if step % self.config.resume_every == 0 or step == self.config.steps:
-                        self._save_resume_state(step)
-                        meter.restart_clock()
-            except KeyboardInterrupt:
-                self._save_resume_state(step)
-                raise
+        with progress, _interrupt_between_steps() as interrupted:
+            if not resume and 0 in self.config.all_milestones:
+                self._milestone(0)
+                yield 0
+                meter.restart_clock()
+            while step < self.config.steps:
+                if interrupted():
+                    self._save_resume_state(step)
+                    raise KeyboardInterrupt
+                loss, norm, pieces = self._step(model, optimiser, step + 1)
+                step += 1
+                meter.add(loss, pieces)
+                progress.update()
+                if step % self.config.log_every == 0:
+                    self._log(step, meter, norm, progress)
+                if step in self.config.all_milestones:
+                    self._milestone(step)
+                    yield step
+                if step % self.config.resume_every == 0 or step == self.config.steps:
+                    self._save_resume_state(step)
+                meter.restart_clock()
 
     def _step(self, model: Any, optimiser: Any, step: int) -> tuple[float, float, int]:
         """One optimiser step; summed loss in nats, gradient norm and number of target pieces."""

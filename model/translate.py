@@ -72,7 +72,7 @@ def translate_lines(
         )
         by_number = dict(zip(full, translations, strict=True))
         for number, _ in chunk:
-            yield by_number.get(number, "").replace("\n", " ")
+            yield " ".join(by_number.get(number, "").splitlines())
 
 
 def main(arguments: Arguments) -> None:

@@ -1,19 +1,32 @@
-"""Tiny models for every test: prime dimensions, so that a transposed axis cannot pass by luck."""
+"""Tiny models for every test: prime dimensions, so that a transposed axis cannot pass by luck.
+
+And a tiny run, trained once for a few steps on the sentences in ``tests/data``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
 from hypothesis import settings
 from torch import Tensor
 
-from model.config import EOS, TransformerConfig
+from model.config import EOS, TrainingConfig, TransformerConfig
 from model.transformer import Transformer
 
+if TYPE_CHECKING:  # they take seconds to import, and few tests need them
+    from model.checkpoint import Run
+    from model.train import Arguments
+
+os.environ["HF_HUB_OFFLINE"] = "1"
 torch.set_num_threads(1)
+
+DATA = Path(__file__).parent / "data"
 
 settings.register_profile(
     "project", deadline=None, derandomize=True, database=None, max_examples=25
@@ -67,3 +80,76 @@ def make_model() -> Callable[..., Transformer]:
 def make_ids() -> Callable[..., Tensor]:
     """Random pieces: lengths and vocabulary size → ids (B, longest), padded on the right."""
     return _ids
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """Where ``train.jsonl`` (flat schema) and ``valid.jsonl`` (nested) are, English and Spanish."""
+    return DATA
+
+
+@pytest.fixture(scope="session")
+def datasets_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Keeps what ``datasets`` caches out of the home folder."""
+    import datasets
+
+    folder = tmp_path_factory.mktemp("datasets")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(datasets.config, "HF_DATASETS_CACHE", folder)
+        yield folder
+
+
+@pytest.fixture(scope="session")
+def make_arguments(datasets_cache: Path) -> Callable[..., Arguments]:
+    """Arguments of a tiny training in a folder; takes changes of its ``TrainingConfig``.
+
+    An epoch has 9 batches and a step takes 2 of them: the first epoch ends within the fifth step.
+    """
+    from model.train import Arguments
+
+    model = TransformerConfig(420, 420, n_layers=1, n_heads=2, d_model=14, d_ff=23, max_length=61)
+    training = TrainingConfig(
+        steps=8,
+        batch_tokens=97,
+        accumulate=2,
+        learning_rate=0.02,
+        warmup_steps=2,
+        precision="no",
+        milestones=(0, 3, 5),
+        log_every=1,
+        resume_every=4,
+        seed=5,
+    )
+
+    def make(root: Path, **changes: Any) -> Arguments:
+        return Arguments(
+            run="tiny",
+            train=str(DATA / "train.jsonl"),
+            valid=str(DATA / "valid.jsonl"),
+            licence="CC0-1.0",
+            checkpoints=root,
+            model=model,
+            training=replace(training, **changes),
+        )
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def trained_root(
+    make_arguments: Callable[..., Arguments], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """A folder of runs that holds one, ``tiny``, trained to the end. Read it; change a copy."""
+    from model.train import main
+
+    root = tmp_path_factory.mktemp("runs")
+    main(make_arguments(root))
+    return root
+
+
+@pytest.fixture(scope="session")
+def trained_run(trained_root: Path) -> Run:
+    """The run in ``trained_root``."""
+    from model.checkpoint import open_run
+
+    return open_run("tiny", root=trained_root)

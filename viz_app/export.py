@@ -66,7 +66,8 @@ def describe(trace: Trace) -> dict[str, Any]:
 def to_npz(trace: Trace) -> bytes:
     """A trace as the content of an .npz file, readable without pickle."""
     buffer = io.BytesIO()
-    np.savez_compressed(buffer, about=np.array(json.dumps(describe(trace))), **dict(trace.arrays()))
+    arrays: dict[str, Any] = {"about": np.array(json.dumps(describe(trace)))}
+    np.savez_compressed(buffer, **arrays | dict(trace.arrays()))
     return buffer.getvalue()
 
 

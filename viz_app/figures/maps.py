@@ -22,7 +22,7 @@ from viz_app.figures.theme import (
 )
 from viz_app.records import Floats
 
-_LABEL_PIXELS = 15
+_LABEL_PIXELS = 12
 _LONGEST_LABEL = 22
 
 
@@ -44,63 +44,16 @@ def _token_axis(labels: Sequence[str], pixels: float) -> dict[str, object]:
         "tick0": 0,
         "dtick": max(1, math.ceil(_LABEL_PIXELS / pixels)),
         "tickformat": "d",
+        "ticklabelstandoff": 2,
     }
 
 
-def _matrix(
-    z: Floats,
-    *,
-    rows: Sequence[str],
-    columns: Sequence[str],
-    row_title: str,
-    column_title: str,
-    theme: Theme,
-    trace: go.Heatmap,
-    width: int,
-) -> go.Figure:
-    if z.shape != (len(rows), len(columns)):
-        raise ValueError(
-            f"expected {(len(rows), len(columns))} cells for the labels, got {z.shape}"
-        )
-    left, top, right = _label_room(rows), _label_room(columns) + 20, 64
-    cell = min(40.0, max(4.0, (width - left - right) / len(columns)))
-    row = min(30.0, max(4.0, cell))
-    figure = new_figure(theme)
-    figure.add_trace(trace)
-    figure.update_layout(
-        height=round(top + row * len(rows) + 12),
-        width=round(left + cell * len(columns) + right),
-        margin={"l": left, "r": right, "t": top, "b": 12},
-    )
-    figure.update_xaxes(
-        side="top",
-        tickangle=-90,
-        range=[-0.5, len(columns) - 0.5],
-        **_token_axis(columns, cell),
-    )
-    figure.update_yaxes(range=[len(rows) - 0.5, -0.5], **_token_axis(rows, row))
-    # Titles stand level: that of the rows right above their labels, that of the columns above all.
-    for text, x, anchor, y in ((row_title, 0, "right", 1), (column_title, 0, "left", 1)):
-        figure.add_annotation(
-            text=text,
-            xref="x domain",
-            yref="paper",
-            x=x,
-            y=y,
-            xanchor=anchor,
-            yanchor="bottom",
-            yshift=4 if anchor == "right" else top - 20,
-            showarrow=False,
-            font={"color": theme.muted, "size": 12},
-        )
-    return figure
-
-
-def _colour_bar(theme: Theme) -> dict[str, object]:
+def _colour_bar(theme: Theme, ticks: Sequence[float] | None = None) -> dict[str, object]:
     return {
         "thickness": 10,
         "outlinewidth": 0,
         "tickfont": {"color": theme.muted, "size": 11},
+        "tickvals": ticks,
         "len": 1,
         "lenmode": "fraction",
         "x": 1.0,
@@ -108,19 +61,74 @@ def _colour_bar(theme: Theme) -> dict[str, object]:
     }
 
 
-def _masked_cells(allowed: NDArray[np.bool_] | None, theme: Theme) -> go.Heatmap | None:
-    if allowed is None or bool(allowed.all()):
-        return None
+def _matrix(
+    cells: Floats,
+    *,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    titles: tuple[str, str],
+    hover: str,
+    signed: bool,
+    theme: Theme,
+    allowed: NDArray[np.bool_] | None,
+    width: int,
+) -> go.Figure:
+    """Labelled cells on the range 0 to 1, or -1 to 1 where ``signed``; masked ones drawn over."""
+    if cells.shape != (len(rows), len(columns)):
+        raise ValueError(
+            f"expected {(len(rows), len(columns))} cells for the labels, got {cells.shape}"
+        )
+    left, top, right = _label_room([*rows, titles[0]]), _label_room(columns) + 20, 64
+    cell = min(40.0, max(4.0, (width - left - right) / len(columns)))
+    row = min(30.0, max(4.0, cell))
+    figure = new_figure(theme)
+    figure.add_trace(
+        go.Heatmap(
+            z=cells.astype(np.float32),
+            zmin=-1 if signed else 0,
+            zmax=1,
+            colorscale=difference_scale(theme) if signed else weight_scale(theme),
+            colorbar=_colour_bar(
+                theme, [-1, -0.5, 0, 0.5, 1] if signed else [0, 0.1, 0.25, 0.5, 1]
+            ),
+            hovertemplate=hover + "<extra></extra>",
+        )
+    )
+    if allowed is not None and not allowed.all():
+        figure.add_trace(_masked_cells(allowed, theme))
+    figure.update_layout(
+        height=round(top + row * len(rows) + 12),
+        width=round(left + cell * len(columns) + right),
+        margin={"l": left, "r": right, "t": top, "b": 12},
+    )
+    figure.update_xaxes(
+        side="top", tickangle=-90, range=[-0.5, len(columns) - 0.5], **_token_axis(columns, cell)
+    )
+    figure.update_yaxes(range=[len(rows) - 0.5, -0.5], **_token_axis(rows, row))
+    # Titles stand level: that of the rows right above their labels, that of the columns above all.
+    for text, anchor, shift in ((titles[0], "right", 4), (titles[1], "left", top - 20)):
+        figure.add_annotation(
+            text=text,
+            xref="x domain",
+            yref="paper",
+            x=0,
+            y=1,
+            xanchor=anchor,
+            yanchor="bottom",
+            yshift=shift,
+            showarrow=False,
+            font={"color": theme.muted, "size": 12},
+        )
+    return figure
+
+
+def _masked_cells(allowed: NDArray[np.bool_], theme: Theme) -> go.Heatmap:
+    clear, masked = "rgba(0,0,0,0)", theme.masked
     return go.Heatmap(
-        z=np.where(allowed, 0, 1).astype(np.uint8),
+        z=(~allowed).astype(np.uint8),
         zmin=0,
         zmax=1,
-        colorscale=(
-            (0, "rgba(0,0,0,0)"),
-            (0.5, "rgba(0,0,0,0)"),
-            (0.5, theme.masked),
-            (1, theme.masked),
-        ),
+        colorscale=((0, clear), (0.5, clear), (0.5, masked), (1, masked)),
         showscale=False,
         hoverinfo="skip",
     )
@@ -161,22 +169,13 @@ def attention_map(
         weights,
         rows=rows,
         columns=columns,
-        row_title=row_title,
-        column_title=column_title,
+        titles=(row_title, column_title),
+        hover="query %{y}<br>key %{x}<br>weight %{z:.4f}",
+        signed=False,
         theme=theme,
+        allowed=allowed,
         width=width,
-        trace=go.Heatmap(
-            z=weights.astype(np.float32),
-            zmin=0,
-            zmax=1,
-            colorscale=weight_scale(theme),
-            colorbar={**_colour_bar(theme), "tickvals": [0, 0.1, 0.25, 0.5, 1]},
-            hovertemplate="query %{y}<br>key %{x}<br>weight %{z:.4f}<extra></extra>",
-        ),
     )
-    masked = _masked_cells(allowed, theme)
-    if masked is not None:
-        figure.add_trace(masked)
     if selected is not None:
         _add_row_markers(figure, len(rows), theme, selected)
     return figure
@@ -237,32 +236,22 @@ def difference_map(
     allowed: NDArray[np.bool_] | None = None,
     width: int = 760,
 ) -> go.Figure:
-    """A signed difference of two maps, (Q, M), on the fixed range -1 to 1.
+    """A signed difference of two maps, (Q, M), on the fixed range -1 to 1; else as those.
 
     Raises:
         ValueError: if labels and cells do not fit.
     """
-    figure = _matrix(
+    return _matrix(
         difference,
         rows=rows,
         columns=columns,
-        row_title=row_title,
-        column_title=column_title,
+        titles=(row_title, column_title),
+        hover="query %{y}<br>key %{x}<br>difference %{z:+.4f}",
+        signed=True,
         theme=theme,
+        allowed=allowed,
         width=width,
-        trace=go.Heatmap(
-            z=difference.astype(np.float32),
-            zmin=-1,
-            zmax=1,
-            colorscale=difference_scale(theme),
-            colorbar={**_colour_bar(theme), "tickvals": [-1, -0.5, 0, 0.5, 1]},
-            hovertemplate="query %{y}<br>key %{x}<br>difference %{z:+.4f}<extra></extra>",
-        ),
     )
-    masked = _masked_cells(allowed, theme)
-    if masked is not None:
-        figure.add_trace(masked)
-    return figure
 
 
 def similarity_map(
@@ -277,18 +266,12 @@ def similarity_map(
         similarity,
         rows=labels,
         columns=labels,
-        row_title="",
-        column_title="",
+        titles=("", ""),
+        hover="%{y}<br>%{x}<br>cosine %{z:.3f}",
+        signed=True,
         theme=theme,
+        allowed=None,
         width=width,
-        trace=go.Heatmap(
-            z=similarity.astype(np.float32),
-            zmin=-1,
-            zmax=1,
-            colorscale=difference_scale(theme),
-            colorbar={**_colour_bar(theme), "tickvals": [-1, -0.5, 0, 0.5, 1]},
-            hovertemplate="%{y}<br>%{x}<br>cosine %{z:.3f}<extra></extra>",
-        ),
     )
 
 

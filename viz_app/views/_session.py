@@ -111,21 +111,26 @@ def trace_of(run: Run, step: int, text: str, target: tuple[int, ...] | None = No
         ValueError: on an empty or too long sentence.
     """
     checkpoint = checkpoint_of(run, step)
-    return _trace(checkpoint.sha256, text, target, checkpoint, run)
+    return _trace(run.info.name, checkpoint.sha256, text, target, checkpoint, run)
 
 
 @st.cache_resource(max_entries=24, show_spinner=False)
 def _trace(
-    sha256: str, text: str, target: tuple[int, ...] | None, _checkpoint: Checkpoint, _run: Run
+    name: str,
+    sha256: str,
+    text: str,
+    target: tuple[int, ...] | None,
+    _checkpoint: Checkpoint,
+    _run: Run,
 ) -> Trace:
     return run_trace(
         _checkpoint.model,
         _run.tokenizers,
         text,
         target,
-        run=_run.info.name,
+        run=name,
         step=_checkpoint.step,
-        sha256=_checkpoint.sha256,
+        sha256=sha256,
     )
 
 

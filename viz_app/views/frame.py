@@ -102,7 +102,9 @@ def _examples(run: Run) -> dict[str, str]:
 
 
 def _ask_for_text(run: Run) -> str:
-    examples = _examples(run)
+    examples: dict[str, str] = {}
+    with problems_in_place():
+        examples = _examples(run)
     if "sentence" not in st.session_state:
         first = next(iter(examples.values()), "")
         st.session_state["sentence"] = st.query_params.get("q", first)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
-import plotly.graph_objects as go
 import streamlit as st
 
 from viz_app.analysis.attention import Aggregate, aggregate_heads, max_pool
@@ -159,20 +158,16 @@ def _show_mosaic(selection: Selection, trace: Trace, grid: Grid, chosen: _Head) 
     st.caption(_pool_note(grid))
 
 
-def _attention_figure(
-    selection: Selection, weights: Floats, grid: Grid, *, width: int, row: int | None = None
-) -> go.Figure:
-    return attention_map(
-        weights,
-        rows=grid.rows,
-        columns=grid.columns,
-        row_title=grid.row_title,
-        column_title=grid.column_title,
-        theme=selection.theme,
-        allowed=grid.allowed,
-        selected=row,
-        width=width,
-    )
+def _axes(selection: Selection, grid: Grid) -> dict[str, Any]:
+    """What all maps of one grid share."""
+    return {
+        "rows": grid.rows,
+        "columns": grid.columns,
+        "row_title": grid.row_title,
+        "column_title": grid.column_title,
+        "theme": selection.theme,
+        "allowed": grid.allowed,
+    }
 
 
 def _show_map(selection: Selection, trace: Trace, grid: Grid, chosen: _Head) -> None:
@@ -186,12 +181,11 @@ def _show_map(selection: Selection, trace: Trace, grid: Grid, chosen: _Head) -> 
     st.markdown(f"**{chosen.name}**")
     steps = chosen.kind != "encoder_self"
     at = min(st.session_state.get("at", 0), len(trace.consumed) - 1)
-    figure = _attention_figure(
-        selection,
+    figure = attention_map(
         chosen.map_of(trace, grid),
-        grid,
+        selected=grid.row_of(at) if steps else None,
         width=760,
-        row=grid.row_of(at) if steps else None,
+        **_axes(selection, grid),
     )
     with st.container(key="large-box"):
         st.plotly_chart(
@@ -232,18 +226,9 @@ def _show_comparison(
     ):
         with place, st.container(key=f"{key}-box"):
             st.text(f"Step {trace.step:,}")
-            figure = _attention_figure(selection, weights, grid, width=430)
+            figure = attention_map(weights, width=360, **_axes(selection, grid))
             st.plotly_chart(figure, theme=None, config=PLOT_CONFIG, key=key, width="content")
     with places[2], st.container(key="difference-box"):
         st.text(f"Step {second.step:,} minus step {first.step:,}")
-        figure = difference_map(
-            b - a,
-            rows=grid.rows,
-            columns=grid.columns,
-            row_title=grid.row_title,
-            column_title=grid.column_title,
-            theme=selection.theme,
-            allowed=grid.allowed,
-            width=430,
-        )
+        figure = difference_map(b - a, width=360, **_axes(selection, grid))
         st.plotly_chart(figure, theme=None, config=PLOT_CONFIG, key="difference", width="content")

@@ -1,0 +1,413 @@
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pickle
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from model.checkpoint import (
+    CheckpointError,
+    Counts,
+    Run,
+    append_log,
+    create_run,
+    cut_log,
+    list_runs,
+    load_weights,
+    open_run,
+    read_log,
+    save_weights,
+    steps_of,
+    tokenizer_sha256,
+    weights_path,
+    write_bytes,
+)
+from model.config import to_dict
+from model.tokenizer import Tokenizer, TokenizerPair
+from model.transformer import Transformer
+
+
+@pytest.fixture
+def run(trained_root: Path, tmp_path: Path) -> Run:
+    """A run to break: a copy of the trained one."""
+    shutil.copytree(trained_root, tmp_path, dirs_exist_ok=True)
+    return open_run("tiny", root=tmp_path)
+
+
+def refused(run: Run, step: int, message: str) -> None:
+    """Loading fails with the message, after the file's name."""
+    with pytest.raises(CheckpointError, match=message) as error:
+        load_weights(run, step)
+    assert str(error.value).startswith(f"{weights_path(run.folder, step)}: ")
+
+
+# Weights
+
+
+def test_weights_come_back_as_rounded_to_float16(run: Run) -> None:
+    torch.manual_seed(3)
+    model = Transformer(run.info.model)
+    sha256 = save_weights(run.folder, model, run="tiny", step=7)
+    checkpoint = load_weights(run, 7)
+
+    loaded = checkpoint.model.state_dict()
+    assert loaded.keys() == model.state_dict().keys()
+    for name, weights in model.state_dict().items():
+        assert loaded[name].dtype == torch.float32
+        assert torch.equal(loaded[name], weights.half().float()), name
+    assert (checkpoint.run, checkpoint.step, checkpoint.sha256) == ("tiny", 7, sha256)
+    assert not checkpoint.model.training
+    assert not any(parameter.requires_grad for parameter in checkpoint.model.parameters())
+
+
+def test_the_file(run: Run) -> None:
+    """Float16, tied tensors once, and a header that says what it is."""
+    content = weights_path(run.folder, 5).read_bytes()
+    with safetensors.safe_open(weights_path(run.folder, 5), "pt") as file:
+        names, metadata = set(file.keys()), file.metadata()
+        assert {file.get_tensor(name).dtype for name in names} == {torch.float16}
+    assert len([name for name in names if "embedding" in name]) == 1  # tied="all"
+    assert names == {name for name, _ in Transformer(run.info.model).named_parameters()}
+    config = json.dumps(to_dict(run.info.model), sort_keys=True)
+    assert metadata == {
+        "format_version": "1",
+        "run": "tiny",
+        "step": "5",
+        "config_sha256": hashlib.sha256(config.encode()).hexdigest(),
+        "sha256": sha256_of_tensors(content),
+    }
+
+
+def sha256_of_tensors(content: bytes) -> str:
+    length = int.from_bytes(content[:8], "little")
+    table = json.loads(content[8 : 8 + length])
+    table.pop("__metadata__", None)
+    text = json.dumps(table, sort_keys=True)
+    return hashlib.sha256(text.encode() + content[8 + length :]).hexdigest()
+
+
+def forge(run: Run, step: int, change: Callable[[dict[str, Tensor], dict[str, str]], None]) -> None:
+    """Change tensors or header of a file and make its hash fit again."""
+    path = weights_path(run.folder, step)
+    with safetensors.safe_open(path, "pt") as file:
+        tensors, metadata = {name: file.get_tensor(name) for name in file.keys()}, file.metadata()  # noqa: SIM118
+    change(tensors, metadata)
+    metadata |= {"sha256": sha256_of_tensors(safetensors.torch.save(tensors))}
+    path.write_bytes(safetensors.torch.save(tensors, metadata))
+
+
+def test_a_forged_file_without_a_change_is_accepted(run: Run) -> None:
+    """So that the refusals below are for the change they make."""
+    forge(run, 5, lambda tensors, metadata: None)
+    load_weights(run, 5)
+
+
+def _twice(tensors: dict[str, Tensor], _: dict[str, str]) -> None:
+    tensors["unembedding.weight"] = tensors["encoder.embedding.table.weight"].clone()
+
+
+def _one_less(tensors: dict[str, Tensor], _: dict[str, str]) -> None:
+    del tensors["encoder.embedding.table.weight"]
+
+
+def _transposed(tensors: dict[str, Tensor], _: dict[str, str]) -> None:
+    name = "encoder.embedding.table.weight"
+    tensors[name] = tensors[name].T.contiguous()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (_twice, r"differ in unembedding.weight \(a tied tensor is stored once\)"),
+        (_one_less, "differ in encoder.embedding.table.weight"),
+        (
+            _transposed,
+            r"encoder.embedding.table.weight: expected shape \((\d+), 14\), got \(14, \1\)",
+        ),
+        (lambda _, header: header.update(run="other"), "its run should be tiny, .* says other"),
+        (lambda _, header: header.update(step="3"), "its step should be 5, the header says 3"),
+        (lambda _, header: header.update(config_sha256="0"), "its config_sha256 should be"),
+        (lambda _, header: header.update(format_version="2"), "its format_version should be 1"),
+        (lambda _, header: header.pop("run"), "its run should be tiny, the header says None"),
+    ],
+)
+def test_a_foreign_file_is_refused(
+    run: Run, change: Callable[[dict[str, Tensor], dict[str, str]], None], message: str
+) -> None:
+    forge(run, 5, change)
+    refused(run, 5, message)
+
+
+def test_a_missing_file_is_named_with_those_there_are(run: Run) -> None:
+    refused(run, 1234, "no weights of step 1,234; there are those of: 0, 3, 5, 8")
+
+
+@pytest.mark.parametrize("size", [0, 7, 8, 500, -1])
+def test_a_truncated_file_is_refused(run: Run, size: int) -> None:
+    path = weights_path(run.folder, 5)
+    path.write_bytes(path.read_bytes()[:size])
+    refused(run, 5, "truncated, or not safetensors")
+
+
+def test_a_flipped_bit_anywhere_is_noticed(run: Run) -> None:
+    path = weights_path(run.folder, 5)
+    content = path.read_bytes()
+    for place in [*range(0, 3000, 53), *range(3000, len(content), 997), len(content) - 1]:
+        broken = bytearray(content)
+        broken[place] ^= 1
+        path.write_bytes(broken)
+        refused(run, 5, "truncated, or not safetensors|altered or foreign")
+
+
+def test_a_file_under_the_name_of_another_step_is_refused(run: Run) -> None:
+    weights_path(run.folder, 3).rename(weights_path(run.folder, 5))
+    refused(run, 5, "its step should be 5, the header says 3")
+
+
+class Trap:
+    """Unpickling it leaves a trace."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (Path("unpickled"),)
+
+
+def test_a_pickle_in_disguise_is_never_opened(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    weights_path(run.folder, 5).write_bytes(pickle.dumps(Trap()))
+    refused(run, 5, "truncated, or not safetensors")
+    assert not Path("unpickled").exists()
+
+
+def test_steps_are_those_of_weights_files(tmp_path: Path) -> None:
+    for name in (
+        "step-0000010.safetensors",
+        "step-0000002.safetensors",
+        "step-3.safetensors",
+        "step-0000004.safetensors.bak",
+        ".step-0000005.safetensors.x",
+    ):
+        (tmp_path / name).touch()
+    assert steps_of(tmp_path) == [2, 10]
+    assert steps_of(tmp_path / "nowhere") == []
+
+
+# Writing
+
+
+def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
+    write_bytes(tmp_path / "a", b"old")
+    write_bytes(tmp_path / "a", b"new")
+    assert (tmp_path / "a").read_bytes() == b"new"
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o644
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+@pytest.mark.parametrize("failure", [OSError("disk full"), KeyboardInterrupt()])
+def test_a_failed_write_leaves_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: BaseException
+) -> None:
+    def fail(_: int) -> None:
+        raise failure
+
+    write_bytes(tmp_path / "a", b"old")
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(type(failure)):
+        write_bytes(tmp_path / "a", b"new")
+    assert (tmp_path / "a").read_bytes() == b"old"
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+# The run
+
+
+def test_a_run_comes_back_as_created(run: Run, tmp_path: Path) -> None:
+    create_run(tmp_path / "again", run.info, run.tokenizers, run.counts)
+    again = open_run("again", root=tmp_path)
+    assert again.info == run.info
+    assert again.counts == run.counts
+    assert again.tokenizers.shared
+    assert again.tokenizers.source.to_text() == run.tokenizers.source.to_text()
+    assert list_runs(tmp_path) == ["again", "tiny"]
+    assert (again.steps(), again.metrics(), again.samples()) == ([], [], [])
+
+
+def test_a_run_is_never_overwritten(run: Run) -> None:
+    before = (run.folder / "run.json").read_bytes()
+    with pytest.raises(CheckpointError, match="there is a run already; go on with it by --resume"):
+        create_run(run.folder, run.info, run.tokenizers, run.counts)
+    assert (run.folder / "run.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["other", "", ".", "..", "../tiny", "tiny/"])
+def test_a_missing_run_is_named_with_those_there_are(run: Run, name: str) -> None:
+    with pytest.raises(CheckpointError, match=r"no run named .*; there is: tiny"):
+        open_run(name, root=run.folder.parent)
+
+
+def test_a_root_that_is_not_there_has_no_runs(tmp_path: Path) -> None:
+    assert list_runs(tmp_path / "nowhere") == []
+    with pytest.raises(CheckpointError, match="there is: none"):
+        open_run("tiny", root=tmp_path / "nowhere")
+
+
+def edit_json(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    values = json.loads(path.read_bytes())
+    change(values)
+    path.write_text(json.dumps(values))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda v: v.update(format_version=2), "format version 2; this program reads 1"),
+        (lambda v: v.pop("format_version"), "format version None; this program reads 1"),
+        (lambda v: v["model"].update(n_head=3), r"TransformerConfig: unknown keys \['n_head'\]"),
+        (lambda v: v["training"].update(step=3), r"TrainingConfig: unknown keys \['step'\]"),
+        (lambda v: v.update(colour="red"), r"RunInfo: unknown keys \['colour'\]"),
+        (lambda v: v["data"].pop("licence"), "DataSource: .* 'licence'"),
+        (lambda v: v.pop("parameters"), "RunInfo: .* 'parameters'"),
+        (lambda v: v.pop("model"), "expected an object under 'model'"),
+        (lambda v: v["model"].update(n_layers=0), "n_layers: expected at least 1, got 0"),
+        (lambda v: v["model"].update(n_layers="2"), "n_layers: expected a whole number, got '2'"),
+        (lambda v: v["model"].update(source_vocab_size=5, target_vocab_size=5), r"\(5, 5\) pieces"),
+        (lambda v: v.update(tokenizer_sha256={}), r"unknown tokenizer files \[\]"),
+        (
+            lambda v: v.update(tokenizer_sha256=None),
+            "tokenizer_sha256",
+        ),
+    ],
+)
+def test_a_run_that_does_not_fit_is_refused(
+    run: Run, change: Callable[[dict[str, Any]], object], message: str
+) -> None:
+    edit_json(run.folder / "run.json", change)
+    with pytest.raises(CheckpointError, match=message) as error:
+        open_run("tiny", root=run.folder.parent)
+    assert str(run.folder) in str(error.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"5", b"null", b"\xff"])
+def test_a_run_that_cannot_be_read_is_refused(run: Run, content: bytes) -> None:
+    (run.folder / "run.json").write_bytes(content)
+    with pytest.raises(CheckpointError, match=r"run\.json: "):
+        open_run("tiny", root=run.folder.parent)
+
+
+def test_an_altered_tokenizer_is_refused(run: Run) -> None:
+    path = run.folder / "tokenizer.json"
+    path.write_bytes(path.read_bytes() + b" ")
+    with pytest.raises(CheckpointError, match=r"tokenizer\.json: altered, its sha256 is not"):
+        open_run("tiny", root=run.folder.parent)
+
+
+def test_a_missing_tokenizer_is_refused(run: Run) -> None:
+    (run.folder / "tokenizer.json").unlink()
+    with pytest.raises(CheckpointError, match=r"tokenizer\.json: cannot be read \(No such file"):
+        open_run("tiny", root=run.folder.parent)
+
+
+@pytest.mark.parametrize("content", [b"{}", b"\xff\xfe"])
+def test_a_foreign_tokenizer_is_refused_even_if_its_hash_fits(run: Run, content: bytes) -> None:
+    (run.folder / "tokenizer.json").write_bytes(content)
+    sha256 = {"tokenizer.json": hashlib.sha256(content).hexdigest()}
+    edit_json(run.folder / "run.json", lambda values: values.update(tokenizer_sha256=sha256))
+    with pytest.raises(CheckpointError, match=r"tokenizer\.json: "):
+        open_run("tiny", root=run.folder.parent)
+
+
+def test_languages_may_have_a_tokenizer_each(run: Run, tmp_path: Path) -> None:
+    pair = TokenizerPair(Tokenizer.train(["the cat"], 370), Tokenizer.train(["el gato"], 365))
+    sizes = pair.source.vocab_size, pair.target.vocab_size
+    model = replace(
+        run.info.model, source_vocab_size=sizes[0], target_vocab_size=sizes[1], tied="output"
+    )
+    info = replace(run.info, model=model, tokenizer_sha256=tokenizer_sha256(pair))
+    create_run(tmp_path / "two", info, pair, Counts([1] * sizes[0], [2] * sizes[1]))
+    two = open_run("two", root=tmp_path)
+    assert not two.tokenizers.shared
+    assert two.tokenizers.source.to_text() == pair.source.to_text()
+    assert two.tokenizers.target.to_text() == pair.target.to_text()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda v: v["source"].append(1), r"expected \((\d+), \1\) counts, got \((?!\1)\d+, \1\)"),
+        (lambda v: v["target"].pop(), r"expected \((\d+), \1\) counts, got \(\1, (?!\1)\d+\)"),
+        (lambda v: v.pop("target"), "expected source and target counts"),
+        (lambda v: v.update(other=[]), "expected source and target counts"),
+        (lambda v: v.update(source=5), "expected source and target counts"),
+    ],
+)
+def test_counts_that_do_not_fit_are_refused(
+    run: Run, change: Callable[[dict[str, Any]], object], message: str
+) -> None:
+    edit_json(run.folder / "counts.json", change)
+    with pytest.raises(CheckpointError, match=r"counts\.json: " + message):
+        _ = run.counts
+
+
+def test_missing_counts_are_refused(run: Run) -> None:
+    (run.folder / "counts.json").unlink()
+    with pytest.raises(CheckpointError, match=r"counts\.json: cannot be read"):
+        _ = run.counts
+
+
+# Logs
+
+
+def test_rows_are_added_and_read(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    assert list(read_log(path)) == []
+    append_log(path, [{"step": 1, "text": "año\u2028"}, {"step": 2}])
+    append_log(path, [{"step": 3}])
+    assert list(read_log(path)) == [{"step": 1, "text": "año\u2028"}, {"step": 2}, {"step": 3}]
+
+
+@pytest.mark.parametrize("rest", ['{"step": 3', '{"step": 3}', '{"text": "\xc3'])
+def test_an_unfinished_last_line_is_ignored(tmp_path: Path, rest: str) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(b'{"step": 1}\n{"step": 2}\n' + rest.encode("latin-1"))
+    assert [row["step"] for row in read_log(path)] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"step": 3', "line 2: not JSON"),
+        ("", "line 2: not JSON"),
+        ('{"stop": 3}', "line 2: expected an object with a step"),
+        ('{"step": "3"}', "line 2: expected an object with a step"),
+        ("[3]", "line 2: expected an object with a step"),
+    ],
+)
+def test_another_broken_line_is_named(tmp_path: Path, line: str, message: str) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text(f'{{"step": 1}}\n{line}\n{{"step": 4}}\n')
+    with pytest.raises(CheckpointError, match=message) as error:
+        list(read_log(path))
+    assert str(path) in str(error.value)
+
+
+def test_a_log_is_cut_after_a_step(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    rows = [{"step": step, "text": "niño"} for step in (1, 2, 2, 3)]
+    append_log(path, rows)
+    with path.open("a") as file:
+        file.write('{"step":')
+    cut_log(path, 2)
+    append_log(path, [{"step": 9}])
+    assert list(read_log(path)) == [*rows[:3], {"step": 9}]

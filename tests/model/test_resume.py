@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from model.checkpoint import CheckpointError
+from model.resume import latest_resume_step, load_resume_state, save_resume_state
+from model.transformer import Transformer
+
+MakeModel = Callable[..., Transformer]
+MakeIds = Callable[..., Tensor]
+
+
+def adam(model: Transformer) -> torch.optim.Optimizer:
+    return torch.optim.AdamW(model.parameters(), lr=0.01, fused=True)
+
+
+def train(
+    model: Transformer, optimiser: torch.optim.Optimizer, make_ids: MakeIds, *, steps: int
+) -> None:
+    for _ in range(steps):
+        model(make_ids([7], 37), make_ids([5], 41)).square().sum().backward()
+        optimiser.step()
+        optimiser.zero_grad()
+
+
+def test_the_state_comes_back(make_model: MakeModel, make_ids: MakeIds, tmp_path: Path) -> None:
+    model = make_model()
+    optimiser = adam(model)
+    train(model, optimiser, make_ids, steps=3)
+    save_resume_state(tmp_path, model, optimiser, step=3)
+    other = make_model(dropout=0.5)
+    with torch.no_grad():
+        other.unembedding.weight.zero_()
+    other_optimiser = adam(other)
+
+    assert load_resume_state(tmp_path, other, other_optimiser) == 3
+
+    parameters = zip(model.named_parameters(), other.parameters(), strict=True)
+    for (name, parameter), loaded in parameters:
+        assert torch.equal(parameter, loaded), name
+        moments, loaded_moments = optimiser.state[parameter], other_optimiser.state[loaded]
+        assert moments.keys() == loaded_moments.keys() == {"step", "exp_avg", "exp_avg_sq"}
+        assert all(torch.equal(moments[key], loaded_moments[key]) for key in moments), name
+
+
+def test_training_goes_on_as_if_never_stopped(
+    make_model: MakeModel, make_ids: MakeIds, tmp_path: Path
+) -> None:
+    model, other = make_model(), make_model()
+    optimiser, other_optimiser = adam(model), adam(other)
+    train(model, optimiser, make_ids, steps=2)
+    save_resume_state(tmp_path, model, optimiser, step=2)
+    load_resume_state(tmp_path, other, other_optimiser)
+    train(model, optimiser, make_ids, steps=3)
+    train(other, other_optimiser, make_ids, steps=3)
+    for parameter, resumed in zip(model.parameters(), other.parameters(), strict=True):
+        assert torch.equal(parameter, resumed)
+
+
+def test_a_state_before_the_first_step_has_no_moments(
+    make_model: MakeModel, tmp_path: Path
+) -> None:
+    model = make_model()
+    save_resume_state(tmp_path, model, adam(model), step=0)
+    optimiser = adam(model)
+    assert load_resume_state(tmp_path, model, optimiser) == 0
+    assert not any(optimiser.state.values())
+
+
+def test_only_the_last_state_is_kept(make_model: MakeModel, tmp_path: Path) -> None:
+    model = make_model()
+    assert latest_resume_step(tmp_path) is None
+    for step in (3, 7, 7, 11):
+        save_resume_state(tmp_path, model, adam(model), step=step)
+        assert latest_resume_step(tmp_path) == step
+        assert [path.name for path in (tmp_path / "resume").iterdir()] == [f"step-{step:07d}"]
+
+
+@pytest.mark.parametrize("place", ["save_file", "rename"])
+def test_an_interrupted_save_leaves_the_former_state(
+    make_model: MakeModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    model = make_model()
+    save_resume_state(tmp_path, model, adam(model), step=3)
+    former = [parameter.clone() for parameter in model.parameters()]
+    with torch.no_grad():
+        model.unembedding.weight.zero_()
+
+    def save_half(tensors: dict[str, Tensor], path: Path) -> None:
+        path.write_bytes(safetensors.torch.save(tensors)[:1000])
+        raise KeyboardInterrupt
+
+    def fail(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        if place == "save_file":
+            patch.setattr(safetensors.torch, "save_file", save_half)
+        else:
+            patch.setattr(Path, "rename", fail)
+        with pytest.raises(KeyboardInterrupt):
+            save_resume_state(tmp_path, model, adam(model), step=7)
+
+    assert load_resume_state(tmp_path, model, adam(model)) == 3
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), former, strict=True))
+    save_resume_state(tmp_path, model, adam(model), step=7)
+    assert [path.name for path in (tmp_path / "resume").iterdir()] == ["step-0000007"]
+
+
+def test_a_missing_state_is_named(make_model: MakeModel, tmp_path: Path) -> None:
+    model = make_model()
+    with pytest.raises(CheckpointError, match="no resume state; remove the folder and start"):
+        load_resume_state(tmp_path, model, adam(model))
+
+
+def _truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+@pytest.mark.parametrize("break_it", [Path.unlink, _truncate])
+def test_a_broken_state_is_named(
+    make_model: MakeModel, tmp_path: Path, break_it: Callable[[Path], None]
+) -> None:
+    model = make_model()
+    save_resume_state(tmp_path, model, adam(model), step=3)
+    break_it(tmp_path / "resume" / "step-0000003" / "state.safetensors")
+    with pytest.raises(CheckpointError, match=r"state\.safetensors: cannot be resumed from"):
+        load_resume_state(tmp_path, model, adam(model))
+
+
+@pytest.mark.parametrize("changes", [{"d_ff": 29}, {"n_layers": 3}])
+def test_the_state_of_another_model_is_refused(
+    make_model: MakeModel, tmp_path: Path, changes: dict[str, int]
+) -> None:
+    save_resume_state(tmp_path, make_model(), adam(make_model()), step=3)
+    other = make_model(**changes)
+    with pytest.raises(CheckpointError, match="cannot be resumed from"):
+        load_resume_state(tmp_path, other, adam(other))

@@ -1,0 +1,462 @@
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+import signal
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from accelerate.optimizer import AcceleratedOptimizer
+from safetensors import safe_open
+
+from model import data, training
+from model.checkpoint import CheckpointError, Run, load_weights, open_run, save_weights
+from model.data import DataError, encode_pairs, load_corpus
+from model.evaluation import evaluate
+from model.resume import latest_resume_step
+from model.schedule import learning_rate
+from model.train import Arguments, main
+from model.training import Sample, load_samples
+from model.transformer import Transformer
+
+MakeArguments = Callable[..., Arguments]
+
+
+def tensors(path: Path) -> dict[str, Any]:
+    """Bits of each tensor, and the header, which the library writes in no fixed order."""
+    with safe_open(path, "pt") as file:
+        bits = {name: file.get_tensor(name).numpy().tobytes() for name in sorted(file.keys())}
+        return {"header": file.metadata(), **bits}
+
+
+def contents(root: Path) -> dict[str, Any]:
+    """All files of the run ``tiny``, but for how fast it went."""
+    folder = root / "tiny"
+    files: dict[str, Any] = {
+        str(path.relative_to(folder)): tensors(path)
+        if path.suffix == ".safetensors"
+        else path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+    files["metrics.jsonl"] = [
+        {key: value for key, value in row.items() if key != "tokens_per_second"}
+        for row in open_run("tiny", root=root).metrics()
+    ]
+    return files
+
+
+# A whole training
+
+
+def test_a_run_has_all_its_files(trained_run: Run) -> None:
+    assert set(contents(trained_run.folder.parent)) == {
+        "run.json",
+        "tokenizer.json",
+        "counts.json",
+        "step-0000000.safetensors",
+        "step-0000003.safetensors",
+        "step-0000005.safetensors",
+        "step-0000008.safetensors",
+        "metrics.jsonl",
+        "samples.jsonl",
+        "resume/step-0000008/state.json",
+        "resume/step-0000008/state.safetensors",
+    }
+    assert trained_run.steps() == [0, 3, 5, 8]
+
+
+def test_run_json_says_what_was_asked_for(
+    trained_run: Run, make_arguments: MakeArguments, tmp_path: Path, data_folder: Path
+) -> None:
+    arguments, info = make_arguments(tmp_path), trained_run.info
+    size = trained_run.tokenizers.source.vocab_size
+    assert trained_run.tokenizers.shared
+    assert info.training == arguments.training
+    assert info.model == replace(arguments.model, source_vocab_size=size, target_vocab_size=size)
+    assert info.parameters == sum(p.numel() for p in Transformer(info.model).parameters())
+    assert (info.name, info.source_language, info.target_language) == ("tiny", "en", "es")
+    train = load_corpus(str(data_folder / "train.jsonl"), source="en", target="es")
+    valid = load_corpus(str(data_folder / "valid.jsonl"), source="en", target="es")
+    examples = encode_pairs(train.pairs, trained_run.tokenizers, max_pieces=100)
+    assert vars(info.data) == {
+        "name": "train.jsonl",
+        "licence": "CC0-1.0",
+        "attribution": "",
+        "train_file": "train.jsonl",
+        "train_sha256": train.sha256,
+        "train_pairs": 48,
+        "valid_file": "valid.jsonl",
+        "valid_sha256": valid.sha256,
+        "longest_source": max(map(len, examples.sources)),
+    }
+    for side, rows in (("source", examples.sources), ("target", examples.targets)):
+        counts = torch.bincount(torch.tensor([id for row in rows for id in row]), minlength=size)
+        assert getattr(trained_run.counts, side) == counts.tolist()
+
+
+def test_every_step_is_logged(trained_run: Run) -> None:
+    rows = [row for row in trained_run.metrics() if "train_loss" in row]
+    assert [row["step"] for row in rows] == list(range(1, 9))
+    rates = [learning_rate(step, trained_run.info.training) for step in range(1, 9)]
+    assert [row["learning_rate"] for row in rows] == rates
+    assert all(row["gradient_norm"] > 0 and row["tokens_per_second"] > 0 for row in rows)
+    assert rows[3]["epoch"] < 1 < rows[4]["epoch"]
+
+
+def test_losses_are_means_over_the_steps_since_the_last(
+    trained_run: Run, make_arguments: MakeArguments, tmp_path: Path
+) -> None:
+    main(make_arguments(tmp_path, log_every=4))
+    rows = [row for row in open_run("tiny", root=tmp_path).metrics() if "train_loss" in row]
+    assert [row["step"] for row in rows] == [4, 8]
+    single = [row["train_loss"] for row in trained_run.metrics() if "train_loss" in row]
+    assert min(single[:4]) < rows[0]["train_loss"] < max(single[:4])
+    assert min(single[4:]) < rows[1]["train_loss"] < max(single[4:])
+
+
+def test_an_epoch_takes_every_pair_once(
+    trained_run: Run,
+    make_arguments: MakeArguments,
+    data_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    padded: list[list[list[int]]] = []
+
+    def pad(rows: list[list[int]]) -> torch.Tensor:
+        padded.append(rows)
+        return data.pad(rows)
+
+    monkeypatch.setattr(training, "pad", pad)
+    main(make_arguments(tmp_path, steps=9, milestones=()))
+
+    corpus = load_corpus(str(data_folder / "train.jsonl"), source="en", target="es")
+    examples = encode_pairs(corpus.pairs, trained_run.tokenizers, max_pieces=100)
+    expected = sorted(zip(examples.sources, examples.targets, strict=True))
+    for epoch in (padded[:18], padded[18:]):  # 9 batches of sources and targets
+        sources, targets = (itertools.chain(*epoch[side::2]) for side in (0, 1))
+        assert sorted(zip(sources, targets, strict=True)) == expected
+
+
+def test_steps_have_the_scheduled_rate(make_arguments: MakeArguments, tmp_path: Path) -> None:
+    """The last one's is zero."""
+    main(make_arguments(tmp_path, steps=4, milestones=(2, 3)))
+    run = open_run("tiny", root=tmp_path)
+    second, third, last = (load_weights(run, step).model.state_dict() for step in (2, 3, 4))
+    assert all(torch.equal(last[name], third[name]) for name in last)
+    assert any(not torch.equal(third[name], second[name]) for name in last)
+
+
+def test_losses_are_smoothed(
+    trained_run: Run, make_arguments: MakeArguments, tmp_path: Path
+) -> None:
+    main(make_arguments(tmp_path, steps=1, milestones=(), label_smoothing=0.0))
+    sharp, smooth = (run.metrics() for run in (open_run("tiny", root=tmp_path), trained_run))
+    assert sharp[0]["train_loss"] != smooth[1]["train_loss"]
+
+
+def test_training_learns(trained_run: Run) -> None:
+    losses = [row["train_loss"] for row in trained_run.metrics() if "train_loss" in row]
+    assert losses[-1] < losses[0] - 0.5
+    valid = [row["valid_loss"] for row in trained_run.metrics() if "valid_loss" in row]
+    assert valid == sorted(valid, reverse=True)
+
+
+def test_batches_add_up_to_one(make_arguments: MakeArguments, tmp_path: Path) -> None:
+    """Two batches take the step that one of all their pairs takes: each piece counts alike."""
+    file = tmp_path / "data.jsonl"
+    rows = [{"en": "a cat", "es": "un gato" + " y" * n} for n in range(6)]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    steps = []
+    for accumulate, tokens in ((1, 1000), (2, 27)):
+        arguments = make_arguments(
+            tmp_path / str(accumulate), steps=1, accumulate=accumulate, batch_tokens=tokens
+        )
+        model = replace(arguments.model, dropout=0.0)
+        main(replace(arguments, train=str(file), valid=str(file), model=model))
+        steps.append(open_run("tiny", root=tmp_path / str(accumulate)).metrics()[1])
+    one, two = steps
+    assert one["epoch"] == two["epoch"] == 1
+    assert one["train_loss"] == pytest.approx(two["train_loss"], abs=2e-4)
+    assert one["gradient_norm"] == pytest.approx(two["gradient_norm"], abs=2e-4)
+
+
+@pytest.mark.parametrize("step", [0, 3, 5, 8])
+def test_milestones_are_measured(trained_run: Run, data_folder: Path, step: int) -> None:
+    valid = load_corpus(str(data_folder / "valid.jsonl"), source="en", target="es")
+    figures = evaluate(load_weights(trained_run, step).model, trained_run.tokenizers, valid.pairs)
+    [row] = [row for row in trained_run.metrics() if "valid_loss" in row and row["step"] == step]
+    assert row == {
+        "step": step,
+        "valid_loss": round(figures.loss, 4),
+        "bleu": round(figures.bleu, 2),
+        "chrf": round(figures.chrf, 2),
+    }
+
+
+def test_it_is_the_file_that_is_measured(
+    make_arguments: MakeArguments,
+    data_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def save_other(folder: Path, model: Transformer, *, run: str, step: int) -> str:
+        torch.manual_seed(99)
+        return save_weights(folder, Transformer(model.config), run=run, step=step)
+
+    monkeypatch.setattr("model.training.save_weights", save_other)
+    main(make_arguments(tmp_path, steps=1, milestones=()))
+
+    run = open_run("tiny", root=tmp_path)
+    valid = load_corpus(str(data_folder / "valid.jsonl"), source="en", target="es")
+    figures = evaluate(load_weights(run, 1).model, run.tokenizers, valid.pairs)
+    assert run.metrics()[-1]["valid_loss"] == round(figures.loss, 4)
+
+
+def test_the_first_validation_sentences_are_samples(trained_run: Run, data_folder: Path) -> None:
+    valid = load_corpus(str(data_folder / "valid.jsonl"), source="en", target="es").pairs
+    rows = trained_run.samples()
+    assert [row["step"] for row in rows] == [step for step in (0, 3, 5, 8) for _ in range(12)]
+    assert [(row["source"], row["reference"]) for row in rows[-12:]] == valid[:12]
+
+
+def test_samples_may_be_given(
+    make_arguments: MakeArguments, tmp_path: Path, trained_run: Run
+) -> None:
+    samples = tmp_path / "samples.jsonl"
+    rows = [{"source": "No.", "reference": "No.", "shows": "negation"}] * 2
+    samples.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    main(replace(make_arguments(tmp_path, steps=1, milestones=(0,)), samples=samples))
+    written = open_run("tiny", root=tmp_path).samples()
+    assert [(row["step"], row["shows"]) for row in written] == [
+        (0, "negation"),
+        (0, "negation"),
+        (1, "negation"),
+        (1, "negation"),
+    ]
+    assert all(isinstance(row["translation"], str) for row in written)
+
+
+@pytest.mark.parametrize("line", ["oops", "[]", '{"source": "a"}', '{"sauce": "a"}'])
+def test_broken_samples_are_named(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "samples.jsonl"
+    path.write_text('{"source": "a", "reference": "b"}\n')
+    assert load_samples(path) == [Sample("a", "b", "")]
+    with path.open("a") as file:
+        file.write(line + "\n")
+    with pytest.raises(DataError, match=r"samples\.jsonl, line 2: expected an object with source"):
+        load_samples(path)
+
+
+# Again and again
+
+
+def test_the_same_seed_ends_bit_equal(
+    make_arguments: MakeArguments, trained_root: Path, tmp_path: Path
+) -> None:
+    main(make_arguments(tmp_path))
+    assert contents(tmp_path) == contents(trained_root)
+
+
+def test_another_seed_does_not(
+    make_arguments: MakeArguments, trained_run: Run, tmp_path: Path
+) -> None:
+    main(make_arguments(tmp_path, steps=1, milestones=(0,), seed=6))
+    other = open_run("tiny", root=tmp_path)
+    assert load_weights(other, 0).sha256 != load_weights(trained_run, 0).sha256
+
+
+def test_a_run_is_never_overwritten(make_arguments: MakeArguments, trained_root: Path) -> None:
+    before = contents(trained_root)
+    with pytest.raises(CheckpointError, match="there is a run already"):
+        main(make_arguments(trained_root, steps=1))
+    assert contents(trained_root) == before
+
+
+# Stopping and going on
+
+
+def after(
+    monkeypatch: pytest.MonkeyPatch, owner: object, name: str, call: int, act: Callable[[], object]
+) -> None:
+    """Let something happen right after the given call of a function."""
+    original, calls = getattr(owner, name), itertools.count(1)
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        if next(calls) == call:
+            act()
+        return result
+
+    monkeypatch.setattr(owner, name, function)
+
+
+def interrupt() -> None:
+    """What Ctrl-C does."""
+    signal.raise_signal(signal.SIGINT)
+
+
+def kill() -> None:
+    raise SystemError("killed")
+
+
+def resumed(arguments: Arguments) -> Arguments:
+    return replace(arguments, resume=True)
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "call"),
+    [
+        pytest.param(training, "cross_entropy", 1, id="in the first step"),
+        pytest.param(training, "cross_entropy", 11, id="in the middle of the sixth step"),
+        pytest.param(
+            AcceleratedOptimizer,
+            "zero_grad",
+            6,
+            id="after the update of the sixth step",
+        ),
+        pytest.param(training, "save_weights", 3, id="in a milestone"),
+        pytest.param(training, "evaluate", 3, id="while a milestone is measured"),
+        pytest.param(training, "append_log", 6, id="between metrics and samples"),
+        pytest.param(
+            training,
+            "save_weights",
+            1,
+            id="in the milestone before the first step",
+        ),
+    ],
+)
+def test_an_interrupted_training_ends_as_if_it_had_not_been(
+    make_arguments: MakeArguments,
+    trained_root: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    owner: object,
+    name: str,
+    call: int,
+) -> None:
+    """Dropout on, two batches a step, stopped within an epoch: the same bits, and the same logs."""
+    arguments = make_arguments(tmp_path)
+    with monkeypatch.context() as patch:
+        after(patch, owner, name, call, interrupt)
+        with pytest.raises(SystemExit, match=r"the state is saved: go on with .* --resume"):
+            main(arguments)
+    main(resumed(arguments))
+    assert contents(tmp_path) == contents(trained_root)
+
+
+@pytest.mark.parametrize("step", [5, 6, 8])
+def test_a_killed_training_goes_on_from_its_last_state(
+    make_arguments: MakeArguments,
+    trained_root: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    step: int,
+) -> None:
+    """Logs, and the milestone of step 5, are cut back to step 4 and come again."""
+    arguments = make_arguments(tmp_path)
+    with monkeypatch.context() as patch:
+        after(patch, training, "cross_entropy", 2 * step, kill)
+        with pytest.raises(SystemError, match="killed"):
+            main(arguments)
+    run = open_run("tiny", root=tmp_path)
+    assert latest_resume_step(run.folder) == 4
+    assert run.steps() == [0, 3, 5][: 3 if step > 5 else 2]
+    main(resumed(arguments))
+    assert contents(tmp_path) == contents(trained_root)
+
+
+def test_resuming_cuts_logs_and_later_milestones_first(
+    make_arguments: MakeArguments, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = make_arguments(tmp_path)
+    for call in (2 * 7, 1):  # in the seventh step; in the first after resuming
+        with monkeypatch.context() as patch:
+            after(patch, training, "cross_entropy", call, kill)
+            with pytest.raises(SystemError, match="killed"):
+                main(replace(arguments, resume=call == 1))
+    run = open_run("tiny", root=tmp_path)
+    assert run.steps() == [0, 3]
+    assert max(row["step"] for row in run.metrics()) == 4
+    assert max(row["step"] for row in run.samples()) == 3
+
+
+def test_resuming_a_finished_run_changes_nothing(
+    make_arguments: MakeArguments, trained_root: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(trained_root, tmp_path, dirs_exist_ok=True)
+    main(resumed(make_arguments(tmp_path)))
+    assert contents(tmp_path) == contents(trained_root)
+
+
+def test_a_run_without_a_state_cannot_go_on(
+    make_arguments: MakeArguments, trained_root: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(trained_root, tmp_path, dirs_exist_ok=True)
+    shutil.rmtree(tmp_path / "tiny" / "resume")
+    with pytest.raises(CheckpointError, match="no resume state"):
+        main(resumed(make_arguments(tmp_path)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"learning_rate": 0.5}, "keeps its learning_rate; give learning_rate 0.02"),
+        ({"seed": 9, "accumulate": 1}, "keeps its accumulate, seed; give accumulate 2, seed 5"),
+        ({"steps": 9}, "step 8 is behind it already, and the changed steps"),
+        ({"steps": 7}, "step 8 is behind it already, and the changed steps"),
+        ({"milestones": (0, 3, 6)}, "step 8 is behind it already, and the changed .* milestones"),
+    ],
+)
+def test_what_was_trained_cannot_be_changed(
+    make_arguments: MakeArguments,
+    trained_root: Path,
+    tmp_path: Path,
+    changes: dict[str, Any],
+    message: str,
+) -> None:
+    shutil.copytree(trained_root, tmp_path, dirs_exist_ok=True)
+    with pytest.raises(CheckpointError, match=message):
+        main(resumed(make_arguments(tmp_path, **changes)))
+    assert contents(tmp_path) == contents(trained_root)
+
+
+def test_other_data_is_refused(
+    make_arguments: MakeArguments, trained_root: Path, data_folder: Path
+) -> None:
+    arguments = resumed(make_arguments(trained_root))
+    with pytest.raises(CheckpointError, match="not the data the run began with"):
+        main(replace(arguments, train=str(data_folder / "valid.jsonl")))
+
+
+def test_a_trapezoid_may_be_made_longer_before_it_falls(
+    make_arguments: MakeArguments, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends as the longer one would have, trained in one go."""
+    short = make_arguments(tmp_path / "a", schedule="trapezoid", decay_steps=3)
+    long = make_arguments(tmp_path / "b", schedule="trapezoid", decay_steps=2, steps=11)
+    with monkeypatch.context() as patch:
+        after(patch, training, "cross_entropy", 9, interrupt)
+        with pytest.raises(SystemExit):
+            main(short)
+
+    main(replace(resumed(short), training=long.training))
+    main(long)
+
+    assert contents(tmp_path / "a") == contents(tmp_path / "b")
+    assert open_run("tiny", root=tmp_path / "a").info.training.steps == 11
+
+
+def test_a_loss_that_is_no_number_ends_the_training(
+    make_arguments: MakeArguments, tmp_path: Path
+) -> None:
+    arguments = make_arguments(tmp_path, learning_rate=1e30, schedule="constant", milestones=())
+    with pytest.raises(DataError, match=r"loss of step 2 is not a number; .* lower learning_rate"):
+        main(arguments)
+    assert latest_resume_step(tmp_path / "tiny") is None
