@@ -24,6 +24,7 @@ from viz_app.records import Floats
 
 _LABEL_PIXELS = 12
 _LONGEST_LABEL = 22
+_LARGEST_CELL = 40.0
 
 
 def _short(label: str) -> str:
@@ -78,9 +79,9 @@ def _matrix(
         raise ValueError(
             f"expected {(len(rows), len(columns))} cells for the labels, got {cells.shape}"
         )
-    left, top, right = _label_room([*rows, titles[0]]), _label_room(columns) + 20, 64
-    cell = min(40.0, max(4.0, (width - left - right) / len(columns)))
-    row = min(30.0, max(4.0, cell))
+    left, top, right = _label_room([*rows, titles[0]]), _label_room(columns) + 20, 52
+    cell = min(_LARGEST_CELL, max(4.0, (width - left - right) / len(columns)))
+    row = min(30.0, max(cell, 4.0, min(17.0, 640 / len(rows))))
     figure = new_figure(theme)
     figure.add_trace(
         go.Heatmap(
@@ -98,15 +99,15 @@ def _matrix(
         figure.add_trace(_masked_cells(allowed, theme))
     figure.update_layout(
         height=round(top + row * len(rows) + 12),
-        width=round(left + cell * len(columns) + right),
+        # Many columns take what width there is; few stay square.
+        width=round(left + cell * len(columns) + right) if cell == _LARGEST_CELL else None,
         margin={"l": left, "r": right, "t": top, "b": 12},
     )
     figure.update_xaxes(
         side="top", tickangle=-90, range=[-0.5, len(columns) - 0.5], **_token_axis(columns, cell)
     )
     figure.update_yaxes(range=[len(rows) - 0.5, -0.5], **_token_axis(rows, row))
-    # Titles stand level: that of the rows right above their labels, that of the columns above all.
-    for text, anchor, shift in ((titles[0], "right", 4), (titles[1], "left", top - 20)):
+    for text, anchor, shift in ((titles[0], "right", -6), (titles[1], "left", 0)):
         figure.add_annotation(
             text=text,
             xref="x domain",
@@ -115,7 +116,8 @@ def _matrix(
             y=1,
             xanchor=anchor,
             yanchor="bottom",
-            yshift=shift,
+            xshift=shift,
+            yshift=top - 20,
             showarrow=False,
             font={"color": theme.muted, "size": 12},
         )
@@ -160,7 +162,8 @@ def attention_map(
         theme: colours.
         allowed: bool (Q, M), False where the mask forbids; drawn apart from zero.
         selected: the row that is chosen, where rows can be.
-        width: pixels that the figure may take.
+        width: pixels that the figure has at least; without many columns it takes fewer and says so
+            in its layout.
 
     Raises:
         ValueError: if labels and weights do not fit.
@@ -177,12 +180,16 @@ def attention_map(
         width=width,
     )
     if selected is not None:
-        _add_row_markers(figure, len(rows), theme, selected)
+        _add_row_markers(figure, weights.shape, theme, selected)
     return figure
 
 
-def _add_row_markers(figure: go.Figure, n_rows: int, theme: Theme, selected: int) -> None:
+def _add_row_markers(
+    figure: go.Figure, shape: tuple[int, ...], theme: Theme, selected: int
+) -> None:
     """Small triangles left of the map; the chosen row's stands out and its row is framed."""
+    n_rows, n_columns = shape
+    row = (figure.layout.height - figure.layout.margin.t - figure.layout.margin.b) / n_rows
     figure.add_trace(
         go.Scatter(
             x=[0.5] * n_rows,
@@ -191,7 +198,7 @@ def _add_row_markers(figure: go.Figure, n_rows: int, theme: Theme, selected: int
             mode="markers",
             marker={
                 "symbol": "triangle-right",
-                "size": 9,
+                "size": min(9, max(2, row - 1)),
                 "color": [theme.accent if i == selected else theme.line for i in range(n_rows)],
             },
             selected={"marker": {"opacity": 1}},
@@ -199,18 +206,11 @@ def _add_row_markers(figure: go.Figure, n_rows: int, theme: Theme, selected: int
             hovertemplate="choose this row<extra></extra>",
         )
     )
-    margin, width = figure.layout.margin, figure.layout.width
-    inside = max(width - margin.l - margin.r, 1)
+    # About as wide as a triangle, whether the map is as wide as its cells or stretched.
+    share = 12 / (12 + min(_LARGEST_CELL * n_columns, 400))
     figure.update_layout(
-        margin_l=margin.l + 14,
-        width=width + 14,
-        xaxis={"domain": [min(14 / (inside + 14), 0.5), 1]},
-        xaxis2={
-            "domain": [0, min(14 / (inside + 14), 0.5)],
-            "range": [0, 1],
-            "visible": False,
-            "fixedrange": True,
-        },
+        xaxis={"domain": [share, 1]},
+        xaxis2={"domain": [0, share], "range": [0, 1], "visible": False, "fixedrange": True},
         yaxis={"anchor": "free", "position": 0},
     )
     figure.add_shape(

@@ -78,18 +78,26 @@ def _choose_step(run: Run) -> int:
     if not steps:
         raise CheckpointError(f"{run.folder}: there are no weights yet; train the run first")
     forget_unless("step", steps)
+    if "step" not in st.session_state:
+        asked = st.query_params.get("step", "")
+        known = asked.isdecimal() and int(asked) in steps
+        st.session_state["step"] = int(asked) if known else steps[-1]
     if len(steps) == 1:
         st.caption(f"Its only checkpoint is that of step {steps[0]:,}.")
         return steps[0]
-    return st.select_slider(
+    step = st.select_slider(
         "Checkpoint, by training step",
         steps,
-        value=steps[-1],
+        format_func=lambda step: f"{step:,}",
         key="step",
-        bind="query-params",
         help="The weights after so many steps of training. The newest is chosen at first; move "
         "left to see how the heads came to be.",
     )
+    # Not bound to the URL like other widgets: the newest step belongs there too, since a link
+    # must still show it when the training has gone on.
+    if st.query_params.get("step") != str(step):
+        st.query_params["step"] = str(step)
+    return step
 
 
 def _examples(run: Run) -> dict[str, str]:

@@ -18,6 +18,10 @@ from viz_app.views._session import PLOT_CONFIG, Selection, forget_unless, trace_
 
 MOST_CELLS = 40
 """Cells a side of each head in the picture of all heads."""
+_MAP_WIDTH, _THIRD_WIDTH, _FULL_WIDTH = 530, 290, 900
+"""Pixels that a map has in a window of 1,280: the large one, one of three, one alone."""
+_MOST_SIDE_BY_SIDE = 14
+"""Columns; comparisons of longer sentences stand one below the other."""
 
 _KIND_NAMES: dict[Kind, str] = {
     "encoder_self": "Encoder self",
@@ -121,9 +125,9 @@ def _choose_head(layers: int, heads: int) -> _Head:
 def _pool_note(grid: Grid) -> str:
     blocks = [math.ceil(n / MOST_CELLS) for n in (len(grid.rows), len(grid.columns))]
     if max(blocks) == 1:
-        return "Click a head to enlarge it."
+        return "click a head to enlarge it."
     return (
-        f"Click a head to enlarge it. Each cell here is the largest of {blocks[0]} × {blocks[1]} "
+        f"click a head to enlarge it. Each cell here is the largest of {blocks[0]} × {blocks[1]} "
         "weights; the enlarged map has all of them."
     )
 
@@ -155,7 +159,7 @@ def _show_mosaic(selection: Selection, trace: Trace, grid: Grid, chosen: _Head) 
             on_select=take,
             selection_mode="points",
         )
-    st.caption(_pool_note(grid))
+    st.caption(f"Step {trace.step:,}: {_pool_note(grid)}")
 
 
 def _axes(selection: Selection, grid: Grid) -> dict[str, Any]:
@@ -184,7 +188,7 @@ def _show_map(selection: Selection, trace: Trace, grid: Grid, chosen: _Head) -> 
     figure = attention_map(
         chosen.map_of(trace, grid),
         selected=grid.row_of(at) if steps else None,
-        width=760,
+        width=_MAP_WIDTH,
         **_axes(selection, grid),
     )
     with st.container(key="large-box"):
@@ -193,7 +197,7 @@ def _show_map(selection: Selection, trace: Trace, grid: Grid, chosen: _Head) -> 
             theme=None,
             config=PLOT_CONFIG,
             key="large",
-            width="content",
+            width="content" if figure.layout.width else "stretch",
             on_select=take if steps else "ignore",
             selection_mode="points",
         )
@@ -219,16 +223,26 @@ def _show_comparison(
     selection: Selection, first: Trace, second: Trace, grid: Grid, chosen: _Head
 ) -> None:
     a, b = (chosen.map_of(trace, grid) for trace in (first, second))
+    axes = _axes(selection, grid)
     st.markdown(f"**{chosen.name}**")
-    places = st.columns(3, gap="small")
-    for place, trace, weights, key in zip(
-        places, (first, second), (a, b), ("first", "second_map"), strict=False
-    ):
+    side_by_side = len(grid.columns) <= _MOST_SIDE_BY_SIDE
+    width = _THIRD_WIDTH if side_by_side else _FULL_WIDTH
+    maps = {
+        "first": (f"Step {first.step:,}", attention_map(a, width=width, **axes)),
+        "second_map": (f"Step {second.step:,}", attention_map(b, width=width, **axes)),
+        "difference": (
+            f"Step {second.step:,} minus step {first.step:,}",
+            difference_map(b - a, width=width, **axes),
+        ),
+    }
+    places = st.columns(3, gap="small") if side_by_side else [st.container() for _ in maps]
+    for place, (key, (title, figure)) in zip(places, maps.items(), strict=True):
         with place, st.container(key=f"{key}-box"):
-            st.text(f"Step {trace.step:,}")
-            figure = attention_map(weights, width=360, **_axes(selection, grid))
-            st.plotly_chart(figure, theme=None, config=PLOT_CONFIG, key=key, width="content")
-    with places[2], st.container(key="difference-box"):
-        st.text(f"Step {second.step:,} minus step {first.step:,}")
-        figure = difference_map(b - a, width=360, **_axes(selection, grid))
-        st.plotly_chart(figure, theme=None, config=PLOT_CONFIG, key="difference", width="content")
+            st.text(title)
+            st.plotly_chart(
+                figure,
+                theme=None,
+                config=PLOT_CONFIG,
+                key=key,
+                width="content" if figure.layout.width else "stretch",
+            )

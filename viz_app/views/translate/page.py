@@ -37,6 +37,8 @@ def page(selection: Selection) -> None:
             first, second = own, None
         else:
             first, second = _on_shared_target(selection, own, second_step)
+        # A new sentence has other steps: drop a choice that it does not have before it is read.
+        forget_unless("at", range(len(first.consumed)))
         show_heads(selection, first, second, units=units, lead=lead)
         _show_step(selection, first)
 
@@ -78,6 +80,7 @@ def _choose_second_step(selection: Selection) -> int | None:
         "Second checkpoint",
         others,
         value=others[len(others) // 2],
+        format_func=lambda step: f"{step:,}",
         key="second",
         bind="query-params",
     )
@@ -124,7 +127,6 @@ def _show_translation(selection: Selection, trace: Trace) -> None:
 def _show_step(selection: Selection, trace: Trace) -> None:
     """The likeliest pieces at one step of decoding."""
     consumed, predicted = piece_labels(trace.consumed), piece_labels(trace.predicted)
-    forget_unless("at", range(len(consumed)))
     st.markdown("##### One step of decoding")
     choice, chart = st.columns([2, 3], gap="large")
     with choice:
