@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar, get_args, get_type_hints
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 """Ids of ``<pad> <unk> <s> </s>``, the same in every vocabulary of the project."""
@@ -175,13 +175,25 @@ class TrainingConfig:
 
 
 def _check_kinds(config: Any) -> None:
-    """Refuse a choice that is not offered, and anything but whole numbers where one is meant."""
+    """Refuse values of another kind than the field's: they may come from a file."""
     for name, kind in get_type_hints(type(config)).items():
-        value, choices = getattr(config, name), get_args(kind)
-        if kind is int and type(value) is not int:
-            raise ValueError(f"{name}: expected a whole number, got {value!r}")
-        if choices and all(isinstance(choice, str) for choice in choices) and value not in choices:
-            raise ValueError(f"{name}: expected one of {', '.join(choices)}, got {value!r}")
+        value = getattr(config, name)
+        if not _is_of(kind, value):
+            expected = "a whole number" if kind is int else str(getattr(kind, "__name__", kind))
+            if get_origin(kind) is Literal:
+                expected = f"one of {', '.join(get_args(kind))}"
+            raise ValueError(f"{name}: expected {expected}, got {value!r}")
+
+
+def _is_of(kind: Any, value: object) -> bool:
+    parts = get_args(kind)
+    if get_origin(kind) is Literal:
+        return value in parts
+    if get_origin(kind) is tuple:
+        return isinstance(value, tuple) and all(_is_of(parts[0], item) for item in value)
+    if parts:  # a union
+        return any(_is_of(part, value) for part in parts)
+    return type(value) in ((int, float) if kind is float else (kind,))
 
 
 def to_dict(config: Any) -> dict[str, Any]:

@@ -111,7 +111,7 @@ def _pairs(rows: datasets.Dataset, name: str, source: str, target: str) -> list[
         if key not in keys:
             raise DataError(f"{name}: no language '{key}'; this corpus has {keys}")
     pairs = []
-    for number, row in enumerate(rows, start=1):
+    for number, row in enumerate(rows.to_list(), start=1):
         sides = row["translation"] if nested else row
         try:
             texts = sides[source], sides[target]
@@ -174,7 +174,7 @@ def encode_pairs(pairs: Sequence[Pair], tokenizers: TokenizerPair, *, max_pieces
                 targets.append(target)
     examples = Examples(kept, sources, targets, len(pairs), empty, duplicates, too_long)
     if not sources:
-        raise DataError(f"no pair is left to train on: {examples.report}")
+        raise DataError(f"no pair is left: {examples.report}")
     return examples
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import orjson
 import tyro
 
 from model.checkpoint import CHECKPOINTS, CheckpointError, load_weights, open_run
@@ -67,7 +67,7 @@ def main(arguments: Arguments) -> None:
             "data": corpus.name,
             **vars(figures),
         }
-        print(json.dumps(row), flush=True)
+        print(orjson.dumps(row).decode(), flush=True)
 
 
 if __name__ == "__main__":

@@ -34,9 +34,14 @@ def latest_resume_step(run_folder: Path) -> int | None:
 
 
 def save_resume_state(
-    run_folder: Path, model: Transformer, optimiser: torch.optim.Optimizer, *, step: int
+    run_folder: Path,
+    model: Transformer,
+    optimiser: torch.optim.Optimizer,
+    *,
+    step: int,
+    tokens: int,
 ) -> None:
-    """Write the state after ``step`` and remove the earlier ones."""
+    """Write the state after ``step``, ``tokens`` target pieces, and remove the earlier ones."""
     tensors: dict[str, Tensor] = {}
     for name, parameter in model.named_parameters():
         tensors[f"weights/{name}"] = parameter.detach().cpu().contiguous()
@@ -47,7 +52,9 @@ def save_resume_state(
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)
     safetensors.torch.save_file(tensors, temporary / "state.safetensors")
-    (temporary / "state.json").write_text(json.dumps({"step": step}), encoding="utf-8")
+    (temporary / "state.json").write_text(
+        json.dumps({"step": step, "tokens": tokens}), encoding="utf-8"
+    )
     shutil.rmtree(target, ignore_errors=True)
     temporary.rename(target)
     for earlier, folder in _folders(run_folder).items():
@@ -57,8 +64,8 @@ def save_resume_state(
 
 def load_resume_state(
     run_folder: Path, model: Transformer, optimiser: torch.optim.Optimizer
-) -> int:
-    """Put weights and moments back; the step after which they were saved comes back.
+) -> tuple[int, int]:
+    """Put weights and moments back; the step they were saved after, and its tokens, come back.
 
     Raises:
         CheckpointError: if there is no state, or it does not fit the model.
@@ -75,12 +82,11 @@ def load_resume_state(
             for name, parameter in model.named_parameters():
                 parameter.copy_(tensors[f"weights/{name}"])
                 optimiser.state[parameter] = {
-                    key: tensors[f"{key}/{name}"].to(
-                        "cpu" if key == "step" and parameter.is_cpu else parameter.device
-                    )
+                    key: tensors[f"{key}/{name}"].to(parameter.device)
                     for key in ("step", "exp_avg", "exp_avg_sq")
                     if f"{key}/{name}" in tensors
                 }
-    except (SafetensorError, OSError, KeyError, RuntimeError) as error:
+        tokens = int(json.loads(path.with_name("state.json").read_text())["tokens"])
+    except (SafetensorError, OSError, KeyError, ValueError, RuntimeError) as error:
         raise CheckpointError(f"{path}: cannot be resumed from ({error})") from error
-    return step
+    return step, tokens

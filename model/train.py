@@ -89,6 +89,13 @@ def _count(rows: Sequence[Sequence[int]], size: int) -> list[int]:
     return [counter[id] for id in range(size)]
 
 
+def _encode(
+    corpus: Corpus, tokenizers: TokenizerPair, model: TransformerConfig, training: TrainingConfig
+) -> Examples:
+    longest = min(training.max_pieces, model.max_length)
+    return encode_pairs(corpus.pairs, tokenizers, max_pieces=longest)
+
+
 def _new_run(arguments: Arguments, corpus: Corpus, valid: Corpus) -> tuple[Run, Examples]:
     tokenizers = _learn_tokenizers(arguments, corpus)
     model = dataclasses.replace(
@@ -96,7 +103,7 @@ def _new_run(arguments: Arguments, corpus: Corpus, valid: Corpus) -> tuple[Run, 
         source_vocab_size=tokenizers.source.vocab_size,
         target_vocab_size=tokenizers.target.vocab_size,
     )
-    examples = encode_pairs(corpus.pairs, tokenizers, max_pieces=arguments.training.max_pieces)
+    examples = _encode(corpus, tokenizers, model, arguments.training)
     info = RunInfo(
         name=arguments.run,
         source_language=arguments.source,
@@ -125,25 +132,43 @@ def _new_run(arguments: Arguments, corpus: Corpus, valid: Corpus) -> tuple[Run, 
     return open_run(arguments.run, root=arguments.checkpoints), examples
 
 
-def _resumed_run(arguments: Arguments, corpus: Corpus) -> tuple[Run, Examples]:
+def _resumed_run(arguments: Arguments, corpus: Corpus, valid: Corpus) -> tuple[Run, Examples]:
     run = open_run(arguments.run, root=arguments.checkpoints)
-    if corpus.sha256 != run.info.data.train_sha256:
-        raise CheckpointError(
-            f"{arguments.train}: not the data the run began with (its sha256 differs); give that"
-        )
+    _refuse_changes(run, arguments, corpus, valid)
     if arguments.training != run.info.training:
         wanted = _changed_end(run, arguments.training, latest_resume_step(run.folder) or 0)
         info = dataclasses.replace(run.info, training=wanted)
         write_info(run.folder, info)
         run = dataclasses.replace(run, info=info)
-    examples = encode_pairs(corpus.pairs, run.tokenizers, max_pieces=run.info.training.max_pieces)
-    return run, examples
+    return run, _encode(corpus, run.tokenizers, run.info.model, run.info.training)
+
+
+def _refuse_changes(run: Run, arguments: Arguments, corpus: Corpus, valid: Corpus) -> None:
+    """Data, languages and model of a resumed training are those that it began with."""
+    info = run.info
+    model = dataclasses.replace(  # the sizes asked for were only the most there could be
+        arguments.model,
+        source_vocab_size=info.model.source_vocab_size,
+        target_vocab_size=info.model.target_vocab_size,
+    )
+    for name, given, begun in (
+        ("training data", corpus.sha256, info.data.train_sha256),
+        ("validation data", valid.sha256, info.data.valid_sha256),
+        ("source language", arguments.source, info.source_language),
+        ("target language", arguments.target, info.target_language),
+        ("model", model, info.model),
+    ):
+        if given != begun:
+            raise CheckpointError(
+                f"{run.folder}: the {name} is not that which the run began with: expected {begun}, "
+                f"got {given}"
+            )
 
 
 def _changed_end(run: Run, wanted: TrainingConfig, step: int) -> TrainingConfig:
     """The wanted training, if up to ``step`` it is the one that was run."""
     old = run.info.training
-    free = {"steps": 0, "decay_steps": 0, "milestones": (), "log_every": 1, "resume_every": 1}
+    free = {"steps", "decay_steps", "milestones", "log_every", "resume_every"}
     fixed = [
         name
         for name in vars(old)
@@ -169,18 +194,19 @@ def _changed_end(run: Run, wanted: TrainingConfig, step: int) -> TrainingConfig:
 
 def main(arguments: Arguments) -> None:
     """Train as the arguments say."""
+    if Path(arguments.run).name != arguments.run or arguments.run in ("", ".", ".."):
+        raise ValueError(f"run: expected a plain folder name, got {arguments.run!r}")
     languages = {"source": arguments.source, "target": arguments.target}
     corpus = load_corpus(arguments.train, **languages)
     valid = load_corpus(arguments.valid, **languages, split="validation")
-    prepare = (
-        _resumed_run(arguments, corpus) if arguments.resume else _new_run(arguments, corpus, valid)
+    samples = (
+        load_samples(arguments.samples)
+        if arguments.samples is not None
+        else [Sample(pair.source, pair.target) for pair in valid.pairs[:12]]
     )
-    run, examples = prepare
+    prepare = _resumed_run if arguments.resume else _new_run
+    run, examples = prepare(arguments, corpus, valid)
     print(examples.report, file=sys.stderr)
-    if arguments.samples is not None:
-        samples = load_samples(arguments.samples)
-    else:
-        samples = [Sample(pair.source, pair.target) for pair in valid.pairs[:12]]
     training = Training(run, train=examples, valid=valid.pairs, samples=samples)
     try:
         for step in training(resume=arguments.resume):

@@ -58,7 +58,9 @@ def load_samples(path: Path) -> list[Sample]:
         DataError: if a line is something else.
     """
     samples = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
+        if not line.strip():
+            continue
         try:
             samples.append(Sample(**json.loads(line)))
         except (ValueError, TypeError) as error:
@@ -151,7 +153,7 @@ class Training:
             KeyboardInterrupt: after saving the state to go on from.
             DataError: if the loss is not a number any more.
         """
-        step = self._resume() if resume else 0
+        step, seen = self._resume() if resume else (0, 0)
         model, optimiser = self.accelerator.prepare(self.model, self.optimiser)
         progress = tqdm(
             initial=step,
@@ -160,7 +162,7 @@ class Training:
             disable=not self.accelerator.is_local_main_process,
             mininterval=1.0,
         )
-        meter = _Meter(self.batches.per_epoch)
+        meter = _Meter()
         with progress, _interrupt_between_steps() as interrupted:
             if not resume and 0 in self.config.all_milestones:
                 self._milestone(0)
@@ -168,19 +170,20 @@ class Training:
                 meter.restart_clock()
             while step < self.config.steps:
                 if interrupted():
-                    self._save_resume_state(step)
+                    self._save_resume_state(step, seen)
                     raise KeyboardInterrupt
                 loss, norm, pieces = self._step(model, optimiser, step + 1)
                 step += 1
+                seen += pieces
                 meter.add(loss, pieces)
                 progress.update()
                 if step % self.config.log_every == 0:
-                    self._log(step, meter, norm, progress)
+                    self._log(step, seen, meter, norm, progress)
                 if step in self.config.all_milestones:
                     self._milestone(step)
                     yield step
                 if step % self.config.resume_every == 0 or step == self.config.steps:
-                    self._save_resume_state(step)
+                    self._save_resume_state(step, seen)
                 meter.restart_clock()
 
     def _step(self, model: Any, optimiser: Any, step: int) -> tuple[float, float, int]:
@@ -220,13 +223,13 @@ class Training:
             )
         return summed, float(norm), pieces
 
-    def _log(self, step: int, meter: _Meter, norm: float, progress: Any) -> None:
+    def _log(self, step: int, seen: int, meter: _Meter, norm: float, progress: Any) -> None:
         loss, speed = meter.read()
         if not self.accelerator.is_main_process:
             return
         row = {
             "step": step,
-            "epoch": round(step * self.config.accumulate / meter.batches_per_epoch, 3),
+            "tokens": seen,
             "train_loss": round(loss, 4),
             "learning_rate": learning_rate(step, self.config),
             "gradient_norm": round(norm, 4),
@@ -261,14 +264,14 @@ class Training:
             )
         self.accelerator.wait_for_everyone()
 
-    def _save_resume_state(self, step: int) -> None:
+    def _save_resume_state(self, step: int, seen: int) -> None:
         if self.accelerator.is_main_process:
-            save_resume_state(self.run.folder, self.model, self.optimiser, step=step)
+            save_resume_state(self.run.folder, self.model, self.optimiser, step=step, tokens=seen)
         self.accelerator.wait_for_everyone()
 
-    def _resume(self) -> int:
+    def _resume(self) -> tuple[int, int]:
         """Load the state; cut logs and later milestones back to its step."""
-        step = load_resume_state(self.run.folder, self.model, self.optimiser)
+        step, seen = load_resume_state(self.run.folder, self.model, self.optimiser)
         if self.accelerator.is_main_process:
             for name in ("metrics.jsonl", "samples.jsonl"):
                 cut_log(self.run.folder / name, step)
@@ -276,14 +279,13 @@ class Training:
                 if later > step:
                     weights_path(self.run.folder, later).unlink()
         self.accelerator.wait_for_everyone()
-        return step
+        return step, seen
 
 
 class _Meter:
     """Mean loss and speed since the last reading."""
 
-    def __init__(self, batches_per_epoch: int) -> None:
-        self.batches_per_epoch = batches_per_epoch
+    def __init__(self) -> None:
         self._loss, self._pieces = 0.0, 0
         self._timed_pieces, self._seconds, self._start = 0, 0.0, time.monotonic()
 

@@ -26,7 +26,7 @@ class Arguments:
 
     run: str
     """Name of the run."""
-    file: Annotated[str, tyro.conf.Positional] = "-"
+    file: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")] = "-"
     """Text in UTF-8, a sentence a line; - is standard input."""
     step: int | None = None
     """Checkpoint; without it, the last."""

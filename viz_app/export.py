@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -66,7 +65,7 @@ def describe(trace: Trace) -> dict[str, Any]:
 def to_npz(trace: Trace) -> bytes:
     """A trace as the content of an .npz file, readable without pickle."""
     buffer = io.BytesIO()
-    arrays: dict[str, Any] = {"about": np.array(json.dumps(describe(trace)))}
+    arrays: dict[str, Any] = {"about": np.array(orjson.dumps(describe(trace)).decode())}
     np.savez_compressed(buffer, **arrays | dict(trace.arrays()))
     return buffer.getvalue()
 

@@ -6,7 +6,7 @@ Decoding is fast and unhooked; then one teacher-forced pass over source and targ
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -123,8 +123,13 @@ def _target_ids(
     if target is None:
         return greedy(model, [source_ids])[0]
     ids = tokenizers.encode_target(target.strip()) if isinstance(target, str) else list(target)
-    if len(ids) < 2 or ids[0] != BOS or (isinstance(target, str) and not target.strip()):
+    if len(ids) < 2 or (isinstance(target, str) and not target.strip()):
         raise ValueError("the target is empty: type a translation, or leave it to the model")
+    if ids[0] != BOS:
+        raise ValueError(f"target ids: expected <s> ({BOS}) first, got {ids[0]}")
+    vocabulary = model.config.target_vocab_size
+    if odd := [id for id in ids if not 0 <= id < vocabulary]:
+        raise ValueError(f"target ids: expected 0 to {vocabulary - 1}, got {odd[0]}")
     if len(ids) - 1 > allowed:
         raise ValueError(
             f"the target has {len(ids) - 1:,} pieces, the model takes at most {allowed:,}; "
@@ -215,28 +220,32 @@ def _predictions(
 
 def _summarise(name: str, tensor: Tensor) -> HookSummary:
     values = tensor.float()
-    finite = values[values.isfinite()]
     return HookSummary(
         name=name,
         shape=tuple(tensor.shape),
-        mean=float(finite.mean()),
-        standard_deviation=float(finite.std(correction=0)),
+        mean=float(values.mean()),
+        standard_deviation=float(values.std(correction=0)),
         norm=float(values.norm(dim=-1).mean()),
     )
 
 
+def _largest(deviations: Iterable[Tensor]) -> float:
+    """The largest absolute value; not a number if any of them is none."""
+    return float(torch.stack([deviation.abs().max() for deviation in deviations]).max())
+
+
 def _checks(seen: Seen, logits_deviation: float) -> tuple[Check, ...]:
     weights = {kind: _layers(seen, kind, "weights") for kind in _MODULES}
-    sums = max(float((w.sum(dim=-1) - 1).abs().max()) for w in weights.values())
-    heads = max(
-        float((w @ _layers(seen, kind, "value") - _layers(seen, kind, "heads")).abs().max())
+    sums = _largest(w.sum(dim=-1) - 1 for w in weights.values())
+    heads = _largest(
+        w @ _layers(seen, kind, "value") - _layers(seen, kind, "heads")
         for kind, w in weights.items()
     )
     return (
         Check("each row of attention weights sums to 1", sums, 1e-5),
         Check(
             "no weight on keys after the query (decoder self-attention)",
-            float(weights["decoder_self"].triu(1).abs().max()),
+            _largest([weights["decoder_self"].triu(1)]),
             0.0,
         ),
         Check("logits are the same with and without recording", logits_deviation, 1e-4),

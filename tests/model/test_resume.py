@@ -33,13 +33,13 @@ def test_the_state_comes_back(make_model: MakeModel, make_ids: MakeIds, tmp_path
     model = make_model()
     optimiser = adam(model)
     train(model, optimiser, make_ids, steps=3)
-    save_resume_state(tmp_path, model, optimiser, step=3)
+    save_resume_state(tmp_path, model, optimiser, step=3, tokens=5)
     other = make_model(dropout=0.5)
     with torch.no_grad():
         other.unembedding.weight.zero_()
     other_optimiser = adam(other)
 
-    assert load_resume_state(tmp_path, other, other_optimiser) == 3
+    assert load_resume_state(tmp_path, other, other_optimiser) == (3, 5)
 
     parameters = zip(model.named_parameters(), other.parameters(), strict=True)
     for (name, parameter), loaded in parameters:
@@ -55,7 +55,7 @@ def test_training_goes_on_as_if_never_stopped(
     model, other = make_model(), make_model()
     optimiser, other_optimiser = adam(model), adam(other)
     train(model, optimiser, make_ids, steps=2)
-    save_resume_state(tmp_path, model, optimiser, step=2)
+    save_resume_state(tmp_path, model, optimiser, step=2, tokens=5)
     load_resume_state(tmp_path, other, other_optimiser)
     train(model, optimiser, make_ids, steps=3)
     train(other, other_optimiser, make_ids, steps=3)
@@ -67,9 +67,9 @@ def test_a_state_before_the_first_step_has_no_moments(
     make_model: MakeModel, tmp_path: Path
 ) -> None:
     model = make_model()
-    save_resume_state(tmp_path, model, adam(model), step=0)
+    save_resume_state(tmp_path, model, adam(model), step=0, tokens=5)
     optimiser = adam(model)
-    assert load_resume_state(tmp_path, model, optimiser) == 0
+    assert load_resume_state(tmp_path, model, optimiser) == (0, 5)
     assert not any(optimiser.state.values())
 
 
@@ -77,7 +77,7 @@ def test_only_the_last_state_is_kept(make_model: MakeModel, tmp_path: Path) -> N
     model = make_model()
     assert latest_resume_step(tmp_path) is None
     for step in (3, 7, 7, 11):
-        save_resume_state(tmp_path, model, adam(model), step=step)
+        save_resume_state(tmp_path, model, adam(model), step=step, tokens=5)
         assert latest_resume_step(tmp_path) == step
         assert [path.name for path in (tmp_path / "resume").iterdir()] == [f"step-{step:07d}"]
 
@@ -87,7 +87,7 @@ def test_an_interrupted_save_leaves_the_former_state(
     make_model: MakeModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     model = make_model()
-    save_resume_state(tmp_path, model, adam(model), step=3)
+    save_resume_state(tmp_path, model, adam(model), step=3, tokens=5)
     former = [parameter.clone() for parameter in model.parameters()]
     with torch.no_grad():
         model.unembedding.weight.zero_()
@@ -105,11 +105,11 @@ def test_an_interrupted_save_leaves_the_former_state(
         else:
             patch.setattr(Path, "rename", fail)
         with pytest.raises(KeyboardInterrupt):
-            save_resume_state(tmp_path, model, adam(model), step=7)
+            save_resume_state(tmp_path, model, adam(model), step=7, tokens=5)
 
-    assert load_resume_state(tmp_path, model, adam(model)) == 3
+    assert load_resume_state(tmp_path, model, adam(model)) == (3, 5)
     assert all(torch.equal(a, b) for a, b in zip(model.parameters(), former, strict=True))
-    save_resume_state(tmp_path, model, adam(model), step=7)
+    save_resume_state(tmp_path, model, adam(model), step=7, tokens=5)
     assert [path.name for path in (tmp_path / "resume").iterdir()] == ["step-0000007"]
 
 
@@ -128,7 +128,7 @@ def test_a_broken_state_is_named(
     make_model: MakeModel, tmp_path: Path, break_it: Callable[[Path], None]
 ) -> None:
     model = make_model()
-    save_resume_state(tmp_path, model, adam(model), step=3)
+    save_resume_state(tmp_path, model, adam(model), step=3, tokens=5)
     break_it(tmp_path / "resume" / "step-0000003" / "state.safetensors")
     with pytest.raises(CheckpointError, match=r"state\.safetensors: cannot be resumed from"):
         load_resume_state(tmp_path, model, adam(model))
@@ -138,7 +138,7 @@ def test_a_broken_state_is_named(
 def test_the_state_of_another_model_is_refused(
     make_model: MakeModel, tmp_path: Path, changes: dict[str, int]
 ) -> None:
-    save_resume_state(tmp_path, make_model(), adam(make_model()), step=3)
+    save_resume_state(tmp_path, make_model(), adam(make_model()), step=3, tokens=5)
     other = make_model(**changes)
     with pytest.raises(CheckpointError, match="cannot be resumed from"):
         load_resume_state(tmp_path, other, adam(other))

@@ -16,6 +16,7 @@ from safetensors import safe_open
 
 from model import data, training
 from model.checkpoint import CheckpointError, Run, load_weights, open_run, save_weights
+from model.config import BOS
 from model.data import DataError, encode_pairs, load_corpus
 from model.evaluation import evaluate
 from model.resume import latest_resume_step
@@ -106,7 +107,8 @@ def test_every_step_is_logged(trained_run: Run) -> None:
     rates = [learning_rate(step, trained_run.info.training) for step in range(1, 9)]
     assert [row["learning_rate"] for row in rows] == rates
     assert all(row["gradient_norm"] > 0 and row["tokens_per_second"] > 0 for row in rows)
-    assert rows[3]["epoch"] < 1 < rows[4]["epoch"]
+    pieces = sum(trained_run.counts.target) - trained_run.counts.target[BOS]  # of one epoch
+    assert rows[3]["tokens"] < pieces < rows[4]["tokens"]
 
 
 def test_losses_are_means_over_the_steps_since_the_last(
@@ -182,7 +184,7 @@ def test_batches_add_up_to_one(make_arguments: MakeArguments, tmp_path: Path) ->
         main(replace(arguments, train=str(file), valid=str(file), model=model))
         steps.append(open_run("tiny", root=tmp_path / str(accumulate)).metrics()[1])
     one, two = steps
-    assert one["epoch"] == two["epoch"] == 1
+    assert one["tokens"] == two["tokens"]
     assert one["train_loss"] == pytest.approx(two["train_loss"], abs=2e-4)
     assert one["gradient_norm"] == pytest.approx(two["gradient_norm"], abs=2e-4)
 
@@ -302,6 +304,11 @@ def interrupt() -> None:
     signal.raise_signal(signal.SIGINT)
 
 
+def interrupt_twice() -> None:
+    interrupt()
+    interrupt()
+
+
 def kill() -> None:
     raise SystemError("killed")
 
@@ -372,6 +379,23 @@ def test_a_killed_training_goes_on_from_its_last_state(
     assert contents(tmp_path) == contents(trained_root)
 
 
+def test_a_second_interrupt_stops_at_once(
+    make_arguments: MakeArguments,
+    trained_root: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    arguments = make_arguments(tmp_path)
+    with monkeypatch.context() as patch:
+        after(patch, training, "cross_entropy", 11, interrupt_twice)
+        with pytest.raises(SystemExit, match="stopped at once; --resume goes on from the state"):
+            main(arguments)
+    assert latest_resume_step(tmp_path / "tiny") == 4
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    main(resumed(arguments))
+    assert contents(tmp_path) == contents(trained_root)
+
+
 def test_resuming_cuts_logs_and_later_milestones_first(
     make_arguments: MakeArguments, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -431,7 +455,7 @@ def test_other_data_is_refused(
     make_arguments: MakeArguments, trained_root: Path, data_folder: Path
 ) -> None:
     arguments = resumed(make_arguments(trained_root))
-    with pytest.raises(CheckpointError, match="not the data the run began with"):
+    with pytest.raises(CheckpointError, match="the training data is not that which"):
         main(replace(arguments, train=str(data_folder / "valid.jsonl")))
 
 

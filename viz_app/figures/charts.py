@@ -35,7 +35,7 @@ def _bars(
     theme: Theme,
     marked: int | None = None,
 ) -> go.Figure:
-    """Horizontal bars from 0 to 1 with their values written behind them."""
+    """Horizontal bars up to 1 with their values written behind them."""
     figure = new_figure(theme)
     places = list(range(len(labels)))
     figure.add_trace(
@@ -57,7 +57,7 @@ def _bars(
         margin={"l": 20 + 8 * min(longest, 20), "r": 48, "t": 4, "b": 4},
         bargap=0.25,
     )
-    figure.update_xaxes(range=[0, 1], visible=False)
+    figure.update_xaxes(range=[min(0.0, *values), 1.0] if values else [0, 1], visible=False)
     figure.update_yaxes(
         range=[len(labels) - 0.5, -0.5],
         tickvals=places,

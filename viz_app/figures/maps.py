@@ -80,7 +80,7 @@ def _matrix(
             f"expected {(len(rows), len(columns))} cells for the labels, got {cells.shape}"
         )
     left, top, right = _label_room([*rows, titles[0]]), _label_room(columns) + 20, 52
-    cell = min(_LARGEST_CELL, max(4.0, (width - left - right) / len(columns)))
+    cell = min(_LARGEST_CELL, max(1.0, (width - left - right) / len(columns)))
     row = min(30.0, max(cell, 4.0, min(17.0, 640 / len(rows))))
     figure = new_figure(theme)
     figure.add_trace(

@@ -31,7 +31,7 @@ class Theme:
     gap: str
     """Between the maps of a mosaic."""
     on_weight: tuple[str, str]
-    """Text on the pale and on the deep half of the weights' scale."""
+    """Text on shades of the weights' scale: the two extremes, one of which always has contrast."""
     series: tuple[str, ...]
     """Lines of a chart (Okabe and Ito 2008)."""
 
@@ -45,7 +45,7 @@ LIGHT = Theme(
     difference=("#8a3b00", "#d9822b", "#f7d9b5", "#f7f7f7", "#b9d3ee", "#3c7fc0", "#0b3c78"),
     masked="#dcdcdc",
     gap="#ffffff",
-    on_weight=("#1f2430", "#ffffff"),
+    on_weight=("#000000", "#ffffff"),
     series=("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"),
 )
 DARK = Theme(
@@ -57,7 +57,7 @@ DARK = Theme(
     difference=("#ffb45e", "#c9731b", "#6b4117", "#171b24", "#1c4670", "#3f8fd0", "#a5d8ff"),
     masked="#3b3f48",
     gap="#0e1117",
-    on_weight=("#e8eaf0", "#10151f"),
+    on_weight=("#000000", "#ffffff"),
     series=("#56b4e9", "#e69f00", "#2fc296", "#e59ac4", "#f0e442", "#7aa6ff"),
 )
 

@@ -111,12 +111,14 @@ def trace_of(run: Run, step: int, text: str, target: tuple[int, ...] | None = No
         ValueError: on an empty or too long sentence.
     """
     checkpoint = checkpoint_of(run, step)
-    return _trace(run.info.name, checkpoint.sha256, text, target, checkpoint, run)
+    stamp = _stamp(run.folder / "run.json")
+    return _trace(run.info.name, stamp, checkpoint.sha256, text, target, checkpoint, run)
 
 
 @st.cache_resource(max_entries=24, show_spinner=False)
 def _trace(
     name: str,
+    stamp: Stamp,
     sha256: str,
     text: str,
     target: tuple[int, ...] | None,

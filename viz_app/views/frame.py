@@ -63,10 +63,14 @@ def _choose_run() -> Run:
     run = run_named(root, name)
     st.caption(
         f"{_language(run.info.source_language)} → {_language(run.info.target_language)}, "
-        f"{run.info.parameters / 1e6:.1f} M parameters. Data: {plain(run.info.data.attribution)}, "
-        f"{plain(run.info.data.licence)}."
+        f"{_in_millions(run.info.parameters)} parameters. "
+        f"Data: {plain(run.info.data.attribution)}, {plain(run.info.data.licence)}."
     )
     return run
+
+
+def _in_millions(count: int) -> str:
+    return f"{count / 1e6:.1f} M" if count >= 100_000 else f"{count:,}"
 
 
 def _language(code: str) -> str:

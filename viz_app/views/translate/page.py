@@ -80,7 +80,6 @@ def _choose_second_step(selection: Selection) -> int | None:
         "Second checkpoint",
         others,
         value=others[len(others) // 2],
-        format_func=lambda step: f"{step:,}",
         key="second",
         bind="query-params",
     )

@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import pytest
+
+from viz_app.analysis.grid import Grid, Lead, Units, make_grid
+from viz_app.records import Kind, Tokens, Trace
+
+SOURCE_PIECES = ("He", "see", "·s", ".", "</s>")
+SOURCE_WORDS = ("He", "sees", ".", "</s>")
+
+
+@pytest.fixture
+def trace(make_tokens: Callable[..., Tokens]) -> Trace:
+    """«He sees.» → «lo ve», with two pieces in «sees» and in «ve»; no arrays."""
+    values: dict[str, Any] = {field.name: None for field in fields(Trace)}
+    values["source"] = make_tokens([" He"], [" see", "s"], ["."], ["</s>"])
+    values["consumed"] = make_tokens(["<s>"], [" lo"], [" v", "e"])
+    values["predicted"] = make_tokens([" lo"], [" v", "e"], ["</s>"])
+    return Trace(**values)
+
+
+def spans(grid: Grid) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """Row and column spans as plain numbers."""
+    return (
+        [(word.start, word.stop) for word in grid.row_spans],
+        [(word.start, word.stop) for word in grid.column_spans],
+    )
+
+
+PIECES_BY_PREDICTED = ("lo ← <s>", "v ← lo", "·e ← v", "</s> ← ·e")
+PIECES_BY_CONSUMED = ("<s> → lo", "lo → v", "v → ·e", "·e → </s>")
+WORDS_BY_PREDICTED = ("lo ← <s>", "ve ← lo v", "</s> ← ·e")
+WORDS_BY_CONSUMED = ("<s> → lo", "lo → v", "ve → ·e </s>")
+CONSUMED_PIECES = ("<s>", "lo", "v", "·e")
+CONSUMED_WORDS = ("<s>", "lo", "ve")
+
+
+@pytest.mark.parametrize(
+    ("kind", "units", "lead", "rows", "columns"),
+    [
+        ("encoder_self", "pieces", "predicted", SOURCE_PIECES, SOURCE_PIECES),
+        ("encoder_self", "pieces", "consumed", SOURCE_PIECES, SOURCE_PIECES),
+        ("encoder_self", "words", "predicted", SOURCE_WORDS, SOURCE_WORDS),
+        ("encoder_self", "words", "consumed", SOURCE_WORDS, SOURCE_WORDS),
+        ("decoder_self", "pieces", "predicted", PIECES_BY_PREDICTED, CONSUMED_PIECES),
+        ("decoder_self", "pieces", "consumed", PIECES_BY_CONSUMED, CONSUMED_PIECES),
+        ("decoder_self", "words", "predicted", WORDS_BY_PREDICTED, CONSUMED_WORDS),
+        ("decoder_self", "words", "consumed", WORDS_BY_CONSUMED, CONSUMED_WORDS),
+        ("cross", "pieces", "predicted", PIECES_BY_PREDICTED, SOURCE_PIECES),
+        ("cross", "pieces", "consumed", PIECES_BY_CONSUMED, SOURCE_PIECES),
+        ("cross", "words", "predicted", WORDS_BY_PREDICTED, SOURCE_WORDS),
+        ("cross", "words", "consumed", WORDS_BY_CONSUMED, SOURCE_WORDS),
+    ],
+)
+def test_labels(
+    trace: Trace,
+    kind: Kind,
+    units: Units,
+    lead: Lead,
+    rows: tuple[str, ...],
+    columns: tuple[str, ...],
+) -> None:
+    grid = make_grid(trace, kind, units=units, lead=lead)
+    assert grid.rows == rows
+    assert grid.columns == columns
+
+
+@pytest.mark.parametrize(
+    ("kind", "lead", "row_title", "column_title"),
+    [
+        ("encoder_self", "predicted", "query", "source (key)"),
+        ("decoder_self", "predicted", "predicted ← consumed", "consumed (key)"),
+        ("decoder_self", "consumed", "consumed → predicted", "consumed (key)"),
+        ("cross", "predicted", "predicted ← consumed", "source (key)"),
+        ("cross", "consumed", "consumed → predicted", "source (key)"),
+    ],
+)
+def test_titles(trace: Trace, kind: Kind, lead: Lead, row_title: str, column_title: str) -> None:
+    grid = make_grid(trace, kind, lead=lead)
+    assert (grid.row_title, grid.column_title) == (row_title, column_title)
+
+
+def test_pieces_by_predicted_is_the_default(trace: Trace) -> None:
+    assert make_grid(trace, "cross").rows == PIECES_BY_PREDICTED
+
+
+EACH_STEP = [(0, 1), (1, 2), (2, 3), (3, 4)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "units", "lead", "rows", "columns"),
+    [
+        ("decoder_self", "pieces", "predicted", EACH_STEP, EACH_STEP),
+        ("decoder_self", "words", "predicted", [(0, 1), (1, 3), (3, 4)], [(0, 1), (1, 2), (2, 4)]),
+        ("decoder_self", "words", "consumed", [(0, 1), (1, 2), (2, 4)], [(0, 1), (1, 2), (2, 4)]),
+        (
+            "cross",
+            "words",
+            "predicted",
+            [(0, 1), (1, 3), (3, 4)],
+            [(0, 1), (1, 3), (3, 4), (4, 5)],
+        ),
+    ],
+)
+def test_spans(
+    trace: Trace,
+    kind: Kind,
+    units: Units,
+    lead: Lead,
+    rows: list[tuple[int, int]],
+    columns: list[tuple[int, int]],
+) -> None:
+    assert spans(make_grid(trace, kind, units=units, lead=lead)) == (rows, columns)
+
+
+@pytest.mark.parametrize(
+    ("units", "lead", "allowed"),
+    [
+        ("pieces", "predicted", np.tri(4)),
+        ("pieces", "consumed", np.tri(4)),
+        ("words", "predicted", [[1, 0, 0], [1, 1, 1], [1, 1, 1]]),
+        ("words", "consumed", np.tri(3)),
+    ],
+)
+def test_cells_that_the_mask_allows(trace: Trace, units: Units, lead: Lead, allowed: Any) -> None:
+    grid = make_grid(trace, "decoder_self", units=units, lead=lead)
+    assert grid.allowed is not None
+    assert grid.allowed.dtype == np.bool_
+    np.testing.assert_array_equal(grid.allowed, np.array(allowed, dtype=bool))
+
+
+@pytest.mark.parametrize("kind", ["encoder_self", "cross"])
+def test_only_the_decoder_s_self_attention_is_masked(trace: Trace, kind: Kind) -> None:
+    assert make_grid(trace, kind, units="words").allowed is None
+
+
+@pytest.mark.parametrize(
+    ("units", "lead", "rows"),
+    [
+        ("pieces", "predicted", [0, 1, 2, 3]),
+        ("words", "predicted", [0, 1, 1, 2]),
+        ("words", "consumed", [0, 1, 2, 2]),
+    ],
+)
+def test_the_row_of_a_step(trace: Trace, units: Units, lead: Lead, rows: list[int]) -> None:
+    grid = make_grid(trace, "cross", units=units, lead=lead)
+    assert [grid.row_of(step) for step in range(4)] == rows
+
+
+def test_a_grid_of_words_puts_pieces_together(trace: Trace) -> None:
+    weights = np.arange(20, dtype=np.float32).reshape(1, 4, 5)
+    together = make_grid(trace, "cross", units="words").apply(weights)
+    assert together.tolist() == [[[0, 3, 3, 4], [7.5, 18, 10.5, 11.5], [15, 33, 18, 19]]]
+
+
+def test_a_grid_of_pieces_changes_nothing(trace: Trace) -> None:
+    weights = np.arange(20, dtype=np.float32).reshape(1, 4, 5)
+    np.testing.assert_array_equal(make_grid(trace, "cross").apply(weights), weights)

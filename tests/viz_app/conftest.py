@@ -1,0 +1,178 @@
+"""A tiny run that knows six sentences, and traces of its model: L = 2, H = 3, K = 5, D = 14."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.nn.functional import cross_entropy
+
+from model.checkpoint import (
+    Counts,
+    DataSource,
+    Run,
+    RunInfo,
+    append_log,
+    create_run,
+    load_weights,
+    open_run,
+    save_weights,
+    tokenizer_sha256,
+)
+from model.config import PAD, TrainingConfig, TransformerConfig
+from model.data import pad
+from model.tokenizer import Tokenizer, TokenizerPair
+from model.transformer import Transformer
+from viz_app.records import Tokens, Trace, Word
+from viz_app.trace import run_trace
+
+ENGLISH = (
+    "The old man gave the little girl a red apple.",
+    "Don't worry, it's only the cat.",
+    "The cats don't see the dog.",
+    "Where is the old dog?",
+    "She gave him a book.",
+    "We don't know where he is.",
+)
+SPANISH = (
+    "El viejo le dio una manzana roja a la niña.",
+    "No te preocupes, es solo el gato.",
+    "Los gatos no ven al perro.",
+    "¿Dónde está el perro viejo?",
+    "Ella le dio un libro.",
+    "No sabemos dónde está.",
+)
+MILESTONES = (0, 20, 60)
+
+
+@pytest.fixture(scope="session")
+def tokenizers() -> TokenizerPair:
+    """A tokenizer a language; their vocabularies differ in size."""
+    return TokenizerPair(Tokenizer.train(ENGLISH * 2, 400), Tokenizer.train(SPANISH * 2, 420))
+
+
+@pytest.fixture(scope="session")
+def make_speaker(
+    make_model: Callable[..., Transformer], tokenizers: TokenizerPair
+) -> Callable[..., Transformer]:
+    """An untrained tiny model for ``tokenizers``; takes changes of its configuration."""
+
+    def make(**changes: Any) -> Transformer:
+        return make_model(
+            source_vocab_size=tokenizers.source.vocab_size,
+            target_vocab_size=tokenizers.target.vocab_size,
+            **changes,
+        )
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def run_root(
+    make_config: Callable[..., TransformerConfig],
+    tokenizers: TokenizerPair,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Path:
+    """A folder of runs with one run, ``tiny``: steps 0, 20 and 60. Not to be changed."""
+    root = tmp_path_factory.mktemp("checkpoints")
+    config = make_config(
+        source_vocab_size=tokenizers.source.vocab_size,
+        target_vocab_size=tokenizers.target.vocab_size,
+    )
+    torch.manual_seed(7)
+    model = Transformer(config).eval()
+    data = DataSource(
+        name="six sentences",
+        licence="CC0",
+        attribution="nobody",
+        train_file="train.jsonl",
+        train_sha256="0",
+        train_pairs=len(ENGLISH),
+        valid_file="valid.jsonl",
+        valid_sha256="0",
+        longest_source=22,
+    )
+    info = RunInfo(
+        name="tiny",
+        source_language="en",
+        target_language="es",
+        model=config,
+        training=TrainingConfig(steps=MILESTONES[-1]),
+        data=data,
+        parameters=sum(parameter.numel() for parameter in model.parameters()),
+        tokenizer_sha256=tokenizer_sha256(tokenizers),
+    )
+    counts = Counts([1] * config.source_vocab_size, [1] * config.target_vocab_size)
+    create_run(root / "tiny", info, tokenizers, counts)
+    samples = (("negation", ENGLISH[2]), ("question", ENGLISH[3]))
+    append_log(
+        root / "tiny" / "samples.jsonl",
+        [{"step": 0, "shows": shows, "source": source} for shows, source in samples],
+    )
+    _train(model, tokenizers, root / "tiny")
+    return root
+
+
+def _train(model: Transformer, tokenizers: TokenizerPair, folder: Path) -> None:
+    source = pad([tokenizers.encode_source(text) for text in ENGLISH])
+    target = pad([tokenizers.encode_target(text) for text in SPANISH])
+    optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
+    for step in range(MILESTONES[-1] + 1):
+        if step in MILESTONES:
+            save_weights(folder, model, run="tiny", step=step)
+        logits = model(source, target[:, :-1]).transpose(1, 2)  # (B, V, T)
+        loss = cross_entropy(logits, target[:, 1:], ignore_index=PAD)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+
+
+@pytest.fixture
+def own_root(run_root: Path, tmp_path: Path) -> Path:
+    """A copy of ``run_root`` that a test may change."""
+    return shutil.copytree(run_root, tmp_path / "checkpoints")
+
+
+@pytest.fixture(scope="session")
+def run(run_root: Path) -> Run:
+    """The run ``tiny``."""
+    return open_run("tiny", root=run_root)
+
+
+@pytest.fixture(scope="session")
+def trained(run: Run) -> Transformer:
+    """The model of its last step."""
+    return load_weights(run, MILESTONES[-1]).model
+
+
+@pytest.fixture(scope="session")
+def trace(trained: Transformer, tokenizers: TokenizerPair) -> Trace:
+    """The trace of a sentence and a forced target that differ in length."""
+    return run_trace(
+        trained,
+        tokenizers,
+        "Don't worry, she sees him.",
+        "No te preocupes, ella lo ve.",
+        run="tiny",
+        step=60,
+        sha256="5ha",
+    )
+
+
+@pytest.fixture(scope="session")
+def make_tokens() -> Callable[..., Tokens]:
+    """Tokens from the pieces of each word; ids count up from 0."""
+
+    def make(*words: Sequence[str]) -> Tokens:
+        spans, start = [], 0
+        for word in words:
+            spans.append(Word("".join(word).strip(), start, start + len(word)))
+            start += len(word)
+        pieces = tuple(piece for word in words for piece in word)
+        return Tokens(tuple(range(start)), pieces, tuple(spans))
+
+    return make

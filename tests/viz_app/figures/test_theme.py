@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+
+from viz_app.figures.theme import (
+    DARK,
+    LIGHT,
+    Scale,
+    Theme,
+    difference_scale,
+    literal,
+    new_figure,
+    text_on_weight,
+    theme_named,
+    weight_colour,
+    weight_scale,
+)
+
+both_themes = pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
+SHADES = np.linspace(0, 1, 1_001).tolist()
+
+
+def channels(colour: str) -> np.ndarray:
+    return np.array(list(bytes.fromhex(colour.removeprefix("#"))), dtype=float)
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance, WCAG 2.2."""
+    share = channels(colour) / 255
+    linear = np.where(share <= 0.04045, share / 12.92, ((share + 0.055) / 1.055) ** 2.4)
+    return float(linear @ [0.2126, 0.7152, 0.0722])
+
+
+def contrast(a: str, b: str) -> float:
+    """Contrast ratio, WCAG 2.2."""
+    dark, light = sorted([luminance(a), luminance(b)])
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_contrast_of_black_on_white() -> None:
+    assert contrast("#000000", "#ffffff") == pytest.approx(21)
+    assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.005)
+
+
+@pytest.mark.parametrize(
+    ("name", "theme"), [("dark", DARK), ("light", LIGHT), (None, LIGHT), ("sepia", LIGHT)]
+)
+def test_themes_by_name(name: str | None, theme: Theme) -> None:
+    assert theme_named(name) is theme
+
+
+# Scales
+
+
+@both_themes
+def test_every_colour_is_legal(theme: Theme) -> None:
+    values = [v if isinstance(v, tuple) else (v,) for v in vars(theme).values()]
+    colours = [colour for group in values for colour in group]
+    assert len(colours) == 6 + 7 + 7 + 2 + 6
+    assert [colour for colour in colours if not re.fullmatch("#[0-9a-f]{6}", colour)] == []
+
+
+@both_themes
+@pytest.mark.parametrize("scale_of", [weight_scale, difference_scale])
+def test_scales_climb_from_0_to_1(theme: Theme, scale_of: object) -> None:
+    scale: Scale = scale_of(theme)  # type: ignore[operator]
+    places = [place for place, _ in scale]
+    assert places[0] == 0
+    assert places[-1] == 1
+    assert (np.diff(places) > 0).all()
+    go.Heatmap(colorscale=scale)  # raises on a scale that Plotly does not take
+
+
+@both_themes
+def test_a_larger_weight_stands_out_more_from_the_ground(theme: Theme) -> None:
+    steps = np.diff([luminance(weight_colour(theme, weight)) for weight in SHADES])
+    assert (steps * (1 if theme is DARK else -1) >= 0).all()
+
+
+@both_themes
+def test_a_weight_has_the_same_colour_in_text_and_in_maps(theme: Theme) -> None:
+    for place, colour in weight_scale(theme):
+        assert weight_colour(theme, place) == colour
+    low, high = theme.weights[:2]
+    middle = channels(weight_colour(theme, (0.5 / 6) ** 2))  # halfway in the square root
+    assert np.abs(middle - (channels(low) + channels(high)) / 2).max() <= 0.5
+
+
+@both_themes
+def test_weights_beyond_the_range_have_the_colour_of_its_end(theme: Theme) -> None:
+    assert weight_colour(theme, -0.1) == theme.weights[0]
+    assert weight_colour(theme, 1.1) == theme.weights[-1]
+
+
+@both_themes
+def test_no_difference_is_the_middle_of_its_scale(theme: Theme) -> None:
+    assert difference_scale(theme)[3] == (0.5, theme.difference[3])
+
+
+@both_themes
+def test_masked_cells_look_like_no_weight_and_no_difference(theme: Theme) -> None:
+    on_scale = [weight_colour(theme, weight) for weight in SHADES]
+    distances = [np.abs(channels(colour) - channels(theme.masked)).max() for colour in on_scale]
+    assert min(distances) > 15
+    zeros = (theme.weights[0], theme.difference[3])
+    assert all(np.abs(channels(z) - channels(theme.masked)).max() > 15 for z in zeros)
+
+
+# Text
+
+
+@both_themes
+def test_text_can_be_read_on_every_shade(theme: Theme) -> None:
+    worst = min(
+        (contrast(text_on_weight(theme, weight), weight_colour(theme, weight)), weight)
+        for weight in SHADES
+    )
+    assert worst[0] >= 4.5, f"contrast {worst[0]:.2f} at weight {worst[1]:.3f}"
+
+
+@both_themes
+@pytest.mark.parametrize("name", ["text", "muted"])
+def test_text_can_be_read_on_the_page(theme: Theme, name: str) -> None:
+    assert contrast(getattr(theme, name), theme.gap) >= 4.5
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("niña", "niña"),
+        ("<b>", "&lt;b&gt;"),
+        ("&lt;", "&amp;lt;"),
+        ("a & b", "a &amp; b"),
+        ("$x$", "&#36;x&#36;"),
+        ("%{z}", "%&#123;z}"),
+        ("100 % {z}", "100 % {z}"),
+        ("</s>", "&lt;/s&gt;"),
+    ],
+)
+def test_literal_text(text: str, expected: str) -> None:
+    assert literal(text) == expected
+
+
+@both_themes
+def test_a_new_figure_is_slim_and_cannot_be_zoomed(theme: Theme) -> None:
+    figure = new_figure(theme)
+    assert len(figure.to_json()) < 1_500
+    assert figure.layout.xaxis.fixedrange
+    assert figure.layout.yaxis.fixedrange
+    assert figure.layout.dragmode is False
+    assert figure.layout.font.color == theme.text
