@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -25,6 +23,8 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from model.config import TrainingConfig, TransformerConfig, from_dict, to_dict
+from model.files import CheckpointError as CheckpointError
+from model.files import read_bytes, read_json, read_log, write_bytes, write_json
 from model.tokenizer import Tokenizer, TokenizerPair
 from model.transformer import Transformer
 
@@ -33,44 +33,6 @@ CHECKPOINTS = Path(__file__).resolve().parents[1] / "checkpoints"
 """Where runs are kept unless told otherwise."""
 
 _WEIGHTS_NAME = re.compile(r"step-(\d{7})\.safetensors")
-
-
-class CheckpointError(Exception):
-    """A run or one of its files cannot be used; the message names the file, why, what to do."""
-
-
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write a whole file or none: under a temporary name first, then renamed."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-
-
-def _write_json(path: Path, content: object) -> None:
-    text = json.dumps(content, ensure_ascii=False, indent=1)
-    write_bytes(path, (text + "\n").encode())
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise CheckpointError(f"{path}: cannot be read ({error.strerror})") from error
-
-
-def _read_json(path: Path) -> Any:
-    try:
-        return json.loads(_read(path))
-    except ValueError as error:
-        raise CheckpointError(f"{path}: not JSON ({error}); restore the file") from error
 
 
 def _sha256_of(config: TransformerConfig) -> str:
@@ -165,7 +127,7 @@ def create_run(folder: Path, info: RunInfo, tokenizers: TokenizerPair, counts: C
 
 def write_info(folder: Path, info: RunInfo) -> None:
     """Write ``run.json``, with which a folder becomes a run."""
-    _write_json(folder / "run.json", info.to_json())
+    write_json(folder / "run.json", info.to_json())
 
 
 def _tokenizer_files(tokenizers: TokenizerPair) -> dict[str, bytes]:
@@ -213,7 +175,7 @@ class Run:
             CheckpointError: if the file is missing, or does not fit the vocabulary.
         """
         path = self.folder / "counts.json"
-        values = _read_json(path)
+        values = read_json(path)
         try:
             counts = Counts(**values)
             sizes = len(counts.source), len(counts.target)
@@ -244,14 +206,14 @@ def open_run(name: str, *, root: Path = CHECKPOINTS) -> Run:
         raise CheckpointError(f"no run named {name!r} in {root}; there is: {known}")
     folder = root / name
     try:
-        info = RunInfo.from_json(_read_json(folder / "run.json"))
+        info = RunInfo.from_json(read_json(folder / "run.json"))
     except (ValueError, AttributeError, TypeError) as error:
         raise CheckpointError(f"{folder / 'run.json'}: {error}") from error
     loaded = {}
     if not isinstance(info.tokenizer_sha256, dict):
         raise CheckpointError(f"{folder / 'run.json'}: expected an object under 'tokenizer_sha256'")
     for file, sha256 in info.tokenizer_sha256.items():
-        content = _read(folder / file)
+        content = read_bytes(folder / file)
         if hashlib.sha256(content).hexdigest() != sha256:
             raise CheckpointError(
                 f"{folder / file}: altered, its sha256 is not the one in run.json; restore it"
@@ -350,7 +312,7 @@ def load_weights(run: Run, step: int) -> Checkpoint:
     if not path.exists():
         known = ", ".join(f"{s:,}" for s in run.steps()) or "none"
         raise CheckpointError(f"{path}: no weights of step {step:,}; there are those of: {known}")
-    content = _read(path)
+    content = read_bytes(path)
     try:
         tensors = safetensors.torch.load(content)
         _, _, metadata = _split_file(content)
@@ -389,37 +351,3 @@ def _fill(model: Transformer, tensors: Mapping[str, Tensor], path: Path) -> None
             )
         with torch.no_grad():
             parameter.copy_(tensors[name])
-
-
-# --- logs ----------------------------------------------------------------------------------------
-
-
-def append_log(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Add rows to a JSON Lines file."""
-    with path.open("a", encoding="utf-8") as file:
-        file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-
-
-def read_log(path: Path) -> Iterator[dict[str, Any]]:
-    """Rows of a JSON Lines file; nothing if there is none; an unfinished last line is ignored.
-
-    Raises:
-        CheckpointError: if another line cannot be read.
-    """
-    if not path.exists():
-        return
-    lines = _read(path).split(b"\n")
-    for number, line in enumerate(lines[:-1], start=1):
-        try:
-            row = json.loads(line)
-        except ValueError as error:
-            raise CheckpointError(f"{path}, line {number}: not JSON ({error})") from error
-        if not isinstance(row, dict) or not isinstance(row.get("step"), int):
-            raise CheckpointError(f"{path}, line {number}: expected an object with a step")
-        yield row
-
-
-def cut_log(path: Path, step: int) -> None:
-    """Keep the rows up to a step, as a resumed training needs."""
-    rows = [row for row in read_log(path) if row["step"] <= step]
-    write_bytes(path, "".join(json.dumps(r, ensure_ascii=False) + "\n" for r in rows).encode())

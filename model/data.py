@@ -96,6 +96,7 @@ def _load_from_hub(name: str, source: str, target: str, split: str) -> datasets.
 def _load_file(path: Path) -> datasets.Dataset:
     if path.stat().st_size == 0:
         raise DataError(f"{path}: the file is empty; expected one JSON object a line")
+    datasets.config.HF_UPDATE_DOWNLOAD_COUNTS = False  # a local file: nothing to tell the hub
     try:
         return datasets.load_dataset("json", data_files=glob.escape(str(path)), split="train")
     except Exception as error:

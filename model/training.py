@@ -25,8 +25,6 @@ from tqdm import tqdm
 
 from model.checkpoint import (
     Run,
-    append_log,
-    cut_log,
     load_weights,
     save_weights,
     steps_of,
@@ -36,6 +34,7 @@ from model.config import PAD, TrainingConfig
 from model.data import DataError, Examples, Pair, bucketed, pad
 from model.decoding import translate
 from model.evaluation import evaluate
+from model.files import append_log, cut_log
 from model.losses import cross_entropy
 from model.resume import load_resume_state, save_resume_state
 from model.schedule import learning_rate

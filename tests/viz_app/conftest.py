@@ -16,7 +16,6 @@ from model.checkpoint import (
     DataSource,
     Run,
     RunInfo,
-    append_log,
     create_run,
     load_weights,
     open_run,
@@ -25,6 +24,7 @@ from model.checkpoint import (
 )
 from model.config import PAD, TrainingConfig, TransformerConfig
 from model.data import pad
+from model.files import append_log
 from model.tokenizer import Tokenizer, TokenizerPair
 from model.transformer import Transformer
 from viz_app.records import Tokens, Trace, Word

@@ -1,0 +1,90 @@
+"""Files of a run, whatever is in them: written whole or not at all, and logs of JSON lines."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+
+class CheckpointError(Exception):
+    """A run or one of its files cannot be used; the message names the file, why, what to do."""
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a whole file or none: under a temporary name first, then renamed."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def write_json(path: Path, content: object) -> None:
+    """Write indented JSON, as ``write_bytes`` does."""
+    text = json.dumps(content, ensure_ascii=False, indent=1)
+    write_bytes(path, (text + "\n").encode())
+
+
+def read_bytes(path: Path) -> bytes:
+    """A whole file.
+
+    Raises:
+        CheckpointError: if it cannot be read.
+    """
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be read ({error.strerror})") from error
+
+
+def read_json(path: Path) -> Any:
+    """The value in a JSON file.
+
+    Raises:
+        CheckpointError: if it cannot be read, or is not JSON.
+    """
+    try:
+        return json.loads(read_bytes(path))
+    except ValueError as error:
+        raise CheckpointError(f"{path}: not JSON ({error}); restore the file") from error
+
+
+def append_log(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Add rows to a JSON Lines file."""
+    with path.open("a", encoding="utf-8") as file:
+        file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+def read_log(path: Path) -> Iterator[dict[str, Any]]:
+    """Rows of a JSON Lines file; nothing if there is none; an unfinished last line is ignored.
+
+    Raises:
+        CheckpointError: if another line cannot be read.
+    """
+    if not path.exists():
+        return
+    lines = read_bytes(path).split(b"\n")
+    for number, line in enumerate(lines[:-1], start=1):
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise CheckpointError(f"{path}, line {number}: not JSON ({error})") from error
+        if not isinstance(row, dict) or not isinstance(row.get("step"), int):
+            raise CheckpointError(f"{path}, line {number}: expected an object with a step")
+        yield row
+
+
+def cut_log(path: Path, step: int) -> None:
+    """Keep the rows up to a step, as a resumed training needs."""
+    rows = [row for row in read_log(path) if row["step"] <= step]
+    write_bytes(path, "".join(json.dumps(r, ensure_ascii=False) + "\n" for r in rows).encode())
