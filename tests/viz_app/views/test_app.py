@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,9 @@ from viz_app.analysis.attention import Aggregate, aggregate_heads
 from viz_app.analysis.grid import Lead, Units, make_grid
 from viz_app.analysis.labels import piece_labels
 from viz_app.analysis.similarity import cosine_similarity, nearest_neighbours
-from viz_app.records import Kind, Trace
+from viz_app.records import Check, Kind, Trace
 from viz_app.trace import run_trace
+from viz_app.views import _session
 from viz_app.views._session import plain
 from viz_app.views.translate import heads
 
@@ -365,6 +367,21 @@ def test_a_shorter_sentence_forgets_a_step_that_it_lacks(start: Start) -> None:
 
 
 # Two checkpoints
+
+
+def test_self_checks_are_shown(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = start()
+    assert any("Checked on this sentence" in caption.value for caption in app.caption)
+    assert not app.warning
+
+    def broken(*args: Any, **kwargs: Any) -> Trace:
+        return replace(run_trace(*args, **kwargs), checks=(Check("all is well", 0.5, 0.1),))
+
+    monkeypatch.setattr(_session, "run_trace", broken)
+    [warning] = type_sentence(app, "The cats see the old dog.").warning
+    assert (
+        warning.value == f"Do not trust these maps. Not so: {plain('all is well (off by 5.0e-01)')}"
+    )
 
 
 def test_two_checkpoints_side_by_side(start: Start, run: Run) -> None:

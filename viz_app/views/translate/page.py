@@ -16,6 +16,7 @@ from viz_app.views._session import (
     PLOT_CONFIG,
     Selection,
     forget_unless,
+    plain,
     problems_in_place,
     trace_of,
 )
@@ -41,6 +42,7 @@ def page(selection: Selection) -> None:
         forget_unless("at", range(len(first.consumed)))
         show_heads(selection, first, second, units=units, lead=lead)
         _show_step(selection, first)
+        _show_checks(first)
 
 
 def _choose_reading() -> tuple[Units, Lead]:
@@ -156,3 +158,16 @@ def _show_step(selection: Selection, trace: Trace) -> None:
             config=PLOT_CONFIG,
             key="top_pieces",
         )
+
+
+def _show_checks(trace: Trace) -> None:
+    """Whether the maps have the properties that every true map has."""
+    failed = [check for check in trace.checks if not check.passed]
+    if failed:
+        st.warning(
+            "Do not trust these maps. Not so: "
+            + plain("; ".join(f"{c.name} (off by {c.deviation:.1e})" for c in failed))
+        )
+        return
+    largest = ", ".join(f"{check.name} ({check.deviation:.1g})" for check in trace.checks)
+    st.caption(f"Checked on this sentence, with the largest deviation: {plain(largest)}.")
