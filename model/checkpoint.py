@@ -22,13 +22,13 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from model.config import TrainingConfig, TransformerConfig, from_dict, to_dict
+from model.config import TransformerConfig, to_dict
 from model.files import CheckpointError as CheckpointError
 from model.files import read_bytes, read_json, read_log, write_bytes, write_json
+from model.run_info import FORMAT_VERSION, Counts, RunInfo
 from model.tokenizer import Tokenizer, TokenizerPair
 from model.transformer import Transformer
 
-FORMAT_VERSION = 1
 CHECKPOINTS = Path(__file__).resolve().parents[1] / "checkpoints"
 """Where runs are kept unless told otherwise."""
 
@@ -40,72 +40,6 @@ def _sha256_of(config: TransformerConfig) -> str:
 
 
 # --- the run -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class DataSource:
-    """Where a run's sentences come from; what its licence asks to be said."""
-
-    name: str
-    licence: str
-    attribution: str
-    train_file: str
-    train_sha256: str
-    train_pairs: int
-    valid_file: str
-    valid_sha256: str
-    longest_source: int
-    """Pieces of the longest source of the training data, ``</s>`` included."""
-
-
-@dataclass(frozen=True)
-class RunInfo:
-    """What ``run.json`` says."""
-
-    name: str
-    source_language: str
-    target_language: str
-    model: TransformerConfig
-    training: TrainingConfig
-    data: DataSource
-    parameters: int
-    tokenizer_sha256: Mapping[str, str]
-    """File name → sha256, one file where the languages share a tokenizer."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON values, the format version first."""
-        return {
-            "format_version": FORMAT_VERSION,
-            **vars(self),
-            "model": to_dict(self.model),
-            "training": to_dict(self.training),
-            "data": to_dict(self.data),
-            "tokenizer_sha256": dict(self.tokenizer_sha256),
-        }
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> RunInfo:
-        """Rebuild from ``to_json``.
-
-        Raises:
-            ValueError: on another format version, or on unknown or missing keys.
-        """
-        values = dict(values)
-        version = values.pop("format_version", None)
-        if version != FORMAT_VERSION:
-            raise ValueError(
-                f"format version {version!r}; this program reads {FORMAT_VERSION}, "
-                "use the version of it that wrote the run"
-            )
-        for key, kind in (
-            ("model", TransformerConfig),
-            ("training", TrainingConfig),
-            ("data", DataSource),
-        ):
-            if not isinstance(values.get(key), dict):
-                raise ValueError(f"expected an object under '{key}'")
-            values[key] = from_dict(kind, values[key])
-        return from_dict(cls, values)
 
 
 def create_run(folder: Path, info: RunInfo, tokenizers: TokenizerPair, counts: Counts) -> None:
@@ -148,14 +82,6 @@ def tokenizer_sha256(tokenizers: TokenizerPair) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class Counts:
-    """How often each id occurs in the training data, by side."""
-
-    source: list[int]
-    target: list[int]
-
-
-@dataclass(frozen=True)
 class Run:
     """A run that could be opened: its folder, ``run.json`` and tokenizers."""
 
@@ -164,8 +90,15 @@ class Run:
     tokenizers: TokenizerPair
 
     def steps(self) -> list[int]:
-        """Steps whose weights are there, in order."""
-        return steps_of(self.folder)
+        """Steps whose weights are there, in order.
+
+        Raises:
+            CheckpointError: if there are none yet.
+        """
+        steps = steps_of(self.folder)
+        if not steps:
+            raise CheckpointError(f"{self.folder}: there are no weights yet; train the run first")
+        return steps
 
     @cached_property
     def counts(self) -> Counts:
@@ -310,7 +243,7 @@ def load_weights(run: Run, step: int) -> Checkpoint:
     """
     path = weights_path(run.folder, step)
     if not path.exists():
-        known = ", ".join(f"{s:,}" for s in run.steps()) or "none"
+        known = ", ".join(f"{s:,}" for s in steps_of(run.folder)) or "none"
         raise CheckpointError(f"{path}: no weights of step {step:,}; there are those of: {known}")
     content = read_bytes(path)
     try:
@@ -334,6 +267,16 @@ def load_weights(run: Run, step: int) -> Checkpoint:
     model = Transformer(run.info.model)
     _fill(model, tensors, path)
     return Checkpoint(model.eval().requires_grad_(False), run.info.name, step, metadata["sha256"])
+
+
+def open_checkpoint(name: str, step: int | None, root: Path) -> tuple[Run, Checkpoint]:
+    """A run and its checkpoint at a step, or its last one.
+
+    Raises:
+        CheckpointError: if the run has no checkpoint, or this one cannot be used.
+    """
+    run = open_run(name, root=root)
+    return run, load_weights(run, run.steps()[-1] if step is None else step)
 
 
 def _fill(model: Transformer, tensors: Mapping[str, Tensor], path: Path) -> None:

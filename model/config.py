@@ -5,12 +5,15 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 """Ids of ``<pad> <unk> <s> </s>``, the same in every vocabulary of the project."""
 
-Config = TypeVar("Config")
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Config = TypeVar("Config", bound="DataclassInstance")
 
 
 @dataclass(frozen=True)
@@ -210,7 +213,7 @@ def from_dict(kind: type[Config], values: Mapping[str, Any]) -> Config:
     Raises:
         ValueError: on unknown or missing keys, or on values the configuration refuses.
     """
-    known = {field.name for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    known = {field.name for field in dataclasses.fields(kind)}
     if unknown := sorted(set(values) - known):
         raise ValueError(f"{kind.__name__}: unknown keys {unknown}; known are {sorted(known)}")
     values = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import hashlib
+import json
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -126,6 +127,34 @@ def _pairs(rows: datasets.Dataset, name: str, source: str, target: str) -> list[
             )
         pairs.append(Pair(*((text or "").strip() for text in texts)))
     return pairs
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A fixed sentence that is translated at every milestone, and what it shows."""
+
+    source: str
+    reference: str
+    shows: str = ""
+
+
+def load_samples(path: Path) -> list[Sample]:
+    """Samples from JSON lines with ``source``, ``reference`` and, if wanted, ``shows``.
+
+    Raises:
+        DataError: if a line is something else.
+    """
+    samples = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            samples.append(Sample(**json.loads(line)))
+        except (ValueError, TypeError) as error:
+            raise DataError(
+                f"{path}, line {number}: expected an object with source and reference ({error})"
+            ) from error
+    return samples
 
 
 @dataclass(frozen=True)

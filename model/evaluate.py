@@ -49,8 +49,6 @@ def main(arguments: Arguments) -> None:
     """Evaluate as the arguments say."""
     run = open_run(arguments.run, root=arguments.checkpoints)
     steps = _steps(arguments.step, run.steps())
-    if not steps:
-        raise CheckpointError(f"{run.folder}: there are no weights yet; train the run first")
     corpus = load_corpus(
         arguments.data,
         source=run.info.source_language,

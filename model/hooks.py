@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -89,7 +90,7 @@ def _release(point: HookPoint, uses: _Uses) -> None:
         del _thread.uses[point]
 
 
-def _remove(items: list, item: object) -> None:  # type: ignore[type-arg]
+def _remove(items: list[Any], item: object) -> None:
     """Remove the last occurrence of this very object (two records can be equal while empty)."""
     for index in reversed(range(len(items))):
         if items[index] is item:

@@ -14,21 +14,19 @@ import tyro
 from model.checkpoint import (
     CHECKPOINTS,
     CheckpointError,
-    Counts,
-    DataSource,
     Run,
-    RunInfo,
     create_run,
     open_run,
     tokenizer_sha256,
     write_info,
 )
 from model.config import TrainingConfig, TransformerConfig
-from model.data import Corpus, DataError, Examples, encode_pairs, load_corpus
+from model.data import Corpus, DataError, Examples, Sample, encode_pairs, load_corpus, load_samples
 from model.resume import latest_resume_step
+from model.run_info import Counts, DataSource, RunInfo
 from model.schedule import learning_rate
 from model.tokenizer import Tokenizer, TokenizerPair
-from model.training import Sample, Training, load_samples
+from model.training import Training
 from model.transformer import Transformer
 
 

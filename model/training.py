@@ -6,15 +6,12 @@ that was stopped goes on exactly as if it had not been.
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -31,7 +28,7 @@ from model.checkpoint import (
     weights_path,
 )
 from model.config import PAD, TrainingConfig
-from model.data import DataError, Examples, Pair, bucketed, pad
+from model.data import DataError, Examples, Pair, Sample, bucketed, pad
 from model.decoding import translate
 from model.evaluation import evaluate
 from model.files import append_log, cut_log
@@ -39,34 +36,6 @@ from model.losses import cross_entropy
 from model.resume import load_resume_state, save_resume_state
 from model.schedule import learning_rate
 from model.transformer import Transformer
-
-
-@dataclass(frozen=True)
-class Sample:
-    """A fixed sentence that is translated at every milestone, and what it shows."""
-
-    source: str
-    reference: str
-    shows: str = ""
-
-
-def load_samples(path: Path) -> list[Sample]:
-    """Samples from JSON lines with ``source``, ``reference`` and, if wanted, ``shows``.
-
-    Raises:
-        DataError: if a line is something else.
-    """
-    samples = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            samples.append(Sample(**json.loads(line)))
-        except (ValueError, TypeError) as error:
-            raise DataError(
-                f"{path}, line {number}: expected an object with source and reference ({error})"
-            ) from error
-    return samples
 
 
 class _Batches:

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import tyro
 
-from model.checkpoint import CHECKPOINTS, Checkpoint, CheckpointError, Run, load_weights, open_run
+from model.checkpoint import CHECKPOINTS, Checkpoint, CheckpointError, Run, open_checkpoint
 from model.decoding import translate
 
 _LINES_AT_A_TIME = 512
@@ -34,19 +34,6 @@ class Arguments:
     """Sentences decoded together."""
     checkpoints: Path = CHECKPOINTS
     """Folder of the runs."""
-
-
-def open_checkpoint(name: str, step: int | None, root: Path) -> tuple[Run, Checkpoint]:
-    """A run and its checkpoint at a step, or its last one.
-
-    Raises:
-        CheckpointError: if the run has no checkpoint, or this one cannot be used.
-    """
-    run = open_run(name, root=root)
-    steps = run.steps()
-    if step is None and not steps:
-        raise CheckpointError(f"{run.folder}: there are no weights yet; train the run first")
-    return run, load_weights(run, steps[-1] if step is None else step)
 
 
 def translate_lines(

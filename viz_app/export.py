@@ -12,9 +12,8 @@ import numpy as np
 import orjson
 import tyro
 
-from model.checkpoint import CHECKPOINTS, CheckpointError
+from model.checkpoint import CHECKPOINTS, CheckpointError, open_checkpoint
 from model.files import write_bytes
-from model.translate import open_checkpoint
 from viz_app.records import Trace
 from viz_app.trace import run_trace
 

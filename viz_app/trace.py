@@ -6,6 +6,7 @@ Decoding is fast and unhooked; then one teacher-forced pass over source and targ
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -13,7 +14,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from model.attention import MultiHeadAttention
 from model.config import BOS
 from model.decoding import greedy
 from model.hooks import capture, hook_names
@@ -32,10 +32,11 @@ from viz_app.records import (
 )
 
 _MODULES: dict[Kind, str] = {
-    "encoder_self": "encoder.layers.{}.self_attention",
-    "decoder_self": "decoder.layers.{}.self_attention",
-    "cross": "decoder.layers.{}.cross_attention",
+    "encoder_self": r"encoder\.layers\.\d+\.self_attention",
+    "decoder_self": r"decoder\.layers\.\d+\.self_attention",
+    "cross": r"decoder\.layers\.\d+\.cross_attention",
 }
+"""Patterns of the attention modules' names; a module has one in each layer, in order."""
 Seen = Mapping[str, list[Tensor]]
 
 
@@ -159,14 +160,14 @@ def _tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> Tokens:
     return Tokens(tuple(ids), tuple(tokenizer.pieces(ids)), tuple(words))
 
 
+def _stack(seen: Seen, pattern: str) -> Tensor:
+    """The hook points of a pattern, one a layer: (L, …), without the batch axis."""
+    return torch.cat([tensors[0] for name, tensors in seen.items() if re.fullmatch(pattern, name)])
+
+
 def _layers(seen: Seen, kind: Kind, point: str) -> Tensor:
-    """A hook point of one kind of attention in all layers: (L, …), without the batch axis."""
-    names = [_MODULES[kind].format(layer) + f".{point}" for layer in range(_n_layers(seen))]
-    return torch.cat([seen[name][0] for name in names])
-
-
-def _n_layers(seen: Seen) -> int:
-    return sum(name.startswith("encoder.layers.") and name.count(".") == 3 for name in seen)
+    """A hook point of one kind of attention in all layers: (L, …)."""
+    return _stack(seen, rf"{_MODULES[kind]}\.{point}")
 
 
 def _of_all_heads(seen: Seen, point: str) -> dict[Kind, Floats]:
@@ -176,11 +177,13 @@ def _of_all_heads(seen: Seen, point: str) -> dict[Kind, Floats]:
 def _value_norms(model: Transformer, seen: Seen, kind: Kind) -> Floats:
     """‖v W_O‖, the length of what a key adds to the output at weight 1: (L, H, M)."""
     norms = []
-    for layer, value in enumerate(_layers(seen, kind, "value")):  # (H, M, K)
-        attention = model.get_submodule(_MODULES[kind].format(layer))
-        assert isinstance(attention, MultiHeadAttention)
-        weight = attention.output_projection.weight  # (D, H K)
-        per_head = weight.unflatten(-1, (attention.n_heads, -1)).permute(1, 2, 0)  # (H, K, D)
+    for name, value in zip(
+        [name for name, _ in model.named_modules() if re.fullmatch(_MODULES[kind], name)],
+        _layers(seen, kind, "value"),  # (L, H, M, K)
+        strict=True,
+    ):
+        weight = model.get_parameter(f"{name}.output_projection.weight")  # (D, H K)
+        per_head = weight.unflatten(-1, (value.shape[0], -1)).permute(1, 2, 0)  # (H, K, D)
         norms.append((value @ per_head).norm(dim=-1))
     return _numpy(torch.stack(norms))
 
@@ -191,8 +194,8 @@ def _embedding(seen: Seen, side: str) -> InputEmbedding:
 
 
 def _stream_tensors(seen: Seen, side: str) -> Tensor:
-    layers = [seen[f"{side}.layers.{layer}.output"][0] for layer in range(_n_layers(seen))]
-    return torch.cat([seen[f"{side}.embedding.output"][0], *layers])  # (L + 1, ·, D)
+    layers = _stack(seen, rf"{side}\.layers\.\d+\.output")  # (L, ·, D)
+    return torch.cat([seen[f"{side}.embedding.output"][0], layers])  # (L + 1, ·, D)
 
 
 def _stream(seen: Seen, side: str) -> Floats:

@@ -6,6 +6,7 @@ after Plotly has decoded them, and its labels from the page, as they are drawn.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -236,7 +237,8 @@ def _address_of(server: subprocess.Popen[bytes], log: Path) -> str:
             address = f"http://localhost:{started[1]}"
             urllib.request.urlopen(f"{address}/_stcore/health", timeout=30).close()
             return address
-        time.sleep(0.05)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            server.wait(0.05)  # over at once if it has died
     raise RuntimeError(f"the app did not start:\n{log.read_text()}")
 
 

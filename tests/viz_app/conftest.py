@@ -12,10 +12,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from model.checkpoint import (
-    Counts,
-    DataSource,
     Run,
-    RunInfo,
     create_run,
     load_weights,
     open_run,
@@ -25,6 +22,7 @@ from model.checkpoint import (
 from model.config import PAD, TrainingConfig, TransformerConfig
 from model.data import pad
 from model.files import append_log
+from model.run_info import Counts, DataSource, RunInfo
 from model.tokenizer import Tokenizer, TokenizerPair
 from model.transformer import Transformer
 from viz_app.records import Tokens, Trace, Word

@@ -310,7 +310,7 @@ def test_arrays_are_read_only(trace: Trace) -> None:
 
 def test_a_trace_is_frozen(trace: Trace) -> None:
     with pytest.raises(FrozenInstanceError):
-        trace.step = 1  # type: ignore[misc]
+        trace.step = 1
 
 
 # Self-checks: each of four ways to break the pass turns one of them red

@@ -13,13 +13,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from viz_app.figures.theme import (
-    Theme,
-    difference_scale,
-    literal,
-    new_figure,
-    weight_scale,
-)
+from viz_app.figures.theme import Theme, difference_scale, literal, new_figure, weight_scale
 from viz_app.records import Floats
 
 _LABEL_PIXELS = 12
@@ -275,9 +269,7 @@ def similarity_map(
     )
 
 
-def vector_map(
-    vectors: Floats, *, labels: Sequence[str], limit: float, theme: Theme, height: int | None = None
-) -> go.Figure:
+def vector_map(vectors: Floats, *, labels: Sequence[str], limit: float, theme: Theme) -> go.Figure:
     """Vectors as rows, (n, D), on the symmetric range -limit to limit; columns are dimensions.
 
     Raises:
@@ -299,7 +291,7 @@ def vector_map(
         )
     )
     figure.update_layout(
-        height=height or round(46 + row * len(labels)),
+        height=round(46 + row * len(labels)),
         margin={"l": left, "r": 64, "t": 6, "b": 40},
     )
     figure.update_xaxes(title={"text": "dimension", "standoff": 4})

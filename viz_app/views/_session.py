@@ -7,10 +7,11 @@ the files they came from, so that a replaced run is read again; each is bounded.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 import streamlit as st
 
@@ -19,11 +20,10 @@ from viz_app.figures.theme import Theme, theme_named
 from viz_app.records import Floats, Trace
 from viz_app.trace import run_trace
 
+Option = TypeVar("Option")
+
 PROBLEMS = (CheckpointError, ValueError, OSError)
 """What a person can cause and put right; shown in place."""
-
-
-PLOT_CONFIG = {"displayModeBar": False}
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,44 @@ def forget_unless(key: str, options: Collection[object]) -> None:
     """Drop a choice that is not offered (any more), before its widget is drawn."""
     if key in st.session_state and st.session_state[key] not in options:
         del st.session_state[key]
+
+
+def choose_one(
+    label: str,
+    options: Sequence[Option],
+    *,
+    key: str,
+    default: Option,
+    format_func: Callable[[Option], str] = str,
+    help: str | None = None,
+) -> Option:
+    """A row of buttons of which always one is chosen; the URL keeps the choice under ``key``."""
+    forget_unless(key, options)
+    chosen: Option = st.segmented_control(
+        label,
+        options,
+        default=default,
+        format_func=format_func,
+        key=key,
+        required=True,
+        bind="query-params",
+        help=help,
+    )
+    return chosen
+
+
+def show_figure(figure: Any, *, key: str, on_select: Callable[[], None] | None = None) -> None:
+    """Draw a figure in a container ``<key>-box``: as wide as it says, or as there is room."""
+    with st.container(key=f"{key}-box"):
+        st.plotly_chart(
+            figure,
+            theme=None,
+            config={"displayModeBar": False},
+            key=key,
+            width="content" if figure.layout.width else "stretch",
+            on_select=on_select or "ignore",
+            selection_mode="points",
+        )
 
 
 def plain(text: str) -> str:

@@ -13,11 +13,12 @@ from viz_app.figures.charts import cosines
 from viz_app.figures.maps import similarity_map, vector_map
 from viz_app.records import InputEmbedding, Tokens
 from viz_app.views._session import (
-    PLOT_CONFIG,
     Selection,
+    choose_one,
     embedding_table,
     forget_unless,
     problems_in_place,
+    show_figure,
     trace_of,
 )
 
@@ -36,18 +37,13 @@ _PARTS_NOTES = {
 
 def page(selection: Selection) -> None:
     """Draw the page."""
-    if not selection.text.strip():
-        st.info("Type a sentence above and press Enter, or choose an example.")
-        return
     with problems_in_place():
         trace = trace_of(selection.run, selection.step, selection.text)
-        side = st.segmented_control(
+        side = choose_one(
             "Side",
             ["source", "target"],
-            default="source",
             key="side",
-            required=True,
-            bind="query-params",
+            default="source",
             help="The source enters the encoder; the target, from <s> on, enters the decoder.",
         )
         tokens, embedding = (
@@ -60,7 +56,7 @@ def page(selection: Selection) -> None:
         with left:
             _show_similarity(selection, tokens, embedding)
         with right:
-            _show_neighbours(selection, tokens, str(side))
+            _show_neighbours(selection, tokens, side)
 
 
 def _show_input(selection: Selection, tokens: Tokens, embedding: InputEmbedding) -> None:
@@ -72,46 +68,26 @@ def _show_input(selection: Selection, tokens: Tokens, embedding: InputEmbedding)
     for name, title in _PARTS.items():
         st.markdown(f"##### {title}")
         rows = [f"{i}: {label}" for i, label in enumerate(labels)]
-        with st.container(key=f"{name}-box"):
-            st.plotly_chart(
-                vector_map(
-                    parts[name],
-                    labels=rows,
-                    limit=1.0 if name == "positions" else common,
-                    theme=selection.theme,
-                ),
-                theme=None,
-                config=PLOT_CONFIG,
-                key=name,
-            )
+        limit = 1.0 if name == "positions" else common
+        figure = vector_map(parts[name], labels=rows, limit=limit, theme=selection.theme)
+        show_figure(figure, key=name)
         st.caption(_PARTS_NOTES[name].format(scale=scale))
 
 
 def _show_similarity(selection: Selection, tokens: Tokens, embedding: InputEmbedding) -> None:
     st.markdown("##### Similarity of the sentence's pieces")
-    part = st.segmented_control(
+    part = choose_one(
         "Of",
         ["tokens", "total"],
+        key="similarity_of",
         default="tokens",
         format_func=lambda name: {"tokens": "embeddings", "total": "embeddings + positions"}[name],
-        key="similarity_of",
-        required=True,
-        bind="query-params",
     )
-    vectors = getattr(embedding, str(part))
-    with st.container(key="similarity-box"):
-        st.plotly_chart(
-            similarity_map(
-                cosine_similarity(vectors, vectors),
-                labels=piece_labels(tokens),
-                theme=selection.theme,
-                width=560,
-            ),
-            theme=None,
-            config=PLOT_CONFIG,
-            key="similarity",
-            width="content",
-        )
+    vectors = getattr(embedding, part)
+    similarity = cosine_similarity(vectors, vectors)
+    labels = piece_labels(tokens)
+    figure = similarity_map(similarity, labels=labels, theme=selection.theme, width=440)
+    show_figure(figure, key="similarity")
     st.caption("Cosine of the angle between two vectors: 1 for the same direction, 0 for none.")
 
 
@@ -130,17 +106,8 @@ def _show_neighbours(selection: Selection, tokens: Tokens, side: str) -> None:
     seen = np.array(counts.source if side == "source" else counts.target) > 0
     found = nearest_neighbours(table, tokens.ids[at], count=12, among=seen)
     tokenizer = getattr(selection.run.tokenizers, side)
-    with st.container(key="neighbours-box"):
-        st.plotly_chart(
-            cosines(
-                [piece_label(piece) for piece in tokenizer.pieces(found.ids.tolist())],
-                found.cosine.tolist(),
-                theme=selection.theme,
-            ),
-            theme=None,
-            config=PLOT_CONFIG,
-            key="neighbours",
-        )
+    names = [piece_label(piece) for piece in tokenizer.pieces(found.ids.tolist())]
+    show_figure(cosines(names, found.cosine.tolist(), theme=selection.theme), key="neighbours")
     st.caption(
         f"By cosine of the embeddings, among pieces that the training data has on the {side} side."
     )

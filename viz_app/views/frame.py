@@ -38,7 +38,7 @@ def checkpoints_root() -> Path:
 
 
 def select() -> Selection | None:
-    """Draw the frame; None where it has shown why no page can be drawn."""
+    """Draw the frame; None where it has said what is missing for a page to be drawn."""
     st.html(_STYLE)
     st.sidebar.title("Headwise")
     with problems_in_place():
@@ -46,6 +46,9 @@ def select() -> Selection | None:
             run = _choose_run()
             step = _choose_step(run)
         text = _ask_for_text(run)
+        if not text.strip():
+            st.info("Type a sentence above and press Enter, or choose an example.")
+            return None
         return Selection(run=run, step=step, text=text, theme=current_theme())
     return None
 
@@ -63,13 +66,13 @@ def _choose_run() -> Run:
     run = run_named(root, name)
     st.caption(
         f"{_language(run.info.source_language)} → {_language(run.info.target_language)}, "
-        f"{_in_millions(run.info.parameters)} parameters. "
+        f"{_readable(run.info.parameters)} parameters. "
         f"Data: {plain(run.info.data.attribution)}, {plain(run.info.data.licence)}."
     )
     return run
 
 
-def _in_millions(count: int) -> str:
+def _readable(count: int) -> str:
     return f"{count / 1e6:.1f} M" if count >= 100_000 else f"{count:,}"
 
 
@@ -79,8 +82,6 @@ def _language(code: str) -> str:
 
 def _choose_step(run: Run) -> int:
     steps = run.steps()
-    if not steps:
-        raise CheckpointError(f"{run.folder}: there are no weights yet; train the run first")
     forget_unless("step", steps)
     if "step" not in st.session_state:
         asked = st.query_params.get("step", "")

@@ -33,7 +33,7 @@ LAYER = np.array([[[0.2, 0.8], [1.0, 0.0]], [[0.6, 0.4], [0.5, 0.5]]], dtype=np.
     ],
 )
 def test_heads_put_together(how: str, head: int, expected: list[list[float]]) -> None:
-    together = aggregate_heads(LAYER, how, head)  # type: ignore[arg-type]
+    together = aggregate_heads(LAYER, how, head)
     np.testing.assert_allclose(together, expected, rtol=1e-6)
     assert together.dtype == np.float32
 
@@ -42,7 +42,7 @@ def test_heads_put_together(how: str, head: int, expected: list[list[float]]) ->
 def test_what_is_not_there_is_refused(how: str, head: int) -> None:
     message = rf"^expected mean, max, or a head from 0 to 1, got {how} {head}$"
     with pytest.raises(ValueError, match=message):
-        aggregate_heads(LAYER, how, head)  # type: ignore[arg-type]
+        aggregate_heads(LAYER, how, head)
 
 
 # Words

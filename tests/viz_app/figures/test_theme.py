@@ -67,7 +67,7 @@ def test_every_colour_is_legal(theme: Theme) -> None:
 @both_themes
 @pytest.mark.parametrize("scale_of", [weight_scale, difference_scale])
 def test_scales_climb_from_0_to_1(theme: Theme, scale_of: object) -> None:
-    scale: Scale = scale_of(theme)  # type: ignore[operator]
+    scale: Scale = scale_of(theme)
     places = [place for place, _ in scale]
     assert places[0] == 0
     assert places[-1] == 1

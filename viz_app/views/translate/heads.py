@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, get_args
 
 import numpy as np
 import streamlit as st
@@ -14,7 +14,7 @@ from viz_app.analysis.grid import Grid, Lead, Units, make_grid
 from viz_app.figures.maps import attention_map, difference_map
 from viz_app.figures.mosaic import mosaic
 from viz_app.records import KINDS, Floats, Kind, Trace
-from viz_app.views._session import PLOT_CONFIG, Selection, forget_unless, trace_of
+from viz_app.views._session import Selection, choose_one, show_figure, trace_of
 
 MOST_CELLS = 40
 """Cells a side of each head in the picture of all heads."""
@@ -79,47 +79,27 @@ def show_heads(
 
 
 def _choose_head(layers: int, heads: int) -> _Head:
-    forget_unless("layer", range(1, layers + 1))
-    forget_unless("head", range(1, heads + 1))
     with st.container(horizontal=True, gap="medium"):
-        kind = st.segmented_control(
+        kind = choose_one(
             "Attention",
             KINDS,
+            key="kind",
             default="cross",
             format_func=lambda kind: _KIND_NAMES[kind],
-            key="kind",
-            required=True,
-            bind="query-params",
         )
-        layer = st.segmented_control(
-            "Layer",
-            range(1, layers + 1),
-            default=layers,
-            key="layer",
-            required=True,
-            bind="query-params",
-        )
-        head = st.segmented_control(
-            "Head",
-            range(1, heads + 1),
-            default=1,
-            key="head",
-            required=True,
-            bind="query-params",
-        )
-        aggregate = st.segmented_control(
+        layer = choose_one("Layer", range(1, layers + 1), key="layer", default=layers)
+        head = choose_one("Head", range(1, heads + 1), key="head", default=1)
+        aggregate = choose_one(
             "Show",
-            ["head", "mean", "max"],
+            get_args(Aggregate),
+            key="show",
             default="head",
             format_func=lambda how: {"head": "one head"}.get(how, how),
-            key="show",
-            required=True,
-            bind="query-params",
             help="One head, or all heads of the layer put together. The mean has rows that sum to "
             "1. The maximum takes, cell by cell, the largest weight of any head; its rows may "
             "sum to more.",
         )
-    return _Head(kind, cast(Aggregate, aggregate), layer - 1, head - 1)
+    return _Head(kind, aggregate, layer - 1, head - 1)
 
 
 def _pool_note(grid: Grid) -> str:
@@ -150,15 +130,7 @@ def _show_mosaic(selection: Selection, trace: Trace, grid: Grid, chosen: _Head) 
         allowed=allowed,
         selected=(chosen.layer, chosen.head) if chosen.aggregate == "head" else None,
     )
-    with st.container(key="mosaic-box"):
-        st.plotly_chart(
-            figure,
-            theme=None,
-            config=PLOT_CONFIG,
-            key="mosaic",
-            on_select=take,
-            selection_mode="points",
-        )
+    show_figure(figure, key="mosaic", on_select=take)
     st.caption(f"Step {trace.step:,}: {_pool_note(grid)}")
 
 
@@ -191,16 +163,7 @@ def _show_map(selection: Selection, trace: Trace, grid: Grid, chosen: _Head) -> 
         width=_MAP_WIDTH,
         **_axes(selection, grid),
     )
-    with st.container(key="large-box"):
-        st.plotly_chart(
-            figure,
-            theme=None,
-            config=PLOT_CONFIG,
-            key="large",
-            width="content" if figure.layout.width else "stretch",
-            on_select=take if steps else "ignore",
-            selection_mode="points",
-        )
+    show_figure(figure, key="large", on_select=take if steps else None)
     st.caption(_KIND_NOTES[chosen.kind] + " Rows sum to 1." * (chosen.aggregate != "max"))
 
 
@@ -237,12 +200,6 @@ def _show_comparison(
     }
     places = st.columns(3, gap="small") if side_by_side else [st.container() for _ in maps]
     for place, (key, (title, figure)) in zip(places, maps.items(), strict=True):
-        with place, st.container(key=f"{key}-box"):
+        with place:
             st.text(title)
-            st.plotly_chart(
-                figure,
-                theme=None,
-                config=PLOT_CONFIG,
-                key=key,
-                width="content" if figure.layout.width else "stretch",
-            )
+            show_figure(figure, key=key)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import get_args
 
 import numpy as np
 import streamlit as st
@@ -13,11 +13,12 @@ from viz_app.figures.charts import top_pieces
 from viz_app.figures.tokens import token_row
 from viz_app.records import Trace
 from viz_app.views._session import (
-    PLOT_CONFIG,
     Selection,
+    choose_one,
     forget_unless,
     plain,
     problems_in_place,
+    show_figure,
     trace_of,
 )
 from viz_app.views.translate.heads import show_heads
@@ -25,9 +26,6 @@ from viz_app.views.translate.heads import show_heads
 
 def page(selection: Selection) -> None:
     """Draw the page."""
-    if not selection.text.strip():
-        st.info("Type a sentence above and press Enter, or choose an example.")
-        return
     with problems_in_place():
         with st.sidebar:
             units, lead = _choose_reading()
@@ -46,27 +44,23 @@ def page(selection: Selection) -> None:
 
 
 def _choose_reading() -> tuple[Units, Lead]:
-    units = st.segmented_control(
+    units = choose_one(
         "Units",
-        ["pieces", "words"],
-        default="pieces",
+        get_args(Units),
         key="units",
-        required=True,
-        bind="query-params",
+        default="pieces",
         help="The model reads pieces; · marks those that go on with a word. For words, weights are "
         "summed over the pieces of a column and averaged over those of a row.",
     )
-    lead = st.segmented_control(
+    lead = choose_one(
         "Decoder rows by",
-        ["predicted", "consumed"],
-        default="predicted",
+        get_args(Lead),
         key="rows",
-        required=True,
-        bind="query-params",
+        default="predicted",
         help="A decoder row consumes one piece and predicts the next. Both are in its label; this "
         "says which leads, and by which of them rows are put together to words.",
     )
-    return cast(Units, units), cast(Lead, lead)
+    return units, lead
 
 
 def _choose_second_step(selection: Selection) -> int | None:
@@ -147,15 +141,13 @@ def _show_step(selection: Selection, trace: Trace) -> None:
     with chart:
         ids = predictions.top_ids[at].tolist()
         actual = trace.predicted.ids[at]
-        st.plotly_chart(
+        show_figure(
             top_pieces(
                 [piece_label(piece) for piece in trace.top_pieces[at]],
                 np.exp(predictions.top_log_probability[at]).tolist(),
                 theme=selection.theme,
                 actual=ids.index(actual) if actual in ids else None,
             ),
-            theme=None,
-            config=PLOT_CONFIG,
             key="top_pieces",
         )
 

@@ -1,0 +1,86 @@
+"""What a run says of itself: ``run.json`` and ``counts.json`` as frozen dataclasses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from model.config import TrainingConfig, TransformerConfig, from_dict, to_dict
+
+FORMAT_VERSION = 1
+"""Of everything in a run's folder; other versions are refused."""
+
+
+@dataclass(frozen=True)
+class DataSource:
+    """Where a run's sentences come from; what its licence asks to be said."""
+
+    name: str
+    licence: str
+    attribution: str
+    train_file: str
+    train_sha256: str
+    train_pairs: int
+    valid_file: str
+    valid_sha256: str
+    longest_source: int
+    """Pieces of the longest source of the training data, ``</s>`` included."""
+
+
+@dataclass(frozen=True)
+class RunInfo:
+    """What ``run.json`` says."""
+
+    name: str
+    source_language: str
+    target_language: str
+    model: TransformerConfig
+    training: TrainingConfig
+    data: DataSource
+    parameters: int
+    tokenizer_sha256: Mapping[str, str]
+    """File name → sha256, one file where the languages share a tokenizer."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values, the format version first."""
+        return {
+            "format_version": FORMAT_VERSION,
+            **vars(self),
+            "model": to_dict(self.model),
+            "training": to_dict(self.training),
+            "data": to_dict(self.data),
+            "tokenizer_sha256": dict(self.tokenizer_sha256),
+        }
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> RunInfo:
+        """Rebuild from ``to_json``.
+
+        Raises:
+            ValueError: on another format version, or on unknown or missing keys.
+        """
+        values = dict(values)
+        version = values.pop("format_version", None)
+        if version != FORMAT_VERSION:
+            raise ValueError(
+                f"format version {version!r}; this program reads {FORMAT_VERSION}, "
+                "use the version of it that wrote the run"
+            )
+        for key, kind in (
+            ("model", TransformerConfig),
+            ("training", TrainingConfig),
+            ("data", DataSource),
+        ):
+            if not isinstance(values.get(key), dict):
+                raise ValueError(f"expected an object under '{key}'")
+            values[key] = from_dict(kind, values[key])
+        return from_dict(cls, values)
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How often each id occurs in the training data, by side."""
+
+    source: list[int]
+    target: list[int]

@@ -1,0 +1,66 @@
+"""``python -m model.train``."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from model.checkpoint import load_weights, open_run
+
+Command = Callable[..., str]
+
+
+def test_a_run_is_trained_from_the_shell(
+    tmp_path: Path, data_folder: Path, datasets_cache: Path
+) -> None:
+    flags = (
+        f"--run new --train {data_folder}/train.jsonl --valid {data_folder}/valid.jsonl"
+        f" --checkpoints {tmp_path} --source es --target en --training.steps 2"
+        " --training.precision no --training.milestones 1 --training.log-every 2"
+        " --model.d-model 12 --model.n-heads 3 --model.n-layers 1 --model.d-ff 16"
+        " --model.source-vocab-size 390 --model.target-vocab-size 400 --model.tied output"
+    )
+    finished = subprocess.run(
+        [sys.executable, "-m", "model.train", *flags.split()],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"HF_DATASETS_CACHE": str(datasets_cache), "OMP_NUM_THREADS": "1"},
+    )
+    assert finished.returncode == 0, finished.stderr
+    assert finished.stdout == ""
+    assert "48 pairs kept of 48" in finished.stderr
+    assert "milestone 2: {'step': 2, 'valid_loss'" in finished.stderr
+    run = open_run("new", root=tmp_path)
+    assert run.steps() == [1, 2]
+    assert (run.info.source_language, run.info.target_language) == ("es", "en")
+    assert not run.tokenizers.shared
+    assert run.info.model.head_width == 4
+    assert load_weights(run, 2).model.config == run.info.model
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--train", "nowhere.jsonl"], "error: nowhere.jsonl: no such file"),
+        (
+            ["--model.source-vocab-size", "100"],
+            "error: vocab_size: expected more than 260, got 100",
+        ),
+    ],
+)
+def test_train_says_what_is_wrong(
+    command: Command, tmp_path: Path, data_folder: Path, flags: list[str], message: str
+) -> None:
+    train = [] if "--train" in flags else ["--train", data_folder / "train.jsonl"]
+    with pytest.raises(SystemExit, match=message):
+        command(
+            "train", "--run", "new", "--checkpoints", tmp_path, *train,
+            "--valid", data_folder / "valid.jsonl", "--model.tied", "none", *flags,
+        )  # fmt: skip
+    assert not list(tmp_path.iterdir())
