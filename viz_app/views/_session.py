@@ -42,7 +42,10 @@ def current_theme() -> Theme:
 
 
 def forget_unless(key: str, options: Collection[object]) -> None:
-    """Drop a choice that is not offered (any more), before its widget is drawn."""
+    """Drop a choice that is not offered any more, where it is read before its widget is drawn.
+
+    (A widget itself falls back to its default.)
+    """
     if key in st.session_state and st.session_state[key] not in options:
         del st.session_state[key]
 
@@ -57,7 +60,6 @@ def choose_one(
     help: str | None = None,
 ) -> Option:
     """A row of buttons of which always one is chosen; the URL keeps the choice under ``key``."""
-    forget_unless(key, options)
     chosen: Option = st.segmented_control(
         label,
         options,

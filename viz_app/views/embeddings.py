@@ -16,7 +16,6 @@ from viz_app.views._session import (
     Selection,
     choose_one,
     embedding_table,
-    forget_unless,
     problems_in_place,
     show_figure,
     trace_of,
@@ -94,7 +93,6 @@ def _show_similarity(selection: Selection, tokens: Tokens, embedding: InputEmbed
 def _show_neighbours(selection: Selection, tokens: Tokens, side: str) -> None:
     st.markdown("##### Nearest neighbours of a piece")
     labels = piece_labels(tokens)
-    forget_unless("piece", range(len(tokens)))
     at = st.selectbox(
         "Piece",
         range(len(tokens)),

@@ -61,7 +61,6 @@ def _choose_run() -> Run:
             f"there is no run in {root}: train one with python -m model.train, or restore the "
             "folder from the repository"
         )
-    forget_unless("run", names)
     name = st.selectbox("Run", names, key="run", bind="query-params")
     run = run_named(root, name)
     st.caption(

@@ -71,7 +71,6 @@ def _choose_second_step(selection: Selection) -> int | None:
         return None
     if len(others) == 1:
         return others[0]
-    forget_unless("second", others)
     return st.select_slider(
         "Second checkpoint",
         others,
