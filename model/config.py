@@ -99,6 +99,9 @@ class TrainingConfig:
     """Optimiser steps in all."""
     batch_tokens: int = 2_048
     """Target tokens of a batch, padding included, per process."""
+    batch_pairs: int | None = None
+    """Pairs of a batch, drawn at random; takes the place of batch_tokens and its batches of similar
+    length."""
     accumulate: int = 1
     """Batches added up for one step."""
     schedule: Literal["cosine", "noam", "trapezoid", "constant"] = "cosine"
@@ -143,6 +146,8 @@ class TrainingConfig:
         ):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
+        if self.batch_pairs is not None and self.batch_pairs < 1:
+            raise ValueError(f"batch_pairs: expected at least 1, got {self.batch_pairs}")
         if len(self.betas) != 2:
             raise ValueError(f"betas: expected two numbers, got {self.betas}")
         if self.learning_rate <= 0:

@@ -1,132 +1,20 @@
-"""Parallel corpora through ``datasets``, and batches of similar length within a token budget."""
+"""Pairs as ids: what is kept of a corpus, and batches of pairs."""
 
 from __future__ import annotations
 
-import glob
-import hashlib
 import json
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
-import datasets
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from model.config import PAD
-from model.tokenizer import TokenizerPair
-
-HUB_CORPORA = {
-    "opus_books": "Helsinki-NLP/opus_books",
-    "multi30k": "bentrevett/multi30k",
-}
-"""Short names of corpora on the Hugging Face hub that can be loaded by name."""
-
-
-class DataError(Exception):
-    """Data that cannot be read as a parallel corpus; the message names file, reason, next step."""
-
-
-class Pair(NamedTuple):
-    """A sentence and its translation."""
-
-    source: str
-    target: str
-
-
-@dataclass(frozen=True)
-class Corpus:
-    """Sentence pairs and where they came from."""
-
-    name: str
-    sha256: str
-    pairs: list[Pair]
-
-
-def load_corpus(name: str, *, source: str, target: str, split: str = "train") -> Corpus:
-    """Load a corpus from the hub by short name, or from a local ``.jsonl`` file.
-
-    A short name may be followed by a colon and a split, in the syntax of ``datasets``:
-    ``opus_books:train[:99%]``.
-
-    Both have one of two schemas: ``{"translation": {source: …, target: …}}`` (opus_books) or
-    ``{source: …, target: …}`` (multi30k), the languages being keys such as "en".
-
-    Raises:
-        DataError: if there is no such corpus or file, or its rows have neither schema.
-    """
-    short_name, _, given_split = name.partition(":")
-    if short_name in HUB_CORPORA:
-        rows = _load_from_hub(short_name, source, target, given_split or split)
-        digest = str(getattr(rows, "_fingerprint", ""))
-    else:
-        path = Path(name)
-        if not path.is_file():
-            raise DataError(
-                f"{name}: no such file, and not one of the hub's corpora known here "
-                f"({', '.join(HUB_CORPORA)})"
-            )
-        if path.suffix != ".jsonl":
-            raise DataError(f"{name}: expected a .jsonl file, got '{path.suffix or path.name}'")
-        rows = _load_file(path)
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-    try:
-        pairs = _pairs(rows, name, source, target)
-    except UnicodeDecodeError as error:  # rows are decoded when they are read
-        raise DataError(f"{name}: not JSON lines in UTF-8 ({error})") from error
-    return Corpus(Path(name).name, digest, pairs)
-
-
-def _load_from_hub(name: str, source: str, target: str, split: str) -> datasets.Dataset:
-    repository = HUB_CORPORA[name]
-    # opus_books has one configuration a language pair, its languages in alphabetical order.
-    configuration = "-".join(sorted([source, target])) if name == "opus_books" else None
-    try:
-        return datasets.load_dataset(repository, configuration, split=split)
-    except Exception as error:  # the library raises many kinds, network ones among them
-        raise DataError(
-            f"{repository}: could not load split '{split}' from the hub ({error}); check the "
-            "connection or give a local .jsonl file"
-        ) from error
-
-
-def _load_file(path: Path) -> datasets.Dataset:
-    if path.stat().st_size == 0:
-        raise DataError(f"{path}: the file is empty; expected one JSON object a line")
-    datasets.config.HF_UPDATE_DOWNLOAD_COUNTS = False  # a local file: nothing to tell the hub
-    try:
-        return datasets.load_dataset("json", data_files=glob.escape(str(path)), split="train")
-    except Exception as error:
-        cause = error.__cause__ or error
-        raise DataError(f"{path}: not JSON lines in UTF-8 ({cause})") from error
-
-
-def _pairs(rows: datasets.Dataset, name: str, source: str, target: str) -> list[Pair]:
-    nested = "translation" in rows.column_names
-    first = rows[0]["translation"] if nested else rows[0]
-    keys = sorted(first) if isinstance(first, dict) else []
-    for key in (source, target):
-        if key not in keys:
-            raise DataError(f"{name}: no language '{key}'; this corpus has {keys}")
-    pairs = []
-    for number, row in enumerate(rows.to_list(), start=1):
-        sides = row["translation"] if nested else row
-        try:
-            texts = sides[source], sides[target]
-        except (KeyError, TypeError) as error:
-            raise DataError(
-                f"{name}, row {number}: expected '{source}' and '{target}', got {sides!r}"
-            ) from error
-        if not all(isinstance(text, str | None) for text in texts):
-            raise DataError(
-                f"{name}, row {number}: expected two texts, got {texts[0]!r} and {texts[1]!r}"
-            )
-        pairs.append(Pair(*((text or "").strip() for text in texts)))
-    return pairs
+from model.corpora import DataError, Pair
+from model.tokenizer import TokenizerPair, count_words
 
 
 @dataclass(frozen=True)
@@ -178,6 +66,25 @@ class Examples:
         )
 
 
+def first_distinct(pairs: Sequence[Pair], count: int, *, max_pieces: int) -> list[Pair]:
+    """The first so many pairs whose sources differ and that can fit into ``max_pieces``.
+
+    Raises:
+        DataError: if there are fewer.
+    """
+    kept: dict[str, Pair] = {}
+    for pair in pairs:
+        longest = max(count_words(pair.source) + 1, count_words(pair.target) + 2)
+        if pair.source and pair.target and longest <= max_pieces:
+            kept.setdefault(pair.source, pair)
+        if len(kept) == count:
+            return list(kept.values())
+    raise DataError(
+        f"expected {count:,} pairs with distinct sources of at most {max_pieces} pieces, got "
+        f"{len(kept):,}; ask for fewer"
+    )
+
+
 def encode_pairs(pairs: Sequence[Pair], tokenizers: TokenizerPair, *, max_pieces: int) -> Examples:
     """Encode pairs; drop and count those with an empty side, repeated, or over ``max_pieces``.
 
@@ -206,6 +113,13 @@ def encode_pairs(pairs: Sequence[Pair], tokenizers: TokenizerPair, *, max_pieces
     if not sources:
         raise DataError(f"no pair is left: {examples.report}")
     return examples
+
+
+def shuffled(size: int, *, batch_pairs: int, seed: int, epoch: int) -> list[list[int]]:
+    """Batches of ``batch_pairs`` example indices, all once, at random; the last may be smaller."""
+    order = list(range(size))
+    random.Random(f"{seed}-{epoch}").shuffle(order)
+    return [order[start : start + batch_pairs] for start in range(0, size, batch_pairs)]
 
 
 def bucketed(

@@ -10,7 +10,7 @@ import orjson
 import tyro
 
 from model.checkpoint import CHECKPOINTS, CheckpointError, load_weights, open_run
-from model.data import DataError, load_corpus
+from model.corpora import DataError, load_corpus
 from model.evaluation import evaluate
 
 

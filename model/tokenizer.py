@@ -1,10 +1,11 @@
-"""Tokenizers: byte-fallback byte-pair encoding, built on ``tokenizers``.
+"""Tokenizers, built on ``tokenizers``: byte-fallback byte-pair encoding, and whole words.
 
-A piece keeps the space before it (`` the``), so text is the plain concatenation of its pieces and
-any text round-trips. One space is put before the text, so that a word is the same piece at the
-start of a sentence and inside it. Punctuation and symbols are always pieces of their own;
-characters without a piece fall back to the bytes of their UTF-8 form. Special pieces have ids but
-never match text: ``</s>`` typed by a person is four characters like any other.
+A piece of byte-pair encoding keeps the space before it (`` the``), so text is the plain
+concatenation of its pieces and any text round-trips. One space is put before the text, so that a
+word is the same piece at the start of a sentence and inside it. Characters without a piece fall
+back to the bytes of their UTF-8 form. A ``WordTokenizer`` knows lower-cased words instead and reads
+``<unk>`` for any other. In both, punctuation and symbols are pieces of their own, and special
+pieces have ids but never match text: ``</s>`` typed by a person is four characters like any other.
 """
 
 from __future__ import annotations
@@ -17,11 +18,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import ClassVar, Literal
 
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
 from model.config import BOS, EOS, PAD, UNK
+
+TokenizerKind = Literal["bpe", "word"]
 
 SPECIAL_PIECES = ("<pad>", "<unk>", "<s>", "</s>")
 """Pieces with the fixed ids 0 to 3."""
@@ -31,6 +35,12 @@ _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 _CONTINUATION = re.compile(r"<0x[89AB][0-9A-F]>")
 _ALPHABET = " " + string.ascii_letters + string.digits + string.punctuation
 _WORDS = r" ?[\p{P}\p{S}]| ?[^\s\p{P}\p{S}]+|\s"
+_BARE_WORDS = pre_tokenizers.Split(
+    tokenizers.Regex(r"[\p{P}\p{S}]|[^\s\p{P}\p{S}]+"), behavior="removed", invert=True
+)
+# Writing leaves no space before closing marks, after opening ones, and around an apostrophe.
+_NO_SPACE = re.compile(r" (?=[.,;:!?%…)\]}»”])|(?<=[¿¡(\[{«“]) ")
+_APOSTROPHE = re.compile(r"(?<=\w) (['’]) (?=\w)")
 
 
 @dataclass(frozen=True)
@@ -47,6 +57,8 @@ def _is_punctuation(text: str) -> bool:
 
 class Tokenizer:
     """Text ↔ ids. Ids 0 to 3 are ``<pad> <unk> <s> </s>``."""
+
+    kind: ClassVar[TokenizerKind] = "bpe"
 
     def __init__(self, inner: tokenizers.Tokenizer) -> None:
         self._inner = inner
@@ -98,7 +110,8 @@ class Tokenizer:
             inner = tokenizers.Tokenizer.from_str(text)
         except Exception as error:  # the library raises bare Exception
             raise ValueError(f"not a tokenizer: {error}") from error
-        return cls(inner)
+        kind = WordTokenizer if isinstance(inner.model, models.WordLevel) else Tokenizer
+        return kind(inner)
 
     def to_text(self) -> str:
         """The whole tokenizer as JSON."""
@@ -119,6 +132,19 @@ class Tokenizer:
         Raises:
             ValueError: on lone surrogates, which are no text in any encoding.
         """
+        return list(self._encoding(text).ids)
+
+    def unknown(self, text: str) -> list[str]:
+        """The words of a text that are read as ``<unk>``, in order.
+
+        Raises:
+            ValueError: as ``encode`` does.
+        """
+        encoding = self._encoding(text)
+        spans = zip(encoding.ids, encoding.offsets, strict=True)
+        return [text[start:stop] for id, (start, stop) in spans if id == UNK]
+
+    def _encoding(self, text: str) -> tokenizers.Encoding:
         try:
             text.encode()
         except UnicodeEncodeError as error:
@@ -126,7 +152,7 @@ class Tokenizer:
                 f"character {error.start + 1} of the text is half a character (a lone surrogate); "
                 "remove it"
             ) from error
-        return list(self._inner.encode(text, add_special_tokens=False).ids)
+        return self._inner.encode(text, add_special_tokens=False)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of ids; special pieces are left out, broken byte sequences become U+FFFD."""
@@ -175,6 +201,59 @@ class Tokenizer:
         return texts
 
 
+class WordTokenizer(Tokenizer):
+    """Lower-cased words and punctuation marks; a word outside the vocabulary is ``<unk>``.
+
+    What was upper case, how much space there was and which word was unknown is lost: text does not
+    come back as it was.
+    """
+
+    kind = "word"
+
+    @classmethod
+    def train(cls, texts: Iterable[str], vocab_size: int) -> WordTokenizer:
+        """Take the most frequent words of texts, at most ``vocab_size`` with the special pieces.
+
+        Raises:
+            ValueError: if ``vocab_size`` leaves no room beside the special pieces.
+        """
+        if vocab_size <= len(SPECIAL_PIECES):
+            raise ValueError(
+                f"vocab_size: expected more than {len(SPECIAL_PIECES)}, got {vocab_size}"
+            )
+        learner = _assemble_words({})
+        learner.train_from_iterator(
+            texts,
+            trainers.WordLevelTrainer(
+                vocab_size=vocab_size - len(SPECIAL_PIECES), show_progress=False
+            ),
+        )
+        learned = learner.get_vocab()
+        words = sorted(learned, key=learned.__getitem__)
+        return cls(_assemble_words({word: id for id, word in enumerate([*SPECIAL_PIECES, *words])}))
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The words, spaced as they are in writing; ``<unk>`` stands for unknown ones."""
+        shown = self.pieces([id for id in ids if id not in (PAD, BOS, EOS)])
+        return _APOSTROPHE.sub(r"\1", _NO_SPACE.sub("", " ".join(shown)))
+
+    def words(self, ids: Sequence[int]) -> list[Word]:
+        """Each piece is a word."""
+        return [Word(index, index + 1) for index in range(len(ids))]
+
+
+def count_words(text: str) -> int:
+    """Words and punctuation marks of a text: as many pieces as it has in a ``WordTokenizer``."""
+    return len(_BARE_WORDS.pre_tokenize_str(text))
+
+
+def _assemble_words(vocabulary: dict[str, int]) -> tokenizers.Tokenizer:
+    inner = tokenizers.Tokenizer(models.WordLevel(vocabulary, unk_token=SPECIAL_PIECES[UNK]))
+    inner.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Lowercase()])
+    inner.pre_tokenizer = _BARE_WORDS
+    return inner
+
+
 def _assemble(model: models.BPE) -> tokenizers.Tokenizer:
     inner = tokenizers.Tokenizer(model)
     inner.normalizer = normalizers.Prepend(" ")
@@ -189,6 +268,26 @@ class TokenizerPair:
 
     source: Tokenizer
     target: Tokenizer
+
+    @classmethod
+    def train(
+        cls,
+        texts: Sequence[tuple[str, str]],
+        *,
+        kind: TokenizerKind,
+        vocab_sizes: tuple[int, int],
+        shared: bool,
+    ) -> TokenizerPair:
+        """Learn the tokenizers of (source, target) texts; a shared one has the first size.
+
+        Raises:
+            ValueError: if a size leaves no room beside the special pieces.
+        """
+        learn = {"bpe": Tokenizer.train, "word": WordTokenizer.train}[kind]
+        if shared:
+            both = learn((text for pair in texts for text in pair), vocab_sizes[0])
+            return cls(both, both)
+        return cls(*(learn((p[i] for p in texts), vocab_sizes[i]) for i in (0, 1)))
 
     @property
     def shared(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import sys
 from collections import Counter
@@ -21,11 +22,13 @@ from model.checkpoint import (
     write_info,
 )
 from model.config import TrainingConfig, TransformerConfig
-from model.data import Corpus, DataError, Examples, Sample, encode_pairs, load_corpus, load_samples
+from model.corpora import Corpus, DataError, load_corpus
+from model.data import Examples, Sample, encode_pairs, first_distinct, load_samples
+from model.presets import PRESETS, PresetName
 from model.resume import latest_resume_step
 from model.run_info import Counts, DataSource, RunInfo
 from model.schedule import learning_rate
-from model.tokenizer import Tokenizer, TokenizerPair
+from model.tokenizer import TokenizerKind, TokenizerPair
 from model.training import Training
 from model.transformer import Transformer
 
@@ -41,14 +44,23 @@ class Arguments:
     run: str
     """Name of the run, and of its folder."""
     train: str
-    """Training data: a .jsonl file, or a corpus of the Hugging Face hub by its short name,
-    opus_books or multi30k; a split may follow a colon, as in opus_books:train[:99%]."""
+    """Training data: a .jsonl, .tsv, .csv or .parquet file; or a corpus of the Hugging Face hub by
+    its short name, opus_books or multi30k; a split may follow a colon, as in
+    opus_books:train[:99%]."""
     valid: str
     """Validation data, likewise; a name alone takes the validation split."""
+    preset: PresetName = "default"
+    """What the training begins from; each option below changes a part of it."""
     source: str = "en"
-    """Source language, a key in the data."""
+    """Source language."""
     target: str = "es"
-    """Target language, a key in the data."""
+    """Target language."""
+    columns: tuple[str, str] | None = None
+    """Names of the two columns of the data, where they are not the languages."""
+    max_pairs: int | None = None
+    """Train on so many pairs only, the first with distinct sources."""
+    tokenizer: TokenizerKind = "bpe"
+    """Byte-pair encoding, or lower-cased words. One vocabulary if model.tied is all, else two."""
     samples: Path | None = None
     """Sentences translated at each milestone: JSON lines with source, reference and shows. Without
     it, the first twelve of the validation data."""
@@ -63,23 +75,51 @@ class Arguments:
     trained so far stays what it was."""
     checkpoints: Path = CHECKPOINTS
     """Folder of the runs."""
-    model: TransformerConfig = field(
-        default_factory=lambda: TransformerConfig(source_vocab_size=8_000, target_vocab_size=8_000)
-    )
+    model: TransformerConfig = field(default_factory=lambda: PRESETS["default"].model)
     """The model; its vocabulary sizes are those that the tokenizer may grow to."""
-    training: TrainingConfig = field(default_factory=TrainingConfig)
+    training: TrainingConfig = field(default_factory=lambda: PRESETS["default"].training)
     """The training."""
 
 
-def _learn_tokenizers(arguments: Arguments, corpus: Corpus) -> TokenizerPair:
-    if arguments.model.source_vocab_size == arguments.model.target_vocab_size:
-        both = (text for pair in corpus.pairs for text in pair)
-        shared = Tokenizer.train(both, arguments.model.source_vocab_size)
-        return TokenizerPair(shared, shared)
-    return TokenizerPair(
-        Tokenizer.train((p.source for p in corpus.pairs), arguments.model.source_vocab_size),
-        Tokenizer.train((p.target for p in corpus.pairs), arguments.model.target_vocab_size),
+def preset_arguments(name: PresetName) -> Arguments:
+    """The arguments that a preset stands for; those it cannot know are missing."""
+    preset = PRESETS[name]
+    return Arguments(
+        run=tyro.MISSING,
+        train=preset.corpus or tyro.MISSING,
+        valid=preset.corpus or tyro.MISSING,
+        preset=name,
+        source=preset.languages[0],
+        target=preset.languages[1],
+        max_pairs=preset.max_pairs,
+        tokenizer=preset.tokenizer,
+        model=preset.model,
+        training=preset.training,
     )
+
+
+def parse(arguments: Sequence[str]) -> Arguments:
+    """Command line → arguments: those of the preset, changed by the options given."""
+    chooser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    chooser.add_argument("--preset", default="default")
+    given = chooser.parse_known_args(arguments)[0].preset
+    # Of an unknown one, tyro says what is wrong.
+    preset: PresetName = next((name for name in PRESETS if name == given), "default")
+    return tyro.cli(Arguments, args=arguments, default=preset_arguments(preset))
+
+
+def _training_pairs(arguments: Arguments) -> Corpus:
+    corpus = load_corpus(
+        arguments.train,
+        source=arguments.source,
+        target=arguments.target,
+        columns=arguments.columns,
+    )
+    if arguments.max_pairs is None:
+        return corpus
+    longest = arguments.training.max_pieces
+    pairs = first_distinct(corpus.pairs, arguments.max_pairs, max_pieces=longest)
+    return dataclasses.replace(corpus, pairs=pairs)
 
 
 def _count(rows: Sequence[Sequence[int]], size: int) -> list[int]:
@@ -95,7 +135,12 @@ def _encode(
 
 
 def _new_run(arguments: Arguments, corpus: Corpus, valid: Corpus) -> tuple[Run, Examples]:
-    tokenizers = _learn_tokenizers(arguments, corpus)
+    tokenizers = TokenizerPair.train(
+        corpus.pairs,
+        kind=arguments.tokenizer,
+        vocab_sizes=(arguments.model.source_vocab_size, arguments.model.target_vocab_size),
+        shared=arguments.model.tied == "all",
+    )
     model = dataclasses.replace(
         arguments.model,
         source_vocab_size=tokenizers.source.vocab_size,
@@ -194,9 +239,14 @@ def main(arguments: Arguments) -> None:
     """Train as the arguments say."""
     if Path(arguments.run).name != arguments.run or arguments.run in ("", ".", ".."):
         raise ValueError(f"run: expected a plain folder name, got {arguments.run!r}")
-    languages = {"source": arguments.source, "target": arguments.target}
-    corpus = load_corpus(arguments.train, **languages)
-    valid = load_corpus(arguments.valid, **languages, split="validation")
+    corpus = _training_pairs(arguments)
+    valid = load_corpus(
+        arguments.valid,
+        source=arguments.source,
+        target=arguments.target,
+        split="validation",
+        columns=arguments.columns,
+    )
     samples = (
         load_samples(arguments.samples)
         if arguments.samples is not None
@@ -215,6 +265,6 @@ def main(arguments: Arguments) -> None:
 
 if __name__ == "__main__":
     try:
-        main(tyro.cli(Arguments))
+        main(parse(sys.argv[1:]))
     except (CheckpointError, DataError, ValueError, OSError) as error:
         sys.exit(f"error: {error}")

@@ -28,7 +28,8 @@ from model.checkpoint import (
     weights_path,
 )
 from model.config import PAD, TrainingConfig
-from model.data import DataError, Examples, Pair, Sample, bucketed, pad
+from model.corpora import DataError, Pair
+from model.data import Examples, Sample, bucketed, pad, shuffled
 from model.decoding import translate
 from model.evaluation import evaluate
 from model.files import append_log, cut_log
@@ -47,12 +48,13 @@ class _Batches:
         self.per_epoch = len(self._batches)
 
     def _order(self, epoch: int) -> list[list[int]]:
+        sources, targets, config = self._examples.sources, self._examples.targets, self._config
+        if config.batch_pairs is not None:
+            return shuffled(
+                len(sources), batch_pairs=config.batch_pairs, seed=config.seed, epoch=epoch
+            )
         return bucketed(
-            self._examples.sources,
-            self._examples.targets,
-            batch_tokens=self._config.batch_tokens,
-            seed=self._config.seed,
-            epoch=epoch,
+            sources, targets, batch_tokens=config.batch_tokens, seed=config.seed, epoch=epoch
         )
 
     def __getitem__(self, number: int) -> tuple[torch.Tensor, torch.Tensor]:

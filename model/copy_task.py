@@ -1,0 +1,37 @@
+"""The copy task of The Annotated Transformer: sequences of symbols, to be said again as they are.
+
+Not as there: lengths vary from 1 to 10 instead of being 10, the first symbol is free, and there are
+seven symbols, because four of the eleven entries of the vocabulary are special pieces.
+"""
+
+from __future__ import annotations
+
+import random
+
+SYMBOLS = "abcdefg"
+LONGEST = 10
+"""Symbols of the longest sequence."""
+
+_SIZES = {"train": 20_000, "validation": 1_000, "test": 1_000}
+
+
+def copy_task(split: str) -> list[str]:
+    """Sequences of symbols with spaces between them; none is in two splits, none twice in one.
+
+    Raises:
+        ValueError: on an unknown split.
+    """
+    if split not in _SIZES:
+        raise ValueError(f"copy: expected one of the splits {', '.join(_SIZES)}, got {split!r}")
+    generator = random.Random(0)
+    wanted = sum(_SIZES.values())
+    sequences: dict[str, None] = {}
+    while len(sequences) < wanted:
+        length = generator.randint(1, LONGEST)
+        sequences[" ".join(generator.choices(SYMBOLS, k=length))] = None
+    start = 0
+    for name, size in _SIZES.items():
+        if name == split:
+            break
+        start += size
+    return list(sequences)[start : start + _SIZES[split]]

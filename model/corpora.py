@@ -1,0 +1,246 @@
+"""Parallel corpora as people have them: files, data sets of the Hugging Face hub, the copy task."""
+
+from __future__ import annotations
+
+import csv
+import glob
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import datasets
+
+from model.copy_task import copy_task
+
+HUB_CORPORA = {
+    "opus_books": "Helsinki-NLP/opus_books",
+    "multi30k": "bentrevett/multi30k",
+}
+"""Short names of corpora on the Hugging Face hub that can be loaded by name."""
+
+COPY = "copy"
+"""Name of the corpus that is made up: sequences of symbols and themselves."""
+
+
+class DataError(Exception):
+    """Data that cannot be read as a parallel corpus; the message names file, reason, next step."""
+
+
+class Pair(NamedTuple):
+    """A sentence and its translation."""
+
+    source: str
+    target: str
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Sentence pairs and where they came from."""
+
+    name: str
+    sha256: str
+    pairs: list[Pair]
+
+
+Row = tuple[str, Mapping[str, Any]]
+"""Where a row stands, for messages ("line 3"), and its columns."""
+
+
+def load_corpus(
+    name: str,
+    *,
+    source: str,
+    target: str,
+    split: str = "train",
+    columns: tuple[str, str] | None = None,
+) -> Corpus:
+    """Load a corpus: a local file, a corpus of the hub by its short name, or the copy task.
+
+    A file is told by its ending: ``.jsonl`` (an object a line), ``.tsv`` (a header line, fields
+    between tabs, quotes are text), ``.csv`` (a header line, quotes as in RFC 4180) or ``.parquet``.
+    Text is UTF-8. A row has a column a language, such as "en", or these within "translation", as in
+    opus_books. A short name may be followed by a colon and a split, in the syntax of ``datasets``:
+    ``opus_books:train[:99%]``.
+
+    Args:
+        name: path or short name.
+        source: source language.
+        target: target language.
+        split: of a corpus that has several.
+        columns: names of the two columns, where they are not the languages.
+
+    Raises:
+        DataError: naming file, line, what was expected and what to do.
+    """
+    short_name, _, given_split = name.partition(":")
+    if short_name == COPY:
+        try:
+            pairs = [Pair(text, text) for text in copy_task(given_split or split)]
+        except ValueError as error:
+            raise DataError(str(error)) from error
+        text = "\n".join(pair.source for pair in pairs)
+        return Corpus(name, hashlib.sha256(text.encode()).hexdigest(), pairs)
+    if short_name in HUB_CORPORA:
+        data = _load_from_hub(short_name, source, target, given_split or split)
+        rows, digest = _rows_of(data), str(getattr(data, "_fingerprint", ""))
+    else:
+        path = Path(name)
+        rows, digest = _read_file(path), _sha256_of(path)
+    return Corpus(Path(name).name, digest, _pairs(rows, name, columns or (source, target)))
+
+
+def _pairs(rows: Iterable[Row], name: str, columns: tuple[str, str]) -> list[Pair]:
+    pairs = []
+    for place, row in rows:
+        nested = row.get("translation")
+        sides = nested if isinstance(nested, dict) else row
+        for column in columns:
+            if column not in sides:
+                raise DataError(
+                    f"{name}, {place}: expected a column '{column}', got "
+                    f"{', '.join(map(repr, sides)) or 'none'}; name the right ones"
+                )
+        texts = [sides[column] for column in columns]
+        if not all(isinstance(text, str | None) for text in texts):
+            raise DataError(
+                f"{name}, {place}: expected two texts, got {texts[0]!r} and {texts[1]!r}"
+            )
+        pairs.append(Pair(*((text or "").strip() for text in texts)))
+    if not pairs:
+        raise DataError(
+            f"{name}: no pairs in it; expected rows with the columns '{columns[0]}' and "
+            f"'{columns[1]}'"
+        )
+    return pairs
+
+
+# --- the hub -------------------------------------------------------------------------------------
+
+
+def _load_from_hub(name: str, source: str, target: str, split: str) -> datasets.Dataset:
+    repository = HUB_CORPORA[name]
+    # opus_books has one configuration a language pair, its languages in alphabetical order.
+    configuration = "-".join(sorted([source, target])) if name == "opus_books" else None
+    try:
+        return datasets.load_dataset(repository, configuration, split=split)
+    except Exception as error:  # the library raises many kinds, network ones among them
+        raise DataError(
+            f"{repository}: could not load split '{split}' from the hub ({error}); check the "
+            "connection or give a local file"
+        ) from error
+
+
+def _rows_of(data: datasets.Dataset) -> Iterator[Row]:
+    for number, row in enumerate(data, start=1):
+        yield f"row {number}", row
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
+def _sha256_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _read_file(path: Path) -> Iterator[Row]:
+    if not path.is_file():
+        raise DataError(
+            f"{path}: no such file, and not one of the corpora known by name "
+            f"({', '.join([*HUB_CORPORA, COPY])})"
+        )
+    reader = _READERS.get(path.suffix.lower())
+    if reader is None:
+        raise DataError(
+            f"{path}: expected a file that ends in {', '.join(_READERS)}, got "
+            f"'{path.suffix or path.name}'"
+        )
+    if path.stat().st_size == 0:
+        raise DataError(f"{path}: the file is empty; expected a pair of sentences a line")
+    return reader(path)
+
+
+def _lines(path: Path) -> Iterator[str]:
+    """Lines as text, ends of line included; only a line feed ends one."""
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                yield line.decode("utf-8-sig" if number == 1 else "utf-8")
+            except UnicodeDecodeError as error:
+                raise DataError(
+                    f"{path}, line {number}: expected UTF-8, got byte "
+                    f"0x{error.object[error.start]:02x}; save the file as UTF-8"
+                ) from error
+
+
+def _read_jsonl(path: Path) -> Iterator[Row]:
+    for number, line in enumerate(_lines(path), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise DataError(f"{path}, line {number}: expected a JSON object ({error})") from error
+        if not isinstance(row, dict):
+            raise DataError(f"{path}, line {number}: expected a JSON object, got {line.strip()}")
+        yield f"line {number}", row
+
+
+def _read_tsv(path: Path) -> Iterator[Row]:
+    fields = (line.rstrip("\r\n").split("\t") for line in _lines(path))
+    return _with_header(path, enumerate(fields, start=1))
+
+
+def _read_csv(path: Path) -> Iterator[Row]:
+    reader = csv.reader(_lines(path), strict=True)
+
+    def numbered() -> Iterator[tuple[int, list[str]]]:
+        try:
+            for row in reader:
+                yield reader.line_num, row
+        except csv.Error as error:
+            raise DataError(
+                f"{path}, line {reader.line_num}: expected fields between commas, those with "
+                f"quotes in quotes and theirs doubled ({error})"
+            ) from error
+
+    return _with_header(path, numbered())
+
+
+def _with_header(path: Path, numbered: Iterable[tuple[int, Sequence[str]]]) -> Iterator[Row]:
+    header: list[str] = []
+    for number, fields in numbered:
+        if not any(fields):
+            continue
+        if not header:
+            header = [field.strip() for field in fields]
+            if len(set(header)) < len(header):
+                raise DataError(f"{path}, line {number}: a column stands there twice: {header}")
+        elif len(fields) != len(header):
+            raise DataError(
+                f"{path}, line {number}: expected {len(header)} fields as in the header, got "
+                f"{len(fields)}"
+            )
+        else:
+            yield f"line {number}", dict(zip(header, fields, strict=True))
+
+
+def _read_parquet(path: Path) -> Iterator[Row]:
+    datasets.config.HF_UPDATE_DOWNLOAD_COUNTS = False  # a local file: nothing to tell the hub
+    try:
+        data = datasets.load_dataset("parquet", data_files=glob.escape(str(path)), split="train")
+    except Exception as error:  # as with the hub
+        cause = error.__cause__ or error
+        raise DataError(f"{path}: expected Parquet ({cause}); write the file anew") from error
+    return _rows_of(data)
+
+
+_READERS: Mapping[str, Callable[[Path], Iterator[Row]]] = {
+    ".jsonl": _read_jsonl,
+    ".tsv": _read_tsv,
+    ".csv": _read_csv,
+    ".parquet": _read_parquet,
+}
