@@ -1,20 +1,76 @@
-"""Greedy decoding with a key/value cache, batched. ``B`` batch, ``S`` source length."""
+"""Ways of decoding: greedy, beam search or sampling. ``R`` rows of a batch, ``V`` vocabulary."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
+from model.beam import beam_search
 from model.config import BOS, EOS
-from model.data import pad, sorted_batches
+from model.data import sorted_batches
+from model.generation import Generation
 from model.tokenizer import TokenizerPair
-from model.transformer import DecoderCache, Transformer
+from model.transformer import Transformer
 
 
-def longest_target(source_length: int, max_length: int) -> int:
-    """Most pieces generated for a source of so many pieces, so that untrained models stop too."""
-    return min(2 * source_length + 10, max_length)
+@dataclass(frozen=True)
+class Decoding:
+    """How to choose pieces: greedily, by beam search, or by sampling with a temperature."""
+
+    beam: int = 1
+    """Width of the beam; 1 is greedy decoding."""
+    length_penalty: float = 0.6
+    """Exponent of the beam's normalisation for length; 0 is none."""
+    temperature: float | None = None
+    """Sample from the distribution at this temperature; without it, take the likeliest."""
+    top_p: float = 1.0
+    """Sample from the likeliest pieces only that have this much probability together."""
+    seed: int = 0
+    """Of sampling; each sentence's draws follow from it and the sentence's place."""
+
+    def __post_init__(self) -> None:
+        if self.beam < 1:
+            raise ValueError(f"beam: expected at least 1, got {self.beam}")
+        if not self.length_penalty >= 0:
+            raise ValueError(f"length_penalty: expected 0 or more, got {self.length_penalty}")
+        if self.temperature is not None and not 0 < self.temperature < float("inf"):
+            raise ValueError(f"temperature: expected more than 0, got {self.temperature}")
+        if not 0 < self.top_p <= 1:
+            raise ValueError(f"top_p: expected 0 < p <= 1, got {self.top_p}")
+        if self.temperature is not None and self.beam > 1:
+            raise ValueError("expected a beam or a temperature, got both; leave one out")
+        if self.temperature is None and self.top_p < 1:
+            raise ValueError("top_p belongs to sampling; give a temperature too, 1 for none")
+
+
+GREEDY = Decoding()
+"""The likeliest piece at every step."""
+
+Choose = Callable[[Tensor, list[int]], list[int]]
+"""Logits (R, V) and the source of each row → the id chosen for each row."""
+
+
+def _decode(
+    model: Transformer, sources: Sequence[Sequence[int]], choose: Choose
+) -> list[list[int]]:
+    batch = Generation(model, sources)
+    targets = [[BOS] for _ in sources]
+    rows = list(range(len(sources)))
+    while rows:
+        going_on, ids = [], []
+        for place, id in enumerate(choose(batch.logits(), rows)):
+            target = targets[rows[place]]
+            target.append(id)
+            if id != EOS and len(target) <= batch.limits[rows[place]]:
+                going_on.append(place)
+                ids.append(id)
+        rows = [rows[place] for place in going_on]
+        if rows:
+            batch.append(going_on, ids)
+    return targets
 
 
 @torch.inference_mode()
@@ -32,39 +88,84 @@ def greedy(model: Transformer, sources: Sequence[Sequence[int]]) -> list[list[in
     Raises:
         ValueError: on an empty batch or source, or one that is too long for the model.
     """
-    if not sources:
-        raise ValueError("expected at least one source, got an empty batch")
-    max_length = model.config.max_length
-    memory, memory_mask = model.encode(pad(sources).to(model.device))
-    cache = DecoderCache(model.config.n_layers)
-    targets = [[BOS] for _ in sources]
-    limits = [longest_target(len(source), max_length) for source in sources]
-    rows = list(range(len(sources)))
-    consumed = torch.full((len(rows), 1), BOS, device=model.device)
-    while rows:
-        stream = model.decode(consumed, memory, memory_mask, cache)  # (B, 1, D)
-        chosen = model.logits(model.unembed(stream))[:, -1].argmax(dim=-1)  # (B,)
-        going_on = []
-        for place, (row, id) in enumerate(zip(rows, chosen.tolist(), strict=True)):
-            targets[row].append(id)
-            if id != EOS and len(targets[row]) <= limits[row]:
-                going_on.append(place)
-        if len(going_on) < len(rows):
-            kept = torch.tensor(going_on, dtype=torch.long, device=model.device)
-            memory, memory_mask, chosen = memory[kept], memory_mask[kept], chosen[kept]
-            cache.keep(kept)
-            rows = [rows[place] for place in going_on]
-        consumed = chosen[:, None]
-    return targets
+    return _decode(model, sources, lambda logits, _: logits.argmax(dim=-1).tolist())
+
+
+def nucleus(logits: Tensor, *, temperature: float, top_p: float) -> tuple[Tensor, Tensor]:
+    """Pieces from the likeliest down and their probabilities: ids (R, V), float64 (R, V).
+
+    The fewest pieces with at least ``top_p`` together share all the probability (Holtzman et al.
+    2020); that of the others is 0.
+    """
+    probability, ids = (logits.double() / temperature).softmax(dim=-1).sort(dim=-1, descending=True)
+    before = probability.cumsum(dim=-1) - probability
+    probability = probability.masked_fill(before >= top_p, 0.0)
+    return ids, probability / probability.sum(dim=-1, keepdim=True)
+
+
+@torch.inference_mode()
+def sample(
+    model: Transformer,
+    sources: Sequence[Sequence[int]],
+    *,
+    seeds: Sequence[int],
+    temperature: float = 1.0,
+    top_p: float = 1.0,
+) -> list[list[int]]:
+    """Pieces drawn at random, one seed a source: a draw does not depend on the rest of the batch.
+
+    Args and results are otherwise as in ``greedy``.
+
+    Raises:
+        ValueError: if seeds and sources differ in number, or as ``greedy`` does.
+    """
+    if len(seeds) != len(sources):
+        raise ValueError(f"expected {len(sources)} seeds, one a source, got {len(seeds)}")
+    generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+
+    def draw(logits: Tensor, rows: list[int]) -> list[int]:
+        ids, probability = nucleus(logits, temperature=temperature, top_p=top_p)
+        drawn = [torch.rand(1, generator=generators[row], dtype=torch.float64) for row in rows]
+        cumulative = probability.cumsum(dim=-1)
+        below = torch.stack(drawn).to(cumulative.device) * cumulative[:, -1:]
+        places = torch.searchsorted(cumulative, below, right=True)  # the first above the draw
+        last = (probability > 0).sum(dim=-1, keepdim=True) - 1
+        places = torch.minimum(places, last)  # a product may round up to the sum of all
+        return ids.gather(-1, places)[:, 0].tolist()
+
+    return _decode(model, sources, draw)
 
 
 def translate(
-    model: Transformer, tokenizers: TokenizerPair, texts: Sequence[str], *, batch_size: int = 64
+    model: Transformer,
+    tokenizers: TokenizerPair,
+    texts: Sequence[str],
+    *,
+    batch_size: int = 64,
+    decoding: Decoding = GREEDY,
 ) -> list[str]:
-    """Translate texts greedily, those of similar length together; the order is kept."""
+    """Translate texts, those of similar length together; the order is kept."""
     sources = [tokenizers.encode_source(text) for text in texts]
     translations = [""] * len(texts)
     for batch in sorted_batches(sources, batch_size):
-        for index, target in zip(batch, greedy(model, [sources[i] for i in batch]), strict=True):
+        targets = _targets(model, [sources[index] for index in batch], batch, decoding)
+        for index, target in zip(batch, targets, strict=True):
             translations[index] = tokenizers.target.decode(target)
     return translations
+
+
+def _targets(
+    model: Transformer, sources: list[list[int]], places: list[int], decoding: Decoding
+) -> list[list[int]]:
+    if decoding.temperature is not None:
+        return sample(
+            model,
+            sources,
+            seeds=[decoding.seed + place for place in places],
+            temperature=decoding.temperature,
+            top_p=decoding.top_p,
+        )
+    if decoding.beam > 1:
+        beams = beam_search(model, sources, size=decoding.beam, alpha=decoding.length_penalty)
+        return [beam.hypotheses[0].target for beam in beams]
+    return greedy(model, sources)

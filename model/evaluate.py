@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import orjson
 import tyro
 
 from model.checkpoint import CHECKPOINTS, CheckpointError, load_weights, open_run
 from model.corpora import DataError, load_corpus
+from model.decoding import GREEDY, Decoding
 from model.evaluation import evaluate
 
 
@@ -20,17 +22,22 @@ class Arguments:
 
     Lines of the data with the same source are references of one sentence, which is translated once.
     Loss is in nats per target piece, without label smoothing; BLEU and chrF are sacrebleu's, cased
-    and detokenised, decoding greedily; their signatures are printed with them.
+    and detokenised; their signatures are printed with them. Decoding is greedy unless --beam or
+    --temperature ask for something else.
     """
 
     run: str
     """Name of the run."""
     data: str
-    """A .jsonl file, or a corpus of the Hugging Face hub: opus_books or multi30k."""
+    """A .jsonl, .tsv, .csv or .parquet file, or a corpus by name: opus_books, multi30k or copy."""
     step: str = "last"
     """A checkpoint's step, "last", or "all"."""
     split: str = "test"
-    """Split of a corpus from the hub."""
+    """Split of a corpus by name."""
+    columns: tuple[str, str] | None = None
+    """Names of the two columns of the data, where they are not the languages."""
+    decoding: Annotated[Decoding, tyro.conf.arg(name="")] = GREEDY
+    """Way of decoding."""
     checkpoints: Path = CHECKPOINTS
     """Folder of the runs."""
 
@@ -54,15 +61,17 @@ def main(arguments: Arguments) -> None:
         source=run.info.source_language,
         target=run.info.target_language,
         split=arguments.split,
+        columns=arguments.columns,
     )
     for step in steps:
         checkpoint = load_weights(run, step)
-        figures = evaluate(checkpoint.model, run.tokenizers, corpus.pairs)
+        figures = evaluate(checkpoint.model, run.tokenizers, corpus.pairs, arguments.decoding)
         row = {
             "run": run.info.name,
             "step": step,
             "sha256": checkpoint.sha256,
             "data": corpus.name,
+            "decoding": vars(arguments.decoding),
             **vars(figures),
         }
         print(orjson.dumps(row).decode(), flush=True)

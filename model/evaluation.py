@@ -12,7 +12,7 @@ import torch
 from model.config import PAD
 from model.corpora import Pair
 from model.data import encode_pairs, pad, references_by_source, sorted_batches
-from model.decoding import translate
+from model.decoding import GREEDY, Decoding, translate
 from model.losses import cross_entropy
 from model.tokenizer import TokenizerPair
 from model.transformer import Transformer
@@ -27,6 +27,8 @@ class Evaluation:
     perplexity: float
     bleu: float
     chrf: float
+    exact: float
+    """Share of the sources whose translation is one of the references, to the letter."""
     pieces: int
     pairs: int
     dropped: int
@@ -57,8 +59,13 @@ def mean_loss(
     return total / pieces, pieces
 
 
-def evaluate(model: Transformer, tokenizers: TokenizerPair, pairs: Sequence[Pair]) -> Evaluation:
-    """Measure a model on pairs: sacrebleu, cased and detokenised, decoding greedily.
+def evaluate(
+    model: Transformer,
+    tokenizers: TokenizerPair,
+    pairs: Sequence[Pair],
+    decoding: Decoding = GREEDY,
+) -> Evaluation:
+    """Measure a model on pairs: sacrebleu, cased and detokenised.
 
     Raises:
         DataError: if no pair has two sides.
@@ -66,7 +73,7 @@ def evaluate(model: Transformer, tokenizers: TokenizerPair, pairs: Sequence[Pair
     examples = encode_pairs(pairs, tokenizers, max_pieces=model.config.max_length)
     loss, pieces = mean_loss(model, examples.sources, examples.targets)
     references = references_by_source(examples.pairs)
-    translations = translate(model, tokenizers, list(references))
+    translations = translate(model, tokenizers, list(references), decoding=decoding)
     most = max(map(len, references.values()))
     # sacrebleu wants one list per reference number; None where a sentence has fewer.
     columns = [
@@ -79,6 +86,7 @@ def evaluate(model: Transformer, tokenizers: TokenizerPair, pairs: Sequence[Pair
         perplexity=math.exp(min(loss, 700.0)),
         bleu=bleu.corpus_score(translations, columns).score,
         chrf=chrf.corpus_score(translations, columns).score,
+        exact=sum(map(list.__contains__, references.values(), translations)) / len(references),
         pieces=pieces,
         pairs=len(examples.pairs),
         dropped=examples.read - len(examples.pairs),

@@ -11,8 +11,10 @@ from typing import Annotated
 
 import tyro
 
+from model.beam import beam_search
 from model.checkpoint import CHECKPOINTS, Checkpoint, CheckpointError, Run, open_checkpoint
-from model.decoding import translate
+from model.data import sorted_batches
+from model.decoding import GREEDY, Decoding, translate
 
 _LINES_AT_A_TIME = 512
 
@@ -22,6 +24,7 @@ class Arguments:
     """Translate a file, or standard input, with a checkpoint: one line in, one line out.
 
     Empty lines stay empty. Example: echo "Good morning!" | python -m model.translate --run en-es
+    Greedy decoding, unless --beam or --temperature ask for something else.
     """
 
     run: str
@@ -30,16 +33,53 @@ class Arguments:
     """Text in UTF-8, a sentence a line; - is standard input."""
     step: int | None = None
     """Checkpoint; without it, the last."""
+    decoding: Annotated[Decoding, tyro.conf.arg(name="")] = GREEDY
+    """Way of decoding."""
+    n_best: int = 0
+    """Write so many translations of the beam, a line each: number of the line, score and text,
+    with tabs between them."""
     batch_size: int = 64
     """Sentences decoded together."""
     checkpoints: Path = CHECKPOINTS
     """Folder of the runs."""
 
 
+def _one_best(checkpoint: Checkpoint, run: Run, texts: list[str], how: Arguments) -> list[str]:
+    translations = translate(
+        checkpoint.model,
+        run.tokenizers,
+        texts,
+        batch_size=how.batch_size,
+        decoding=how.decoding,
+    )
+    return [" ".join(translation.splitlines()) for translation in translations]
+
+
+def _n_best(
+    checkpoint: Checkpoint, run: Run, texts: list[str], how: Arguments
+) -> list[list[tuple[float, str]]]:
+    """Scores and translations of each text, best first."""
+    sources = [run.tokenizers.encode_source(text) for text in texts]
+    found: list[list[tuple[float, str]]] = [[] for _ in texts]
+    for batch in sorted_batches(sources, how.batch_size):
+        beams = beam_search(
+            checkpoint.model,
+            [sources[index] for index in batch],
+            size=how.decoding.beam,
+            alpha=how.decoding.length_penalty,
+        )
+        for index, beam in zip(batch, beams, strict=True):
+            found[index] = [
+                (h.score, " ".join(run.tokenizers.target.decode(h.target).splitlines()))
+                for h in beam.hypotheses[: how.n_best]
+            ]
+    return found
+
+
 def translate_lines(
-    lines: Iterable[str], run: Run, checkpoint: Checkpoint, *, batch_size: int
+    lines: Iterable[str], run: Run, checkpoint: Checkpoint, how: Arguments
 ) -> Iterator[str]:
-    """One translation a line, empty for an empty line.
+    """One translation a line, empty for an empty line; or ``n_best`` of each that is not.
 
     Raises:
         ValueError: naming the line that is too long for the model.
@@ -54,22 +94,28 @@ def translate_lines(
                 raise ValueError(
                     f"line {number}: expected at most {allowed:,} pieces, got {pieces:,}; split it"
                 )
-        translations = translate(
-            checkpoint.model, run.tokenizers, list(full.values()), batch_size=batch_size
-        )
-        by_number = dict(zip(full, translations, strict=True))
-        for number, _ in chunk:
-            yield " ".join(by_number.get(number, "").splitlines())
+        texts = list(full.values())
+        if how.n_best:
+            for number, found in zip(full, _n_best(checkpoint, run, texts, how), strict=True):
+                yield from (f"{number}\t{score:.4f}\t{text}" for score, text in found)
+        else:
+            by_number = dict(zip(full, _one_best(checkpoint, run, texts, how), strict=True))
+            yield from (by_number.get(number, "") for number, _ in chunk)
 
 
 def main(arguments: Arguments) -> None:
     """Translate as the arguments say."""
     if arguments.batch_size < 1:
         raise ValueError(f"batch_size: expected at least 1, got {arguments.batch_size}")
+    if not 0 <= arguments.n_best <= arguments.decoding.beam:
+        raise ValueError(
+            f"n_best: expected 0 to {arguments.decoding.beam}, the width of the beam, got "
+            f"{arguments.n_best}; give a larger beam"
+        )
     run, checkpoint = open_checkpoint(arguments.run, arguments.step, arguments.checkpoints)
     handle = 0 if arguments.file == "-" else arguments.file
     with open(handle, encoding="utf-8", closefd=handle != 0) as lines:
-        for line in translate_lines(lines, run, checkpoint, batch_size=arguments.batch_size):
+        for line in translate_lines(lines, run, checkpoint, arguments):
             print(line, flush=True)
 
 

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from model.checkpoint import Run, load_weights
 from model.config import BOS, EOS
-from model.decoding import greedy, longest_target, translate
+from model.decoding import greedy, translate
+from model.generation import longest_target
 from model.hooks import capture
 from model.transformer import Transformer
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from model.checkpoint import Run, load_weights, weights_path
-from model.data import load_corpus
+from model.corpora import load_corpus
 from model.evaluation import evaluate
 
 Command = Callable[..., str]

@@ -9,7 +9,8 @@ import torch
 
 from model.checkpoint import Checkpoint, Run, load_weights, open_run, weights_path
 from model.config import BOS, EOS
-from model.decoding import greedy, longest_target
+from model.decoding import greedy
+from model.generation import longest_target
 
 SUBJECTS = ("My brother", "The old teacher", "She", "That tall man", "Nobody")
 VERBS = ("bought", "forgot", "never found", "is looking for", "wants to sell")

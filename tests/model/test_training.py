@@ -17,7 +17,8 @@ from safetensors import safe_open
 from model import data, training
 from model.checkpoint import CheckpointError, Run, load_weights, open_run, save_weights
 from model.config import BOS
-from model.data import DataError, Sample, encode_pairs, load_corpus, load_samples
+from model.corpora import DataError, load_corpus
+from model.data import Sample, encode_pairs, load_samples
 from model.evaluation import evaluate
 from model.resume import latest_resume_step
 from model.schedule import learning_rate
