@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from model.config import PAD
+from model.config import PAD, TrainingConfig
 from model.corpora import DataError, Pair
 from model.tokenizer import TokenizerPair, count_words
 
@@ -153,6 +153,36 @@ def bucketed(
 def pad(rows: Sequence[Sequence[int]]) -> Tensor:
     """Ids (B, longest), padded on the right."""
     return pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=PAD)
+
+
+class Batches:
+    """The endless sequence of batches: epoch after epoch, each in its own order."""
+
+    def __init__(self, examples: Examples, config: TrainingConfig) -> None:
+        self._examples, self._config = examples, config
+        self._epoch, self._batches = -1, self._order(0)
+        self.per_epoch = len(self._batches)
+
+    def _order(self, epoch: int) -> list[list[int]]:
+        sources, targets, config = self._examples.sources, self._examples.targets, self._config
+        if config.batch_pairs is not None:
+            return shuffled(
+                len(sources), batch_pairs=config.batch_pairs, seed=config.seed, epoch=epoch
+            )
+        return bucketed(
+            sources, targets, batch_tokens=config.batch_tokens, seed=config.seed, epoch=epoch
+        )
+
+    def __getitem__(self, number: int) -> tuple[Tensor, Tensor]:
+        """Batch ``number`` of the training: padded source ids (B, S), target ids (B, T + 1)."""
+        epoch, place = divmod(number, self.per_epoch)
+        if epoch != self._epoch:
+            self._epoch, self._batches = epoch, self._order(epoch)
+        rows = self._batches[place]
+        return (
+            pad([self._examples.sources[row] for row in rows]),
+            pad([self._examples.targets[row] for row in rows]),
+        )
 
 
 def sorted_batches(rows: Sequence[Sequence[int]], size: int) -> Iterator[list[int]]:

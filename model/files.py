@@ -1,32 +1,107 @@
-"""Files of a run, whatever is in them: written whole or not at all, and logs of JSON lines."""
+"""Files of a run, whatever is in them: written whole or not at all, logs of JSON lines, a lock."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock, Timeout
+
+_UNFINISHED = ".unfinished"
 
 
 class CheckpointError(Exception):
     """A run or one of its files cannot be used; the message names the file, why, what to do."""
 
 
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write a whole file or none: under a temporary name first, then renamed."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Turn a refusal of the system to write into a message that names the file."""
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+        yield
+    except OSError as error:
+        raise CheckpointError(
+            f"{path}: cannot be written ({error.strerror or error}); what was written before is intact: see "
+            "to that and go on, a training with --resume"
+        ) from error
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a whole file or none: under a temporary name first, then renamed.
+
+    Raises:
+        CheckpointError: if it cannot be written.
+    """
+    with _naming(path):
+        handle, temporary = tempfile.mkstemp(_UNFINISHED, f".{path.name}.", path.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(temporary).chmod(0o644)
+            Path(temporary).replace(path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+
+
+def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write a folder of files as a whole or not at all.
+
+    Raises:
+        CheckpointError: if it cannot be written.
+    """
+    with _naming(folder):
+        folder.parent.mkdir(exist_ok=True)
+        temporary = tempfile.mkdtemp(_UNFINISHED, f".{folder.name}.", folder.parent)
+        try:
+            for name, content in files.items():
+                write_bytes(Path(temporary) / name, content)
+            Path(temporary).replace(folder)
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove what a killed process was writing in a folder or below."""
+    for path in sorted(folder.rglob(f".*{_UNFINISHED}")):
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+@contextmanager
+def only_writer(folder: Path) -> Iterator[None]:
+    """Hold a run's folder, made if need be, against other trainings; the lock dies with its owner.
+
+    Raises:
+        CheckpointError: if another process holds it, or it cannot be written.
+    """
+    with _naming(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(folder / "training.lock")
+        try:
+            lock.acquire(blocking=False)
+        except Timeout as error:
+            raise CheckpointError(
+                f"{folder}: another training writes into this run; wait for its end, stop it, or "
+                "take another name"
+            ) from error
+    try:
+        yield
+    finally:
+        lock.release()
+        if [path.name for path in folder.iterdir()] == ["training.lock"]:
+            shutil.rmtree(folder)  # it came to nothing
 
 
 def write_json(path: Path, content: object) -> None:
@@ -60,8 +135,12 @@ def read_json(path: Path) -> Any:
 
 
 def append_log(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Add rows to a JSON Lines file."""
-    with path.open("a", encoding="utf-8") as file:
+    """Add rows to a JSON Lines file.
+
+    Raises:
+        CheckpointError: if it cannot be written; it may then end in the middle of a line.
+    """
+    with _naming(path), path.open("a", encoding="utf-8") as file:
         file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 

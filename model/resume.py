@@ -1,8 +1,8 @@
 """The state from which a training goes on: ``resume/step-…/`` in a run's folder.
 
 Weights and Adam's moments in float32 (safetensors) and a small JSON. There is no state of random
-generators or of the data: both follow from seed and step. The folder is written under a temporary
-name and renamed as a whole; the one before it is removed after that.
+generators or of the data: both follow from seed and step. The folder is written as a whole; the one
+before it is removed after that.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from model.checkpoint import CheckpointError
+from model.files import CheckpointError, write_folder
 from model.transformer import Transformer
 
 _NAME = re.compile(r"step-(\d{7})")
@@ -41,22 +41,26 @@ def save_resume_state(
     step: int,
     tokens: int,
 ) -> None:
-    """Write the state after ``step``, ``tokens`` target pieces, and remove the earlier ones."""
+    """Write the state after ``step``, ``tokens`` target pieces, and remove the earlier ones.
+
+    Raises:
+        CheckpointError: if it cannot be written; the earlier one is then still there.
+    """
     tensors: dict[str, Tensor] = {}
     for name, parameter in model.named_parameters():
         tensors[f"weights/{name}"] = parameter.detach().cpu().contiguous()
         for key, value in optimiser.state.get(parameter, {}).items():
             tensors[f"{key}/{name}"] = torch.as_tensor(value).detach().cpu().contiguous()
     target = run_folder / "resume" / f"step-{step:07d}"
-    temporary = target.with_name(f".{target.name}")
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir(parents=True)
-    safetensors.torch.save_file(tensors, temporary / "state.safetensors")
-    (temporary / "state.json").write_text(
-        json.dumps({"step": step, "tokens": tokens}), encoding="utf-8"
-    )
-    shutil.rmtree(target, ignore_errors=True)
-    temporary.rename(target)
+    if not target.exists():  # the state of a step is the same each time
+        progress = {"step": step, "tokens": tokens}
+        write_folder(
+            target,
+            {
+                "state.safetensors": safetensors.torch.save(tensors),
+                "state.json": json.dumps(progress).encode(),
+            },
+        )
     for earlier, folder in _folders(run_folder).items():
         if earlier != step:
             shutil.rmtree(folder)

@@ -7,10 +7,12 @@ import dataclasses
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import tyro
+from accelerate import PartialState
 
 from model.checkpoint import (
     CHECKPOINTS,
@@ -18,18 +20,20 @@ from model.checkpoint import (
     Run,
     create_run,
     open_run,
+    steps_of,
     tokenizer_sha256,
     write_info,
 )
 from model.config import TrainingConfig, TransformerConfig
 from model.corpora import Corpus, DataError, load_corpus
 from model.data import Examples, Sample, encode_pairs, first_distinct, load_samples
+from model.files import only_writer
 from model.presets import PRESETS, PresetName
 from model.resume import latest_resume_step
 from model.run_info import Counts, DataSource, RunInfo
 from model.schedule import learning_rate
 from model.tokenizer import TokenizerKind, TokenizerPair
-from model.training import Training
+from model.training import DivergenceError, Training
 from model.transformer import Transformer
 
 
@@ -71,8 +75,10 @@ class Arguments:
     attribution: str = ""
     """Whom the licence asks to name."""
     resume: bool = False
-    """Go on from the last saved state. Steps, decay and milestones may be changed if what was
-    trained so far stays what it was."""
+    """Go on from the last saved state, or begin if there is no run yet. Steps, decay and milestones
+    may be changed if what was trained so far stays what it was."""
+    tensorboard: bool = False
+    """Write the figures for TensorBoard too: tensorboard --logdir checkpoints/RUN."""
     checkpoints: Path = CHECKPOINTS
     """Folder of the runs."""
     model: TransformerConfig = field(default_factory=lambda: PRESETS["default"].model)
@@ -183,7 +189,13 @@ def _resumed_run(arguments: Arguments, corpus: Corpus, valid: Corpus) -> tuple[R
         info = dataclasses.replace(run.info, training=wanted)
         write_info(run.folder, info)
         run = dataclasses.replace(run, info=info)
-    return run, _encode(corpus, run.tokenizers, run.info.model, run.info.training)
+    examples = _encode(corpus, run.tokenizers, run.info.model, run.info.training)
+    if len(examples.sources) != run.info.data.train_pairs:
+        raise CheckpointError(
+            f"{run.folder}: expected the {run.info.data.train_pairs:,} pairs that the run began "
+            f"with, got {len(examples.sources):,}; give the same --max-pairs"
+        )
+    return run, examples
 
 
 def _refuse_changes(run: Run, arguments: Arguments, corpus: Corpus, valid: Corpus) -> None:
@@ -199,6 +211,7 @@ def _refuse_changes(run: Run, arguments: Arguments, corpus: Corpus, valid: Corpu
         ("validation data", valid.sha256, info.data.valid_sha256),
         ("source language", arguments.source, info.source_language),
         ("target language", arguments.target, info.target_language),
+        ("tokenizer", arguments.tokenizer, run.tokenizers.source.kind),
         ("model", model, info.model),
     ):
         if given != begun:
@@ -252,19 +265,30 @@ def main(arguments: Arguments) -> None:
         if arguments.samples is not None
         else [Sample(pair.source, pair.target) for pair in valid.pairs[:12]]
     )
-    prepare = _resumed_run if arguments.resume else _new_run
-    run, examples = prepare(arguments, corpus, valid)
-    print(examples.report, file=sys.stderr)
-    training = Training(run, train=examples, valid=valid.pairs, samples=samples)
-    try:
-        for step in training(resume=arguments.resume):
-            print(f"milestone {step:,}: {run.metrics()[-1]}", file=sys.stderr)
-    except KeyboardInterrupt:
-        sys.exit("\nstopped; the state is saved: go on with the same command and --resume")
+    folder, process = arguments.checkpoints / arguments.run, PartialState()
+    with only_writer(folder) if process.is_main_process else nullcontext():
+        with process.main_process_first():  # it makes the run; others only open it
+            there = (folder / "run.json").exists()
+            begun = latest_resume_step(folder) is not None or bool(steps_of(folder))
+            old = there and (arguments.resume or not process.is_main_process)
+            run, examples = (_resumed_run if old else _new_run)(arguments, corpus, valid)
+        print(examples.report, file=sys.stderr)
+        training = Training(
+            run,
+            train=examples,
+            valid=valid.pairs,
+            samples=samples,
+            tensorboard=arguments.tensorboard,
+        )
+        try:
+            for step in training(resume=arguments.resume and begun):
+                print(f"milestone {step:,}: {run.metrics()[-1]}", file=sys.stderr)
+        except KeyboardInterrupt:
+            sys.exit("\nstopped; the state is saved: go on with the same command and --resume")
 
 
 if __name__ == "__main__":
     try:
         main(parse(sys.argv[1:]))
-    except (CheckpointError, DataError, ValueError, OSError) as error:
+    except (CheckpointError, DataError, DivergenceError, ValueError, OSError) as error:
         sys.exit(f"error: {error}")

@@ -6,6 +6,7 @@ that was stopped goes on exactly as if it had not been.
 
 from __future__ import annotations
 
+import math
 import signal
 import sys
 import threading
@@ -27,46 +28,16 @@ from model.checkpoint import (
     steps_of,
     weights_path,
 )
-from model.config import PAD, TrainingConfig
-from model.corpora import DataError, Pair
-from model.data import Examples, Sample, bucketed, pad, shuffled
+from model.config import PAD
+from model.corpora import Pair
+from model.data import Batches, Examples, Sample
 from model.decoding import translate
 from model.evaluation import evaluate
-from model.files import append_log, cut_log
+from model.files import append_log, cut_log, remove_unfinished
 from model.losses import cross_entropy
-from model.resume import load_resume_state, save_resume_state
+from model.resume import latest_resume_step, load_resume_state, save_resume_state
 from model.schedule import learning_rate
 from model.transformer import Transformer
-
-
-class _Batches:
-    """The endless sequence of batches: epoch after epoch, each in its own order."""
-
-    def __init__(self, examples: Examples, config: TrainingConfig) -> None:
-        self._examples, self._config = examples, config
-        self._epoch, self._batches = -1, self._order(0)
-        self.per_epoch = len(self._batches)
-
-    def _order(self, epoch: int) -> list[list[int]]:
-        sources, targets, config = self._examples.sources, self._examples.targets, self._config
-        if config.batch_pairs is not None:
-            return shuffled(
-                len(sources), batch_pairs=config.batch_pairs, seed=config.seed, epoch=epoch
-            )
-        return bucketed(
-            sources, targets, batch_tokens=config.batch_tokens, seed=config.seed, epoch=epoch
-        )
-
-    def __getitem__(self, number: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Batch ``number`` of the training: padded source ids (B, S), target ids (B, T + 1)."""
-        epoch, place = divmod(number, self.per_epoch)
-        if epoch != self._epoch:
-            self._epoch, self._batches = epoch, self._order(epoch)
-        rows = self._batches[place]
-        return (
-            pad([self._examples.sources[row] for row in rows]),
-            pad([self._examples.targets[row] for row in rows]),
-        )
 
 
 def _attention_kernel(device: torch.device) -> AbstractContextManager[Any]:
@@ -94,15 +65,29 @@ def _interrupt_between_steps() -> Iterator[Callable[[], bool]]:
         signal.signal(signal.SIGINT, before)
 
 
+class DivergenceError(Exception):
+    """Loss or gradient is not a finite number any more; the message says where and what to do."""
+
+
 class Training:
-    """One training of one run."""
+    """One training of one run; with ``tensorboard``, its figures are written for that too."""
 
     def __init__(
-        self, run: Run, *, train: Examples, valid: list[Pair], samples: list[Sample]
+        self,
+        run: Run,
+        *,
+        train: Examples,
+        valid: list[Pair],
+        samples: list[Sample],
+        tensorboard: bool = False,
     ) -> None:
         self.run, self.valid, self.samples = run, valid, samples
         self.config = run.info.training
-        self.accelerator = Accelerator(mixed_precision=self.config.precision)
+        self.accelerator = Accelerator(
+            mixed_precision=self.config.precision,
+            log_with="tensorboard" if tensorboard else None,
+            project_dir=run.folder,
+        )
         set_seed(self.config.seed)
         self.model = Transformer(run.info.model).to(self.accelerator.device)
         self.optimiser = torch.optim.AdamW(
@@ -113,17 +98,18 @@ class Training:
             weight_decay=self.config.weight_decay,
             fused=True,
         )
-        self.batches = _Batches(train, self.config)
+        self.batches = Batches(train, self.config)
 
     def __call__(self, *, resume: bool) -> Iterator[int]:
         """Train; yields each milestone's step once its files are written.
 
         Raises:
-            CheckpointError: on resume without a state.
+            CheckpointError: on resume without a state, or if a file cannot be written.
             KeyboardInterrupt: after saving the state to go on from.
-            DataError: if the loss is not a number any more.
+            DivergenceError: if the loss is not a number any more.
         """
         step, seen = self._resume() if resume else (0, 0)
+        self.accelerator.init_trackers("tensorboard")
         model, optimiser = self.accelerator.prepare(self.model, self.optimiser)
         progress = tqdm(
             initial=step,
@@ -134,10 +120,12 @@ class Training:
         )
         meter = _Meter()
         with progress, _interrupt_between_steps() as interrupted:
-            if not resume and 0 in self.config.all_milestones:
-                self._milestone(0)
-                yield 0
-                meter.restart_clock()
+            if step == 0:
+                self._save_resume_state(0, 0)
+                if 0 in self.config.all_milestones:
+                    self._milestone(0)
+                    yield 0
+                    meter.restart_clock()
             while step < self.config.steps:
                 if interrupted():
                     self._save_resume_state(step, seen)
@@ -155,6 +143,8 @@ class Training:
                 if step % self.config.resume_every == 0 or step == self.config.steps:
                     self._save_resume_state(step, seen)
                 meter.restart_clock()
+        for tracker in self.accelerator.trackers:
+            tracker.finish()
 
     def _step(self, model: Any, optimiser: Any, step: int) -> tuple[float, float, int]:
         """One optimiser step; summed loss in nats, gradient norm and number of target pieces."""
@@ -183,30 +173,38 @@ class Training:
         norm = accelerator.clip_grad_norm_(
             self.model.parameters(), config.clip_norm or float("inf")
         )
+        summed = float(accelerator.reduce(total, "sum"))
+        if not (math.isfinite(summed) and math.isfinite(norm)):
+            kept = latest_resume_step(self.run.folder)
+            raise DivergenceError(
+                f"step {step:,}: loss {summed / pieces:.4g}, gradient norm {float(norm):.4g}: the "
+                f"training diverged. The state of step {kept or 0:,} is kept; start again under "
+                "another name with a lower learning_rate, a longer warm-up, clip_norm 1 or "
+                "precision 'no'"
+            )
         optimiser.step()
         optimiser.zero_grad()
-        summed = float(accelerator.reduce(total, "sum"))
-        if summed != summed:
-            raise DataError(
-                f"the loss of step {step} is not a number; start again with a lower learning_rate "
-                "or with precision 'no'"
-            )
         return summed, float(norm), pieces
 
     def _log(self, step: int, seen: int, meter: _Meter, norm: float, progress: Any) -> None:
         loss, speed = meter.read()
         if not self.accelerator.is_main_process:
             return
-        row = {
-            "step": step,
-            "tokens": seen,
-            "train_loss": round(loss, 4),
-            "learning_rate": learning_rate(step, self.config),
-            "gradient_norm": round(norm, 4),
-            "tokens_per_second": round(speed, 1),
-        }
-        append_log(self.run.folder / "metrics.jsonl", [row])
+        self._record(
+            step,
+            {
+                "tokens": seen,
+                "train_loss": round(loss, 4),
+                "learning_rate": learning_rate(step, self.config),
+                "gradient_norm": round(norm, 4),
+                "tokens_per_second": round(speed, 1),
+            },
+        )
         progress.set_postfix_str(f"loss {loss:.3f}, {speed:,.0f} tokens/s")
+
+    def _record(self, step: int, figures: dict[str, float]) -> None:
+        append_log(self.run.folder / "metrics.jsonl", [{"step": step, **figures}])
+        self.accelerator.log(figures, step=step)
 
     def _milestone(self, step: int) -> None:
         """Write the weights, then measure the file as written."""
@@ -215,13 +213,14 @@ class Training:
             save_weights(folder, self.model, run=info.name, step=step)
             model = load_weights(self.run, step).model.to(self.accelerator.device)
             figures = evaluate(model, self.run.tokenizers, self.valid)
-            row = {
-                "step": step,
-                "valid_loss": round(figures.loss, 4),
-                "bleu": round(figures.bleu, 2),
-                "chrf": round(figures.chrf, 2),
-            }
-            append_log(folder / "metrics.jsonl", [row])
+            self._record(
+                step,
+                {
+                    "valid_loss": round(figures.loss, 4),
+                    "bleu": round(figures.bleu, 2),
+                    "chrf": round(figures.chrf, 2),
+                },
+            )
             translations = translate(
                 model, self.run.tokenizers, [sample.source for sample in self.samples]
             )
@@ -243,10 +242,12 @@ class Training:
         """Load the state; cut logs and later milestones back to its step."""
         step, seen = load_resume_state(self.run.folder, self.model, self.optimiser)
         if self.accelerator.is_main_process:
+            remove_unfinished(self.run.folder)
+            last = step or -1  # at step 0, its milestone comes again
             for name in ("metrics.jsonl", "samples.jsonl"):
-                cut_log(self.run.folder / name, step)
+                cut_log(self.run.folder / name, last)
             for later in steps_of(self.run.folder):
-                if later > step:
+                if later > last:
                     weights_path(self.run.folder, later).unlink()
         self.accelerator.wait_for_everyone()
         return step, seen

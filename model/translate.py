@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Annotated
@@ -44,13 +44,15 @@ class Arguments:
     """Folder of the runs."""
 
 
-def _one_best(checkpoint: Checkpoint, run: Run, texts: list[str], how: Arguments) -> list[str]:
+def _one_best(
+    checkpoint: Checkpoint, run: Run, texts: list[str], how: Arguments, decoding: Decoding
+) -> list[str]:
     translations = translate(
         checkpoint.model,
         run.tokenizers,
         texts,
         batch_size=how.batch_size,
-        decoding=how.decoding,
+        decoding=decoding,
     )
     return [" ".join(translation.splitlines()) for translation in translations]
 
@@ -96,10 +98,13 @@ def translate_lines(
                 )
         texts = list(full.values())
         if how.n_best:
-            for number, found in zip(full, _n_best(checkpoint, run, texts, how), strict=True):
-                yield from (f"{number}\t{score:.4f}\t{text}" for score, text in found)
+            for number, best in zip(full, _n_best(checkpoint, run, texts, how), strict=True):
+                yield from (f"{number}\t{score:.4f}\t{text}" for score, text in best)
         else:
-            by_number = dict(zip(full, _one_best(checkpoint, run, texts, how), strict=True))
+            # The draws of a line follow from its place in the whole text.
+            decoding = replace(how.decoding, seed=how.decoding.seed + chunk[0][0] - 1)
+            found = _one_best(checkpoint, run, texts, how, decoding)
+            by_number = dict(zip(full, found, strict=True))
             yield from (by_number.get(number, "") for number, _ in chunk)
 
 

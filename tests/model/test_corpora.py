@@ -74,9 +74,9 @@ def test_a_missing_column_is_named_with_those_there_are(
     tmp_path: Path, ending: str, place: str
 ) -> None:
     path = write_columns(tmp_path / f"a{ending}", en=["a"], fr=["b"])
-    for options, missing in (({}, "es"), ({"columns": ("English", "fr")}, "English")):
+    for columns, missing in ((None, "es"), (("English", "fr"), "English")):
         with pytest.raises(DataError) as error:
-            load(path, **options)
+            load(path, columns=columns)
         assert str(error.value) == (
             f"{path}, {place}: expected a column '{missing}', got 'en', 'fr'; name the right ones"
         )
@@ -271,7 +271,7 @@ def test_the_library_reads_the_schemas_of_the_hub(
     name: str, split: str, expected: list[str]
 ) -> None:
     corpus = load_corpus(name, source="es", target="en", split=split)
-    assert corpus.pairs == [Pair(a, b) for a, b in expected]
+    assert corpus.pairs == [Pair(*texts) for texts in expected]
     assert corpus.sha256 == load_corpus(name, source="es", target="en", split=split).sha256
 
 

@@ -5,8 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from model.checkpoint import CheckpointError
-from model.files import append_log, cut_log, read_log, write_bytes
+from model.files import (
+    CheckpointError,
+    append_log,
+    cut_log,
+    only_writer,
+    read_log,
+    remove_unfinished,
+    write_bytes,
+    write_folder,
+)
 
 
 def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
@@ -17,19 +25,82 @@ def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
-@pytest.mark.parametrize("failure", [OSError("disk full"), KeyboardInterrupt()])
+@pytest.mark.parametrize(
+    ("failure", "raised", "message"),
+    [
+        (
+            OSError("full"),
+            CheckpointError,
+            r"/a: cannot be written \(full\); what was written befo",
+        ),
+        (KeyboardInterrupt(), KeyboardInterrupt, None),
+    ],
+)
 def test_a_failed_write_leaves_the_old_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: BaseException
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    failure: BaseException,
+    raised: type[BaseException],
+    message: str | None,
 ) -> None:
     def fail(_: int) -> None:
         raise failure
 
     write_bytes(tmp_path / "a", b"old")
     monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(type(failure)):
+    with pytest.raises(raised, match=message):
         write_bytes(tmp_path / "a", b"new")
     assert (tmp_path / "a").read_bytes() == b"old"
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_a_folder_is_written_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_folder(tmp_path / "new" / "a", {"x": b"1", "y": b"2"})
+    assert {path.name: path.read_bytes() for path in (tmp_path / "new" / "a").iterdir()} == {
+        "x": b"1",
+        "y": b"2",
+    }
+
+    def fail(*_: object) -> None:
+        raise OSError("full")
+
+    monkeypatch.setattr(Path, "replace", fail)
+    with pytest.raises(CheckpointError, match=r"/x: cannot be written \(full\)"):
+        write_folder(tmp_path / "new" / "b", {"x": b"1"})
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["a"]
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
+    left = tmp_path / "resume" / ".step-0000004.abc.unfinished"
+    left.mkdir(parents=True)
+    (left / ".state.json.abc.unfinished").touch()
+    (tmp_path / ".a.abc.unfinished").touch()
+    (tmp_path / ".kept").touch()
+    remove_unfinished(tmp_path)
+    assert {path.name for path in tmp_path.rglob("*")} == {"resume", ".kept"}
+
+
+# The lock
+
+
+def test_a_lock_is_held_by_one(tmp_path: Path) -> None:
+    folder = tmp_path / "runs" / "a"
+    with only_writer(folder):
+        (folder / "run.json").touch()
+        message = "/a: another training writes into this run; wait"
+        with pytest.raises(CheckpointError, match=message), only_writer(folder):
+            pass
+    with only_writer(folder):
+        pass
+    assert (folder / "run.json").exists()
+
+
+def test_a_run_that_came_to_nothing_leaves_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no"), only_writer(tmp_path / "a"):
+        raise ValueError("no")
+    assert not (tmp_path / "a").exists()
 
 
 # Logs

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import safetensors.torch
 import torch
 from torch import Tensor
 
@@ -82,9 +82,13 @@ def test_only_the_last_state_is_kept(make_model: MakeModel, tmp_path: Path) -> N
         assert [path.name for path in (tmp_path / "resume").iterdir()] == [f"step-{step:07d}"]
 
 
-@pytest.mark.parametrize("place", ["save_file", "rename"])
+@pytest.mark.parametrize(("owner", "name"), [(os, "fsync"), (Path, "replace")])
 def test_an_interrupted_save_leaves_the_former_state(
-    make_model: MakeModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+    make_model: MakeModel,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    owner: object,
+    name: str,
 ) -> None:
     model = make_model()
     save_resume_state(tmp_path, model, adam(model), step=3, tokens=5)
@@ -92,18 +96,11 @@ def test_an_interrupted_save_leaves_the_former_state(
     with torch.no_grad():
         model.unembedding.weight.zero_()
 
-    def save_half(tensors: dict[str, Tensor], path: Path) -> None:
-        path.write_bytes(safetensors.torch.save(tensors)[:1000])
-        raise KeyboardInterrupt
-
     def fail(*_: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        if place == "save_file":
-            patch.setattr(safetensors.torch, "save_file", save_half)
-        else:
-            patch.setattr(Path, "rename", fail)
+        patch.setattr(owner, name, fail)
         with pytest.raises(KeyboardInterrupt):
             save_resume_state(tmp_path, model, adam(model), step=7, tokens=5)
 

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import errno
 import itertools
 import json
+import os
 import shutil
 import signal
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,15 +17,17 @@ import torch
 from accelerate.optimizer import AcceleratedOptimizer
 from safetensors import safe_open
 
-from model import data, training
+from model import data, losses, training
 from model.checkpoint import CheckpointError, Run, load_weights, open_run, save_weights
 from model.config import BOS
 from model.corpora import DataError, load_corpus
 from model.data import Sample, encode_pairs, load_samples
 from model.evaluation import evaluate
+from model.files import only_writer
 from model.resume import latest_resume_step
 from model.schedule import learning_rate
 from model.train import Arguments, main
+from model.training import DivergenceError
 from model.transformer import Transformer
 
 MakeArguments = Callable[..., Arguments]
@@ -66,6 +71,7 @@ def test_a_run_has_all_its_files(trained_run: Run) -> None:
         "step-0000008.safetensors",
         "metrics.jsonl",
         "samples.jsonl",
+        "training.lock",
         "resume/step-0000008/state.json",
         "resume/step-0000008/state.safetensors",
     }
@@ -130,12 +136,13 @@ def test_an_epoch_takes_every_pair_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     padded: list[list[list[int]]] = []
+    original = data.pad
 
     def pad(rows: list[list[int]]) -> torch.Tensor:
         padded.append(rows)
-        return data.pad(rows)
+        return original(rows)
 
-    monkeypatch.setattr(training, "pad", pad)
+    monkeypatch.setattr(data, "pad", pad)
     main(make_arguments(tmp_path, steps=9, milestones=()))
 
     corpus = load_corpus(str(data_folder / "train.jsonl"), source="en", target="es")
@@ -422,10 +429,86 @@ def test_resuming_a_finished_run_changes_nothing(
 def test_a_run_without_a_state_cannot_go_on(
     make_arguments: MakeArguments, trained_root: Path, tmp_path: Path
 ) -> None:
+    """Its weights are not thrown away to begin anew."""
     shutil.copytree(trained_root, tmp_path, dirs_exist_ok=True)
     shutil.rmtree(tmp_path / "tiny" / "resume")
+    before = contents(tmp_path)
     with pytest.raises(CheckpointError, match="no resume state"):
         main(resumed(make_arguments(tmp_path)))
+    assert contents(tmp_path) == before
+
+
+def test_what_never_began_begins(
+    make_arguments: MakeArguments, trained_root: Path, tmp_path: Path
+) -> None:
+    main(resumed(make_arguments(tmp_path)))
+    assert contents(tmp_path) == contents(trained_root)
+
+
+def test_measuring_leaves_the_training_as_it_is(
+    make_arguments: MakeArguments, trained_run: Run, tmp_path: Path
+) -> None:
+    """Dropout is on: a draw more or less at a milestone would change all that follows."""
+    main(make_arguments(tmp_path, milestones=()))
+    other = open_run("tiny", root=tmp_path)
+    assert load_weights(other, 8).sha256 == load_weights(trained_run, 8).sha256
+
+
+def test_a_run_has_one_training_at_a_time(
+    make_arguments: MakeArguments, trained_root: Path
+) -> None:
+    before = contents(trained_root)
+    with (
+        only_writer(trained_root / "tiny"),
+        pytest.raises(CheckpointError, match="another training writes into this run; wait"),
+    ):
+        main(resumed(make_arguments(trained_root)))
+    assert contents(trained_root) == before
+
+
+@pytest.mark.parametrize("write", range(4, 13))
+def test_a_full_disk_leaves_the_last_state(
+    make_arguments: MakeArguments,
+    trained_root: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    write: int,
+) -> None:
+    """From the first state on, whichever file finds the disk full."""
+    calls = itertools.count(1)
+
+    def fsync(_: int) -> None:
+        if next(calls) >= write:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    arguments = make_arguments(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fsync)
+        message = r"tiny/.*: cannot be written \(No space left on device\); what was .* is intact"
+        with pytest.raises(CheckpointError, match=message):
+            main(arguments)
+    assert not list(tmp_path.rglob("*.unfinished"))
+    main(resumed(arguments))
+    assert contents(tmp_path) == contents(trained_root)
+
+
+def test_a_training_can_be_followed_with_tensorboard(
+    make_arguments: MakeArguments, tmp_path: Path
+) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # its own
+        from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    main(replace(make_arguments(tmp_path), tensorboard=True))
+
+    run = open_run("tiny", root=tmp_path)
+    written = EventAccumulator(str(run.folder / "tensorboard"))
+    written.Reload()
+    for name in ("train_loss", "learning_rate", "gradient_norm", "valid_loss", "bleu", "chrf"):
+        expected = [(row["step"], row[name]) for row in run.metrics() if name in row]
+        events = [(event.step, event.value) for event in written.Scalars(name)]
+        assert [step for step, _ in events] == [step for step, _ in expected]
+        assert [value for _, value in events] == pytest.approx([value for _, value in expected])
 
 
 @pytest.mark.parametrize(
@@ -477,10 +560,34 @@ def test_a_trapezoid_may_be_made_longer_before_it_falls(
     assert open_run("tiny", root=tmp_path / "a").info.training.steps == 11
 
 
-def test_a_loss_that_is_no_number_ends_the_training(
+def test_a_training_that_diverges_ends_with_advice(
     make_arguments: MakeArguments, tmp_path: Path
 ) -> None:
     arguments = make_arguments(tmp_path, learning_rate=1e30, schedule="constant", milestones=())
-    with pytest.raises(DataError, match=r"loss of step 2 is not a number; .* lower learning_rate"):
+    message = r"step 2: loss .*: the training diverged\. The state of step 0 is kept; .* lower"
+    with pytest.raises(DivergenceError, match=message):
         main(arguments)
-    assert latest_resume_step(tmp_path / "tiny") is None
+    assert latest_resume_step(tmp_path / "tiny") == 0
+
+
+def test_a_gradient_that_is_no_number_never_reaches_the_weights(
+    make_arguments: MakeArguments, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A finite loss with an infinite gradient: the state saved next would be lost."""
+
+    class Infinite(torch.autograd.Function):
+        @staticmethod
+        def forward(_: Any, x: torch.Tensor) -> torch.Tensor:
+            return x.clone()
+
+        @staticmethod
+        def backward(_: Any, gradient: torch.Tensor) -> torch.Tensor:
+            return gradient * float("inf")
+
+    def cross_entropy(*args: Any, **kwargs: Any) -> torch.Tensor:
+        return Infinite.apply(losses.cross_entropy(*args, **kwargs))
+
+    monkeypatch.setattr(training, "cross_entropy", cross_entropy)
+    with pytest.raises(DivergenceError, match=r"step 1: loss \d.*, gradient norm (nan|inf)"):
+        main(make_arguments(tmp_path, milestones=(), resume_every=1))
+    assert latest_resume_step(tmp_path / "tiny") == 0

@@ -1,0 +1,180 @@
+"""A training as a process of its own, killed and started again."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from model.checkpoint import open_run, weights_path
+from model.files import read_log
+from model.resume import latest_resume_step
+from model.train import Arguments
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="kill -9 is of POSIX systems")
+
+MakeArguments = Callable[..., Arguments]
+
+PROGRAM = """
+import itertools, os, signal, sys
+import torch
+from model import files, train, training
+
+torch.set_num_threads(1)
+calls = itertools.count(1)
+
+
+def kill():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+{sabotage}
+
+train.main(train.parse(sys.argv[1:]))
+"""
+
+IN_A_STEP = """
+original = training.cross_entropy
+
+
+def cross_entropy(*args, **kwargs):
+    if next(calls) == {call}:
+        kill()
+    return original(*args, **kwargs)
+
+
+training.cross_entropy = cross_entropy
+"""
+
+IN_A_WRITE = """
+def fsync(handle):
+    if next(calls) == {call}:
+        os.ftruncate(handle, os.fstat(handle).st_size // 2)
+        kill()
+
+
+files.os.fsync = fsync
+"""
+
+IN_A_LOG = """
+original = training.append_log
+
+
+def append_log(path, rows):
+    original(path, rows)
+    if next(calls) == {call}:
+        os.truncate(path, path.stat().st_size - 9)
+        kill()
+
+
+training.append_log = append_log
+"""
+
+
+@pytest.fixture
+def train(
+    make_arguments: MakeArguments, tmp_path: Path, datasets_cache: Path
+) -> Callable[[str, int], int]:
+    """Trains the tiny run in a new process, with --resume, sabotaged; its exit status."""
+    arguments = make_arguments(tmp_path)
+    flags = ["--run", arguments.run, "--train", arguments.train, "--valid", arguments.valid]
+    flags += ["--licence", arguments.licence, "--checkpoints", str(tmp_path), "--resume"]
+    for group in ("model", "training"):
+        for name, value in asdict(getattr(arguments, group)).items():
+            flag = f"--{group}.{name.replace('_', '-')}"
+            if isinstance(value, bool):
+                flags.append(flag if value else f"--{group}.no-{name.replace('_', '-')}")
+            else:
+                values = value if isinstance(value, tuple) else (value,)
+                flags += [flag, *map(str, values)]
+
+    def run(sabotage: str, call: int) -> int:
+        program = PROGRAM.format(sabotage=sabotage.format(call=call))
+        done = subprocess.run(
+            [sys.executable, "-c", program, *flags],
+            cwd=Path(__file__).parents[2],
+            env=os.environ | {"HF_DATASETS_CACHE": str(datasets_cache)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode in (0, -signal.SIGKILL), done.stderr
+        return done.returncode
+
+    return run
+
+
+def weights(root: Path) -> dict[int, str]:
+    """Step → sha256 of its weights."""
+    run = open_run("tiny", root=root)
+    found = {}
+    for step in run.steps():
+        content = weights_path(run.folder, step).read_bytes()
+        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+        found[step] = header["__metadata__"]["sha256"]
+    return found
+
+
+def same_end(root: Path, trained_root: Path) -> None:
+    """The run ended with the bits and the samples of one that was never stopped."""
+    run, other = (open_run("tiny", root=folder) for folder in (root, trained_root))
+    assert weights(root) == weights(trained_root)
+    for name in ("samples.jsonl", "run.json", "counts.json", "resume/step-0000008/state.json"):
+        assert (run.folder / name).read_bytes() == (other.folder / name).read_bytes(), name
+    assert [row["step"] for row in run.metrics()] == [row["step"] for row in other.metrics()]
+    assert not [path for path in run.folder.rglob(".*") if path.is_file()]
+
+
+def test_killed_in_mid_epoch_it_ends_as_if_never_stopped(
+    train: Callable[[str, int], int], trained_root: Path, tmp_path: Path
+) -> None:
+    """In the second batch of the seventh step, after the state of step 4."""
+    assert train(IN_A_STEP, 14) == -signal.SIGKILL
+    assert latest_resume_step(tmp_path / "tiny") == 4
+    assert max(row["step"] for row in read_log(tmp_path / "tiny" / "metrics.jsonl")) == 6
+    assert train("", 0) == 0
+    same_end(tmp_path, trained_root)
+
+
+@pytest.mark.parametrize(
+    "kills",
+    [
+        pytest.param(
+            [
+                (IN_A_WRITE, 2, r"/\.counts\.json\.\w+\.unfinished"),
+                (IN_A_WRITE, 4, r"/resume/\.step-0000000\..*/\.state\.safetensors\."),
+                (IN_A_WRITE, 3, r"/\.step-0000000\.safetensors\."),
+            ],
+            id="while the run is made",
+        ),
+        pytest.param(
+            [
+                (IN_A_WRITE, 7, r"/\.step-0000003\.safetensors\."),
+                (IN_A_WRITE, 6, r"/resume/\.step-0000004\..*/\.state\.json\."),
+                (IN_A_LOG, 8, ""),
+            ],
+            id="while it trains",
+        ),
+    ],
+)
+def test_killed_in_mid_write_it_ends_as_if_never_stopped(
+    train: Callable[[str, int], int],
+    trained_root: Path,
+    tmp_path: Path,
+    kills: list[tuple[str, int, str]],
+) -> None:
+    for sabotage, call, unfinished in kills:
+        assert train(sabotage, call) == -signal.SIGKILL
+        assert any(re.search(unfinished, str(path)) for path in tmp_path.rglob("*"))
+    log = tmp_path / "tiny" / "metrics.jsonl"
+    assert not log.exists() or not log.read_bytes().endswith(b"\n")
+    assert train("", 0) == 0
+    same_end(tmp_path, trained_root)
