@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +12,8 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from model.config import PAD, TransformerConfig
+from model.hooks import capture
+from model.presets import PRESETS
 from model.transformer import DecoderCache, Transformer
 
 MakeModel = Callable[..., Transformer]
@@ -237,3 +241,35 @@ def test_initial_weights_shared_with_the_output_are_those_of_embeddings(
     torch.manual_seed(0)
     model = Transformer(make_config(tied="output"))
     assert model.unembedding.weight.std().item() == pytest.approx(14**-0.5, rel=0.1)
+
+
+def test_keys_narrower_than_d_model_over_h_computed_by_hand() -> None:
+    """An encoder layer of the preset free-key-dim with D = 2, h = 1, d_k = 1 and no feed-forward.
+
+    Streams (1, 3) and (5, 1) become (-1, 1) and (1, -1) by their norms. Queries are -1 and 1, keys
+    ln 3 / 2 and -ln 3 / 2: the weights are 1/4, 3/4 and 3/4, 1/4. Values are -4 and 4, so heads are
+    2 and -2, which W_O spreads as (1, 10). No norm comes after the residual sum.
+    """
+    config = replace(
+        PRESETS["free-key-dim"].model, d_model=2, n_heads=1, d_k=1, n_layers=1, dropout=0.0
+    )
+    encoder = Transformer(config).encoder.eval()
+    [layer] = encoder.layers
+    attention = layer.self_attention
+    assert not [name for name, _ in attention.named_parameters() if name.endswith("bias")]
+    with torch.no_grad():
+        attention.query_projection.weight.copy_(torch.tensor([[1.0, 0.0]]))
+        attention.key_projection.weight.copy_(torch.tensor([[0.0, math.log(3) / 2]]))
+        attention.value_projection.weight.copy_(torch.tensor([[4.0, 0.0]]))
+        attention.output_projection.weight.copy_(torch.tensor([[1.0], [10.0]]))
+        layer.feed_forward.contract.weight.zero_()
+    stream = torch.tensor([[[1.0, 3.0], [5.0, 1.0]]])
+    mask = torch.ones(1, 1, 1, 2, dtype=torch.bool)
+
+    with capture(encoder, ["layers.0.self_attention.weights"]) as seen:
+        output = encoder.final_norm(layer(stream, mask))
+
+    weights = seen["layers.0.self_attention.weights"][0]
+    torch.testing.assert_close(weights, torch.tensor([[[[0.25, 0.75], [0.75, 0.25]]]]))
+    expected = torch.tensor([[[1 + 2.0, 3 + 20.0], [5 - 2.0, 1 - 20.0]]])
+    torch.testing.assert_close(output, expected, rtol=0, atol=1e-3)  # the norms' ε is 1e-5
