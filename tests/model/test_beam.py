@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -125,7 +125,7 @@ def test_two_hypotheses_find_what_greedy_decoding_misses() -> None:
     )
     assert beam.hypotheses == [
         Hypothesis([BOS, B, EOS], close(-1.02165), close(-0.93140), 5),
-        Hypothesis([BOS, A, A, EOS], close(-2.12026), close(-1.78412), 9),
+        Hypothesis([BOS, A, A, EOS], close(-2.12026), close(-1.78413), 9),
     ]
 
 
@@ -280,13 +280,15 @@ def test_the_tree_of_a_search(
             assert node.fate == "ended" or (node.fate == "kept" and node.step == limit)
 
 
+@settings(max_examples=10)
 @given(SOURCES, st.integers(1, 5))
 def test_each_step_holds_the_best_pieces_after_the_hypotheses_that_go_on(
     model: Transformer, sources: list[list[int]], size: int
 ) -> None:
     """As computed from whole targets without a cache, for each source alone."""
     for source, beam in zip(sources, beam_search(model, sources, size=size), strict=True):
-        for step in {1, 2, 3, beam.tree[-1].step}:
+        last = beam.tree[-1].step
+        for step in {1, min(3, last), last}:
             live = [
                 (place, node)
                 for place, node in enumerate(beam.tree)
@@ -297,9 +299,8 @@ def test_each_step_holds_the_best_pieces_after_the_hypotheses_that_go_on(
                 for place, node in live
             ]
             values = [node.log_probability for node in beam.tree if node.step == step]
-            if values:
-                wanted = torch.cat(after).topk(2 * size).values.tolist()
-                assert values == pytest.approx(wanted, abs=1e-4)
+            wanted = torch.cat(after).topk(2 * size).values.tolist()
+            assert values == pytest.approx(wanted, abs=1e-4)
         for h in beam.hypotheses:
             alone = log_probability(model, source, h.target)
             assert h.log_probability == pytest.approx(alone, abs=1e-4)

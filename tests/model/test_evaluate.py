@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from model.checkpoint import Run, load_weights, weights_path
-from model.corpora import load_corpus
+from model.corpora import Pair, load_corpus
+from model.decoding import GREEDY, Decoding
 from model.evaluation import evaluate
 
 Command = Callable[..., str]
@@ -45,8 +46,51 @@ def test_evaluate_prints_a_line_of_json_for_each_checkpoint(
         "step": steps[-1],
         "sha256": checkpoint.sha256,
         "data": "valid.jsonl",
+        "decoding": vars(GREEDY),
         **vars(evaluate(checkpoint.model, trained_run.tokenizers, pairs)),
     }
+
+
+@pytest.mark.parametrize(
+    ("flags", "decoding"),
+    [
+        (["--beam", 3], Decoding(beam=3)),
+        (["--beam", 3, "--length-penalty", 1], Decoding(beam=3, length_penalty=1)),
+        (
+            ["--temperature", 0.5, "--top-p", 0.8, "--seed", 3],
+            Decoding(temperature=0.5, top_p=0.8, seed=3),
+        ),
+    ],
+)
+def test_another_way_of_decoding_is_used_and_written_down(
+    command: Command,
+    trained_run: Run,
+    trained_root: Path,
+    data_folder: Path,
+    flags: list[object],
+    decoding: Decoding,
+) -> None:
+    data = data_folder / "valid.jsonl"
+    run = ["--run", "tiny", "--data", data, "--checkpoints", trained_root]
+    row = json.loads(command("evaluate", *run, *flags))
+    pairs = load_corpus(str(data), source="en", target="es").pairs
+    model = load_weights(trained_run, 8).model
+    wanted = vars(evaluate(model, trained_run.tokenizers, pairs, decoding))
+    assert {key: row[key] for key in wanted} == wanted
+    assert row["decoding"] == vars(decoding)
+    assert row["chrf"] != evaluate(model, trained_run.tokenizers, pairs).chrf
+
+
+def test_columns_are_named(
+    command: Command, trained_run: Run, trained_root: Path, tmp_path: Path
+) -> None:
+    data = tmp_path / "a.tsv"
+    data.write_text("es\tanswer\tquestion\nno\tEl gato.\tThe cat.\n", encoding="utf-8")
+    flags = ["--run", "tiny", "--checkpoints", trained_root, "--data", data]
+    row = json.loads(command("evaluate", *flags, "--columns", "question", "answer"))
+    model = load_weights(trained_run, 8).model
+    figures = evaluate(model, trained_run.tokenizers, [Pair("The cat.", "El gato.")])
+    assert {key: row[key] for key in vars(figures)} == vars(figures)
 
 
 @pytest.mark.parametrize(
@@ -55,6 +99,13 @@ def test_evaluate_prints_a_line_of_json_for_each_checkpoint(
         (["--step", "first"], "error: step: expected a number, last or all, got 'first'"),
         (["--step", "-1"], "error: step: expected a number, last or all, got '-1'"),
         (["--step", "4"], "error: .* no weights of step 4"),
+        (["--columns", "x", "es"], "error: .*valid.jsonl, line 1: expected a column 'x', got 'en'"),
+        (["--beam", "0"], "error: beam: expected at least 1, got 0"),
+        (
+            ["--beam", "2", "--temperature", "1"],
+            "error: expected a beam or a temperature, got both",
+        ),
+        (["--top-p", "0.5"], "error: top_p belongs to sampling; give a temperature too"),
         (["--data", "nowhere.jsonl"], "error: nowhere.jsonl: no such file"),
     ],
 )

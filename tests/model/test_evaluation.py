@@ -11,6 +11,7 @@ import torch
 
 from model.checkpoint import Run, load_weights
 from model.corpora import DataError, Pair
+from model.decoding import Decoding
 from model.evaluation import evaluate, mean_loss
 from model.transformer import Transformer
 
@@ -62,12 +63,13 @@ def test_bleu_and_chrf_are_those_of_sacrebleu(
     """A repeated source is translated once; all its translations are references."""
     asked: list[str] = []
 
-    def translate(_: Any, __: Any, texts: Sequence[str]) -> list[str]:
+    def translate(_: Any, __: Any, texts: Sequence[str], *, decoding: Decoding) -> list[str]:
         asked.extend(texts)
+        assert decoding == Decoding(beam=3)
         return [TRANSLATIONS[text] for text in texts]
 
     monkeypatch.setattr("model.evaluation.translate", translate)
-    figures = evaluate(model, trained_run.tokenizers, PAIRS)
+    figures = evaluate(model, trained_run.tokenizers, PAIRS, Decoding(beam=3))
 
     assert asked == list(TRANSLATIONS)
     assert figures.sources == 3
@@ -86,6 +88,30 @@ def test_bleu_and_chrf_are_those_of_sacrebleu(
     assert bleu > sacrebleu.BLEU().corpus_score(hypotheses, references[:1]).score
     assert "nrefs:var|case:mixed" in figures.bleu_signature
     assert "nrefs:var|case:mixed" in figures.chrf_signature
+
+
+@pytest.mark.parametrize(
+    ("cat", "bread", "expected"),
+    [
+        ("El gato come pescado.", "Quiero pan.", 2 / 3),
+        ("El gato come pescado.", "Yo quiero pan, por favor.", 2 / 3),
+        ("El gato come pescado", "Quiero pan.", 1 / 3),
+        ("El gato come pescado", "quiero pan.", 0),
+        ("Quiero pan.", "El gato come pescado.", 0),
+    ],
+)
+def test_a_translation_is_exact_if_it_is_a_reference_to_the_letter(
+    trained_run: Run,
+    model: Transformer,
+    monkeypatch: pytest.MonkeyPatch,
+    cat: str,
+    bread: str,
+    expected: float,
+) -> None:
+    """Of three sources, that of the dog never is."""
+    monkeypatch.setattr("model.evaluation.translate", lambda *_, **__: [cat, bread, "El perro."])
+    figures = evaluate(model, trained_run.tokenizers, PAIRS)
+    assert figures.exact == pytest.approx(expected)
 
 
 def test_a_perplexity_beyond_all_numbers_is_finite(

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import model.translate
+from model.beam import beam_search
 from model.checkpoint import Run, load_weights
-from model.decoding import translate
+from model.decoding import Decoding, translate
+from model.translate import Arguments, translate_lines
 
 Command = Callable[..., str]
 
@@ -59,6 +62,72 @@ def test_standard_input_is_read(
     assert output.split("\n") == [*translations, ""]
 
 
+@pytest.mark.parametrize(
+    ("flags", "decoding"),
+    [
+        (["--beam", 3], Decoding(beam=3)),
+        (["--beam", 3, "--length-penalty", 0], Decoding(beam=3, length_penalty=0)),
+        (["--temperature", 1], Decoding(temperature=1)),
+        (["--temperature", 1, "--seed", 5], Decoding(temperature=1, seed=5)),
+        (["--temperature", 0.7, "--top-p", 0.9], Decoding(temperature=0.7, top_p=0.9)),
+    ],
+)
+def test_another_way_of_decoding(
+    command: Command,
+    trained_run: Run,
+    trained_root: Path,
+    text_file: Path,
+    translations: list[str],
+    flags: list[object],
+    decoding: Decoding,
+) -> None:
+    run = ["--run", "tiny", "--step", 0, "--checkpoints", trained_root]
+    output = command("translate", *run, *flags, text_file).split("\n")
+    full = [line for line in LINES if line.strip()]
+    model = load_weights(trained_run, 0).model
+    found = translate(model, trained_run.tokenizers, full, decoding=decoding)
+    wanted = {line: " ".join(text.splitlines()) for line, text in zip(full, found, strict=True)}
+    assert output == [*(wanted.get(line, "") for line in LINES), ""]
+    assert output[:-1] != translations
+
+
+def test_the_best_so_many_of_a_beam_are_numbered_and_scored(
+    command: Command, trained_run: Run, trained_root: Path, text_file: Path
+) -> None:
+    """Number of the line from 1, score, text; an empty line has none."""
+    flags = ["--run", "tiny", "--step", 0, "--checkpoints", trained_root]
+    best = ["--beam", 4, "--length-penalty", 1, "--n-best", 3]
+    output = command("translate", *flags, *best, text_file)
+
+    model, tokenizers, wanted = load_weights(trained_run, 0).model, trained_run.tokenizers, []
+    for number, line in enumerate(LINES, start=1):
+        if line.strip():
+            [beam] = beam_search(model, [tokenizers.encode_source(line)], size=4, alpha=1)
+            for h in beam.hypotheses[:3]:
+                text = " ".join(tokenizers.target.decode(h.target).splitlines())
+                wanted.append((str(number), f"{h.score:.4f}", text))
+    assert [number for number, _, _ in wanted] == list("111333555")
+    assert output.endswith("\n")
+    assert [tuple(line.split("\t")) for line in output[:-1].split("\n")] == wanted
+    assert command("translate", *flags, *best, "--batch-size", 1, text_file) == output
+
+
+def test_lines_that_are_not_translated_together_have_seeds_of_their_own(
+    trained_run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seeds = []
+
+    def translate(_: Any, __: Any, texts: list[str], **options: Any) -> list[str]:
+        seeds.append(options["decoding"].seed)
+        return texts
+
+    monkeypatch.setattr(model.translate, "translate", translate)
+    how = Arguments(run="tiny", decoding=Decoding(temperature=1, seed=7))
+    lines = ["a"] + [""] * 600 + ["b"]
+    assert list(translate_lines(lines, trained_run, load_weights(trained_run, 8), how)) == lines
+    assert seeds == [7, 7 + 512]
+
+
 def test_without_a_step_the_last_one_translates(trained_root: Path) -> None:
     run, checkpoint = model.translate.open_checkpoint("tiny", None, trained_root)
     assert (run.info.name, checkpoint.step) == ("tiny", 8)
@@ -68,7 +137,8 @@ def test_a_line_too_long_is_named(trained_run: Run) -> None:
     """Also beyond the lines that are translated together; those before it come out."""
     lines = [""] * 600 + ["a " * 100]
     checkpoint = load_weights(trained_run, 8)
-    output = model.translate.translate_lines(lines, trained_run, checkpoint, batch_size=2)
+    how = Arguments(run="tiny", batch_size=2)
+    output = translate_lines(lines, trained_run, checkpoint, how)
     for _ in range(512):
         assert next(output) == ""
     with pytest.raises(ValueError, match=r"line 601: expected at most 61 pieces, got \d+; split"):
@@ -90,7 +160,7 @@ def test_a_translation_with_line_breaks_is_one_line(
 ) -> None:
     monkeypatch.setattr(model.translate, "translate", lambda *_, **__: [text])
     checkpoint = load_weights(trained_run, 8)
-    [line] = model.translate.translate_lines(["x"], trained_run, checkpoint, batch_size=1)
+    [line] = translate_lines(["x"], trained_run, checkpoint, Arguments(run="tiny"))
     assert line.splitlines() == ["a b"]
 
 
@@ -105,6 +175,18 @@ def test_a_translation_with_line_breaks_is_one_line(
             ["--step", "4"],
             "error: .* no weights of step 4; there are those of: 0, 3, 5, 8",
         ),
+        (b"Hi\n", ["--beam", "0"], "error: beam: expected at least 1, got 0"),
+        (b"Hi\n", ["--beam", "2", "--temperature", "1"], "error: expected a beam or a temp.* both"),
+        (b"Hi\n", ["--top-p", "0.5"], "error: top_p belongs to sampling; give a temperature too"),
+        (b"Hi\n", ["--temperature", "0"], "error: temperature: expected more than 0, got 0.0"),
+        (b"Hi\n", ["--length-penalty", "-1"], "error: length_penalty: expected 0 or more, got -1"),
+        (
+            b"Hi\n",
+            ["--n-best", "2"],
+            "error: n_best: expected 0 to 1, .* got 2; give a larger beam",
+        ),
+        (b"Hi\n", ["--n-best", "3", "--beam", "2"], "error: n_best: expected 0 to 2, .* got 3"),
+        (b"Hi\n", ["--n-best", "-1"], "error: n_best: expected 0 to 1, .* got -1"),
         (b"Hi\n", ["--run", "huge"], "error: no run named 'huge' .* there is: tiny"),
     ],
 )

@@ -18,6 +18,8 @@ from viz_app.views._session import (
 )
 
 _LANGUAGES = {"de": "German", "en": "English", "es": "Spanish", "fr": "French"}
+FIRST_RUN = "en-es"
+"""The run that is open at first, where there is one of this name."""
 LONGEST_TEXT_IN_URL = 1_500
 """Characters; a longer sentence is left out of the URL."""
 
@@ -61,12 +63,15 @@ def _choose_run() -> Run:
             f"there is no run in {root}: train one with python -m model.train, or restore the "
             "folder from the repository"
         )
-    name = st.selectbox("Run", names, key="run", bind="query-params")
+    first = names.index(FIRST_RUN) if FIRST_RUN in names else 0
+    name = st.selectbox("Run", names, index=first, key="run", bind="query-params")
     run = run_named(root, name)
+    data = run.info.data
+    units = {"bpe": "pieces of words", "word": "whole words"}[run.tokenizers.source.kind]
     st.caption(
-        f"{_language(run.info.source_language)} → {_language(run.info.target_language)}, "
-        f"{_readable(run.info.parameters)} parameters. "
-        f"Data: {plain(run.info.data.attribution)}, {plain(run.info.data.licence)}."
+        f"{_language(run.info.source_language)} → {_language(run.info.target_language)} by {units}, "
+        f"{_readable(run.info.parameters)} parameters. Data: "
+        f"{plain(', '.join(filter(None, [data.attribution or data.name, data.licence])))}."
     )
     return run
 
@@ -117,9 +122,7 @@ def _ask_for_text(run: Run) -> str:
     examples: dict[str, str] = {}
     with problems_in_place():
         examples = _examples(run)
-    if "sentence" not in st.session_state:
-        first = next(iter(examples.values()), "")
-        st.session_state["sentence"] = st.query_params.get("q", first)
+    _have_a_sentence(run, next(iter(examples.values()), ""))
     text = st.text_input(
         f"Sentence in {_language(run.info.source_language)}",
         key="sentence",
@@ -138,6 +141,18 @@ def _ask_for_text(run: Run) -> str:
                 )
     _keep_in_url(text)
     return text
+
+
+def _have_a_sentence(run: Run, example: str) -> None:
+    """Begin with the sentence of the URL or an example; each source language keeps its own."""
+    state, language = st.session_state, run.info.source_language
+    if "sentence" not in state:
+        state["sentence"] = st.query_params.get("q", example)
+    elif language != state["sentence_language"]:
+        others = state.setdefault("sentences_of_other_languages", {})
+        others[state["sentence_language"]] = state["sentence"]
+        state["sentence"] = others.pop(language, example)
+    state["sentence_language"] = language
 
 
 def _keep_in_url(text: str) -> None:
