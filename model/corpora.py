@@ -6,12 +6,13 @@ import csv
 import glob
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import datasets
+import pyarrow.parquet
 
 from model.copy_task import copy_task
 
@@ -76,6 +77,7 @@ def load_corpus(
         DataError: naming file, line, what was expected and what to do.
     """
     short_name, _, given_split = name.partition(":")
+    wanted = columns or (source, target)
     if short_name == COPY:
         try:
             pairs = [Pair(text, text) for text in copy_task(given_split or split)]
@@ -88,8 +90,8 @@ def load_corpus(
         rows, digest = _rows_of(data), str(getattr(data, "_fingerprint", ""))
     else:
         path = Path(name)
-        rows, digest = _read_file(path), _sha256_of(path)
-    return Corpus(Path(name).name, digest, _pairs(rows, name, columns or (source, target)))
+        rows, digest = _read_file(path, wanted), _sha256_of(path)
+    return Corpus(Path(name).name, digest, _pairs(rows, name, wanted))
 
 
 def _pairs(rows: Iterable[Row], name: str, columns: tuple[str, str]) -> list[Pair]:
@@ -97,24 +99,34 @@ def _pairs(rows: Iterable[Row], name: str, columns: tuple[str, str]) -> list[Pai
     for place, row in rows:
         nested = row.get("translation")
         sides = nested if isinstance(nested, dict) else row
-        for column in columns:
-            if column not in sides:
-                raise DataError(
-                    f"{name}, {place}: expected a column '{column}', got "
-                    f"{', '.join(map(repr, sides)) or 'none'}; name the right ones"
-                )
+        _require(columns, sides, f"{name}, {place}")
         texts = [sides[column] for column in columns]
         if not all(isinstance(text, str | None) for text in texts):
             raise DataError(
                 f"{name}, {place}: expected two texts, got {texts[0]!r} and {texts[1]!r}"
             )
-        pairs.append(Pair(*((text or "").strip() for text in texts)))
+        pair = Pair(*((text or "").strip() for text in texts))
+        if any("\ud800" <= character <= "\udfff" for character in "".join(pair)):
+            raise DataError(
+                f"{name}, {place}: expected text, got half a character (a lone surrogate); remove "
+                "it"
+            )
+        pairs.append(pair)
     if not pairs:
         raise DataError(
             f"{name}: no pairs in it; expected rows with the columns '{columns[0]}' and "
             f"'{columns[1]}'"
         )
     return pairs
+
+
+def _require(columns: tuple[str, str], there: Collection[str], place: str) -> None:
+    for column in columns:
+        if column not in there:
+            raise DataError(
+                f"{place}: expected a column '{column}', got "
+                f"{', '.join(map(repr, there)) or 'none'}; name the right ones"
+            )
 
 
 # --- the hub -------------------------------------------------------------------------------------
@@ -146,7 +158,7 @@ def _sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _read_file(path: Path) -> Iterator[Row]:
+def _read_file(path: Path, columns: tuple[str, str]) -> Iterator[Row]:
     if not path.is_file():
         raise DataError(
             f"{path}: no such file, and not one of the corpora known by name "
@@ -160,7 +172,7 @@ def _read_file(path: Path) -> Iterator[Row]:
         )
     if path.stat().st_size == 0:
         raise DataError(f"{path}: the file is empty; expected a pair of sentences a line")
-    return reader(path)
+    return reader(path, columns)
 
 
 def _lines(path: Path) -> Iterator[str]:
@@ -168,49 +180,57 @@ def _lines(path: Path) -> Iterator[str]:
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             try:
-                yield line.decode("utf-8-sig" if number == 1 else "utf-8")
+                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+                wrong = 0 if "\0" in text else None  # as in UTF-16
             except UnicodeDecodeError as error:
+                wrong = error.object[error.start]
+            if wrong is not None:
                 raise DataError(
-                    f"{path}, line {number}: expected UTF-8, got byte "
-                    f"0x{error.object[error.start]:02x}; save the file as UTF-8"
-                ) from error
+                    f"{path}, line {number}: expected UTF-8, got byte 0x{wrong:02x}; save the file "
+                    "as UTF-8"
+                )
+            yield text
 
 
-def _read_jsonl(path: Path) -> Iterator[Row]:
+def _read_jsonl(path: Path, _: tuple[str, str]) -> Iterator[Row]:
     for number, line in enumerate(_lines(path), start=1):
         if not line.strip():
             continue
         try:
             row = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise DataError(f"{path}, line {number}: expected a JSON object ({error})") from error
         if not isinstance(row, dict):
             raise DataError(f"{path}, line {number}: expected a JSON object, got {line.strip()}")
         yield f"line {number}", row
 
 
-def _read_tsv(path: Path) -> Iterator[Row]:
+def _read_tsv(path: Path, columns: tuple[str, str]) -> Iterator[Row]:
     fields = (line.rstrip("\r\n").split("\t") for line in _lines(path))
-    return _with_header(path, enumerate(fields, start=1))
+    return _with_header(path, columns, enumerate(fields, start=1))
 
 
-def _read_csv(path: Path) -> Iterator[Row]:
+def _read_csv(path: Path, columns: tuple[str, str]) -> Iterator[Row]:
     reader = csv.reader(_lines(path), strict=True)
 
     def numbered() -> Iterator[tuple[int, list[str]]]:
+        last = 0
         try:
             for row in reader:
-                yield reader.line_num, row
+                last = reader.line_num
+                yield last, row
         except csv.Error as error:
             raise DataError(
-                f"{path}, line {reader.line_num}: expected fields between commas, those with "
-                f"quotes in quotes and theirs doubled ({error})"
+                f"{path}, line {last + 1}: expected fields between commas, those with quotes in "
+                f"quotes and theirs doubled ({error})"
             ) from error
 
-    return _with_header(path, numbered())
+    return _with_header(path, columns, numbered())
 
 
-def _with_header(path: Path, numbered: Iterable[tuple[int, Sequence[str]]]) -> Iterator[Row]:
+def _with_header(
+    path: Path, columns: tuple[str, str], numbered: Iterable[tuple[int, Sequence[str]]]
+) -> Iterator[Row]:
     header: list[str] = []
     for number, fields in numbered:
         if not any(fields):
@@ -219,6 +239,7 @@ def _with_header(path: Path, numbered: Iterable[tuple[int, Sequence[str]]]) -> I
             header = [field.strip() for field in fields]
             if len(set(header)) < len(header):
                 raise DataError(f"{path}, line {number}: a column stands there twice: {header}")
+            _require(columns, header, f"{path}, line {number}")
         elif len(fields) != len(header):
             raise DataError(
                 f"{path}, line {number}: expected {len(header)} fields as in the header, got "
@@ -228,9 +249,11 @@ def _with_header(path: Path, numbered: Iterable[tuple[int, Sequence[str]]]) -> I
             yield f"line {number}", dict(zip(header, fields, strict=True))
 
 
-def _read_parquet(path: Path) -> Iterator[Row]:
+def _read_parquet(path: Path, _: tuple[str, str]) -> Iterator[Row]:
     datasets.config.HF_UPDATE_DOWNLOAD_COUNTS = False  # a local file: nothing to tell the hub
     try:
+        if pyarrow.parquet.read_metadata(path).num_rows == 0:
+            return iter(())
         data = datasets.load_dataset("parquet", data_files=glob.escape(str(path)), split="train")
     except Exception as error:  # as with the hub
         cause = error.__cause__ or error
@@ -238,7 +261,7 @@ def _read_parquet(path: Path) -> Iterator[Row]:
     return _rows_of(data)
 
 
-_READERS: Mapping[str, Callable[[Path], Iterator[Row]]] = {
+_READERS: Mapping[str, Callable[[Path, tuple[str, str]], Iterator[Row]]] = {
     ".jsonl": _read_jsonl,
     ".tsv": _read_tsv,
     ".csv": _read_csv,

@@ -27,8 +27,8 @@ def _naming(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise CheckpointError(
-            f"{path}: cannot be written ({error.strerror or error}); what was written before is intact: see "
-            "to that and go on, a training with --resume"
+            f"{path}: cannot be written ({error.strerror or error}); what was written before is "
+            "intact: see to that and go on, a training with --resume"
         ) from error
 
 

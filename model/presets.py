@@ -134,6 +134,7 @@ def _books_small() -> Preset:
             precision="no",
             max_pieces=32,
             milestones=(0, 500, 1_000, 2_000, 5_000, 7_000, 10_000, 15_000),
+            log_every=100,
         ),
         tokenizer="word",
         max_pairs=10_000,

@@ -38,9 +38,9 @@ _WORDS = r" ?[\p{P}\p{S}]| ?[^\s\p{P}\p{S}]+|\s"
 _BARE_WORDS = pre_tokenizers.Split(
     tokenizers.Regex(r"[\p{P}\p{S}]|[^\s\p{P}\p{S}]+"), behavior="removed", invert=True
 )
-# Writing leaves no space before closing marks, after opening ones, and around an apostrophe.
+# Writing leaves no space before closing marks, after opening ones, and in contractions (don't).
 _NO_SPACE = re.compile(r" (?=[.,;:!?%…)\]}»”])|(?<=[¿¡(\[{«“]) ")
-_APOSTROPHE = re.compile(r"(?<=\w) (['’]) (?=\w)")
+_CONTRACTION = re.compile(r"(?<=\w) (['’]) (?=(?:s|t|d|m|ll|re|ve)\b)")
 
 
 @dataclass(frozen=True)
@@ -235,7 +235,7 @@ class WordTokenizer(Tokenizer):
     def decode(self, ids: Sequence[int]) -> str:
         """The words, spaced as they are in writing; ``<unk>`` stands for unknown ones."""
         shown = self.pieces([id for id in ids if id not in (PAD, BOS, EOS)])
-        return _APOSTROPHE.sub(r"\1", _NO_SPACE.sub("", " ".join(shown)))
+        return _CONTRACTION.sub(r"\1", _NO_SPACE.sub("", " ".join(shown)))
 
     def words(self, ids: Sequence[int]) -> list[Word]:
         """Each piece is a word."""
@@ -249,7 +249,7 @@ def count_words(text: str) -> int:
 
 def _assemble_words(vocabulary: dict[str, int]) -> tokenizers.Tokenizer:
     inner = tokenizers.Tokenizer(models.WordLevel(vocabulary, unk_token=SPECIAL_PIECES[UNK]))
-    inner.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Lowercase()])
+    inner.normalizer = normalizers.Sequence([normalizers.Lowercase(), normalizers.NFC()])
     inner.pre_tokenizer = _BARE_WORDS
     return inner
 
@@ -302,8 +302,3 @@ class TokenizerPair:
         """The whole target: ``<s>``, the pieces, ``</s>``; the decoder consumes all but the last
         and predicts all but the first."""
         return [BOS, *self.target.encode(text), EOS]
-
-
-def strip_special(ids: Sequence[int]) -> list[int]:
-    """Ids without ``<pad>``, ``<s>`` and ``</s>``."""
-    return [id for id in ids if id not in (PAD, BOS, EOS)]

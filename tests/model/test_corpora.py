@@ -68,7 +68,7 @@ def test_columns_may_be_named(tmp_path: Path, ending: str) -> None:
 
 @pytest.mark.parametrize(
     ("ending", "place"),
-    [(".jsonl", "line 1"), (".tsv", "line 2"), (".csv", "line 2"), (".parquet", "row 1")],
+    [(".jsonl", "line 1"), (".tsv", "line 1"), (".csv", "line 1"), (".parquet", "row 1")],
 )
 def test_a_missing_column_is_named_with_those_there_are(
     tmp_path: Path, ending: str, place: str

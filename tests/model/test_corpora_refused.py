@@ -69,6 +69,8 @@ def test_no_pairs(tmp_path: Path, name: str, content: str) -> None:
             '{"translation": {"en": "a", "es": "b"}}\n{"translation": null}\n',
             "line 2: expected a column 'en', got 'translation'",
         ),
+        ("[" * 100_000, r"line 1: expected a JSON object \(.*recursion"),
+        (LINE + r'{"en": "\ud800", "es": "b"}', "line 2: expected text, got half a character"),
     ],
 )
 def test_objects_of_something_else(tmp_path: Path, content: str, message: str) -> None:
@@ -93,11 +95,11 @@ def test_objects_of_something_else(tmp_path: Path, content: str, message: str) -
         ),
         (
             ["The El", "cat gato"],
-            ", line 2: expected a column 'en', got 'The', 'El'; name the right ones",
+            ", line 1: expected a column 'en', got 'The', 'El'; name the right ones",
         ),
         (
             ["en;es", "a;b"],
-            ", line 2: expected a column 'en', got 'en;es'; name the right ones",
+            ", line 1: expected a column 'en', got 'en;es'; name the right ones",
         ),
     ],
 )
@@ -112,6 +114,7 @@ def test_rows_unlike_the_header(
     ("content", "line", "reason"),
     [
         ('en,es\na,b\n"c,d\n', 3, "unexpected end of data"),
+        ('en,es\na,b\n"c,d\n' + "e,f\n" * 9, 3, "unexpected end of data"),
         ('en,es\n"a"b,c\n', 2, "',' expected after '\"'"),
     ],
 )
@@ -136,8 +139,8 @@ def test_lines_are_counted_within_fields_too(tmp_path: Path) -> None:
     ],
 )
 def test_text_in_another_encoding(tmp_path: Path, name: str, content: str) -> None:
-    """Latin-1 is found out at its first letter beyond ASCII, UTF-16 at its byte order mark."""
-    for encoding, line, byte in (("latin-1", 2, "f1"), ("utf-16", 1, "ff")):
+    """Latin-1 is found out by its first letter beyond ASCII, UTF-16 by its mark or its zeros."""
+    for encoding, line, byte in (("latin-1", 2, "f1"), ("utf-16", 1, "ff"), ("utf-16-le", 1, "00")):
         message = refused(tmp_path / name, content.encode(encoding))
         assert (
             message == f", line {line}: expected UTF-8, got byte 0x{byte}; save the file as UTF-8"
@@ -153,6 +156,11 @@ def test_columns_that_are_no_text(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     message = refused(path, parquet(path, en=[None, 5], es=["a", "b"]))
     assert message == ", row 2: expected two texts, got 5 and 'b'"
+
+
+def test_a_column_file_without_rows(tmp_path: Path) -> None:
+    content = parquet(tmp_path / "whole.parquet", en=[], es=[])
+    assert refused(tmp_path / "a.parquet", content).startswith(": no pairs in it; expected rows")
 
 
 def test_a_broken_column_file(tmp_path: Path) -> None:

@@ -71,41 +71,6 @@ def test_cached_logits_equal_uncached_ones(model: Transformer, sources: list[lis
         torch.testing.assert_close(logits, uncached(model, source)[1], rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("source_length", "max_length", "expected"), [(1, 1024, 12), (7, 1024, 24), (600, 1024, 1024)]
-)
-def test_the_longest_target(source_length: int, max_length: int, expected: int) -> None:
-    assert longest_target(source_length, max_length) == expected
-
-
-@pytest.mark.parametrize(("max_length", "pieces"), [(31, 24), (17, 17)])
-def test_a_target_that_does_not_end_stops_at_its_limit(
-    make_model: MakeModel, make_ids: MakeIds, max_length: int, pieces: int
-) -> None:
-    model = make_model(output_bias=True, max_length=max_length)
-    with torch.no_grad():
-        model.unembedding.bias[EOS] = -1e9
-    [target] = greedy(model, make_ids([7], 37).tolist())
-    assert target[0] == BOS
-    assert len(target) - 1 == pieces
-
-
-def test_an_empty_batch_is_refused(model: Transformer) -> None:
-    with pytest.raises(ValueError, match="expected at least one source, got an empty batch"):
-        greedy(model, [])
-
-
-@pytest.mark.parametrize("sources", [[[]], [[5, EOS], []]])
-def test_an_empty_source_is_refused(model: Transformer, sources: list[list[int]]) -> None:
-    with pytest.raises(ValueError, match="allows no key: expected at least one piece in each row"):
-        greedy(model, sources)
-
-
-def test_a_source_beyond_the_maximum_is_refused(model: Transformer) -> None:
-    with pytest.raises(ValueError, match="expected at most 31 pieces, got 32"):
-        greedy(model, [[5] * 32])
-
-
 # Sampling
 
 TABLE = [0.02, 0.03, 0.05, 0.1, 0.4, 0.25, 0.15]
@@ -133,7 +98,7 @@ def memoryless(make_model: MakeModel) -> Transformer:
         (1, 1e-9, [1, 0, 0, 0]),
         (0.5, 1, [0.25 / 0.345, 0.0625 / 0.345, 0.0225 / 0.345, 0.01 / 0.345]),
         (0.5, 0.9, [0.8, 0.2, 0, 0]),  # the temperature comes first: 0.725 + 0.181 are enough
-        (1e-3, 1, [1, 0, 0, 0]),
+        (0.02, 1, [1, 0, 0, 0]),
     ],
 )
 def test_the_nucleus(temperature: float, top_p: float, expected: list[float]) -> None:
@@ -170,7 +135,7 @@ def test_pieces_are_drawn_as_often_as_they_are_likely(
     total = sum(counts.values())
     assert total > 2000
     assert sum(expected) == pytest.approx(1)
-    assert {id for id in counts} == {id for id, value in enumerate(expected) if value}
+    assert set(counts) == {id for id, value in enumerate(expected) if value}
     chi_square = sum(
         (counts[id] - total * value) ** 2 / (total * value)
         for id, value in enumerate(expected)
@@ -290,7 +255,7 @@ def test_other_ways_of_decoding_keep_the_order_too(
     trained_run: Run, decoding: Decoding, batch_size: int
 ) -> None:
     """A text's seed follows from its place, so that the same text is drawn anew."""
-    model, tokenizers = load_weights(trained_run, 8).model, trained_run.tokenizers
+    model, tokenizers = load_weights(trained_run, 0).model, trained_run.tokenizers
     texts = ["Hi", "The book is on the table.", "Where is the key?", "", "Hi", "We want water."]
     alone = []
     for place, text in enumerate(texts):

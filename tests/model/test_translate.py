@@ -183,7 +183,7 @@ def test_a_translation_with_line_breaks_is_one_line(
         (
             b"Hi\n",
             ["--n-best", "2"],
-            "error: n_best: expected 0 to 1, .* got 2; give a larger beam",
+            "error: n_best: expected 0 to 1, .* got 2; give a larger",
         ),
         (b"Hi\n", ["--n-best", "3", "--beam", "2"], "error: n_best: expected 0 to 2, .* got 3"),
         (b"Hi\n", ["--n-best", "-1"], "error: n_best: expected 0 to 1, .* got -1"),

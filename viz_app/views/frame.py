@@ -67,11 +67,11 @@ def _choose_run() -> Run:
     name = st.selectbox("Run", names, index=first, key="run", bind="query-params")
     run = run_named(root, name)
     data = run.info.data
+    origin = ", ".join(map(plain, filter(None, [data.attribution or data.name, data.licence])))
     units = {"bpe": "pieces of words", "word": "whole words"}[run.tokenizers.source.kind]
     st.caption(
-        f"{_language(run.info.source_language)} → {_language(run.info.target_language)} by {units}, "
-        f"{_readable(run.info.parameters)} parameters. Data: "
-        f"{plain(', '.join(filter(None, [data.attribution or data.name, data.licence])))}."
+        f"{_language(run.info.source_language)} → {_language(run.info.target_language)} by "
+        f"{units}, {_readable(run.info.parameters)} parameters. Data: {origin}."
     )
     return run
 

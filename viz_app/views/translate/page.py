@@ -114,10 +114,11 @@ def _show_translation(selection: Selection, trace: Trace) -> None:
             f"training ({info.data.longest_source})."
         )
     if unknown := selection.run.tokenizers.source.unknown(selection.text):
-        notes.append(f"Not in the vocabulary, so the model reads <unk>: {' · '.join(unknown)}.")
+        words = plain(" · ".join(unknown))
+        notes.append(f"Not in the vocabulary, so the model reads \\<unk\\>: {words}.")
     if trace.predicted.pieces[-1] != "</s>":
         notes.append("The model did not end the sentence; decoding was cut off at its limit.")
-    st.caption(plain(" ".join(notes)))
+    st.caption(" ".join(notes))
 
 
 def _show_step(selection: Selection, trace: Trace) -> None:

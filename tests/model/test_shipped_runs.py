@@ -1,0 +1,189 @@
+"""The shipped runs: complete, unaltered, doing what README says, however decoding is asked for."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from itertools import product
+
+import pytest
+import torch
+
+from model.checkpoint import (
+    CHECKPOINTS,
+    Checkpoint,
+    Run,
+    list_runs,
+    load_weights,
+    open_run,
+    weights_path,
+)
+from model.config import BOS, EOS
+from model.copy_task import LONGEST, copy_task
+from model.data import pad
+from model.decoding import greedy, translate
+from model.generation import longest_target
+from model.hooks import capture
+from model.presets import PRESETS
+
+MILESTONES = {
+    "books-small": [0, 500, 1_000, 2_000, 5_000, 7_000, 10_000, 15_000, 20_000],
+    "copy": [0, 50, 100, 200, 400, 700, 1_000, 2_000],
+    "de-en": [0, 200, 500, 1_000, 2_000, 4_000, 6_000, 9_000],
+    "en-es": [0, 100, 200, 500, 1_000, 1_500, 2_000, 3_000, 4_000, 6_000, 8_000, 10_000],
+}
+SUBJECTS = ("My brother", "The old teacher", "She", "That tall man", "Nobody")
+VERBS = ("bought", "forgot", "never found", "is looking for", "wants to sell")
+OBJECTS = ("the blue car", "his keys", "an expensive book", "two small dogs")
+ENDINGS = (".", " at the station yesterday.")
+
+
+@pytest.fixture(params=MILESTONES)
+def run(request: pytest.FixtureRequest) -> Run:
+    return open_run(request.param)
+
+
+@cache
+def newest(name: str) -> Checkpoint:
+    run = open_run(name)
+    return load_weights(run, run.steps()[-1])
+
+
+# Decoding
+
+
+@pytest.fixture(scope="module")
+def sources() -> list[list[int]]:
+    """Two hundred sentences of several lengths, encoded."""
+    texts = [f"{a} {b} {c}{end}" for a, b, c, end in product(SUBJECTS, VERBS, OBJECTS, ENDINGS)]
+    assert len(set(texts)) == 200
+    return [open_run("en-es").tokenizers.encode_source(text) for text in texts]
+
+
+@pytest.fixture(scope="module")
+def one_by_one(sources: list[list[int]]) -> list[list[int]]:
+    return [greedy(newest("en-es").model, [source])[0] for source in sources]
+
+
+def test_batched_decoding_equals_one_by_one(
+    sources: list[list[int]], one_by_one: list[list[int]]
+) -> None:
+    assert greedy(newest("en-es").model, sources) == one_by_one
+
+
+@torch.inference_mode()
+def test_cached_decoding_equals_uncached(
+    sources: list[list[int]], one_by_one: list[list[int]]
+) -> None:
+    model = newest("en-es").model
+    for source, expected in zip(sources, one_by_one, strict=True):
+        target = [BOS]
+        while target[-1] != EOS and len(target) <= longest_target(len(source), 1024):
+            logits = model(torch.tensor([source]), torch.tensor([target]))
+            target.append(int(logits[0, -1].argmax()))
+        assert target == expected
+
+
+# Files
+
+
+def test_all_runs_are_known_and_small() -> None:
+    assert list_runs() == list(MILESTONES)
+    sizes = {
+        name: [weights_path(CHECKPOINTS / name, s).stat().st_size for s in MILESTONES[name]]
+        for name in MILESTONES
+    }
+    assert max(map(max, sizes.values())) <= 10_000_000
+    assert sum(map(sum, sizes.values())) < 240_000_000
+    assert sum(sizes["copy"]) <= 2_000_000
+
+
+def test_every_milestone_is_there_and_unaltered(run: Run) -> None:
+    assert run.steps() == MILESTONES[run.info.name] == list(run.info.training.all_milestones)
+    for step in run.steps():
+        load_weights(run, step)  # verifies all hashes
+
+
+def test_a_run_says_what_it_is(run: Run) -> None:
+    data = run.info.data
+    assert data.name
+    assert data.licence
+    assert data.attribution
+    model = newest(run.info.name).model
+    assert run.info.parameters == sum(parameter.numel() for parameter in model.parameters())
+
+
+def test_logs_are_complete(run: Run) -> None:
+    measured = [row for row in run.metrics() if "bleu" in row]
+    assert [row["step"] for row in measured] == run.steps()
+    assert {"valid_loss", "bleu", "chrf"} <= measured[-1].keys()
+    logged = {row["step"] for row in run.metrics() if "train_loss" in row}
+    every = run.info.training.log_every
+    assert logged == set(range(every, run.info.training.steps + 1, every))
+
+
+def test_samples_are_complete_and_reproduced(run: Run) -> None:
+    samples = run.samples()
+    sentences = {row["source"] for row in samples}
+    assert len(sentences) >= 8
+    assert {(row["step"], row["source"]) for row in samples} == set(product(run.steps(), sentences))
+    last = [row for row in samples if row["step"] == run.steps()[-1]]
+    translations = translate(
+        newest(run.info.name).model, run.tokenizers, [row["source"] for row in last]
+    )
+    assert translations == [row["translation"] for row in last]
+
+
+def test_counts_fit_the_data(run: Run) -> None:
+    assert run.counts.source[EOS] == run.counts.target[EOS] == run.info.data.train_pairs
+
+
+# What each of them shows
+
+
+def test_books_small_learns_by_heart() -> None:
+    """It overfits: the loss of training goes on falling when that of validation has turned up."""
+    run = open_run("books-small")
+    assert run.info.data.train_pairs == 10_000
+    assert run.tokenizers.source.kind == run.tokenizers.target.kind == "word"
+    assert run.info.training == PRESETS["books-small"].training
+    valid = {row["step"]: row["valid_loss"] for row in run.metrics() if "valid_loss" in row}
+    train = [row["train_loss"] for row in run.metrics() if "train_loss" in row]
+    assert valid[0] == pytest.approx(math.log(run.info.model.target_vocab_size), abs=0.1)
+    assert train[-1] < 0.3
+    assert valid[20_000] > min(valid.values()) + 0.5
+
+
+def test_de_en_is_the_preset_pre_norm() -> None:
+    run = open_run("de-en")
+    preset = PRESETS["pre-norm"].model
+    for name in ("norm", "final_norm", "attention_bias", "output_bias", "tied", "scale_embeddings"):
+        assert getattr(run.info.model, name) == getattr(preset, name)
+    assert run.info.model.hidden_dropout > 0
+    assert [row["bleu"] for row in run.metrics() if "bleu" in row][-1] > 37
+
+
+@torch.inference_mode()
+def test_copy_copies_what_it_has_not_seen() -> None:
+    run, model = open_run("copy"), newest("copy").model
+    unseen = copy_task("test")
+    assert len(unseen) == 1_000
+    assert not set(unseen) & set(copy_task("train"))
+    assert translate(model, run.tokenizers, unseen) == unseen
+
+
+@torch.inference_mode()
+def test_a_head_of_copy_looks_at_the_copied_position() -> None:
+    """Rows by predicted: row t, which predicts symbol t, has its largest weight on key t."""
+    run, model = open_run("copy"), newest("copy").model
+    texts = copy_task("test")
+    source = pad([run.tokenizers.encode_source(text) for text in texts])
+    target = pad([run.tokenizers.encode_target(text)[:-1] for text in texts])
+    names = [f"decoder.layers.{layer}.cross_attention.weights" for layer in range(2)]
+    with capture(model, names) as seen:
+        model(source, target)
+    at = torch.cat([seen[name][0] for name in names], dim=1).argmax(dim=-1)  # (B, L H, T)
+    symbols = torch.arange(LONGEST + 1) < torch.tensor([[len(text.split())] for text in texts])
+    right = (at == torch.arange(LONGEST + 1)) & symbols[:, None]
+    share = right.sum(dim=(0, 2)) / symbols.sum()  # (L H)
+    assert share.max() >= 0.95
