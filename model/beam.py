@@ -135,12 +135,12 @@ def beam_search(
         alpha: strength of the normalisation for length; 0 is none, the paper has 0.6.
 
     Raises:
-        ValueError: if the size is below 1 or alpha below 0, or as ``Generation`` does.
+        ValueError: if the size is below 1 or alpha not from 0 to 10, or as ``Generation`` does.
     """
     if size < 1:
         raise ValueError(f"beam: expected at least 1, got {size}")
-    if alpha < 0:
-        raise ValueError(f"length penalty: expected 0 or more, got {alpha}")
+    if not 0 <= alpha <= 10:
+        raise ValueError(f"length penalty: expected 0 to 10, got {alpha}")
     batch = Generation(model, sources)
     searches = [_Search(size, alpha, limit) for limit in batch.limits]
     running = searches

@@ -78,6 +78,10 @@ def load_corpus(
     """
     short_name, _, given_split = name.partition(":")
     wanted = columns or (source, target)
+    if wanted[0] == wanted[1]:
+        raise DataError(
+            f"{name}: expected two columns, got '{wanted[0]}' twice; name source and target"
+        )
     if short_name == COPY:
         try:
             pairs = [Pair(text, text) for text in copy_task(given_split or split)]

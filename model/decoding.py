@@ -34,12 +34,14 @@ class Decoding:
     def __post_init__(self) -> None:
         if self.beam < 1:
             raise ValueError(f"beam: expected at least 1, got {self.beam}")
-        if not self.length_penalty >= 0:
-            raise ValueError(f"length_penalty: expected 0 or more, got {self.length_penalty}")
+        if not 0 <= self.length_penalty <= 10:
+            raise ValueError(f"length_penalty: expected 0 to 10, got {self.length_penalty}")
         if self.temperature is not None and not 0 < self.temperature < float("inf"):
             raise ValueError(f"temperature: expected more than 0, got {self.temperature}")
         if not 0 < self.top_p <= 1:
             raise ValueError(f"top_p: expected 0 < p <= 1, got {self.top_p}")
+        if not 0 <= self.seed < 2**32:
+            raise ValueError(f"seed: expected 0 to {2**32 - 1}, got {self.seed}")
         if self.temperature is not None and self.beam > 1:
             raise ValueError("expected a beam or a temperature, got both; leave one out")
         if self.temperature is None and self.top_p < 1:
@@ -97,7 +99,9 @@ def nucleus(logits: Tensor, *, temperature: float, top_p: float) -> tuple[Tensor
     The fewest pieces with at least ``top_p`` together share all the probability (Holtzman et al.
     2020); that of the others is 0.
     """
-    probability, ids = (logits.double() / temperature).softmax(dim=-1).sort(dim=-1, descending=True)
+    logits = logits.double()
+    logits = (logits - logits.amax(dim=-1, keepdim=True)) / temperature  # at most 0: no overflow
+    probability, ids = logits.softmax(dim=-1).sort(dim=-1, descending=True)
     before = probability.cumsum(dim=-1) - probability
     probability = probability.masked_fill(before >= top_p, 0.0)
     return ids, probability / probability.sum(dim=-1, keepdim=True)

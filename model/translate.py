@@ -101,7 +101,7 @@ def translate_lines(
             for number, best in zip(full, _n_best(checkpoint, run, texts, how), strict=True):
                 yield from (f"{number}\t{score:.4f}\t{text}" for score, text in best)
         else:
-            # The draws of a line follow from its place in the whole text.
+            # No two lines of the text draw alike.
             decoding = replace(how.decoding, seed=how.decoding.seed + chunk[0][0] - 1)
             found = _one_best(checkpoint, run, texts, how, decoding)
             by_number = dict(zip(full, found, strict=True))
@@ -117,6 +117,8 @@ def main(arguments: Arguments) -> None:
             f"n_best: expected 0 to {arguments.decoding.beam}, the width of the beam, got "
             f"{arguments.n_best}; give a larger beam"
         )
+    if arguments.n_best and arguments.decoding.temperature is not None:
+        raise ValueError("n_best belongs to a beam; leave --temperature out")
     run, checkpoint = open_checkpoint(arguments.run, arguments.step, arguments.checkpoints)
     handle = 0 if arguments.file == "-" else arguments.file
     with open(handle, encoding="utf-8", closefd=handle != 0) as lines:

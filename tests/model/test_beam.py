@@ -322,7 +322,7 @@ def test_a_batch_is_searched_like_its_sources_one_by_one(model: Transformer) -> 
     ("sources", "size", "alpha", "message"),
     [
         ([[EOS]], 0, 0.6, "beam: expected at least 1, got 0"),
-        ([[EOS]], 2, -0.5, "length penalty: expected 0 or more, got -0.5"),
+        ([[EOS]], 2, -0.5, "length penalty: expected 0 to 10, got -0.5"),
         ([], 2, 0.6, "expected at least one source, got an empty batch"),
         ([[EOS], []], 2, 0.6, "allows no key: expected at least one piece in each row"),
         ([[5] * 32], 2, 0.6, "expected at most 31 pieces, got 32"),

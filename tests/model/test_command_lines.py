@@ -17,7 +17,9 @@ def options(kind: type, prefix: str = "") -> Iterator[str]:
     for name, hint in typing.get_type_hints(kind).items():
         option = prefix + name.replace("_", "-")
         if dataclasses.is_dataclass(hint):
-            yield from options(typing.cast(type, hint), f"{option}.")
+            # The ways of decoding stand among the other options.
+            inner = "" if name == "decoding" else f"{option}."
+            yield from options(typing.cast(type, hint), inner)
         else:
             yield option
 

@@ -177,6 +177,11 @@ def test_a_file_of_another_kind(tmp_path: Path, name: str, got: str) -> None:
     assert message == f": expected a file that ends in .jsonl, .tsv, .csv, .parquet, got '{got}'"
 
 
+def test_one_column_for_both(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"a\.tsv: expected two columns, got 'en' twice; name sour"):
+        load_corpus(str(tmp_path / "a.tsv"), source="en", target="es", columns=("en", "en"))
+
+
 def test_a_missing_file_is_named_with_what_there_is(tmp_path: Path) -> None:
     path = tmp_path / "no" / "such.jsonl"
     message = r"no such file, and not one of the corpora .* \(opus_books, multi30k, copy\)"

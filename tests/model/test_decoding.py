@@ -209,8 +209,11 @@ def test_each_source_needs_a_seed(model: Transformer) -> None:
     ("options", "message"),
     [
         ({"beam": 0}, "beam: expected at least 1, got 0"),
-        ({"length_penalty": -0.1}, "length_penalty: expected 0 or more, got -0.1"),
-        ({"length_penalty": math.nan}, "length_penalty: expected 0 or more, got nan"),
+        ({"length_penalty": -0.1}, "length_penalty: expected 0 to 10, got -0.1"),
+        ({"length_penalty": 1e9}, "length_penalty: expected 0 to 10, got 1000000000.0"),
+        ({"seed": -1, "temperature": 1.0}, "seed: expected 0 to 4294967295, got -1"),
+        ({"seed": 2**32, "temperature": 1.0}, "seed: expected 0 to 4294967295, got 4294967296"),
+        ({"length_penalty": math.nan}, "length_penalty: expected 0 to 10, got nan"),
         ({"temperature": 0.0}, "temperature: expected more than 0, got 0.0"),
         ({"temperature": -1.0}, "temperature: expected more than 0, got -1.0"),
         ({"temperature": math.nan}, "temperature: expected more than 0, got nan"),

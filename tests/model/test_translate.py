@@ -179,7 +179,12 @@ def test_a_translation_with_line_breaks_is_one_line(
         (b"Hi\n", ["--beam", "2", "--temperature", "1"], "error: expected a beam or a temp.* both"),
         (b"Hi\n", ["--top-p", "0.5"], "error: top_p belongs to sampling; give a temperature too"),
         (b"Hi\n", ["--temperature", "0"], "error: temperature: expected more than 0, got 0.0"),
-        (b"Hi\n", ["--length-penalty", "-1"], "error: length_penalty: expected 0 or more, got -1"),
+        (
+            b"Hi\n",
+            ["--n-best", "1", "--temperature", "1"],
+            "error: n_best belongs to a beam; leave",
+        ),
+        (b"Hi\n", ["--length-penalty", "-1"], "error: length_penalty: expected 0 to 10, got -1"),
         (
             b"Hi\n",
             ["--n-best", "2"],
