@@ -70,8 +70,8 @@ def _choose_run() -> Run:
     origin = ", ".join(map(plain, filter(None, [data.attribution or data.name, data.licence])))
     units = {"bpe": "pieces of words", "word": "whole words"}[run.tokenizers.source.kind]
     st.caption(
-        f"{_language(run.info.source_language)} → {_language(run.info.target_language)} by "
-        f"{units}, {_readable(run.info.parameters)} parameters. Data: {origin}."
+        f"{_language(run.info.source_language)} → {_language(run.info.target_language)}, "
+        f"{_readable(run.info.parameters)} parameters; reads {units}. Data: {origin}."
     )
     return run
 
