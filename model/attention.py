@@ -96,7 +96,8 @@ class MultiHeadAttention(nn.Module):
             x: (B, Q, D).
             y: (B, M, D); x itself for self-attention, the encoder's output for cross-attention.
             mask: boolean, broadcastable to (B, H, Q, M), True = may attend; None allows all.
-            cache: earlier keys and values, to which those of y are added.
+            cache: earlier keys and values, to which those of y are added; a fixed one that is
+                filled stands for y.
 
         Returns:
             (B, Q, D).

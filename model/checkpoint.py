@@ -1,9 +1,9 @@
-"""Runs on disk: the only code that knows the format of ``checkpoints/<run>/``.
+"""Runs on disk: ``run.json``, tokenizers, counts and weights in ``checkpoints/<run>/``.
 
-Weights are float16 safetensors, tied tensors once; nothing is ever pickled. Every file is written
-under a temporary name and renamed. The header of a weights file names run, step, the sha256 of the
-model's configuration and that of the tensors (their table and their bytes), so that a truncated,
-altered or foreign file is found out when it is read.
+Weights are float16 safetensors, tied tensors once; nothing is ever pickled. Each of these files is
+written under a temporary name and renamed. The header of a weights file names run, step, the sha256
+of the model's configuration and that of the tensors (their table and their bytes), so that a
+truncated, altered or foreign file is found out when it is read.
 """
 
 from __future__ import annotations
@@ -291,6 +291,11 @@ def _fill(model: Transformer, tensors: Mapping[str, Tensor], path: Path) -> None
             raise CheckpointError(
                 f"{path}: {name}: expected shape {tuple(parameter.shape)}, "
                 f"got {tuple(tensors[name].shape)}"
+            )
+        if not tensors[name].isfinite().all():
+            raise CheckpointError(
+                f"{path}: {name}: expected finite numbers, got others: the training diverged, or "
+                "its weights are beyond float16"
             )
         with torch.no_grad():
             parameter.copy_(tensors[name])

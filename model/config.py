@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, g
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 """Ids of ``<pad> <unk> <s> </s>``, the same in every vocabulary of the project."""
 
+MOST_STEPS = 9_999_999
+"""File names have seven digits for a step."""
+
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
@@ -54,7 +57,7 @@ class TransformerConfig:
     """Longest source or target, in pieces."""
 
     def __post_init__(self) -> None:
-        _check_kinds(self)
+        check_kinds(self)
         for name in ("source_vocab_size", "target_vocab_size"):
             if getattr(self, name) <= EOS:
                 raise ValueError(
@@ -124,7 +127,7 @@ class TrainingConfig:
     precision: Literal["no", "bf16"] = "bf16"
     """Mixed precision of forward and backward; weights stay float32."""
     max_pieces: int = 100
-    """Pairs with a longer side are dropped."""
+    """Pairs with a longer side are dropped; special pieces count."""
     milestones: tuple[int, ...] = (0, 100, 200, 500, 1_000, 2_000, 5_000)
     """Steps at which weights are kept and measured; the last step is always one."""
     log_every: int = 50
@@ -135,7 +138,7 @@ class TrainingConfig:
     """Of initialisation, dropout and the order of the data."""
 
     def __post_init__(self) -> None:
-        _check_kinds(self)
+        check_kinds(self)
         for name in (
             "steps",
             "batch_tokens",
@@ -148,10 +151,14 @@ class TrainingConfig:
                 raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
         if self.batch_pairs is not None and self.batch_pairs < 1:
             raise ValueError(f"batch_pairs: expected at least 1, got {self.batch_pairs}")
-        if len(self.betas) != 2:
-            raise ValueError(f"betas: expected two numbers, got {self.betas}")
-        if self.learning_rate <= 0:
+        if self.steps > MOST_STEPS:
+            raise ValueError(f"steps: expected at most {MOST_STEPS:,}, got {self.steps:,}")
+        if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
+            raise ValueError(f"betas: expected two numbers from 0 to below 1, got {self.betas}")
+        if not 0 < self.learning_rate < float("inf"):
             raise ValueError(f"learning_rate: expected more than 0, got {self.learning_rate}")
+        if not 0 <= self.seed < 2**32:
+            raise ValueError(f"seed: expected 0 to {2**32 - 1}, got {self.seed}")
         if self.warmup_steps < 0 or self.decay_steps < 0:
             raise ValueError(
                 "warmup_steps and decay_steps: expected 0 or more, got "
@@ -182,7 +189,7 @@ class TrainingConfig:
         return tuple(sorted({step for step in self.milestones if step < self.steps} | {self.steps}))
 
 
-def _check_kinds(config: Any) -> None:
+def check_kinds(config: Any) -> None:
     """Refuse values of another kind than the field's: they may come from a file."""
     for name, kind in get_type_hints(type(config)).items():
         value = getattr(config, name)
@@ -197,6 +204,8 @@ def _is_of(kind: Any, value: object) -> bool:
     parts = get_args(kind)
     if get_origin(kind) is Literal:
         return value in parts
+    if get_origin(kind) is Mapping:
+        return isinstance(value, Mapping)
     if get_origin(kind) is tuple:
         return isinstance(value, tuple) and all(_is_of(parts[0], item) for item in value)
     if parts:  # a union

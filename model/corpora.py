@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import csv
-import glob
 import hashlib
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import datasets
+import pyarrow
 import pyarrow.parquet
 
 from model.copy_task import copy_task
+from model.data import DataError, Pair
 
 HUB_CORPORA = {
     "opus_books": "Helsinki-NLP/opus_books",
@@ -26,23 +27,13 @@ COPY = "copy"
 """Name of the corpus that is made up: sequences of symbols and themselves."""
 
 
-class DataError(Exception):
-    """Data that cannot be read as a parallel corpus; the message names file, reason, next step."""
-
-
-class Pair(NamedTuple):
-    """A sentence and its translation."""
-
-    source: str
-    target: str
-
-
 @dataclass(frozen=True)
 class Corpus:
     """Sentence pairs and where they came from."""
 
     name: str
     sha256: str
+    """Of the file; for data of the hub, the fingerprint that ``datasets`` gives them."""
     pairs: list[Pair]
 
 
@@ -110,11 +101,13 @@ def _pairs(rows: Iterable[Row], name: str, columns: tuple[str, str]) -> list[Pai
                 f"{name}, {place}: expected two texts, got {texts[0]!r} and {texts[1]!r}"
             )
         pair = Pair(*((text or "").strip() for text in texts))
-        if any("\ud800" <= character <= "\udfff" for character in "".join(pair)):
+        try:
+            "".join(pair).encode()
+        except UnicodeEncodeError as error:
             raise DataError(
                 f"{name}, {place}: expected text, got half a character (a lone surrogate); remove "
                 "it"
-            )
+            ) from error
         pairs.append(pair)
     if not pairs:
         raise DataError(
@@ -254,15 +247,14 @@ def _with_header(
 
 
 def _read_parquet(path: Path, _: tuple[str, str]) -> Iterator[Row]:
-    datasets.config.HF_UPDATE_DOWNLOAD_COUNTS = False  # a local file: nothing to tell the hub
+    number = 0
     try:
-        if pyarrow.parquet.read_metadata(path).num_rows == 0:
-            return iter(())
-        data = datasets.load_dataset("parquet", data_files=glob.escape(str(path)), split="train")
-    except Exception as error:  # as with the hub
-        cause = error.__cause__ or error
-        raise DataError(f"{path}: expected Parquet ({cause}); write the file anew") from error
-    return _rows_of(data)
+        for batch in pyarrow.parquet.ParquetFile(path).iter_batches():
+            for row in batch.to_pylist():
+                number += 1
+                yield f"row {number}", row
+    except (pyarrow.ArrowException, OSError) as error:
+        raise DataError(f"{path}: expected Parquet ({error}); write the file anew") from error
 
 
 _READERS: Mapping[str, Callable[[Path, tuple[str, str]], Iterator[Row]]] = {

@@ -7,13 +7,13 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from model.config import PAD, TrainingConfig
-from model.corpora import DataError, Pair
 from model.tokenizer import TokenizerPair, count_words
 
 
@@ -33,11 +33,14 @@ def load_samples(path: Path) -> list[Sample]:
         DataError: if a line is something else.
     """
     samples = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
+    for number, line in enumerate(path.read_text(encoding="utf-8-sig").split("\n"), start=1):
         if not line.strip():
             continue
         try:
-            samples.append(Sample(**json.loads(line)))
+            sample = Sample(**json.loads(line))
+            if not all(isinstance(text, str) for text in vars(sample).values()):
+                raise TypeError("all of them texts")
+            samples.append(sample)
         except (ValueError, TypeError) as error:
             raise DataError(
                 f"{path}, line {number}: expected an object with source and reference ({error})"
@@ -66,8 +69,19 @@ class Examples:
         )
 
 
+class DataError(Exception):
+    """Data that cannot be read as a parallel corpus; the message names file, reason, next step."""
+
+
+class Pair(NamedTuple):
+    """A sentence and its translation."""
+
+    source: str
+    target: str
+
+
 def first_distinct(pairs: Sequence[Pair], count: int, *, max_pieces: int) -> list[Pair]:
-    """The first so many pairs whose sources differ and that can fit into ``max_pieces``.
+    """The first so many pairs whose sources differ and whose words can fit into ``max_pieces``.
 
     Raises:
         DataError: if there are fewer.

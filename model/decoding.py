@@ -29,7 +29,7 @@ class Decoding:
     top_p: float = 1.0
     """Sample from the likeliest pieces only that have this much probability together."""
     seed: int = 0
-    """Of sampling; each sentence's draws follow from it and the sentence's place."""
+    """Of sampling; each text's draws follow from it and the text's place."""
 
     def __post_init__(self) -> None:
         if self.beam < 1:
@@ -147,15 +147,30 @@ def translate(
     *,
     batch_size: int = 64,
     decoding: Decoding = GREEDY,
+    start: int = 0,
 ) -> list[str]:
-    """Translate texts, those of similar length together; the order is kept."""
+    """Translate texts, those of similar length together; the order is kept.
+
+    Args:
+        model: in evaluation mode.
+        tokenizers: those of its run.
+        texts: what to translate.
+        batch_size: texts decoded together.
+        decoding: how.
+        start: place of the first of these texts among all, for sampling.
+    """
     sources = [tokenizers.encode_source(text) for text in texts]
     translations = [""] * len(texts)
     for batch in sorted_batches(sources, batch_size):
-        targets = _targets(model, [sources[index] for index in batch], batch, decoding)
+        targets = _targets(model, [sources[i] for i in batch], [start + i for i in batch], decoding)
         for index, target in zip(batch, targets, strict=True):
             translations[index] = tokenizers.target.decode(target)
     return translations
+
+
+def _seed_of(decoding: Decoding, place: int) -> int:
+    """Another for each place, far from those of the next seeds; 32 bits are all that torch uses."""
+    return (decoding.seed + 0x9E3779B1 * place) % 2**32
 
 
 def _targets(
@@ -165,7 +180,7 @@ def _targets(
         return sample(
             model,
             sources,
-            seeds=[decoding.seed + place for place in places],
+            seeds=[_seed_of(decoding, place) for place in places],
             temperature=decoding.temperature,
             top_p=decoding.top_p,
         )

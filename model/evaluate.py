@@ -11,7 +11,8 @@ import orjson
 import tyro
 
 from model.checkpoint import CHECKPOINTS, CheckpointError, load_weights, open_run
-from model.corpora import DataError, load_corpus
+from model.corpora import load_corpus
+from model.data import DataError
 from model.decoding import GREEDY, Decoding
 from model.evaluation import evaluate
 
@@ -23,7 +24,8 @@ class Arguments:
     Lines of the data with the same source are references of one sentence, which is translated once.
     Loss is in nats per target piece, without label smoothing; BLEU and chrF are sacrebleu's, cased
     and detokenised; their signatures are printed with them. Decoding is greedy unless --beam or
-    --temperature ask for something else.
+    --temperature ask for something else. Models of whole words say everything in lower
+    case, which costs them BLEU. Runs on the CPU.
     """
 
     run: str

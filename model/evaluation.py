@@ -10,8 +10,7 @@ import sacrebleu
 import torch
 
 from model.config import PAD
-from model.corpora import Pair
-from model.data import encode_pairs, pad, references_by_source, sorted_batches
+from model.data import Pair, encode_pairs, pad, references_by_source, sorted_batches
 from model.decoding import GREEDY, Decoding, translate
 from model.losses import cross_entropy
 from model.tokenizer import TokenizerPair

@@ -28,7 +28,7 @@ def _naming(path: Path) -> Iterator[None]:
     except OSError as error:
         raise CheckpointError(
             f"{path}: cannot be written ({error.strerror or error}); what was written before is "
-            "intact: see to that and go on, a training with --resume"
+            "intact; see to that and run the command again, a training with --resume"
         ) from error
 
 

@@ -1,8 +1,8 @@
 """The state from which a training goes on: ``resume/step-…/`` in a run's folder.
 
 Weights and Adam's moments in float32 (safetensors) and a small JSON. There is no state of random
-generators or of the data: both follow from seed and step. The folder is written as a whole; the one
-before it is removed after that.
+generators or of the data: both follow from seed, step and the number of processes. The folder is
+written as a whole; the one before it is removed after that.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ def save_resume_state(
     *,
     step: int,
     tokens: int,
+    processes: int = 1,
 ) -> None:
     """Write the state after ``step``, ``tokens`` target pieces, and remove the earlier ones.
 
@@ -53,7 +54,7 @@ def save_resume_state(
             tensors[f"{key}/{name}"] = torch.as_tensor(value).detach().cpu().contiguous()
     target = run_folder / "resume" / f"step-{step:07d}"
     if not target.exists():  # the state of a step is the same each time
-        progress = {"step": step, "tokens": tokens}
+        progress = {"step": step, "tokens": tokens, "processes": processes}
         write_folder(
             target,
             {
@@ -67,12 +68,13 @@ def save_resume_state(
 
 
 def load_resume_state(
-    run_folder: Path, model: Transformer, optimiser: torch.optim.Optimizer
+    run_folder: Path, model: Transformer, optimiser: torch.optim.Optimizer, *, processes: int = 1
 ) -> tuple[int, int]:
     """Put weights and moments back; the step they were saved after, and its tokens, come back.
 
     Raises:
-        CheckpointError: if there is no state, or it does not fit the model.
+        CheckpointError: if there is no state, or it does not fit the model, or another number of
+            processes, whose batches would not follow.
     """
     step = latest_resume_step(run_folder)
     if step is None:
@@ -81,7 +83,8 @@ def load_resume_state(
         )
     path = _folders(run_folder)[step] / "state.safetensors"
     try:
-        tensors = safetensors.torch.load_file(path)
+        # From bytes: a mapped file could not be removed on Windows.
+        tensors = safetensors.torch.load(path.read_bytes())
         with torch.no_grad():
             for name, parameter in model.named_parameters():
                 parameter.copy_(tensors[f"weights/{name}"])
@@ -90,7 +93,12 @@ def load_resume_state(
                     for key in ("step", "exp_avg", "exp_avg_sq")
                     if f"{key}/{name}" in tensors
                 }
-        tokens = int(json.loads(path.with_name("state.json").read_text())["tokens"])
+        progress = json.loads(path.with_name("state.json").read_text())
+        tokens, begun = int(progress["tokens"]), int(progress["processes"])
     except (SafetensorError, OSError, KeyError, ValueError, RuntimeError) as error:
         raise CheckpointError(f"{path}: cannot be resumed from ({error})") from error
+    if begun != processes:
+        raise CheckpointError(
+            f"{path}: expected {begun} processes, with which the run began, got {processes}"
+        )
     return step, tokens

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from model.config import TrainingConfig, TransformerConfig, from_dict, to_dict
+from model.config import TrainingConfig, TransformerConfig, check_kinds, from_dict, to_dict
 
 FORMAT_VERSION = 1
 """Of everything in a run's folder; other versions are refused."""
@@ -27,6 +27,9 @@ class DataSource:
     longest_source: int
     """Pieces of the longest source of the training data, ``</s>`` included."""
 
+    def __post_init__(self) -> None:
+        check_kinds(self)
+
 
 @dataclass(frozen=True)
 class RunInfo:
@@ -41,6 +44,9 @@ class RunInfo:
     parameters: int
     tokenizer_sha256: Mapping[str, str]
     """File name → sha256, one file where the languages share a tokenizer."""
+
+    def __post_init__(self) -> None:
+        check_kinds(self)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values, the format version first."""

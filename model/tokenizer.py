@@ -17,7 +17,6 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import ClassVar, Literal
 
 import tokenizers
@@ -71,7 +70,9 @@ class Tokenizer:
 
     @classmethod
     def train(cls, texts: Iterable[str], vocab_size: int) -> Tokenizer:
-        """Learn a byte-pair encoding of at most ``vocab_size`` pieces from texts.
+        """Learn a byte-pair encoding of ``vocab_size`` pieces from texts.
+
+        It has fewer if the texts have no more to merge, and more if single letters alone are.
 
         Raises:
             ValueError: if ``vocab_size`` leaves no room beside the special and the byte pieces.
@@ -116,10 +117,6 @@ class Tokenizer:
     def to_text(self) -> str:
         """The whole tokenizer as JSON."""
         return str(self._inner.to_str(pretty=False))
-
-    def save(self, path: Path) -> None:
-        """Write ``to_text`` to a file."""
-        path.write_text(self.to_text(), encoding="utf-8")
 
     @property
     def vocab_size(self) -> int:

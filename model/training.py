@@ -1,7 +1,7 @@
 """The training loop, on ``accelerate``: devices, mixed precision, several processes.
 
-What a step does is decided by seed and step alone (its batches, its dropout), so that a training
-that was stopped goes on exactly as if it had not been.
+What a step does (its batches, its dropout) is decided by seed, step and number of processes alone,
+so that a training that was stopped goes on exactly as if it had not been.
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ from model.checkpoint import (
     weights_path,
 )
 from model.config import PAD
-from model.corpora import Pair
-from model.data import Batches, Examples, Sample
+from model.data import Batches, Examples, Pair, Sample
 from model.decoding import translate
 from model.evaluation import evaluate
 from model.files import append_log, cut_log, remove_unfinished
@@ -127,7 +126,7 @@ class Training:
                     yield 0
                     meter.restart_clock()
             while step < self.config.steps:
-                if interrupted():
+                if self._any_process(interrupted()):
                     self._save_resume_state(step, seen)
                     raise KeyboardInterrupt
                 loss, norm, pieces = self._step(model, optimiser, step + 1)
@@ -145,6 +144,13 @@ class Training:
                 meter.restart_clock()
         for tracker in self.accelerator.trackers:
             tracker.finish()
+
+    def _any_process(self, here: bool) -> bool:
+        """Whether something is so in any process; all of them must ask."""
+        if self.accelerator.num_processes == 1:
+            return here
+        flag = torch.tensor(float(here), device=self.accelerator.device)
+        return bool(self.accelerator.reduce(flag, "sum"))
 
     def _step(self, model: Any, optimiser: Any, step: int) -> tuple[float, float, int]:
         """One optimiser step; summed loss in nats, gradient norm and number of target pieces."""
@@ -235,12 +241,24 @@ class Training:
 
     def _save_resume_state(self, step: int, seen: int) -> None:
         if self.accelerator.is_main_process:
-            save_resume_state(self.run.folder, self.model, self.optimiser, step=step, tokens=seen)
+            save_resume_state(
+                self.run.folder,
+                self.model,
+                self.optimiser,
+                step=step,
+                tokens=seen,
+                processes=self.accelerator.num_processes,
+            )
         self.accelerator.wait_for_everyone()
 
     def _resume(self) -> tuple[int, int]:
         """Load the state; cut logs and later milestones back to its step."""
-        step, seen = load_resume_state(self.run.folder, self.model, self.optimiser)
+        step, seen = load_resume_state(
+            self.run.folder,
+            self.model,
+            self.optimiser,
+            processes=self.accelerator.num_processes,
+        )
         if self.accelerator.is_main_process:
             remove_unfinished(self.run.folder)
             last = step or -1  # at step 0, its milestone comes again
@@ -258,12 +276,11 @@ class _Meter:
 
     def __init__(self) -> None:
         self._loss, self._pieces = 0.0, 0
-        self._timed_pieces, self._seconds, self._start = 0, 0.0, time.monotonic()
+        self._seconds, self._start = 0.0, time.monotonic()
 
     def add(self, loss: float, pieces: int) -> None:
         self._loss += loss
         self._pieces += pieces
-        self._timed_pieces += pieces
         now = time.monotonic()
         self._seconds += now - self._start
         self._start = now
@@ -274,6 +291,6 @@ class _Meter:
 
     def read(self) -> tuple[float, float]:
         """Mean loss per piece, pieces per second; both begin anew."""
-        result = self._loss / self._pieces, self._timed_pieces / max(self._seconds, 1e-9)
-        self._loss, self._pieces, self._timed_pieces, self._seconds = 0.0, 0, 0, 0.0
+        result = self._loss / self._pieces, self._pieces / max(self._seconds, 1e-9)
+        self._loss, self._pieces, self._seconds = 0.0, 0, 0.0
         return result

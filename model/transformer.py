@@ -168,7 +168,7 @@ class Decoder(nn.Module):
 
 
 class Transformer(nn.Module):
-    """Encoder, decoder and the output projection. Hook point: ``logits`` (B, T, V)."""
+    """Encoder, decoder and the output projection. Hook point: ``logits`` (B, T, V), or (n, V)."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Annotated
@@ -24,7 +24,7 @@ class Arguments:
     """Translate a file, or standard input, with a checkpoint: one line in, one line out.
 
     Empty lines stay empty. Example: echo "Good morning!" | python -m model.translate --run en-es
-    Greedy decoding, unless --beam or --temperature ask for something else.
+    Greedy decoding, unless --beam or --temperature ask for something else. Runs on the CPU.
     """
 
     run: str
@@ -45,14 +45,15 @@ class Arguments:
 
 
 def _one_best(
-    checkpoint: Checkpoint, run: Run, texts: list[str], how: Arguments, decoding: Decoding
+    checkpoint: Checkpoint, run: Run, texts: list[str], how: Arguments, start: int
 ) -> list[str]:
     translations = translate(
         checkpoint.model,
         run.tokenizers,
         texts,
         batch_size=how.batch_size,
-        decoding=decoding,
+        decoding=how.decoding,
+        start=start,
     )
     return [" ".join(translation.splitlines()) for translation in translations]
 
@@ -101,9 +102,7 @@ def translate_lines(
             for number, best in zip(full, _n_best(checkpoint, run, texts, how), strict=True):
                 yield from (f"{number}\t{score:.4f}\t{text}" for score, text in best)
         else:
-            # No two lines of the text draw alike.
-            decoding = replace(how.decoding, seed=how.decoding.seed + chunk[0][0] - 1)
-            found = _one_best(checkpoint, run, texts, how, decoding)
+            found = _one_best(checkpoint, run, texts, how, start=chunk[0][0])
             by_number = dict(zip(full, found, strict=True))
             yield from (by_number.get(number, "") for number, _ in chunk)
 
@@ -121,7 +120,7 @@ def main(arguments: Arguments) -> None:
         raise ValueError("n_best belongs to a beam; leave --temperature out")
     run, checkpoint = open_checkpoint(arguments.run, arguments.step, arguments.checkpoints)
     handle = 0 if arguments.file == "-" else arguments.file
-    with open(handle, encoding="utf-8", closefd=handle != 0) as lines:
+    with open(handle, encoding="utf-8-sig", closefd=handle != 0) as lines:
         for line in translate_lines(lines, run, checkpoint, arguments):
             print(line, flush=True)
 

@@ -21,7 +21,7 @@ from model.transformer import Transformer
 
 if TYPE_CHECKING:  # they take seconds to import, and few tests need them
     from model.checkpoint import Run
-    from model.train import Arguments
+    from model.options import Arguments
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 torch.set_num_threads(1)
@@ -105,7 +105,7 @@ def make_arguments(datasets_cache: Path) -> Callable[..., Arguments]:
 
     An epoch has 9 batches and a step takes 2 of them: the first epoch ends within the fifth step.
     """
-    from model.train import Arguments
+    from model.options import Arguments
 
     model = TransformerConfig(420, 420, n_layers=1, n_heads=2, d_model=14, d_ff=23, max_length=61)
     training = TrainingConfig(

@@ -122,9 +122,14 @@ def _transposed(tensors: dict[str, Tensor], _: dict[str, str]) -> None:
     tensors[name] = tensors[name].T.contiguous()
 
 
+def _infinite(tensors: dict[str, Tensor], _: dict[str, str]) -> None:
+    tensors["encoder.embedding.table.weight"][5, 3] = float("inf")
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        (_infinite, "encoder.embedding.table.weight: expected finite numbers, got others"),
         (_twice, r"differ in unembedding.weight \(a tied tensor is stored once\)"),
         (_one_less, "differ in encoder.embedding.table.weight"),
         (
@@ -249,6 +254,11 @@ def edit_json(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
         (lambda v: v["model"].update(n_head=3), r"TransformerConfig: unknown keys \['n_head'\]"),
         (lambda v: v["training"].update(step=3), r"TrainingConfig: unknown keys \['step'\]"),
         (lambda v: v.update(colour="red"), r"RunInfo: unknown keys \['colour'\]"),
+        (lambda v: v["data"].update(longest_source="9"), "longest_source: expected a whole number"),
+        (
+            lambda v: v.update(source_language=5),
+            "source_language: expected str, got 5",
+        ),
         (lambda v: v["data"].pop("licence"), "DataSource: .* 'licence'"),
         (lambda v: v.pop("parameters"), "RunInfo: .* 'parameters'"),
         (lambda v: v.pop("model"), "expected an object under 'model'"),

@@ -7,7 +7,8 @@ from collections import Counter
 import pytest
 
 from model.copy_task import LONGEST, SYMBOLS, copy_task
-from model.corpora import DataError, Pair, load_corpus
+from model.corpora import load_corpus
+from model.data import DataError, Pair
 
 SIZES = {"train": 20_000, "validation": 1_000, "test": 1_000}
 

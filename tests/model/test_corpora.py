@@ -9,7 +9,8 @@ import datasets
 import pytest
 
 from model import corpora
-from model.corpora import Corpus, DataError, Pair, load_corpus
+from model.corpora import Corpus, load_corpus
+from model.data import DataError, Pair
 
 pytestmark = pytest.mark.usefixtures("datasets_cache")
 

@@ -9,7 +9,8 @@ from typing import Any
 import datasets
 import pytest
 
-from model.corpora import DataError, load_corpus
+from model.corpora import load_corpus
+from model.data import DataError
 
 pytestmark = pytest.mark.usefixtures("datasets_cache")
 

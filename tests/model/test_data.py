@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.corpora import DataError, Pair
 from model.data import (
+    DataError,
+    Pair,
     bucketed,
     encode_pairs,
     first_distinct,

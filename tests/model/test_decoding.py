@@ -268,7 +268,7 @@ def test_other_ways_of_decoding_keep_the_order_too(
             target = beam.hypotheses[0].target
         else:
             temperature, top_p = decoding.temperature, decoding.top_p
-            seeds = [decoding.seed + place]
+            seeds = [(decoding.seed + 0x9E3779B1 * place) % 2**32]
             [target] = sample(model, [source], seeds=seeds, temperature=temperature, top_p=top_p)
         alone.append(tokenizers.target.decode(target))
     assert len(set(alone)) > 1

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from model.checkpoint import Run, load_weights, weights_path
-from model.corpora import Pair, load_corpus
+from model.corpora import load_corpus
+from model.data import Pair
 from model.decoding import GREEDY, Decoding, translate
 from model.evaluation import evaluate
 

@@ -10,7 +10,7 @@ import sacrebleu
 import torch
 
 from model.checkpoint import Run, load_weights
-from model.corpora import DataError, Pair
+from model.data import DataError, Pair
 from model.decoding import Decoding
 from model.evaluation import evaluate, mean_loss
 from model.transformer import Transformer

@@ -12,10 +12,11 @@ from accelerate.state import AcceleratorState
 
 from model.checkpoint import load_weights, open_run, save_weights
 from model.copy_task import copy_task
+from model.options import Arguments, parse, preset_arguments
 from model.presets import PRESETS, PresetName
 from model.schedule import learning_rate
 from model.tokenizer import Tokenizer, WordTokenizer
-from model.train import Arguments, main, parse, preset_arguments
+from model.train import main
 from model.transformer import Transformer
 
 NAMES = list(PRESETS)

@@ -16,8 +16,8 @@ import pytest
 
 from model.checkpoint import open_run, weights_path
 from model.files import read_log
+from model.options import Arguments
 from model.resume import latest_resume_step
-from model.train import Arguments
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="kill -9 is of POSIX systems")
 

@@ -20,13 +20,14 @@ from safetensors import safe_open
 from model import data, losses, training
 from model.checkpoint import CheckpointError, Run, load_weights, open_run, save_weights
 from model.config import BOS
-from model.corpora import DataError, load_corpus
-from model.data import Sample, encode_pairs, load_samples
+from model.corpora import load_corpus
+from model.data import DataError, Sample, encode_pairs, load_samples
 from model.evaluation import evaluate
 from model.files import only_writer
+from model.options import Arguments
 from model.resume import latest_resume_step
 from model.schedule import learning_rate
-from model.train import Arguments, main
+from model.train import main
 from model.training import DivergenceError
 from model.transformer import Transformer
 
@@ -252,7 +253,9 @@ def test_samples_may_be_given(
     assert all(isinstance(row["translation"], str) for row in written)
 
 
-@pytest.mark.parametrize("line", ["oops", "[]", '{"source": "a"}', '{"sauce": "a"}'])
+@pytest.mark.parametrize(
+    "line", ["oops", "[]", '{"source": "a"}', '{"sauce": "a"}', '{"source": 1, "reference": "a"}']
+)
 def test_broken_samples_are_named(tmp_path: Path, line: str) -> None:
     path = tmp_path / "samples.jsonl"
     path.write_text('{"source": "a", "reference": "b"}\n')
@@ -452,6 +455,59 @@ def test_measuring_leaves_the_training_as_it_is(
     main(make_arguments(tmp_path, milestones=()))
     other = open_run("tiny", root=tmp_path)
     assert load_weights(other, 8).sha256 == load_weights(trained_run, 8).sha256
+
+
+def test_other_columns_of_the_same_file_are_refused(
+    make_arguments: MakeArguments, tmp_path: Path
+) -> None:
+    """Swapped, they would turn the direction of the translation in its middle."""
+    file = tmp_path / "data.jsonl"
+    rows = [{"en": "a cat" + " y" * n, "es": "un gato", "fr": "un chat"} for n in range(6)]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    arguments = replace(
+        make_arguments(tmp_path, steps=1), train=str(file), valid=str(file), columns=("en", "es")
+    )
+    main(arguments)
+    with pytest.raises(CheckpointError, match=r"the pairs are not .* the same --columns and --max"):
+        main(replace(resumed(arguments), columns=("es", "en")))
+
+
+def test_another_number_of_processes_is_refused(
+    make_arguments: MakeArguments, trained_root: Path, tmp_path: Path
+) -> None:
+    """Their batches would not follow on those before."""
+    shutil.copytree(trained_root, tmp_path, dirs_exist_ok=True)
+    state = tmp_path / "tiny" / "resume" / "step-0000008" / "state.json"
+    state.write_text(json.dumps(json.loads(state.read_text()) | {"processes": 4}))
+    with pytest.raises(CheckpointError, match=r"expected 4 processes, .* got 1"):
+        main(resumed(make_arguments(tmp_path)))
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_sentences_too_long_to_measure_are_found_before_the_training(
+    make_arguments: MakeArguments, data_folder: Path, tmp_path: Path, given: bool
+) -> None:
+    """Those of the validation data are left out, those that were asked for are refused."""
+    rows = [{"en": "a " * 70, "es": "b"}, {"en": "a cat", "es": "un gato"}]
+    valid, samples = tmp_path / "valid.jsonl", tmp_path / "samples.jsonl"
+    valid.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    samples.write_text(
+        "".join(json.dumps({"source": r["en"], "reference": ""}) + "\n" for r in rows)
+    )
+    arguments = replace(
+        make_arguments(tmp_path, steps=1, milestones=()),
+        valid=str(valid),
+        samples=samples if given else None,
+    )
+    if given:
+        with pytest.raises(
+            DataError, match=r"samples\.jsonl: expected at most 61 pieces, got 7. in"
+        ):
+            main(arguments)
+        assert not (tmp_path / "tiny").exists()
+    else:
+        main(arguments)
+        assert [row["source"] for row in open_run("tiny", root=tmp_path).samples()] == ["a cat"]
 
 
 def test_a_run_has_one_training_at_a_time(

@@ -115,17 +115,17 @@ def test_the_best_so_many_of_a_beam_are_numbered_and_scored(
 def test_lines_that_are_not_translated_together_have_seeds_of_their_own(
     trained_run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seeds = []
+    starts = []
 
     def translate(_: Any, __: Any, texts: list[str], **options: Any) -> list[str]:
-        seeds.append(options["decoding"].seed)
+        starts.append(options["start"])
         return texts
 
     monkeypatch.setattr(model.translate, "translate", translate)
     how = Arguments(run="tiny", decoding=Decoding(temperature=1, seed=7))
     lines = ["a"] + [""] * 600 + ["b"]
     assert list(translate_lines(lines, trained_run, load_weights(trained_run, 8), how)) == lines
-    assert seeds == [7, 7 + 512]
+    assert starts == [1, 1 + 512]
 
 
 def test_without_a_step_the_last_one_translates(trained_root: Path) -> None:
