@@ -102,7 +102,7 @@ def translate_lines(
             for number, best in zip(full, _n_best(checkpoint, run, texts, how), strict=True):
                 yield from (f"{number}\t{score:.4f}\t{text}" for score, text in best)
         else:
-            found = _one_best(checkpoint, run, texts, how, start=chunk[0][0])
+            found = _one_best(checkpoint, run, texts, how, start=chunk[0][0] - 1)
             by_number = dict(zip(full, found, strict=True))
             yield from (by_number.get(number, "") for number, _ in chunk)
 
