@@ -135,3 +135,14 @@ def test_analysis_and_figures_load_without_torch_and_streamlit(package: str) -> 
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_app_starts_without_what_only_training_needs() -> None:
+    code = (
+        "import sys, viz_app.views.embeddings, viz_app.views.translate.page\n"
+        "heavy = {'accelerate', 'datasets', 'pyarrow', 'sacrebleu', 'tensorboard', 'tyro'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.strip() == "[]"
