@@ -246,7 +246,7 @@ def count_words(text: str) -> int:
 
 def _assemble_words(vocabulary: dict[str, int]) -> tokenizers.Tokenizer:
     inner = tokenizers.Tokenizer(models.WordLevel(vocabulary, unk_token=SPECIAL_PIECES[UNK]))
-    inner.normalizer = normalizers.Sequence([normalizers.Lowercase(), normalizers.NFC()])
+    inner.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Lowercase()])
     inner.pre_tokenizer = _BARE_WORDS
     return inner
 
