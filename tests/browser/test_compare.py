@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from model.checkpoint import Run
-from viz_app.analysis.grid import make_grid
+from viz_app.analysis.grid import Reading, make_grid
 from viz_app.records import Trace
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def test_the_address_brings_all_choices_back_and_they_survive_a_change_of_page(
     step, second_step = steps[-2], steps[-3]
     target = trace_at(step, SENTENCE).target_ids
     a, b = (trace_at(at, SENTENCE, target) for at in (step, second_step))
-    grid = make_grid(a, "decoder_self", units="words", lead="consumed")
+    grid = make_grid(a, "decoder_self", Reading(units="words", lead="consumed"))
     first, second = (
         grid.apply(trace.attention["decoder_self"])[1].mean(axis=0) for trace in (a, b)
     )

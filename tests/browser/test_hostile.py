@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from playwright.sync_api import expect
 
 from model.checkpoint import Run
-from viz_app.analysis.grid import make_grid
+from viz_app.analysis.grid import Reading, make_grid
 from viz_app.analysis.labels import piece_labels
 from viz_app.records import Trace
 
@@ -40,7 +40,7 @@ def test_markup_is_text_and_nothing_else(
     app.choose("units", "words")
     for kind, name in (("cross", "Cross"), ("encoder_self", "Encoder self")):
         app.choose("kind", name)
-        grid = make_grid(trace, kind, units="words")
+        grid = make_grid(trace, kind, Reading(units="words"))
         weights = grid.apply(trace.attention[kind])[-1, 0]
         app.expect_drawn("large", weights)
         app.expect_labels("large", "x", grid.columns)

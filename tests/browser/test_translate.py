@@ -10,7 +10,7 @@ import pytest
 
 from model.checkpoint import Run
 from viz_app.analysis.attention import aggregate_heads, max_pool
-from viz_app.analysis.grid import make_grid
+from viz_app.analysis.grid import Reading, make_grid
 from viz_app.analysis.labels import piece_label, piece_labels
 from viz_app.records import KINDS, Floats, Kind, Trace
 
@@ -63,7 +63,7 @@ def expect_mosaic(app: App, trace: Trace, kind: Kind) -> None:
 
 def expect_map(app: App, trace: Trace, kind: Kind, layer: int, head: int, **reading: Any) -> None:
     """The large map is that of a head, both counted from 0, with the labels of its tokens."""
-    grid = make_grid(trace, kind, **reading)
+    grid = make_grid(trace, kind, Reading(**reading))
     app.expect_drawn("large", grid.apply(trace.attention[kind])[layer, head])
     app.expect_labels("large", "y", grid.rows)
     app.expect_labels("large", "x", grid.columns)
@@ -168,7 +168,7 @@ def test_words_rows_by_consumed_mean_and_max_change_how_maps_are_read(
     expect_map(app, trace, "decoder_self", -1, 0, lead="consumed", units="words")
     app.choose("rows", "predicted")
     expect_map(app, trace, "decoder_self", -1, 0, units="words")
-    grid = make_grid(trace, "decoder_self", units="words")
+    grid = make_grid(trace, "decoder_self", Reading(units="words"))
     words = grid.apply(trace.attention["decoder_self"])[-1]
     app.choose("show", "mean")
     app.expect_drawn("large", aggregate_heads(words, "mean"))

@@ -23,7 +23,7 @@ from model.config import PAD, TrainingConfig, TransformerConfig
 from model.data import pad
 from model.files import append_log
 from model.run_info import Counts, DataSource, RunInfo
-from model.tokenizer import Tokenizer, TokenizerPair
+from model.tokenizer import SPECIAL_PIECES, Tokenizer, TokenizerPair
 from model.transformer import Transformer
 from viz_app.records import Tokens, Trace, Word
 from viz_app.trace import run_trace
@@ -163,7 +163,7 @@ def trace(trained: Transformer, tokenizers: TokenizerPair) -> Trace:
 
 @pytest.fixture(scope="session")
 def make_tokens() -> Callable[..., Tokens]:
-    """Tokens from the pieces of each word; ids count up from 0."""
+    """Tokens from the pieces of each word; ids count up from 4, but for those of special pieces."""
 
     def make(*words: Sequence[str]) -> Tokens:
         spans, start = [], 0
@@ -171,6 +171,8 @@ def make_tokens() -> Callable[..., Tokens]:
             spans.append(Word("".join(word).strip(), start, start + len(word)))
             start += len(word)
         pieces = tuple(piece for word in words for piece in word)
-        return Tokens(tuple(range(start)), pieces, tuple(spans))
+        special = {piece: id for id, piece in enumerate(SPECIAL_PIECES)}
+        ids = tuple(special.get(piece, 4 + index) for index, piece in enumerate(pieces))
+        return Tokens(ids, pieces, tuple(spans))
 
     return make

@@ -13,7 +13,7 @@ import numpy as np
 
 from viz_app.records import Floats, Word
 
-Aggregate = Literal["head", "mean", "max"]
+Aggregate = Literal["head", "mean", "max", "rollout"]
 
 
 def aggregate_heads(layer: Floats, how: Aggregate, head: int = 0) -> Floats:

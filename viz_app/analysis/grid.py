@@ -12,6 +12,9 @@ from viz_app.analysis.attention import causal_words, to_words
 from viz_app.analysis.labels import piece_labels, word_labels
 from viz_app.records import Floats, Kind, Tokens, Trace, Word
 
+SPECIAL_IDS = frozenset({0, 2, 3})
+"""``<pad>``, ``<s>`` and ``</s>``; ``<unk>`` stands for a word."""
+
 Units = Literal["pieces", "words"]
 Lead = Literal["predicted", "consumed"]
 
@@ -29,29 +32,59 @@ class Grid:
     column_spans: tuple[Word, ...]
     allowed: NDArray[np.bool_] | None
     """(rows, columns), False where the mask forbids; None if it forbids nothing."""
+    spans: tuple[tuple[Word, ...], tuple[Word, ...]]
+    """Of all rows and all columns, those of special tokens among them."""
+    renormalised: bool
+    """Whether rows are scaled to sum to 1 again where columns are left out."""
 
     def apply(self, weights: Floats) -> Floats:
         """Maps between pieces (…, Q, M) as maps of this grid (…, rows, columns)."""
-        if len(self.row_spans) == weights.shape[-2] and len(self.column_spans) == weights.shape[-1]:
+        if tuple(map(len, self.spans)) != weights.shape[-2:]:
+            weights = to_words(weights, *self.spans)
+        if self.spans == (self.row_spans, self.column_spans):
             return weights
-        return to_words(weights, self.row_spans, self.column_spans)
+        rows, columns = (
+            [all_of.index(span) for span in kept]
+            for all_of, kept in zip(self.spans, (self.row_spans, self.column_spans), strict=True)
+        )
+        kept = weights[..., rows, :][..., columns]
+        if not self.renormalised:
+            return kept
+        sums = kept.sum(axis=-1, keepdims=True)
+        scaled: Floats = np.divide(kept, sums, out=np.zeros_like(kept), where=sums > 0)
+        return scaled
 
-    def row_of(self, step: int) -> int:
-        """The row that a decoder step (or source piece) belongs to."""
-        return next(i for i, span in enumerate(self.row_spans) if span.start <= step < span.stop)
+    def row_of(self, step: int) -> int | None:
+        """The row that a decoder step (or source piece) belongs to; None if it is left out."""
+        spans = enumerate(self.row_spans)
+        return next((i for i, span in spans if span.start <= step < span.stop), None)
 
 
-def make_grid(
-    trace: Trace, kind: Kind, *, units: Units = "pieces", lead: Lead = "predicted"
-) -> Grid:
+@dataclass(frozen=True)
+class Reading:
+    """How maps are to be read."""
+
+    units: Units = "pieces"
+    lead: Lead = "predicted"
+    """Which of what a decoder row consumes and predicts leads."""
+    special: bool = True
+    """Whether ``<s>`` and ``</s>`` have rows and columns."""
+    renormalised: bool = False
+    """Whether rows without those columns are scaled to sum to 1 again."""
+
+
+def make_grid(trace: Trace, kind: Kind, reading: Reading = Reading()) -> Grid:
     """The axes of a trace's maps.
 
     A decoder row is one step (or the steps of one word): what it consumed and what it predicts are
-    both in its label, the leading one first. Keys are always what was consumed.
+    both in its label, the leading one first. Keys are always what was consumed. Without special
+    tokens, rows led by one and columns of one are left out.
     """
+    units, lead = reading.units, reading.lead
     keys = trace.keys_of(kind)
     column_spans = _spans(keys, units)
     if kind == "encoder_self":
+        leading = keys
         row_spans, rows, row_title = column_spans, _labels(keys, units), "query"
         allowed = None
     else:
@@ -70,15 +103,30 @@ def make_grid(
             for label, span in zip(_labels(leading, units), row_spans, strict=True)
         )
         allowed = causal_words(row_spans, column_spans) if kind == "decoder_self" else None
+    kept_rows = _kept(leading, row_spans, reading.special)
+    kept_columns = _kept(keys, column_spans, reading.special)
+    columns = _labels(keys, units)
+    title = "consumed (key)" if kind == "decoder_self" else "source (key)"
+    if not reading.special:
+        title += ", no special tokens" + ", rows sum to 1 again" * reading.renormalised
     return Grid(
-        rows=rows,
-        columns=_labels(keys, units),
+        rows=tuple(rows[i] for i in kept_rows),
+        columns=tuple(columns[i] for i in kept_columns),
         row_title=row_title,
-        column_title="consumed (key)" if kind == "decoder_self" else "source (key)",
-        row_spans=row_spans,
-        column_spans=column_spans,
-        allowed=allowed,
+        column_title=title,
+        row_spans=tuple(row_spans[i] for i in kept_rows),
+        column_spans=tuple(column_spans[i] for i in kept_columns),
+        allowed=allowed[kept_rows][:, kept_columns] if allowed is not None else None,
+        spans=(row_spans, column_spans),
+        renormalised=reading.renormalised and not reading.special,
     )
+
+
+def _kept(tokens: Tokens, spans: tuple[Word, ...], special: bool) -> list[int]:
+    """Places of the spans that stay. A special token is a word of its own in any units."""
+    if special:
+        return list(range(len(spans)))
+    return [i for i, span in enumerate(spans) if tokens.ids[span.start] not in SPECIAL_IDS]
 
 
 def _spans(tokens: Tokens, units: Units) -> tuple[Word, ...]:

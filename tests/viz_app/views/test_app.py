@@ -19,7 +19,8 @@ from streamlit.testing.v1 import AppTest
 
 from model.checkpoint import Run, load_weights, save_weights, weights_path
 from viz_app.analysis.attention import Aggregate, aggregate_heads
-from viz_app.analysis.grid import Lead, Units, make_grid
+from viz_app.analysis.flow import Measure, rolled_out, weights_of
+from viz_app.analysis.grid import Lead, Reading, Units, make_grid
 from viz_app.analysis.labels import piece_labels
 from viz_app.analysis.similarity import cosine_similarity, nearest_neighbours
 from viz_app.records import Check, Kind, Trace
@@ -121,7 +122,7 @@ def test_the_address_restores_every_choice(start: Start, run: Run) -> None:
     app = start(**address)
     assert errors(app) == []
     trace = traced(run, DOG, step=20)
-    grid = make_grid(trace, "decoder_self", units="words", lead="consumed")
+    grid = make_grid(trace, "decoder_self", Reading(units="words", lead="consumed"))
     expected = grid.apply(trace.attention["decoder_self"][0]).max(axis=0)
     np.testing.assert_allclose(cells(app, "large"), expected, atol=1e-6)
 
@@ -296,7 +297,7 @@ def test_the_large_map_is_what_the_widgets_say(
     assert errors(app) == []
 
     trace = traced(run, CATS)
-    grid = make_grid(trace, kind, units=units, lead=rows)
+    grid = make_grid(trace, kind, Reading(units=units, lead=rows))
     expected = aggregate_heads(grid.apply(trace.attention[kind][layer - 1]), show, head - 1)
     np.testing.assert_allclose(cells(app, "large"), expected, atol=1e-6)
 
@@ -310,6 +311,46 @@ def test_the_large_map_is_what_the_widgets_say(
     assert [name for name in names if name.endswith(f"layer {layer}, {of}**")]
     summing = [caption.value for caption in app.caption if "Rows sum to 1." in caption.value]
     assert bool(summing) is (show != "max")
+
+
+@pytest.mark.parametrize(
+    ("kind", "show", "measure", "reading"),
+    [
+        ("cross", "rollout", "weight", Reading()),
+        ("encoder_self", "rollout", "value norm", Reading(units="words")),
+        ("decoder_self", "rollout", "weight", Reading(special=False)),
+        ("cross", "head", "value norm", Reading(special=False, renormalised=True)),
+        ("decoder_self", "mean", "value norm", Reading(lead="consumed", special=False)),
+    ],
+)
+def test_maps_beyond_the_weight_say_what_they_are(
+    start: Start, run: Run, kind: Kind, show: Aggregate, measure: Measure, reading: Reading
+) -> None:
+    app = start()
+    app.toggle(key="special").set_value(reading.special)
+    app.segmented_control(key="units").set_value(reading.units)
+    app.segmented_control(key="rows").set_value(reading.lead)
+    for key, value in (("kind", kind), ("layer", 1), ("show", show), ("cells", measure)):
+        app.segmented_control(key=key).set_value(value)
+    app.run()
+    if reading.renormalised:
+        app.toggle(key="renormalised").set_value(True).run()
+    assert errors(app) == []
+
+    trace = traced(run, CATS)
+    grid = make_grid(trace, kind, reading)
+    expected = (
+        grid.apply(rolled_out(trace, kind, 0, measure))
+        if show == "rollout"
+        else aggregate_heads(grid.apply(weights_of(trace, kind, measure)[0]), show, 0)
+    )
+    np.testing.assert_allclose(cells(app, "large"), expected, atol=1e-6)
+    titles = [annotation["text"] for annotation in charts(app)["large"]["layout"]["annotations"]]
+    assert titles[1] == grid.column_title
+    captions = " ".join(caption.value for caption in app.caption)
+    assert ("Abnar and Zuidema 2020" in captions) is (show == "rollout")
+    assert ("Kobayashi et al. 2020" in captions) is (measure == "value norm")
+    assert ("Rows sum to 1." in captions) is (reading.special or reading.renormalised)
 
 
 @pytest.mark.parametrize("kind", ["encoder_self", "decoder_self", "cross"])
@@ -443,7 +484,7 @@ def test_a_run_with_one_checkpoint_offers_no_choice(start: Start, own_root: Path
     assert errors(app) == []
     assert CATS_TRANSLATED in texts(app)
     assert not app.select_slider
-    assert not app.toggle
+    assert [toggle.key for toggle in app.toggle] == ["special"]
 
 
 def test_a_truncated_file_is_named_and_the_other_checkpoints_work(

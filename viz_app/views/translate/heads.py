@@ -10,7 +10,8 @@ import numpy as np
 import streamlit as st
 
 from viz_app.analysis.attention import Aggregate, aggregate_heads, max_pool
-from viz_app.analysis.grid import Grid, Lead, Units, make_grid
+from viz_app.analysis.flow import Measure, rolled_out, weights_of
+from viz_app.analysis.grid import Grid, Reading, make_grid
 from viz_app.figures.maps import attention_map, difference_map
 from viz_app.figures.mosaic import mosaic
 from viz_app.records import KINDS, Floats, Kind, Trace
@@ -38,34 +39,69 @@ _KIND_NOTES: dict[Kind, str] = {
 }
 
 
+_AGGREGATE_NOTES: dict[Aggregate, str] = {
+    "head": "",
+    "mean": "The mean of the layer's heads: what most of them look at; it hides that they differ.",
+    "max": "Cell by cell the largest weight of any head: nothing strong is hidden, but which head "
+    "it was is not said, and rows may sum to more than 1.",
+    "rollout": "Rollout up to this layer (Abnar and Zuidema 2020): from which inputs a position "
+    "could have gathered, if all heads counted alike and half of each layer were the residual. It "
+    "knows nothing of values, feed-forward layers, or heads that cancel each other.",
+}
+_VALUE_NORM_NOTE = (
+    "Weight times ‖v W_O‖, as shares of the row (Kobayashi et al. 2020): how much a key adds and "
+    "not only how much it is looked at. In which direction it adds is not said."
+)
+
+
 @dataclass(frozen=True)
 class _Head:
     """What the large map shows; layer and head from 0."""
 
     kind: Kind
     aggregate: Aggregate
+    measure: Measure
     layer: int
     head: int
 
     @property
     def name(self) -> str:
         """For people, counted from 1."""
-        of = f"head {self.head + 1}" if self.aggregate == "head" else f"{self.aggregate} of heads"
-        return f"{_KIND_NAMES[self.kind]}, layer {self.layer + 1}, {of}"
+        of = {
+            "head": f"head {self.head + 1}",
+            "mean": "mean of heads",
+            "max": "max of heads",
+            "rollout": "rollout",
+        }[self.aggregate]
+        unit = "" if self.measure == "weight" else ", weight × value norm"
+        return f"{_KIND_NAMES[self.kind]}, layer {self.layer + 1}, {of}{unit}"
 
     def map_of(self, trace: Trace, grid: Grid) -> Floats:
         """(rows, columns) of the grid."""
-        weights = grid.apply(trace.attention[self.kind][self.layer])
+        if self.aggregate == "rollout":
+            return grid.apply(rolled_out(trace, self.kind, self.layer, self.measure))
+        weights = grid.apply(weights_of(trace, self.kind, self.measure)[self.layer])
         return aggregate_heads(weights, self.aggregate, self.head)
 
+    @property
+    def note(self) -> str:
+        """What the map can tell, and what it cannot."""
+        notes = [_KIND_NOTES[self.kind]] if self.aggregate in ("head", "rollout") else []
+        if self.aggregate == "rollout" and self.kind == "cross":
+            notes = ["A row is a step of decoding; a column is a source piece as it went in."]
+        notes.append(_AGGREGATE_NOTES[self.aggregate])
+        if self.aggregate == "rollout" and self.kind == "cross":
+            notes.append("Here the mean of the layer's heads goes through the whole encoder.")
+        if self.measure == "value norm":
+            notes.append(_VALUE_NORM_NOTE)
+        return " ".join(filter(None, notes))
 
-def show_heads(
-    selection: Selection, first: Trace, second: Trace | None, *, units: Units, lead: Lead
-) -> None:
+
+def show_heads(selection: Selection, first: Trace, second: Trace | None, reading: Reading) -> None:
     """Draw the heads of one trace, or of two on a shared target."""
     layers, heads = first.attention["cross"].shape[:2]
     chosen = _choose_head(layers, heads)
-    grid = make_grid(first, chosen.kind, units=units, lead=lead)
+    grid = make_grid(first, chosen.kind, reading)
     left, right = st.columns([2, 3], gap="medium")
     with left:
         _show_mosaic(selection, first, grid, chosen)
@@ -95,11 +131,19 @@ def _choose_head(layers: int, heads: int) -> _Head:
             key="show",
             default="head",
             format_func=lambda how: {"head": "one head"}.get(how, how),
-            help="One head, or all heads of the layer put together. The mean has rows that sum to "
-            "1. The maximum takes, cell by cell, the largest weight of any head; its rows may "
-            "sum to more.",
+            help="One head; the mean or, cell by cell, the maximum of the layer's heads; or "
+            "rollout, which follows attention back to the inputs of the stack.",
         )
-    return _Head(kind, aggregate, layer - 1, head - 1)
+        measure = choose_one(
+            "Cells",
+            get_args(Measure),
+            key="cells",
+            default="weight",
+            format_func=lambda measure: {"value norm": "weight × value norm"}.get(measure, measure),
+            help="The weight itself, or weight times the length of the value after W_O, as shares "
+            "of the row.",
+        )
+    return _Head(kind, aggregate, measure, layer - 1, head - 1)
 
 
 def _pool_note(grid: Grid) -> str:
@@ -113,7 +157,7 @@ def _pool_note(grid: Grid) -> str:
 
 
 def _show_mosaic(selection: Selection, trace: Trace, grid: Grid, chosen: _Head) -> None:
-    maps = max_pool(grid.apply(trace.attention[chosen.kind]), MOST_CELLS)
+    maps = max_pool(grid.apply(weights_of(trace, chosen.kind, chosen.measure)), MOST_CELLS)
     allowed = grid.allowed
     if allowed is not None:
         allowed = max_pool(allowed.astype(np.float32), MOST_CELLS) > 0
@@ -164,7 +208,8 @@ def _show_map(selection: Selection, trace: Trace, grid: Grid, chosen: _Head) -> 
         **_axes(selection, grid),
     )
     show_figure(figure, key="large", on_select=take if steps else None)
-    st.caption(_KIND_NOTES[chosen.kind] + " Rows sum to 1." * (chosen.aggregate != "max"))
+    whole = len(grid.columns) == len(grid.spans[1]) or grid.renormalised
+    st.caption(chosen.note + " Rows sum to 1." * (chosen.aggregate != "max" and whole))
 
 
 def _describe_comparison(selection: Selection, first: Trace, second: Trace) -> None:

@@ -7,7 +7,7 @@ from typing import get_args
 import numpy as np
 import streamlit as st
 
-from viz_app.analysis.grid import Lead, Units
+from viz_app.analysis.grid import Lead, Reading, Units
 from viz_app.analysis.labels import piece_label, piece_labels
 from viz_app.figures.charts import top_pieces
 from viz_app.figures.tokens import token_row
@@ -28,7 +28,7 @@ def page(selection: Selection) -> None:
     """Draw the page."""
     with problems_in_place():
         with st.sidebar:
-            units, lead = _choose_reading()
+            reading = _choose_reading()
             second_step = _choose_second_step(selection)
         own = trace_of(selection.run, selection.step, selection.text)
         _show_translation(selection, own)
@@ -38,12 +38,12 @@ def page(selection: Selection) -> None:
             first, second = _on_shared_target(selection, own, second_step)
         # A new sentence has other steps: drop a choice that it does not have before it is read.
         forget_unless("at", range(len(first.consumed)))
-        show_heads(selection, first, second, units=units, lead=lead)
+        show_heads(selection, first, second, reading)
         _show_step(selection, first)
         _show_checks(first)
 
 
-def _choose_reading() -> tuple[Units, Lead]:
+def _choose_reading() -> Reading:
     units = choose_one(
         "Units",
         get_args(Units),
@@ -60,7 +60,22 @@ def _choose_reading() -> tuple[Units, Lead]:
         help="A decoder row consumes one piece and predicts the next. Both are in its label; this "
         "says which leads, and by which of them rows are put together to words.",
     )
-    return units, lead
+    special = st.toggle(
+        "Special tokens",
+        value=True,
+        key="special",
+        bind="query-params",
+        help="Rows and columns of `<s>`, with which every target begins, and `</s>`, which ends "
+        "source and target. Heads with nothing to do often rest on them.",
+    )
+    renormalised = not special and st.toggle(
+        "Rows sum to 1 again",
+        key="renormalised",
+        bind="query-params",
+        help="Scale what is left of each row to a sum of 1. Small weights then look large where "
+        "most of the weight was on special tokens.",
+    )
+    return Reading(units, lead, special, renormalised)
 
 
 def _choose_second_step(selection: Selection) -> int | None:
