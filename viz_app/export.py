@@ -54,6 +54,7 @@ def describe(trace: Trace) -> dict[str, Any]:
         "source_text": trace.source_text,
         "target_text": trace.target_text,
         "forced": trace.forced,
+        "switched_off": [list(head) for head in trace.switched_off],
         **{side: asdict(getattr(trace, side)) for side in ("source", "consumed", "predicted")},
         "top_pieces": trace.top_pieces,
         "lens_pieces": trace.lens_pieces,

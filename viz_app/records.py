@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
 Kind = Literal["encoder_self", "decoder_self", "cross"]
+Head = tuple[Kind, int, int]
+"""Kind, layer and head, these two from 0."""
 KINDS: tuple[Kind, ...] = ("encoder_self", "decoder_self", "cross")
 
 
@@ -136,6 +138,8 @@ class Trace:
     """Pieces of ``predictions.lens_ids``."""
     summary: tuple[HookSummary, ...]
     checks: tuple[Check, ...]
+    switched_off: tuple[Head, ...]
+    """Heads that were off."""
 
     @property
     def target_ids(self) -> tuple[int, ...]:

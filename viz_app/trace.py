@@ -7,13 +7,14 @@ Decoding is fast and unhooked; then one teacher-forced pass over source and targ
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from model.ablation import Head, switch_off
 from model.config import BOS
 from model.decoding import greedy
 from model.hooks import capture, hook_names
@@ -51,6 +52,7 @@ def run_trace(
     step: int = 0,
     sha256: str = "",
     top_k: int = 10,
+    switched_off: Collection[tuple[Kind, int, int]] = (),
 ) -> Trace:
     """Translate a sentence (or take a forced target) and record everything on the way.
 
@@ -61,17 +63,21 @@ def run_trace(
         target: the target's text, or its ids from ``<s>`` on; None lets the model decode greedily.
         run, step, sha256: what identifies the weights; kept in the trace.
         top_k: how many of the likeliest pieces to keep at each step.
+        switched_off: heads whose output is set to zero, in decoding too: kind, layer, head from 0.
 
     Raises:
-        ValueError: on an empty source or target, or one longer than the model allows.
+        ValueError: on an empty source or target, one longer than the model allows, or a head that
+            it does not have.
     """
     source_ids = tokenizers.encode_source(source.strip())
-    target_ids = _target_ids(model, tokenizers, source, source_ids, target)
-    consumed, predicted = target_ids[:-1], target_ids[1:]
-    inputs = torch.tensor([source_ids]).to(model.device), torch.tensor([consumed]).to(model.device)
-    plain_logits = model(*inputs)
-    with capture(model, hook_names(model)) as seen:
-        logits = model(*inputs)[0]
+    off = [Head(*head) for head in switched_off]
+    with switch_off(model, off):
+        target_ids = _target_ids(model, tokenizers, source, source_ids, target)
+        consumed, predicted = target_ids[:-1], target_ids[1:]
+        inputs = [torch.tensor([ids]).to(model.device) for ids in (source_ids, consumed)]
+        plain_logits = model(*inputs)
+        with capture(model, hook_names(model)) as seen:
+            logits = model(*inputs)[0]
     top_k = min(top_k, logits.shape[-1])
     predictions = _predictions(model, seen, logits, predicted, top_k)
     return Trace(
@@ -102,7 +108,8 @@ def run_trace(
             for layer in predictions.lens_ids.tolist()
         ),
         summary=tuple(_summarise(name, tensors[0]) for name, tensors in seen.items()),
-        checks=_checks(seen, float((plain_logits[0] - logits).abs().max())),
+        checks=_checks(seen, float((plain_logits[0] - logits).abs().max()), off),
+        switched_off=tuple(off),
     )
 
 
@@ -237,13 +244,13 @@ def _largest(deviations: Iterable[Tensor]) -> float:
     return float(torch.stack([deviation.abs().max() for deviation in deviations]).max())
 
 
-def _checks(seen: Seen, logits_deviation: float) -> tuple[Check, ...]:
+def _checks(seen: Seen, logits_deviation: float, off: Sequence[Head]) -> tuple[Check, ...]:
     weights = {kind: _layers(seen, kind, "weights") for kind in _MODULES}
     sums = _largest(w.sum(dim=-1) - 1 for w in weights.values())
-    heads = _largest(
-        w @ _layers(seen, kind, "value") - _layers(seen, kind, "heads")
-        for kind, w in weights.items()
-    )
+    outputs = {kind: w @ _layers(seen, kind, "value") for kind, w in weights.items()}
+    for kind, layer, head in off:
+        outputs[kind][layer, head] = 0
+    heads = _largest(output - _layers(seen, kind, "heads") for kind, output in outputs.items())
     return (
         Check("each row of attention weights sums to 1", sums, 1e-5),
         Check(

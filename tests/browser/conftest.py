@@ -79,7 +79,7 @@ class App:
     def open(self, path: str = "/", **query: object) -> None:
         """Go to an address of the app, or to a path and query of it."""
         url = path if path.startswith("http") else self.address + path
-        self.page.goto(url + ("?" + urlencode(query) if query else ""))
+        self.page.goto(url + ("?" + urlencode(query, doseq=True) if query else ""))
         self.page.locator(".st-key-sentence input").wait_for()
 
     def type(self, sentence: str) -> None:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 import model.attention
+from model.ablation import Head, switch_off
 from model.config import BOS, EOS
 from model.decoding import greedy
 from model.hooks import edit, hook_names
@@ -451,3 +452,30 @@ def test_target_ids_outside_the_vocabulary_are_refused(
     target[place] = id
     with pytest.raises(ValueError, match=rf"^target ids: expected 0 to 419, got {id}$"):
         run_trace(trained, tokenizers, SOURCE, target)
+
+
+# Heads switched off
+
+
+def test_a_trace_without_some_heads_is_that_of_the_model_without_them(
+    trained: Transformer, tokenizers: TokenizerPair
+) -> None:
+    off = (("cross", 1, 0), ("encoder_self", 0, 2))
+    trace = run_trace(trained, tokenizers, SOURCE, switched_off=off)
+    source = tokenizers.encode_source(SOURCE)
+    with switch_off(trained, [Head(*head) for head in off]), torch.inference_mode():
+        [target] = greedy(trained, [source])
+        logits = trained(torch.tensor([source]), torch.tensor([target[:-1]]))[0]
+    assert list(trace.target_ids) == target
+    assert trace.switched_off == off
+    expected = logits.log_softmax(dim=-1)[range(len(target) - 1), target[1:]]
+    np.testing.assert_allclose(trace.predictions.log_probability, expected, atol=1e-4)
+    assert all(check.passed for check in trace.checks)
+    assert run_trace(trained, tokenizers, SOURCE).switched_off == ()
+
+
+def test_a_head_that_is_not_there_cannot_be_off(
+    trained: Transformer, tokenizers: TokenizerPair
+) -> None:
+    with pytest.raises(ValueError, match="no head"):
+        run_trace(trained, tokenizers, SOURCE, switched_off=[("cross", 7, 0)])

@@ -15,9 +15,10 @@ from typing import Any, TypeVar
 
 import streamlit as st
 
+from model.ablation import head_costs
 from model.checkpoint import Checkpoint, CheckpointError, Run, load_weights, open_run, weights_path
 from viz_app.figures.theme import Theme, theme_named
-from viz_app.records import Floats, Trace
+from viz_app.records import Floats, Head, Kind, Trace
 from viz_app.trace import run_trace
 
 Option = TypeVar("Option")
@@ -143,16 +144,25 @@ def _load(root: str, name: str, step: int, stamp: Stamp, _run: Run) -> Checkpoin
     return load_weights(_run, step)
 
 
-def trace_of(run: Run, step: int, text: str, target: tuple[int, ...] | None = None) -> Trace:
+def trace_of(
+    run: Run,
+    step: int,
+    text: str,
+    target: tuple[int, ...] | None = None,
+    *,
+    switched_off: tuple[Head, ...] = (),
+) -> Trace:
     """The trace of a sentence, of the model's own translation or a given target's ids.
 
     Raises:
         CheckpointError: if the weights cannot be used.
-        ValueError: on an empty or too long sentence.
+        ValueError: on an empty or too long sentence, or a head that is not there.
     """
     checkpoint = checkpoint_of(run, step)
     stamp = _stamp(run.folder / "run.json")
-    return _trace(run.info.name, stamp, checkpoint.sha256, text, target, checkpoint, run)
+    return _trace(
+        run.info.name, stamp, checkpoint.sha256, text, target, switched_off, checkpoint, run
+    )
 
 
 @st.cache_resource(max_entries=24, show_spinner=False)
@@ -162,6 +172,7 @@ def _trace(
     sha256: str,
     text: str,
     target: tuple[int, ...] | None,
+    switched_off: tuple[Head, ...],
     _checkpoint: Checkpoint,
     _run: Run,
 ) -> Trace:
@@ -173,7 +184,34 @@ def _trace(
         run=name,
         step=_checkpoint.step,
         sha256=sha256,
+        switched_off=switched_off,
     )
+
+
+def head_costs_of(run: Run, step: int, text: str, target: tuple[int, ...]) -> dict[Kind, Floats]:
+    """What switching each head off costs a target's ids, in nats: kind → (L, H).
+
+    Raises:
+        CheckpointError: if the weights cannot be used.
+    """
+    checkpoint = checkpoint_of(run, step)
+    stamp = _stamp(run.folder / "run.json")
+    return _head_costs(run.info.name, stamp, checkpoint.sha256, text, target, checkpoint, run)
+
+
+@st.cache_resource(max_entries=24, show_spinner=False)
+def _head_costs(
+    name: str,
+    stamp: Stamp,
+    sha256: str,
+    text: str,
+    target: tuple[int, ...],
+    _checkpoint: Checkpoint,
+    _run: Run,
+) -> dict[Kind, Floats]:
+    source = _run.tokenizers.encode_source(text.strip())
+    costs = head_costs(_checkpoint.model, source, target)
+    return {kind: cost.numpy(force=True) for kind, cost in costs.items()}
 
 
 def embedding_table(run: Run, step: int, side: str) -> Floats:

@@ -17,13 +17,14 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from model.ablation import head_costs
 from model.checkpoint import Run, load_weights, save_weights, weights_path
 from viz_app.analysis.attention import Aggregate, aggregate_heads
 from viz_app.analysis.flow import Measure, rolled_out, weights_of
 from viz_app.analysis.grid import Lead, Reading, Units, make_grid
 from viz_app.analysis.labels import piece_labels
 from viz_app.analysis.similarity import cosine_similarity, nearest_neighbours
-from viz_app.records import Check, Kind, Trace
+from viz_app.records import KINDS, Check, Kind, Trace
 from viz_app.trace import run_trace
 from viz_app.views import _session
 from viz_app.views._session import plain
@@ -407,6 +408,42 @@ def test_a_shorter_sentence_forgets_a_step_that_it_lacks(start: Start) -> None:
     assert charts(app)["large"]["layout"]["shapes"][0]["y0"] == -0.5
 
 
+# Heads switched off
+
+
+def test_heads_that_are_off_change_the_translation(start: Start, run: Run) -> None:
+    app = start()
+    off = (("cross", 1, 0), ("cross", 1, 1), ("cross", 1, 2), ("encoder_self", 0, 2))
+    app.multiselect(key="off").set_value(list(off)).run()
+    assert errors(app) == []
+
+    checkpoint = load_weights(run, run.steps()[-1])
+    whole = traced(run, CATS)
+    own, forced = (
+        run_trace(checkpoint.model, run.tokenizers, CATS, target, switched_off=off)
+        for target in (None, whole.target_ids)
+    )
+    assert own.target_text != whole.target_text
+    assert {whole.target_text, own.target_text} <= set(texts(app))
+    before, after = (float(t.predictions.log_probability.sum()) for t in (whole, forced))
+    wanted = f"{before:.2f} nats with all heads, {after:.2f} without these ({after - before:+.2f})."
+    assert [caption for caption in app.caption if caption.value.endswith(wanted)]
+
+
+def test_all_heads_are_ranked_on_demand(start: Start, run: Run) -> None:
+    app = start()
+    assert "costs" not in charts(app)
+    app.toggle(key="rank").set_value(True).run()
+    assert errors(app) == []
+    checkpoint = load_weights(run, run.steps()[-1])
+    source = run.tokenizers.encode_source(CATS)
+    costs = head_costs(checkpoint.model, source, traced(run, CATS).target_ids)
+    drawn = cells(app, "costs")
+    for place, kind in enumerate(KINDS):
+        np.testing.assert_allclose(drawn[:, 4 * place : 4 * place + 3], costs[kind], atol=1e-4)
+    assert [caption for caption in app.caption if "Dearest: " in caption.value]
+
+
 # Two checkpoints
 
 
@@ -484,7 +521,7 @@ def test_a_run_with_one_checkpoint_offers_no_choice(start: Start, own_root: Path
     assert errors(app) == []
     assert CATS_TRANSLATED in texts(app)
     assert not app.select_slider
-    assert [toggle.key for toggle in app.toggle] == ["special"]
+    assert {toggle.key for toggle in app.toggle} == {"special", "rank"}
 
 
 def test_a_truncated_file_is_named_and_the_other_checkpoints_work(

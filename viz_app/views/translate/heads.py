@@ -14,7 +14,7 @@ from viz_app.analysis.flow import Measure, rolled_out, weights_of
 from viz_app.analysis.grid import Grid, Reading, make_grid
 from viz_app.figures.maps import attention_map, difference_map
 from viz_app.figures.mosaic import mosaic
-from viz_app.records import KINDS, Floats, Kind, Trace
+from viz_app.records import KINDS, Floats, Head, Kind, Trace
 from viz_app.views._session import Selection, choose_one, show_figure, trace_of
 
 MOST_CELLS = 40
@@ -24,7 +24,7 @@ _MAP_WIDTH, _THIRD_WIDTH, _FULL_WIDTH = 530, 290, 900
 _MOST_SIDE_BY_SIDE = 14
 """Columns; comparisons of longer sentences stand one below the other."""
 
-_KIND_NAMES: dict[Kind, str] = {
+KIND_NAMES: dict[Kind, str] = {
     "encoder_self": "Encoder self",
     "decoder_self": "Decoder self",
     "cross": "Cross",
@@ -74,7 +74,7 @@ class _Head:
             "rollout": "rollout",
         }[self.aggregate]
         unit = "" if self.measure == "weight" else ", weight × value norm"
-        return f"{_KIND_NAMES[self.kind]}, layer {self.layer + 1}, {of}{unit}"
+        return f"{KIND_NAMES[self.kind]}, layer {self.layer + 1}, {of}{unit}"
 
     def map_of(self, trace: Trace, grid: Grid) -> Floats:
         """(rows, columns) of the grid."""
@@ -97,21 +97,24 @@ class _Head:
         return " ".join(filter(None, notes))
 
 
-def show_heads(selection: Selection, first: Trace, second: Trace | None, reading: Reading) -> None:
-    """Draw the heads of one trace, or of two on a shared target."""
+def show_heads(
+    selection: Selection, first: Trace, second: Trace | None, reading: Reading
+) -> Head | None:
+    """Draw the heads of one trace, or of two on a shared target; the large one, if it is one."""
     layers, heads = first.attention["cross"].shape[:2]
     chosen = _choose_head(layers, heads)
     grid = make_grid(first, chosen.kind, reading)
     left, right = st.columns([2, 3], gap="medium")
     with left:
         _show_mosaic(selection, first, grid, chosen)
-    if second is None:
-        with right:
-            _show_map(selection, first, grid, chosen)
-        return
     with right:
-        _describe_comparison(selection, first, second)
-    _show_comparison(selection, first, second, grid, chosen)
+        if second is None:
+            _show_map(selection, first, grid, chosen)
+        else:
+            _describe_comparison(selection, first, second)
+    if second is not None:
+        _show_comparison(selection, first, second, grid, chosen)
+    return (chosen.kind, chosen.layer, chosen.head) if chosen.aggregate == "head" else None
 
 
 def _choose_head(layers: int, heads: int) -> _Head:
@@ -121,7 +124,7 @@ def _choose_head(layers: int, heads: int) -> _Head:
             KINDS,
             key="kind",
             default="cross",
-            format_func=lambda kind: _KIND_NAMES[kind],
+            format_func=lambda kind: KIND_NAMES[kind],
         )
         layer = choose_one("Layer", range(1, layers + 1), key="layer", default=layers)
         head = choose_one("Head", range(1, heads + 1), key="head", default=1)

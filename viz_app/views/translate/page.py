@@ -21,6 +21,7 @@ from viz_app.views._session import (
     show_figure,
     trace_of,
 )
+from viz_app.views.translate.ablation import show_ablation
 from viz_app.views.translate.heads import show_heads
 
 
@@ -38,8 +39,9 @@ def page(selection: Selection) -> None:
             first, second = _on_shared_target(selection, own, second_step)
         # A new sentence has other steps: drop a choice that it does not have before it is read.
         forget_unless("at", range(len(first.consumed)))
-        show_heads(selection, first, second, reading)
+        shown = show_heads(selection, first, second, reading)
         _show_step(selection, first)
+        show_ablation(selection, own, shown)
         _show_checks(first)
 
 

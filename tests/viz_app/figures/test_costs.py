@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from viz_app.figures.costs import cost_map
+from viz_app.figures.theme import theme_named
+from viz_app.records import Floats, Kind
+
+THEME = theme_named("light")
+NAMES: dict[Kind, str] = {"encoder_self": "Encoder <self>", "decoder_self": "D", "cross": "Cross"}
+
+
+def costs(layers: int = 2, heads: int = 3) -> dict[Kind, Floats]:
+    """Kind k, layer l, head h costs 100 k + 10 l + h, less 5."""
+    cells = np.arange(layers)[:, None] * 10 + np.arange(heads) - 5
+    return {kind: (100 * k + cells).astype(np.float32) for k, kind in enumerate(NAMES)}
+
+
+def test_every_head_has_its_cell() -> None:
+    figure = cost_map(costs(), theme=THEME, names=NAMES)
+    gap = [np.nan]
+    expected = [
+        [-5, -4, -3, *gap, 95, 96, 97, *gap, 195, 196, 197],
+        [5, 6, 7, *gap, 105, 106, 107, *gap, 205, 206, 207],
+    ]
+    np.testing.assert_array_equal(figure.data[0].z, expected)
+    assert (figure.data[0].zmin, figure.data[0].zmax) == (-207, 207)
+    assert figure.data[0].texttemplate == "%{z:.2f}"
+    assert list(figure.layout.xaxis.ticktext) == ["1", "2", "3"] * 3
+    assert list(figure.layout.xaxis.tickvals) == [0, 1, 2, 4, 5, 6, 8, 9, 10]
+    titles = [(note.text, note.x) for note in figure.layout.annotations]
+    assert titles == [("Encoder &lt;self&gt;", 1), ("D", 5), ("Cross", 9)]
+
+
+def test_a_click_says_kind_layer_and_head() -> None:
+    markers = cost_map(costs(), theme=THEME, names=NAMES).data[1]
+    assert len(markers.customdata) == 18
+    at = list(markers.customdata).index("decoder_self,1,2")
+    assert (markers.x[at], markers.y[at]) == (6, 1)
+    assert markers.text[at] == "layer 2 · head 3: +107.000 nats"
+    assert markers.marker.opacity == markers.selected.marker.opacity == 0
+
+
+def test_the_chosen_head_is_framed() -> None:
+    [frame] = cost_map(costs(), theme=THEME, names=NAMES, selected=("cross", 1, 0)).layout.shapes
+    assert (frame.x0, frame.x1, frame.y0, frame.y1) == (7.5, 8.5, 0.5, 1.5)
+    assert not cost_map(costs(), theme=THEME, names=NAMES).layout.shapes
+
+
+def test_many_heads_stay_in_their_width_without_numbers() -> None:
+    figure = cost_map(costs(12, 16), theme=THEME, names=NAMES)
+    assert figure.layout.width <= 650
+    assert figure.data[0].texttemplate is None
+
+
+def test_costs_of_nothing_are_drawn() -> None:
+    none = {kind: np.zeros((2, 3), dtype=np.float32) for kind in NAMES}
+    assert cost_map(none, theme=THEME, names=NAMES).data[0].zmax == 1
+
+
+def test_kinds_of_different_shape_are_refused() -> None:
+    uneven = costs() | {"cross": np.zeros((1, 3), dtype=np.float32)}
+    with pytest.raises(ValueError, match=r"expected kinds of one shape .* got \[\(1, 3\), \(2, 3"):
+        cost_map(uneven, theme=THEME, names=NAMES)

@@ -1,0 +1,110 @@
+"""Heads switched off: another translation, and what each head is worth to this one."""
+
+from __future__ import annotations
+
+import numpy as np
+import streamlit as st
+
+from viz_app.analysis.labels import piece_labels
+from viz_app.figures.costs import cost_map
+from viz_app.figures.tokens import token_row
+from viz_app.records import KINDS, Head, Trace
+from viz_app.views._session import Selection, head_costs_of, show_figure, trace_of
+from viz_app.views.translate.heads import KIND_NAMES
+
+
+def show_ablation(selection: Selection, trace: Trace, shown: Head | None) -> None:
+    """Let heads of any kind be switched off, and rank all of them; ``shown`` is the large one."""
+    st.markdown("##### Switch heads off")
+    choice, ranking = st.columns([2, 3], gap="large")
+    with choice:
+        off = _choose_off(trace)
+        if off:
+            _show_translation_without(selection, trace, off)
+        else:
+            st.caption(
+                "Choose heads of any kind: what they add to the stream is set to zero, and the "
+                "sentence is translated anew."
+            )
+    with ranking:
+        _show_ranking(selection, trace, shown)
+
+
+def _label(head: Head) -> str:
+    kind, layer, number = head
+    return f"{KIND_NAMES[kind]} {layer + 1}.{number + 1}"
+
+
+def _choose_off(trace: Trace) -> tuple[Head, ...]:
+    layers, heads = trace.attention["cross"].shape[:2]
+    options: list[Head] = [(k, i, h) for k in KINDS for i in range(layers) for h in range(heads)]
+    chosen: list[Head] = st.multiselect(
+        "Heads that are off",
+        options,
+        format_func=_label,
+        key="off",
+        placeholder="kind, layer and head",
+        bind="query-params",
+    )
+    return tuple(chosen)
+
+
+def _show_translation_without(selection: Selection, trace: Trace, off: tuple[Head, ...]) -> None:
+    run, step, text = selection.run, selection.step, selection.text
+    own = trace_of(run, step, text, switched_off=off)
+    forced = trace_of(run, step, text, trace.target_ids, switched_off=off)
+    probability = np.exp(own.predictions.log_probability)
+    st.caption("The translation without them, shaded by probability")
+    st.html(
+        token_row(
+            piece_labels(own.predicted),
+            theme=selection.theme,
+            probabilities=probability.tolist(),
+            language=run.info.target_language,
+        )
+    )
+    with st.container(key="without"):
+        st.text(own.target_text or "(no text: the model ended the sentence at once)")
+    before, after = (float(t.predictions.log_probability.sum()) for t in (trace, forced))
+    same = "It is the same translation. " if own.target_ids == trace.target_ids else ""
+    st.caption(
+        f"{same}Log-probability of the translation above: {before:.2f} nats with all heads, "
+        f"{after:.2f} without these ({after - before:+.2f})."
+    )
+
+
+def _show_ranking(selection: Selection, trace: Trace, shown: Head | None) -> None:
+    if not st.toggle(
+        "Rank all heads",
+        key="rank",
+        bind="query-params",
+        help="Switch off each head alone, all in one batch, and see what that costs the "
+        "translation above.",
+    ):
+        return
+    costs = head_costs_of(selection.run, selection.step, selection.text, trace.target_ids)
+
+    def take() -> None:
+        points = st.session_state["costs"].selection.points
+        if points:
+            kind, layer, head = points[0]["customdata"].split(",")
+            st.session_state.update(
+                kind=kind, layer=int(layer) + 1, head=int(head) + 1, show="head"
+            )
+
+    figure = cost_map(costs, theme=selection.theme, names=KIND_NAMES, selected=shown)
+    show_figure(figure, key="costs", on_select=take)
+    dearest = sorted(
+        (
+            (float(cells[i, h]), (kind, i, h))
+            for kind, cells in costs.items()
+            for i, h in np.ndindex(cells.shape)
+        ),
+        reverse=True,
+    )[:3]
+    listed = ", ".join(f"{_label(head)} ({cost:.2f})" for cost, head in dearest)
+    st.caption(
+        "Nats that the translation's log-probability loses without each head alone; below zero it "
+        f"would gain. Dearest: {listed}. A head that costs nothing alone may still matter together "
+        "with others. Click a head to enlarge its map."
+    )
