@@ -56,10 +56,13 @@ Choose = Callable[[Tensor, list[int]], list[int]]
 
 
 def _decode(
-    model: Transformer, sources: Sequence[Sequence[int]], choose: Choose
+    model: Transformer,
+    sources: Sequence[Sequence[int]],
+    choose: Choose,
+    prefix: Sequence[int] = (BOS,),
 ) -> list[list[int]]:
-    batch = Generation(model, sources)
-    targets = [[BOS] for _ in sources]
+    batch = Generation(model, sources, prefix)
+    targets = [list(prefix) for _ in sources]
     rows = list(range(len(sources)))
     while rows:
         going_on, ids = [], []
@@ -76,12 +79,15 @@ def _decode(
 
 
 @torch.inference_mode()
-def greedy(model: Transformer, sources: Sequence[Sequence[int]]) -> list[list[int]]:
+def greedy(
+    model: Transformer, sources: Sequence[Sequence[int]], prefix: Sequence[int] = (BOS,)
+) -> list[list[int]]:
     """The likeliest piece at every step, for a batch of sources at once.
 
     Args:
         model: in evaluation mode.
         sources: ids of each source, ``</s>`` included.
+        prefix: ids, ``<s>`` first, with which every target begins.
 
     Returns:
         For each source its target: ``<s>``, the pieces and ``</s>``, this last missing where the
@@ -90,7 +96,7 @@ def greedy(model: Transformer, sources: Sequence[Sequence[int]]) -> list[list[in
     Raises:
         ValueError: on an empty batch or source, or one that is too long for the model.
     """
-    return _decode(model, sources, lambda logits, _: logits.argmax(dim=-1).tolist())
+    return _decode(model, sources, lambda logits, _: logits.argmax(dim=-1).tolist(), prefix)
 
 
 def nucleus(logits: Tensor, *, temperature: float, top_p: float) -> tuple[Tensor, Tensor]:

@@ -23,26 +23,33 @@ def longest_target(source_length: int, max_length: int) -> int:
 class Generation:
     """Rows of encoded sources with the keys and values of their targets so far.
 
+    All targets begin with the same ``prefix``, ``<s>`` first.
+
     Raises:
-        ValueError: on an empty batch or source, or one that is too long for the model.
+        ValueError: on an empty batch or source, one that is too long for the model, or a prefix
+            without ``<s>``.
     """
 
-    def __init__(self, model: Transformer, sources: Sequence[Sequence[int]]) -> None:
+    def __init__(
+        self, model: Transformer, sources: Sequence[Sequence[int]], prefix: Sequence[int] = (BOS,)
+    ) -> None:
         if not sources:
             raise ValueError("expected at least one source, got an empty batch")
+        if list(prefix[:1]) != [BOS]:
+            raise ValueError(f"prefix: expected <s> ({BOS}) first, got {list(prefix[:1])}")
         self._model = model
         self._memory, self._mask = model.encode(pad(sources).to(model.device))
         self._cache = DecoderCache(model.config.n_layers)
         self._rows = len(sources)
-        self._last = [BOS] * len(sources)
+        self._new = [list(prefix)] * len(sources)
         self.limits = [longest_target(len(s), model.config.max_length) for s in sources]
         """Most pieces of each source's target, ``<s>`` apart."""
 
     def logits(self) -> Tensor:
         """Logits (R, V) of the next piece of each row."""
-        consumed = torch.tensor(self._last, device=self._model.device)[:, None]  # (R, 1)
-        stream = self._model.decode(consumed, self._memory, self._mask, self._cache)  # (R, 1, D)
-        return self._model.logits(self._model.unembed(stream))[:, -1]
+        consumed = torch.tensor(self._new, device=self._model.device)  # (R, 1), or the prefix
+        stream = self._model.decode(consumed, self._memory, self._mask, self._cache)
+        return self._model.logits(self._model.unembed(stream[:, -1:]))[:, 0]
 
     def append(self, rows: Sequence[int], ids: Sequence[int]) -> None:
         """Go on with these rows, in this order, some perhaps repeated, and a new piece of each."""
@@ -50,4 +57,4 @@ class Generation:
             kept = torch.tensor(rows, dtype=torch.long, device=self._model.device)
             self._memory, self._mask = self._memory[kept], self._mask[kept]
             self._cache.keep(kept)
-        self._rows, self._last = len(rows), list(ids)
+        self._rows, self._new = len(rows), [[id] for id in ids]

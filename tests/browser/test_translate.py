@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from model.checkpoint import Run
+from model.checkpoint import Run, load_weights
+from model.decoding import greedy
 from viz_app.analysis.attention import aggregate_heads, max_pool
 from viz_app.analysis.grid import Reading, make_grid
 from viz_app.analysis.labels import piece_label, piece_labels
@@ -174,3 +175,24 @@ def test_words_rows_by_consumed_mean_and_max_change_how_maps_are_read(
     app.expect_drawn("large", aggregate_heads(words, "mean"))
     app.choose("show", "max")
     app.expect_drawn("large", aggregate_heads(words, "max"))
+
+
+def test_a_target_of_ones_own_is_forced_and_forked(
+    app: App, run: Run, newest: int, trace_at: Callable[..., Trace]
+) -> None:
+    """From a link; then, at the fifth step, another word is typed and the model goes on."""
+    text = "Vimos a tres gatos en el techo."
+    target = tuple(run.tokenizers.encode_target(text))
+    app.open(q=SHORT, target=text)
+    expect_map(app, trace_at(newest, SHORT, target), "cross", 2, 0)
+    app.expect_text("translation", text)
+
+    app.pick("at", step_label(trace_at(newest, SHORT, target), 4))
+    field = app.page.locator(".st-key-fork input")
+    field.fill("perros")
+    field.press("Enter")
+    prefix = [*target[:5], *run.tokenizers.target.encode("perros")]
+    model = load_weights(run, newest).model
+    [forked] = greedy(model, [run.tokenizers.encode_source(SHORT)], prefix)
+    assert run.tokenizers.target.decode(forked).startswith("Vimos a tres perros")
+    app.expect_text("forked", run.tokenizers.target.decode(forked))

@@ -279,3 +279,22 @@ def test_other_ways_of_decoding_keep_the_order_too(
 
 def test_no_texts_have_no_translations(trained_run: Run) -> None:
     assert translate(load_weights(trained_run, 0).model, trained_run.tokenizers, []) == []
+
+
+def test_a_prefix_is_kept_and_gone_on_with(model: Transformer, sources: list[list[int]]) -> None:
+    """What greedy decoding would have said anyway it says again; another piece changes the rest."""
+    for source in sources:
+        [target] = greedy(model, [source])
+        for length in range(1, len(target)):
+            assert greedy(model, [source], target[:length]) == [target]
+    prefix = [BOS, 9, 7]
+    for source, target in zip(sources, greedy(model, sources, prefix), strict=True):
+        assert target[:3] == prefix
+        logits = model(torch.tensor([source]), torch.tensor([target[:-1]]))[0]
+        assert logits.argmax(dim=-1)[2:].tolist() == target[3:]
+
+
+@pytest.mark.parametrize("prefix", [[], [5], [EOS, BOS]])
+def test_a_prefix_begins_with_the_first_piece(model: Transformer, prefix: list[int]) -> None:
+    with pytest.raises(ValueError, match=r"prefix: expected <s> \(2\) first, got"):
+        greedy(model, [[5, EOS]], prefix)

@@ -17,6 +17,8 @@ import streamlit as st
 
 from model.ablation import head_costs
 from model.checkpoint import Checkpoint, CheckpointError, Run, load_weights, open_run, weights_path
+from model.config import EOS
+from model.decoding import greedy
 from viz_app.figures.theme import Theme, theme_named
 from viz_app.records import Floats, Head, Kind, Trace
 from viz_app.trace import run_trace
@@ -186,6 +188,26 @@ def _trace(
         sha256=sha256,
         switched_off=switched_off,
     )
+
+
+def continued(run: Run, step: int, text: str, prefix: tuple[int, ...]) -> tuple[int, ...]:
+    """A target's first ids, from ``<s>`` on, and how the model goes on after them, greedily.
+
+    Raises:
+        CheckpointError: if the weights cannot be used.
+        ValueError: on an empty or too long sentence.
+    """
+    source = run.tokenizers.encode_source(text.strip())
+    return _continued(checkpoint_of(run, step).sha256, tuple(source), prefix, run, step)
+
+
+@st.cache_resource(max_entries=64, show_spinner=False)
+def _continued(
+    sha256: str, source: tuple[int, ...], prefix: tuple[int, ...], _run: Run, _step: int
+) -> tuple[int, ...]:
+    if prefix[-1] == EOS:
+        return prefix
+    return tuple(greedy(checkpoint_of(_run, _step).model, [source], prefix)[0])
 
 
 def head_costs_of(run: Run, step: int, text: str, target: tuple[int, ...]) -> dict[Kind, Floats]:

@@ -19,10 +19,11 @@ from streamlit.testing.v1 import AppTest
 
 from model.ablation import head_costs
 from model.checkpoint import Run, load_weights, save_weights, weights_path
+from model.decoding import greedy
 from viz_app.analysis.attention import Aggregate, aggregate_heads
 from viz_app.analysis.flow import Measure, rolled_out, weights_of
 from viz_app.analysis.grid import Lead, Reading, Units, make_grid
-from viz_app.analysis.labels import piece_labels
+from viz_app.analysis.labels import piece_label, piece_labels
 from viz_app.analysis.similarity import cosine_similarity, nearest_neighbours
 from viz_app.records import KINDS, Check, Kind, Trace
 from viz_app.trace import run_trace
@@ -406,6 +407,49 @@ def test_a_shorter_sentence_forgets_a_step_that_it_lacks(start: Start) -> None:
     assert errors(app) == []
     assert app.selectbox(key="at").value == 0
     assert charts(app)["large"]["layout"]["shapes"][0]["y0"] == -0.5
+
+
+# A target of one's own, and forks
+
+
+def test_a_forced_translation_is_traced(start: Start, run: Run) -> None:
+    app = start().text_input(key="target").set_value("  Los perros no ven el libro. ").run()
+    assert errors(app) == []
+    target = tuple(run.tokenizers.encode_target("Los perros no ven el libro."))
+    trace = traced(run, CATS, target=target)
+    grid = make_grid(trace, "cross")
+    np.testing.assert_allclose(
+        cells(app, "large"), grid.apply(trace.attention["cross"])[-1, 0], atol=1e-6
+    )
+    total = float(trace.predictions.log_probability.sum())
+    [note] = [c.value for c in app.caption if "your translation shaded" in c.value]
+    assert f"together {total:.2f} nats, {total / len(trace.predicted):.2f} a piece." in note
+
+    app.toggle(key="compare").set_value(True).run()
+    assert [c for c in app.caption if "one target, your translation, given to both" in c.value]
+    expected = traced(run, CATS, target=target, step=20).attention["cross"][-1, 0]
+    np.testing.assert_allclose(cells(app, "second_map"), expected, atol=1e-6)
+
+
+def test_a_fork_keeps_what_stands_before_and_goes_on_by_itself(start: Start, run: Run) -> None:
+    """Another of the likeliest pieces in the fourth place; chosen for that step only."""
+    app = start().selectbox(key="at").set_value(3).run()
+    whole = traced(run, CATS)
+    instead = piece_label(whole.top_pieces[3][4])
+    app.selectbox(key="fork").set_value(instead).run()
+    assert errors(app) == []
+    prefix = [*whole.target_ids[:4], int(whole.predictions.top_ids[3][4])]
+    model = load_weights(run, run.steps()[-1]).model
+    [target] = greedy(model, [run.tokenizers.encode_source(CATS)], prefix)
+    assert target[: len(prefix)] == prefix
+    forked = traced(run, CATS, target=tuple(target))
+    assert forked.target_text in texts(app)
+    scores = [float(t.predictions.log_probability.sum()) for t in (forked, whole)]
+    wanted = f"Log-probability {scores[0]:.2f} nats, against {scores[1]:.2f} of the translation abo"
+    assert [c for c in app.caption if c.value.startswith(wanted)]
+
+    app.selectbox(key="at").set_value(2).run()
+    assert app.selectbox(key="fork").value is None
 
 
 # Heads switched off

@@ -98,9 +98,17 @@ class _Head:
 
 
 def show_heads(
-    selection: Selection, first: Trace, second: Trace | None, reading: Reading
+    selection: Selection,
+    first: Trace,
+    second: Trace | None,
+    reading: Reading,
+    *,
+    shared: str = "",
 ) -> Head | None:
-    """Draw the heads of one trace, or of two on a shared target; the large one, if it is one."""
+    """Draw the heads of one trace, or of two on a target that is said to be ``shared``.
+
+    What the large map shows comes back, if it is one head.
+    """
     layers, heads = first.attention["cross"].shape[:2]
     chosen = _choose_head(layers, heads)
     grid = make_grid(first, chosen.kind, reading)
@@ -111,7 +119,7 @@ def show_heads(
         if second is None:
             _show_map(selection, first, grid, chosen)
         else:
-            _describe_comparison(selection, first, second)
+            _describe_comparison(selection, first, second, shared)
     if second is not None:
         _show_comparison(selection, first, second, grid, chosen)
     return (chosen.kind, chosen.layer, chosen.head) if chosen.aggregate == "head" else None
@@ -215,11 +223,10 @@ def _show_map(selection: Selection, trace: Trace, grid: Grid, chosen: _Head) -> 
     st.caption(chosen.note + " Rows sum to 1." * (chosen.aggregate != "max" and whole))
 
 
-def _describe_comparison(selection: Selection, first: Trace, second: Trace) -> None:
-    newest = max(first.step, second.step)
+def _describe_comparison(selection: Selection, first: Trace, second: Trace, shared: str) -> None:
     st.caption(
-        f"All maps are of one target, the translation at step {newest:,}, given to both "
-        "checkpoints, so that their rows and columns are the same."
+        f"All maps are of one target, {shared}, given to both checkpoints, so that their rows and "
+        "columns are the same."
     )
     for trace in (first, second):
         own = trace_of(selection.run, trace.step, selection.text)

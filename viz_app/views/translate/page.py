@@ -8,8 +8,7 @@ import numpy as np
 import streamlit as st
 
 from viz_app.analysis.grid import Lead, Reading, Units
-from viz_app.analysis.labels import piece_label, piece_labels
-from viz_app.figures.charts import top_pieces
+from viz_app.analysis.labels import piece_labels
 from viz_app.figures.tokens import token_row
 from viz_app.records import Trace
 from viz_app.views._session import (
@@ -18,11 +17,11 @@ from viz_app.views._session import (
     forget_unless,
     plain,
     problems_in_place,
-    show_figure,
     trace_of,
 )
 from viz_app.views.translate.ablation import show_ablation
 from viz_app.views.translate.heads import show_heads
+from viz_app.views.translate.step import show_step
 
 
 def page(selection: Selection) -> None:
@@ -31,16 +30,19 @@ def page(selection: Selection) -> None:
         with st.sidebar:
             reading = _choose_reading()
             second_step = _choose_second_step(selection)
-        own = trace_of(selection.run, selection.step, selection.text)
+        forced = _ask_for_target(selection)
+        own = trace_of(selection.run, selection.step, selection.text, forced)
         _show_translation(selection, own)
         if second_step is None:
-            first, second = own, None
+            first, second, shared = own, None, ""
         else:
+            newest = max(selection.step, second_step)
+            shared = "your translation" if forced else f"the translation at step {newest:,}"
             first, second = _on_shared_target(selection, own, second_step)
         # A new sentence has other steps: drop a choice that it does not have before it is read.
         forget_unless("at", range(len(first.consumed)))
-        shown = show_heads(selection, first, second, reading)
-        _show_step(selection, first)
+        shown = show_heads(selection, first, second, reading, shared=shared)
+        show_step(selection, first)
         show_ablation(selection, own, shown)
         _show_checks(first)
 
@@ -98,11 +100,24 @@ def _choose_second_step(selection: Selection) -> int | None:
 
 
 def _on_shared_target(selection: Selection, own: Trace, second_step: int) -> tuple[Trace, Trace]:
-    """The traces of both checkpoints on the newer one's translation."""
+    """The traces of both checkpoints on the forced target, or the newer one's translation."""
     run, text = selection.run, selection.text
-    newest = max(selection.step, second_step)
+    newest = selection.step if own.forced else max(selection.step, second_step)
     target = (own if newest == selection.step else trace_of(run, newest, text)).target_ids
     return trace_of(run, selection.step, text, target), trace_of(run, second_step, text, target)
+
+
+def _ask_for_target(selection: Selection) -> tuple[int, ...] | None:
+    """The ids of a person's own translation; None leaves it to the model."""
+    text = st.text_input(
+        "Your own translation, to see how likely the model finds it",
+        key="target",
+        placeholder="empty: the model translates",
+        bind="query-params",
+    )
+    if not text.strip():
+        return None
+    return tuple(selection.run.tokenizers.encode_target(text.strip()))
 
 
 def _show_translation(selection: Selection, trace: Trace) -> None:
@@ -124,7 +139,12 @@ def _show_translation(selection: Selection, trace: Trace) -> None:
     )
     with st.container(key="translation"):
         st.text(trace.target_text or "(no text: the model ended the sentence at once)")
-    notes = ["Pieces of the source, and of the translation shaded by their probability."]
+    whose = "your translation" if trace.forced else "the translation"
+    total = float(trace.predictions.log_probability.sum())
+    notes = [
+        f"Pieces of the source, and of {whose} shaded by their probability; together "
+        f"{total:.2f} nats, {total / len(trace.predicted):.2f} a piece."
+    ]
     if len(trace.source) > info.data.longest_source:
         notes.append(
             f"With {len(trace.source)} pieces the sentence is longer than anything seen in "
@@ -136,39 +156,6 @@ def _show_translation(selection: Selection, trace: Trace) -> None:
     if trace.predicted.pieces[-1] != "</s>":
         notes.append("The model did not end the sentence; decoding was cut off at its limit.")
     st.caption(" ".join(notes))
-
-
-def _show_step(selection: Selection, trace: Trace) -> None:
-    """The likeliest pieces at one step of decoding."""
-    consumed, predicted = piece_labels(trace.consumed), piece_labels(trace.predicted)
-    st.markdown("##### One step of decoding")
-    choice, chart = st.columns([2, 3], gap="large")
-    with choice:
-        at = st.selectbox(
-            "Step",
-            range(len(consumed)),
-            format_func=lambda t: f"{t + 1}: after {consumed[t]}, {predicted[t]}",
-            key="at",
-        )
-        predictions = trace.predictions
-        st.text(
-            f"The decoder has: {' '.join(consumed[: at + 1])}\n"
-            f"Next piece: {predicted[at]}, with probability "
-            f"{np.exp(predictions.log_probability[at]):.3f}, rank {predictions.rank[at]:,}\n"
-            f"Entropy of the prediction: {predictions.entropy[at]:.2f} nats"
-        )
-    with chart:
-        ids = predictions.top_ids[at].tolist()
-        actual = trace.predicted.ids[at]
-        show_figure(
-            top_pieces(
-                [piece_label(piece) for piece in trace.top_pieces[at]],
-                np.exp(predictions.top_log_probability[at]).tolist(),
-                theme=selection.theme,
-                actual=ids.index(actual) if actual in ids else None,
-            ),
-            key="top_pieces",
-        )
 
 
 def _show_checks(trace: Trace) -> None:
