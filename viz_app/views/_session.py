@@ -16,6 +16,8 @@ from typing import Any, TypeVar
 import streamlit as st
 
 from model.ablation import head_costs
+from model.beam import Beam as Beam
+from model.beam import beam_search
 from model.checkpoint import Checkpoint, CheckpointError, Run, load_weights, open_run, weights_path
 from model.config import EOS
 from model.decoding import greedy
@@ -199,6 +201,23 @@ def continued(run: Run, step: int, text: str, prefix: tuple[int, ...]) -> tuple[
     """
     source = run.tokenizers.encode_source(text.strip())
     return _continued(checkpoint_of(run, step).sha256, tuple(source), prefix, run, step)
+
+
+def beam_of(run: Run, step: int, text: str, size: int) -> Beam:
+    """What a beam search finds for a sentence.
+
+    Raises:
+        CheckpointError: if the weights cannot be used.
+        ValueError: on an empty or too long sentence.
+    """
+    source = run.tokenizers.encode_source(text.strip())
+    return _beam(checkpoint_of(run, step).sha256, tuple(source), size, run, step)
+
+
+@st.cache_resource(max_entries=24, show_spinner=False)
+def _beam(sha256: str, source: tuple[int, ...], size: int, _run: Run, _step: int) -> Beam:
+    [beam] = beam_search(checkpoint_of(_run, _step).model, [source], size=size)
+    return beam
 
 
 @st.cache_resource(max_entries=64, show_spinner=False)

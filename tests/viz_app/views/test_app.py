@@ -18,6 +18,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from model.ablation import head_costs
+from model.beam import beam_search
 from model.checkpoint import Run, load_weights, save_weights, weights_path
 from model.decoding import greedy
 from viz_app.analysis.attention import Aggregate, aggregate_heads
@@ -450,6 +451,42 @@ def test_a_fork_keeps_what_stands_before_and_goes_on_by_itself(start: Start, run
 
     app.selectbox(key="at").set_value(2).run()
     assert app.selectbox(key="fork").value is None
+
+
+# Beam
+
+
+def test_a_beam_s_hypotheses_can_be_traced(start: Start, run: Run) -> None:
+    app = start().segmented_control(key="decoding").set_value("beam").run()
+    assert app.select_slider(key="beam").value == 4
+    app.select_slider(key="beam").set_value(3).run()
+    assert errors(app) == []
+    model = load_weights(run, run.steps()[-1]).model
+    [beam] = beam_search(model, [run.tokenizers.encode_source(CATS)], size=3)
+    decode = run.tokenizers.target.decode
+    assert [option.rsplit("  ·  ", 1) for option in app.selectbox(key="hypothesis").options] == [
+        [decode(h.target), f"{h.score:.2f}"] for h in beam.hypotheses
+    ]
+    assert beam.hypotheses[0].target != beam.hypotheses[2].target
+
+    app.selectbox(key="hypothesis").set_value(2).run()
+    trace = traced(run, CATS, target=tuple(beam.hypotheses[2].target))
+    np.testing.assert_allclose(cells(app, "large"), trace.attention["cross"][-1, 0], atol=1e-6)
+    texts_drawn = charts(app)["tree"]["data"][3]["text"]
+    pieces = run.tokenizers.target.pieces([node.id for node in beam.tree])
+    for text, piece in zip(texts_drawn, pieces, strict=True):
+        assert piece_label(piece).startswith(unescape(text).removesuffix("…"))
+
+    app.select_slider(key="beam").set_value(2).run()
+    assert app.selectbox(key="hypothesis").value == 0
+
+
+def test_a_target_of_ones_own_goes_before_the_beam(start: Start) -> None:
+    app = start().segmented_control(key="decoding").set_value("beam").run()
+    app.text_input(key="target").set_value("Ella").run()
+    assert errors(app) == []
+    assert "tree" not in charts(app)
+    assert "Ella" in texts(app)
 
 
 # Heads switched off

@@ -20,6 +20,7 @@ from viz_app.views._session import (
     trace_of,
 )
 from viz_app.views.translate.ablation import show_ablation
+from viz_app.views.translate.beam import choose_decoding, choose_hypothesis, show_tree
 from viz_app.views.translate.heads import show_heads
 from viz_app.views.translate.step import show_step
 
@@ -28,21 +29,31 @@ def page(selection: Selection) -> None:
     """Draw the page."""
     with problems_in_place():
         with st.sidebar:
+            size = choose_decoding()
             reading = _choose_reading()
             second_step = _choose_second_step(selection)
         forced = _ask_for_target(selection)
-        own = trace_of(selection.run, selection.step, selection.text, forced)
-        _show_translation(selection, own)
+        beam, chosen, target = None, 0, forced
+        if size > 1 and forced is None:
+            beam, chosen = choose_hypothesis(selection, size)
+            target = tuple(beam.hypotheses[chosen].target)
+        own = trace_of(selection.run, selection.step, selection.text, target)
+        _show_translation(selection, own, "your translation" if forced else "the translation")
         if second_step is None:
             first, second, shared = own, None, ""
         else:
-            newest = max(selection.step, second_step)
-            shared = "your translation" if forced else f"the translation at step {newest:,}"
-            first, second = _on_shared_target(selection, own, second_step)
+            given = "your translation" if forced else "the chosen hypothesis" if beam else ""
+            shared, common = _shared_target(selection, own, second_step, given)
+            first, second = (
+                trace_of(selection.run, step, selection.text, common)
+                for step in (selection.step, second_step)
+            )
         # A new sentence has other steps: drop a choice that it does not have before it is read.
         forget_unless("at", range(len(first.consumed)))
         shown = show_heads(selection, first, second, reading, shared=shared)
         show_step(selection, first)
+        if beam is not None:
+            show_tree(selection, beam, chosen)
         show_ablation(selection, own, shown)
         _show_checks(first)
 
@@ -99,12 +110,17 @@ def _choose_second_step(selection: Selection) -> int | None:
     )
 
 
-def _on_shared_target(selection: Selection, own: Trace, second_step: int) -> tuple[Trace, Trace]:
-    """The traces of both checkpoints on the forced target, or the newer one's translation."""
-    run, text = selection.run, selection.text
-    newest = selection.step if own.forced else max(selection.step, second_step)
-    target = (own if newest == selection.step else trace_of(run, newest, text)).target_ids
-    return trace_of(run, selection.step, text, target), trace_of(run, second_step, text, target)
+def _shared_target(
+    selection: Selection, own: Trace, second_step: int, given: str
+) -> tuple[str, tuple[int, ...]]:
+    """The target of a comparison and its name: what was given, or the newer one's translation."""
+    if given:
+        return given, own.target_ids
+    newest = max(selection.step, second_step)
+    translation = (
+        own if newest == selection.step else trace_of(selection.run, newest, own.source_text)
+    )
+    return f"the translation at step {newest:,}", translation.target_ids
 
 
 def _ask_for_target(selection: Selection) -> tuple[int, ...] | None:
@@ -120,7 +136,7 @@ def _ask_for_target(selection: Selection) -> tuple[int, ...] | None:
     return tuple(selection.run.tokenizers.encode_target(text.strip()))
 
 
-def _show_translation(selection: Selection, trace: Trace) -> None:
+def _show_translation(selection: Selection, trace: Trace, whose: str) -> None:
     theme, info = selection.theme, selection.run.info
     probability = np.exp(trace.predictions.log_probability)
     titles = [
@@ -139,7 +155,6 @@ def _show_translation(selection: Selection, trace: Trace) -> None:
     )
     with st.container(key="translation"):
         st.text(trace.target_text or "(no text: the model ended the sentence at once)")
-    whose = "your translation" if trace.forced else "the translation"
     total = float(trace.predictions.log_probability.sum())
     notes = [
         f"Pieces of the source, and of {whose} shaded by their probability; together "

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from viz_app.figures.theme import theme_named
+from viz_app.figures.tree import beam_tree
+
+THEME = theme_named("dark")
+TREE: dict[str, Any] = {
+    "parents": [-1, 0, 0, 0, 2, 1],
+    "steps": [0, 1, 1, 1, 2, 2],
+    "labels": ["<s>", "el", "la", "un", "</s>", "perro"],
+    "notes": ["a", "b", "c", "d", "e", "<b>f"],
+    "fates": ["kept", "kept", "kept", "dropped", "ended", "dropped"],
+}
+
+
+def test_candidates_stand_in_the_order_of_their_step() -> None:
+    texts = beam_tree(**TREE, path=[4, 2, 0], theme=THEME).data[3]
+    assert list(texts.y) == [0, 0, 1, 2, 0, 1]
+    assert [round(x + 0.34) for x in texts.x] == TREE["steps"]
+    assert list(texts.text) == ["&lt;s&gt;", "el", "la", "un", "&lt;/s&gt;", "perro"]
+    assert texts.hovertext[5] == "&lt;b&gt;f"
+
+
+def test_edges_go_by_fate_and_path() -> None:
+    """From behind the parent's text, as long as it is, to just before the child's."""
+    dropped, kept, path, texts = beam_tree(**TREE, path=[4, 2, 0], theme=THEME).data
+    ends = [
+        [
+            (round(line.x[i] - 0.01), line.y[i], round(line.x[i + 1] + 0.38), line.y[i + 1])
+            for i in range(0, len(line.x), 3)
+        ]
+        for line in (dropped, kept, path)
+    ]
+    assert ends == [[(0, 0, 1, 2), (1, 0, 2, 1)], [(0, 0, 1, 0)], [(0, 0, 1, 1), (1, 1, 2, 0)]]
+    assert path.x[0] - 0 > path.x[3] - 1  # «<s>» is longer than «la»
+    accented = [colour == THEME.accent for colour in texts.textfont.color]
+    assert accented == [True, False, True, False, True, False]
+    assert path.line.color == THEME.accent
+
+
+def test_long_searches_have_short_labels() -> None:
+    """Their width stays, until letters would not fit."""
+    steps = 30
+    figure = beam_tree(
+        range(-1, steps),
+        steps=range(steps + 1),
+        labels=["comprado"] * (steps + 1),
+        notes=[""] * (steps + 1),
+        fates=["kept"] * (steps + 1),
+        path=[],
+        theme=THEME,
+    )
+    assert figure.layout.width <= 930
+    assert set(figure.data[3].text) == {"c…"}
+
+
+@pytest.mark.parametrize("name", ["steps", "labels", "notes", "fates"])
+def test_sequences_of_different_length_are_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=f"expected 6 {name}, got 5"):
+        beam_tree(**TREE | {name: TREE[name][:5]}, path=[0], theme=THEME)
+
+
+def test_a_child_before_its_parent_is_refused() -> None:
+    with pytest.raises(ValueError, match="expected parents before their children"):
+        beam_tree(**TREE | {"parents": [-1, 0, 5, 0, 2, 1]}, path=[0], theme=THEME)

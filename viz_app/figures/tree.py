@@ -1,0 +1,114 @@
+"""Beam search as a tree: steps from the left, candidates of each from the likeliest down."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import plotly.graph_objects as go
+
+from viz_app.figures.theme import Theme, literal, new_figure
+
+_STEP, _ROW, _LETTER, _WIDTH = 84, 22, 7, 900
+"""Pixels between steps, between candidates, of a letter, and of all steps where they are many."""
+
+
+def beam_tree(
+    parents: Sequence[int],
+    *,
+    steps: Sequence[int],
+    labels: Sequence[str],
+    notes: Sequence[str],
+    fates: Sequence[str],
+    path: Sequence[int],
+    theme: Theme,
+) -> go.Figure:
+    """The hypotheses that a beam search looked at, the way to one of them in the accent colour.
+
+    Traces: edges of what was dropped, edges of what was kept, edges of the path, then one text a
+    hypothesis, in the order given.
+
+    Args:
+        parents: place of each hypothesis' parent, before its own; -1 for the root.
+        steps: pieces of each hypothesis after ``<s>``.
+        labels: last piece of each.
+        notes: shown when the mouse rests on it.
+        fates: kept, ended or dropped.
+        path: places from the root to the chosen hypothesis.
+        theme: colours.
+
+    Raises:
+        ValueError: if the sequences differ in length, or a parent does not stand before its child.
+    """
+    for name, given in (("steps", steps), ("labels", labels), ("notes", notes), ("fates", fates)):
+        if len(given) != len(parents):
+            raise ValueError(f"expected {len(parents)} {name}, got {len(given)}")
+    if odd := [i for i, parent in enumerate(parents) if parent >= i]:
+        raise ValueError(f"expected parents before their children, got {parents[odd[0]]} for {odd}")
+    last = max(steps)
+    pixels = max(min(_STEP, _WIDTH / (last + 1)), 3 * _LETTER)
+    longest = int((pixels - 2 * _LETTER) / _LETTER)
+    shown = [label if len(label) <= longest else label[: longest - 1] + "…" for label in labels]
+    seen: dict[int, int] = {}
+    rows = []
+    for step in steps:
+        rows.append(seen.get(step, 0))
+        seen[step] = rows[-1] + 1
+    chosen = set(path)
+    edges: dict[str, tuple[list[float | None], list[float | None]]] = {
+        "dropped": ([], []),
+        "kept": ([], []),
+        "path": ([], []),
+    }
+    for place, parent in enumerate(parents):
+        if parent < 0:
+            continue
+        kind = "path" if place in chosen else "dropped" if fates[place] == "dropped" else "kept"
+        xs, ys = edges[kind]
+        behind = (_LETTER * len(shown[parent]) + 6) / pixels
+        xs += [steps[parent] - 0.34 + behind, steps[place] - 0.38, None]
+        ys += [rows[parent], rows[place], None]
+    figure = new_figure(theme)
+    colours = {"dropped": theme.line, "kept": theme.muted, "path": theme.accent}
+    for kind, (xs, ys) in edges.items():
+        figure.add_trace(
+            go.Scatter(
+                x=xs,
+                y=ys,
+                mode="lines",
+                line={"color": colours[kind], "width": 2.5 if kind == "path" else 1},
+                hoverinfo="skip",
+            )
+        )
+    text_colours = {"dropped": theme.muted, "kept": theme.text, "ended": theme.text}
+    figure.add_trace(
+        go.Scatter(
+            x=[step - 0.34 for step in steps],
+            y=rows,
+            mode="text",
+            text=[literal(label) for label in shown],
+            textposition="middle right",
+            textfont={
+                "color": [
+                    theme.accent if place in chosen else text_colours[fate]
+                    for place, fate in enumerate(fates)
+                ],
+                "size": 12,
+            },
+            hovertext=[literal(note) for note in notes],
+            hoverinfo="text",
+        )
+    )
+    most = max(rows) + 1
+    figure.update_layout(
+        height=_ROW * most + 40,
+        width=round(pixels * (last + 1)) + 30,
+        margin={"l": 6, "r": 6, "t": 28, "b": 8},
+    )
+    figure.update_xaxes(
+        side="top",
+        range=[-0.5, last + 0.6],
+        tickvals=list(range(last + 1)),
+        ticktext=["start", *map(str, range(1, last + 1))],
+    )
+    figure.update_yaxes(range=[most - 0.4, -0.6], visible=False)
+    return figure
