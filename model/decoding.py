@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -50,6 +51,8 @@ class Decoding:
 
 GREEDY = Decoding()
 """The likeliest piece at every step."""
+
+Found = TypeVar("Found")
 
 Choose = Callable[[Tensor, list[int]], list[int]]
 """Logits (R, V) and the source of each row → the id chosen for each row."""
@@ -166,12 +169,26 @@ def translate(
         start: place of the first of these texts among all, for sampling.
     """
     sources = [tokenizers.encode_source(text) for text in texts]
-    translations = [""] * len(texts)
+    targets = in_batches(
+        sources,
+        batch_size,
+        lambda batch: _targets(
+            model, [sources[i] for i in batch], [start + i for i in batch], decoding
+        ),
+    )
+    return [tokenizers.target.decode(target) for target in targets]
+
+
+def in_batches(
+    sources: Sequence[Sequence[int]],
+    batch_size: int,
+    decode: Callable[[list[int]], list[Found]],
+) -> list[Found]:
+    """Decode sources of similar length together: places of a batch → what is found for each."""
+    found: dict[int, Found] = {}
     for batch in sorted_batches(sources, batch_size):
-        targets = _targets(model, [sources[i] for i in batch], [start + i for i in batch], decoding)
-        for index, target in zip(batch, targets, strict=True):
-            translations[index] = tokenizers.target.decode(target)
-    return translations
+        found.update(zip(batch, decode(batch), strict=True))
+    return [found[place] for place in range(len(sources))]
 
 
 def _seed_of(decoding: Decoding, place: int) -> int:

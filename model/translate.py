@@ -13,8 +13,7 @@ import tyro
 
 from model.beam import beam_search
 from model.checkpoint import CHECKPOINTS, Checkpoint, CheckpointError, Run, open_checkpoint
-from model.data import sorted_batches
-from model.decoding import GREEDY, Decoding, translate
+from model.decoding import GREEDY, Decoding, in_batches, translate
 
 _LINES_AT_A_TIME = 512
 
@@ -55,7 +54,7 @@ def _one_best(
         decoding=how.decoding,
         start=start,
     )
-    return [" ".join(translation.splitlines()) for translation in translations]
+    return [_on_one_line(translation) for translation in translations]
 
 
 def _n_best(
@@ -63,20 +62,25 @@ def _n_best(
 ) -> list[list[tuple[float, str]]]:
     """Scores and translations of each text, best first."""
     sources = [run.tokenizers.encode_source(text) for text in texts]
-    found: list[list[tuple[float, str]]] = [[] for _ in texts]
-    for batch in sorted_batches(sources, how.batch_size):
-        beams = beam_search(
+    beams = in_batches(
+        sources,
+        how.batch_size,
+        lambda batch: beam_search(
             checkpoint.model,
-            [sources[index] for index in batch],
+            [sources[place] for place in batch],
             size=how.decoding.beam,
             alpha=how.decoding.length_penalty,
-        )
-        for index, beam in zip(batch, beams, strict=True):
-            found[index] = [
-                (h.score, " ".join(run.tokenizers.target.decode(h.target).splitlines()))
-                for h in beam.hypotheses[: how.n_best]
-            ]
-    return found
+        ),
+    )
+    decode = run.tokenizers.target.decode
+    return [
+        [(h.score, _on_one_line(decode(h.target))) for h in beam.hypotheses[: how.n_best]]
+        for beam in beams
+    ]
+
+
+def _on_one_line(text: str) -> str:
+    return " ".join(text.splitlines())
 
 
 def translate_lines(

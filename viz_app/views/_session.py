@@ -55,6 +55,13 @@ def forget_unless(key: str, options: Collection[object]) -> None:
         del st.session_state[key]
 
 
+def forget_when_new(key: str, *, of: object) -> None:
+    """Drop a choice that was made for something else than it would be for now."""
+    if st.session_state.get(f"{key}_of") != of:
+        st.session_state[f"{key}_of"] = of
+        st.session_state.pop(key, None)
+
+
 def choose_one(
     label: str,
     options: Sequence[Option],
@@ -199,25 +206,7 @@ def continued(run: Run, step: int, text: str, prefix: tuple[int, ...]) -> tuple[
         CheckpointError: if the weights cannot be used.
         ValueError: on an empty or too long sentence.
     """
-    source = run.tokenizers.encode_source(text.strip())
-    return _continued(checkpoint_of(run, step).sha256, tuple(source), prefix, run, step)
-
-
-def beam_of(run: Run, step: int, text: str, size: int) -> Beam:
-    """What a beam search finds for a sentence.
-
-    Raises:
-        CheckpointError: if the weights cannot be used.
-        ValueError: on an empty or too long sentence.
-    """
-    source = run.tokenizers.encode_source(text.strip())
-    return _beam(checkpoint_of(run, step).sha256, tuple(source), size, run, step)
-
-
-@st.cache_resource(max_entries=24, show_spinner=False)
-def _beam(sha256: str, source: tuple[int, ...], size: int, _run: Run, _step: int) -> Beam:
-    [beam] = beam_search(checkpoint_of(_run, _step).model, [source], size=size)
-    return beam
+    return _continued(checkpoint_of(run, step).sha256, _source(run, text), prefix, run, step)
 
 
 @st.cache_resource(max_entries=64, show_spinner=False)
@@ -229,30 +218,41 @@ def _continued(
     return tuple(greedy(checkpoint_of(_run, _step).model, [source], prefix)[0])
 
 
+def beam_of(run: Run, step: int, text: str, size: int) -> Beam:
+    """What a beam search finds for a sentence.
+
+    Raises:
+        CheckpointError: if the weights cannot be used.
+        ValueError: on an empty or too long sentence.
+    """
+    return _beam(checkpoint_of(run, step).sha256, _source(run, text), size, run, step)
+
+
+@st.cache_resource(max_entries=24, show_spinner=False)
+def _beam(sha256: str, source: tuple[int, ...], size: int, _run: Run, _step: int) -> Beam:
+    [beam] = beam_search(checkpoint_of(_run, _step).model, [source], size=size)
+    return beam
+
+
 def head_costs_of(run: Run, step: int, text: str, target: tuple[int, ...]) -> dict[Kind, Floats]:
     """What switching each head off costs a target's ids, in nats: kind → (L, H).
 
     Raises:
         CheckpointError: if the weights cannot be used.
     """
-    checkpoint = checkpoint_of(run, step)
-    stamp = _stamp(run.folder / "run.json")
-    return _head_costs(run.info.name, stamp, checkpoint.sha256, text, target, checkpoint, run)
+    return _head_costs(checkpoint_of(run, step).sha256, _source(run, text), target, run, step)
 
 
 @st.cache_resource(max_entries=24, show_spinner=False)
 def _head_costs(
-    name: str,
-    stamp: Stamp,
-    sha256: str,
-    text: str,
-    target: tuple[int, ...],
-    _checkpoint: Checkpoint,
-    _run: Run,
+    sha256: str, source: tuple[int, ...], target: tuple[int, ...], _run: Run, _step: int
 ) -> dict[Kind, Floats]:
-    source = _run.tokenizers.encode_source(text.strip())
-    costs = head_costs(_checkpoint.model, source, target)
+    costs = head_costs(checkpoint_of(_run, _step).model, source, target)
     return {kind: cost.numpy(force=True) for kind, cost in costs.items()}
+
+
+def _source(run: Run, text: str) -> tuple[int, ...]:
+    return tuple(run.tokenizers.encode_source(text.strip()))
 
 
 def embedding_table(run: Run, step: int, side: str) -> Floats:

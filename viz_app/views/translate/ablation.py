@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import streamlit as st
 
-from viz_app.analysis.labels import piece_labels
 from viz_app.figures.costs import cost_map
-from viz_app.figures.tokens import token_row
 from viz_app.records import KINDS, Head, Trace
 from viz_app.views._session import Selection, head_costs_of, show_figure, trace_of
-from viz_app.views.translate.heads import KIND_NAMES
+from viz_app.views.translate.heads import KIND_NAMES, open_clicked
+from viz_app.views.translate.target import show_target, total_log_probability
 
 
 def show_ablation(selection: Selection, trace: Trace, shown: Head | None) -> None:
@@ -53,19 +52,9 @@ def _show_translation_without(selection: Selection, trace: Trace, off: tuple[Hea
     run, step, text = selection.run, selection.step, selection.text
     own = trace_of(run, step, text, switched_off=off)
     forced = trace_of(run, step, text, trace.target_ids, switched_off=off)
-    probability = np.exp(own.predictions.log_probability)
     st.caption("The translation without them, shaded by probability")
-    st.html(
-        token_row(
-            piece_labels(own.predicted),
-            theme=selection.theme,
-            probabilities=probability.tolist(),
-            language=run.info.target_language,
-        )
-    )
-    with st.container(key="without"):
-        st.text(own.target_text or "(no text: the model ended the sentence at once)")
-    before, after = (float(t.predictions.log_probability.sum()) for t in (trace, forced))
+    show_target(selection, own, key="without")
+    before, after = map(total_log_probability, (trace, forced))
     same = "It is the same translation. " if own.target_ids == trace.target_ids else ""
     st.caption(
         f"{same}Log-probability of the translation above: {before:.2f} nats with all heads, "
@@ -83,17 +72,8 @@ def _show_ranking(selection: Selection, trace: Trace, shown: Head | None) -> Non
     ):
         return
     costs = head_costs_of(selection.run, selection.step, selection.text, trace.target_ids)
-
-    def take() -> None:
-        points = st.session_state["costs"].selection.points
-        if points:
-            kind, layer, head = points[0]["customdata"].split(",")
-            st.session_state.update(
-                kind=kind, layer=int(layer) + 1, head=int(head) + 1, show="head"
-            )
-
     figure = cost_map(costs, theme=selection.theme, names=KIND_NAMES, selected=shown)
-    show_figure(figure, key="costs", on_select=take)
+    show_figure(figure, key="costs", on_select=lambda: open_clicked("costs"))
     dearest = sorted(
         (
             (float(cells[i, h]), (kind, i, h))

@@ -6,7 +6,14 @@ import streamlit as st
 
 from viz_app.analysis.labels import piece_label
 from viz_app.figures.tree import beam_tree
-from viz_app.views._session import Beam, Selection, beam_of, choose_one, show_figure
+from viz_app.views._session import (
+    Beam,
+    Selection,
+    beam_of,
+    choose_one,
+    forget_when_new,
+    show_figure,
+)
 
 _SIZES = (2, 3, 4, 5, 8)
 
@@ -35,10 +42,8 @@ def choose_hypothesis(selection: Selection, size: int) -> tuple[Beam, int]:
         place: f"{decode(h.target) or '(no text)'}  ·  {h.score:.2f}"
         for place, h in enumerate(beam.hypotheses)
     }
-    found = (selection.run.info.name, selection.step, selection.text, size)
-    if st.session_state.get("hypothesis_of") != found:  # another search: begin with its best
-        st.session_state["hypothesis_of"] = found
-        st.session_state.pop("hypothesis", None)
+    search = (selection.run.info.name, selection.step, selection.text, size)
+    forget_when_new("hypothesis", of=search)
     chosen = st.selectbox(
         "Hypotheses of the beam, with their scores",
         list(names),

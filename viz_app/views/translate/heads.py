@@ -37,10 +37,7 @@ _KIND_NOTES: dict[Kind, str] = {
     "cross": "A row is a step of decoding; it shows at which source pieces the head looked: at the "
     "encoder's output there, which has gathered from other pieces too.",
 }
-
-
 _AGGREGATE_NOTES: dict[Aggregate, str] = {
-    "head": "",
     "mean": "The mean of the layer's heads: what most of them look at; it hides that they differ.",
     "max": "Cell by cell the largest weight of any head: nothing strong is hidden, but which head "
     "it was is not said, and rows may sum to more than 1.",
@@ -48,6 +45,10 @@ _AGGREGATE_NOTES: dict[Aggregate, str] = {
     "could have gathered, if all heads counted alike and half of each layer were the residual. It "
     "knows nothing of values, feed-forward layers, or heads that cancel each other.",
 }
+_CROSS_ROLLOUT_NOTE = (
+    "Here the mean of the layer's heads goes on through the whole encoder: a column is a source "
+    "piece as it went in."
+)
 _VALUE_NORM_NOTE = (
     "Weight times ‖v W_O‖, as shares of the row (Kobayashi et al. 2020): how much a key adds and "
     "not only how much it is looked at. In which direction it adds is not said."
@@ -86,15 +87,12 @@ class _Head:
     @property
     def note(self) -> str:
         """What the map can tell, and what it cannot."""
-        notes = [_KIND_NOTES[self.kind]] if self.aggregate in ("head", "rollout") else []
+        notes = [_AGGREGATE_NOTES.get(self.aggregate, _KIND_NOTES[self.kind])]
         if self.aggregate == "rollout" and self.kind == "cross":
-            notes = ["A row is a step of decoding; a column is a source piece as it went in."]
-        notes.append(_AGGREGATE_NOTES[self.aggregate])
-        if self.aggregate == "rollout" and self.kind == "cross":
-            notes.append("Here the mean of the layer's heads goes through the whole encoder.")
+            notes.append(_CROSS_ROLLOUT_NOTE)
         if self.measure == "value norm":
             notes.append(_VALUE_NORM_NOTE)
-        return " ".join(filter(None, notes))
+        return " ".join(notes)
 
 
 def show_heads(
@@ -157,6 +155,16 @@ def _choose_head(layers: int, heads: int) -> _Head:
     return _Head(kind, aggregate, measure, layer - 1, head - 1)
 
 
+def open_clicked(key: str) -> None:
+    """Choose the head whose marker was clicked in a chart: layer and head, its kind perhaps too."""
+    points = st.session_state[key].selection.points
+    if points:
+        *kind, layer, head = points[0]["customdata"].split(",")
+        st.session_state.update(layer=int(layer) + 1, head=int(head) + 1, show="head")
+        if kind:
+            st.session_state["kind"] = kind[0]
+
+
 def _pool_note(grid: Grid) -> str:
     blocks = [math.ceil(n / MOST_CELLS) for n in (len(grid.rows), len(grid.columns))]
     if max(blocks) == 1:
@@ -173,19 +181,13 @@ def _show_mosaic(selection: Selection, trace: Trace, grid: Grid, chosen: _Head) 
     if allowed is not None:
         allowed = max_pool(allowed.astype(np.float32), MOST_CELLS) > 0
 
-    def take() -> None:
-        points = st.session_state["mosaic"].selection.points
-        if points:
-            layer, head = points[0]["customdata"].split(",")
-            st.session_state.update(layer=int(layer) + 1, head=int(head) + 1, show="head")
-
     figure = mosaic(
         maps,
         theme=selection.theme,
         allowed=allowed,
         selected=(chosen.layer, chosen.head) if chosen.aggregate == "head" else None,
     )
-    show_figure(figure, key="mosaic", on_select=take)
+    show_figure(figure, key="mosaic", on_select=lambda: open_clicked("mosaic"))
     st.caption(f"Step {trace.step:,}: {_pool_note(grid)}")
 
 

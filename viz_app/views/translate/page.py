@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import get_args
 
-import numpy as np
 import streamlit as st
 
 from viz_app.analysis.grid import Lead, Reading, Units
@@ -23,6 +22,7 @@ from viz_app.views.translate.ablation import show_ablation
 from viz_app.views.translate.beam import choose_decoding, choose_hypothesis, show_tree
 from viz_app.views.translate.heads import show_heads
 from viz_app.views.translate.step import show_step
+from viz_app.views.translate.target import show_target, total_log_probability
 
 
 def page(selection: Selection) -> None:
@@ -137,25 +137,11 @@ def _ask_for_target(selection: Selection) -> tuple[int, ...] | None:
 
 
 def _show_translation(selection: Selection, trace: Trace, whose: str) -> None:
-    theme, info = selection.theme, selection.run.info
-    probability = np.exp(trace.predictions.log_probability)
-    titles = [
-        f"probability {p:.3f}, rank {rank}"
-        for p, rank in zip(probability, trace.predictions.rank, strict=True)
-    ]
-    st.html(
-        token_row(piece_labels(trace.source), theme=theme, language=info.source_language)
-        + token_row(
-            piece_labels(trace.predicted),
-            theme=theme,
-            probabilities=probability.tolist(),
-            titles=titles,
-            language=info.target_language,
-        )
-    )
-    with st.container(key="translation"):
-        st.text(trace.target_text or "(no text: the model ended the sentence at once)")
-    total = float(trace.predictions.log_probability.sum())
+    info = selection.run.info
+    labels = piece_labels(trace.source)
+    st.html(token_row(labels, theme=selection.theme, language=info.source_language))
+    show_target(selection, trace, key="translation")
+    total = total_log_probability(trace)
     notes = [
         f"Pieces of the source, and of {whose} shaded by their probability; together "
         f"{total:.2f} nats, {total / len(trace.predicted):.2f} a piece."

@@ -7,9 +7,15 @@ import streamlit as st
 
 from viz_app.analysis.labels import piece_label, piece_labels
 from viz_app.figures.charts import top_pieces
-from viz_app.figures.tokens import token_row
 from viz_app.records import Trace
-from viz_app.views._session import Selection, continued, show_figure, trace_of
+from viz_app.views._session import (
+    Selection,
+    continued,
+    forget_when_new,
+    show_figure,
+    trace_of,
+)
+from viz_app.views.translate.target import show_target, total_log_probability
 
 
 def show_step(selection: Selection, trace: Trace) -> None:
@@ -48,10 +54,7 @@ def show_step(selection: Selection, trace: Trace) -> None:
 
 def _show_fork(selection: Selection, trace: Trace, at: int) -> None:
     """Another piece in the place of the one that was predicted, decoded on from there."""
-    place = (trace.source.ids, trace.target_ids, at)
-    if st.session_state.get("fork_of") != place:  # what was chosen there says nothing here
-        st.session_state["fork_of"] = place
-        st.session_state.pop("fork", None)
+    forget_when_new("fork", of=(trace.source.ids, trace.target_ids, at))
     others: dict[str, int] = {}
     ids = trace.predictions.top_ids[at].tolist()
     for piece, id in zip(trace.top_pieces[at], ids, strict=True):
@@ -75,19 +78,8 @@ def _show_fork(selection: Selection, trace: Trace, at: int) -> None:
         return
     prefix = (*trace.target_ids[: at + 1], *typed)
     forked = trace_of(run, step, text, continued(run, step, text, prefix))
-    probability = np.exp(forked.predictions.log_probability)
-    st.html(
-        token_row(
-            piece_labels(forked.predicted),
-            theme=selection.theme,
-            probabilities=probability.tolist(),
-            selected=at,
-            language=run.info.target_language,
-        )
-    )
-    with st.container(key="forked"):
-        st.text(forked.target_text or "(no text: the sentence ended at once)")
-    scores = [float(t.predictions.log_probability.sum()) for t in (trace, forked)]
+    show_target(selection, forked, key="forked", marked=at)
+    scores = [total_log_probability(t) for t in (trace, forked)]
     st.caption(
         f"Log-probability {scores[1]:.2f} nats, against {scores[0]:.2f} of the translation above."
     )
