@@ -1,9 +1,8 @@
 """Runs on disk: ``run.json``, tokenizers, counts and weights in ``checkpoints/<run>/``.
 
 Weights are float16 safetensors, tied tensors once; nothing is ever pickled. Each of these files is
-written under a temporary name and renamed. The header of a weights file names run, step, the sha256
-of the model's configuration and that of the tensors (their table and their bytes), so that a
-truncated, altered or foreign file is found out when it is read.
+written under a temporary name and renamed. The header of a weights file names run, step and the
+sha256 of configuration and tensors, so that a truncated, altered or foreign file is found out.
 """
 
 from __future__ import annotations

@@ -201,8 +201,7 @@ class Tokenizer:
 class WordTokenizer(Tokenizer):
     """Lower-cased words and punctuation marks; a word outside the vocabulary is ``<unk>``.
 
-    What was upper case, how much space there was and which word was unknown is lost: text does not
-    come back as it was.
+    Upper case, amounts of space and unknown words are lost: text does not come back as it was.
     """
 
     kind = "word"

@@ -79,35 +79,6 @@ def test_a_run_has_all_its_files(trained_run: Run) -> None:
     assert trained_run.steps() == [0, 3, 5, 8]
 
 
-def test_run_json_says_what_was_asked_for(
-    trained_run: Run, make_arguments: MakeArguments, tmp_path: Path, data_folder: Path
-) -> None:
-    arguments, info = make_arguments(tmp_path), trained_run.info
-    size = trained_run.tokenizers.source.vocab_size
-    assert trained_run.tokenizers.shared
-    assert info.training == arguments.training
-    assert info.model == replace(arguments.model, source_vocab_size=size, target_vocab_size=size)
-    assert info.parameters == sum(p.numel() for p in Transformer(info.model).parameters())
-    assert (info.name, info.source_language, info.target_language) == ("tiny", "en", "es")
-    train = load_corpus(str(data_folder / "train.jsonl"), source="en", target="es")
-    valid = load_corpus(str(data_folder / "valid.jsonl"), source="en", target="es")
-    examples = encode_pairs(train.pairs, trained_run.tokenizers, max_pieces=100)
-    assert vars(info.data) == {
-        "name": "train.jsonl",
-        "licence": "CC0-1.0",
-        "attribution": "",
-        "train_file": "train.jsonl",
-        "train_sha256": train.sha256,
-        "train_pairs": 48,
-        "valid_file": "valid.jsonl",
-        "valid_sha256": valid.sha256,
-        "longest_source": max(map(len, examples.sources)),
-    }
-    for side, rows in (("source", examples.sources), ("target", examples.targets)):
-        counts = torch.bincount(torch.tensor([id for row in rows for id in row]), minlength=size)
-        assert getattr(trained_run.counts, side) == counts.tolist()
-
-
 def test_every_step_is_logged(trained_run: Run) -> None:
     rows = [row for row in trained_run.metrics() if "train_loss" in row]
     assert [row["step"] for row in rows] == list(range(1, 9))
@@ -457,21 +428,6 @@ def test_measuring_leaves_the_training_as_it_is(
     assert load_weights(other, 8).sha256 == load_weights(trained_run, 8).sha256
 
 
-def test_other_columns_of_the_same_file_are_refused(
-    make_arguments: MakeArguments, tmp_path: Path
-) -> None:
-    """Swapped, they would turn the direction of the translation in its middle."""
-    file = tmp_path / "data.jsonl"
-    rows = [{"en": "a cat" + " y" * n, "es": "un gato", "fr": "un chat"} for n in range(6)]
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    arguments = replace(
-        make_arguments(tmp_path, steps=1), train=str(file), valid=str(file), columns=("en", "es")
-    )
-    main(arguments)
-    with pytest.raises(CheckpointError, match=r"the pairs are not .* the same --columns and --max"):
-        main(replace(resumed(arguments), columns=("es", "en")))
-
-
 def test_another_number_of_processes_is_refused(
     make_arguments: MakeArguments, trained_root: Path, tmp_path: Path
 ) -> None:
@@ -481,33 +437,6 @@ def test_another_number_of_processes_is_refused(
     state.write_text(json.dumps(json.loads(state.read_text()) | {"processes": 4}))
     with pytest.raises(CheckpointError, match=r"expected 4 processes, .* got 1"):
         main(resumed(make_arguments(tmp_path)))
-
-
-@pytest.mark.parametrize("given", [True, False])
-def test_sentences_too_long_to_measure_are_found_before_the_training(
-    make_arguments: MakeArguments, data_folder: Path, tmp_path: Path, given: bool
-) -> None:
-    """Those of the validation data are left out, those that were asked for are refused."""
-    rows = [{"en": "a " * 70, "es": "b"}, {"en": "a cat", "es": "un gato"}]
-    valid, samples = tmp_path / "valid.jsonl", tmp_path / "samples.jsonl"
-    valid.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    samples.write_text(
-        "".join(json.dumps({"source": r["en"], "reference": ""}) + "\n" for r in rows)
-    )
-    arguments = replace(
-        make_arguments(tmp_path, steps=1, milestones=()),
-        valid=str(valid),
-        samples=samples if given else None,
-    )
-    if given:
-        with pytest.raises(
-            DataError, match=r"samples\.jsonl: expected at most 61 pieces, got 7. in"
-        ):
-            main(arguments)
-        assert not (tmp_path / "tiny").exists()
-    else:
-        main(arguments)
-        assert [row["source"] for row in open_run("tiny", root=tmp_path).samples()] == ["a cat"]
 
 
 def test_a_run_has_one_training_at_a_time(
@@ -565,37 +494,6 @@ def test_a_training_can_be_followed_with_tensorboard(
         events = [(event.step, event.value) for event in written.Scalars(name)]
         assert [step for step, _ in events] == [step for step, _ in expected]
         assert [value for _, value in events] == pytest.approx([value for _, value in expected])
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"learning_rate": 0.5}, "keeps its learning_rate; give learning_rate 0.02"),
-        ({"seed": 9, "accumulate": 1}, "keeps its accumulate, seed; give accumulate 2, seed 5"),
-        ({"steps": 9}, "step 8 is behind it already, and the changed steps"),
-        ({"steps": 7}, "step 8 is behind it already, and the changed steps"),
-        ({"milestones": (0, 3, 6)}, "step 8 is behind it already, and the changed .* milestones"),
-    ],
-)
-def test_what_was_trained_cannot_be_changed(
-    make_arguments: MakeArguments,
-    trained_root: Path,
-    tmp_path: Path,
-    changes: dict[str, Any],
-    message: str,
-) -> None:
-    shutil.copytree(trained_root, tmp_path, dirs_exist_ok=True)
-    with pytest.raises(CheckpointError, match=message):
-        main(resumed(make_arguments(tmp_path, **changes)))
-    assert contents(tmp_path) == contents(trained_root)
-
-
-def test_other_data_is_refused(
-    make_arguments: MakeArguments, trained_root: Path, data_folder: Path
-) -> None:
-    arguments = resumed(make_arguments(trained_root))
-    with pytest.raises(CheckpointError, match="the training data is not that which"):
-        main(replace(arguments, train=str(data_folder / "valid.jsonl")))
 
 
 def test_a_trapezoid_may_be_made_longer_before_it_falls(
