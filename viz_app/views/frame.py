@@ -28,9 +28,6 @@ _STYLE = """
   .stMainBlockContainer { padding: 3.6rem 2rem 2rem; }
   .stSidebar h1 { font-size: 1.6rem; padding: 0; }
   .stSidebarHeader { height: 1rem; margin-bottom: 0; }
-  .stMultiSelect span[data-baseweb="tag"] {
-    background: transparent; border: 1px solid; color: inherit;
-  }
   .st-key-examples button { padding: 0 .6rem; min-height: 1.7rem; }
   .st-key-examples button p { font-size: .82rem; }
 </style>
