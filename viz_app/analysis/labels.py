@@ -1,10 +1,25 @@
-"""Names of pieces as people can read them: nothing invisible, nothing ambiguous."""
+"""Names as people can read them: of kinds of attention, and of pieces, with nothing invisible."""
 
 from __future__ import annotations
 
 import unicodedata
 
-from viz_app.records import Tokens
+from viz_app.records import Kind, Tokens
+
+KIND_NAMES: dict[Kind, str] = {
+    "encoder_self": "Encoder self",
+    "decoder_self": "Decoder self",
+    "cross": "Cross",
+}
+KIND_NOTES: dict[Kind, str] = {
+    "encoder_self": "A row is a source piece; it shows from which source pieces the head gathered "
+    "for it.",
+    "decoder_self": "A row is a step of decoding; it shows at which of the pieces consumed so far "
+    "the head looked. Later ones are masked, in grey.",
+    "cross": "A row is a step of decoding; it shows at which source pieces the head looked: at the "
+    "encoder's output there, which has gathered from other pieces too.",
+}
+"""What a map can tell, and what it cannot."""
 
 _VISIBLE = {" ": "␣", "\n": "⏎", "\t": "⇥"}
 CONTINUATION = "·"

@@ -51,3 +51,53 @@ def nearest_neighbours(
     candidates = candidates[candidates != id]
     order = candidates[np.argsort(-cosine[candidates], kind="stable")][:count]
     return Neighbours(order, cosine[order])
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Pairs of a table's rows, those with the largest cosine first; ``first`` < ``second``."""
+
+    first: NDArray[np.int64]
+    second: NDArray[np.int64]
+    cosine: Floats
+
+
+def similar_pairs(
+    table: Floats, *, count: int, among: NDArray[np.bool_], block: int = 512
+) -> Pairs:
+    """The ``count`` pairs of rows of (V, D) with the largest cosine, each pair once.
+
+    Never more than ``block`` × V cosines are held at a time.
+
+    Args:
+        table: embeddings (V, D).
+        count: how many, at most.
+        among: bool (V,), the rows to choose from.
+        block: rows that are compared with all others at once.
+    """
+    ids = np.flatnonzero(among)
+    unit = _unit(table[ids])
+    first, second = np.empty(0, np.int64), np.empty(0, np.int64)
+    best, least = np.empty(0, np.float32), np.float32(-1)
+    for start in range(0, len(ids), block):
+        cosine = unit[start : start + block] @ unit[start:].T  # (block, rest)
+        cosine.clip(-1, 1, out=cosine)
+        cosine[np.tril_indices(len(cosine), 0, cosine.shape[1])] = -2  # below any cosine
+        if best.size < count < cosine.size:
+            # Else the first block would leave all of its pairs to be sorted.
+            least = max(least, np.partition(cosine, -count, axis=None)[-count])
+        rows, columns = np.nonzero(cosine >= least)
+        first = np.concatenate([first, ids[start + rows]])
+        second = np.concatenate([second, ids[start + columns]])
+        best = np.concatenate([best, cosine[rows, columns]])
+        order = np.lexsort((second, first, -best))[:count]
+        first, second, best = first[order], second[order], best[order]
+        if best.size == count:
+            least = best[-1]
+    return Pairs(first, second, best)
+
+
+def mean_between(similarity: Floats) -> float:
+    """The mean cosine (n, n) of two different rows; not a number of fewer than two."""
+    different = ~np.eye(len(similarity), dtype=bool)
+    return float(similarity[different].mean()) if len(similarity) > 1 else float("nan")

@@ -5,7 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from viz_app.analysis.similarity import cosine_similarity, nearest_neighbours
+from viz_app.analysis.similarity import (
+    cosine_similarity,
+    mean_between,
+    nearest_neighbours,
+    similar_pairs,
+)
 
 TABLE = np.array([[2, 0], [0, 3], [-1, 0], [1, 1], [0, 0], [4, 1], [9, 0]], dtype=np.float32)
 ALL = np.ones(len(TABLE), dtype=bool)
@@ -53,3 +58,52 @@ def test_there_may_be_no_neighbour() -> None:
 def test_a_row_that_is_not_there_is_refused(id: int) -> None:
     with pytest.raises(ValueError, match=rf"^id: expected 0 to 6, got {id}$"):
         nearest_neighbours(TABLE, id, count=3, among=ALL)
+
+
+def test_pairs_by_hand() -> None:
+    found = similar_pairs(TABLE, count=4, among=ALL)
+    assert list(zip(found.first.tolist(), found.second.tolist(), strict=True)) == [
+        (0, 6),  # the same direction
+        (0, 5),
+        (5, 6),  # as near as those before
+        (3, 5),
+    ]
+    near = 4 / 17**0.5
+    np.testing.assert_allclose(found.cosine, [1, near, near, 5 / 34**0.5], atol=1e-6)
+
+
+def test_pairs_come_from_among_the_given() -> None:
+    among = np.array([False, True, True, True, False, False, True])
+    found = similar_pairs(TABLE, count=9, among=among)
+    pairs = set(zip(found.first.tolist(), found.second.tolist(), strict=True))
+    assert pairs == {(1, 2), (1, 3), (1, 6), (2, 3), (2, 6), (3, 6)}
+    assert (np.diff(found.cosine) <= 0).all()
+
+
+@pytest.mark.parametrize("among", [~ALL, np.arange(7) == 3], ids=["none", "one"])
+def test_there_may_be_no_pair(among: np.ndarray) -> None:
+    assert similar_pairs(TABLE, count=3, among=among).cosine.tolist() == []
+
+
+@given(
+    seed=st.integers(0, 99),
+    rows=st.integers(2, 23),
+    block=st.integers(1, 11),
+    count=st.sampled_from([1, 7, 400]),
+)
+def test_pairs_are_the_same_in_any_blocks(seed: int, rows: int, block: int, count: int) -> None:
+    table = np.random.default_rng(seed).standard_normal((rows, 3)).astype(np.float32)
+    found = similar_pairs(table, count=count, among=np.ones(rows, bool), block=block)
+    first, second = np.triu_indices(rows, 1)
+    cosine = cosine_similarity(table, table)[first, second]
+    np.testing.assert_allclose(found.cosine, np.sort(cosine)[::-1][:count], atol=1e-6)
+    drawn = cosine_similarity(table, table)[found.first, found.second]
+    np.testing.assert_allclose(drawn, found.cosine, atol=1e-6)
+    assert (found.first < found.second).all()
+    assert len({*zip(found.first.tolist(), found.second.tolist(), strict=True)}) == len(drawn)
+
+
+def test_the_mean_leaves_out_the_diagonal() -> None:
+    similarity = np.array([[1, 0.5, 0.25], [0.5, 1, 0], [0.25, 0, 1]], np.float32)
+    assert mean_between(similarity) == pytest.approx(0.25)
+    assert np.isnan(mean_between(similarity[:1, :1]))

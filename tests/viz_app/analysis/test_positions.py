@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from model.layers import sinusoidal_positions
+from viz_app.analysis.positions import (
+    departure,
+    divisor,
+    encodings,
+    similarity_by_distance,
+    spread_dimensions,
+    wavelength,
+)
+
+LENGTH, D = 17, 22
+
+
+@pytest.mark.parametrize(
+    ("dimension", "d_model", "expected"),
+    [(0, 4, 1.0), (1, 4, 1.0), (2, 4, 100.0), (3, 4, 100.0), (2, 8, 10.0), (7, 8, 1000.0)],
+)
+def test_waves_by_hand(dimension: int, d_model: int, expected: float) -> None:
+    assert divisor(dimension, d_model) == pytest.approx(expected)
+    assert wavelength(dimension, d_model) == pytest.approx(2 * math.pi * expected)
+
+
+@pytest.mark.parametrize("dimension", [-1, 4])
+def test_a_dimension_that_is_not_there_is_refused(dimension: int) -> None:
+    with pytest.raises(ValueError, match=rf"^dimension: expected 0 to 3, got {dimension}$"):
+        wavelength(dimension, 4)
+
+
+def test_encodings_by_hand() -> None:
+    expected = [
+        [0, 1, 0, 1],
+        [math.sin(1), math.cos(1), math.sin(0.01), math.cos(0.01)],
+        [math.sin(2.5), math.cos(2.5), math.sin(0.025), math.cos(0.025)],
+    ]
+    np.testing.assert_allclose(encodings([0, 1, 2.5], 4), expected, atol=1e-7)
+
+
+def test_encodings_are_the_model_s() -> None:
+    expected = sinusoidal_positions(LENGTH, D).numpy()
+    encoded = encodings(np.arange(LENGTH), D)
+    np.testing.assert_allclose(encoded, expected, atol=1e-5)
+    assert encoded.dtype == np.float32
+
+
+def test_a_dimension_repeats_after_its_wavelength() -> None:
+    for dimension in (0, 5, 21):
+        there = encodings([3.0, 3.0 + wavelength(dimension, D)], D)[:, dimension]
+        assert there[0] == pytest.approx(there[1], abs=1e-6)
+
+
+def test_the_product_depends_on_the_distance_only() -> None:
+    curve = similarity_by_distance(LENGTH, D)
+    encoded = encodings(np.arange(LENGTH), D).astype(float)
+    products = encoded @ encoded.T
+    for distance in range(LENGTH):
+        np.testing.assert_allclose(np.diag(products, distance), curve[distance], atol=1e-6)
+        np.testing.assert_allclose(np.diag(products, -distance), curve[distance], atol=1e-6)
+    assert curve[0] == D / 2
+    assert curve.argmax() == 0
+    np.testing.assert_allclose(similarity_by_distance(3, 4)[2], math.cos(2) + math.cos(0.02))
+
+
+def test_what_departs_from_the_curve_is_found() -> None:
+    encoded = encodings(np.arange(LENGTH), D)
+    assert departure(encoded) < 1e-5
+    encoded[11, 3] += 0.5  # its own product grows by (e + 0.5)² - e²
+    e = float(encodings([11], D)[0, 3])
+    assert departure(encoded) >= abs((e + 0.5) ** 2 - e**2) - 1e-5
+
+
+@pytest.mark.parametrize(
+    ("d_model", "expected"),
+    [(192, [0, 1, 24, 48, 96]), (64, [0, 1, 8, 16, 32]), (14, [0, 1, 2, 6]), (2, [0, 1])],
+)
+def test_the_first_choice_of_dimensions(d_model: int, expected: list[int]) -> None:
+    assert spread_dimensions(d_model) == expected

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from viz_app.analysis.projection import decades, most_frequent, principal_components, sides
+
+
+@pytest.mark.parametrize("shape", [(13, 7), (5, 11)], ids=["more rows", "more dimensions"])
+def test_components_are_those_of_a_singular_value_decomposition(shape: tuple[int, int]) -> None:
+    rows = np.random.default_rng(3).standard_normal(shape).astype(np.float32) + 5
+    found = principal_components(rows)
+    centred = rows - rows.mean(axis=0)
+    left, singular, right = np.linalg.svd(centred.astype(float), full_matrices=False)
+    for axis in (0, 1):
+        sign = np.sign(right[axis][np.abs(right[axis]).argmax()])
+        expected = sign * left[:, axis] * singular[axis]
+        np.testing.assert_allclose(found.points[:, axis], expected, atol=1e-5)
+    expected_shares = singular[:2] ** 2 / (singular**2).sum()
+    np.testing.assert_allclose(found.shares, expected_shares, atol=1e-6)
+    assert found.points.dtype == np.float32
+
+
+def test_components_by_hand() -> None:
+    # Around (1, 2, 0): ±4 along the second axis, ±1 along the third.
+    rows = np.array([[1, 6, 0], [1, -2, 0], [1, 2, 1], [1, 2, -1]], np.float32)
+    found = principal_components(rows)
+    np.testing.assert_allclose(found.points, [[4, 0], [-4, 0], [0, 1], [0, -1]], atol=1e-6)
+    np.testing.assert_allclose(found.shares, [32 / 34, 2 / 34])
+
+
+@pytest.mark.parametrize("shape", [(1, 3), (3, 1)])
+def test_what_is_missing_is_zero(shape: tuple[int, int]) -> None:
+    found = principal_components(np.arange(3, dtype=np.float32).reshape(shape))
+    assert found.points.shape == (shape[0], 2)
+    assert not found.points[:, 1].any()
+    assert found.shares[1] == 0
+    assert found.shares[0] == pytest.approx(float(shape[0] > 1))
+
+
+def test_the_most_frequent_come_first_and_equal_ones_by_id() -> None:
+    counts = np.array([3, 0, 7, 3, 7])
+    assert most_frequent(counts, 4).tolist() == [2, 4, 0, 3]
+    assert most_frequent(counts, 9).tolist() == [2, 4, 0, 3, 1]
+
+
+def test_decades_of_counts() -> None:
+    counts = np.array([0, 1, 9, 10, 99, 100, 12345])
+    assert decades(counts).tolist() == [0, 1, 1, 2, 2, 3, 5]
+
+
+def test_sides_of_tokens() -> None:
+    assert sides(np.array([0, 5, 1, 0]), np.array([0, 0, 3, 2])).tolist() == [0, 1, 2, 3]
