@@ -27,6 +27,20 @@ def cosines(labels: Sequence[str], values: Sequence[float], *, theme: Theme) -> 
     return _bars(labels, values, [f"{value:.3f}" for value in values], theme=theme)
 
 
+def head_shares(
+    labels: Sequence[str], shares: Sequence[float], *, theme: Theme, marked: int | None = None
+) -> go.Figure:
+    """Signed shares of a whole that sum to 1, as bars; one may be marked."""
+    written = [f"{share:+.3f}" for share in shares]
+    return _bars(labels, shares, written, theme=theme, marked=marked)
+
+
+def hidden_units(units: Sequence[int], values: Sequence[float], *, theme: Theme) -> go.Figure:
+    """Hidden units that fire most, by their numbers, the strongest on top."""
+    written = [f"{value:.2f}" for value in values]
+    return _bars([f"unit {unit}" for unit in units], values, written, theme=theme)
+
+
 def _bars(
     labels: Sequence[str],
     values: Sequence[float],
@@ -35,7 +49,7 @@ def _bars(
     theme: Theme,
     marked: int | None = None,
 ) -> go.Figure:
-    """Horizontal bars up to 1 with their values written behind them."""
+    """Horizontal bars, of a range of 1 at least, with their values written behind them."""
     figure = new_figure(theme)
     places = list(range(len(labels)))
     figure.add_trace(
@@ -57,7 +71,11 @@ def _bars(
         margin={"l": 20 + 8 * min(longest, 20), "r": 48, "t": 4, "b": 4},
         bargap=0.25,
     )
-    figure.update_xaxes(range=[min(0.0, *values), 1.0] if values else [0, 1], visible=False)
+    least, most = min([0.0, *values]), max([1.0, *values])
+    # A negative bar has its value on its left, and one beyond 1 needs room for it on its right.
+    room = 0.15 * (most - least)
+    least, most = least - room * (least < 0), most + room * (most > 1)
+    figure.update_xaxes(range=[least, most], visible=False)
     figure.update_yaxes(
         range=[len(labels) - 0.5, -0.5],
         tickvals=places,

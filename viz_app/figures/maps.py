@@ -1,133 +1,19 @@
 """Single heat maps: an attention map, the difference of two, and other matrices of tokens.
 
-Rows are queries, from the top; columns are keys, their labels on top. Axes are numeric, 0 to n - 1,
-and every label is an alias of its number: ticks thin out on long sentences, hover keeps them all.
+Rows are queries, columns are keys; how cells and labels are drawn is in ``matrix.py``.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from viz_app.figures.theme import Theme, difference_scale, literal, new_figure, weight_scale
+from viz_app.figures.matrix import LARGEST_CELL, colour_bar, label_room, matrix, token_axis
+from viz_app.figures.theme import Theme, difference_scale, new_figure
 from viz_app.records import Floats
-
-_LABEL_PIXELS = 12
-_LONGEST_LABEL = 22
-_LARGEST_CELL = 40.0
-
-
-def _short(label: str) -> str:
-    return label if len(label) <= _LONGEST_LABEL else label[: _LONGEST_LABEL - 1] + "…"
-
-
-def _aliases(labels: Sequence[str]) -> dict[str, str]:
-    return {str(i): literal(_short(label)) for i, label in enumerate(labels)}
-
-
-def _label_room(labels: Sequence[str]) -> int:
-    return 12 + round(6.4 * max((min(len(label), _LONGEST_LABEL) for label in labels), default=0))
-
-
-def _token_axis(labels: Sequence[str], pixels: float) -> dict[str, object]:
-    return {
-        "labelalias": _aliases(labels),
-        "tick0": 0,
-        "dtick": max(1, math.ceil(_LABEL_PIXELS / pixels)),
-        "tickformat": "d",
-        "ticklabelstandoff": 2,
-    }
-
-
-def _colour_bar(theme: Theme, ticks: Sequence[float] | None = None) -> dict[str, object]:
-    return {
-        "thickness": 10,
-        "outlinewidth": 0,
-        "tickfont": {"color": theme.muted, "size": 11},
-        "tickvals": ticks,
-        "len": 1,
-        "lenmode": "fraction",
-        "x": 1.0,
-        "xpad": 8,
-    }
-
-
-def _matrix(
-    cells: Floats,
-    *,
-    rows: Sequence[str],
-    columns: Sequence[str],
-    titles: tuple[str, str],
-    hover: str,
-    signed: bool,
-    theme: Theme,
-    allowed: NDArray[np.bool_] | None,
-    width: int,
-) -> go.Figure:
-    """Labelled cells on the range 0 to 1, or -1 to 1 where ``signed``; masked ones drawn over."""
-    if cells.shape != (len(rows), len(columns)):
-        raise ValueError(
-            f"expected {(len(rows), len(columns))} cells for the labels, got {cells.shape}"
-        )
-    left, top, right = _label_room([*rows, titles[0]]), _label_room(columns) + 20, 52
-    cell = min(_LARGEST_CELL, max(1.0, (width - left - right) / len(columns)))
-    row = min(30.0, max(cell, 4.0, min(17.0, 640 / len(rows))))
-    figure = new_figure(theme)
-    figure.add_trace(
-        go.Heatmap(
-            z=cells.astype(np.float32),
-            zmin=-1 if signed else 0,
-            zmax=1,
-            colorscale=difference_scale(theme) if signed else weight_scale(theme),
-            colorbar=_colour_bar(
-                theme, [-1, -0.5, 0, 0.5, 1] if signed else [0, 0.1, 0.25, 0.5, 1]
-            ),
-            hovertemplate=hover + "<extra></extra>",
-        )
-    )
-    if allowed is not None and not allowed.all():
-        figure.add_trace(_masked_cells(allowed, theme))
-    figure.update_layout(
-        height=round(top + row * len(rows) + 12),
-        # Many columns take what width there is; few stay square.
-        width=round(left + cell * len(columns) + right) if cell == _LARGEST_CELL else None,
-        margin={"l": left, "r": right, "t": top, "b": 12},
-    )
-    figure.update_xaxes(
-        side="top", tickangle=-90, range=[-0.5, len(columns) - 0.5], **_token_axis(columns, cell)
-    )
-    figure.update_yaxes(range=[len(rows) - 0.5, -0.5], **_token_axis(rows, row))
-    for text, anchor, shift in ((titles[0], "right", -6), (titles[1], "left", 0)):
-        figure.add_annotation(
-            text=text,
-            xref="x domain",
-            yref="paper",
-            x=0,
-            y=1,
-            xanchor=anchor,
-            yanchor="bottom",
-            xshift=shift,
-            yshift=top - 20,
-            showarrow=False,
-            font={"color": theme.muted, "size": 12},
-        )
-    return figure
-
-
-def _masked_cells(allowed: NDArray[np.bool_], theme: Theme) -> go.Heatmap:
-    clear, masked = "rgba(0,0,0,0)", theme.masked
-    return go.Heatmap(
-        z=(~allowed).astype(np.uint8),
-        zmin=0,
-        zmax=1,
-        colorscale=((0, clear), (0.5, clear), (0.5, masked), (1, masked)),
-        showscale=False,
-        hoverinfo="skip",
-    )
 
 
 def attention_map(
@@ -162,7 +48,7 @@ def attention_map(
     Raises:
         ValueError: if labels and weights do not fit.
     """
-    figure = _matrix(
+    figure = matrix(
         weights,
         rows=rows,
         columns=columns,
@@ -201,7 +87,7 @@ def _add_row_markers(
         )
     )
     # About as wide as a triangle, whether the map is as wide as its cells or stretched.
-    share = 12 / (12 + min(_LARGEST_CELL * n_columns, 400))
+    share = 12 / (12 + min(LARGEST_CELL * n_columns, 400))
     figure.update_layout(
         xaxis={"domain": [share, 1]},
         xaxis2={"domain": [0, share], "range": [0, 1], "visible": False, "fixedrange": True},
@@ -235,7 +121,7 @@ def difference_map(
     Raises:
         ValueError: if labels and cells do not fit.
     """
-    return _matrix(
+    return matrix(
         difference,
         rows=rows,
         columns=columns,
@@ -248,6 +134,33 @@ def difference_map(
     )
 
 
+def head_rows(
+    weights: Floats,
+    *,
+    heads: Sequence[str],
+    columns: Sequence[str],
+    column_title: str,
+    theme: Theme,
+    width: int = 480,
+) -> go.Figure:
+    """One row of every head's map: weights (heads, M) on the fixed range 0 to 1.
+
+    Raises:
+        ValueError: if labels and weights do not fit.
+    """
+    return matrix(
+        weights,
+        rows=heads,
+        columns=columns,
+        titles=("layer.head", column_title),
+        hover="head %{y}<br>key %{x}<br>weight %{z:.4f}",
+        signed=False,
+        theme=theme,
+        allowed=None,
+        width=width,
+    )
+
+
 def similarity_map(
     similarity: Floats, *, labels: Sequence[str], theme: Theme, width: int = 640
 ) -> go.Figure:
@@ -256,7 +169,7 @@ def similarity_map(
     Raises:
         ValueError: if labels and cells do not fit.
     """
-    return _matrix(
+    return matrix(
         similarity,
         rows=labels,
         columns=labels,
@@ -269,7 +182,9 @@ def similarity_map(
     )
 
 
-def vector_map(vectors: Floats, *, labels: Sequence[str], limit: float, theme: Theme) -> go.Figure:
+def vector_map(
+    vectors: NDArray[np.floating], *, labels: Sequence[str], limit: float, theme: Theme
+) -> go.Figure:
     """Vectors as rows, (n, D), on the symmetric range -limit to limit; columns are dimensions.
 
     Raises:
@@ -278,7 +193,7 @@ def vector_map(vectors: Floats, *, labels: Sequence[str], limit: float, theme: T
     if len(labels) != len(vectors):
         raise ValueError(f"expected {len(vectors)} labels, got {len(labels)}")
     row = min(22.0, max(4.0, 420 / len(labels)))
-    left = _label_room(labels)
+    left = label_room(labels)
     figure = new_figure(theme)
     figure.add_trace(
         go.Heatmap(
@@ -286,7 +201,7 @@ def vector_map(vectors: Floats, *, labels: Sequence[str], limit: float, theme: T
             zmin=-limit,
             zmax=limit,
             colorscale=difference_scale(theme),
-            colorbar=_colour_bar(theme),
+            colorbar=colour_bar(theme),
             hovertemplate="%{y}<br>dimension %{x}<br>%{z:.3f}<extra></extra>",
         )
     )
@@ -295,5 +210,5 @@ def vector_map(vectors: Floats, *, labels: Sequence[str], limit: float, theme: T
         margin={"l": left, "r": 64, "t": 6, "b": 40},
     )
     figure.update_xaxes(title={"text": "dimension", "standoff": 4})
-    figure.update_yaxes(range=[len(labels) - 0.5, -0.5], **_token_axis(labels, row))
+    figure.update_yaxes(range=[len(labels) - 0.5, -0.5], **token_axis(labels, row))
     return figure

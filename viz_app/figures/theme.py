@@ -40,7 +40,7 @@ LIGHT = Theme(
     text="#1f2430",
     muted="#5c6370",
     line="#c9cdd6",
-    accent="#b8430a",
+    accent="#a13a08",
     weights=("#ecf1f9", "#d3e2f4", "#9dc3e6", "#5b9bd0", "#2a6fb0", "#0e4687", "#06254f"),
     difference=("#8a3b00", "#d9822b", "#f7d9b5", "#f7f7f7", "#b9d3ee", "#3c7fc0", "#0b3c78"),
     masked="#dcdcdc",
@@ -119,21 +119,22 @@ def new_figure(theme: Theme) -> go.Figure:
         "tickfont": {"color": theme.text, "size": 12},
         "title": {"font": {"color": theme.muted, "size": 12}},
     }
-    figure = go.Figure()
-    figure.update_layout(
-        template=None,
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-        font={"color": theme.text, "size": 12, "family": "Source Sans, sans-serif"},
-        colorway=theme.series,
-        margin={"l": 8, "r": 8, "t": 8, "b": 8},
-        xaxis=axis,
-        yaxis=axis,
-        hoverlabel={"font": {"size": 13}},
-        showlegend=False,
-        dragmode=False,
+    # Given at once: a figure without a template first takes in Plotly's, ten times slower.
+    return go.Figure(
+        layout={
+            "template": "none",
+            "paper_bgcolor": "rgba(0,0,0,0)",
+            "plot_bgcolor": "rgba(0,0,0,0)",
+            "font": {"color": theme.text, "size": 12, "family": "Source Sans, sans-serif"},
+            "colorway": theme.series,
+            "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
+            "xaxis": axis,
+            "yaxis": axis,
+            "hoverlabel": {"font": {"size": 13}},
+            "showlegend": False,
+            "dragmode": False,
+        }
     )
-    return figure
 
 
 def literal(text: str) -> str:

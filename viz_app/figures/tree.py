@@ -21,6 +21,7 @@ def beam_tree(
     fates: Sequence[str],
     path: Sequence[int],
     theme: Theme,
+    first: int = 0,
 ) -> go.Figure:
     """The hypotheses that a beam search looked at, the way to one of them in the accent colour.
 
@@ -28,13 +29,14 @@ def beam_tree(
     hypothesis, in the order given.
 
     Args:
-        parents: place of each hypothesis' parent, before its own; -1 for the root.
+        parents: place of each hypothesis' parent, before its own; -1 where none is drawn.
         steps: pieces of each hypothesis after ``<s>``.
         labels: last piece of each.
         notes: shown when the mouse rests on it.
         fates: kept, ended or dropped.
         path: places from the root to the chosen hypothesis.
         theme: colours.
+        first: the step that stands at the left.
 
     Raises:
         ValueError: if the sequences differ in length, or a parent does not stand before its child.
@@ -45,7 +47,7 @@ def beam_tree(
     if odd := [i for i, parent in enumerate(parents) if parent >= i]:
         raise ValueError(f"expected parents before their children, got {parents[odd[0]]} for {odd}")
     last = max(steps)
-    pixels = max(min(_STEP, _WIDTH / (last + 1)), 3 * _LETTER)
+    pixels = max(min(_STEP, _WIDTH / (last - first + 1)), 3 * _LETTER)
     longest = int((pixels - 2 * _LETTER) / _LETTER)
     shown = [label if len(label) <= longest else label[: longest - 1] + "…" for label in labels]
     seen: dict[int, int] = {}
@@ -101,14 +103,14 @@ def beam_tree(
     most = max(rows) + 1
     figure.update_layout(
         height=_ROW * most + 40,
-        width=round(pixels * (last + 1)) + 30,
+        width=round(pixels * (last - first + 1)) + 30,
         margin={"l": 6, "r": 6, "t": 28, "b": 8},
     )
     figure.update_xaxes(
         side="top",
-        range=[-0.5, last + 0.6],
-        tickvals=list(range(last + 1)),
-        ticktext=["start", *map(str, range(1, last + 1))],
+        range=[first - 0.5, last + 0.6],
+        tickvals=list(range(first, last + 1)),
+        ticktext=[str(step) if step else "start" for step in range(first, last + 1)],
     )
     figure.update_yaxes(range=[most - 0.4, -0.6], visible=False)
     return figure

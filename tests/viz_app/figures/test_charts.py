@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import numpy as np
+import plotly.graph_objects as go
 import pytest
 
-from viz_app.figures.charts import cosines, top_pieces
+from viz_app.figures.charts import cosines, head_shares, hidden_units, top_pieces
 from viz_app.figures.theme import LIGHT
 
 LABELS = ("le", "<b>", "$x$")
@@ -50,3 +51,76 @@ def test_negative_cosines_stay_in_the_chart() -> None:
     low, high = figure.layout.xaxis.range
     assert low <= -0.4
     assert high >= 0.2
+
+
+# Shares of heads
+
+
+HEADS = ("head 1", "head 2", "<b>", "b_O")
+SHARES = (0.75, -0.4375, 0.6875, 0.0)
+
+
+def test_shares_are_signed_and_written_with_their_sign() -> None:
+    figure = head_shares(HEADS, SHARES, theme=LIGHT)
+    [bars] = figure.data
+    np.testing.assert_array_equal(bars.x, np.float32(SHARES))
+    assert list(bars.y) == [0, 1, 2, 3]
+    assert list(bars.text) == ["+0.750", "-0.438", "+0.688", "+0.000"]
+    assert list(figure.layout.yaxis.ticktext) == ["head 1", "head 2", "&lt;b&gt;", "b_O"]
+
+
+@pytest.mark.parametrize("marked", [None, 0, 2])
+def test_one_head_may_be_marked(marked: int | None) -> None:
+    [bars] = head_shares(HEADS, SHARES, theme=LIGHT, marked=marked).data
+    accent = [place for place, colour in enumerate(bars.marker.color) if colour == LIGHT.accent]
+    assert accent == ([] if marked is None else [marked])
+
+
+def around_bars(figure: go.Figure) -> tuple[float, float]:
+    """The parts of the axis left and right of all bars."""
+    [bars] = figure.data
+    low, high = figure.layout.xaxis.range
+    ends = [0.0, *bars.x]
+    return (min(ends) - low) / (high - low), (high - max(ends)) / (high - low)
+
+
+@pytest.mark.parametrize("shares", [(1.25, -0.25), (0.5, -0.25, 0.75), (-5.0, 7.0, -1.0)])
+def test_a_number_on_the_left_of_a_bar_has_room(shares: tuple[float, ...]) -> None:
+    """Six signs of 7 pixels are a tenth of the 420 that a column has at least."""
+    left, _ = around_bars(head_shares(HEADS[: len(shares)], shares, theme=LIGHT))
+    assert left >= 0.1
+
+
+def test_bars_that_are_not_negative_begin_at_the_left() -> None:
+    figure = head_shares(HEADS, (0.25, 0.5, 0.25, 0), theme=LIGHT)
+    assert figure.layout.xaxis.range == (0, 1)
+
+
+# Hidden units
+
+
+UNITS, FIRED = (211, 7, 503), (12.345, 11.0, 0.125)
+
+
+def test_hidden_units_are_named_by_their_numbers_the_strongest_on_top() -> None:
+    figure = hidden_units(UNITS, FIRED, theme=LIGHT)
+    [bars] = figure.data
+    np.testing.assert_array_equal(bars.x, np.float32(FIRED))
+    assert list(bars.text) == ["12.35", "11.00", "0.12"]
+    assert list(figure.layout.yaxis.ticktext) == ["unit 211", "unit 7", "unit 503"]
+    assert figure.layout.yaxis.range == (2.5, -0.5)
+    assert set(bars.marker.color) == {LIGHT.series[0]}
+
+
+@pytest.mark.parametrize("largest", [1.5, 12.345, 190.0])
+def test_a_number_on_the_right_of_a_bar_beyond_1_has_room(largest: float) -> None:
+    figure = hidden_units(UNITS, (largest, 0.5, 0.125), theme=LIGHT)
+    _, right = around_bars(figure)
+    assert right >= 0.1
+    assert figure.layout.xaxis.range[0] == 0
+
+
+def test_no_unit_may_fire() -> None:
+    figure = hidden_units((), (), theme=LIGHT)
+    assert len(figure.data[0].x) == 0
+    assert figure.layout.xaxis.range == (0, 1)

@@ -58,6 +58,19 @@ def test_long_searches_have_short_labels() -> None:
     assert set(figure.data[3].text) == {"c…"}
 
 
+def test_a_search_can_be_drawn_from_a_later_step() -> None:
+    later: dict[str, Any] = {
+        name: values[1:] if name != "parents" else [-1, -1, -1, 1, 0]
+        for name, values in TREE.items()
+    }
+    dropped, kept, path, texts = beam_tree(**later, path=[1, 3], theme=THEME, first=1).data
+    assert [len(line.x) for line in (dropped, kept, path)] == [3, 0, 3]  # none to the roots
+    assert len(texts.x) == 5
+    axis = beam_tree(**later, path=[1, 3], theme=THEME, first=1).layout.xaxis
+    assert axis.range[0] == 0.5
+    assert list(axis.ticktext) == ["1", "2"]
+
+
 @pytest.mark.parametrize("name", ["steps", "labels", "notes", "fates"])
 def test_sequences_of_different_length_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match=f"expected 6 {name}, got 5"):

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from viz_app.figures.positions import (
+    MOST_WAVES,
+    distance_curve,
+    encoding_map,
+    wave_legend,
+    waves,
+)
+from viz_app.figures.theme import DARK, LIGHT, Theme
+
+ENCODED = np.random.default_rng(0).uniform(-1, 1, (13, 7)).astype(np.float32)
+CURVES = np.random.default_rng(1).uniform(-1, 1, (25, 3)).astype(np.float32)
+
+
+def test_the_map_holds_every_number_and_ends_the_sentence() -> None:
+    figure = encoding_map(ENCODED, used=5, theme=LIGHT)
+    np.testing.assert_array_equal(figure.data[0].z, ENCODED)
+    assert (figure.data[0].zmin, figure.data[0].zmax) == (-1, 1)
+    [line] = figure.layout.shapes
+    assert (line.y0, line.y1, line.line.color) == (4.5, 4.5, LIGHT.accent)
+    assert figure.layout.yaxis.labelalias == {str(at): str(at) for at in range(13)}
+
+
+def test_a_sentence_that_fills_the_map_has_no_end_in_it() -> None:
+    assert not encoding_map(ENCODED, used=13, theme=LIGHT).layout.shapes
+
+
+@pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
+def test_waves_are_curves_with_a_dot_at_each_position(theme: Theme) -> None:
+    figure = waves(CURVES, ENCODED[:, :3], dimensions=[0, 4, 6], theme=theme)
+    lines, dots = figure.data[:3], figure.data[3:]
+    assert len(dots) == 3
+    for at in range(3):
+        np.testing.assert_array_equal(lines[at].y, CURVES[:, at])
+        np.testing.assert_allclose(lines[at].x, np.arange(25) / 2)
+        np.testing.assert_array_equal(dots[at].y, ENCODED[:, at])
+        np.testing.assert_array_equal(dots[at].x, np.arange(13))
+        assert lines[at].line.color == dots[at].marker.color == theme.series[at]
+    assert [f"dimension {n}<" in dot.hovertemplate for n, dot in zip([0, 4, 6], dots, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((CURVES, ENCODED[:, :2], [0, 1, 2]), r"^expected 3 columns, got 3 and 2$"),
+        ((CURVES, ENCODED[:, :3], [0, 1]), r"^expected 2 columns, got 3 and 3$"),
+        ((ENCODED, ENCODED, [*range(7)]), r"^expected at most 6 waves, got 7$"),
+    ],
+)
+def test_waves_that_do_not_fit_are_refused(arguments: tuple[Any, ...], message: str) -> None:
+    curves, encoded, dimensions = arguments
+    with pytest.raises(ValueError, match=message):
+        waves(curves, encoded, dimensions=dimensions, theme=LIGHT)
+
+
+def test_there_is_a_colour_for_each_wave() -> None:
+    assert len(LIGHT.series) == len(DARK.series) == MOST_WAVES
+
+
+def test_the_legend_says_formula_and_wavelength() -> None:
+    html = wave_legend([0, 1, 48], [1, 1, 10], [6.2832, 6.2832, 62832.4], LIGHT)
+    rows = [re.sub("<.*?>", "", row) for row in re.findall(r"<div><i.*?</div>", html)]
+    assert rows == [
+        "PE(pos, 0) = sin(pos / 1.00) wavelength 6.28",
+        "PE(pos, 1) = cos(pos / 1.00) wavelength 6.28",
+        "PE(pos, 48) = sin(pos / 10.0) wavelength 62,832",
+    ]
+    assert re.findall("background:(#......)", html) == list(LIGHT.series[:3])
+
+
+def test_the_curve_has_a_point_a_distance_and_all_of_it_in_sight() -> None:
+    similarity = np.array([7, 3, -2.5, 1, 0.5])
+    figure = distance_curve(similarity, theme=LIGHT)
+    np.testing.assert_array_equal(figure.data[0].y, similarity)
+    np.testing.assert_array_equal(figure.data[0].x, range(5))
+    low, high = figure.layout.yaxis.range
+    assert low < -2.5
+    assert high > 7
+    assert distance_curve(similarity[:2], theme=LIGHT).layout.yaxis.range[0] == 0

@@ -1,0 +1,162 @@
+"""Masks: which keys may be attended to. What is forbidden is grey and crossed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from html import escape
+from itertools import groupby
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+
+from viz_app.figures.matrix import matrix, token_axis
+from viz_app.figures.theme import Theme, text_on_weight, weight_colour
+
+_SMALLEST_CROSSED = 7.0
+"""Pixels of a cell in which a cross can be told."""
+_LARGEST_CELL, _RIGHT, _LEAST_WIDTH = 30.0, 12, 200
+"""Pixels."""
+_MOST_COLUMNS, _FIRST = 16, 4
+"""Of a batch with more columns, those without padding are left out but for some at its ends."""
+_ALLOWED = 0.25
+"""Where on the scale of weights an allowed cell is coloured."""
+_STYLE = """
+.padding {{ overflow-x: auto; color: {text}; font-size: .875rem; }}
+.padding:focus-visible {{ outline: 2px solid {accent}; }}
+.padding table {{ border-collapse: separate; border-spacing: 2px; margin: 0; }}
+.padding th, .padding td {{ padding: .1rem .45rem; text-align: left; white-space: nowrap; }}
+.padding th {{ border: 0; font-weight: 400; color: {muted}; }}
+.padding td {{ border: 1px solid transparent; border-radius: 4px; }}
+.padding td.allowed {{ background: {allowed}; color: {on_allowed}; }}
+.padding td.more {{ color: {muted}; }}
+.padding td.masked {{ background: {masked}; color: {text}; border: 1px dashed {muted}; }}
+"""
+
+
+def mask_map(
+    allowed: NDArray[np.bool_],
+    *,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    titles: tuple[str, str],
+    theme: Theme,
+    width: int = 640,
+) -> go.Figure:
+    """A mask, bool (Q, M): allowed cells in one colour, forbidden ones grey, crossed where large.
+
+    Cells are square. Trace 0 is the mask, 1 = may attend; the last trace has the crosses.
+
+    Raises:
+        ValueError: if labels and cells do not fit.
+    """
+    figure = matrix(
+        allowed.astype(np.float32),
+        rows=rows,
+        columns=columns,
+        titles=titles,
+        hover="query %{y}<br>key %{x}<br>%{z} (1: may attend, 0: masked)",
+        signed=False,
+        theme=theme,
+        allowed=allowed,
+        width=width,
+    )
+    colour = weight_colour(theme, _ALLOWED)
+    margin = figure.layout.margin
+    cell = min(_LARGEST_CELL, (width - margin.l - _RIGHT) / len(columns))
+    crossed = cell >= _SMALLEST_CROSSED
+    figure.data[0].update(
+        colorscale=((0, colour), (1, colour)),
+        showscale=False,
+        xgap=int(crossed),
+        ygap=int(crossed),
+    )
+    right = max(_RIGHT, _LEAST_WIDTH - margin.l - cell * len(columns))
+    figure.update_layout(
+        width=round(margin.l + cell * len(columns) + right),
+        height=round(margin.t + cell * len(rows) + margin.b),
+        margin={"r": right},
+    )
+    figure.update_xaxes(**token_axis(columns, cell))
+    figure.update_yaxes(**token_axis(rows, cell))
+    if crossed and not allowed.all():
+        y, x = np.nonzero(~allowed)
+        figure.add_trace(
+            go.Scatter(
+                x=x,
+                y=y,
+                mode="markers",
+                marker={
+                    "symbol": "x-thin",
+                    "size": min(8, cell * 0.5),
+                    "line": {"color": theme.muted, "width": 1},
+                },
+                hoverinfo="skip",
+            )
+        )
+    return figure
+
+
+def padding_rows(
+    pieces: Sequence[Sequence[str]],
+    allowed: NDArray[np.bool_],
+    *,
+    rows: Sequence[str],
+    theme: Theme,
+    language: str = "",
+) -> str:
+    """A padded batch as HTML, its pieces in columns; what the mask forbids is dashed, with ``×``.
+
+    Of many columns, most of those without padding are left out; a cell ``… n more`` says so.
+
+    Args:
+        pieces: a label a key, for each row.
+        allowed: bool (rows, keys), the padding mask.
+        rows: what each row is.
+        theme: colours.
+        language: its code, for screen readers and fonts.
+
+    Raises:
+        ValueError: if labels and mask do not fit.
+    """
+    if allowed.shape != (len(rows), len(pieces[0])) or {*map(len, pieces)} != {len(pieces[0])}:
+        raise ValueError(f"expected {allowed.shape} labels, got {[len(row) for row in pieces]}")
+    runs = [
+        (shown, [*columns]) for shown, columns in groupby(range(len(pieces[0])), _shown(allowed))
+    ]
+    body = ""
+    for name, labels, seen in zip(rows, pieces, allowed, strict=True):
+        cells = ""
+        for shown, columns in runs:
+            if shown:
+                cells += "".join(_cell(labels[column], bool(seen[column])) for column in columns)
+            else:
+                cells += f'<td class="more">… {len(columns)} more</td>'
+        body += f'<tr><th scope="row">{escape(name)}</th>{cells}</tr>'
+    style = _STYLE.format(
+        text=theme.text,
+        muted=theme.muted,
+        accent=theme.accent,
+        masked=theme.masked,
+        allowed=weight_colour(theme, _ALLOWED),
+        on_allowed=text_on_weight(theme, _ALLOWED),
+    )
+    return (
+        '<div class="padding" tabindex="0" role="region" aria-label="Padding mask">'
+        f'<table lang="{escape(language)}"><tbody>{body}</tbody></table>'
+        f"<style>{style}</style></div>"
+    )
+
+
+def _shown(allowed: NDArray[np.bool_]) -> Callable[[int], bool]:
+    """Whether a column is drawn, by its number."""
+    padded = np.asarray(~allowed.all(axis=0))
+    last = int(np.flatnonzero(~padded)[-1])
+    few = len(padded) <= _MOST_COLUMNS
+    return lambda column: few or bool(padded[column]) or column < _FIRST or column == last
+
+
+def _cell(label: str, allowed: bool) -> str:
+    if allowed:
+        return f'<td class="allowed" title="may attend"><bdi>{escape(label)}</bdi></td>'
+    return f'<td class="masked" title="masked"><bdi>{escape(label)}</bdi> ×</td>'

@@ -1,0 +1,166 @@
+"""Labelled cells, of which all maps are made.
+
+Rows go from the top; labels of the columns stand on top. Axes are numeric, 0 to n - 1, and every
+label is an alias of its number: ticks thin out on long sentences, hover keeps them all.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Sequence
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+
+from viz_app.figures.theme import Theme, difference_scale, literal, new_figure, weight_scale
+from viz_app.records import Floats
+
+_LABEL_PIXELS = 12
+_LONGEST_LABEL = 22
+_TITLE_LETTER = 6
+"""Pixels."""
+LARGEST_CELL = 40.0
+"""Pixels."""
+
+
+def _short(label: str) -> str:
+    return label if len(label) <= _LONGEST_LABEL else label[: _LONGEST_LABEL - 1] + "…"
+
+
+def _aliases(labels: Sequence[str]) -> dict[str, str]:
+    return {str(i): literal(_short(label)) for i, label in enumerate(labels)}
+
+
+def label_room(labels: Sequence[str]) -> int:
+    """Pixels beside an axis that its labels need."""
+    return 12 + round(6.4 * max((min(len(label), _LONGEST_LABEL) for label in labels), default=0))
+
+
+def token_axis(labels: Sequence[str], pixels: float) -> dict[str, object]:
+    """Properties of an axis of tokens, each so many pixels wide or tall."""
+    return {
+        "labelalias": _aliases(labels),
+        "tick0": 0,
+        "dtick": max(1, math.ceil(_LABEL_PIXELS / pixels)),
+        "tickformat": "d",
+        "ticklabelstandoff": 2,
+    }
+
+
+def colour_bar(theme: Theme, ticks: Sequence[float] | None = None) -> dict[str, object]:
+    """Properties of a colour bar as high as the cells."""
+    return {
+        "thickness": 10,
+        "outlinewidth": 0,
+        "tickfont": {"color": theme.muted, "size": 11},
+        "tickvals": ticks,
+        "len": 1,
+        "lenmode": "fraction",
+        "x": 1.0,
+        "xpad": 8,
+    }
+
+
+def _ticks(signed: bool, height: float) -> list[float]:
+    if height < 120:
+        return [-1, 0, 1] if signed else [0, 0.5, 1]
+    return [-1, -0.5, 0, 0.5, 1] if signed else [0, 0.1, 0.25, 0.5, 1]
+
+
+def matrix(
+    cells: Floats,
+    *,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    titles: tuple[str, str],
+    hover: str,
+    signed: bool,
+    theme: Theme,
+    allowed: NDArray[np.bool_] | None,
+    width: int,
+) -> go.Figure:
+    """Labelled cells on the range 0 to 1, or -1 to 1 where ``signed``; masked ones drawn over.
+
+    Args:
+        cells: (rows, columns).
+        rows, columns: their labels.
+        titles: what rows and what columns are.
+        hover: Plotly's template for a cell.
+        signed: whether cells are differences.
+        theme: colours.
+        allowed: bool (rows, columns), False where the mask forbids; None if it forbids nothing.
+        width: pixels that the figure has at least; without many columns it takes fewer and says so
+            in its layout.
+
+    Raises:
+        ValueError: if labels and cells do not fit, or there are none.
+    """
+    if not cells.size:
+        raise ValueError(f"expected at least one cell to draw, got {cells.shape}")
+    if cells.shape != (len(rows), len(columns)):
+        raise ValueError(
+            f"expected {(len(rows), len(columns))} cells for the labels, got {cells.shape}"
+        )
+    left = label_room([*rows, titles[0]])
+    lines = textwrap.wrap(titles[1], max(16, (width - left) // _TITLE_LETTER)) or [""]
+    top = label_room(columns) + 6 + 14 * len(lines)
+    # Room for the colour bar, and for a title that is wider than its few columns.
+    longest = _TITLE_LETTER * max(map(len, lines))
+    right = max(52, longest - round(LARGEST_CELL * len(columns)))
+    cell = min(LARGEST_CELL, max(1.0, (width - left - right) / len(columns)))
+    row = min(30.0, max(cell, 4.0, min(17.0, 640 / len(rows))))
+    figure = new_figure(theme)
+    figure.add_trace(
+        go.Heatmap(
+            z=cells.astype(np.float32),
+            zmin=-1 if signed else 0,
+            zmax=1,
+            colorscale=difference_scale(theme) if signed else weight_scale(theme),
+            colorbar=colour_bar(theme, _ticks(signed, row * len(rows))),
+            hovertemplate=hover + "<extra></extra>",
+        )
+    )
+    if allowed is not None and not allowed.all():
+        figure.add_trace(masked_cells(allowed, theme))
+    figure.update_layout(
+        height=round(top + row * len(rows) + 12),
+        # Many columns take what width there is; few stay square.
+        width=round(left + cell * len(columns) + right) if cell == LARGEST_CELL else None,
+        margin={"l": left, "r": right, "t": top, "b": 12},
+        meta={"width": width},
+    )
+    figure.update_xaxes(
+        side="top", tickangle=-90, range=[-0.5, len(columns) - 0.5], **token_axis(columns, cell)
+    )
+    figure.update_yaxes(range=[len(rows) - 0.5, -0.5], **token_axis(rows, row))
+    for text, anchor, shift in ((titles[0], "right", -6), ("<br>".join(lines), "left", 0)):
+        figure.add_annotation(
+            text=text,
+            xref="x domain",
+            yref="paper",
+            x=0,
+            y=1,
+            xanchor=anchor,
+            yanchor="top",
+            align="left",
+            xshift=shift,
+            yshift=top,
+            showarrow=False,
+            font={"color": theme.muted, "size": 12},
+        )
+    return figure
+
+
+def masked_cells(allowed: NDArray[np.bool_], theme: Theme) -> go.Heatmap:
+    """Cells over a map that are grey where the mask, bool (rows, columns), forbids."""
+    clear, masked = "rgba(0,0,0,0)", theme.masked
+    return go.Heatmap(
+        z=(~allowed).astype(np.uint8),
+        zmin=0,
+        zmax=1,
+        colorscale=((0, clear), (0.5, clear), (0.5, masked), (1, masked)),
+        showscale=False,
+        hoverinfo="skip",
+    )

@@ -1,0 +1,116 @@
+"""A page of its own, one file without a network: all heads of a sentence, and what was predicted.
+
+Plotly's script is written into the page once. Every text is escaped, for HTML or inside a script.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import plotly.graph_objects as go
+from plotly.offline import get_plotlyjs
+
+from viz_app.figures.theme import Theme
+from viz_app.records import Floats
+
+_HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Part:
+    """One kind of attention: a picture of all heads, and a large map for one of them."""
+
+    name: str
+    note: str
+    mosaic: go.Figure
+    """Its trace 1 has a marker a head, its first shape frames the first."""
+    pooled: tuple[int, int]
+    """Rows and columns that a head has in the mosaic."""
+    large: go.Figure
+    """Of the first head; trace 0 has its cells."""
+    maps: Floats
+    """(L, H, rows, columns)."""
+
+
+def standalone(
+    *,
+    title: str,
+    tokens: Sequence[str],
+    steps: Sequence[Sequence[str]],
+    parts: Mapping[str, Part],
+    facts: Mapping[str, str],
+    theme: Theme,
+) -> str:
+    """The page as HTML.
+
+    Args:
+        title: of the page.
+        tokens: rows of tokens, each as HTML made by ``token_row``.
+        steps: a row a step of decoding: texts of the columns that the page's table has.
+        parts: kind → what is drawn of it.
+        facts: what identifies the trace, by name.
+        theme: colours.
+    """
+    data = {
+        kind: {
+            "mosaic": part.mosaic.to_plotly_json(),
+            "large": part.large.to_plotly_json(),
+            "pooled": part.pooled,
+            "shape": part.maps.shape,
+            "maps": base64.b64encode(np.ascontiguousarray(part.maps, "<f4").tobytes()).decode(),
+        }
+        for kind, part in parts.items()
+    }
+    written = {
+        "TITLE": escape(title),
+        "COLOURS": f"--text:{theme.text};--muted:{theme.muted};--line:{theme.line};"
+        f"--accent:{theme.accent};--ground:{theme.gap}",
+        "TOKENS": "".join(tokens),
+        "PARTS": "".join(_part(kind, part) for kind, part in parts.items()),
+        "STEPS": "".join(_row(row) for row in steps),
+        "FACTS": "".join(
+            f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts.items()
+        ),
+        "DATA": _json(data),
+        "SCRIPT": (_HERE / "standalone.js").read_text(encoding="utf-8"),
+        "PLOTLY": get_plotlyjs(),
+    }
+    page = (_HERE / "standalone.html").read_text(encoding="utf-8")
+    before, *pieces = page.split("{{")
+    filled = [before]
+    for piece in pieces:  # once over the template: what was filled in is never filled again
+        name, _, rest = piece.partition("}}")
+        filled += [written[name], rest]
+    return "".join(filled)
+
+
+def _json(data: Any) -> str:
+    """JSON that can stand inside a script: no text in it can end the script."""
+    options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
+    return orjson.dumps(data, option=options).decode().replace("<", "\\u003c")
+
+
+def _part(kind: str, part: Part) -> str:
+    layers, heads = part.maps.shape[:2]
+    choices = "".join(
+        f'<label>{name} <select data-kind="{kind}" data-of="{name}">'
+        + "".join(f'<option value="{i}">{i + 1}</option>' for i in range(count))
+        + "</select></label>"
+        for name, count in (("layer", layers), ("head", heads))
+    )
+    return (
+        f'<section id="{kind}"><h2>{escape(part.name)}</h2><p class="note">{escape(part.note)}</p>'
+        f'<div class="beside"><div class="mosaic"></div><div><p>{choices}</p>'
+        '<div class="large"></div></div></div></section>'
+    )
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
