@@ -81,7 +81,13 @@ def test_imports_are_found(line: str, file: str, expected: set[str]) -> None:
     [
         (
             "torch",
-            ["model/", "viz_app/trace.py", "viz_app/measure.py", "viz_app/views/_session.py"],
+            [
+                "model/",
+                "viz_app/trace.py",
+                "viz_app/layer_trace.py",
+                "viz_app/measure.py",
+                "viz_app/views/_session.py",
+            ],
         ),
         ("plotly", ["viz_app/figures/", "viz_app/export.py"]),
         ("streamlit", ["viz_app/app.py", "viz_app/views/", "viz_app/components/"]),
@@ -100,14 +106,31 @@ def test_a_module_is_imported_in_its_places_only(module: str, places: list[str])
         ("model/", ["viz_app", "plotly", "streamlit"]),
         (
             "viz_app/analysis/",
-            ["viz_app.figures", "viz_app.trace", "model", "torch", "streamlit", "plotly"],
+            [
+                "viz_app.figures",
+                "viz_app.trace",
+                "viz_app.layer_trace",
+                "model",
+                "torch",
+                "streamlit",
+                "plotly",
+            ],
         ),
         (
             "viz_app/figures/",
-            ["viz_app.analysis", "viz_app.trace", "model", "torch", "streamlit"],
+            [
+                "viz_app.analysis",
+                "viz_app.trace",
+                "viz_app.layer_trace",
+                "model",
+                "torch",
+                "streamlit",
+            ],
         ),
         ("viz_app/records.py", ["viz_app", "model", "torch", "streamlit", "plotly"]),
+        ("viz_app/layer_records.py", ["model", "torch", "streamlit", "plotly"]),
         ("viz_app/trace.py", ["viz_app.analysis", "viz_app.figures"]),
+        ("viz_app/layer_trace.py", ["viz_app.analysis", "viz_app.figures"]),
         ("viz_app/measure.py", ["viz_app.figures"]),
     ],
 )
@@ -115,6 +138,13 @@ def test_a_place_imports_none_of_some_modules(place: str, modules: list[str]) ->
     assert {
         module: files for module in modules if (files := within(importers(module), place))
     } == {}
+
+
+def test_records_of_a_layer_need_only_the_records_of_a_trace() -> None:
+    names = all_imports()["viz_app/layer_records.py"]
+    ours = {name for name in names if name.split(".")[0] == "viz_app"}
+    assert "viz_app.records" in ours
+    assert {name for name in ours if not f"{name}.".startswith("viz_app.records.")} == set()
 
 
 @pytest.mark.parametrize("module", ["torch", "plotly", "streamlit", "model", "viz_app.views"])
@@ -141,6 +171,7 @@ def test_the_app_starts_without_what_only_training_needs() -> None:
     code = (
         "import sys, viz_app.views.embeddings, viz_app.views.translate.page\n"
         "heavy = {'accelerate', 'datasets', 'pyarrow', 'sacrebleu', 'tensorboard', 'tyro'}\n"
+        "heavy |= {'numba', 'sklearn', 'umap'}  # only a projection needs these\n"
         "print(sorted(heavy & set(sys.modules)))"
     )
     command = [sys.executable, "-c", code]

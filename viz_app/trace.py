@@ -146,7 +146,8 @@ def _target_ids(
     return ids
 
 
-def _numpy(tensor: Tensor) -> Floats:
+def to_numpy(tensor: Tensor) -> Floats:
+    """A read-only float32 array; it may share the tensor's memory."""
     array: Floats = tensor.detach().to("cpu", torch.float32).contiguous().numpy()
     array.flags.writeable = False
     return array
@@ -178,7 +179,7 @@ def _layers(seen: Seen, kind: Kind, point: str) -> Tensor:
 
 
 def _of_all_heads(seen: Seen, point: str) -> dict[Kind, Floats]:
-    return {kind: _numpy(_layers(seen, kind, point)) for kind in _MODULES}
+    return {kind: to_numpy(_layers(seen, kind, point)) for kind in _MODULES}
 
 
 def _value_norms(model: Transformer, seen: Seen, kind: Kind) -> Floats:
@@ -192,11 +193,13 @@ def _value_norms(model: Transformer, seen: Seen, kind: Kind) -> Floats:
         weight = model.get_parameter(f"{name}.output_projection.weight")  # (D, H K)
         per_head = weight.unflatten(-1, (value.shape[0], -1)).permute(1, 2, 0)  # (H, K, D)
         norms.append((value @ per_head).norm(dim=-1))
-    return _numpy(torch.stack(norms))
+    return to_numpy(torch.stack(norms))
 
 
 def _embedding(seen: Seen, side: str) -> InputEmbedding:
-    parts = (_numpy(seen[f"{side}.embedding.{p}"][0][0]) for p in ("tokens", "positions", "output"))
+    parts = (
+        to_numpy(seen[f"{side}.embedding.{p}"][0][0]) for p in ("tokens", "positions", "output")
+    )
     return InputEmbedding(*parts)
 
 
@@ -206,7 +209,7 @@ def _stream_tensors(seen: Seen, side: str) -> Tensor:
 
 
 def _stream(seen: Seen, side: str) -> Floats:
-    return _numpy(_stream_tensors(seen, side))
+    return to_numpy(_stream_tensors(seen, side))
 
 
 def _predictions(
@@ -218,13 +221,13 @@ def _predictions(
     lens_logits = model.unembed(model.decoder.final_norm(_stream_tensors(seen, "decoder")))
     lens = lens_logits.log_softmax(dim=-1).topk(top_k)
     return Predictions(
-        log_probability=_numpy(actual),
+        log_probability=to_numpy(actual),
         rank=_integers((log_probability > actual[:, None]).sum(dim=-1) + 1),
-        entropy=_numpy(-(log_probability.exp() * log_probability).sum(dim=-1)),
+        entropy=to_numpy(-(log_probability.exp() * log_probability).sum(dim=-1)),
         top_ids=_integers(top.indices),
-        top_log_probability=_numpy(top.values),
+        top_log_probability=to_numpy(top.values),
         lens_ids=_integers(lens.indices),
-        lens_log_probability=_numpy(lens.values),
+        lens_log_probability=to_numpy(lens.values),
     )
 
 

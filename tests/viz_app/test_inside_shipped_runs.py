@@ -1,0 +1,95 @@
+"""What "Inside a head" computes is what the models compute: every head and row of a sentence."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from model.checkpoint import Run, list_runs, load_weights, open_run
+from model.transformer import Transformer
+from viz_app.analysis.inside import (
+    deviations,
+    follow_feed_forward,
+    follow_head,
+    follow_residual,
+    head_shares,
+)
+from viz_app.layer_records import LayerTrace
+from viz_app.layer_trace import run_layer_trace
+from viz_app.records import KINDS, Floats, Kind, Trace
+from viz_app.trace import run_trace
+
+CLOSE = 1e-5
+OF_LARGE_NUMBERS = 2e-6
+"""A float32 keeps about seven digits. The streams of the runs with pre-norm reach 190, and what
+heads add to them 27: the last digits of these lie above ``CLOSE``."""
+
+RUNS = ("books-small", "copy", "de-en", "en-es")
+
+
+@cache
+def opened(name: str) -> tuple[Run, Transformer, Trace]:
+    """A run, its last model, and the trace of its first sample sentence."""
+    run = open_run(name)
+    model = load_weights(run, run.steps()[-1]).model
+    return run, model, run_trace(model, run.tokenizers, run.samples()[0]["source"])
+
+
+def captured_large(layer: LayerTrace) -> dict[str, Floats]:
+    """The steps whose numbers can be large, as the model computed them."""
+    return {
+        "layer output": layer.attention.output,
+        "stream after attention": layer.attention.result,
+        "stream after the feed-forward": layer.feed_forward.result,
+    }
+
+
+def test_all_shipped_runs_are_looked_at() -> None:
+    assert set(RUNS) <= set(list_runs())
+    sizes = {len(opened(name)[2].source) for name in RUNS}
+    assert min(sizes) > 5
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", RUNS)
+def test_every_step_of_every_head_is_what_the_model_computed(name: str, kind: Kind) -> None:
+    _, model, trace = opened(name)
+    too_far = []
+    for layer in range(model.config.n_layers):
+        recorded = run_layer_trace(model, trace, kind, layer)
+        limits = {
+            step: max(CLOSE, OF_LARGE_NUMBERS * float(np.abs(array).max()))
+            for step, array in captured_large(recorded).items()
+        }
+        for head in range(model.config.n_heads):
+            for row in range(len(trace.queries_of(kind))):
+                for step, deviation in deviations(recorded, head, row).items():
+                    if not deviation <= limits.get(step, CLOSE):
+                        too_far.append((layer, head, row, step, deviation))
+    assert too_far == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", RUNS)
+def test_steps_between_are_what_the_model_computed(name: str, kind: Kind) -> None:
+    """What sublayers read, values, and the feed-forward's output; shares sum to 1."""
+    _, model, trace = opened(name)
+    for layer in range(model.config.n_layers):
+        recorded = run_layer_trace(model, trace, kind, layer)
+        attention, feed_forward = recorded.attention, recorded.feed_forward
+        for head in range(model.config.n_heads):
+            values = follow_head(attention, head, 0).values
+            np.testing.assert_allclose(values, attention.value[head], rtol=0, atol=CLOSE)
+        largest = float(np.abs(feed_forward.output).max())
+        for row in range(len(trace.queries_of(kind))):
+            shares = head_shares(attention, row)
+            assert shares.shares.sum() == pytest.approx(1, abs=1e-9)
+            steps = follow_residual(attention, shares.output, row)
+            np.testing.assert_allclose(steps.read, attention.read[row], rtol=0, atol=CLOSE)
+            output = follow_feed_forward(feed_forward, row).output
+            limit = max(CLOSE, OF_LARGE_NUMBERS * largest)
+            np.testing.assert_allclose(output, feed_forward.output[row], rtol=0, atol=limit)
+            steps = follow_residual(feed_forward, output, row)
+            np.testing.assert_allclose(steps.read, feed_forward.read[row], rtol=0, atol=CLOSE)
