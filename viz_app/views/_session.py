@@ -1,4 +1,4 @@
-"""What the pages share: caches of runs, models and traces, and how messages are shown.
+"""What the pages share: their selection, and caches of runs, models and traces.
 
 Caches hold arrays and models, never figures; their keys are plain values, with the size and time of
 the files they came from, so that a replaced run is read again; each is bounded.
@@ -6,12 +6,8 @@ the files they came from, so that a replaced run is read again; each is bounded.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
 
 import streamlit as st
 
@@ -22,13 +18,10 @@ from model.checkpoint import Checkpoint, CheckpointError, Run, load_weights, ope
 from model.config import EOS
 from model.decoding import greedy
 from viz_app.figures.theme import Theme, theme_named
+from viz_app.layer_records import LayerTrace
+from viz_app.layer_trace import run_layer_trace
 from viz_app.records import Floats, Head, Kind, Trace
 from viz_app.trace import run_trace
-
-Option = TypeVar("Option")
-
-PROBLEMS = (CheckpointError, ValueError, OSError)
-"""What a person can cause and put right; shown in place."""
 
 
 @dataclass(frozen=True)
@@ -44,73 +37,6 @@ class Selection:
 def current_theme() -> Theme:
     """The theme that the browser shows."""
     return theme_named(st.context.theme.type)
-
-
-def forget_unless(key: str, options: Collection[object]) -> None:
-    """Drop a choice that is not offered any more, where it is read before its widget is drawn.
-
-    (A widget itself falls back to its default.)
-    """
-    if key in st.session_state and st.session_state[key] not in options:
-        del st.session_state[key]
-
-
-def forget_when_new(key: str, *, of: object) -> None:
-    """Drop a choice that was made for something else than it would be for now."""
-    if st.session_state.get(f"{key}_of") != of:
-        st.session_state[f"{key}_of"] = of
-        st.session_state.pop(key, None)
-
-
-def choose_one(
-    label: str,
-    options: Sequence[Option],
-    *,
-    key: str,
-    default: Option,
-    format_func: Callable[[Option], str] = str,
-    help: str | None = None,
-) -> Option:
-    """A row of buttons of which always one is chosen; the URL keeps the choice under ``key``."""
-    chosen: Option = st.segmented_control(
-        label,
-        options,
-        default=default,
-        format_func=format_func,
-        key=key,
-        required=True,
-        bind="query-params",
-        help=help,
-    )
-    return chosen
-
-
-def show_figure(figure: Any, *, key: str, on_select: Callable[[], None] | None = None) -> None:
-    """Draw a figure in a container ``<key>-box``: as wide as it says, or as there is room."""
-    with st.container(key=f"{key}-box"):
-        st.plotly_chart(
-            figure,
-            theme=None,
-            config={"displayModeBar": False},
-            key=key,
-            width="content" if figure.layout.width else "stretch",
-            on_select=on_select or "ignore",
-            selection_mode="points",
-        )
-
-
-def plain(text: str) -> str:
-    """Text that Markdown shows as it is."""
-    return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", text)
-
-
-@contextmanager
-def problems_in_place() -> Iterator[None]:
-    """Show what a person can put right where it occurs, and go on with the page."""
-    try:
-        yield
-    except PROBLEMS as problem:
-        st.error(plain(str(problem)))
 
 
 Stamp = tuple[int, int]
@@ -197,6 +123,30 @@ def _trace(
         sha256=sha256,
         switched_off=switched_off,
     )
+
+
+def layer_trace_of(selection: Selection, trace: Trace, kind: Kind, layer: int) -> LayerTrace:
+    """One layer of a trace in full.
+
+    Raises:
+        CheckpointError: if the weights cannot be used.
+        ValueError: on a layer that is not there.
+    """
+    checkpoint = checkpoint_of(selection.run, selection.step)
+    pair = (trace.source.ids, trace.target_ids)
+    return _layer_trace(checkpoint.sha256, pair, kind, layer, checkpoint, trace)
+
+
+@st.cache_resource(max_entries=8, show_spinner=False)
+def _layer_trace(
+    sha256: str,
+    pair: tuple[tuple[int, ...], tuple[int, ...]],
+    kind: Kind,
+    layer: int,
+    _checkpoint: Checkpoint,
+    _trace: Trace,
+) -> LayerTrace:
+    return run_layer_trace(_checkpoint.model, _trace, kind, layer)
 
 
 def continued(run: Run, step: int, text: str, prefix: tuple[int, ...]) -> tuple[int, ...]:

@@ -8,14 +8,8 @@ from pathlib import Path
 import streamlit as st
 
 from model.checkpoint import CHECKPOINTS, CheckpointError, Run, list_runs
-from viz_app.views._session import (
-    Selection,
-    current_theme,
-    forget_unless,
-    plain,
-    problems_in_place,
-    run_named,
-)
+from viz_app.views._session import Selection, current_theme, run_named
+from viz_app.views._widgets import forget_unless, plain, problems_in_place
 
 _LANGUAGES = {"de": "German", "en": "English", "es": "Spanish", "fr": "French"}
 FIRST_RUN = "en-es"
@@ -28,8 +22,12 @@ _STYLE = """
   .stMainBlockContainer { padding: 3.6rem 2rem 2rem; }
   .stSidebar h1 { font-size: 1.6rem; padding: 0; }
   .stSidebarHeader { height: 1rem; margin-bottom: 0; }
+  .stApp [data-testid="stCaptionContainer"] { color: MUTED; opacity: 1; }
   .st-key-examples button { padding: 0 .6rem; min-height: 1.7rem; }
   .st-key-examples button p { font-size: .82rem; }
+  .stMultiSelect [data-tag] {
+    background: rgba(128, 128, 128, .18); color: inherit; border: 1px solid rgba(128, 128, 128, .6);
+  }
 </style>
 """
 
@@ -41,7 +39,7 @@ def checkpoints_root() -> Path:
 
 def select() -> Selection | None:
     """Draw the frame; None where it has said what is missing for a page to be drawn."""
-    st.html(_STYLE)
+    st.html(_STYLE.replace("MUTED", current_theme().muted))
     st.sidebar.title("Headwise")
     with problems_in_place():
         with st.sidebar:
@@ -51,6 +49,7 @@ def select() -> Selection | None:
         if not text.strip():
             st.info("Type a sentence above and press Enter, or choose an example.")
             return None
+        st.session_state["files"] = f"headwise-{run.info.name}-{step}"
         return Selection(run=run, step=step, text=text, theme=current_theme())
     return None
 
@@ -64,6 +63,9 @@ def _choose_run() -> Run:
             "folder from the repository"
         )
     first = names.index(FIRST_RUN) if FIRST_RUN in names else 0
+    asked = st.query_params.get("run")
+    if asked is not None and asked not in names:
+        st.warning(f"There is no run {plain(asked[:80])}; this is {plain(names[first])}.")
     name = st.selectbox("Run", names, index=first, key="run", bind="query-params")
     run = run_named(root, name)
     data = run.info.data

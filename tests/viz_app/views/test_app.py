@@ -25,11 +25,11 @@ from viz_app.analysis.attention import Aggregate, aggregate_heads
 from viz_app.analysis.flow import Measure, rolled_out, weights_of
 from viz_app.analysis.grid import Lead, Reading, Units, make_grid
 from viz_app.analysis.labels import piece_label, piece_labels
-from viz_app.analysis.similarity import cosine_similarity, nearest_neighbours
 from viz_app.records import KINDS, Check, Kind, Trace
 from viz_app.trace import run_trace
 from viz_app.views import _session
-from viz_app.views._session import plain
+from viz_app.views._widgets import plain
+from viz_app.views.translate import beam as beam_view
 from viz_app.views.translate import heads
 
 APP = Path(__file__).resolve().parents[3] / "viz_app" / "app.py"
@@ -90,6 +90,16 @@ def type_sentence(app: AppTest, text: str) -> AppTest:
     return app.text_input(key="sentence").set_value(text).run()
 
 
+def choose(app: AppTest, **choices: Any) -> AppTest:
+    """Choose in widgets one after the other, as a person does, and see the whole page again."""
+    kinds = {bool: "toggle", str: "segmented_control", int: "segmented_control"}
+    for key, value in choices.items():
+        kind = "selectbox" if key == "at" else kinds[type(value)]
+        # A run of some panels alone leaves only these in the tree.
+        app = getattr(app, kind)(key=key).set_value(value).run().run()
+    return app
+
+
 # At the start
 
 
@@ -101,7 +111,8 @@ def test_it_starts_with_an_example_and_its_translation_by_the_newest_checkpoint(
     assert app.text_input(key="sentence").value == CATS
     assert app.select_slider(key="step").value == 60
     assert CATS_TRANSLATED in texts(app)
-    assert list(charts(app)) == ["mosaic", "large", "top_pieces"]
+    drawn = ["mosaic", "large", "top_pieces", "rows_cross", "rows_decoder_self"]
+    assert list(charts(app)) == drawn
 
 
 def test_the_sentence_comes_from_the_address(start: Start) -> None:
@@ -163,7 +174,8 @@ def test_an_example_is_one_click_away(start: Start) -> None:
 
 
 def test_pieces_of_source_and_translation_are_shown(start: Start, run: Run) -> None:
-    html = "".join(element.proto.body for element in start().get("html"))
+    rows = [element.proto.body for element in start().get("html") if "bdi" in element.proto.body]
+    html = "".join(rows[:2])
     shown = [unescape(text) for text in re.findall(r"<bdi[^>]*>(.*?)</bdi>", html)]
     trace = traced(run, CATS)
     assert shown[:3] == ["The", "cat", "·s"]
@@ -294,9 +306,7 @@ def test_the_large_map_is_what_the_widgets_say(
         "units": units,
         "rows": rows,
     }
-    for key, value in chosen.items():
-        app.segmented_control(key=key).set_value(value)
-    app.run()
+    app = choose(app, **chosen)
     assert errors(app) == []
 
     trace = traced(run, CATS)
@@ -329,15 +339,10 @@ def test_the_large_map_is_what_the_widgets_say(
 def test_maps_beyond_the_weight_say_what_they_are(
     start: Start, run: Run, kind: Kind, show: Aggregate, measure: Measure, reading: Reading
 ) -> None:
-    app = start()
-    app.toggle(key="special").set_value(reading.special)
-    app.segmented_control(key="units").set_value(reading.units)
-    app.segmented_control(key="rows").set_value(reading.lead)
-    for key, value in (("kind", kind), ("layer", 1), ("show", show), ("cells", measure)):
-        app.segmented_control(key=key).set_value(value)
-    app.run()
+    app = choose(start(), special=reading.special, units=reading.units, rows=reading.lead)
+    app = choose(app, kind=kind, layer=1, show=show, cells=measure)
     if reading.renormalised:
-        app.toggle(key="renormalised").set_value(True).run()
+        app = choose(app, renormalised=True)
     assert errors(app) == []
 
     trace = traced(run, CATS)
@@ -389,21 +394,25 @@ def test_a_pooled_picture_says_so(start: Start, monkeypatch: pytest.MonkeyPatch)
 def test_the_likeliest_pieces_of_the_chosen_step(start: Start, run: Run) -> None:
     app = start()
     trace = traced(run, CATS)
-    predictions, consumed = trace.predictions, piece_labels(trace.consumed)
+    predictions = trace.predictions
+    consumed, predicted = piece_labels(trace.consumed), piece_labels(trace.predicted)
     for step in (0, 2):
-        app = app.selectbox(key="at").set_value(step).run()
+        app = choose(app, at=step)
         bars = charts(app)["top_pieces"]["data"][0]
         expected = np.exp(predictions.top_log_probability[step])
         np.testing.assert_allclose(array(bars["x"]), expected, atol=1e-6)
         frame = charts(app)["large"]["layout"]["shapes"][0]
         assert (frame["y0"], frame["y1"]) == (step - 0.5, step + 0.5)
-        told = f"The decoder has: {' '.join(consumed[: step + 1])}\n"
+        loop = [html.proto.body for html in app.get("html") if "bdi" in html.proto.body][2]
+        pieces = [unescape(text) for text in re.findall(r"<bdi[^>]*>(.*?)</bdi>", loop)]
+        assert pieces == [*consumed[: step + 1], predicted[step]]
+        told = f"Probability of {pieces[-1]}: {np.exp(predictions.log_probability[step]):.3f}, "
         assert [text for text in texts(app) if text.startswith(told)]
 
 
 def test_a_shorter_sentence_forgets_a_step_that_it_lacks(start: Start) -> None:
     app = start()
-    app = app.selectbox(key="at").set_value(8).run()
+    app = choose(app, at=8)
     app = type_sentence(app, "She gave him a book.")
     assert errors(app) == []
     assert app.selectbox(key="at").value == 0
@@ -481,6 +490,28 @@ def test_a_beam_s_hypotheses_can_be_traced(start: Start, run: Run) -> None:
     assert app.selectbox(key="hypothesis").value == 0
 
 
+def test_a_long_search_is_drawn_some_steps_at_a_time(
+    start: Start, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(beam_view, "_MOST_STEPS", 4)
+    app = start().segmented_control(key="decoding").set_value("beam").run()
+    [beam] = beam_search(load_weights(run, 60).model, [run.tokenizers.encode_source(CATS)], size=4)
+    steps = [node.step for node in beam.tree]
+
+    def drawn() -> list[int]:
+        return [round(x + 0.34) for x in charts(app)["tree"]["data"][3]["x"]]
+
+    assert drawn() == [step for step in steps if step <= 4]
+    slider = app.slider(key="tree_from")
+    seen = set(drawn())
+    for first in range(0, int(slider.max) + 1, int(slider.step)):
+        app.slider(key="tree_from").set_value(first).run()
+        assert errors(app) == []
+        assert drawn() == [step for step in steps if first <= step <= first + 4]
+        seen.update(drawn())
+    assert seen == set(steps)
+
+
 def test_a_target_of_ones_own_goes_before_the_beam(start: Start) -> None:
     app = start().segmented_control(key="decoding").set_value("beam").run()
     app.text_input(key="target").set_value("Ella").run()
@@ -548,7 +579,7 @@ def test_two_checkpoints_side_by_side(start: Start, run: Run) -> None:
     app = app.select_slider(key="second").set_value(0).run()
     assert errors(app) == []
     drawn = charts(app)
-    assert list(drawn) == ["mosaic", "first", "second_map", "difference", "top_pieces"]
+    assert list(drawn)[:4] == ["mosaic", "first", "second_map", "difference"]
 
     target = traced(run, CATS).target_ids
     a, b = (
@@ -602,7 +633,7 @@ def test_a_run_with_one_checkpoint_offers_no_choice(start: Start, own_root: Path
     assert errors(app) == []
     assert CATS_TRANSLATED in texts(app)
     assert not app.select_slider
-    assert {toggle.key for toggle in app.toggle} == {"special", "rank"}
+    assert {toggle.key for toggle in app.toggle} == {"special", "play", "rank"}
 
 
 def test_a_truncated_file_is_named_and_the_other_checkpoints_work(
@@ -670,94 +701,3 @@ def test_what_a_run_says_of_itself_is_shown_as_text(start: Start, own_root: Path
     path.write_text(json.dumps(values), encoding="utf-8")
     app = start(own_root)
     assert [c for c in app.caption if r"Data: \[nobody\]\(x\) \<b\>, CC0" in c.value]
-
-
-# Embeddings & positions
-
-
-@pytest.fixture
-def open_embeddings(run_root: Path, monkeypatch: pytest.MonkeyPatch) -> Start:
-    """Open the page inside the frame, by a script of its own: only file pages can be switched."""
-
-    def script() -> None:
-        from viz_app.views import embeddings, frame
-
-        selection = frame.select()
-        if selection is not None:
-            embeddings.page(selection)
-
-    def start(root: Path = run_root, **address: str) -> AppTest:
-        monkeypatch.setenv("HEADWISE_CHECKPOINTS", str(root))
-        app = AppTest.from_function(script, default_timeout=60)
-        for key, value in address.items():
-            app.query_params[key] = value
-        return app.run()
-
-    return start
-
-
-@pytest.mark.parametrize("side", ["source", "target"])
-def test_the_input_before_and_after_adding_positions(
-    open_embeddings: Start, run: Run, side: str
-) -> None:
-    app = open_embeddings(side=side)
-    assert errors(app) == []
-    embedding = getattr(traced(run, CATS), f"{side}_embedding")
-    drawn = charts(app)
-    assert list(drawn) == ["tokens", "positions", "total", "similarity", "neighbours"]
-    limits = {}
-    for name in ("tokens", "positions", "total"):
-        np.testing.assert_allclose(cells(app, name), getattr(embedding, name), atol=1e-6)
-        limits[name] = drawn[name]["data"][0]["zmax"]
-    assert limits["positions"] == 1
-    assert limits["tokens"] == limits["total"] >= np.abs(embedding.tokens).max()
-
-
-@pytest.mark.parametrize("part", ["tokens", "total"])
-def test_similarity_of_the_sentence_s_pieces(open_embeddings: Start, run: Run, part: str) -> None:
-    app = open_embeddings().segmented_control(key="similarity_of").set_value(part).run()
-    vectors = getattr(traced(run, CATS).source_embedding, part)
-    expected = cosine_similarity(vectors, vectors)
-    np.testing.assert_allclose(cells(app, "similarity"), expected, atol=1e-6)
-
-
-def test_neighbours_come_from_the_training_data_only(
-    open_embeddings: Start, own_root: Path, run: Run
-) -> None:
-    counts = {"source": [0] * 400, "target": [0] * 420}
-    seen = [*range(270, 400, 3)]
-    for id in seen:
-        counts["source"][id] = 5
-    (own_root / "tiny" / "counts.json").write_text(json.dumps(counts))
-
-    app = open_embeddings(own_root).selectbox(key="piece").set_value(1).run()
-    assert errors(app) == []
-
-    trace, model = traced(run, CATS), load_weights(run, 60).model
-    found = nearest_neighbours(
-        model.encoder.embedding.table.weight.numpy(),
-        trace.source.ids[1],
-        count=12,
-        among=np.array(counts["source"]) > 0,
-    )
-    assert set(found.ids.tolist()) <= set(seen)
-    bars = charts(app)["neighbours"]["data"][0]
-    np.testing.assert_allclose(array(bars["x"]), found.cosine, atol=1e-6)
-
-
-def test_missing_counts_are_named_below_what_needs_none(
-    open_embeddings: Start, own_root: Path
-) -> None:
-    path = own_root / "tiny" / "counts.json"
-    path.unlink()
-    app = open_embeddings(own_root)
-    (message,) = errors(app)
-    assert message.startswith(f"{path}: cannot be read")
-    assert list(charts(app)) == ["tokens", "positions", "total", "similarity"]
-
-
-def test_an_empty_sentence_invites_to_type_here_too(open_embeddings: Start) -> None:
-    app = type_sentence(open_embeddings(), " ")
-    assert errors(app) == []
-    assert len(app.info) == 1
-    assert not charts(app)

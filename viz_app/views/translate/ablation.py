@@ -5,15 +5,18 @@ from __future__ import annotations
 import numpy as np
 import streamlit as st
 
+from viz_app.analysis.labels import KIND_NAMES
 from viz_app.figures.costs import cost_map
 from viz_app.records import KINDS, Head, Trace
-from viz_app.views._session import Selection, head_costs_of, show_figure, trace_of
-from viz_app.views.translate.heads import KIND_NAMES, open_clicked
-from viz_app.views.translate.target import show_target, total_log_probability
+from viz_app.views._session import Selection, head_costs_of, trace_of
+from viz_app.views._widgets import panel, show_figure
+from viz_app.views.choice import chosen_head, head_label, open_clicked
+from viz_app.views.target import show_target, total_log_probability
 
 
-def show_ablation(selection: Selection, trace: Trace, shown: Head | None) -> None:
-    """Let heads of any kind be switched off, and rank all of them; ``shown`` is the large one."""
+@panel("ablation")
+def show_ablation(selection: Selection, trace: Trace) -> None:
+    """Let heads of any kind be switched off, and rank all of them."""
     st.markdown("##### Switch heads off")
     choice, ranking = st.columns([2, 3], gap="large")
     with choice:
@@ -26,12 +29,7 @@ def show_ablation(selection: Selection, trace: Trace, shown: Head | None) -> Non
                 "sentence is translated anew."
             )
     with ranking:
-        _show_ranking(selection, trace, shown)
-
-
-def _label(head: Head) -> str:
-    kind, layer, number = head
-    return f"{KIND_NAMES[kind]} {layer + 1}.{number + 1}"
+        _show_ranking(selection, trace)
 
 
 def _choose_off(trace: Trace) -> tuple[Head, ...]:
@@ -40,7 +38,7 @@ def _choose_off(trace: Trace) -> tuple[Head, ...]:
     chosen: list[Head] = st.multiselect(
         "Heads that are off",
         options,
-        format_func=_label,
+        format_func=head_label,
         key="off",
         placeholder="kind, layer and head",
         bind="query-params",
@@ -62,7 +60,7 @@ def _show_translation_without(selection: Selection, trace: Trace, off: tuple[Hea
     )
 
 
-def _show_ranking(selection: Selection, trace: Trace, shown: Head | None) -> None:
+def _show_ranking(selection: Selection, trace: Trace) -> None:
     if not st.toggle(
         "Rank all heads",
         key="rank",
@@ -72,8 +70,14 @@ def _show_ranking(selection: Selection, trace: Trace, shown: Head | None) -> Non
     ):
         return
     costs = head_costs_of(selection.run, selection.step, selection.text, trace.target_ids)
-    figure = cost_map(costs, theme=selection.theme, names=KIND_NAMES, selected=shown)
-    show_figure(figure, key="costs", on_select=lambda: open_clicked("costs"))
+    figure = cost_map(costs, theme=selection.theme, names=KIND_NAMES, selected=chosen_head())
+    show_figure(
+        figure,
+        key="costs",
+        alt="What switching each head off costs the translation: a cell a head, kind by kind",
+        name="cost-of-heads",
+        on_select=lambda: open_clicked("costs"),
+    )
     dearest = sorted(
         (
             (float(cells[i, h]), (kind, i, h))
@@ -82,7 +86,7 @@ def _show_ranking(selection: Selection, trace: Trace, shown: Head | None) -> Non
         ),
         reverse=True,
     )[:3]
-    listed = ", ".join(f"{_label(head)} ({cost:.2f})" for cost, head in dearest)
+    listed = ", ".join(f"{head_label(head)} ({cost:.2f})" for cost, head in dearest)
     st.caption(
         "Nats that the translation's log-probability loses without each head alone; below zero it "
         f"would gain. Dearest: {listed}. A head that costs nothing alone may still matter together "

@@ -1,69 +1,36 @@
-"""Decoding: greedy, or a beam whose hypotheses can be chosen and whose search is drawn."""
+"""A beam search as a tree, the way to the chosen hypothesis marked."""
 
 from __future__ import annotations
+
+import math
 
 import streamlit as st
 
 from viz_app.analysis.labels import piece_label
 from viz_app.figures.tree import beam_tree
-from viz_app.views._session import (
-    Beam,
-    Selection,
-    beam_of,
-    choose_one,
-    forget_when_new,
-    show_figure,
-)
+from viz_app.views._session import Beam, Selection
+from viz_app.views._widgets import show_figure
 
-_SIZES = (2, 3, 4, 5, 8)
-
-
-def choose_decoding() -> int:
-    """The width of the beam; 1 is greedy."""
-    how = choose_one(
-        "Decoding",
-        ["greedy", "beam"],
-        key="decoding",
-        default="greedy",
-        help="Greedy takes the likeliest piece at every step. A beam keeps several hypotheses and "
-        "takes the best at the end, its log-probability divided by ((5 + n) / 6)^0.6 for n pieces "
-        "(Wu et al. 2016; section 6.1 of the paper).",
-    )
-    if how == "greedy":
-        return 1
-    return st.select_slider("Width of the beam", _SIZES, value=4, key="beam", bind="query-params")
-
-
-def choose_hypothesis(selection: Selection, size: int) -> tuple[Beam, int]:
-    """The search, and which of its hypotheses is traced; the best at first."""
-    beam = beam_of(selection.run, selection.step, selection.text, size)
-    decode = selection.run.tokenizers.target.decode
-    names = {
-        place: f"{decode(h.target) or '(no text)'}  ·  {h.score:.2f}"
-        for place, h in enumerate(beam.hypotheses)
-    }
-    search = (selection.run.info.name, selection.step, selection.text, size)
-    forget_when_new("hypothesis", of=search)
-    chosen = st.selectbox(
-        "Hypotheses of the beam, with their scores",
-        list(names),
-        format_func=names.__getitem__,
-        key="hypothesis",
-    )
-    return beam, chosen
+_MOST_STEPS = 16
+"""That are drawn at once."""
 
 
 def show_tree(selection: Selection, beam: Beam, chosen: int) -> None:
-    """Draw what the search looked at."""
+    """Draw what the search looked at, of a long search some steps at a time."""
     st.markdown("##### What the beam looked at")
-    nodes = beam.tree
-    pieces = selection.run.tokenizers.target.pieces([node.id for node in nodes])
-    path, place = [], beam.hypotheses[chosen].node
+    path, place = set(), beam.hypotheses[chosen].node
     while place >= 0:
-        path.append(place)
-        place = nodes[place].parent
+        path.add(place)
+        place = beam.tree[place].parent
+    first = _choose_first_step(max(node.step for node in beam.tree))
+    shown = [
+        place for place, node in enumerate(beam.tree) if first <= node.step <= first + _MOST_STEPS
+    ]
+    at = {place: index for index, place in enumerate(shown)}
+    nodes = [beam.tree[place] for place in shown]
+    pieces = selection.run.tokenizers.target.pieces([node.id for node in nodes])
     figure = beam_tree(
-        [node.parent for node in nodes],
+        [at.get(node.parent, -1) for node in nodes],
         steps=[node.step for node in nodes],
         labels=[piece_label(piece) for piece in pieces],
         notes=[
@@ -72,11 +39,26 @@ def show_tree(selection: Selection, beam: Beam, chosen: int) -> None:
             for piece, node in zip(pieces, nodes, strict=True)
         ],
         fates=[node.fate for node in nodes],
-        path=path,
+        path=[at[place] for place in sorted(path & at.keys())],
         theme=selection.theme,
+        first=first,
     )
-    show_figure(figure, key="tree")
+    show_figure(
+        figure,
+        key="tree",
+        alt="The beam search as a tree: a column a step, its candidates from the likeliest down",
+        name="beam",
+    )
     st.caption(
         "A column is a step; its candidates stand from the likeliest down, those that were dropped "
         "in grey. The way to the chosen hypothesis stands out."
     )
+
+
+def _choose_first_step(last: int) -> int:
+    if last <= _MOST_STEPS:
+        return 0
+    by = _MOST_STEPS // 2
+    latest = math.ceil((last - _MOST_STEPS) / by) * by
+    first: int = st.slider(f"From step, of {last}", 0, latest, step=by, key="tree_from")
+    return first

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import streamlit as st
 
-from viz_app.analysis.attention import Aggregate, aggregate_heads, max_pool
-from viz_app.analysis.flow import Measure, rolled_out, weights_of
+from viz_app.analysis.attention import max_pool
+from viz_app.analysis.flow import weights_of
 from viz_app.analysis.grid import Grid, Reading, make_grid
+from viz_app.analysis.labels import KIND_NAMES
 from viz_app.figures.maps import attention_map, difference_map
 from viz_app.figures.mosaic import mosaic
-from viz_app.records import KINDS, Floats, Head, Kind, Trace
-from viz_app.views._session import Selection, choose_one, show_figure, trace_of
+from viz_app.records import Trace
+from viz_app.views._session import Selection, trace_of
+from viz_app.views._widgets import choose_for, choose_one, panel, show_figure
+from viz_app.views.choice import Shown, choose_head, choose_shown, open_clicked, redraw_heads
+from viz_app.views.translate.lines import show_lines
+from viz_app.views.translate.step import STEP_PANELS
+
+View = Literal["map", "lines", "joint"]
 
 MOST_CELLS = 40
 """Cells a side of each head in the picture of all heads."""
@@ -24,77 +30,8 @@ _MAP_WIDTH, _THIRD_WIDTH, _FULL_WIDTH = 530, 290, 900
 _MOST_SIDE_BY_SIDE = 14
 """Columns; comparisons of longer sentences stand one below the other."""
 
-KIND_NAMES: dict[Kind, str] = {
-    "encoder_self": "Encoder self",
-    "decoder_self": "Decoder self",
-    "cross": "Cross",
-}
-_KIND_NOTES: dict[Kind, str] = {
-    "encoder_self": "A row is a source piece; it shows from which source pieces the head gathered "
-    "for it.",
-    "decoder_self": "A row is a step of decoding; it shows at which of the pieces consumed so far "
-    "the head looked. Later ones are masked, in grey.",
-    "cross": "A row is a step of decoding; it shows at which source pieces the head looked: at the "
-    "encoder's output there, which has gathered from other pieces too.",
-}
-_AGGREGATE_NOTES: dict[Aggregate, str] = {
-    "mean": "The mean of the layer's heads: what most of them look at; it hides that they differ.",
-    "max": "Cell by cell the largest weight of any head: nothing strong is hidden, but which head "
-    "it was is not said, and rows may sum to more than 1.",
-    "rollout": "Rollout up to this layer (Abnar and Zuidema 2020): from which inputs a position "
-    "could have gathered, if all heads counted alike and half of each layer were the residual. It "
-    "knows nothing of values, feed-forward layers, or heads that cancel each other.",
-}
-_CROSS_ROLLOUT_NOTE = (
-    "Here the mean of the layer's heads goes on through the whole encoder: a column is a source "
-    "piece as it went in."
-)
-_VALUE_NORM_NOTE = (
-    "Weight times ‖v W_O‖, as shares of the row (Kobayashi et al. 2020): how much a key adds and "
-    "not only how much it is looked at. In which direction it adds is not said."
-)
 
-
-@dataclass(frozen=True)
-class _Head:
-    """What the large map shows; layer and head from 0."""
-
-    kind: Kind
-    aggregate: Aggregate
-    measure: Measure
-    layer: int
-    head: int
-
-    @property
-    def name(self) -> str:
-        """For people, counted from 1."""
-        of = {
-            "head": f"head {self.head + 1}",
-            "mean": "mean of heads",
-            "max": "max of heads",
-            "rollout": "rollout",
-        }[self.aggregate]
-        unit = "" if self.measure == "weight" else ", weight × value norm"
-        return f"{KIND_NAMES[self.kind]}, layer {self.layer + 1}, {of}{unit}"
-
-    def map_of(self, trace: Trace, grid: Grid) -> Floats:
-        """(rows, columns) of the grid."""
-        if self.aggregate == "rollout":
-            return grid.apply(rolled_out(trace, self.kind, self.layer, self.measure))
-        weights = grid.apply(weights_of(trace, self.kind, self.measure)[self.layer])
-        return aggregate_heads(weights, self.aggregate, self.head)
-
-    @property
-    def note(self) -> str:
-        """What the map can tell, and what it cannot."""
-        notes = [_AGGREGATE_NOTES.get(self.aggregate, _KIND_NOTES[self.kind])]
-        if self.aggregate == "rollout" and self.kind == "cross":
-            notes.append(_CROSS_ROLLOUT_NOTE)
-        if self.measure == "value norm":
-            notes.append(_VALUE_NORM_NOTE)
-        return " ".join(notes)
-
-
+@panel("heads")
 def show_heads(
     selection: Selection,
     first: Trace,
@@ -102,67 +39,46 @@ def show_heads(
     reading: Reading,
     *,
     shared: str = "",
-) -> Head | None:
-    """Draw the heads of one trace, or of two on a target that is said to be ``shared``.
-
-    What the large map shows comes back, if it is one head.
-    """
+) -> None:
+    """Draw the heads of one trace, or of two on a target that is said to be ``shared``."""
     layers, heads = first.attention["cross"].shape[:2]
-    chosen = _choose_head(layers, heads)
-    grid = make_grid(first, chosen.kind, reading)
     left, right = st.columns([2, 3], gap="medium")
     with left:
-        _show_mosaic(selection, first, grid, chosen)
+        head = choose_head(layers, heads, on_change=redraw_heads)
+    with right:
+        shown = choose_shown(head, on_change=redraw_heads)
+    grid = make_grid(first, shown.kind, reading)
+    if not grid.rows or not grid.columns:
+        st.caption("Without special tokens nothing is left of this map.")
+        return
+    with left:
+        _show_mosaic(selection, first, grid, shown)
     with right:
         if second is None:
-            _show_map(selection, first, grid, chosen)
+            _show_large(selection, first, grid, shown, reading)
         else:
             _describe_comparison(selection, first, second, shared)
     if second is not None:
-        _show_comparison(selection, first, second, grid, chosen)
-    return (chosen.kind, chosen.layer, chosen.head) if chosen.aggregate == "head" else None
+        _show_comparison(selection, first, second, grid, shown)
 
 
-def _choose_head(layers: int, heads: int) -> _Head:
-    with st.container(horizontal=True, gap="medium"):
-        kind = choose_one(
-            "Attention",
-            KINDS,
-            key="kind",
-            default="cross",
-            format_func=lambda kind: KIND_NAMES[kind],
-        )
-        layer = choose_one("Layer", range(1, layers + 1), key="layer", default=layers)
-        head = choose_one("Head", range(1, heads + 1), key="head", default=1)
-        aggregate = choose_one(
-            "Show",
-            get_args(Aggregate),
-            key="show",
-            default="head",
-            format_func=lambda how: {"head": "one head"}.get(how, how),
-            help="One head; the mean or, cell by cell, the maximum of the layer's heads; or "
-            "rollout, which follows attention back to the inputs of the stack.",
-        )
-        measure = choose_one(
-            "Cells",
-            get_args(Measure),
-            key="cells",
-            default="weight",
-            format_func=lambda measure: {"value norm": "weight × value norm"}.get(measure, measure),
-            help="The weight itself, or weight times the length of the value after W_O, as shares "
-            "of the row.",
-        )
-    return _Head(kind, aggregate, measure, layer - 1, head - 1)
-
-
-def open_clicked(key: str) -> None:
-    """Choose the head whose marker was clicked in a chart: layer and head, its kind perhaps too."""
-    points = st.session_state[key].selection.points
-    if points:
-        *kind, layer, head = points[0]["customdata"].split(",")
-        st.session_state.update(layer=int(layer) + 1, head=int(head) + 1, show="head")
-        if kind:
-            st.session_state["kind"] = kind[0]
+def _show_large(
+    selection: Selection, trace: Trace, grid: Grid, shown: Shown, reading: Reading
+) -> None:
+    view: View = choose_one(
+        "View",
+        get_args(View),
+        key="view",
+        default="map",
+        format_func=lambda view: {"joint": "lines of all kinds"}.get(view, view),
+        help="The map; its cells as lines from token to token; or the lines of all three kinds of "
+        "attention in one picture.",
+    )
+    st.markdown(f"**{shown.name}**")
+    if view == "map":
+        _show_map(selection, trace, grid, shown)
+    else:
+        show_lines(selection, trace, shown, reading, joint=view == "joint")
 
 
 def _pool_note(grid: Grid) -> str:
@@ -175,8 +91,8 @@ def _pool_note(grid: Grid) -> str:
     )
 
 
-def _show_mosaic(selection: Selection, trace: Trace, grid: Grid, chosen: _Head) -> None:
-    maps = max_pool(grid.apply(weights_of(trace, chosen.kind, chosen.measure)), MOST_CELLS)
+def _show_mosaic(selection: Selection, trace: Trace, grid: Grid, shown: Shown) -> None:
+    maps = max_pool(grid.apply(weights_of(trace, shown.kind, shown.measure)), MOST_CELLS)
     allowed = grid.allowed
     if allowed is not None:
         allowed = max_pool(allowed.astype(np.float32), MOST_CELLS) > 0
@@ -185,9 +101,16 @@ def _show_mosaic(selection: Selection, trace: Trace, grid: Grid, chosen: _Head) 
         maps,
         theme=selection.theme,
         allowed=allowed,
-        selected=(chosen.layer, chosen.head) if chosen.aggregate == "head" else None,
+        selected=(shown.layer, shown.head) if shown.aggregate == "head" else None,
     )
-    show_figure(figure, key="mosaic", on_select=lambda: open_clicked("mosaic"))
+    show_figure(
+        figure,
+        key="mosaic",
+        alt=f"{KIND_NAMES[shown.kind]} attention of all heads, a small map each: "
+        f"{maps.shape[0]} layers from the top, {maps.shape[1]} heads from the left",
+        name=f"{shown.kind}-all-heads",
+        on_select=lambda: open_clicked("mosaic"),
+    )
     st.caption(f"Step {trace.step:,}: {_pool_note(grid)}")
 
 
@@ -203,26 +126,32 @@ def _axes(selection: Selection, grid: Grid) -> dict[str, Any]:
     }
 
 
-def _show_map(selection: Selection, trace: Trace, grid: Grid, chosen: _Head) -> None:
+def _show_map(selection: Selection, trace: Trace, grid: Grid, shown: Shown) -> None:
     """The large map; a click on a row's mark chooses that step of decoding."""
 
     def take() -> None:
         points = st.session_state["large"].selection.points
         if points:
-            st.session_state["at"] = grid.row_spans[round(points[0]["y"])].start
+            choose_for(*STEP_PANELS, at=grid.row_spans[round(points[0]["y"])].start)
 
-    st.markdown(f"**{chosen.name}**")
-    steps = chosen.kind != "encoder_self"
+    steps = shown.kind != "encoder_self"
     at = min(st.session_state.get("at", 0), len(trace.consumed) - 1)
     figure = attention_map(
-        chosen.map_of(trace, grid),
+        shown.map_of(trace, grid),
         selected=grid.row_of(at) if steps else None,
         width=_MAP_WIDTH,
         **_axes(selection, grid),
     )
-    show_figure(figure, key="large", on_select=take if steps else None)
+    show_figure(
+        figure,
+        key="large",
+        alt=f"{shown.name}: attention map of {len(grid.rows)} rows ({grid.row_title}) and "
+        f"{len(grid.columns)} columns ({grid.column_title})",
+        name=shown.file_name,
+        on_select=take if steps else None,
+    )
     whole = len(grid.columns) == len(grid.spans[1]) or grid.renormalised
-    st.caption(chosen.note + " Rows sum to 1." * (chosen.aggregate != "max" and whole))
+    st.caption(shown.note + " Rows sum to 1." * (shown.aggregate != "max" and whole))
 
 
 def _describe_comparison(selection: Selection, first: Trace, second: Trace, shared: str) -> None:
@@ -240,11 +169,11 @@ def _describe_comparison(selection: Selection, first: Trace, second: Trace, shar
 
 
 def _show_comparison(
-    selection: Selection, first: Trace, second: Trace, grid: Grid, chosen: _Head
+    selection: Selection, first: Trace, second: Trace, grid: Grid, shown: Shown
 ) -> None:
-    a, b = (chosen.map_of(trace, grid) for trace in (first, second))
+    a, b = (shown.map_of(trace, grid) for trace in (first, second))
     axes = _axes(selection, grid)
-    st.markdown(f"**{chosen.name}**")
+    st.markdown(f"**{shown.name}**")
     side_by_side = len(grid.columns) <= _MOST_SIDE_BY_SIDE
     width = _THIRD_WIDTH if side_by_side else _FULL_WIDTH
     maps = {
@@ -259,4 +188,9 @@ def _show_comparison(
     for place, (key, (title, figure)) in zip(places, maps.items(), strict=True):
         with place:
             st.text(title)
-            show_figure(figure, key=key)
+            show_figure(
+                figure,
+                key=key,
+                alt=f"{title}: {shown.name}",
+                name=f"{shown.file_name}-{title.replace(' ', '-')}",
+            )

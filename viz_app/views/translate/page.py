@@ -10,19 +10,14 @@ from viz_app.analysis.grid import Lead, Reading, Units
 from viz_app.analysis.labels import piece_labels
 from viz_app.figures.tokens import token_row
 from viz_app.records import Trace
-from viz_app.views._session import (
-    Selection,
-    choose_one,
-    forget_unless,
-    plain,
-    problems_in_place,
-    trace_of,
-)
+from viz_app.views._session import Selection, trace_of
+from viz_app.views._widgets import choose_one, forget_unless, plain, problems_in_place, take_choices
+from viz_app.views.take import show_take
+from viz_app.views.target import choose_decoding, choose_target, show_target, total_log_probability
 from viz_app.views.translate.ablation import show_ablation
-from viz_app.views.translate.beam import choose_decoding, choose_hypothesis, show_tree
+from viz_app.views.translate.beam import show_tree
 from viz_app.views.translate.heads import show_heads
 from viz_app.views.translate.step import show_step
-from viz_app.views.translate.target import show_target, total_log_probability
 
 
 def page(selection: Selection) -> None:
@@ -32,30 +27,29 @@ def page(selection: Selection) -> None:
             size = choose_decoding()
             reading = _choose_reading()
             second_step = _choose_second_step(selection)
-        forced = _ask_for_target(selection)
-        beam, chosen, target = None, 0, forced
-        if size > 1 and forced is None:
-            beam, chosen = choose_hypothesis(selection, size)
-            target = tuple(beam.hypotheses[chosen].target)
-        own = trace_of(selection.run, selection.step, selection.text, target)
-        _show_translation(selection, own, "your translation" if forced else "the translation")
+        target = choose_target(selection, size)
+        own = trace_of(selection.run, selection.step, selection.text, target.ids)
+        _show_translation(selection, own, target.whose)
         if second_step is None:
             first, second, shared = own, None, ""
         else:
-            given = "your translation" if forced else "the chosen hypothesis" if beam else ""
+            given = target.whose if target.given else ""
             shared, common = _shared_target(selection, own, second_step, given)
             first, second = (
                 trace_of(selection.run, step, selection.text, common)
                 for step in (selection.step, second_step)
             )
         # A new sentence has other steps: drop a choice that it does not have before it is read.
+        take_choices()
         forget_unless("at", range(len(first.consumed)))
-        shown = show_heads(selection, first, second, reading, shared=shared)
-        show_step(selection, first)
-        if beam is not None:
-            show_tree(selection, beam, chosen)
-        show_ablation(selection, own, shown)
+        show_heads(selection, first, second, reading, shared=shared)
+        show_step(selection, first, reading)
+        if target.beam is not None:
+            show_tree(selection, target.beam, target.hypothesis)
+        show_ablation(selection, own)
         _show_checks(first)
+        with st.sidebar:
+            show_take(selection, own, reading)
 
 
 def _choose_reading() -> Reading:
@@ -121,19 +115,6 @@ def _shared_target(
         own if newest == selection.step else trace_of(selection.run, newest, own.source_text)
     )
     return f"the translation at step {newest:,}", translation.target_ids
-
-
-def _ask_for_target(selection: Selection) -> tuple[int, ...] | None:
-    """The ids of a person's own translation; None leaves it to the model."""
-    text = st.text_input(
-        "Your own translation, to see how likely the model finds it",
-        key="target",
-        placeholder="empty: the model translates",
-        bind="query-params",
-    )
-    if not text.strip():
-        return None
-    return tuple(selection.run.tokenizers.encode_target(text.strip()))
 
 
 def _show_translation(selection: Selection, trace: Trace, whose: str) -> None:

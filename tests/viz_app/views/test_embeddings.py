@@ -1,0 +1,415 @@
+"""The page Embeddings & positions, run without a browser on the tiny run."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from model.checkpoint import Run, load_weights
+from model.layers import sinusoidal_positions
+from viz_app.analysis.labels import piece_label
+from viz_app.analysis.positions import encodings, similarity_by_distance
+from viz_app.analysis.projection import most_frequent, principal_components
+from viz_app.analysis.similarity import cosine_similarity, nearest_neighbours, similar_pairs
+from viz_app.analysis.vocabulary import vocabulary_labels
+from viz_app.components.scatter import Cloud
+from viz_app.projection import umap_points
+from viz_app.records import Floats, Trace
+from viz_app.trace import run_trace
+from viz_app.views.embeddings import projection
+
+CATS = "The cats don't see the dog."
+D, SOURCE_SIZE, TARGET_SIZE = 14, 400, 420
+
+Start = Callable[..., AppTest]
+
+
+@pytest.fixture
+def start(start_page: Callable[..., AppTest]) -> Start:
+    """Open the page."""
+    return partial(start_page, "embeddings")
+
+
+@pytest.fixture
+def clouds(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What the page gives to the component, instead of to a browser; the newest last."""
+    seen: list[dict[str, Any]] = []
+    monkeypatch.setattr(
+        projection, "scatter", lambda cloud, **given: seen.append({"cloud": cloud} | given)
+    )
+    return seen
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HEADWISE_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def counted(own_root: Path) -> Path:
+    """A run whose tokens occur differently often: id times in the source, 3 × id in the target."""
+    counts = {"source": [*range(SOURCE_SIZE)], "target": [3 * id for id in range(TARGET_SIZE)]}
+    (own_root / "tiny" / "counts.json").write_text(json.dumps(counts))
+    return own_root
+
+
+def traced(run: Run, text: str) -> Trace:
+    return run_trace(load_weights(run, 60).model, run.tokenizers, text)
+
+
+def table_of(run: Run, side: str) -> Floats:
+    model = load_weights(run, 60).model
+    stack = model.encoder if side == "source" else model.decoder
+    table: Floats = stack.embedding.table.weight.numpy(force=True)
+    return table
+
+
+def labels_of(run: Run, side: str = "source") -> tuple[str, ...]:
+    tokenizer = getattr(run.tokenizers, side)
+    return vocabulary_labels(tokenizer.pieces(range(tokenizer.vocab_size)), spaced=True)
+
+
+def charts(app: AppTest) -> dict[str, Any]:
+    """Key of each chart → its figure, in the order of the page."""
+    found = app.get("plotly_chart")
+    return {chart.proto.id.split("-", 2)[2]: json.loads(chart.proto.spec) for chart in found}
+
+
+def array(written: Any) -> np.ndarray:
+    """An array as Plotly writes it."""
+    if isinstance(written, list):
+        return np.array(written)
+    flat = np.frombuffer(base64.b64decode(written["bdata"]), written["dtype"])
+    return flat.reshape([int(n) for n in str(written.get("shape", flat.size)).split(",")])
+
+
+def cells(app: AppTest, key: str) -> np.ndarray:
+    return array(charts(app)[key]["data"][0]["z"])
+
+
+def bars(app: AppTest) -> tuple[list[str], np.ndarray]:
+    """Labels and lengths of the neighbours' bars."""
+    figure = charts(app)["neighbours"]
+    return figure["layout"]["yaxis"]["ticktext"], array(figure["data"][0]["x"])
+
+
+def unescaped(text: str) -> str:
+    return re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", text)
+
+
+def errors(app: AppTest) -> list[str]:
+    """Error messages as people read them."""
+    assert not app.exception
+    return [unescaped(error.value) for error in app.error]
+
+
+def captions(app: AppTest) -> str:
+    return unescaped(" ".join(caption.value for caption in app.caption))
+
+
+def type_token(app: AppTest, text: str) -> AppTest:
+    """Type what is not in the list of tokens, of which AppTest knows nothing."""
+    box = app.selectbox(key="token")
+    box.options.append(text)
+    return box.set_value(text).run()
+
+
+# Input
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_the_input_before_and_after_adding_positions(start: Start, run: Run, side: str) -> None:
+    app = start(side=side)
+    assert errors(app) == []
+    embedding = getattr(traced(run, CATS), f"{side}_embedding")
+    drawn = charts(app)
+    assert list(drawn) == ["tokens", "positions", "total"]
+    limits = {}
+    for name in ("tokens", "positions", "total"):
+        np.testing.assert_allclose(cells(app, name), getattr(embedding, name), atol=1e-6)
+        limits[name] = drawn[name]["data"][0]["zmax"]
+    assert limits["positions"] == 1
+    assert limits["tokens"] == limits["total"] >= np.abs(embedding.tokens).max()
+    assert "times √D = √14 = 3.74" in captions(app)
+    lengths = [np.linalg.norm(part, axis=1).mean() for part in (embedding.tokens, embedding.total)]
+    assert f"{lengths[0]:.1f} before, {lengths[1]:.1f} after" in captions(app)
+    assert "√(D / 2) = 2.6" in captions(app)
+
+
+@pytest.mark.parametrize("room", ["input", "positions", "similarity", "projection"])
+def test_an_empty_sentence_invites_to_type_here_too(start: Start, room: str) -> None:
+    app = start(room=room, q=" ")
+    assert errors(app) == []
+    assert len(app.info) == 1
+    assert not charts(app)
+
+
+# Positions
+
+
+def test_encodings_of_fifty_positions_at_least(start: Start, run: Run) -> None:
+    app = start(room="positions")
+    assert errors(app) == []
+    assert list(charts(app)) == ["encodings", "waves", "distances"]
+    np.testing.assert_allclose(
+        cells(app, "encodings"), sinusoidal_positions(50, D).numpy(), atol=1e-5
+    )
+    pieces = len(traced(run, CATS).source)
+    assert charts(app)["encodings"]["layout"]["shapes"][0]["y0"] == pieces - 0.5
+    assert f"the {pieces} pieces of this source end" in captions(app)
+
+
+def test_more_positions_than_fifty_where_the_sentence_has_them(
+    start: Start, own_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from viz_app.views.embeddings import positions
+
+    monkeypatch.setattr(positions, "_FEWEST_POSITIONS", 3)
+    app = start(room="positions")
+    assert len(cells(app, "encodings")) == 12  # pieces of the sentence
+    assert "shapes" not in charts(app)["encodings"]["layout"]
+
+
+def test_chosen_dimensions_are_drawn_with_their_wavelengths(start: Start) -> None:
+    app = start(room="positions")
+    assert app.multiselect(key="dimensions").value == [0, 1, 2, 6]
+    app = app.multiselect(key="dimensions").set_value([5, 2]).run().run()
+    data = charts(app)["waves"]["data"]
+    assert len(data) == 4
+    encoded = encodings(np.arange(50), D)
+    np.testing.assert_allclose(array(data[2]["y"]), encoded[:, 5], atol=1e-6)
+    np.testing.assert_allclose(array(data[3]["y"]), encoded[:, 2], atol=1e-6)
+    np.testing.assert_allclose(array(data[0]["y"])[::8], encoded[:, 5], atol=1e-6)
+    [legend] = [e.proto.body for e in app.get("html") if 'class="waves"' in e.proto.body]
+    # 10000^(4/14) = 13.895 and 10000^(2/14) = 3.728; times 2π
+    assert "PE(pos, 5) = cos(pos / 13.9)" in legend
+    assert "wavelength 87.3" in legend
+    assert "PE(pos, 2) = sin(pos / 3.73)" in legend
+    assert "wavelength 23.4" in legend
+
+
+def test_without_a_dimension_there_is_no_wave(start: Start) -> None:
+    app = start(room="positions").multiselect(key="dimensions").set_value([]).run().run()
+    assert errors(app) == []
+    assert list(charts(app)) == ["encodings", "distances"]
+
+
+def test_products_by_distance(start: Start) -> None:
+    app = start(room="positions")
+    drawn = array(charts(app)["distances"]["data"][0]["y"])
+    np.testing.assert_allclose(drawn, similarity_by_distance(50, D), atol=1e-5)
+    assert "D / 2 = 7." in captions(app)
+    assert "Of the 1,275 pairs of these 50 positions" in captions(app)
+
+
+# Similarity
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+@pytest.mark.parametrize("part", ["tokens", "total", "1", "2"])
+def test_similarity_of_the_sentence_s_pieces(start: Start, run: Run, part: str, side: str) -> None:
+    app = start(room="similarity", side=side)
+    app = app.segmented_control(key="similarity_of").set_value(part).run().run()
+    trace = traced(run, CATS)
+    stream = trace.encoder_stream if side == "source" else trace.decoder_stream
+    vectors = (
+        stream[int(part)]
+        if part.isdecimal()
+        else getattr(getattr(trace, f"{side}_embedding"), part)
+    )
+    expected = cosine_similarity(vectors, vectors)
+    np.testing.assert_allclose(cells(app, "similarity"), expected, atol=1e-6)
+    different = expected[~np.eye(len(expected), dtype=bool)].mean()
+    assert f"Of two different places it is {different:.2f} on average." in captions(app)
+
+
+def test_neighbours_come_from_the_training_data_only(
+    start: Start, own_root: Path, run: Run
+) -> None:
+    counts = {"source": [0] * SOURCE_SIZE, "target": [0] * TARGET_SIZE}
+    seen = [*range(270, SOURCE_SIZE, 3)]
+    for id in seen:
+        counts["source"][id] = 5
+    (own_root / "tiny" / "counts.json").write_text(json.dumps(counts))
+
+    id = traced(run, CATS).source.ids[1]
+    app = start(own_root, room="similarity").selectbox(key="token").set_value(id).run().run()
+    assert errors(app) == []
+    found = nearest_neighbours(
+        table_of(run, "source"), id, count=12, among=np.array(counts["source"]) > 0
+    )
+    assert set(found.ids.tolist()) <= set(seen)
+    np.testing.assert_allclose(bars(app)[1], found.cosine, atol=1e-6)
+    assert "among tokens that the training data has on the source side" in captions(app)
+
+
+def test_any_token_of_the_vocabulary_has_neighbours(start: Start, run: Run) -> None:
+    app = start(room="similarity", side="target")
+    box = app.selectbox(key="token")
+    sentence = list(dict.fromkeys(traced(run, CATS).consumed.ids))
+    labels = labels_of(run, "target")
+    assert box.options[: len(sentence)] == [labels[id] for id in sentence]
+    assert sorted(box.options) == sorted(labels)
+    assert box.value == sentence[0]
+    id = next(id for id in range(TARGET_SIZE) if id not in sentence and labels[id].isalpha())
+    app = box.set_value(id).run().run()
+    everything = np.ones(TARGET_SIZE, bool)
+    found = nearest_neighbours(table_of(run, "target"), id, count=12, among=everything)
+    names, lengths = bars(app)
+    np.testing.assert_allclose(lengths, found.cosine, atol=1e-6)
+    escaped = [labels[id].replace("<", "&lt;").replace(">", "&gt;")[:40] for id in found.ids]
+    assert [name[:3] for name in names] == [label[:3] for label in escaped]
+    assert f"{labels[id]}: once in the training data" in captions(app)
+    assert "the target side's table" in captions(app)
+
+
+def test_a_token_typed_as_a_word_is_found(start: Start, run: Run) -> None:
+    app = type_token(start(room="similarity"), " cat ")
+    assert errors(app) == []
+    [id] = run.tokenizers.source.encode("cat")
+    found = nearest_neighbours(
+        table_of(run, "source"), id, count=12, among=np.ones(SOURCE_SIZE, bool)
+    )
+    np.testing.assert_allclose(bars(app)[1], found.cosine, atol=1e-6)
+
+
+@pytest.mark.parametrize("typed", ["zebra", "<b>*a*</b>"])
+def test_what_is_no_token_says_how_it_is_read(start: Start, run: Run, typed: str) -> None:
+    app = type_token(start(room="similarity"), typed)
+    labels = labels_of(run)
+    read = " ".join(labels[id] for id in run.tokenizers.source.encode(typed)[:12])
+    assert errors(app) == [
+        f"“{piece_label(typed)}” is no token of this vocabulary: it is read as {read}; choose one "
+        "of the list"
+    ]
+    assert list(charts(app)) == ["similarity"]
+
+
+def test_pairs_are_those_of_tokens_that_occur_often_enough(
+    start: Start, counted: Path, run: Run
+) -> None:
+    app = start(counted, room="similarity")
+    app = app.select_slider(key="least").set_value(200).run().run()
+    assert errors(app) == []
+    among = np.arange(SOURCE_SIZE) >= 200
+    found = similar_pairs(table_of(run, "source"), count=300, among=among)
+    [table] = [element.value for element in app.dataframe]
+    labels = labels_of(run)
+    assert table["token"].tolist() == [labels[id] for id in found.first]
+    assert table["other token"].tolist() == [labels[id] for id in found.second]
+    assert table["token occurs"].tolist() == found.first.tolist()
+    assert table["other occurs"].tolist() == found.second.tolist()
+    np.testing.assert_allclose(table["cosine"], found.cosine, atol=1e-6)
+    assert "Of the 19,900 pairs of 200 tokens the 300 with" in captions(app)
+
+
+def test_without_pairs_it_says_what_to_do(start: Start) -> None:
+    app = start(room="similarity")  # each token occurs once
+    assert [info.value for info in app.info] == [
+        "Fewer than two tokens occur 10 times: choose a smaller number."
+    ]
+    assert not app.dataframe
+
+
+def test_missing_counts_are_named_below_what_needs_none(start: Start, own_root: Path) -> None:
+    path = own_root / "tiny" / "counts.json"
+    path.unlink()
+    app = start(own_root, room="similarity")
+    assert [message.startswith(f"{path}: cannot be read") for message in errors(app)] == [True] * 2
+    assert list(charts(app)) == ["similarity"]
+    assert len(errors(start(own_root, room="projection"))) == 1
+    assert errors(start(own_root)) == []
+
+
+# Projection
+
+
+def test_the_most_frequent_tokens_by_their_components(
+    start: Start, counted: Path, run: Run, clouds: list[dict[str, Any]]
+) -> None:
+    app = start(counted, room="projection", side="target")
+    app = app.select_slider(key="number").set_value(100).run().run()
+    assert errors(app) == []
+    given = clouds[-1]
+    cloud: Cloud = given["cloud"]
+    counts = 3 * np.arange(TARGET_SIZE)
+    ids = most_frequent(counts, 100)
+    assert ids[0] == TARGET_SIZE - 1
+    components = principal_components(table_of(run, "target")[ids])
+    np.testing.assert_allclose(cloud.points, components.points, atol=1e-6)
+    assert list(cloud.labels) == [labels_of(run, "target")[id] for id in ids]
+    assert list(cloud.counts) == counts[ids].tolist()
+    names = [cloud.groups[group] for group in cloud.group]
+    assert names == ["1,000 to 9,999 times" if n > 999 else "100 to 999 times" for n in counts[ids]]
+    assert f"has {components.shares[0]:.1%} of the variance" in captions(app)
+
+    sentence = dict.fromkeys(traced(run, CATS).consumed.ids)
+    places = {id: place for place, id in enumerate(ids.tolist())}
+    assert list(dict.fromkeys(given["sentence"])) == [places[i] for i in sentence if i in places]
+    missing = [labels_of(run, "target")[id] for id in sentence if id not in places]
+    assert "Not among the 100 most frequent, and not drawn: " + missing[0] in captions(app)
+
+
+def test_tokens_that_are_looked_for_are_marked(
+    start: Start, run: Run, clouds: list[dict[str, Any]]
+) -> None:
+    app = start(room="projection")
+    app = app.select_slider(key="number").set_value(SOURCE_SIZE).run().run()
+    assert clouds[-1]["searched"] == []
+    [id] = run.tokenizers.source.encode("cat")
+    app.session_state["searched"] = ["cat", "zebra", 7]
+    app = app.run()
+    assert clouds[-1]["searched"] == [id, 7]  # each occurs once: places are ids
+    [message] = errors(app)
+    assert message.startswith("“zebra” is no token of this vocabulary: it is read as ")
+    assert clouds[-1]["cloud"].groups[1] == "1 to 9 times"
+
+
+def test_umap_waits_to_be_asked_and_is_then_kept(
+    start: Start, run: Run, cache: Path, clouds: list[dict[str, Any]]
+) -> None:
+    app = start(room="projection")
+    app = app.select_slider(key="number").set_value(50).run().run()
+    clouds.clear()
+    app = app.segmented_control(key="projection_by").set_value("UMAP").run().run()
+    assert not clouds
+    assert not cache.exists()
+    assert app.button(key="compute").label == "Compute UMAP of 50 tokens"
+    app.button(key="compute").click().run()
+    assert errors(app) == []
+    expected = umap_points(table_of(run, "source")[:50])
+    np.testing.assert_array_equal(clouds[-1]["cloud"].points, expected)
+    [file] = cache.iterdir()
+
+    app = start(room="projection", projection_by="UMAP")
+    app = app.select_slider(key="number").set_value(50).run().run()
+    assert not [button for button in app.button if button.key == "compute"]
+    np.testing.assert_array_equal(clouds[-1]["cloud"].points, expected)
+
+    file.write_bytes(file.read_bytes()[:-30])
+    clouds.clear()
+    app = app.run()
+    assert not clouds
+    assert app.button(key="compute").label == "Compute UMAP of 50 tokens"
+
+
+def test_a_cache_that_cannot_be_written_to_is_said(
+    start: Start, cache: Path, clouds: list[dict[str, Any]]
+) -> None:
+    cache.write_text("a file stands where the folder should be")
+    app = start(room="projection", projection_by="UMAP")
+    app = app.select_slider(key="number").set_value(50).run().run()
+    app = app.button(key="compute").click().run()
+    assert len(clouds) >= 1
+    [warning] = app.warning
+    assert "set HEADWISE_CACHE to a folder" in unescaped(warning.value)
