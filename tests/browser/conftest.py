@@ -31,6 +31,7 @@ from playwright.sync_api import (
     Page,
     Route,
     TimeoutError,
+    expect,
     sync_playwright,
 )
 
@@ -43,9 +44,11 @@ PATIENCE = 30_000
 """Milliseconds; spent only where something is broken."""
 SCREEN = {"width": 1440, "height": 2000}
 """High enough that nothing scrolls: a list that is open closes when the page scrolls."""
-HARMLESS = re.compile(r"/embeddings/_stcore/(health|host-config)$")
+HARMLESS = re.compile(r"/(embeddings|flow|inside)/_stcore/(health|host-config)$")
 """Streamlit looks for its server under the address of a page first, and is told 404."""
 _LOG = pytest.StashKey[Path]()
+
+expect.set_options(timeout=PATIENCE)
 
 
 class App:
@@ -207,7 +210,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def address(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[str]:
     """A server of the app on a free port, stopped at the end."""
-    log = pytestconfig.stash[_LOG] = tmp_path_factory.mktemp("app") / "log.txt"
+    folder = tmp_path_factory.mktemp("app")
+    log = pytestconfig.stash[_LOG] = folder / "log.txt"
+    own = {"HEADWISE_CHECKPOINTS": "", "HEADWISE_CACHE": str(folder / "cache")}
     with log.open("wb") as written:
         server = subprocess.Popen(
             [sys.executable, "-m", "streamlit", "run", "viz_app/app.py", "--server.port", "0"],
@@ -216,7 +221,7 @@ def address(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Confi
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
             # One thread as in tests: sums are then added in the same order.
-            env=os.environ | {"OMP_NUM_THREADS": "1", "HEADWISE_CHECKPOINTS": ""},
+            env=os.environ | own | {"OMP_NUM_THREADS": "1"},
         )
     try:
         yield _address_of(server, log)

@@ -95,7 +95,7 @@ def test_a_typed_sentence_is_translated_and_every_head_is_drawn(
     app.open()
     app.type(sentence)
     app.expect_text("translation", trace.target_text)
-    assert app.page.locator(".tokens").all_text_contents() == [
+    assert app.page.locator(".tokens").all_text_contents()[:2] == [
         "".join(piece_labels(trace.source)),
         "".join(piece_labels(trace.predicted)),
     ]

@@ -1,0 +1,161 @@
+"""A page that stands by itself, opened from disk without a network, beside its trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from model.checkpoint import Run
+from viz_app.analysis.grid import Reading, make_grid
+from viz_app.figures.theme import DARK, LIGHT
+from viz_app.records import KINDS, Floats, Kind, Trace
+from viz_app.report import to_html
+
+SENTENCE = "We saw three black cats on the white roof."
+HOSTILE = (
+    '</script><img src=x onerror="window.__hacked = 1"> <b>bold</b> &lt; {{TITLE}} $x^2$ שלום 😀'
+)
+CELLS = "plot => plot._fullData[0].z.map(row => Array.from(row))"
+MIDDLES = """(plot, head) => {
+    const [frame, marks] = [plot._fullLayout.shapes[0], plot._fullData[1]];
+    const at = marks.customdata.indexOf(head);
+    return [[(frame.x0 + frame.x1) / 2, (frame.y0 + frame.y1) / 2], [marks.x[at], marks.y[at]]];
+}"""
+"""Of the frame, and of the map of a head."""
+CONTRAST = """element => {
+    const luminance = colour => colour.match(/[\\d.]+/g).slice(0, 3).map(value => value / 255)
+        .map(c => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
+        .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+    const style = getComputedStyle(element);
+    const text = luminance(element.ownerSVGElement ? style.fill : style.color);
+    const ground = luminance(getComputedStyle(document.body).backgroundColor);
+    return [(Math.max(text, ground) + 0.05) / (Math.min(text, ground) + 0.05), ground];
+}"""
+"""Of an element's text to the page's ground (WCAG 2.2), and how light that is."""
+
+
+@pytest.fixture
+def trace(run: Run, trace_at: Callable[..., Trace]) -> Trace:
+    return trace_at(run.steps()[-1], SENTENCE)
+
+
+@pytest.fixture
+def open_page(browser: Browser, tmp_path: Path) -> Iterator[Callable[[bytes], Page]]:
+    """Opens a page from disk, offline; nothing may be asked for or complained of."""
+    contexts: list[BrowserContext] = []
+    complaints: list[str] = []
+
+    def note(what: str, about: object) -> None:
+        complaints.append(f"{what}: {about}")
+
+    def make(content: bytes) -> Page:
+        file = tmp_path / f"page{len(contexts)}.html"
+        file.write_bytes(content)
+        contexts.append(browser.new_context(offline=True, viewport={"width": 1300, "height": 900}))
+        page = contexts[-1].new_page()
+        page.on("console", lambda message: note(message.type, message.text))
+        page.on("pageerror", lambda error: note("page error", error))
+        page.on("websocket", lambda socket: note("socket", socket.url))
+        page.on(
+            "request",
+            lambda request: request.url == file.as_uri() or note("request", request.url),
+        )
+        page.goto(file.as_uri())
+        return page
+
+    yield make
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+def expect_large(page: Page, kind: Kind, expected: Floats) -> None:
+    """Wait until the large map of a kind draws these cells, to the last bit."""
+    large = page.locator(f"#{kind} .large")
+    expect(large.locator(".xtick").first).to_be_visible()
+    drawn = np.array(large.evaluate(CELLS), dtype=np.float32)
+    np.testing.assert_array_equal(drawn, expected)
+
+
+def expect_chosen(page: Page, kind: Kind, layer: int, head: int) -> None:
+    """The lists say this layer and head, and the frame is around the head's map."""
+    lists = page.locator(f"#{kind} select")
+    assert lists.evaluate_all("all => all.map(list => list.value)") == [str(layer), str(head)]
+    mosaic = page.locator(f"#{kind} .mosaic")
+    frame = mosaic.locator(".shapelayer path").bounding_box()
+    assert frame is not None
+    x, y = place_of(page, kind, layer, head)
+    assert frame["x"] < x < frame["x"] + frame["width"]
+    assert frame["y"] < y < frame["y"] + frame["height"]
+    middle, marker = mosaic.evaluate(MIDDLES, f"{layer},{head}")
+    assert middle == marker
+
+
+def place_of(page: Page, kind: Kind, layer: int, head: int) -> tuple[float, float]:
+    """The middle of a head's map in the picture of all heads, on the screen."""
+    lists = page.locator(f"#{kind} select")
+    layers, heads = (lists.nth(i).locator("option").count() for i in (0, 1))
+    box = page.locator(f"#{kind} .mosaic .nsewdrag").bounding_box()
+    assert box is not None
+    return (
+        box["x"] + (head + 0.5) / heads * box["width"],
+        box["y"] + (layer + 0.5) / layers * box["height"],
+    )
+
+
+def test_a_page_from_disk_draws_every_head_without_a_network(
+    open_page: Callable[[bytes], Page], trace: Trace
+) -> None:
+    page = open_page(to_html(trace))
+    for kind in KINDS:
+        attention = trace.attention[kind]
+        expect_large(page, kind, attention[0, 0])
+        expect_chosen(page, kind, 0, 0)
+        for layer, head in ((2, 3), (1, 0)):
+            for name, value in (("layer", layer), ("head", head)):
+                page.locator(f'#{kind} select[data-of="{name}"]').select_option(str(value + 1))
+            expect_large(page, kind, attention[layer, head])
+            expect_chosen(page, kind, layer, head)
+        for layer, head in ((0, 2), (2, 1)):
+            page.locator(f"#{kind} .mosaic").scroll_into_view_if_needed()
+            page.mouse.move(*place_of(page, kind, layer, head))
+            page.mouse.down()
+            page.mouse.up()
+            expect_large(page, kind, attention[layer, head])
+            expect_chosen(page, kind, layer, head)
+    for kind in KINDS:
+        expect_large(page, kind, trace.attention[kind][2, 1])  # each has a choice of its own
+
+
+def test_markup_in_a_page_from_disk_is_text(
+    open_page: Callable[[bytes], Page], run: Run, trace_at: Callable[..., Trace]
+) -> None:
+    trace = trace_at(run.steps()[-1], HOSTILE)
+    reading = Reading(units="words")
+    page = open_page(to_html(trace, reading=reading))
+    assert page.title() == HOSTILE
+    assert page.locator("h1").text_content() == HOSTILE
+    grid = make_grid(trace, "cross", reading)
+    expect_large(page, "cross", grid.apply(trace.attention["cross"])[0, 0])
+    ticks = page.locator("#cross .large .xtick").all_text_contents()
+    assert ticks == [text if len(text) <= 22 else text[:21] + "…" for text in grid.columns]
+    assert page.locator("img, body b, iframe").count() == 0
+    assert page.evaluate("window.__hacked") is None
+
+
+def test_a_page_from_disk_is_legible_in_both_themes(
+    open_page: Callable[[bytes], Page], trace: Trace
+) -> None:
+    grounds = []
+    for theme in (LIGHT, DARK):
+        page = open_page(to_html(trace, theme=theme))
+        expect_large(page, "cross", trace.attention["cross"][0, 0])
+        for place in ("h1", ".note", "td", "dt", "select", ".large .xtick text", ".ytick text"):
+            contrast, ground = page.locator(place).first.evaluate(CONTRAST)
+            assert contrast >= 4.5, place
+        grounds.append(ground)
+    assert grounds[1] < 0.1 < 0.9 < grounds[0]
