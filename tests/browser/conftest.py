@@ -29,7 +29,6 @@ from playwright.sync_api import (
     BrowserContext,
     ConsoleMessage,
     Page,
-    Route,
     TimeoutError,
     expect,
     sync_playwright,
@@ -44,7 +43,7 @@ PATIENCE = 30_000
 """Milliseconds; spent only where something is broken."""
 SCREEN = {"width": 1440, "height": 2000}
 """High enough that nothing scrolls: a list that is open closes when the page scrolls."""
-HARMLESS = re.compile(r"/(embeddings|flow|inside)/_stcore/(health|host-config)$")
+HARMLESS = re.compile(r"/(embeddings|flow|heads|inside|training)/_stcore/(health|host-config)$")
 """Streamlit looks for its server under the address of a page first, and is told 404."""
 _LOG = pytest.StashKey[Path]()
 
@@ -52,20 +51,17 @@ expect.set_options(timeout=PATIENCE)
 
 
 class App:
-    """One page of the app in a browser context of its own."""
+    """One page of the app."""
 
     def __init__(self, context: BrowserContext, address: str) -> None:
         self.address = address
         self.complaints: list[str] = []
-        context.set_default_timeout(PATIENCE)
-        context.route("**/*", self._stay_here)
         self.page: Page = context.new_page()
+        self.page.set_default_timeout(PATIENCE)
+        self.page.on("request", lambda request: self._is_ours(request.url))
         self.page.on("console", self._hear)
         self.page.on("websocket", lambda socket: self._is_ours(socket.url))
         self.page.on("pageerror", lambda error: self.complaints.append(f"page error: {error}"))
-
-    def _stay_here(self, route: Route) -> None:
-        (route.fallback if self._is_ours(route.request.url) else route.abort)()
 
     def _is_ours(self, url: str) -> bool:
         parts = urlsplit(url)
@@ -118,6 +114,7 @@ class App:
     def hover_in(self, key: str, x: float, y: float, *, subplot: str = "xy") -> None:
         """Move the mouse in a chart, to parts of its width and height between the axes."""
         area = self.page.locator(f'.st-key-{key} .nsewdrag[data-subplot="{subplot}"]')
+        expect(area).to_have_count(1)
         area.scroll_into_view_if_needed()
         box = area.bounding_box()
         assert box is not None
@@ -256,30 +253,43 @@ def browser() -> Iterator[Browser]:
         (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(missing)
     quiet = ("background-networking", "component-update", "sync", "gpu")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=path, args=["--no-sandbox", *(f"--disable-{name}" for name in quiet)]
-        )
+        flags = ["--no-sandbox", *(f"--disable-{name}" for name in quiet)]
+        # Other hosts are not found. (To route requests would do too, but then nothing is cached.)
+        flags.append("--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE localhost")
+        browser = playwright.chromium.launch(executable_path=path, args=flags)
         yield browser
         browser.close()
 
 
+@pytest.fixture(scope="session")
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    """What pages share: a cache, so that each loads the app's scripts from there."""
+    context = browser.new_context(viewport=SCREEN)
+    yield context
+    context.close()
+
+
 @pytest.fixture
-def new_app(browser: Browser, address: str) -> Iterator[Callable[..., App]]:
-    """Makes a page of its own; options are those of a browser context.
+def new_app(
+    browser: Browser, context: BrowserContext, address: str
+) -> Iterator[Callable[..., App]]:
+    """Makes a page; with options of a browser context, in one of its own.
 
     At the end nothing may have been complained of in any of them.
     """
-    opened: list[tuple[BrowserContext, App]] = []
+    opened: list[App] = []
 
     def make(**options: Any) -> App:
-        context = browser.new_context(**({"viewport": SCREEN} | options))
-        opened.append((context, App(context, address)))
-        return opened[-1][1]
+        own = browser.new_context(**({"viewport": SCREEN} | options)) if options else context
+        opened.append(App(own, address))
+        return opened[-1]
 
     yield make
-    for context, _ in opened:
-        context.close()
-    assert [complaint for _, app in opened for complaint in app.complaints] == []
+    for app in opened:
+        app.page.close()
+        if app.page.context is not context:
+            app.page.context.close()
+    assert [complaint for app in opened for complaint in app.complaints] == []
 
 
 @pytest.fixture

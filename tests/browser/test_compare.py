@@ -110,6 +110,6 @@ def test_the_address_brings_all_choices_back_and_they_survive_a_change_of_page(
     again.open(app.page.url)
     expect_all(again)
     again.page.get_by_role("link", name="Embeddings & positions").click()
-    again.wait("() => document.querySelector('.st-key-neighbours .js-plotly-plot')")
+    again.page.locator(".st-key-tokens .js-plotly-plot").wait_for()
     again.page.get_by_role("link", name="Translate").click()
     expect_all(again)
