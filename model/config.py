@@ -101,7 +101,7 @@ class TrainingConfig:
     steps: int = 10_000
     """Optimiser steps in all."""
     batch_tokens: int = 2_048
-    """Target tokens of a batch, padding included, per process."""
+    """Target tokens of a batch, padding included, whatever the number of processes."""
     batch_pairs: int | None = None
     """Pairs of a batch, drawn at random; takes the place of batch_tokens and its batches of similar
     length."""

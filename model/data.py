@@ -169,6 +169,17 @@ def pad(rows: Sequence[Sequence[int]]) -> Tensor:
     return pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=PAD)
 
 
+class Shard(NamedTuple):
+    """The part of a batch that one process computes; never empty, for each must take part."""
+
+    source: Tensor  # ids (B, S)
+    target: Tensor  # ids (B, T + 1)
+    weight: float
+    """1; or 0, where there were fewer rows than processes and this one only stands in."""
+    pieces: int
+    """Pieces to predict in the whole batch, in all processes."""
+
+
 class Batches:
     """The endless sequence of batches: epoch after epoch, each in its own order."""
 
@@ -187,15 +198,21 @@ class Batches:
             sources, targets, batch_tokens=config.batch_tokens, seed=config.seed, epoch=epoch
         )
 
-    def __getitem__(self, number: int) -> tuple[Tensor, Tensor]:
-        """Batch ``number`` of the training: padded source ids (B, S), target ids (B, T + 1)."""
+    def shard(self, number: int, *, index: int = 0, count: int = 1) -> Shard:
+        """Rows ``index``, ``index + count``, … of batch ``number`` of the training.
+
+        Lengths are alike all through a batch, so that the shards are of like work.
+        """
         epoch, place = divmod(number, self.per_epoch)
         if epoch != self._epoch:
             self._epoch, self._batches = epoch, self._order(epoch)
         rows = self._batches[place]
-        return (
-            pad([self._examples.sources[row] for row in rows]),
-            pad([self._examples.targets[row] for row in rows]),
+        mine = rows[index::count]
+        return Shard(
+            source=pad([self._examples.sources[row] for row in mine or rows[:1]]),
+            target=pad([self._examples.targets[row] for row in mine or rows[:1]]),
+            weight=float(bool(mine)),
+            pieces=sum(len(self._examples.targets[row]) - 1 for row in rows),
         )
 
 

@@ -1,8 +1,8 @@
 """The state from which a training goes on: ``resume/step-…/`` in a run's folder.
 
 Weights and Adam's moments in float32 (safetensors) and a small JSON. There is no state of random
-generators or of the data: both follow from seed, step and the number of processes. The folder is
-written as a whole; the one before it is removed after that.
+generators or of the data: both follow from seed and step, with any number of processes. The folder
+is written as a whole; the one before it is removed after that.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 
 import safetensors.torch
@@ -40,7 +41,6 @@ def save_resume_state(
     *,
     step: int,
     tokens: int,
-    processes: int = 1,
 ) -> None:
     """Write the state after ``step``, ``tokens`` target pieces, and remove the earlier ones.
 
@@ -54,12 +54,11 @@ def save_resume_state(
             tensors[f"{key}/{name}"] = torch.as_tensor(value).detach().cpu().contiguous()
     target = run_folder / "resume" / f"step-{step:07d}"
     if not target.exists():  # the state of a step is the same each time
-        progress = {"step": step, "tokens": tokens, "processes": processes}
         write_folder(
             target,
             {
                 "state.safetensors": safetensors.torch.save(tensors),
-                "state.json": json.dumps(progress).encode(),
+                "state.json": json.dumps({"step": step, "tokens": tokens}).encode(),
             },
         )
     for earlier, folder in _folders(run_folder).items():
@@ -67,14 +66,21 @@ def save_resume_state(
             shutil.rmtree(folder)
 
 
-def load_resume_state(
-    run_folder: Path, model: Transformer, optimiser: torch.optim.Optimizer, *, processes: int = 1
-) -> tuple[int, int]:
-    """Put weights and moments back; the step they were saved after, and its tokens, come back.
+@dataclass(frozen=True)
+class ResumeState:
+    """A saved state, on the CPU."""
+
+    path: Path
+    step: int
+    tokens: int
+    tensors: dict[str, Tensor]
+
+
+def read_resume_state(run_folder: Path) -> ResumeState:
+    """The state that was saved last.
 
     Raises:
-        CheckpointError: if there is no state, or it does not fit the model, or another number of
-            processes, whose batches would not follow.
+        CheckpointError: if there is none, or it cannot be read.
     """
     step = latest_resume_step(run_folder)
     if step is None:
@@ -85,6 +91,20 @@ def load_resume_state(
     try:
         # From bytes: a mapped file could not be removed on Windows.
         tensors = safetensors.torch.load(path.read_bytes())
+        tokens = int(json.loads(path.with_name("state.json").read_text())["tokens"])
+    except (SafetensorError, OSError, KeyError, ValueError, TypeError) as error:
+        raise _unusable(path, error) from error
+    return ResumeState(path, step, tokens, tensors)
+
+
+def restore(state: ResumeState, model: Transformer, optimiser: torch.optim.Optimizer) -> None:
+    """Put weights and moments back.
+
+    Raises:
+        CheckpointError: if the state does not fit the model.
+    """
+    tensors = state.tensors
+    try:
         with torch.no_grad():
             for name, parameter in model.named_parameters():
                 parameter.copy_(tensors[f"weights/{name}"])
@@ -93,12 +113,9 @@ def load_resume_state(
                     for key in ("step", "exp_avg", "exp_avg_sq")
                     if f"{key}/{name}" in tensors
                 }
-        progress = json.loads(path.with_name("state.json").read_text())
-        tokens, begun = int(progress["tokens"]), int(progress["processes"])
-    except (SafetensorError, OSError, KeyError, ValueError, RuntimeError) as error:
-        raise CheckpointError(f"{path}: cannot be resumed from ({error})") from error
-    if begun != processes:
-        raise CheckpointError(
-            f"{path}: expected {begun} processes, with which the run began, got {processes}"
-        )
-    return step, tokens
+    except (KeyError, RuntimeError) as error:
+        raise _unusable(state.path, error) from error
+
+
+def _unusable(path: Path, error: Exception) -> CheckpointError:
+    return CheckpointError(f"{path}: cannot be resumed from ({error})")

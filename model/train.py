@@ -1,53 +1,85 @@
-"""Train a transformer: python -m model.train --help."""
+"""Train a transformer: python -m model.train --help.
+
+``torchrun … -m model.train`` does it in several processes. All are given the same command; the main
+one alone reads the data and writes the run.
+"""
 
 from __future__ import annotations
 
 import sys
-from contextlib import nullcontext
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
-
-from accelerate import PartialState
+from typing import NoReturn
 
 from model.checkpoint import CheckpointError, steps_of
 from model.data import DataError
 from model.files import only_writer
 from model.options import Arguments, parse
-from model.preparation import load_data, prepare
+from model.preparation import Prepared, load_data, prepare
+from model.processes import ALONE, LostProcessError, Processes, joined
 from model.resume import latest_resume_step
 from model.training import DivergenceError, Training
 
 
-def main(arguments: Arguments) -> None:
+def main(arguments: Arguments, processes: Processes = ALONE) -> None:
     """Train as the arguments say."""
-    if Path(arguments.run).name != arguments.run or arguments.run in ("", ".", ".."):
-        raise ValueError(f"run: expected a plain folder name, got {arguments.run!r}")
-    data = load_data(arguments)
-    folder, process = arguments.checkpoints / arguments.run, PartialState()
-    with only_writer(folder) if process.is_main_process else nullcontext():
-        with process.main_process_first():  # it makes the run; others only open it
-            there = (folder / "run.json").exists()
+    with ExitStack() as held:
+
+        def begin() -> tuple[Prepared, bool]:
+            """The run and its data; whether it goes on from a state."""
+            if Path(arguments.run).name != arguments.run or arguments.run in ("", ".", ".."):
+                raise ValueError(f"run: expected a plain folder name, got {arguments.run!r}")
+            data, folder = load_data(arguments), arguments.checkpoints / arguments.run
+            held.enter_context(only_writer(folder))
             begun = latest_resume_step(folder) is not None or bool(steps_of(folder))
-            old = there and (arguments.resume or not process.is_main_process)
-            prepared = prepare(arguments, data, resume=old)
-        print(prepared.examples.report, file=sys.stderr)
+            resume = arguments.resume and (folder / "run.json").exists()
+            prepared = prepare(arguments, data, resume=resume)
+            print(prepared.examples.report, file=sys.stderr)
+            # From here on it is the pieces that count: the texts need not be sent.
+            examples = replace(prepared.examples, pairs=[])
+            return replace(prepared, examples=examples), arguments.resume and begun
+
+        prepared, resume = processes.share(begin)
         training = Training(
             prepared.run,
             train=prepared.examples,
             valid=prepared.valid,
             samples=prepared.samples,
             tensorboard=arguments.tensorboard,
+            processes=processes,
         )
         try:
-            for step in training(resume=arguments.resume and begun):
-                print(f"milestone {step:,}: {prepared.run.metrics()[-1]}", file=sys.stderr)
+            for step in training(resume=resume):
+                if processes.is_main:
+                    print(f"milestone {step:,}: {prepared.run.metrics()[-1]}", file=sys.stderr)
         except KeyboardInterrupt:
-            sys.exit("\nstopped; the state is saved: go on with the same command and --resume")
+            _end(
+                processes, "\nstopped; the state is saved: go on with the same command and --resume"
+            )
+
+
+def _end(processes: Processes, message: str) -> NoReturn:
+    """End as failed; the main process alone says why."""
+    sys.exit(message if processes.is_main else 1)
+
+
+def program() -> None:
+    """Train as the command line says."""
+    processes = ALONE
+    try:
+        with joined() as processes:
+            main(processes.share(lambda: parse(sys.argv[1:])), processes)
+    except KeyboardInterrupt:
+        _end(processes, "\nstopped before the training began")
+    except (CheckpointError, DataError, DivergenceError, ValueError, OSError) as error:
+        _end(processes, f"error: {error}")
+    except LostProcessError as error:
+        sys.exit(
+            f"\nerror: {error}; what was saved last is intact: go on with the same command and "
+            "--resume"
+        )
 
 
 if __name__ == "__main__":
-    try:
-        main(parse(sys.argv[1:]))
-    except KeyboardInterrupt:
-        sys.exit("\nstopped before the training began")
-    except (CheckpointError, DataError, DivergenceError, ValueError, OSError) as error:
-        sys.exit(f"error: {error}")
+    program()

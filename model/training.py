@@ -1,19 +1,17 @@
 """The training loop, on ``accelerate``: devices, mixed precision, several processes.
 
-What a step does (its batches, its dropout) is decided by seed, step and number of processes alone,
-so that a training that was stopped goes on exactly as if it had not been.
+What a step does is decided by seed and step alone, so that a training that was stopped goes on
+exactly as if it had not been. Several processes share the rows of each batch and take the step that
+one would take, to within rounding; only the masks of dropout depend on how many they are.
 """
 
 from __future__ import annotations
 
 import math
-import signal
-import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NoReturn
 
 import torch
 from accelerate import Accelerator
@@ -34,8 +32,10 @@ from model.decoding import translate
 from model.evaluation import evaluate
 from model.files import append_log, cut_log, remove_unfinished
 from model.losses import cross_entropy
-from model.resume import latest_resume_step, load_resume_state, save_resume_state
+from model.processes import ALONE, Processes
+from model.resume import latest_resume_step, read_resume_state, restore, save_resume_state
 from model.schedule import learning_rate
+from model.signals import interrupt_between_steps
 from model.transformer import Transformer
 
 
@@ -44,32 +44,16 @@ def _attention_kernel(device: torch.device) -> AbstractContextManager[Any]:
     return sdpa_kernel(SDPBackend.MATH) if device.type == "cpu" else nullcontext()
 
 
-@contextmanager
-def _interrupt_between_steps() -> Iterator[Callable[[], bool]]:
-    """Make of Ctrl-C a question to ask between steps; a second one stops at once."""
-    asked = threading.Event()
-
-    def ask(*_: object) -> None:
-        if asked.is_set():
-            sys.exit("\nstopped at once; --resume goes on from the state that was saved last")
-        asked.set()
-
-    if threading.current_thread() is not threading.main_thread():
-        yield asked.is_set
-        return
-    before = signal.signal(signal.SIGINT, ask)
-    try:
-        yield asked.is_set
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
 class DivergenceError(Exception):
     """Loss or gradient is not a finite number any more; the message says where and what to do."""
 
 
 class Training:
-    """One training of one run; with ``tensorboard``, its figures are written for that too."""
+    """One training of one run, in one process or several, of which only the main one has files.
+
+    ``valid`` and ``samples`` are used in that one only; with ``tensorboard``, figures are written
+    for that too.
+    """
 
     def __init__(
         self,
@@ -79,8 +63,10 @@ class Training:
         valid: list[Pair],
         samples: list[Sample],
         tensorboard: bool = False,
+        processes: Processes = ALONE,
     ) -> None:
         self.run, self.valid, self.samples = run, valid, samples
+        self.processes = processes
         self.config = run.info.training
         self.accelerator = Accelerator(
             mixed_precision=self.config.precision,
@@ -114,11 +100,11 @@ class Training:
             initial=step,
             total=self.config.steps,
             unit="step",
-            disable=not self.accelerator.is_local_main_process,
+            disable=not self.processes.is_main,
             mininterval=1.0,
         )
         meter = _Meter()
-        with progress, _interrupt_between_steps() as interrupted:
+        with progress, interrupt_between_steps() as interrupted:
             if step == 0:
                 self._save_resume_state(0, 0)
                 if 0 in self.config.all_milestones:
@@ -147,54 +133,58 @@ class Training:
 
     def _any_process(self, here: bool) -> bool:
         """Whether something is so in any process; all of them must ask."""
-        if self.accelerator.num_processes == 1:
-            return here
         flag = torch.tensor(float(here), device=self.accelerator.device)
-        return bool(self.accelerator.reduce(flag, "sum"))
+        return bool(self.processes.sum(flag))
 
     def _step(self, model: Any, optimiser: Any, step: int) -> tuple[float, float, int]:
         """One optimiser step; summed loss in nats, gradient norm and number of target pieces."""
-        accelerator, config = self.accelerator, self.config
-        world, rank = accelerator.num_processes, accelerator.process_index
+        accelerator, config, processes = self.accelerator, self.config, self.processes
         # Dropout follows from seed, step and process: nothing else can disturb it.
-        torch.manual_seed(hash((config.seed, step, rank)))
-        first = (step - 1) * config.accumulate * world
-        batches = [self.batches[first + i * world + rank] for i in range(config.accumulate)]
-        mine = sum(int((target[:, 1:] != PAD).sum()) for _, target in batches)
-        counted = accelerator.reduce(torch.tensor(float(mine), device=accelerator.device), "sum")
-        pieces = int(counted)
+        torch.manual_seed(hash((config.seed, step, processes.index)))
+        first = (step - 1) * config.accumulate
+        shards = [
+            self.batches.shard(first + i, index=processes.index, count=processes.count)
+            for i in range(config.accumulate)
+        ]
+        pieces = sum(shard.pieces for shard in shards)
         for group in optimiser.param_groups:
             group["lr"] = learning_rate(step, config)
         model.train()
         total = torch.zeros((), device=accelerator.device)
         with _attention_kernel(accelerator.device):
-            for source, target in batches:
-                source, target = source.to(accelerator.device), target.to(accelerator.device)
+            for shard in shards:
+                source, target = (side.to(accelerator.device) for side in shard[:2])
                 keep = target[:, 1:] != PAD
-                logits = model(source, target[:, :-1], keep)
-                loss = cross_entropy(logits, target[:, 1:][keep], smoothing=config.label_smoothing)
-                # Gradients are averaged over processes: times world makes that a sum.
-                accelerator.backward(loss * world / pieces)
+                # Gradients of the batches add up here; the last brings those of all together.
+                with nullcontext() if shard is shards[-1] else accelerator.no_sync(model):
+                    logits = model(source, target[:, :-1], keep)
+                    loss = shard.weight * cross_entropy(
+                        logits, target[:, 1:][keep], smoothing=config.label_smoothing
+                    )
+                    # They are averaged over processes: times their count makes that a sum.
+                    accelerator.backward(loss * processes.count / pieces)
                 total += loss.detach()
         norm = accelerator.clip_grad_norm_(
             self.model.parameters(), config.clip_norm or float("inf")
         )
-        summed = float(accelerator.reduce(total, "sum"))
+        summed = float(processes.sum(total))
         if not (math.isfinite(summed) and math.isfinite(norm)):
-            kept = latest_resume_step(self.run.folder)
-            raise DivergenceError(
-                f"step {step:,}: loss {summed / pieces:.4g}, gradient norm {float(norm):.4g}: the "
-                f"training diverged. The state of step {kept or 0:,} is kept; start again under "
-                "another name with a lower learning_rate, a longer warm-up, clip_norm 1 or "
-                "precision 'no'"
-            )
+            processes.share(lambda: self._diverged(step, summed / pieces, float(norm)))
         optimiser.step()
         optimiser.zero_grad()
         return summed, float(norm), pieces
 
+    def _diverged(self, step: int, loss: float, norm: float) -> NoReturn:
+        kept = latest_resume_step(self.run.folder)
+        raise DivergenceError(
+            f"step {step:,}: loss {loss:.4g}, gradient norm {norm:.4g}: the training diverged. The "
+            f"state of step {kept or 0:,} is kept; start again under another name with a lower "
+            "learning_rate, a longer warm-up, clip_norm 1 or precision 'no'"
+        )
+
     def _log(self, step: int, seen: int, meter: _Meter, norm: float, progress: Any) -> None:
         loss, speed = meter.read()
-        if not self.accelerator.is_main_process:
+        if not self.processes.is_main:
             return
         self._record(
             step,
@@ -213,62 +203,54 @@ class Training:
         self.accelerator.log(figures, step=step)
 
     def _milestone(self, step: int) -> None:
+        self.processes.share(lambda: self._measure(step))
+
+    def _measure(self, step: int) -> None:
         """Write the weights, then measure the file as written."""
-        if self.accelerator.is_main_process:
-            folder, info = self.run.folder, self.run.info
-            save_weights(folder, self.model, run=info.name, step=step)
-            model = load_weights(self.run, step).model.to(self.accelerator.device)
-            figures = evaluate(model, self.run.tokenizers, self.valid)
-            self._record(
-                step,
-                {
-                    "valid_loss": round(figures.loss, 4),
-                    "bleu": round(figures.bleu, 2),
-                    "chrf": round(figures.chrf, 2),
-                },
-            )
-            translations = translate(
-                model, self.run.tokenizers, [sample.source for sample in self.samples]
-            )
-            append_log(
-                folder / "samples.jsonl",
-                [
-                    {"step": step, **vars(sample), "translation": translation}
-                    for sample, translation in zip(self.samples, translations, strict=True)
-                ],
-            )
-        self.accelerator.wait_for_everyone()
+        folder, info = self.run.folder, self.run.info
+        save_weights(folder, self.model, run=info.name, step=step)
+        model = load_weights(self.run, step).model.to(self.accelerator.device)
+        figures = evaluate(model, self.run.tokenizers, self.valid)
+        self._record(
+            step,
+            {
+                "valid_loss": round(figures.loss, 4),
+                "bleu": round(figures.bleu, 2),
+                "chrf": round(figures.chrf, 2),
+            },
+        )
+        translations = translate(
+            model, self.run.tokenizers, [sample.source for sample in self.samples]
+        )
+        append_log(
+            folder / "samples.jsonl",
+            [
+                {"step": step, **vars(sample), "translation": translation}
+                for sample, translation in zip(self.samples, translations, strict=True)
+            ],
+        )
 
     def _save_resume_state(self, step: int, seen: int) -> None:
-        if self.accelerator.is_main_process:
-            save_resume_state(
-                self.run.folder,
-                self.model,
-                self.optimiser,
-                step=step,
-                tokens=seen,
-                processes=self.accelerator.num_processes,
+        self.processes.share(
+            lambda: save_resume_state(
+                self.run.folder, self.model, self.optimiser, step=step, tokens=seen
             )
-        self.accelerator.wait_for_everyone()
+        )
 
     def _resume(self) -> tuple[int, int]:
         """Load the state; cut logs and later milestones back to its step."""
-        step, seen = load_resume_state(
-            self.run.folder,
-            self.model,
-            self.optimiser,
-            processes=self.accelerator.num_processes,
-        )
-        if self.accelerator.is_main_process:
-            remove_unfinished(self.run.folder)
-            last = step or -1  # at step 0, its milestone comes again
-            for name in ("metrics.jsonl", "samples.jsonl"):
-                cut_log(self.run.folder / name, last)
-            for later in steps_of(self.run.folder):
-                if later > last:
-                    weights_path(self.run.folder, later).unlink()
-        self.accelerator.wait_for_everyone()
-        return step, seen
+        state = self.processes.share(lambda: read_resume_state(self.run.folder))
+        restore(state, self.model, self.optimiser)
+        self.processes.share(lambda: self._cut_back(state.step or -1))  # at 0, its milestone again
+        return state.step, state.tokens
+
+    def _cut_back(self, last: int) -> None:
+        remove_unfinished(self.run.folder)
+        for name in ("metrics.jsonl", "samples.jsonl"):
+            cut_log(self.run.folder / name, last)
+        for later in steps_of(self.run.folder):
+            if later > last:
+                weights_path(self.run.folder, later).unlink()
 
 
 class _Meter:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -133,6 +133,26 @@ def make_arguments(datasets_cache: Path) -> Callable[..., Arguments]:
         )
 
     return make
+
+
+@pytest.fixture(scope="session")
+def to_flags() -> Callable[[Arguments], list[str]]:
+    """A training as its command line says it."""
+
+    def flags(arguments: Arguments) -> list[str]:
+        given = ["--run", arguments.run, "--train", arguments.train, "--valid", arguments.valid]
+        given += ["--licence", arguments.licence, "--checkpoints", str(arguments.checkpoints)]
+        for group in ("model", "training"):
+            for name, value in asdict(getattr(arguments, group)).items():
+                flag = f"--{group}.{name.replace('_', '-')}"
+                if isinstance(value, bool):
+                    given.append(flag if value else f"--{group}.no-{name.replace('_', '-')}")
+                else:
+                    values = value if isinstance(value, tuple) else (value,)
+                    given += [flag, *map(str, values)]
+        return given
+
+    return flags
 
 
 @pytest.fixture(scope="session")

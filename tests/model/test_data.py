@@ -6,8 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from model.config import TrainingConfig
 from model.data import (
+    Batches,
     DataError,
+    Examples,
     Pair,
     bucketed,
     encode_pairs,
@@ -177,6 +180,37 @@ def test_seed_and_epoch_decide_how_batches_are_shuffled() -> None:
     together = [{frozenset(batch) for batch in batches} for batches in orders]
     assert together[0] != together[1] != together[2] != together[0]
     assert [index for batch in orders[0] for index in batch] != list(range(50))
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7])
+def test_processes_share_the_rows_of_each_batch(count: int) -> None:
+    """All rows once, whatever the number of processes; who has none stands in, and counts for 0."""
+    rows = [[5 + row] * (2 + row % 3) for row in range(11)]
+    examples = Examples([], rows, rows, 11, 0, 0, 0)
+    batches = Batches(examples, TrainingConfig(batch_pairs=4, seed=7))
+    for number in range(7):  # two epochs of three batches, the last of each smaller
+        whole = batches.shard(number)
+        shards = [batches.shard(number, index=index, count=count) for index in range(count)]
+        counted = [
+            [id for id in row if id]
+            for shard in shards
+            for row in shard.target.tolist()
+            if shard.weight
+        ]
+        assert sorted(counted) == sorted([id for id in row if id] for row in whole.target.tolist())
+        assert len(counted) == (3 if number % 3 == 2 else 4)
+        assert all(len(shard.source) and len(shard.source) == len(shard.target) for shard in shards)
+        assert {shard.pieces for shard in shards} == {sum(len(row) - 1 for row in counted)}
+        sizes = [len(shard.target) * int(shard.weight) for shard in shards]
+        assert max(sizes) - min(sizes) <= 1
+
+
+def test_a_shard_is_only_as_wide_as_it_needs() -> None:
+    rows = [[5] * 9, [6] * 3]
+    batches = Batches(Examples([], rows, rows, 2, 0, 0, 0), TrainingConfig(batch_pairs=2))
+    widths = [batches.shard(0, index=index, count=2).target.shape[1] for index in (0, 1)]
+    assert sorted(widths) == [3, 9]
+    assert batches.shard(0).target.shape == (2, 9)
 
 
 def test_rows_are_padded_on_the_right() -> None:

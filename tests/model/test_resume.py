@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from model.checkpoint import CheckpointError
-from model.resume import latest_resume_step, load_resume_state, save_resume_state
+from model.resume import latest_resume_step, read_resume_state, restore, save_resume_state
 from model.transformer import Transformer
 
 MakeModel = Callable[..., Transformer]
@@ -18,6 +18,12 @@ MakeIds = Callable[..., Tensor]
 
 def adam(model: Transformer) -> torch.optim.Optimizer:
     return torch.optim.AdamW(model.parameters(), lr=0.01, fused=True)
+
+
+def load(folder: Path, model: Transformer, optimiser: torch.optim.Optimizer) -> tuple[int, int]:
+    state = read_resume_state(folder)
+    restore(state, model, optimiser)
+    return state.step, state.tokens
 
 
 def train(
@@ -39,7 +45,7 @@ def test_the_state_comes_back(make_model: MakeModel, make_ids: MakeIds, tmp_path
         other.unembedding.weight.zero_()
     other_optimiser = adam(other)
 
-    assert load_resume_state(tmp_path, other, other_optimiser) == (3, 5)
+    assert load(tmp_path, other, other_optimiser) == (3, 5)
 
     parameters = zip(model.named_parameters(), other.parameters(), strict=True)
     for (name, parameter), loaded in parameters:
@@ -56,7 +62,7 @@ def test_training_goes_on_as_if_never_stopped(
     optimiser, other_optimiser = adam(model), adam(other)
     train(model, optimiser, make_ids, steps=2)
     save_resume_state(tmp_path, model, optimiser, step=2, tokens=5)
-    load_resume_state(tmp_path, other, other_optimiser)
+    load(tmp_path, other, other_optimiser)
     train(model, optimiser, make_ids, steps=3)
     train(other, other_optimiser, make_ids, steps=3)
     for parameter, resumed in zip(model.parameters(), other.parameters(), strict=True):
@@ -69,7 +75,7 @@ def test_a_state_before_the_first_step_has_no_moments(
     model = make_model()
     save_resume_state(tmp_path, model, adam(model), step=0, tokens=5)
     optimiser = adam(model)
-    assert load_resume_state(tmp_path, model, optimiser) == (0, 5)
+    assert load(tmp_path, model, optimiser) == (0, 5)
     assert not any(optimiser.state.values())
 
 
@@ -104,23 +110,36 @@ def test_an_interrupted_save_leaves_the_former_state(
         with pytest.raises(KeyboardInterrupt):
             save_resume_state(tmp_path, model, adam(model), step=7, tokens=5)
 
-    assert load_resume_state(tmp_path, model, adam(model)) == (3, 5)
+    assert load(tmp_path, model, adam(model)) == (3, 5)
     assert all(torch.equal(a, b) for a, b in zip(model.parameters(), former, strict=True))
     save_resume_state(tmp_path, model, adam(model), step=7, tokens=5)
     assert [path.name for path in (tmp_path / "resume").iterdir()] == ["step-0000007"]
 
 
+def test_a_state_of_an_earlier_version_comes_back(make_model: MakeModel, tmp_path: Path) -> None:
+    """It has the number of processes, which no longer matters."""
+    model = make_model()
+    save_resume_state(tmp_path, model, adam(model), step=3, tokens=5)
+    state = tmp_path / "resume" / "step-0000003" / "state.json"
+    state.write_text('{"step": 3, "tokens": 7, "processes": 4}')
+    assert load(tmp_path, model, adam(model)) == (3, 7)
+
+
 def test_a_missing_state_is_named(make_model: MakeModel, tmp_path: Path) -> None:
     model = make_model()
     with pytest.raises(CheckpointError, match="no resume state; remove the folder and start"):
-        load_resume_state(tmp_path, model, adam(model))
+        load(tmp_path, model, adam(model))
 
 
 def _truncate(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1])
 
 
-@pytest.mark.parametrize("break_it", [Path.unlink, _truncate])
+def _empty(path: Path) -> None:
+    path.with_name("state.json").write_text("[]")
+
+
+@pytest.mark.parametrize("break_it", [Path.unlink, _truncate, _empty])
 def test_a_broken_state_is_named(
     make_model: MakeModel, tmp_path: Path, break_it: Callable[[Path], None]
 ) -> None:
@@ -128,7 +147,7 @@ def test_a_broken_state_is_named(
     save_resume_state(tmp_path, model, adam(model), step=3, tokens=5)
     break_it(tmp_path / "resume" / "step-0000003" / "state.safetensors")
     with pytest.raises(CheckpointError, match=r"state\.safetensors: cannot be resumed from"):
-        load_resume_state(tmp_path, model, adam(model))
+        load(tmp_path, model, adam(model))
 
 
 @pytest.mark.parametrize("changes", [{"d_ff": 29}, {"n_layers": 3}])
@@ -138,4 +157,4 @@ def test_the_state_of_another_model_is_refused(
     save_resume_state(tmp_path, make_model(), adam(make_model()), step=3, tokens=5)
     other = make_model(**changes)
     with pytest.raises(CheckpointError, match="cannot be resumed from"):
-        load_resume_state(tmp_path, other, adam(other))
+        load(tmp_path, other, adam(other))

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -81,20 +80,13 @@ training.append_log = append_log
 
 @pytest.fixture
 def train(
-    make_arguments: MakeArguments, tmp_path: Path, datasets_cache: Path
+    make_arguments: MakeArguments,
+    to_flags: Callable[[Arguments], list[str]],
+    tmp_path: Path,
+    datasets_cache: Path,
 ) -> Callable[[str, int], int]:
     """Trains the tiny run in a new process, with --resume, sabotaged; its exit status."""
-    arguments = make_arguments(tmp_path)
-    flags = ["--run", arguments.run, "--train", arguments.train, "--valid", arguments.valid]
-    flags += ["--licence", arguments.licence, "--checkpoints", str(tmp_path), "--resume"]
-    for group in ("model", "training"):
-        for name, value in asdict(getattr(arguments, group)).items():
-            flag = f"--{group}.{name.replace('_', '-')}"
-            if isinstance(value, bool):
-                flags.append(flag if value else f"--{group}.no-{name.replace('_', '-')}")
-            else:
-                values = value if isinstance(value, tuple) else (value,)
-                flags += [flag, *map(str, values)]
+    flags = [*to_flags(make_arguments(tmp_path)), "--resume"]
 
     def run(sabotage: str, call: int) -> int:
         program = PROGRAM.format(sabotage=sabotage.format(call=call))

@@ -428,17 +428,6 @@ def test_measuring_leaves_the_training_as_it_is(
     assert load_weights(other, 8).sha256 == load_weights(trained_run, 8).sha256
 
 
-def test_another_number_of_processes_is_refused(
-    make_arguments: MakeArguments, trained_root: Path, tmp_path: Path
-) -> None:
-    """Their batches would not follow on those before."""
-    shutil.copytree(trained_root, tmp_path, dirs_exist_ok=True)
-    state = tmp_path / "tiny" / "resume" / "step-0000008" / "state.json"
-    state.write_text(json.dumps(json.loads(state.read_text()) | {"processes": 4}))
-    with pytest.raises(CheckpointError, match=r"expected 4 processes, .* got 1"):
-        main(resumed(make_arguments(tmp_path)))
-
-
 def test_a_run_has_one_training_at_a_time(
     make_arguments: MakeArguments, trained_root: Path
 ) -> None:
