@@ -19,7 +19,7 @@ from typing import Any
 import safetensors.torch
 import torch
 from safetensors import SafetensorError
-from torch import Tensor
+from torch import Tensor, nn
 
 from model.config import TransformerConfig, to_dict
 from model.files import CheckpointError as CheckpointError
@@ -263,9 +263,10 @@ def load_weights(run: Run, step: int) -> Checkpoint:
                 f"{path}: altered or foreign: its {key} should be {value}, the header says "
                 f"{metadata.get(key)}; restore the file or remove it"
             )
-    model = Transformer(run.info.model)
+    with torch.device("meta"):  # to draw weights that are then replaced took half of the time
+        model = Transformer(run.info.model)
     _fill(model, tensors, path)
-    return Checkpoint(model.eval().requires_grad_(False), run.info.name, step, metadata["sha256"])
+    return Checkpoint(model.eval(), run.info.name, step, metadata["sha256"])
 
 
 def open_checkpoint(name: str, step: int | None, root: Path) -> tuple[Run, Checkpoint]:
@@ -279,12 +280,14 @@ def open_checkpoint(name: str, step: int | None, root: Path) -> tuple[Run, Check
 
 
 def _fill(model: Transformer, tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Give a model these tensors as its parameters, in float32 and without gradients."""
     parameters = dict(model.named_parameters())
     if odd := sorted(set(parameters) ^ set(tensors)):
         raise CheckpointError(
             f"{path}: expected {len(parameters)} tensors, got {len(tensors)}; they differ in "
             f"{', '.join(odd[:3])} (a tied tensor is stored once)"
         )
+    read: dict[nn.Parameter, nn.Parameter] = {}
     for name, parameter in parameters.items():
         if parameter.shape != tensors[name].shape:
             raise CheckpointError(
@@ -296,5 +299,7 @@ def _fill(model: Transformer, tensors: Mapping[str, Tensor], path: Path) -> None
                 f"{path}: {name}: expected finite numbers, got others: the training diverged, or "
                 "its weights are beyond float16"
             )
-        with torch.no_grad():
-            parameter.copy_(tensors[name])
+        read[parameter] = nn.Parameter(tensors[name].float(), requires_grad=False)
+    for module in model.modules():  # those that are tied are one parameter of several modules
+        for name, parameter in list(module.named_parameters(recurse=False)):
+            setattr(module, name, read[parameter])
