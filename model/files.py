@@ -14,6 +14,8 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 _UNFINISHED = ".unfinished"
+_PATIENCE = 0.5
+"""Seconds to wait for a lock, which who asks for a writer holds for a moment."""
 
 
 class CheckpointError(Exception):
@@ -90,7 +92,7 @@ def only_writer(folder: Path) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(folder / "training.lock")
         try:
-            lock.acquire(blocking=False)
+            lock.acquire(timeout=_PATIENCE)
         except Timeout as error:
             raise CheckpointError(
                 f"{folder}: another training writes into this run; wait for its end, stop it, or "
@@ -102,6 +104,20 @@ def only_writer(folder: Path) -> Iterator[None]:
         lock.release()
         if [path.name for path in folder.iterdir()] == ["training.lock"]:
             shutil.rmtree(folder)  # it came to nothing
+
+
+def has_writer(folder: Path) -> bool:
+    """Whether a training holds a run's folder now; False too where that cannot be found out."""
+    path = folder / "training.lock"
+    if not path.exists():
+        return False
+    try:
+        with FileLock(path, blocking=False):
+            return False
+    except Timeout:
+        return True
+    except OSError:
+        return False
 
 
 def write_json(path: Path, content: object) -> None:

@@ -9,6 +9,7 @@ from model.files import (
     CheckpointError,
     append_log,
     cut_log,
+    has_writer,
     only_writer,
     read_log,
     remove_unfinished,
@@ -95,6 +96,17 @@ def test_a_lock_is_held_by_one(tmp_path: Path) -> None:
     with only_writer(folder):
         pass
     assert (folder / "run.json").exists()
+
+
+def test_whether_a_lock_is_held_can_be_asked(tmp_path: Path) -> None:
+    assert not has_writer(tmp_path)
+    assert not (tmp_path / "training.lock").exists()
+    with only_writer(tmp_path):
+        assert has_writer(tmp_path)
+        (tmp_path / "run.json").touch()
+    assert not has_writer(tmp_path)
+    with only_writer(tmp_path):  # asking has left nothing held
+        pass
 
 
 def test_a_run_that_came_to_nothing_leaves_no_folder(tmp_path: Path) -> None:
