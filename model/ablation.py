@@ -17,7 +17,9 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from model.config import PAD
 from model.hooks import Edit, edit
+from model.scoring import log_probabilities
 from model.transformer import Transformer
 
 Kind = Literal["encoder_self", "decoder_self", "cross"]
@@ -30,9 +32,6 @@ ATTENTIONS: Mapping[Kind, str] = MappingProxyType(
     }
 )
 """Module paths of the three kinds of attention, by layer."""
-
-_ROWS_AT_A_TIME = 8
-"""Rows whose logits (T, V) are in memory together."""
 
 
 class Head(NamedTuple):
@@ -86,15 +85,13 @@ def switch_off(model: Transformer, heads: Collection[Head]) -> Iterator[None]:
         yield
 
 
-@torch.inference_mode()
 def head_costs(
     model: Transformer, source: Sequence[int], target: Sequence[int]
 ) -> dict[Kind, Tensor]:
     """What switching off each head, alone, costs a target: kind → (L, H) in nats.
 
     The cost is log P(target | source) of the whole model minus that without the head; below zero
-    where the target becomes likelier. All heads go through the model in one batch, each off in a
-    row of its own.
+    where the target becomes likelier.
 
     Args:
         model: in evaluation mode.
@@ -104,26 +101,48 @@ def head_costs(
     Raises:
         ValueError: on sequences that are empty or too long for the model.
     """
-    heads = all_heads(model)
+    sources, targets = (torch.tensor([list(ids)], device=model.device) for ids in (source, target))
+    return {kind: costs[0] for kind, costs in batch_head_costs(model, sources, targets).items()}
+
+
+@torch.inference_mode()
+def batch_head_costs(model: Transformer, sources: Tensor, targets: Tensor) -> dict[Kind, Tensor]:
+    """The costs of ``head_costs`` for each sentence of a batch: kind → (B, L, H) in nats.
+
+    All heads go through the decoder in one batch of B (heads + 1) rows; each is off in B of them.
+    The encoder's output is the same for all heads but its own, and is computed once for these.
+
+    Args:
+        model: in evaluation mode.
+        sources: ids (B, S), ``</s>`` included, padded on the right.
+        targets: ids (B, T + 1) from ``<s>`` on, padded on the right.
+
+    Raises:
+        ValueError: as ``head_costs`` does.
+    """
+    heads, size = all_heads(model), len(sources)
     by_module: dict[str, list[tuple[int, int]]] = defaultdict(list)
-    for row, head in enumerate(heads):
-        by_module[ATTENTIONS[head.kind].format(head.layer)].append((row, head.head))
+    for place, head in enumerate(heads):
+        by_module[ATTENTIONS[head.kind].format(head.layer)] += [
+            (place * size + sentence, head.head) for sentence in range(size)
+        ]
     edits = {
         f"{name}.heads": _zero([row for row, _ in off], [head for _, head in off])
         for name, off in by_module.items()
     }
-    size = len(heads) + 1  # in the last row nothing is off
-    sources = torch.tensor([list(source)] * size, device=model.device)
-    consumed = torch.tensor([list(target[:-1])] * size, device=model.device)
-    predicted = torch.tensor(list(target[1:]), device=model.device)
+    copies = len(heads) + 1  # in the last nothing is off
+    of_encoder = sum(head.kind == "encoder_self" for head in heads)  # they come first
+    consumed, predicted = targets[:, :-1], targets[:, 1:].repeat(copies, 1)
     with edit(model, edits):
-        memory, mask = model.encode(sources)
-        stream = model.decode(consumed, memory, mask)  # (B, T, D)
-    totals = []
-    for rows in stream.split(_ROWS_AT_A_TIME):
-        log_probability = model.unembed(rows).log_softmax(dim=-1)  # (rows, T, V)
-        actual = log_probability.gather(-1, predicted.expand(len(rows), -1)[..., None])
-        totals.append(actual.sum(dim=(1, 2)))
-    total = torch.cat(totals)
-    costs = (total[-1] - total[:-1]).view(len(ATTENTIONS), model.config.n_layers, -1)
-    return dict(zip(ATTENTIONS, costs, strict=True))
+        memory, mask = model.encode(sources.repeat(of_encoder + 1, 1))
+        rest = copies - of_encoder
+        memory = torch.cat([memory[:-size], memory[-size:].repeat(rest, 1, 1)])
+        mask = mask[:size].repeat(copies, 1, 1, 1)
+        stream = model.decode(consumed.repeat(copies, 1), memory, mask)  # (B copies, T, D)
+    keep = predicted != PAD
+    found = stream.new_zeros(predicted.shape)
+    found[keep] = log_probabilities(model, stream[keep], predicted[keep])
+    totals = found.sum(dim=-1).view(copies, size)
+    costs = (totals[-1] - totals[:-1]).T  # (B, heads)
+    costs = costs.reshape(size, len(ATTENTIONS), model.config.n_layers, -1)
+    return dict(zip(ATTENTIONS, costs.unbind(dim=1), strict=True))

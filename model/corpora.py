@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,16 @@ class Corpus:
     pairs: list[Pair]
 
 
+@dataclass(frozen=True)
+class CorpusStream:
+    """A corpus that is read while it is used: its ``pairs`` can be gone through once."""
+
+    name: str
+    sha256: str
+    """As of a ``Corpus``."""
+    pairs: Iterator[Pair]
+
+
 Row = tuple[str, Mapping[str, Any]]
 """Where a row stands, for messages ("line 3"), and its columns."""
 
@@ -49,7 +60,24 @@ def load_corpus(
     split: str = "train",
     columns: tuple[str, str] | None = None,
 ) -> Corpus:
-    """Load a corpus: a local file, a corpus of the hub by its short name, or the copy task.
+    """Load a corpus whole; where it may come from, and what is wrong with it, as ``stream_corpus``.
+
+    Raises:
+        DataError: naming file, line, what was expected and what to do.
+    """
+    stream = stream_corpus(name, source=source, target=target, split=split, columns=columns)
+    return Corpus(stream.name, stream.sha256, list(stream.pairs))
+
+
+def stream_corpus(
+    name: str,
+    *,
+    source: str,
+    target: str,
+    split: str = "train",
+    columns: tuple[str, str] | None = None,
+) -> CorpusStream:
+    """Open a corpus: a local file, a corpus of the hub by its short name, or the copy task.
 
     A file is told by its ending: ``.jsonl`` (an object a line), ``.tsv`` (a header line, fields
     between tabs, quotes are text), ``.csv`` (a header line, quotes as in RFC 4180) or ``.parquet``.
@@ -65,7 +93,8 @@ def load_corpus(
         columns: names of the two columns, where they are not the languages.
 
     Raises:
-        DataError: naming file, line, what was expected and what to do.
+        DataError: naming file, line, what was expected and what to do; what is wrong with a row is
+            raised when the pairs come to it.
     """
     short_name, _, given_split = name.partition(":")
     wanted = columns or (source, target)
@@ -75,22 +104,22 @@ def load_corpus(
         )
     if short_name == COPY:
         try:
-            pairs = [Pair(text, text) for text in copy_task(given_split or split)]
+            texts = copy_task(given_split or split)
         except ValueError as error:
             raise DataError(str(error)) from error
-        text = "\n".join(pair.source for pair in pairs)
-        return Corpus(name, hashlib.sha256(text.encode()).hexdigest(), pairs)
+        digest = hashlib.sha256("\n".join(texts).encode()).hexdigest()
+        return CorpusStream(name, digest, (Pair(text, text) for text in texts))
     if short_name in HUB_CORPORA:
         data = _load_from_hub(short_name, source, target, given_split or split)
         rows, digest = _rows_of(data), str(getattr(data, "_fingerprint", ""))
     else:
         path = Path(name)
         rows, digest = _read_file(path, wanted), _sha256_of(path)
-    return Corpus(Path(name).name, digest, _pairs(rows, name, wanted))
+    return CorpusStream(Path(name).name, digest, _pairs(rows, name, wanted))
 
 
-def _pairs(rows: Iterable[Row], name: str, columns: tuple[str, str]) -> list[Pair]:
-    pairs = []
+def _pairs(rows: Iterable[Row], name: str, columns: tuple[str, str]) -> Iterator[Pair]:
+    empty = True
     for place, row in rows:
         nested = row.get("translation")
         sides = nested if isinstance(nested, dict) else row
@@ -108,13 +137,13 @@ def _pairs(rows: Iterable[Row], name: str, columns: tuple[str, str]) -> list[Pai
                 f"{name}, {place}: expected text, got half a character (a lone surrogate); remove "
                 "it"
             ) from error
-        pairs.append(pair)
-    if not pairs:
+        empty = False
+        yield pair
+    if empty:
         raise DataError(
             f"{name}: no pairs in it; expected rows with the columns '{columns[0]}' and "
             f"'{columns[1]}'"
         )
-    return pairs
 
 
 def _require(columns: tuple[str, str], there: Collection[str], place: str) -> None:
@@ -172,7 +201,7 @@ def _read_file(path: Path, columns: tuple[str, str]) -> Iterator[Row]:
     return reader(path, columns)
 
 
-def _lines(path: Path) -> Iterator[str]:
+def _lines(path: Path) -> Generator[str]:
     """Lines as text, ends of line included; only a line feed ends one."""
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
@@ -203,15 +232,14 @@ def _read_jsonl(path: Path, _: tuple[str, str]) -> Iterator[Row]:
 
 
 def _read_tsv(path: Path, columns: tuple[str, str]) -> Iterator[Row]:
-    fields = (line.rstrip("\r\n").split("\t") for line in _lines(path))
-    return _with_header(path, columns, enumerate(fields, start=1))
+    with closing(_lines(path)) as lines:
+        fields = (line.rstrip("\r\n").split("\t") for line in lines)
+        yield from _with_header(path, columns, enumerate(fields, start=1))
 
 
 def _read_csv(path: Path, columns: tuple[str, str]) -> Iterator[Row]:
-    reader = csv.reader(_lines(path), strict=True)
-
-    def numbered() -> Iterator[tuple[int, list[str]]]:
-        last = 0
+    def numbered(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
+        reader, last = csv.reader(lines, strict=True), 0
         try:
             for row in reader:
                 last = reader.line_num
@@ -222,7 +250,8 @@ def _read_csv(path: Path, columns: tuple[str, str]) -> Iterator[Row]:
                 f"quotes and theirs doubled ({error})"
             ) from error
 
-    return _with_header(path, columns, numbered())
+    with closing(_lines(path)) as lines:
+        yield from _with_header(path, columns, numbered(lines))
 
 
 def _with_header(

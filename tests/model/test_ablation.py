@@ -6,8 +6,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from model.ablation import ATTENTIONS, Head, Kind, all_heads, head_costs, switch_off
+from model.ablation import (
+    ATTENTIONS,
+    Head,
+    Kind,
+    all_heads,
+    batch_head_costs,
+    head_costs,
+    switch_off,
+)
 from model.config import BOS, EOS
+from model.data import pad
 from model.decoding import greedy
 from model.hooks import capture
 from model.transformer import Transformer
@@ -114,3 +123,13 @@ def test_a_head_without_a_way_out_costs_nothing(make_model: Callable[..., Transf
     costs = head_costs(model, SOURCE, TARGET)["cross"]
     assert float(costs[1, 2]) == pytest.approx(0, abs=1e-5)
     assert float(costs[1, 1].abs()) > 1e-3
+
+
+def test_costs_of_a_batch_are_those_of_its_sentences(model: Transformer) -> None:
+    sources = [SOURCE, [7, EOS], [5, 6, 11, 30, EOS]]
+    targets = [TARGET, [BOS, 9, 8, 7, 6, 5, 4, EOS], [BOS, EOS]]
+    costs = batch_head_costs(model, pad(sources), pad(targets))
+    for place, (source, target) in enumerate(zip(sources, targets, strict=True)):
+        alone = head_costs(model, source, target)
+        for kind in ATTENTIONS:
+            torch.testing.assert_close(costs[kind][place], alone[kind], atol=1e-5, rtol=0)

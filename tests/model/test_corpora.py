@@ -9,7 +9,7 @@ import datasets
 import pytest
 
 from model import corpora
-from model.corpora import Corpus, load_corpus
+from model.corpora import Corpus, load_corpus, stream_corpus
 from model.data import DataError, Pair
 
 pytestmark = pytest.mark.usefixtures("datasets_cache")
@@ -296,3 +296,27 @@ def test_a_hub_out_of_reach_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> 
     )
     with pytest.raises(DataError, match=message):
         load_corpus("multi30k", source="en", target="de", split="test")
+
+
+# Read while it is used
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_stream_has_what_is_loaded_and_can_be_gone_through_once(
+    tmp_path: Path, ending: str
+) -> None:
+    path = write_columns(
+        tmp_path / f"a{ending}", en=[p.source for p in PAIRS], es=[p.target for p in PAIRS]
+    )
+    whole, stream = load(path), stream_corpus(str(path), source="en", target="es")
+    assert (stream.name, stream.sha256) == (whole.name, whole.sha256)
+    assert list(stream.pairs) == whole.pairs
+    assert list(stream.pairs) == []
+
+
+def test_a_stream_reads_no_further_than_it_is_used(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", {"en": "a", "es": "b"}, {"en": "c"})
+    stream = stream_corpus(str(path), source="en", target="es")
+    assert next(stream.pairs) == Pair("a", "b")
+    with pytest.raises(DataError, match=r"line 2: expected a column 'es'"):
+        next(stream.pairs)
