@@ -1,0 +1,110 @@
+"""A corpus as batches, and the maps of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from model.config import EOS, PAD
+from model.data import Pair
+from model.tokenizer import TokenizerPair
+from model.transformer import Transformer
+from viz_app.measuring import batches
+from viz_app.measuring.batches import Encoded, Ids, LeftOut, attention_maps, encode, in_batches
+from viz_app.records import KINDS
+from viz_app.trace import run_trace
+
+
+def test_pairs_that_cannot_be_measured_are_left_out(tokenizers: TokenizerPair) -> None:
+    pairs = [
+        Pair("The cat", "El gato"),
+        Pair("", "El gato"),
+        Pair("The cat", "El perro"),
+        Pair("a" * 40, "a"),
+        Pair("a", "a" * 40),
+        Pair("Where?", ""),
+        Pair("Where?", "¿Dónde?"),
+    ]
+    left_out = LeftOut()
+    found = list(encode(pairs, tokenizers, max_length=31, left_out=left_out))
+    assert [(e.number, e.pair) for e in found] == [(0, pairs[0]), (6, pairs[6])]
+    assert found[1].source == [*tokenizers.source.encode("Where?"), EOS]
+    assert found[1].target == tokenizers.encode_target("¿Dónde?")
+    assert left_out == LeftOut(empty=2, repeated=1, too_long=2)
+
+
+def test_the_longest_allowed_fits(tokenizers: TokenizerPair) -> None:
+    """A target may have one piece more than a source: its last one is only predicted."""
+    pair = Pair("The cat", "El gato")
+    longest = max(
+        len(tokenizers.encode_source(pair[0])), len(tokenizers.encode_target(pair[1])) - 1
+    )
+    for allowed, kept in ((longest, 1), (longest - 1, 0)):
+        found = list(encode([pair], tokenizers, max_length=allowed, left_out=LeftOut()))
+        assert len(found) == kept
+
+
+def sentence(number: int, source: int, target: int) -> Encoded:
+    return Encoded(number, Pair("", ""), [5] * source, [6] * target)
+
+
+def test_batches_hold_similar_lengths_and_not_too_many_cells() -> None:
+    sentences = [sentence(n, 3 + n % 5, 4) for n in range(70)]
+    sentences += [sentence(70, 300, 20), sentence(71, 10, 500), sentence(72, 64, 64)]
+    found = list(in_batches(sentences))
+    assert sorted(e.number for batch in found for e in batch) == list(range(73))
+    assert [len(batch) for batch in found] == [32, 32, 6, 1, 1, 1]
+    assert max(len(e.source) for e in found[0]) < max(len(e.source) for e in found[2])
+
+
+def test_no_more_of_a_corpus_is_read_than_a_window(
+    monkeypatch: pytest.MonkeyPatch, tokenizers: TokenizerPair
+) -> None:
+    """So memory does not grow with the corpus: nor by what is known of repeated sources."""
+    monkeypatch.setattr(batches, "_WINDOW", 8)
+    monkeypatch.setattr(batches, "_REMEMBERED", 5)
+    read = 0
+
+    def corpus() -> Iterator[Pair]:
+        nonlocal read
+        for read in range(1, 1_000):
+            yield Pair(f"cat {read % 6}", "gato")
+
+    left_out = LeftOut()
+    stream = in_batches(encode(corpus(), tokenizers, max_length=31, left_out=left_out), size=4)
+    for number in range(1, 41):
+        assert len(next(stream)) == 4
+        assert read <= (number + 1) // 2 * 8
+    assert left_out.repeated == 0  # the sixth before is forgotten
+
+
+def test_maps_of_a_batch_are_those_of_its_sentences(
+    trained: Transformer, tokenizers: TokenizerPair
+) -> None:
+    pairs = [
+        Pair("Don't worry, she sees him.", "No te preocupes."),
+        Pair("Where?", "¿Dónde está el perro viejo?"),
+    ]
+    found = list(encode(pairs, tokenizers, max_length=31, left_out=LeftOut()))
+    ids = Ids.of([e.source for e in found], [e.target for e in found], torch.device("cpu"))
+    maps, stream = attention_maps(trained, ids)
+    for row, pair in enumerate(pairs):
+        trace = run_trace(trained, tokenizers, pair.source, pair.target)
+        for kind in KINDS:
+            alone = torch.tensor(trace.attention[kind]).flatten(0, 1)  # (L H, Q, M)
+            n_queries, n_keys = alone.shape[1:]
+            there = maps[kind][row, :, :n_queries, :n_keys]
+            torch.testing.assert_close(there, alone, atol=1e-5, rtol=0)
+            allowed = ids.allowed(kind)[row]
+            assert (allowed[:n_queries, :n_keys] == (alone > 0).all(dim=0)).all()
+            assert not allowed[n_queries:].any()
+            assert not allowed[:, n_keys:].any()
+            keys = ids.keys(kind)[row]
+            assert keys[:n_keys].tolist() == list(trace.keys_of(kind).ids)
+            assert (keys[n_keys:] == PAD).all()
+        steps = len(trace.predicted)
+        expected = torch.tensor(trace.decoder_stream[-1])
+        final = trained.decoder.final_norm(expected)
+        torch.testing.assert_close(stream[row, :steps], final, atol=1e-4, rtol=0)

@@ -1,0 +1,117 @@
+"""Strongest examples and figures of failure, by hand and on a tiny model."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from model.ablation import all_heads
+from model.config import BOS, EOS
+from model.data import Pair
+from model.decoding import translate
+from model.tokenizer import TokenizerPair
+from model.transformer import Transformer
+from viz_app.measure_records import Example
+from viz_app.measuring.batches import Encoded, LeftOut, encode
+from viz_app.measuring.examples import (
+    coverage,
+    examples_of,
+    largest,
+    repetition,
+    strongest,
+    translated,
+)
+from viz_app.measuring.words import word_numbers
+from viz_app.records import KINDS
+from viz_app.trace import run_trace
+
+PAIRS = [
+    Pair("Don't worry, she sees him.", "No te preocupes, ella lo ve."),
+    Pair("Where is the old dog?", "¿Dónde está el perro?"),
+    Pair("The cat.", "El gato."),
+]
+
+
+@pytest.fixture(scope="module")
+def sentences(tokenizers: TokenizerPair) -> list[Encoded]:
+    return list(encode(PAIRS, tokenizers, max_length=31, left_out=LeftOut()))
+
+
+def test_special_keys_and_rows_with_one_key_are_no_examples() -> None:
+    allowed = torch.ones(1, 3, 3, dtype=torch.bool).tril()
+    maps = torch.tensor([[[[1.0, 0, 0], [0.7, 0.3, 0], [0.5, 0.1, 0.4]]]])
+    for keys, expected in (
+        ([BOS, 7, 8], (0.4, 2, 2)),
+        ([7, 8, EOS], (0.7, 1, 0)),
+        ([BOS, 7, EOS], (0.3, 1, 1)),
+        ([BOS, EOS, EOS], (-1.0, 0, 0)),
+    ):
+        found = [side.item() for side in largest(maps, allowed, torch.tensor([keys]))]
+        assert found == pytest.approx(list(expected))
+
+
+def test_examples_are_those_of_the_traces(
+    trained: Transformer, tokenizers: TokenizerPair, sentences: list[Encoded]
+) -> None:
+    """Of a batch of sentences that differ in length, each as if it were alone."""
+    found = examples_of(trained, sentences)
+    assert list(found) == [0, 1, 2]
+    for number, pair in enumerate(PAIRS):
+        trace = run_trace(trained, tokenizers, *pair)
+        for example, (kind, layer, head) in zip(found[number], all_heads(trained), strict=True):
+            maps = trace.attention[kind][layer, head].copy()
+            assert example.sentence == number
+            assert example.weight == pytest.approx(
+                float(maps[example.query, example.key]), abs=1e-5
+            )
+            special = [
+                index for index, id in enumerate(trace.keys_of(kind).ids) if id in (BOS, EOS)
+            ]
+            maps[:, special] = 0
+            if kind == "decoder_self":
+                maps[0] = 0
+            assert example.weight == pytest.approx(float(maps.max()), abs=1e-5)
+
+
+def test_the_strongest_examples_of_each_head_come_first(trained: Transformer) -> None:
+    n_heads = len(all_heads(trained))
+    weights = [0.5, 0.25, 0.75, -1, 0.5, *(0.01 * n for n in range(10))]
+    rows = [[Example(n, n, 0, weight)] * n_heads for n, weight in enumerate(weights)]
+    rows[1][4] = Example(1, 9, 9, 0.99)
+    found = strongest(trained, rows)
+    assert list(found) == [(kind, i, h) for kind in KINDS for i in range(2) for h in range(3)]
+    assert [e.sentence for e in found["encoder_self", 0, 0]] == [2, 0, 4, 1, 14, 13, 12, 11]
+    assert [e.sentence for e in found["encoder_self", 1, 1]][:3] == [1, 2, 0]
+
+
+def test_coverage_is_at_most_one_a_word() -> None:
+    """Weights on the words: .3 + .2 + .9 → 1 (two pieces), and .25; </s> does not count."""
+    cross = torch.tensor([[0.3, 0.2, 0.05, 0.45], [0.9, 0.0, 0.2, -0.1]])
+    assert coverage(cross, [0, 0, 1]) == pytest.approx((1 + 0.25) / 2)
+
+
+@pytest.mark.parametrize(
+    ("words", "share"),
+    [("a b c d", 0), ("a b a b a", 2 / 4), ("a a a a", 2 / 3), ("a", 0), ("", 0), ("a b b a", 0)],
+)
+def test_repetition_is_the_share_of_pairs_that_stood_there_before(words: str, share: float) -> None:
+    assert repetition(words.split()) == pytest.approx(share)
+
+
+def test_translations_and_their_figures_are_those_of_the_traces(
+    trained: Transformer, tokenizers: TokenizerPair, sentences: list[Encoded]
+) -> None:
+    found = translated(trained, tokenizers, sentences)
+    texts = translate(trained, tokenizers, [pair.source for pair in PAIRS])
+    assert [found[number].translation for number in range(3)] == texts
+    for number, pair in enumerate(PAIRS):
+        trace = run_trace(trained, tokenizers, pair.source)
+        cross = trace.attention["cross"][-1].mean(axis=0)  # (T, S)
+        words = word_numbers(tokenizers.source, trace.source.ids[:-1])
+        expected = {
+            "coverage": coverage(torch.tensor(cross), words),
+            "repetition": repetition([w.text for w in trace.predicted.words if w.text != "</s>"]),
+            "end": float(cross[:, -1].mean()),
+            "log_probability": float(trace.predictions.log_probability.mean()),
+        }
+        assert found[number].figures == pytest.approx(expected, abs=1e-4)

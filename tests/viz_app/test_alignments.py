@@ -1,0 +1,59 @@
+"""Word alignments written and read back, and files that are none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from model.files import CheckpointError
+from viz_app.alignments import (
+    Alignments,
+    Links,
+    alignments_path,
+    read_alignments,
+    write_alignments,
+)
+
+ALIGNMENTS = Alignments(
+    corpus="valid.jsonl",
+    sha256="5ha",
+    aligner="by hand",
+    sentences={3: Links(2, 3, frozenset({(1, 2), (0, 0)})), 0: Links(1, 1, frozenset())},
+)
+
+
+def test_alignments_are_read_as_they_were_written(tmp_path: Path) -> None:
+    assert read_alignments(tmp_path) is None
+    write_alignments(tmp_path, ALIGNMENTS)
+    assert read_alignments(tmp_path) == ALIGNMENTS
+    lines = alignments_path(tmp_path).read_text().splitlines()
+    assert lines[1:] == ["[0,1,1,[]]", "[3,2,3,[[0,0],[1,2]]]"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"format_version":1', '"format_version":7', "format version 7, this program reads 1"),
+        ("[3,2,3,[[0,0],[1,2]]]", "[3,2,3,[[0,0],[2,2]]]", "damaged .*between 2 and 3 words"),
+        ("[3,2,3,[[0,0],[1,2]]]", "[3,2,3,[[0,0],", "damaged"),
+        ("[0,1,1,[]]", "[0,1]", "damaged"),
+        ('"sha256"', '"sha"', "damaged"),
+    ],
+)
+def test_what_is_damaged_or_foreign_is_named(
+    tmp_path: Path, old: str, new: str, message: str
+) -> None:
+    write_alignments(tmp_path, ALIGNMENTS)
+    path = alignments_path(tmp_path)
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    with pytest.raises(CheckpointError, match=rf"alignments\.jsonl: .*{message}"):
+        read_alignments(tmp_path)
+
+
+def test_an_empty_file_is_named(tmp_path: Path) -> None:
+    alignments_path(tmp_path).touch()
+    with pytest.raises(CheckpointError, match=r"alignments\.jsonl: not alignments, or damaged"):
+        read_alignments(tmp_path)
