@@ -18,6 +18,8 @@ class Components:
     """(n, 2), around 0."""
     shares: tuple[float, float]
     """Of the variance, from 0 to 1."""
+    directions: Floats
+    """The two unit vectors, (D, 2); what is missing is 0."""
 
 
 def principal_components(rows: Floats) -> Components:
@@ -32,11 +34,13 @@ def principal_components(rows: Floats) -> Components:
     values, vectors = values[::-1][:2].clip(0), vectors[:, ::-1][:, :2]  # (2,), (D, 2)
     largest = np.abs(vectors).argmax(axis=0)
     vectors = vectors * np.sign(vectors[largest, range(vectors.shape[1])])
+    directions = np.zeros((rows.shape[1], 2), np.float32)
+    directions[:, : vectors.shape[1]] = vectors
     points = np.zeros((len(rows), 2), np.float32)
     points[:, : vectors.shape[1]] = centred @ vectors
     total = float((centred**2).sum())
     shares = [float(value) / total if total else 0.0 for value in values]
-    return Components(points, (shares[0], shares[1] if len(shares) > 1 else 0.0))
+    return Components(points, (shares[0], shares[1] if len(shares) > 1 else 0.0), directions)
 
 
 def most_frequent(counts: NDArray[np.int64], number: int) -> NDArray[np.int64]:
@@ -48,6 +52,18 @@ def most_frequent(counts: NDArray[np.int64], number: int) -> NDArray[np.int64]:
 def decades(counts: NDArray[np.int64]) -> NDArray[np.int64]:
     """How many digits a count has: 0 for none, 1 to 9 is 1, 10 to 99 is 2, and so on."""
     return np.array([len(str(count)) if count else 0 for count in counts.tolist()], np.int64)
+
+
+def frequency_groups(counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[str]]:
+    """To which group of frequency each of some tokens belongs, (n,), and the groups' names.
+
+    The first group is of those that never occur; of the others there are only those from the rarest
+    to the most frequent, so that their shades differ as much as they can.
+    """
+    digits = decades(counts)
+    least, most = int(digits[digits > 0].min(initial=99)), int(digits.max())
+    names = [f"{10 ** (n - 1):,} to {10**n - 1:,} times" for n in range(least, most + 1)]
+    return np.where(digits > 0, digits - least + 1, 0), ["never", *names]
 
 
 def sides(source: NDArray[np.int64], target: NDArray[np.int64]) -> NDArray[np.int64]:

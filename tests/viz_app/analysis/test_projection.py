@@ -3,7 +3,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from viz_app.analysis.projection import decades, most_frequent, principal_components, sides
+from viz_app.analysis.projection import (
+    decades,
+    frequency_groups,
+    most_frequent,
+    principal_components,
+    sides,
+)
 
 
 @pytest.mark.parametrize("shape", [(13, 7), (5, 11)], ids=["more rows", "more dimensions"])
@@ -19,6 +25,7 @@ def test_components_are_those_of_a_singular_value_decomposition(shape: tuple[int
     expected_shares = singular[:2] ** 2 / (singular**2).sum()
     np.testing.assert_allclose(found.shares, expected_shares, atol=1e-6)
     assert found.points.dtype == np.float32
+    np.testing.assert_allclose(centred @ found.directions, found.points, atol=1e-5)
 
 
 def test_components_by_hand() -> None:
@@ -47,6 +54,12 @@ def test_the_most_frequent_come_first_and_equal_ones_by_id() -> None:
 def test_decades_of_counts() -> None:
     counts = np.array([0, 1, 9, 10, 99, 100, 12345])
     assert decades(counts).tolist() == [0, 1, 1, 2, 2, 3, 5]
+
+
+def test_groups_are_those_from_the_rarest_to_the_most_frequent() -> None:
+    group, names = frequency_groups(np.array([0, 45, 1200, 99]))
+    assert names == ["never", "10 to 99 times", "100 to 999 times", "1,000 to 9,999 times"]
+    assert group.tolist() == [0, 1, 3, 1]
 
 
 def test_sides_of_tokens() -> None:

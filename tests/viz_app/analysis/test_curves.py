@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from viz_app.analysis.curves import RISE, curve_of, progress, smoothed, thinned, turn_of
+from viz_app.curve_records import Curve, Turn
+
+CHECKPOINTS = Path(__file__).parents[3] / "checkpoints"
+
+
+def curve(steps: Sequence[int], values: Sequence[float]) -> Curve:
+    return Curve(np.array(steps, dtype=np.int64), np.array(values, dtype=np.float64))
+
+
+def rows_of(run: str) -> list[dict[str, Any]]:
+    lines = (CHECKPOINTS / run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+# From rows to curves
+
+
+def test_a_curve_has_the_finite_numbers_of_its_name_by_rising_steps() -> None:
+    rows = [
+        {"step": 5, "loss": 3.0},
+        {"step": 0, "loss": 7},
+        {"step": 1, "bleu": 2.0},
+        {"step": 2, "loss": float("nan")},
+        {"step": 3, "loss": "low"},
+        {"step": 4, "loss": None},
+        {"step": 5, "loss": 2.5},
+    ]
+    found = curve_of(rows, "loss")
+    assert found.steps.tolist() == [0, 5]
+    assert found.values.tolist() == [7.0, 2.5]
+    assert len(curve_of(rows, "chrf")) == 0
+
+
+def test_a_thinned_curve_keeps_its_ends_and_its_extremes() -> None:
+    values = np.sin(np.arange(10_000) / 7.0)
+    values[4_321], values[7_777] = 9.0, -9.0
+    whole = curve(range(10_000), values.tolist())
+    thin = thinned(whole, 100)
+    assert len(thin) <= 100
+    assert {0, 4_321, 7_777, 9_999} <= set(thin.steps.tolist())
+    np.testing.assert_array_equal(thin.values, values[thin.steps])
+    assert (np.diff(thin.steps) > 0).all()
+    assert thinned(whole, 10_000) is whole
+
+
+def test_a_smoothed_value_is_the_weighted_mean_of_those_up_to_it() -> None:
+    found = smoothed(curve([1, 2, 3], [4.0, 1.0, 7.0]), 0.5)
+    # 4; (4/2 + 1) / (1/2 + 1); (4/4 + 1/2 + 7) / (1/4 + 1/2 + 1)
+    np.testing.assert_allclose(found.values, [4.0, 2.0, 8.5 / 1.75])
+    assert found.steps.tolist() == [1, 2, 3]
+    assert smoothed(found, 0.0).values.tolist() == found.values.tolist()
+
+
+@pytest.mark.parametrize("weight", [-0.1, 1.0])
+def test_a_weight_out_of_range_is_refused(weight: float) -> None:
+    with pytest.raises(ValueError, match=r"^weight: expected 0 <= weight < 1, got"):
+        smoothed(curve([1], [1.0]), weight)
+
+
+# Where the loss turns up
+
+STEPS = [0, 10, 20, 30, 40]
+FALLING = curve(range(1, 41), np.linspace(8, 0.1, 40).tolist())
+
+
+def test_a_loss_that_rises_while_train_loss_falls_turns_at_its_lowest() -> None:
+    valid = curve(STEPS, [8.0, 4.0, 3.0, 3.2, 3.1])
+    assert turn_of(valid, FALLING) == Turn(step=20, loss=3.0, last=40)
+
+
+@pytest.mark.parametrize(
+    "losses",
+    [
+        [8.0, 4.0, 3.0, 2.9, 2.8],  # falls
+        [8.0, 4.0, 3.0, 2.9, 3.2],  # only one milestone is behind the lowest
+        [8.0, 4.0, 3.0, 3.0 + RISE / 2, 3.2],  # one is hardly higher
+        [3.0, 4.0, 3.5, 3.6, 3.7],  # nothing was learned
+    ],
+)
+def test_others_do_not_turn(losses: list[float]) -> None:
+    assert turn_of(curve(STEPS, losses), FALLING) is None
+
+
+def test_a_training_that_diverges_does_not_overfit() -> None:
+    """From 11 to 20 the train loss is 2 in the mean, from 31 to 40 it is 3."""
+    valid = curve(STEPS, [8.0, 4.0, 3.0, 3.2, 3.4])
+    train = curve(range(1, 41), [4.0] * 10 + [2.0] * 10 + [2.5] * 10 + [3.0] * 10)
+    assert turn_of(valid, train) is None
+    lower = curve(range(1, 41), [4.0] * 10 + [2.0] * 20 + [1.9] * 10)
+    assert turn_of(valid, lower) is not None
+
+
+def test_without_a_train_loss_nothing_is_said() -> None:
+    valid = curve(STEPS, [8.0, 4.0, 3.0, 3.2, 3.4])
+    assert turn_of(valid, curve([], [])) is None
+    assert turn_of(curve(STEPS[:3], [3.0, 2.0, 4.0]), FALLING) is None
+
+
+@pytest.mark.parametrize(
+    ("run", "step"), [("books-small", 2_000), ("en-es", None), ("de-en", None), ("copy", None)]
+)
+def test_of_the_shipped_runs_only_the_small_one_overfits(run: str, step: int | None) -> None:
+    rows = rows_of(run)
+    turn = turn_of(curve_of(rows, "valid_loss"), curve_of(rows, "train_loss"))
+    assert (turn and turn.step) == step
+
+
+# How far it is
+
+
+def test_progress_counts_what_is_left_at_the_last_speed() -> None:
+    """40 pieces a step: 75 steps are 3,000 pieces, at 12.5 a second 240 seconds."""
+    rows = [
+        {"step": 20, "tokens": 810, "tokens_per_second": 99.0},
+        {"step": 25, "tokens": 1_000, "tokens_per_second": 12.5},
+        {"step": 25, "valid_loss": 3.0},
+    ]
+    far = progress(rows, 100)
+    assert far is not None
+    assert far.seconds == pytest.approx(240)
+    assert str(far) == "step 25 of 100, 12 tokens/s, about 4 min left"
+
+
+@pytest.mark.parametrize(
+    ("speed", "written"),
+    [
+        (5_143.0, "step 1,000 of 10,000, 5,100 tokens/s, about 58 min left"),
+        (300_000.0, "step 1,000 of 10,000, 300,000 tokens/s, about 1 min left"),
+        (3_000_000.0, "step 1,000 of 10,000, 3,000,000 tokens/s, less than a minute left"),
+        (1_000.0, "step 1,000 of 10,000, 1,000 tokens/s, about 5 h left"),
+    ],
+)
+def test_progress_is_written_without_false_precision(speed: float, written: str) -> None:
+    rows = [{"step": 1_000, "tokens": 2_000_000, "tokens_per_second": speed}]
+    assert str(progress(rows, 10_000)) == written
+
+
+def test_a_log_without_speed_says_the_step_only() -> None:
+    assert str(progress([{"step": 0, "valid_loss": 8.0}], 1_000)) == "step 0 of 1,000"
+    assert progress([], 1_000) is None
