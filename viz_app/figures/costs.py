@@ -1,4 +1,4 @@
-"""What switching each head off costs: layers from the top, heads from the left, kind by kind.
+"""A number a head: layers from the top, heads from the left, kind by kind.
 
 ``L`` layers, ``H`` heads.
 """
@@ -10,7 +10,15 @@ from collections.abc import Mapping
 import numpy as np
 import plotly.graph_objects as go
 
-from viz_app.figures.theme import Theme, difference_scale, literal, new_figure
+from viz_app.figures.theme import (
+    Scale,
+    Theme,
+    difference_scale,
+    literal,
+    new_figure,
+    text_on_weight,
+    weight_scale,
+)
 from viz_app.records import Floats, Kind
 
 _LARGEST_CELL, _ROW, _WIDTH = 44, 30, 580
@@ -25,10 +33,7 @@ def cost_map(
     names: Mapping[Kind, str],
     selected: tuple[Kind, int, int] | None = None,
 ) -> go.Figure:
-    """A cell a head on a diverging scale, symmetric about 0, its cost written into it if it fits.
-
-    Trace 0 has the cells, with a column between two kinds left empty; trace 1 one invisible marker
-    a head, whose customdata are kind, layer and head from 0.
+    """What switching each head off costs, on a diverging scale, symmetric about 0.
 
     Args:
         costs: kind → (L, H), in nats.
@@ -39,23 +44,90 @@ def cost_map(
     Raises:
         ValueError: if the kinds differ in their layers and heads, or there are none.
     """
-    shapes = {np.shape(cells) for cells in costs.values()}
+    limit = max((float(np.abs(cells).max()) for cells in costs.values()), default=0) or 1.0
+    return _head_cells(
+        costs,
+        limits=(-limit, limit),
+        scale=difference_scale(theme),
+        written="{:+.3f} nats",
+        theme=theme,
+        names=names,
+        selected=selected,
+    )
+
+
+def distance_map(
+    distances: Mapping[Kind, Floats],
+    *,
+    theme: Theme,
+    names: Mapping[Kind, str],
+    selected: tuple[Kind, int, int] | None = None,
+) -> go.Figure:
+    """How far apart two maps of each head are, on the fixed range 0 to 1; else as ``cost_map``.
+
+    Values that fit are written into the cells as trace 2.
+
+    Raises:
+        ValueError: as ``cost_map``.
+    """
+    figure = _head_cells(
+        distances,
+        limits=(0, 1),
+        scale=weight_scale(theme),
+        written="distance {:.3f}",
+        theme=theme,
+        names=names,
+        selected=selected,
+    )
+    cells, markers = figure.data
+    if cells.texttemplate is not None:
+        # Plotly would write them in grey, which is lost on shades in the middle.
+        values = [cells.z[y, x] for x, y in zip(markers.x, markers.y, strict=True)]
+        cells.texttemplate = None
+        figure.add_trace(
+            go.Scatter(
+                x=markers.x,
+                y=markers.y,
+                mode="text",
+                text=[f"{value:.2f}" for value in values],
+                textfont={"size": 11, "color": [text_on_weight(theme, v) for v in values]},
+                hoverinfo="skip",
+            )
+        )
+    return figure
+
+
+def _head_cells(
+    values: Mapping[Kind, Floats],
+    *,
+    limits: tuple[float, float],
+    scale: Scale,
+    written: str,
+    theme: Theme,
+    names: Mapping[Kind, str],
+    selected: tuple[Kind, int, int] | None,
+) -> go.Figure:
+    """A cell a head, its value written into it if it fits.
+
+    Trace 0 has the cells, with a column between two kinds left empty; trace 1 one invisible marker
+    a head, whose customdata are kind, layer and head from 0.
+    """
+    shapes = {np.shape(cells) for cells in values.values()}
     if len(shapes) != 1:
         raise ValueError(f"expected kinds of one shape (layers, heads), got {sorted(shapes)}")
     [(layers, heads)] = shapes
     gap = np.full((layers, 1), np.nan, dtype=np.float32)
-    cells = np.hstack([part for kind in costs.values() for part in (kind, gap)])[:, :-1]
-    limit = float(np.nanmax(np.abs(cells))) or 1.0
+    cells = np.hstack([part for kind in values.values() for part in (kind, gap)])[:, :-1]
     pixels = min(_LARGEST_CELL, _WIDTH / cells.shape[1])
-    places = {kind: at * (heads + 1) for at, kind in enumerate(costs)}
-    points = [(k, i, h) for k in costs for i in range(layers) for h in range(heads)]
+    places = {kind: at * (heads + 1) for at, kind in enumerate(values)}
+    points = [(k, i, h) for k in values for i in range(layers) for h in range(heads)]
     figure = new_figure(theme)
     figure.add_trace(
         go.Heatmap(
             z=cells.astype(np.float32),
-            zmin=-limit,
-            zmax=limit,
-            colorscale=difference_scale(theme),
+            zmin=limits[0],
+            zmax=limits[1],
+            colorscale=scale,
             showscale=False,
             hoverinfo="skip",
             texttemplate="%{z:.2f}" if pixels >= _SMALLEST_WITH_TEXT else None,
@@ -68,7 +140,7 @@ def cost_map(
             y=[layer for _, layer, _ in points],
             customdata=[f"{kind},{layer},{head}" for kind, layer, head in points],
             text=[
-                f"layer {layer + 1} · head {head + 1}: {costs[kind][layer, head]:+.3f} nats"
+                f"layer {layer + 1} · head {head + 1}: {written.format(values[kind][layer, head])}"
                 for kind, layer, head in points
             ],
             mode="markers",
@@ -87,8 +159,8 @@ def cost_map(
     figure.update_xaxes(
         side="top",
         range=[-0.5, cells.shape[1] - 0.5],
-        tickvals=[places[kind] + head for kind in costs for head in range(heads)],
-        ticktext=[str(head + 1) for _ in costs for head in range(heads)],
+        tickvals=[places[kind] + head for kind in values for head in range(heads)],
+        ticktext=[str(head + 1) for _ in values for head in range(heads)],
     )
     figure.update_yaxes(
         range=[layers - 0.5, -0.5],

@@ -10,7 +10,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from viz_app.figures.theme import Scale, Theme, new_figure, weight_scale
+from viz_app.figures.theme import Scale, Theme, difference_scale, new_figure, weight_scale
 from viz_app.records import Floats
 
 STEPS = 250
@@ -37,9 +37,10 @@ def tile(maps: Floats, allowed: NDArray[np.bool_] | None = None) -> NDArray[np.u
     return laid_out
 
 
-def _scale(theme: Theme) -> Scale:
-    """The weights' scale up to STEPS, then flat colours for masked cells and gaps, of 255."""
-    weights = tuple((at * STEPS / 255, colour) for at, colour in weight_scale(theme))
+def _scale(theme: Theme, signed: bool) -> Scale:
+    """The cells' scale up to STEPS, then flat colours for masked cells and gaps, of 255."""
+    scale = difference_scale(theme) if signed else weight_scale(theme)
+    weights = tuple((at * STEPS / 255, colour) for at, colour in scale)
     masked, gap = (251.5 / 255, 254 / 255)
     return (
         *weights,
@@ -57,6 +58,7 @@ def mosaic(
     theme: Theme,
     allowed: NDArray[np.bool_] | None = None,
     selected: tuple[int, int] | None = None,
+    signed: bool = False,
     width: int = 420,
 ) -> go.Figure:
     """All heads at once; trace 0 is the map, trace 1 has one invisible marker a head to choose it.
@@ -66,14 +68,20 @@ def mosaic(
         theme: colours.
         allowed: bool (Q, M), False where the mask forbids.
         selected: layer and head to frame, from 0.
+        signed: whether maps are differences from -1 to 1, and 0 is in the middle of the codes.
         width: pixels that the figure will have.
     """
     layers, heads, queries, keys = maps.shape
-    cells = tile(maps, allowed)
+    cells = tile(((maps + 1) / 2).astype(np.float32) if signed else maps, allowed)
     figure = new_figure(theme)
     figure.add_trace(
         go.Heatmap(
-            z=cells, zmin=0, zmax=255, colorscale=_scale(theme), showscale=False, hoverinfo="skip"
+            z=cells,
+            zmin=0,
+            zmax=255,
+            colorscale=_scale(theme, signed),
+            showscale=False,
+            hoverinfo="skip",
         )
     )
     across = [head * (keys + 1) + (keys - 1) / 2 for head in range(heads)]

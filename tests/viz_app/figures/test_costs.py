@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from viz_app.figures.costs import cost_map
-from viz_app.figures.theme import theme_named
+from viz_app.figures.costs import cost_map, distance_map
+from viz_app.figures.theme import text_on_weight, theme_named, weight_scale
 from viz_app.records import Floats, Kind
 
 THEME = theme_named("light")
@@ -63,3 +63,18 @@ def test_kinds_of_different_shape_are_refused() -> None:
     uneven = costs() | {"cross": np.zeros((1, 3), dtype=np.float32)}
     with pytest.raises(ValueError, match=r"expected kinds of one shape .* got \[\(1, 3\), \(2, 3"):
         cost_map(uneven, theme=THEME, names=NAMES)
+
+
+def test_distances_are_drawn_on_the_fixed_range_of_weights() -> None:
+    distances = {kind: cells / 1000 for kind, cells in costs().items()}
+    figure = distance_map(distances, theme=THEME, names=NAMES, selected=("encoder_self", 0, 1))
+    cells, markers, written = figure.data
+    np.testing.assert_allclose(cells.z[1, [0, 4, 10]], [0.005, 0.105, 0.207], rtol=1e-6)
+    assert (cells.zmin, cells.zmax) == (0, 1)
+    assert cells.colorscale == weight_scale(THEME)
+    assert markers.text[-1] == "layer 2 · head 3: distance 0.207"
+    assert list(markers.customdata)[-1] == "cross,1,2"
+    assert len(figure.layout.shapes) == 1
+    assert cells.texttemplate is None
+    assert (written.text[-1], written.x[-1], written.y[-1]) == ("0.21", 10, 1)
+    assert written.textfont.color[-1] == text_on_weight(THEME, 0.207)

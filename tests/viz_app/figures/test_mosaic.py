@@ -79,6 +79,17 @@ def test_colours_of_all_codes(theme: Theme) -> None:
         np.testing.assert_allclose(colour_of(scale, code), list(bytes.fromhex(colour[1:])))
 
 
+@both_themes
+def test_differences_have_nought_in_the_middle_of_the_diverging_scale(theme: Theme) -> None:
+    maps = np.array([[[[-1, -0.5, 0, 1]]]], dtype=np.float32)
+    heat_map = mosaic(maps, theme=theme, signed=True).data[0]
+    assert heat_map.z.tolist() == [[0, 62, 125, 250]]
+    colours = (theme.difference[0], theme.difference[3], theme.difference[-1])
+    for code, colour in zip((0, 125, 250), colours, strict=True):
+        drawn = colour_of(heat_map.colorscale, code)
+        np.testing.assert_allclose(drawn, list(bytes.fromhex(colour[1:])), atol=1e-9)
+
+
 # Figure
 
 

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pytest
+
+from viz_app.curve_records import Curve, RunCurves, Turn
+from viz_app.figures.curves import MOST_RUNS, training_curves
+from viz_app.figures.theme import DARK, LIGHT
+
+
+def curve(values: Mapping[int, float]) -> Curve:
+    return Curve(np.array([*values], dtype=np.int64), np.array([*values.values()]))
+
+
+def run_of(name: str, **changes: object) -> RunCurves:
+    curves = {
+        "train_loss": curve({10: 6.0, 20: 4.0, 30: 3.0}),
+        "valid_loss": curve({0: 8.0, 20: 4.5, 30: 5.0}),
+        "bleu": curve({0: 0.0, 20: 3.0, 30: 2.5}),
+        "learning_rate": curve({10: 1e-4, 20: 2e-4, 30: 1e-4}),
+    }
+    return RunCurves(name, **({"curves": curves} | changes))  # type: ignore[arg-type]
+
+
+def test_every_curve_is_drawn_in_its_panel() -> None:
+    run = run_of("a")
+    figure = training_curves([run], step=20, theme=LIGHT)
+    found = {trace.name: trace for trace in figure.data}
+    assert list(found) == ["train", "valid", "BLEU", "learning rate"]
+    for name, key, axis in [
+        ("train", "train_loss", "y"),
+        ("valid", "valid_loss", "y"),
+        ("BLEU", "bleu", "y2"),
+        ("learning rate", "learning_rate", "y3"),
+    ]:
+        np.testing.assert_array_equal(found[name].x, run.curves[key].steps)
+        np.testing.assert_allclose(found[name].y, run.curves[key].values, rtol=1e-6)
+        assert found[name].yaxis == axis
+    assert list(found["valid"].customdata) == ["0,a", "20,a", "30,a"]
+    assert found["train"].customdata is None
+    assert [trace.showlegend for trace in figure.data] == [True, True, False, False]
+
+
+def test_a_line_in_every_panel_is_at_the_checkpoint_in_use() -> None:
+    figure = training_curves([run_of("a")], step=20, theme=DARK)
+    lines = [shape for shape in figure.layout.shapes if shape.line.color == DARK.accent]
+    assert [line.xref for line in lines] == ["x", "x2", "x3", "x4", "x5", "x6"]
+    assert {(line.x0, line.x1) for line in lines} == {(20, 20)}
+
+
+def test_step_0_stands_apart_on_a_logarithmic_axis() -> None:
+    figure = training_curves([run_of("a")], step=0, theme=LIGHT, log_steps=True, log_loss=True)
+    valid = next(trace for trace in figure.data if trace.name == "valid")
+    assert 0 < valid.x[0] < 10
+    assert np.isnan(valid.y[1])  # no line leads to it
+    assert valid.x[2:].tolist() == [20, 30]
+    assert valid.text[0] == "0"
+    assert (valid.customdata[0], valid.customdata[2]) == ("0,a", "20,a")
+    at_zero = [s for s in figure.layout.shapes if s.line.color == LIGHT.accent]
+    assert at_zero[0].x0 == valid.x[0]
+    dotted = [s for s in figure.layout.shapes if s.line.dash == "dot"]
+    assert len(dotted) == 6
+    assert valid.x[0] < dotted[0].x0 < 10
+    assert (figure.layout.xaxis.type, figure.layout.yaxis.type) == ("log", "log")
+    assert figure.layout.yaxis2.type is None
+
+
+def test_runs_differ_by_colour_dashes_and_marks() -> None:
+    runs = [run_of(f"run {n}") for n in range(MOST_RUNS)]
+    figure = training_curves(runs, step=20, theme=LIGHT)
+    valid = [trace for trace in figure.data if trace.showlegend]
+    assert [trace.name for trace in valid] == [run.name for run in runs]
+    for look in ("line.color", "line.dash", "marker.symbol"):
+        kind, name = look.split(".")
+        assert len({trace[kind][name] for trace in valid}) == MOST_RUNS
+
+
+def test_a_turn_is_shaded_and_said() -> None:
+    turned = run_of("<b>", turn=Turn(step=20, loss=4.5, last=30))
+    figure = training_curves([run_of("a"), turned], step=0, theme=LIGHT)
+    [shade] = [shape for shape in figure.layout.shapes if shape.type == "rect"]
+    assert (shade.x0, shade.x1, shade.xref, shade.fillcolor) == (20, 30, "x", LIGHT.series[1])
+    assert figure.layout.annotations[-1].text.endswith(
+        "&lt;b&gt;: valid loss is lowest at step 20, from there on it rises: overfitting"
+    )
+    assert not [
+        shape
+        for shape in training_curves([run_of("a")], step=0, theme=LIGHT).layout.shapes
+        if shape.type == "rect"
+    ]
+
+
+def test_what_was_smoothed_is_pale_behind() -> None:
+    raw = {"train_loss": curve({10: 6.5, 20: 3.5, 30: 3.2})}
+    figure = training_curves([run_of("a", raw=raw)], step=0, theme=LIGHT)
+    behind, smooth = figure.data[:2]
+    np.testing.assert_allclose(behind.y, raw["train_loss"].values, rtol=1e-6)
+    assert behind.opacity < 1
+    assert smooth.name == "train"
+
+
+@pytest.mark.parametrize("number", [0, MOST_RUNS + 1])
+def test_too_few_or_too_many_runs_are_refused(number: int) -> None:
+    runs: Sequence[RunCurves] = [run_of("a")] * number
+    with pytest.raises(ValueError, match=rf"^expected 1 to 6 runs, got {number}$"):
+        training_curves(runs, step=0, theme=LIGHT)

@@ -1,0 +1,219 @@
+"""What a training's log says, as small charts over the same steps.
+
+A run is known by its colour, by its dashes and by the shape of its marks; a milestone has a mark.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import plotly.graph_objects as go
+
+from viz_app.curve_records import Curve, RunCurves
+from viz_app.figures.step_axis import StepAxis
+from viz_app.figures.theme import Theme, literal, new_figure
+from viz_app.figures.training_panels import PANELS, axes_of, lay_out
+
+MOST_RUNS = 6
+"""As many as there are colours of lines."""
+MILESTONE_CURVES = ("valid_loss", "bleu", "chrf")
+"""Measured at milestones only: drawn with marks, which can be clicked."""
+_DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x")
+_LINE, _TITLE = 20, 24
+"""Pixels of a line above the charts: of the legend and such; and of a chart's title."""
+_WIDTH = 700
+"""Pixels that there are for a line of the legend, at least."""
+
+
+_WORDS = {"train_loss": "train", "valid_loss": "valid"}
+
+
+def training_curves(
+    runs: Sequence[RunCurves],
+    *,
+    step: int,
+    theme: Theme,
+    log_steps: bool = False,
+    log_loss: bool = False,
+) -> go.Figure:
+    """Loss, BLEU, chrF, learning rate, norm of the gradient and speed of some runs.
+
+    A mark's ``customdata`` is its step and its run, ``"500,en-es"``. Traces are in the order of
+    panels, runs and curves, each after what it has smoothed.
+
+    Args:
+        runs: the first is the one whose checkpoint is in use.
+        step: of that checkpoint; a line in each chart.
+        theme: colours.
+        log_steps: steps on a logarithmic axis.
+        log_loss: loss likewise.
+
+    Raises:
+        ValueError: if there are no runs, or more than colours.
+    """
+    if not 0 < len(runs) <= MOST_RUNS:
+        raise ValueError(f"expected 1 to {MOST_RUNS} runs, got {len(runs)}")
+    steps = StepAxis.of(runs, log=log_steps)
+    turned = [(number, run) for number, run in enumerate(runs) if run.turn is not None]
+    figure = new_figure(theme)
+    legend = _legend_lines(runs)
+    top = _LINE * (legend + len(turned)) + _TITLE + 6
+    lay_out(figure, steps, theme, top=top, titles=_titles(runs))
+    figure.update_yaxes(_loss_axis(runs) if log_loss else {}, selector={"anchor": "x"})
+    for place, panel in enumerate(PANELS):
+        for number, run in enumerate(runs):
+            for name in panel.names:
+                if len(run.raw.get(name, ())):
+                    _add_raw(figure, run.raw[name], place, number, steps, theme)
+                if len(run.curves.get(name, ())):
+                    _add(figure, run, name, place, number, len(runs) > 1, steps, theme)
+        _add_line(figure, place, steps.place(step), theme.accent, "solid")
+        if steps.log and steps.begins:
+            _add_line(figure, place, steps.line, theme.line, "dot")
+    for line, (number, run) in enumerate(turned):
+        _mark_turn(figure, run, number, _TITLE + _LINE * (len(turned) - line), steps, theme)
+    return figure
+
+
+def _titles(runs: Sequence[RunCurves]) -> list[str]:
+    first, *others = (panel.title for panel in PANELS)
+    # With several runs the legend names these only.
+    return [f"{first}: thin on train, with marks on valid" if len(runs) > 1 else first, *others]
+
+
+def _legend_lines(runs: Sequence[RunCurves]) -> int:
+    longest = max(len(run.name) for run in runs)
+    return math.ceil(len(runs) / max(_WIDTH // (52 + 7 * longest), 1))
+
+
+def _loss_axis(runs: Sequence[RunCurves]) -> dict[str, object]:
+    """Logarithmic, with labels at 2 and 5 too where there is room."""
+    losses = [run.curves[n].values for run in runs for n in PANELS[0].names if n in run.curves]
+    above = np.concatenate([*losses, [1.0]])
+    above = above[above > 0]
+    return {"type": "log", "dtick": 1 if above.max() > 100 * above.min() else "D2"}
+
+
+def _add_raw(
+    figure: go.Figure, curve: Curve, place: int, number: int, steps: StepAxis, theme: Theme
+) -> None:
+    """What a smoothed curve was, pale behind it."""
+    x, y = axes_of(place)
+    figure.add_trace(
+        go.Scatter(
+            x=_places(curve, steps),
+            y=curve.values.astype(np.float32),
+            xaxis=x,
+            yaxis=y,
+            mode="lines",
+            line={"color": theme.series[number], "width": 1},
+            opacity=0.3,
+            hoverinfo="skip",
+            showlegend=False,
+        )
+    )
+
+
+def _places(curve: Curve, steps: StepAxis) -> np.ndarray:
+    return np.array([steps.place(step) for step in curve.steps.tolist()], dtype=np.float64)
+
+
+def _add(
+    figure: go.Figure,
+    run: RunCurves,
+    name: str,
+    place: int,
+    number: int,
+    several: bool,
+    steps: StepAxis,
+    theme: Theme,
+) -> None:
+    x, y = axes_of(place)
+    curve, panel, colour = run.curves[name], PANELS[place], theme.series[number]
+    what = _WORDS.get(name, panel.title)
+    marked = name in MILESTONE_CURVES
+    places, values = _places(curve, steps), curve.values.astype(np.float32)
+    numbers = curve.steps
+    if steps.log and len(curve) > 1 and curve.steps[0] <= 0:
+        # No line leads from step 0 over the dotted line.
+        places, values = np.insert(places, 1, np.nan), np.insert(values, 1, np.nan)
+        numbers = np.insert(numbers, 1, 0)
+    name_of_run = f"{literal(run.name)}: " if several else ""
+    figure.add_trace(
+        go.Scatter(
+            x=places,
+            y=values,
+            xaxis=x,
+            yaxis=y,
+            mode="lines+markers" if marked else "lines",
+            name=literal(run.name) if several else what,
+            line={"color": colour, "width": 2 if marked else 1.2, "dash": _DASHES[number]},
+            marker={"symbol": _SYMBOLS[number], "size": 8, "color": colour},
+            **(
+                {
+                    "customdata": [f"{step},{run.name}" for step in numbers.tolist()],
+                    "text": [f"{step:,}" for step in numbers.tolist()],
+                    "selected": {"marker": {"opacity": 1}},
+                    "unselected": {"marker": {"opacity": 1}},
+                }
+                if marked
+                else {}
+            ),
+            hovertemplate=f"{name_of_run}{what}<br>step %{{{'text' if marked else 'x:,d'}}}<br>"
+            f"%{{y:{panel.form}}}<extra></extra>",
+            showlegend=place == 0 and (marked or not several),
+            cliponaxis=not marked,
+        )
+    )
+
+
+def _add_line(figure: go.Figure, place: int, at: float, colour: str, dash: str) -> None:
+    x, y = axes_of(place)
+    figure.add_shape(
+        type="line",
+        x0=at,
+        x1=at,
+        xref=x,
+        y0=0,
+        y1=1,
+        yref=f"{y} domain",
+        layer="below",
+        line={"color": colour, "width": 1.5, "dash": dash},
+    )
+
+
+def _mark_turn(
+    figure: go.Figure, run: RunCurves, number: int, above: int, steps: StepAxis, theme: Theme
+) -> None:
+    """Shade the chart of the loss from where it turns up, and say so above it."""
+    turn, colour = run.turn, theme.series[number]
+    assert turn is not None
+    figure.add_shape(
+        type="rect",
+        x0=steps.place(turn.step),
+        x1=steps.place(turn.last),
+        xref="x",
+        y0=0,
+        y1=1,
+        yref="y domain",
+        layer="below",
+        fillcolor=colour,
+        opacity=0.12,
+        line={"width": 0},
+    )
+    figure.add_annotation(
+        text=f'<span style="color:{colour}">■</span> {literal(run.name)}: valid loss is lowest at '
+        f"step {turn.step:,}, from there on it rises: overfitting",
+        x=0,
+        xref="paper",
+        xanchor="left",
+        y=1,
+        yref="paper",
+        yanchor="top",
+        yshift=above,
+        showarrow=False,
+        font={"size": 12},
+    )

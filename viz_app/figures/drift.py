@@ -1,0 +1,88 @@
+"""Values by checkpoint, as lines that are named at their ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import plotly.graph_objects as go
+
+from viz_app.figures.theme import Theme, literal, new_figure
+from viz_app.records import Floats
+
+_HEIGHT, _TOP, _BOTTOM = 340, 12, 44
+_APART = 17
+"""Pixels between the names of two lines, at least."""
+_LONGEST = 26
+
+
+def cosine_lines(
+    cosines: Floats, *, steps: Sequence[int], names: Sequence[str], theme: Theme, marked: int
+) -> go.Figure:
+    """Cosines by checkpoint: (checkpoints, lines); the checkpoints are evenly spaced.
+
+    Args:
+        cosines: from -1 to 1.
+        steps: of the checkpoints.
+        names: of the lines.
+        theme: colours.
+        marked: place of the checkpoint at which a line stands.
+    """
+    figure = new_figure(theme)
+    places = list(range(len(steps)))
+    written = [f"{step:,}" for step in steps]
+    for line, name in enumerate(names):
+        colour = theme.series[line % len(theme.series)]
+        figure.add_trace(
+            go.Scatter(
+                x=places,
+                y=cosines[:, line],
+                mode="lines+markers",
+                line={"color": colour, "dash": ("solid", "dash")[line // len(theme.series) % 2]},
+                marker={"size": 6},
+                text=written,
+                hovertemplate=f"{literal(name)}<br>step %{{text}}: %{{y:.3f}}<extra></extra>",
+            )
+        )
+    least = float(cosines.min(initial=0.0)) - 0.06
+    most = float(cosines.max(initial=0.5)) + 0.06
+    inner = _HEIGHT - _TOP - _BOTTOM
+    heights = (cosines[-1] - least) / (most - least) * inner if len(cosines) else []
+    for line, height in zip(range(len(names)), _spread(np.asarray(heights)), strict=True):
+        name = names[line]
+        figure.add_annotation(
+            x=1,
+            y=height / inner,
+            xref="paper",
+            yref="paper",
+            xanchor="left",
+            yanchor="middle",
+            xshift=8,
+            showarrow=False,
+            text=literal(name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"),
+            font={"color": theme.series[line % len(theme.series)], "size": 13},
+        )
+    figure.add_vline(x=marked, line={"color": theme.accent, "width": 1.5, "dash": "dot"})
+    figure.update_xaxes(
+        tickvals=places,
+        ticktext=written,
+        title="checkpoint, by training step",
+        range=[-0.3, len(steps) - 0.7],
+    )
+    figure.update_yaxes(
+        range=[least, most], title="cosine", showgrid=True, zeroline=True, zerolinecolor=theme.line
+    )
+    longest = min(_LONGEST, max(map(len, names), default=0))
+    figure.update_layout(
+        height=_HEIGHT, margin={"l": 56, "r": 24 + 8 * longest, "t": _TOP, "b": _BOTTOM}
+    )
+    return figure
+
+
+def _spread(heights: np.ndarray) -> list[float]:
+    """Heights moved up until each is far enough above the next lower one."""
+    moved = heights.astype(float)
+    below = -np.inf
+    for line in np.argsort(heights, kind="stable"):
+        below = moved[line] = max(moved[line], below + _APART)
+    return [float(height) for height in moved]
