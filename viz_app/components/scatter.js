@@ -21,6 +21,7 @@ export default function ({ parentElement, data }) {
   if (scene.data?.of !== data.of) scene.view = whole(data);
   scene.data = data;
   scene.shown = null;
+  prepareFrames(scene);
   scene.said.textContent = HINT;
   for (const [name, value] of Object.entries(data.colours)) root.style.setProperty(`--${name}`, value);
   scene.canvas.setAttribute(

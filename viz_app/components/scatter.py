@@ -6,6 +6,7 @@ WebGL, a page may have as often as it likes. Pointing, zooming and walking need 
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,12 +43,22 @@ class Cloud:
     """Whether groups are steps of one quantity, and not kinds of their own."""
 
 
+@dataclass(frozen=True)
+class Frames:
+    """Where the points of a cloud are at other times."""
+
+    names: Sequence[str]
+    points: Floats
+    """(frames, n, 2), in the units of the cloud."""
+
+
 _mount = st.components.v2.component(
     "headwise_scatter",
     html='<div class="scatter"></div>',
     css=(_HERE / "scatter.css").read_text(encoding="utf-8"),
     js="".join(
-        (_HERE / name).read_text(encoding="utf-8") for name in ("scatter_canvas.js", "scatter.js")
+        (_HERE / name).read_text(encoding="utf-8")
+        for name in ("scatter_canvas.js", "scatter_frames.js", "scatter.js")
     ),
 )
 
@@ -61,6 +72,7 @@ def scatter(
     theme: Theme,
     name: str,
     key: str,
+    frames: Frames | None = None,
 ) -> None:
     """Draw a cloud, with rings and labels on some of its points.
 
@@ -71,18 +83,30 @@ def scatter(
         theme: colours.
         name: of the file that the picture is saved as.
         key: of the widget.
+        frames: where the points are at other times; the browser then moves them from one to the
+            next, the cloud being the last, and draws the ways of those that are marked.
 
     Raises:
-        ValueError: if there are no points, or their labels, counts and groups do not fit.
+        ValueError: if there are no points, or their labels, counts, groups and frames do not fit.
     """
-    data = scatter_data(cloud, sentence=sentence, searched=searched, of=of, theme=theme)
+    data = scatter_data(
+        cloud, sentence=sentence, searched=searched, of=of, theme=theme, frames=frames
+    )
     _mount(key=key, data=data | {"name": name})
 
 
 def scatter_data(
-    cloud: Cloud, *, sentence: Sequence[int], searched: Sequence[int], of: str, theme: Theme
+    cloud: Cloud,
+    *,
+    sentence: Sequence[int],
+    searched: Sequence[int],
+    of: str,
+    theme: Theme,
+    frames: Frames | None = None,
 ) -> dict[str, Any]:
     """What the browser is sent: whole numbers, x before y of each point, upwards from 0.
+
+    Those of frames are on the same scale, two bytes each, the smaller first, in base 64.
 
     Raises:
         ValueError: as ``scatter``.
@@ -94,13 +118,25 @@ def scatter_data(
             f"expected points (n, 2) with n labels, counts and groups, got {cloud.points.shape} "
             f"with {len(cloud.labels)}, {len(cloud.counts)} and {len(cloud.group)}"
         )
-    least = cloud.points.min(axis=0)
-    extent = (cloud.points - least).astype(np.float64)
-    steps = (extent * (_FINEST / (extent.max() or 1.0))).round().astype(int)
-    width, height = steps.max(axis=0).tolist()
+    every = cloud.points[None]
+    if frames is not None:
+        if frames.points.shape != (len(frames.names), number, 2):
+            raise ValueError(
+                f"expected points (frames, n, 2) of {len(frames.names)} frames and {number} "
+                f"points, got {frames.points.shape}"
+            )
+        every = np.concatenate([every, frames.points])
+    extent = (every - every.min(axis=(0, 1))).astype(np.float64)
+    steps = (extent * (_FINEST / (extent.max() or 1.0))).round().astype("<u2")
+    width, height = steps.max(axis=(0, 1)).tolist()
     chosen = set(searched)
+    moving = frames and {
+        "names": list(frames.names),
+        "points": base64.b64encode(steps[1:].tobytes()).decode(),
+    }
     return {
-        "points": steps.ravel().tolist(),
+        "points": steps[0].ravel().tolist(),
+        "frames": moving,
         "width": width,
         "height": height,
         "labels": list(cloud.labels),

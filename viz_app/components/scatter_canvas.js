@@ -37,6 +37,7 @@ function draw(scene) {
     context.fill();
   });
   context.globalAlpha = 1;
+  drawWays(scene, context);
   const labelled = drawMarks(scene, context, radius);
   const { zoom: factor, x, y } = view;
   canvas.dataset.view = JSON.stringify({ zoom: factor, x, y, scale: pixels(scene) });

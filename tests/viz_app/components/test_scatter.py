@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import json
 from dataclasses import replace
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from viz_app.components.scatter import Cloud, scatter_data
+from viz_app.components.scatter import Cloud, Frames, scatter_data
 from viz_app.figures.theme import DARK, LIGHT, Theme
 
 CLOUD = Cloud(
@@ -87,3 +88,20 @@ def test_colours_are_the_theme_s(theme: Theme) -> None:
 def test_what_does_not_fit_is_refused(cloud: Cloud) -> None:
     with pytest.raises(ValueError, match=r"^expected points \(n, 2\) with n labels, counts"):
         data_of(cloud)
+
+
+def test_frames_are_on_the_scale_of_the_cloud() -> None:
+    elsewhere = np.array([[[-1, 0], [3, 1], [1, -1], [0, 0.5], [2, 7]]], np.float32)
+    data = data_of(frames=Frames(["step 0"], elsewhere))
+    sent = np.frombuffer(base64.b64decode(data["frames"]["points"]), "<u2").reshape(-1, 2)
+    # Upwards from -1 to 7 is now the wider: 8 are 10,000.
+    assert sent.tolist() == [[0, 1250], [5000, 2500], [2500, 0], [1250, 1875], [3750, 10_000]]
+    assert data["points"] == [0, 1250, 5000, 2500, 2500, 0, 1250, 1875, 3750, 1250]
+    assert (data["width"], data["height"]) == (5000, 10_000)
+    assert data["frames"]["names"] == ["step 0"]
+    assert data_of()["frames"] is None
+
+
+def test_frames_of_other_points_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"of 2 frames and 5 points, got \(1, 5, 2\)"):
+        data_of(frames=Frames(["a", "b"], np.zeros((1, 5, 2), np.float32)))

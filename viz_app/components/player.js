@@ -1,0 +1,188 @@
+// A film of attention maps: play, pause, drag; one frame a step of training, each held until the
+// next. The drawing is in player_stage.js, which is put before this file.
+
+const SPEEDS = [1, 2, 5, 10, 20]; // steps a second
+const TICKS = [0, 0.1, 0.25, 0.5, 1];
+
+// What was built in a place, kept while new data comes into it.
+const scenes = new WeakMap();
+
+export default function ({ parentElement, data, setTriggerValue }) {
+  const root = parentElement.querySelector(".player");
+  let scene = scenes.get(root);
+  if (!scene) {
+    scene = build(root);
+    scenes.set(root, scene);
+  }
+  scene.send = setTriggerValue;
+  const steps = data.frames.map(({ step }) => step);
+  const same = scene.data?.of === data.of && scene.data.start === data.start;
+  const shown = same ? scene.data.frames[scene.frame].step : data.start;
+  scene.data = data;
+  scene.frame = Math.max(0, steps.indexOf(shown));
+  for (const [name, value] of Object.entries(data.colours)) root.style.setProperty(`--${name}`, value);
+  scene.slider.max = steps.length - 1;
+  scene.own.replaceChildren(...data.frames.map((frame) => translation(frame, data)));
+  drawScale(scene);
+  load(scene.stage, data);
+  const what = data.layers * data.heads > 1 ? `${data.layers * data.heads} attention maps` : "Attention map";
+  const label = `${what}, ${data.rows.length} rows and ${data.columns.length} columns; arrow keys read its cells`;
+  scene.stage.root.setAttribute("aria-label", label);
+  scene.width = 0;
+  resize(scene);
+  show(scene, scene.frame);
+}
+
+function build(root) {
+  const scene = { root, frame: 0, drawn: 0, playing: false, width: 0 };
+  scene.stage = newStage(
+    () => say(scene),
+    (layer, head) => scene.send("head", [layer, head]),
+  );
+  scene.stage.root.addEventListener("keydown", (event) => {
+    if (event.key !== " ") return;
+    toggle(scene);
+    event.preventDefault();
+  });
+  scene.play = html("button", "play", "▶ Play");
+  scene.play.addEventListener("click", () => toggle(scene));
+  scene.slider = html("input", "");
+  Object.assign(scene.slider, { type: "range", min: 0, step: 1 });
+  scene.slider.setAttribute("aria-label", "Step of training");
+  scene.slider.addEventListener("input", () => {
+    pause(scene);
+    show(scene, Number(scene.slider.value));
+  });
+  scene.output = html("output", "");
+  const time = html("label", "time");
+  time.append(scene.slider, scene.output);
+  scene.speed = html("select", "speed");
+  scene.speed.append(...SPEEDS.map((speed) => new Option(speed, speed)));
+  scene.speed.value = matchMedia("(prefers-reduced-motion: reduce)").matches ? 1 : 5;
+  const speed = html("label", "", "steps a second");
+  speed.prepend(scene.speed);
+  scene.repeat = html("input", "");
+  scene.repeat.type = "checkbox";
+  const repeat = html("label", "repeat");
+  repeat.append(scene.repeat, "repeat");
+  const open = html("button", "open", "Use this step");
+  open.title = "Set the page's checkpoint to the step that is shown";
+  open.addEventListener("click", () => scene.send("step", scene.data.frames[scene.frame].step));
+  for (const button of [scene.play, open]) button.type = "button";
+  const controls = html("div", "controls");
+  controls.append(scene.play, time, speed, repeat, open);
+  scene.own = html("div", "own");
+  scene.legend = html("div", "legend");
+  scene.said = html("div", "said");
+  scene.said.setAttribute("aria-live", "polite");
+  root.replaceChildren(controls, scene.own, scene.legend, scene.stage.root, scene.said);
+  new ResizeObserver(() => scene.data && resize(scene)).observe(root);
+  return scene;
+}
+
+function resize(scene) {
+  const width = scene.root.clientWidth;
+  if (!width || width === scene.width) return;
+  scene.width = width;
+  place(scene.stage, width);
+}
+
+// What a step makes of the sentence itself. All of them lie on each other, so that nothing moves.
+function translation(frame, data) {
+  const made = html("div", "");
+  const pieces = html("div", "pieces");
+  pieces.dir = "auto";
+  pieces.lang = data.language;
+  for (const [at, piece] of frame.pieces.entries()) {
+    const token = html("bdi", "", piece);
+    Object.assign(token.style, { background: data.shades[frame.shades[at]], color: data.inks[frame.shades[at]] });
+    pieces.append(token);
+  }
+  made.append(pieces, html("div", "score", frame.score));
+  return made;
+}
+
+function drawScale(scene) {
+  const { data } = scene;
+  const [scale, canvas] = [html("div", "scale"), html("canvas", "")];
+  [canvas.width, canvas.height] = [data.shades.length, 1];
+  const context = canvas.getContext("2d");
+  data.shades.forEach((colour, at) => {
+    context.fillStyle = colour;
+    context.fillRect(at, 0, 1, 1);
+  });
+  scale.append(canvas);
+  for (const tick of TICKS) {
+    const mark = html("span", "", tick);
+    mark.style.left = `${100 * tick}%`;
+    scale.append(mark);
+  }
+  scene.legend.replaceChildren(html("span", "", "weight, on one scale for all steps"), scale);
+  if (data.allowed !== null) {
+    const masked = html("span", "masked");
+    masked.append(html("i", ""), "masked: later than the query");
+    scene.legend.append(masked);
+  }
+}
+
+function show(scene, frame) {
+  scene.frame = frame;
+  scene.drawn += 1;
+  const { step } = scene.data.frames[frame];
+  const name = `step ${step.toLocaleString("en")}`;
+  paint(scene.stage, frame);
+  scene.slider.value = frame;
+  scene.slider.setAttribute("aria-valuetext", name);
+  scene.output.textContent = name;
+  [...scene.own.children].forEach((each, at) => each.classList.toggle("shown", at === frame));
+  Object.assign(scene.root.dataset, { step, frame, drawn: scene.drawn, playing: scene.playing });
+  say(scene);
+}
+
+// The cell that is pointed at, in words.
+function say(scene) {
+  const { stage, data } = scene;
+  const at = stage.at;
+  scene.said.setAttribute("aria-live", scene.playing ? "off" : "polite");
+  if (!at) {
+    scene.said.textContent = "Point at a cell to read its weight.";
+    return;
+  }
+  const weight = weightAt(stage, scene.frame);
+  const which = data.layers * data.heads > 1 ? `layer ${at.layer + 1} · head ${at.head + 1}: ` : "";
+  const [row, column] = [html("b", "", data.rows[at.row]), html("b", "", data.columns[at.column])];
+  const written = weight === null ? "masked" : `weight ${weight.toFixed(2)}`;
+  scene.said.replaceChildren(`${which}query `, row, " · key ", column, ` · ${written}`);
+}
+
+function toggle(scene) {
+  (scene.playing ? pause : play)(scene);
+}
+
+function pause(scene) {
+  scene.playing = false;
+  scene.root.dataset.playing = false;
+  scene.play.textContent = "▶ Play";
+}
+
+function play(scene) {
+  const last = () => scene.data.frames.length - 1;
+  scene.playing = true;
+  scene.play.textContent = "❚❚ Pause";
+  if (scene.frame >= last()) show(scene, 0);
+  scene.root.dataset.playing = true;
+  let since = performance.now();
+  const tick = (now) => {
+    if (!scene.playing || !scene.root.isConnected) return;
+    const held = 1000 / Number(scene.speed.value);
+    if (now - since >= held) {
+      // No step is left out where the browser is late.
+      since = Math.max(since + held, now - held);
+      if (scene.frame < last()) show(scene, scene.frame + 1);
+      else if (scene.repeat.checked) show(scene, 0);
+      else return pause(scene);
+    }
+    requestAnimationFrame(tick);
+  };
+  requestAnimationFrame(tick);
+}

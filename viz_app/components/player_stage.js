@@ -1,0 +1,184 @@
+// The maps of one frame: a canvas of one pixel a cell, enlarged by its style, with labels as text
+// beside it. Put before player.js. Every text is set as text, never as markup.
+
+const SVG = "http://www.w3.org/2000/svg";
+const LARGEST = 32; // pixels of a cell of one map
+const LARGEST_OF_MANY = 12; // pixels of a cell among several maps
+const MOST_HEIGHT = 620; // pixels
+const LONGEST = 22; // letters of a label
+const LETTERS = 12; // pixels
+
+function html(name, className, text = "") {
+  const made = document.createElement(name);
+  made.className = className;
+  made.textContent = text;
+  return made;
+}
+
+function svgElement(name, attributes = {}, text = null) {
+  const made = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  if (text !== null) made.textContent = text;
+  return made;
+}
+
+const decoded = (base64) => Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0));
+const channels = (colour) => [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
+
+const short = (label) => {
+  const letters = [...label]; // not halves of those that take two places in a string
+  return letters.length <= LONGEST ? label : letters.slice(0, LONGEST - 1).join("") + "…";
+};
+
+function newStage(onPoint, onHead) {
+  const stage = { root: html("div", "stage"), at: null };
+  stage.canvas = html("canvas", "");
+  stage.context = stage.canvas.getContext("2d", { willReadFrequently: true });
+  stage.svg = svgElement("svg", { "aria-hidden": "true", width: "100%", height: "100%" });
+  stage.root.tabIndex = 0;
+  stage.root.setAttribute("role", "application");
+  stage.root.append(stage.canvas, stage.svg);
+  const point = (at) => {
+    stage.at = at;
+    mark(stage);
+    onPoint();
+  };
+  stage.canvas.addEventListener("pointermove", (event) => point(cellUnder(stage, event)));
+  stage.canvas.addEventListener("pointerleave", () => point(null));
+  stage.canvas.addEventListener("click", (event) => {
+    const at = cellUnder(stage, event);
+    if (at && stage.data.layers * stage.data.heads > 1) onHead(at.layer, at.head);
+  });
+  stage.root.addEventListener("keydown", (event) => {
+    const move = { ArrowDown: [1, 0], ArrowUp: [-1, 0], ArrowRight: [0, 1], ArrowLeft: [0, -1] }[event.key];
+    if (move) point(moved(stage, move));
+    else if (event.key === "Escape") point(null);
+    else return;
+    event.preventDefault();
+  });
+  stage.root.addEventListener("blur", () => point(null));
+  return stage;
+}
+
+// Take in new maps: their bytes, and the colour of each byte.
+function load(stage, data) {
+  const [rows, columns] = [data.rows.length, data.columns.length];
+  Object.assign(stage, { data, rows, columns, at: null, cells: decoded(data.cells) });
+  stage.allowed = data.allowed === null ? null : decoded(data.allowed);
+  stage.palette = data.shades.map(channels);
+  stage.masked = channels(data.colours.masked);
+  stage.canvas.width = data.heads * (columns + 1) - 1;
+  stage.canvas.height = data.layers * (rows + 1) - 1;
+  stage.image = stage.context.createImageData(stage.canvas.width, stage.canvas.height);
+}
+
+const offset = (stage, frame, layer, head) =>
+  ((frame * stage.data.layers + layer) * stage.data.heads + head) * stage.rows * stage.columns;
+
+function paint(stage, frame) {
+  const { data, rows, columns, cells, allowed, palette, masked, image } = stage;
+  for (let layer = 0; layer < data.layers; layer++) {
+    for (let head = 0; head < data.heads; head++) {
+      const start = offset(stage, frame, layer, head);
+      for (let cell = 0; cell < rows * columns; cell++) {
+        const row = layer * (rows + 1) + Math.floor(cell / columns);
+        const pixel = 4 * (row * image.width + head * (columns + 1) + (cell % columns));
+        const colour = allowed && !allowed[cell] ? masked : palette[cells[start + cell]];
+        image.data[pixel] = colour[0];
+        image.data[pixel + 1] = colour[1];
+        image.data[pixel + 2] = colour[2];
+        image.data[pixel + 3] = 255;
+      }
+    }
+  }
+  stage.context.putImageData(image, 0, 0);
+}
+
+// The weight of the marked cell in a frame; nothing where there is none.
+function weightAt(stage, frame) {
+  const { layer, head, row, column } = stage.at;
+  const cell = row * stage.columns + column;
+  if (stage.allowed && !stage.allowed[cell]) return null;
+  return stage.cells[offset(stage, frame, layer, head) + cell] / 255;
+}
+
+function cellUnder(stage, event) {
+  const box = stage.canvas.getBoundingClientRect();
+  const x = Math.floor(((event.clientX - box.left) / box.width) * stage.canvas.width);
+  const y = Math.floor(((event.clientY - box.top) / box.height) * stage.canvas.height);
+  const [row, column] = [y % (stage.rows + 1), x % (stage.columns + 1)];
+  const inside = x >= 0 && y >= 0 && x < stage.canvas.width && y < stage.canvas.height;
+  if (!inside || row === stage.rows || column === stage.columns) return null;
+  return { layer: Math.floor(y / (stage.rows + 1)), head: Math.floor(x / (stage.columns + 1)), row, column };
+}
+
+function moved(stage, [down, right]) {
+  const [layer, head] = stage.data.selected ?? [0, 0];
+  const at = stage.at ?? { layer, head, row: -down, column: -right };
+  const within = (place, most) => Math.min(most - 1, Math.max(0, place));
+  return { ...at, row: within(at.row + down, stage.rows), column: within(at.column + right, stage.columns) };
+}
+
+// Where everything is in so many pixels, and all labels.
+function place(stage, width) {
+  const { data } = stage;
+  const many = data.layers * data.heads > 1;
+  const ruler = document.createElement("canvas").getContext("2d");
+  ruler.font = `${LETTERS}px ${getComputedStyle(document.body).fontFamily}`;
+  const measured = (labels) => Math.ceil(Math.max(0, ...labels.map((label) => ruler.measureText(short(label)).width)));
+  const numbered = (name, count) => Array.from({ length: count }, (_, at) => `${name} ${at + 1}`);
+  const down = many ? numbered("layer", data.layers) : data.rows;
+  const across = many ? numbered("head", data.heads) : data.columns;
+  const [above, beside] = many ? ["", ""] : [data.titles[1], data.titles[0]];
+  const left = measured([...down, beside]) + 10;
+  const top = many ? 22 : measured(across) + 30;
+  const { width: wide, height: tall } = stage.canvas;
+  const room = width - left - 4;
+  let [x, y] = [Math.min(many ? LARGEST_OF_MANY : LARGEST, room / wide), 0];
+  if (many) x = y = Math.min(x, Math.max(MOST_HEIGHT / tall, 1));
+  else y = Math.min(LARGEST, Math.max(x, Math.min(17, MOST_HEIGHT / tall)), Math.max(6, MOST_HEIGHT / tall));
+  Object.assign(stage, { left, top, x, y });
+  const style = { left: `${left}px`, top: `${top}px`, width: `${x * wide}px`, height: `${y * tall}px` };
+  Object.assign(stage.canvas.style, style);
+  stage.root.style.height = `${top + y * tall + 3}px`;
+  const labels = svgElement("g", { "font-size": LETTERS });
+  if (!many) {
+    const shift = measured([above]) > room ? { x: width - 2, "text-anchor": "end" } : { x: left };
+    labels.append(svgElement("text", { class: "title", y: 12, ...shift }, above));
+    labels.append(svgElement("text", { class: "title", x: left - 6, y: top - 6, "text-anchor": "end" }, beside));
+  }
+  const span = many ? [stage.rows + 1, stage.columns + 1] : [1, 1];
+  const every = [y * span[0], x * span[1]].map((pixels) => Math.ceil(LETTERS / pixels));
+  down.forEach((label, at) => {
+    if (at % every[0]) return;
+    const middle = top + y * (span[0] * (at + 0.5) - (many ? 0.5 : 0));
+    const where = { class: "row", x: left - 6, y: middle, "text-anchor": "end", "dominant-baseline": "central" };
+    labels.append(svgElement("text", where, short(label)));
+  });
+  across.forEach((label, at) => {
+    if (at % every[1]) return;
+    const middle = left + x * (span[1] * (at + 0.5) - (many ? 0.5 : 0));
+    const where = many
+      ? { x: middle, y: top - 7, "text-anchor": "middle" }
+      : { transform: `translate(${middle} ${top - 6}) rotate(-90)`, "dominant-baseline": "central" };
+    labels.append(svgElement("text", { class: "column", ...where }, short(label)));
+  });
+  stage.svg.replaceChildren(labels);
+  if (many && data.selected) {
+    const [layer, head] = data.selected;
+    const box = { x: left + x * head * span[1], y: top + y * layer * span[0] };
+    const size = { width: x * stage.columns, height: y * stage.rows };
+    stage.svg.append(svgElement("rect", { class: "selected", ...box, ...size }));
+  }
+  mark(stage);
+}
+
+// Frame the cell that is pointed at.
+function mark(stage) {
+  stage.svg.querySelector(".cell")?.remove();
+  if (!stage.at) return;
+  const { layer, head, row, column } = stage.at;
+  const x = stage.left + stage.x * (head * (stage.columns + 1) + column);
+  const y = stage.top + stage.y * (layer * (stage.rows + 1) + row);
+  stage.svg.append(svgElement("rect", { class: "cell", x, y, width: stage.x, height: stage.y }));
+}
