@@ -87,9 +87,9 @@ def run_trace(
         source_text=source.strip(),
         target_text=tokenizers.target.decode(target_ids),
         forced=target is not None,
-        source=_tokens(tokenizers.source, source_ids),
-        consumed=_tokens(tokenizers.target, consumed),
-        predicted=_tokens(tokenizers.target, predicted),
+        source=to_tokens(tokenizers.source, source_ids),
+        consumed=to_tokens(tokenizers.target, consumed),
+        predicted=to_tokens(tokenizers.target, predicted),
         attention=_of_all_heads(seen, "weights"),
         value_norms={kind: _value_norms(model, seen, kind) for kind in _MODULES},
         queries=_of_all_heads(seen, "query"),
@@ -159,7 +159,8 @@ def _integers(tensor: Tensor) -> NDArray[np.int64]:
     return array
 
 
-def _tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> Tokens:
+def to_tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> Tokens:
+    """Pieces of ids, and the words they make."""
     words = []
     for word in tokenizer.words(ids):
         inside = ids[word.start : word.stop]
