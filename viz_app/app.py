@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import streamlit as st
 
-from viz_app.views import embeddings, flow, frame, inside, translate
+from viz_app.views import embeddings, flow, frame, heads, inside, training, translate
 from viz_app.views._session import Selection
 from viz_app.views._widgets import keep_across_pages, note_address
+from viz_app.views.opening import is_opening, take_opening
 
 st.set_page_config(
     page_title="Headwise", page_icon=str(Path(__file__).with_name("icon.svg")), layout="wide"
@@ -35,10 +37,32 @@ def _embeddings() -> None:
         embeddings.page(selection)
 
 
+def _training() -> None:
+    if selection is not None:
+        training.page(selection)
+
+
+def _heads() -> None:
+    if selection is not None:
+        heads.page(selection)
+
+
+@st.cache_resource(show_spinner=False)
+def _settle() -> None:
+    """Tell the garbage collector once that what modules have made will stay.
+
+    Streamlit collects garbage after every run, and would search all of that each time, for a tenth
+    of a second.
+    """
+    gc.collect()
+    gc.freeze()
+
+
 selection: Selection | None = None
+first = st.Page(_translate, title="Translate", icon=":material/translate:", default=True)
 chosen = st.navigation(
     [
-        st.Page(_translate, title="Translate", icon=":material/translate:", default=True),
+        first,
         st.Page(_inside, title="Inside a head", icon=":material/search:", url_path="inside"),
         st.Page(_flow, title="Data flow", icon=":material/account_tree:", url_path="flow"),
         st.Page(
@@ -47,13 +71,21 @@ chosen = st.navigation(
             icon=":material/scatter_plot:",
             url_path="embeddings",
         ),
+        st.Page(_training, title="Training", icon=":material/timeline:", url_path="training"),
+        st.Page(_heads, title="Heads", icon=":material/grid_view:", url_path="heads"),
     ],
     position="top",
 )
+if chosen == first:
+    take_opening()
 # The frame is drawn outside the pages, so that its widgets keep their state from page to page.
 selection = frame.select()
+if is_opening():
+    # With parameters, if none: Streamlit refuses to clear those that are bound to widgets.
+    st.switch_page(first, query_params={})
 keep_across_pages(
     chosen.url_path, "decoding", "beam", "target", "hypothesis", "kind", "layer", "head"
 )
 chosen.run()
 note_address()
+_settle()

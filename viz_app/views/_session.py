@@ -6,8 +6,10 @@ the files they came from, so that a replaced run is read again; each is bounded.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import streamlit as st
 
@@ -15,8 +17,10 @@ from model.ablation import head_costs
 from model.beam import Beam as Beam
 from model.beam import beam_search
 from model.checkpoint import Checkpoint, CheckpointError, Run, load_weights, open_run, weights_path
-from model.config import EOS
+from model.config import BOS, EOS
 from model.decoding import greedy
+from model.files import read_log
+from viz_app.attention_trace import AttentionTrace, run_attention, target_log_probability
 from viz_app.figures.theme import Theme, theme_named
 from viz_app.layer_records import LayerTrace
 from viz_app.layer_trace import run_layer_trace
@@ -42,7 +46,12 @@ def current_theme() -> Theme:
 Stamp = tuple[int, int]
 
 
-def _stamp(path: Path) -> Stamp:
+def stamp_of(path: Path) -> Stamp:
+    """By which a changed file is known: its time and size.
+
+    Raises:
+        CheckpointError: if there is none.
+    """
     try:
         status = path.stat()
     except OSError as error:
@@ -56,7 +65,7 @@ def run_named(root: Path, name: str) -> Run:
     Raises:
         CheckpointError: if it cannot be opened.
     """
-    return _open_run(str(root), name, _stamp(root / name / "run.json"))
+    return _open_run(str(root), name, stamp_of(root / name / "run.json"))
 
 
 @st.cache_resource(max_entries=8, show_spinner=False)
@@ -73,7 +82,7 @@ def checkpoint_of(run: Run, step: int) -> Checkpoint:
     path = weights_path(run.folder, step)
     if not path.exists():
         load_weights(run, step)  # raises, naming the steps that are there
-    return _load(str(run.folder.parent), run.info.name, step, _stamp(path), run)
+    return _load(str(run.folder.parent), run.info.name, step, stamp_of(path), run)
 
 
 @st.cache_resource(max_entries=16, show_spinner=False)
@@ -96,7 +105,7 @@ def trace_of(
         ValueError: on an empty or too long sentence, or a head that is not there.
     """
     checkpoint = checkpoint_of(run, step)
-    stamp = _stamp(run.folder / "run.json")
+    stamp = stamp_of(run.folder / "run.json")
     return _trace(
         run.info.name, stamp, checkpoint.sha256, text, target, switched_off, checkpoint, run
     )
@@ -215,3 +224,65 @@ def embedding_table(run: Run, step: int, side: str) -> Floats:
     stack = model.encoder if side == "source" else model.decoder
     table: Floats = stack.embedding.table.weight.numpy(force=True)
     return table
+
+
+def attention_of(run: Run, step: int, text: str, target: tuple[int, ...]) -> AttentionTrace:
+    """The maps of a sentence and a target's ids, without the rest of a trace.
+
+    Raises:
+        CheckpointError: if the weights cannot be used.
+        ValueError: on an empty or too long sentence or target.
+    """
+    return _attention(checkpoint_of(run, step).sha256, _source(run, text), target, run, step)
+
+
+@st.cache_resource(max_entries=64, show_spinner=False)
+def _attention(
+    sha256: str, source: tuple[int, ...], target: tuple[int, ...], _run: Run, _step: int
+) -> AttentionTrace:
+    return run_attention(checkpoint_of(_run, _step).model, source, target)
+
+
+def own_translation(run: Run, step: int, text: str) -> tuple[tuple[int, ...], Floats]:
+    """What a checkpoint itself makes of a sentence, greedily, and each piece's log-probability.
+
+    Raises:
+        CheckpointError: if the weights cannot be used.
+        ValueError: on an empty or too long sentence.
+    """
+    target = continued(run, step, text, (BOS,))
+    sha256 = checkpoint_of(run, step).sha256
+    return target, _log_probability(sha256, _source(run, text), target, run, step)
+
+
+@st.cache_resource(max_entries=64, show_spinner=False)
+def _log_probability(
+    sha256: str, source: tuple[int, ...], target: tuple[int, ...], _run: Run, _step: int
+) -> Floats:
+    return target_log_probability(checkpoint_of(_run, _step).model, source, target)
+
+
+Row = Mapping[str, Any]
+
+
+def stamp_if_there(path: Path) -> Stamp | None:
+    """By which a changed file is known; None where there is none."""
+    try:
+        return stamp_of(path)
+    except CheckpointError:
+        return None
+
+
+def log_of(folder: Path, name: str) -> Sequence[Row]:
+    """The rows of a run's log, read once for each change of it; none where there is no log.
+
+    Raises:
+        CheckpointError: if a line that is not the last cannot be read.
+    """
+    path = folder / name
+    return _log(str(path), stamp_if_there(path))
+
+
+@st.cache_resource(max_entries=24, show_spinner=False)
+def _log(path: str, stamp: Stamp | None) -> tuple[Row, ...]:
+    return tuple(read_log(Path(path)))

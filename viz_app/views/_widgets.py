@@ -9,6 +9,7 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 import streamlit as st
+from streamlit.errors import StreamlitAPIException
 
 from model.checkpoint import CheckpointError
 
@@ -123,15 +124,22 @@ def keep_across_pages(page: str, *keys: str) -> None:
         return
     state["page"] = page
     state.update({key: state[key] for key in keys if key in state})
+    state["unwritten"] = {}
     for name, values in state.get("address", {}).items():
         if name not in st.query_params:
-            st.query_params[name] = values
+            try:
+                st.query_params[name] = values
+            except StreamlitAPIException:
+                # A page that the program opens may begin while Streamlit still counts the widgets
+                # of the last one, and lets only these write into the address.
+                state["unwritten"][name] = values
 
 
 def note_address() -> None:
     """Note the address for ``keep_across_pages``; to be called when all or a part was drawn."""
-    parameters = st.query_params
-    st.session_state["address"] = {name: parameters.get_all(name) for name in parameters}
+    parameters, state = st.query_params, st.session_state
+    written = {name: parameters.get_all(name) for name in parameters}
+    state["address"] = state.get("unwritten", {}) | written
 
 
 def choose_for(*panels: str, **choices: object) -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import get_args
+from typing import Any, get_args
 
 import streamlit as st
 
 from viz_app.analysis.attention import Aggregate, aggregate_heads
 from viz_app.analysis.flow import Measure, rolled_out, weights_of
-from viz_app.analysis.grid import Grid
+from viz_app.analysis.grid import Grid, Units
 from viz_app.analysis.labels import KIND_NAMES, KIND_NOTES
+from viz_app.figures.theme import Theme
 from viz_app.records import KINDS, Floats, Head, Kind, Trace
 from viz_app.views._widgets import choose_for, choose_one, redraw_all
 
@@ -114,6 +115,30 @@ def choose_head(layers: int, heads: int, *, on_change: Callable[[], None] | None
             r"$\mathrm{Concat}(\mathrm{head}_1, …, \mathrm{head}_h)\,W_O$.",
         )
     return kind, layer - 1, head - 1
+
+
+def choose_units() -> Units:
+    """Whether maps are of pieces or words."""
+    return choose_one(
+        "Units",
+        get_args(Units),
+        key="units",
+        default="pieces",
+        help="The model reads pieces; · marks those that go on with a word. For words, weights are "
+        "summed over the pieces of a column and averaged over those of a row.",
+    )
+
+
+def axes_of(grid: Grid, theme: Theme) -> dict[str, Any]:
+    """What all maps of one grid are drawn with."""
+    return {
+        "rows": grid.rows,
+        "columns": grid.columns,
+        "row_title": grid.row_title,
+        "column_title": grid.column_title,
+        "theme": theme,
+        "allowed": grid.allowed,
+    }
 
 
 def choose_shown(head: Head, *, on_change: Callable[[], None] | None = None) -> Shown:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import streamlit as st
 
-from model.checkpoint import CHECKPOINTS, CheckpointError, Run, list_runs
+from model.checkpoint import CHECKPOINTS, CheckpointError, Run, list_runs, steps_of
 from viz_app.views._session import Selection, current_theme, run_named
 from viz_app.views._widgets import forget_unless, plain, problems_in_place
+from viz_app.views.live import note_offered, open_asked, watch
 
 _LANGUAGES = {"de": "German", "en": "English", "es": "Spanish", "fr": "French"}
 FIRST_RUN = "en-es"
@@ -46,17 +47,19 @@ def select() -> Selection | None:
             run = _choose_run()
             step = _choose_step(run)
         text = _ask_for_text(run)
-        if not text.strip():
-            st.info("Type a sentence above and press Enter, or choose an example.")
-            return None
-        st.session_state["files"] = f"headwise-{run.info.name}-{step}"
-        return Selection(run=run, step=step, text=text, theme=current_theme())
+        if text.strip():
+            st.session_state["files"] = f"headwise-{run.info.name}-{step}"
+            return Selection(run=run, step=step, text=text, theme=current_theme())
+        st.info("Type a sentence above and press Enter, or choose an example.")
+    # What is missing may come: a training that has just begun writes it.
+    watch(checkpoints_root(), st.session_state.get("run", ""), logs=("run.json", "samples.jsonl"))
     return None
 
 
 def _choose_run() -> Run:
     root = checkpoints_root()
     names = list_runs(root)
+    note_offered(names, ())
     if not names:
         raise CheckpointError(
             f"there is no run in {root}: train one with python -m model.train, or restore the "
@@ -66,7 +69,9 @@ def _choose_run() -> Run:
     asked = st.query_params.get("run")
     if asked is not None and asked not in names:
         st.warning(f"There is no run {plain(asked[:80])}; this is {plain(names[first])}.")
+    open_asked()
     name = st.selectbox("Run", names, index=first, key="run", bind="query-params")
+    note_offered(names, steps_of(root / name))
     run = run_named(root, name)
     data = run.info.data
     origin = ", ".join(map(plain, filter(None, [data.attribution or data.name, data.licence])))
@@ -95,6 +100,7 @@ def _choose_step(run: Run) -> int:
         st.session_state["step"] = int(asked) if known else steps[-1]
     if len(steps) == 1:
         st.caption(f"Its only checkpoint is that of step {steps[0]:,}.")
+        _offer_newer(run, steps)
         return steps[0]
     step = st.select_slider(
         "Checkpoint, by training step",
@@ -108,7 +114,26 @@ def _choose_step(run: Run) -> int:
     # must still show it when the training has gone on.
     if st.query_params.get("step") != str(step):
         st.query_params["step"] = str(step)
+    _offer_newer(run, steps)
     return step
+
+
+def _offer_newer(run: Run, steps: list[int]) -> None:
+    """A button for a checkpoint that was written since a person has seen the newest.
+
+    The one in use stays in use: a training that goes on moves nobody away from it.
+    """
+    seen: dict[str, int] = st.session_state.setdefault("newest_seen", {})
+    newest, name = steps[-1], run.folder.name
+    if st.session_state["step"] == newest or seen.get(name, newest) > newest:
+        seen[name] = newest
+    if newest > seen.setdefault(name, newest):
+        st.button(
+            f"Newer checkpoint: step {newest:,}",
+            key="newer",
+            icon=":material/fiber_new:",
+            on_click=lambda: st.session_state.update(step=newest),
+        )
 
 
 def _examples(run: Run) -> dict[str, str]:
@@ -146,14 +171,24 @@ def _ask_for_text(run: Run) -> str:
 
 
 def _have_a_sentence(run: Run, example: str) -> None:
-    """Begin with the sentence of the URL or an example; each source language keeps its own."""
+    """Begin with the sentence of the URL or an example; each source language keeps its own.
+
+    Where there is no example yet, as in a training that has just begun, the first one is taken.
+    """
     state, language = st.session_state, run.info.source_language
     if "sentence" not in state:
-        state["sentence"] = st.query_params.get("q", example)
+        # Of the address, unless a run of another language was open: then it is in that one.
+        ours = state.get("sentence_language", language) == language
+        state["sentence"] = st.query_params.get("q", example) if ours else example
+        state["without_example"] = not state["sentence"]
     elif language != state["sentence_language"]:
         others = state.setdefault("sentences_of_other_languages", {})
         others[state["sentence_language"]] = state["sentence"]
         state["sentence"] = others.pop(language, example)
+        state["without_example"] = not state["sentence"]
+    elif state.get("without_example"):
+        state["sentence"] = state["sentence"] or example
+        state["without_example"] = not state["sentence"]
     state["sentence_language"] = language
 
 

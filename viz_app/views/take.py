@@ -16,32 +16,18 @@ from viz_app.views._widgets import choose_one, panel, redraw_all
 
 
 @panel("take")
-def show_take(selection: Selection, trace: Trace, reading: Reading) -> None:
-    """Offer all of it behind one button, which is drawn anew when it opens: the link is of then."""
-    label, icon = "Link, cite, download", ":material/ios_share:"
+def show_take(selection: Selection, trace: Trace | None, reading: Reading) -> None:
+    """Offer all of it behind one button, which is drawn anew when it opens: the link is of then.
+
+    Without a trace, on pages that show more than one, there is a link, and how pictures are saved.
+    """
+    label = "Link, cite, download" if trace is not None else "Link, pictures"
+    icon = ":material/ios_share:"
     with st.popover(label, icon=icon, width="stretch", key="take", on_change="rerun"):
         st.caption("Link to this page as it is")
         st.code(_link(), language=None, wrap_lines=True)
-        st.caption("Cite")
-        st.code(citation(trace), language=None, wrap_lines=True)
-        st.caption(
-            "This sentence: a page that needs no network; all arrays, to be read by programs"
-        )
-        with st.container(horizontal=True, gap="small"):
-            name = f"headwise-{trace.run}-{trace.step}"
-            files: dict[str, Callable[[], bytes]] = {
-                "html": lambda: to_html(trace, reading=reading, theme=selection.theme),
-                "npz": lambda: to_npz(trace),
-                "json": lambda: to_json(trace),
-            }
-            for ending, write in files.items():
-                st.download_button(
-                    f".{ending}",
-                    write,
-                    file_name=f"{name}.{ending}",
-                    key=f"download-{ending}",
-                    on_click="ignore",
-                )
+        if trace is not None:
+            _show_files(selection, trace, reading)
         choose_one(
             "Pictures are saved as",
             ["svg", "png"],
@@ -50,6 +36,27 @@ def show_take(selection: Selection, trace: Trace, reading: Reading) -> None:
             on_change=redraw_all,
             help="By the camera that appears at the top right of a picture under the mouse.",
         )
+
+
+def _show_files(selection: Selection, trace: Trace, reading: Reading) -> None:
+    st.caption("Cite")
+    st.code(citation(trace), language=None, wrap_lines=True)
+    st.caption("This sentence: a page that needs no network; all arrays, to be read by programs")
+    with st.container(horizontal=True, gap="small"):
+        name = f"headwise-{trace.run}-{trace.step}"
+        files: dict[str, Callable[[], bytes]] = {
+            "html": lambda: to_html(trace, reading=reading, theme=selection.theme),
+            "npz": lambda: to_npz(trace),
+            "json": lambda: to_json(trace),
+        }
+        for ending, write in files.items():
+            st.download_button(
+                f".{ending}",
+                write,
+                file_name=f"{name}.{ending}",
+                key=f"download-{ending}",
+                on_click="ignore",
+            )
 
 
 def citation(trace: Trace) -> str:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from model.checkpoint import CheckpointError
 from viz_app.analysis.projection import (
     Components,
-    decades,
+    frequency_groups,
     most_frequent,
     principal_components,
     sides,
@@ -30,10 +30,9 @@ from viz_app.records import Floats
 from viz_app.views._session import Selection
 from viz_app.views._widgets import choose_one, panel, plain
 from viz_app.views.embeddings.side import (
-    TOKEN_HELP,
     Side,
     Vocabulary,
-    find_token,
+    choose_tokens,
     show_heading,
     vocabulary_of,
 )
@@ -115,23 +114,9 @@ def _choose(selection: Selection, vocabulary: Vocabulary) -> tuple[Method, Colou
             key="number",
         )
     with right:
-        chosen: list[int | str] = st.multiselect(
-            "Look for tokens",
-            range(size),
-            format_func=lambda id: vocabulary.labels[id] if isinstance(id, int) else id,
-            max_selections=_MOST_MARKED,
-            accept_new_options=True,
-            select_all=False,
-            placeholder="Type to search",
-            help=TOKEN_HELP.replace(" The pieces of the sentence come first.", ""),
-            key="searched",
+        searched = choose_tokens(
+            selection, vocabulary, "Look for tokens", most=_MOST_MARKED, key="searched"
         )
-    searched = []
-    for token in chosen:
-        try:
-            searched.append(find_token(selection, vocabulary, token))
-        except ValueError as problem:
-            st.error(plain(str(problem)))
     return method, colour, number, searched
 
 
@@ -141,11 +126,7 @@ def _groups(
     """Which group each of some tokens is of, and the groups' names."""
     if colour == "side":
         return sides(vocabulary.source[ids], vocabulary.target[ids]), list(_SIDES)
-    digits = decades(vocabulary.counts[ids])
-    # Only those that there are, so that their shades differ as much as they can.
-    least, most = int(digits[digits > 0].min(initial=99)), int(digits.max())
-    names = [f"{10 ** (n - 1):,} to {10**n - 1:,} times" for n in range(least, most + 1)]
-    return np.where(digits > 0, digits - least + 1, 0), ["never", *names]
+    return frequency_groups(vocabulary.counts[ids])
 
 
 def _place(

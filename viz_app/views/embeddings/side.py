@@ -14,6 +14,7 @@ from viz_app.analysis.labels import piece_label
 from viz_app.analysis.vocabulary import vocabulary_labels
 from viz_app.records import Floats, InputEmbedding, Tokens, Trace
 from viz_app.views._session import Selection, checkpoint_of, embedding_table
+from viz_app.views._widgets import plain
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,30 @@ def find_token(selection: Selection, vocabulary: Vocabulary, chosen: int | str) 
 def tokens_first(tokens: Tokens, vocabulary: Vocabulary) -> Sequence[int]:
     """All ids to choose from, those of the sentence first."""
     return list(dict.fromkeys([*tokens.ids, *range(len(vocabulary.labels))]))
+
+
+def choose_tokens(
+    selection: Selection, vocabulary: Vocabulary, label: str, *, most: int, key: str
+) -> list[int]:
+    """Ids of tokens that a person chooses or types; what is none is said."""
+    chosen: list[int | str] = st.multiselect(
+        label,
+        range(len(vocabulary.labels)),
+        format_func=lambda id: vocabulary.labels[id] if isinstance(id, int) else id,
+        max_selections=most,
+        accept_new_options=True,
+        select_all=False,
+        placeholder="Type to search",
+        help=TOKEN_HELP.replace(" The pieces of the sentence come first.", ""),
+        key=key,
+    )
+    ids = []
+    for token in chosen:
+        try:
+            ids.append(find_token(selection, vocabulary, token))
+        except ValueError as problem:
+            st.error(plain(str(problem)))
+    return ids
 
 
 TOKEN_HELP = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 import streamlit as st
@@ -17,7 +17,14 @@ from viz_app.figures.mosaic import mosaic
 from viz_app.records import Trace
 from viz_app.views._session import Selection, trace_of
 from viz_app.views._widgets import choose_for, choose_one, panel, show_figure
-from viz_app.views.choice import Shown, choose_head, choose_shown, open_clicked, redraw_heads
+from viz_app.views.choice import (
+    Shown,
+    axes_of,
+    choose_head,
+    choose_shown,
+    open_clicked,
+    redraw_heads,
+)
 from viz_app.views.translate.lines import show_lines
 from viz_app.views.translate.step import STEP_PANELS
 
@@ -114,18 +121,6 @@ def _show_mosaic(selection: Selection, trace: Trace, grid: Grid, shown: Shown) -
     st.caption(f"Step {trace.step:,}: {_pool_note(grid)}")
 
 
-def _axes(selection: Selection, grid: Grid) -> dict[str, Any]:
-    """What all maps of one grid share."""
-    return {
-        "rows": grid.rows,
-        "columns": grid.columns,
-        "row_title": grid.row_title,
-        "column_title": grid.column_title,
-        "theme": selection.theme,
-        "allowed": grid.allowed,
-    }
-
-
 def _show_map(selection: Selection, trace: Trace, grid: Grid, shown: Shown) -> None:
     """The large map; a click on a row's mark chooses that step of decoding."""
 
@@ -140,7 +135,7 @@ def _show_map(selection: Selection, trace: Trace, grid: Grid, shown: Shown) -> N
         shown.map_of(trace, grid),
         selected=grid.row_of(at) if steps else None,
         width=_MAP_WIDTH,
-        **_axes(selection, grid),
+        **axes_of(grid, selection.theme),
     )
     show_figure(
         figure,
@@ -172,7 +167,7 @@ def _show_comparison(
     selection: Selection, first: Trace, second: Trace, grid: Grid, shown: Shown
 ) -> None:
     a, b = (shown.map_of(trace, grid) for trace in (first, second))
-    axes = _axes(selection, grid)
+    axes = axes_of(grid, selection.theme)
     st.markdown(f"**{shown.name}**")
     side_by_side = len(grid.columns) <= _MOST_SIDE_BY_SIDE
     width = _THIRD_WIDTH if side_by_side else _FULL_WIDTH

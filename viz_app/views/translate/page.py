@@ -6,12 +6,13 @@ from typing import get_args
 
 import streamlit as st
 
-from viz_app.analysis.grid import Lead, Reading, Units
+from viz_app.analysis.grid import Lead, Reading
 from viz_app.analysis.labels import piece_labels
 from viz_app.figures.tokens import token_row
 from viz_app.records import Trace
 from viz_app.views._session import Selection, trace_of
 from viz_app.views._widgets import choose_one, forget_unless, plain, problems_in_place, take_choices
+from viz_app.views.choice import choose_units
 from viz_app.views.take import show_take
 from viz_app.views.target import choose_decoding, choose_target, show_target, total_log_probability
 from viz_app.views.translate.ablation import show_ablation
@@ -53,14 +54,7 @@ def page(selection: Selection) -> None:
 
 
 def _choose_reading() -> Reading:
-    units = choose_one(
-        "Units",
-        get_args(Units),
-        key="units",
-        default="pieces",
-        help="The model reads pieces; · marks those that go on with a word. For words, weights are "
-        "summed over the pieces of a column and averaged over those of a row.",
-    )
+    units = choose_units()
     lead = choose_one(
         "Decoder rows by",
         get_args(Lead),

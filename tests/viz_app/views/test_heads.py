@@ -1,0 +1,341 @@
+"""Measures on the pages Heads and Training, run without a browser on made-up ones."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from model.checkpoint import load_weights, open_run, save_weights
+from viz_app.analysis.head_words import ranked, telling, values_of
+from viz_app.components.picks import Bar, Row, Spans
+from viz_app.measure_files import measures_path, write_measures
+from viz_app.measure_records import (
+    FAILURES,
+    MEASURES,
+    Corpus,
+    Example,
+    Measures,
+    Sentence,
+    Translated,
+)
+from viz_app.records import KINDS, Floats, Kind
+from viz_app.views.heads import examples, failures, overview
+
+STEPS = (0, 20, 60)
+SENTENCES = (
+    Sentence("The cats don't see the dog.", "Los gatos no ven al perro."),
+    Sentence("Where is the <b>old</b> dog?", "¿Dónde está el perro viejo?"),
+)
+Start = Callable[..., AppTest]
+Lists = dict[str, dict[str, Any]]
+
+
+def made_up(root: Path, step: int) -> Measures:
+    """Measures of a checkpoint, of random numbers; </s> has none in the decoder."""
+    random = np.random.default_rng(step)
+    values: dict[str, dict[Kind, Floats]] = {
+        name: {kind: random.random((2, 3)).astype(np.float32) for kind in KINDS}
+        for name in MEASURES
+    }
+    values["end"]["decoder_self"] = np.full((2, 3), np.nan, np.float32)
+    values["cost"]["cross"] -= 0.5
+    heads = [(kind, layer, head) for kind in KINDS for layer in range(2) for head in range(3)]
+    return Measures(
+        run="tiny",
+        step=step,
+        sha256=load_weights(open_run("tiny", root=root), step).sha256,
+        corpus=Corpus("six <sentences>", "5ha", 600, 7_000),
+        values=values,
+        examples_corpus=Corpus("some", "5ha", 2, 19),
+        sentences=SENTENCES,
+        examples={
+            head: (Example(1, 3, 1, 0.9), Example(0, 1, 1, 0.4)) if head[1] else ()
+            for head in heads
+        },
+        translated=tuple(
+            Translated(f"_{place}_", {name: random.random() for name in FAILURES})
+            for place in range(2)
+        ),
+        distance_to=60,
+    )
+
+
+@pytest.fixture
+def measured(own_root: Path) -> dict[int, Measures]:
+    """Made-up measures, written for all checkpoints of the run in ``own_root``."""
+    every = {step: made_up(own_root, step) for step in STEPS}
+    for measures in every.values():
+        write_measures(own_root / "tiny", measures)
+    return every
+
+
+@pytest.fixture
+def start(start_page: Callable[..., AppTest], own_root: Path) -> Start:
+    """Open a page on ``own_root``."""
+    return partial(start_page, root=own_root)
+
+
+@pytest.fixture
+def lists(monkeypatch: pytest.MonkeyPatch) -> Lists:
+    """What the pages give to the component, instead of to a browser, by key; the newest."""
+    seen: Lists = {}
+
+    def keep(titles: list[str], rows: list[Row], **given: Any) -> None:
+        seen[given["key"]] = {"titles": titles, "rows": rows} | given
+
+    for view in (overview, examples, failures):
+        monkeypatch.setattr(view, "picks", keep)
+    return seen
+
+
+def unescaped(text: str) -> str:
+    return re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", text)
+
+
+def said(app: AppTest) -> str:
+    """Everything that messages, captions and commands say."""
+    assert not app.exception
+    parts = [*app.info, *app.warning, *app.error, *app.caption, *app.code]
+    return unescaped("\n".join(part.value for part in parts))
+
+
+def figure(app: AppTest, key: str) -> Any:
+    found = {c.proto.id.split("-", 2)[2]: c.proto.spec for c in app.get("plotly_chart")}
+    return json.loads(found[key])
+
+
+def array(written: Any) -> np.ndarray:
+    flat = np.frombuffer(base64.b64decode(written["bdata"]), written["dtype"])
+    return flat.reshape([int(n) for n in str(written.get("shape", flat.size)).split(",")])
+
+
+def text(spans: Spans) -> str:
+    return "".join(f"[{p.mark}: {p.text}]" if p.mark else p.text for p in spans.parts)
+
+
+# --- the matrix ----------------------------------------------------------------------------------
+
+
+def matrix(start: Start, **address: str) -> AppTest:
+    return start("training", training="heads", **address)
+
+
+def test_every_head_stands_beside_every_checkpoint(
+    start: Start, measured: dict[int, Measures]
+) -> None:
+    app = matrix(start, measure="on </s>")
+    drawn = array(figure(app, "head_matrix")["data"][0]["z"])
+    for first, kind in ((1, "encoder_self"), (8, "cross")):  # the decoder has no </s> to look at
+        expected = [measured[step].values["end"][kind].ravel() for step in STEPS]  # type: ignore[index]
+        np.testing.assert_allclose(drawn[first : first + 6], np.transpose(expected), atol=1e-5)
+    assert drawn.shape == (14, 3)
+    assert "has no meaning for Decoder self attention" in said(app)
+    assert "six <sentences>: 600 sentences, 7,000 target pieces" in said(app)
+
+
+def test_rows_are_sorted_by_what_came_last(start: Start, measured: dict[int, Measures]) -> None:
+    app = matrix(start, matrix_rows="by last value")
+    drawn = array(figure(app, "head_matrix")["data"][0]["z"])
+    for first, kind in zip((1, 8, 15), KINDS, strict=True):
+        expected = np.sort(measured[60].values["cost"][kind].ravel())[::-1]
+        np.testing.assert_allclose(drawn[first : first + 6, -1], expected, atol=1e-5)
+
+
+def test_the_lines_are_of_the_chosen_head(start: Start, measured: dict[int, Measures]) -> None:
+    app = matrix(start, measure="same token", kind="Encoder self", layer="1", head="2")
+    line = figure(app, "head_lines")["data"][0]
+    assert line["name"] == "same token"
+    expected = [measured[step].values["same"]["encoder_self"][0, 1] for step in STEPS]
+    np.testing.assert_allclose(array(line["y"]), expected, atol=1e-5)
+
+
+def test_a_button_opens_the_head_as_a_click_does(
+    start: Start, measured: dict[int, Measures]
+) -> None:
+    app = matrix(start, kind="Encoder self", layer="1", head="2", step="20")
+    button = app.button(key="open_head")
+    assert button.label == "Open Encoder self 1.2 at step 20 on Translate"
+    button.click().run()
+    assert app.session_state["opening"] == {
+        "run": "tiny",
+        "sentence": SENTENCES[0].source,
+        "step": 20,
+        "kind": "encoder_self",
+        "layer": 1,
+        "head": 2,
+    }
+
+
+def test_a_run_without_measures_says_how_to_make_them(start: Start, own_root: Path) -> None:
+    command = "python -m viz_app.measure --run tiny --data valid.jsonl --checkpoints"
+    for page in (matrix(start), start("heads")):
+        assert "not been measured yet" in said(page)
+        assert f"{command} {own_root}" in said(page)
+        assert not page.get("plotly_chart")
+
+
+def test_checkpoints_that_are_missing_stale_or_broken_are_named_and_the_rest_is_drawn(
+    start: Start, own_root: Path, measured: dict[int, Measures]
+) -> None:
+    folder = own_root / "tiny"
+    measures_path(folder, 0).write_text("{")
+    app = matrix(start)
+    assert f"{measures_path(folder, 0)}: not measures of step 0, or damaged" in said(app)
+    assert "--steps 0" in said(app)
+    write_measures(folder, replace(measured[20], sha256="another"))
+    app = matrix(start)
+    assert "Of step 20 the weights have changed since they were measured" in said(app)
+    measures_path(folder, 0).unlink()
+    app = matrix(start)
+    assert "Not measured: step 0." in said(app)
+    assert "--steps 0 20" in said(app)
+    drawn = array(figure(app, "head_matrix")["data"][0]["z"])
+    assert np.isnan(drawn[:, :2]).all()
+    np.testing.assert_allclose(
+        drawn[1:7, 2], measured[60].values["cost"]["encoder_self"].ravel(), atol=1e-5
+    )
+    assert "Grey cells have no value" in said(app)
+
+
+def test_measures_are_read_again_when_files_change(
+    start: Start, own_root: Path, measured: dict[int, Measures]
+) -> None:
+    matrix(start)
+    write_measures(own_root / "tiny", replace(measured[60], corpus=Corpus("new", "5ha", 9, 99)))
+    assert "new: 9 sentences" in said(matrix(start))
+    assert "measured on different sentences" in said(matrix(start))
+    run = open_run("tiny", root=own_root)
+    save_weights(own_root / "tiny", load_weights(run, 0).model, run="tiny", step=60)
+    assert "Of step 60 the weights have changed" in said(matrix(start))
+
+
+# --- heads, examples, failures -------------------------------------------------------------------
+
+
+def test_heads_are_listed_in_words_by_a_measure(
+    start: Start, measured: dict[int, Measures], lists: Lists
+) -> None:
+    start("heads", measure="cost of switching off")
+    rows = lists["head_picks"]["rows"]
+    expected = ranked(measured[60].values["cost"])
+    assert [row.name for row in rows] == [",".join(map(str, head)) for head, _ in expected]
+    for row, (head, value) in zip(rows, expected, strict=True):
+        label, bar, words = row.cells
+        assert label.endswith(f" {head[1] + 1}.{head[2] + 1}")
+        assert isinstance(bar, Bar)
+        assert bar.value == pytest.approx(value, abs=1e-5)
+        values = values_of(measured[60].values, head)
+        assert words.startswith(telling(values, head[0])[0][:-20])
+    assert lists["head_picks"]["chosen"] == "cross,1,0"
+
+
+def test_heads_are_filtered(start: Start, measured: dict[int, Measures], lists: Lists) -> None:
+    address = {"measure": "on </s>", "heads_kind": "Cross", "heads_order": "smallest first"}
+    app = start("heads", heads_least="0.4", step="20", **address)
+    expected = ranked(measured[20].values["end"], kinds=["cross"], descending=False, least=0.4)
+    assert 0 < len(expected) < 6
+    assert [row.name for row in lists["head_picks"]["rows"]] == [
+        ",".join(map(str, head)) for head, _ in expected
+    ]
+    app.number_input(key="heads_least").set_value(2.0).run()
+    assert "No head has a value of “on </s>” here of 2.000 or more." in said(app)
+
+
+@pytest.mark.parametrize(
+    ("kind", "source", "target"),
+    [
+        (
+            "Encoder self",
+            "[key: Where] is [query: the] <b>old</b> dog? </s>",
+            "<s> ¿Dónde está el perro viejo? </s>",
+        ),
+        (
+            "Decoder self",
+            "Where is the <b>old</b> dog? </s>",
+            "<s> [key: ¿]Dónde [query: está] el perro viejo? </s>",
+        ),
+        (
+            "Cross",
+            "[key: Where] is the <b>old</b> dog? </s>",
+            "<s> ¿Dónde está [query: el] perro viejo? </s>",
+        ),
+    ],
+)
+def test_examples_have_their_two_words_marked(
+    start: Start,
+    measured: dict[int, Measures],
+    lists: Lists,
+    kind: str,
+    source: str,
+    target: str,
+) -> None:
+    app = start("heads", kind=kind, layer="2", head="3")
+    strongest = lists["example_picks"]["rows"][0]
+    assert [text(cell) for cell in strongest.cells[1:]] == [source, target]
+    assert strongest.cells[0] == "0.900"
+    app.segmented_control(key="layer").set_value(1).run()
+    assert "No example of this head was kept." in said(app)
+
+
+def test_an_example_opens_with_its_target_and_a_failure_with_none(
+    start: Start, measured: dict[int, Measures], lists: Lists, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[Any] = []
+    for view in (examples, failures):
+        monkeypatch.setattr(
+            view, "open_on_translate", lambda *a, **given: opened.append((a, given))
+        )
+    start("heads", kind="Cross", layer="2", head="3", step="20")
+    lists["example_picks"]["on_pick"]("0")
+    lists["failure_picks"]["on_pick"]("1")
+    sentence = SENTENCES[1]
+    assert opened == [
+        (
+            (("cross", 1, 2),),
+            {"step": 20, "sentence": sentence.source, "target": sentence.reference},
+        ),
+        ((), {"step": 20, "sentence": sentence.source, "target": ""}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "sign"),
+    [("coverage", 1), ("repetition", -1), ("weight on \\<\\/s\\>", -1), ("log\\-probability", 1)],
+)
+def test_sentences_are_listed_the_worst_first(
+    start: Start, measured: dict[int, Measures], lists: Lists, name: str, sign: int
+) -> None:
+    start("heads", failure=name)
+    key = {"coverage": "coverage", "repetition": "repetition"}.get(
+        name, "end" if "weight" in name else "log_probability"
+    )
+    figures = [translated.figures[key] for translated in measured[60].translated]
+    order = sorted(range(2), key=lambda place: sign * figures[place])
+    rows = lists["failure_picks"]["rows"]
+    assert [row.name for row in rows] == [str(place) for place in order]
+    worst = order[0]
+    assert rows[0].cells[0] == f"{figures[worst]:.2f}"
+    shown = [text(cell) for cell in rows[0].cells[1:]]
+    assert shown == [SENTENCES[worst].source, f"_{worst}_", SENTENCES[worst].reference]
+
+
+def test_a_checkpoint_without_measures_is_said_to_have_none(
+    start: Start, own_root: Path, measured: dict[int, Measures], lists: Lists
+) -> None:
+    measures_path(own_root / "tiny", 20).unlink()
+    app = start("heads", step="20")
+    assert "This checkpoint has not been measured yet" in said(app)
+    assert "--steps 20" in said(app)
+    assert not lists
+    st.cache_resource.clear()
