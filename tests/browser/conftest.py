@@ -205,11 +205,30 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def address(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[str]:
-    """A server of the app on a free port, stopped at the end."""
-    folder = tmp_path_factory.mktemp("app")
-    log = pytestconfig.stash[_LOG] = folder / "log.txt"
-    own = {"HEADWISE_CHECKPOINTS": "", "HEADWISE_CACHE": str(folder / "cache")}
+def serve(
+    tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+) -> Iterator[Callable[..., str]]:
+    """Starts a server of the app on a folder of runs, the project's own by default; its address.
+
+    All are stopped at the end.
+    """
+    with contextlib.ExitStack() as running:
+
+        def start(checkpoints: Path | str = "") -> str:
+            folder = tmp_path_factory.mktemp("app")
+            log = pytestconfig.stash[_LOG] = folder / "log.txt"
+            own = {
+                "HEADWISE_CHECKPOINTS": str(checkpoints),
+                "HEADWISE_CACHE": str(folder / "cache"),
+            }
+            return running.enter_context(_served(log, own))
+
+        yield start
+
+
+@contextlib.contextmanager
+def _served(log: Path, own: dict[str, str]) -> Iterator[str]:
+    """A server on a free port, in an environment of its own."""
     with log.open("wb") as written:
         server = subprocess.Popen(
             [sys.executable, "-m", "streamlit", "run", "viz_app/app.py", "--server.port", "0"],
@@ -229,6 +248,12 @@ def address(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Confi
         server.kill()
         server.wait()
     assert "Traceback" not in log.read_text(), log.read_text()
+
+
+@pytest.fixture(scope="session")
+def address(serve: Callable[..., str]) -> str:
+    """The server on the project's own runs."""
+    return serve()
 
 
 def _address_of(server: subprocess.Popen[bytes], log: Path) -> str:
@@ -271,17 +296,18 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
 
 @pytest.fixture
 def new_app(
-    browser: Browser, context: BrowserContext, address: str
+    browser: Browser, context: BrowserContext, request: pytest.FixtureRequest
 ) -> Iterator[Callable[..., App]]:
-    """Makes a page; with options of a browser context, in one of its own.
+    """Makes a page, at another server's address perhaps; with options of a browser context, in one
+    of its own.
 
     At the end nothing may have been complained of in any of them.
     """
     opened: list[App] = []
 
-    def make(**options: Any) -> App:
+    def make(at: str = "", **options: Any) -> App:
         own = browser.new_context(**({"viewport": SCREEN} | options)) if options else context
-        opened.append(App(own, address))
+        opened.append(App(own, at or request.getfixturevalue("address")))
         return opened[-1]
 
     yield make

@@ -13,6 +13,7 @@ from viz_app.analysis.inside import follow_head
 from viz_app.analysis.similarity import cosine_similarity
 from viz_app.layer_trace import run_layer_trace
 from viz_app.records import Floats, Trace
+from viz_app.trace import run_trace
 
 if TYPE_CHECKING:
     from tests.browser.conftest import App
@@ -26,6 +27,8 @@ LINK = {
     "layer": 2,
     "head": 3,
     "room": "similarity",
+    "training": "compare",
+    "shared": "your own",
 }
 
 
@@ -49,6 +52,13 @@ def embeddings(trace: Trace, run: Run) -> tuple[str, Floats]:
     return "similarity", cosine_similarity(tokens, tokens)
 
 
+def training(trace: Trace, run: Run) -> tuple[str, Floats]:
+    last = load_weights(run, run.steps()[-1]).model
+    later = run_trace(last, run.tokenizers, SENTENCE, trace.target_ids)
+    first, second = (each.attention["encoder_self"][1, 2] for each in (trace, later))
+    return "difference", second - first
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize(
     ("path", "expected"),
@@ -57,8 +67,9 @@ def embeddings(trace: Trace, run: Run) -> tuple[str, Floats]:
         ("/inside", inside),
         ("/flow", flow),
         ("/embeddings", embeddings),
+        ("/training", training),
     ],
-    ids=["translate", "inside", "flow", "embeddings"],
+    ids=["translate", "inside", "flow", "embeddings", "training"],
 )
 def test_a_link_opens_a_page_as_it_was(
     new_app: Callable[..., App],

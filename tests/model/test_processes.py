@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -33,6 +34,9 @@ MakeArguments = Callable[..., Arguments]
 StartTwo = Callable[..., list[tuple[int | None, str]]]
 
 ROOT = Path(__file__).parents[2]
+
+if sys.platform == "win32":
+    pytest.skip("processes are forked here, which Windows does not do", allow_module_level=True)
 
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(["model.train", "torch._dynamo"])  # seconds, only once
@@ -95,11 +99,15 @@ def start_two(
     to_flags: Callable[[Arguments], list[str]],
     datasets_cache: Path,
     tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> StartTwo:
     """Two processes as on two machines: no launcher tells one what became of the other.
 
     One may be sent a signal in one of its batches. Exit status of each, and what it said.
     """
+
+    # New processes would run the main module again; Streamlit's tests leave a script there.
+    monkeypatch.setitem(sys.modules, "__main__", ModuleType("__main__"))
 
     def start_two(
         arguments: Arguments, *, victim: int = 0, call: int = 0, number: int = 0

@@ -1,0 +1,118 @@
+"""A training started in another process is followed without a reload."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from model.checkpoint import open_run, steps_of
+from viz_app.analysis.curves import curve_of
+
+if TYPE_CHECKING:
+    from tests.browser.conftest import App
+
+ROOT = Path(__file__).parents[2]
+DATA = ROOT / "tests" / "data"
+OPTIONS = """--licence CC0-1.0 --model.source-vocab-size 420 --model.target-vocab-size 420
+    --model.n-layers 1 --model.n-heads 2 --model.d-model 14 --model.d-ff 23 --model.max-length 61
+    --training.steps 1000000 --training.batch-tokens 97 --training.precision no
+    --training.log-every 10 --training.resume-every 1000000
+    --training.learning-rate 0.001 --training.milestones"""
+MILESTONES = [0, *range(50, 50_000, 50)]
+
+
+@contextmanager
+def training(root: Path) -> Iterator[None]:
+    """A tiny training that goes on until it is stopped."""
+    data = f"--run live --train {DATA / 'train.jsonl'} --valid {DATA / 'valid.jsonl'}"
+    command = f"{data} --checkpoints {root} {OPTIONS}".split()
+    with (root / "log.txt").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "model.train", *command, *map(str, MILESTONES)],
+            cwd=ROOT,
+            stdout=log,
+            stderr=log,
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+        )
+    try:
+        yield
+        assert process.poll() is None, (root / "log.txt").read_text()
+    finally:
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(20)
+        process.kill()
+        process.wait()
+
+
+def drawn(app: App, name: str) -> np.ndarray:
+    """Steps and values of one of the curves, as they are drawn."""
+    curve = f"gd._fullData.find(trace => trace.name === '{name}')"
+    return np.array(app.read("curves", f"[Array.from({curve}.x), Array.from({curve}.y)]"))
+
+
+def wait_for_milestones(app: App, number: int) -> None:
+    """Wait until so many of this run are drawn."""
+    app.wait(
+        """number => {
+            const valid = document.querySelector('.st-key-curves .js-plotly-plot')
+                ?._fullData?.find(trace => trace.name === 'valid');
+            return valid?.customdata[0] === '0,live' && valid.x.length >= number;
+        }""",
+        number,
+    )
+
+
+def test_a_training_is_followed(
+    new_app: Callable[..., App], serve: Callable[..., str], tmp_path: Path
+) -> None:
+    shutil.copytree(ROOT / "checkpoints" / "copy", tmp_path / "copy")
+    app = new_app(at=serve(tmp_path))
+    app.open("/training", run="copy")
+    app.page.evaluate("window.untouched = true")
+    with training(tmp_path):
+        # It appears, and is opened, with what there is so far.
+        app.page.get_by_role("button", name="Show it").click()
+        app.wait("() => new URL(location).searchParams.get('run') === 'live'")
+
+        # Both curves grow; what is drawn is what the log says.
+        wait_for_milestones(app, 3)
+        for name, curve in (("train", "train_loss"), ("valid", "valid_loss")):
+            steps, values = drawn(app, name)
+            logged = curve_of(open_run("live", root=tmp_path).metrics(), curve)
+            np.testing.assert_array_equal(steps, logged.steps[: len(steps)])
+            np.testing.assert_allclose(values, logged.values[: len(steps)], rtol=1e-6)
+            assert len(steps) >= 3
+        status = app.page.locator(".st-key-live-live").text_content() or ""
+        assert "live, training: step " in status
+        assert " of 1,000,000, " in status
+
+        # The checkpoint in use is left alone, and the newest is offered.
+        app.page.locator(".st-key-newer button").click()
+        app.wait("() => +new URL(location).searchParams.get('step') >= 100")
+        chosen = int(app.page.evaluate("new URL(location).searchParams.get('step')"))
+        assert chosen in steps_of(tmp_path / "live")
+        newer = app.page.locator(".st-key-newer button")
+        newer.wait_for()
+        assert app.page.evaluate("+new URL(location).searchParams.get('step')") == chosen
+
+        # So do the translations.
+        app.choose("training", "translations")
+        rows = app.page.locator(".st-key-sample_table tbody tr")
+        rows.first.wait_for()
+        before = rows.count()
+        app.wait(
+            "n => document.querySelectorAll('.st-key-sample_table tbody tr').length > n", before
+        )
+        assert rows.count() > before
+        used = app.page.locator(".st-key-sample_table tr.used td").first
+        assert used.text_content() == f"{chosen:,}"
+    assert app.page.evaluate("window.untouched")
