@@ -87,7 +87,7 @@ def head_matrix(
             zmax=limit,
             colorscale=_signed_scale(theme) if signed else weight_scale(theme),
             colorbar=colour_bar(theme, ticks)
-            | ({"ticktext": [f"{tick:+.2g}" for tick in ticks]} if signed else {}),
+            | ({"ticktext": [f"{tick:+.2g}" if tick else "0" for tick in ticks]} if signed else {}),
             hoverinfo="skip",
             ygap=1,
             xgap=1,
