@@ -31,6 +31,7 @@ from model.transformer import Transformer
 CHECKPOINTS = Path(__file__).resolve().parents[1] / "checkpoints"
 """Where runs are kept unless told otherwise."""
 
+_TOKENIZER_NAMES = (["tokenizer.json"], ["source.tokenizer.json", "target.tokenizer.json"])
 _WEIGHTS_NAME = re.compile(r"step-(\d{7})\.safetensors")
 
 
@@ -111,7 +112,7 @@ class Run:
         try:
             counts = Counts(**values)
             sizes = len(counts.source), len(counts.target)
-        except TypeError as error:
+        except (TypeError, ValueError) as error:
             raise CheckpointError(f"{path}: expected source and target counts") from error
         expected = self.info.model.source_vocab_size, self.info.model.target_vocab_size
         if sizes != expected:
@@ -144,6 +145,9 @@ def open_run(name: str, *, root: Path = CHECKPOINTS) -> Run:
     loaded = {}
     if not isinstance(info.tokenizer_sha256, dict):
         raise CheckpointError(f"{folder / 'run.json'}: expected an object under 'tokenizer_sha256'")
+    names = sorted(info.tokenizer_sha256)
+    if names not in _TOKENIZER_NAMES:  # no file elsewhere is ever read
+        raise CheckpointError(f"{folder / 'run.json'}: unknown tokenizer files {names}")
     for file, sha256 in info.tokenizer_sha256.items():
         content = read_bytes(folder / file)
         if hashlib.sha256(content).hexdigest() != sha256:
@@ -154,12 +158,7 @@ def open_run(name: str, *, root: Path = CHECKPOINTS) -> Run:
             loaded[file] = Tokenizer.from_text(content.decode())
         except ValueError as error:
             raise CheckpointError(f"{folder / file}: {error}") from error
-    if set(loaded) == {"tokenizer.json"}:
-        pair = TokenizerPair(loaded["tokenizer.json"], loaded["tokenizer.json"])
-    elif set(loaded) == {"source.tokenizer.json", "target.tokenizer.json"}:
-        pair = TokenizerPair(loaded["source.tokenizer.json"], loaded["target.tokenizer.json"])
-    else:
-        raise CheckpointError(f"{folder / 'run.json'}: unknown tokenizer files {sorted(loaded)}")
+    pair = TokenizerPair(loaded[names[0]], loaded[names[-1]])
     sizes = pair.source.vocab_size, pair.target.vocab_size
     expected = info.model.source_vocab_size, info.model.target_vocab_size
     if sizes != expected:
@@ -248,7 +247,7 @@ def load_weights(run: Run, step: int) -> Checkpoint:
     try:
         tensors = safetensors.torch.load(content)
         _, _, metadata = _split_file(content)
-    except (SafetensorError, ValueError) as error:
+    except (SafetensorError, ValueError, KeyError) as error:  # the last: a type torch has not
         raise CheckpointError(f"{path}: truncated, or not safetensors ({error})") from error
     expected = {
         "format_version": str(FORMAT_VERSION),

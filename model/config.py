@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
@@ -191,13 +192,18 @@ class TrainingConfig:
 
 def check_kinds(config: Any) -> None:
     """Refuse values of another kind than the field's: they may come from a file."""
-    for name, kind in get_type_hints(type(config)).items():
+    for name, kind in _kinds(config.__class__).items():
         value = getattr(config, name)
         if not _is_of(kind, value):
             expected = "a whole number" if kind is int else str(getattr(kind, "__name__", kind))
             if get_origin(kind) is Literal:
                 expected = f"one of {', '.join(get_args(kind))}"
             raise ValueError(f"{name}: expected {expected}, got {value!r}")
+
+
+@cache
+def _kinds(config: Any) -> dict[str, Any]:
+    return get_type_hints(config)
 
 
 def _is_of(kind: Any, value: object) -> bool:

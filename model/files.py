@@ -13,6 +13,8 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from model.config import MOST_STEPS
+
 _UNFINISHED = ".unfinished"
 _PATIENCE = 0.5
 """Seconds to wait for a lock, which who asks for a writer holds for a moment."""
@@ -138,6 +140,21 @@ def read_bytes(path: Path) -> bytes:
         raise CheckpointError(f"{path}: cannot be read ({error.strerror})") from error
 
 
+def parse_json(content: bytes) -> Any:
+    """The value of a JSON text in UTF-8, of which all texts can be shown.
+
+    Raises:
+        ValueError: if it is none, is nested too deeply, or has half a character (a lone surrogate).
+    """
+    try:
+        value = json.loads(content.decode("utf-8-sig"))
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    if b"\\ud" in content.lower():  # only so can half a character be written
+        json.dumps(value, ensure_ascii=False).encode()
+    return value
+
+
 def read_json(path: Path) -> Any:
     """The value in a JSON file.
 
@@ -145,7 +162,7 @@ def read_json(path: Path) -> Any:
         CheckpointError: if it cannot be read, or is not JSON.
     """
     try:
-        return json.loads(read_bytes(path))
+        return parse_json(read_bytes(path))
     except ValueError as error:
         raise CheckpointError(f"{path}: not JSON ({error}); restore the file") from error
 
@@ -171,10 +188,11 @@ def read_log(path: Path) -> Iterator[dict[str, Any]]:
     lines = read_bytes(path).split(b"\n")
     for number, line in enumerate(lines[:-1], start=1):
         try:
-            row = json.loads(line)
+            row = parse_json(line)
         except ValueError as error:
             raise CheckpointError(f"{path}, line {number}: not JSON ({error})") from error
-        if not isinstance(row, dict) or not isinstance(row.get("step"), int):
+        step = row.get("step") if isinstance(row, dict) else None
+        if type(step) is not int or not 0 <= step <= MOST_STEPS:
             raise CheckpointError(f"{path}, line {number}: expected an object with a step")
         yield row
 

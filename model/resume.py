@@ -18,7 +18,7 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from model.files import CheckpointError, write_folder
+from model.files import CheckpointError, parse_json, write_folder
 from model.transformer import Transformer
 
 _NAME = re.compile(r"step-(\d{7})")
@@ -91,7 +91,9 @@ def read_resume_state(run_folder: Path) -> ResumeState:
     try:
         # From bytes: a mapped file could not be removed on Windows.
         tensors = safetensors.torch.load(path.read_bytes())
-        tokens = int(json.loads(path.with_name("state.json").read_text())["tokens"])
+        tokens = parse_json(path.with_name("state.json").read_bytes())["tokens"]
+        if type(tokens) is not int or tokens < 0:
+            raise ValueError(f"tokens: expected a whole number, got {tokens!r:.40}")
     except (SafetensorError, OSError, KeyError, ValueError, TypeError) as error:
         raise _unusable(path, error) from error
     return ResumeState(path, step, tokens, tensors)

@@ -10,6 +10,8 @@ from model.config import TrainingConfig, TransformerConfig, check_kinds, from_di
 
 FORMAT_VERSION = 1
 """Of everything in a run's folder; other versions are refused."""
+_MOST = 2**63 - 1
+"""What an array of whole numbers holds."""
 
 
 @dataclass(frozen=True)
@@ -90,3 +92,8 @@ class Counts:
 
     source: list[int]
     target: list[int]
+
+    def __post_init__(self) -> None:
+        for counts in (self.source, self.target):
+            if any(type(count) is not int or not 0 <= count <= _MOST for count in counts):
+                raise ValueError("expected whole numbers from 0 on")

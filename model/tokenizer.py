@@ -23,6 +23,7 @@ import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
 from model.config import BOS, EOS, PAD, UNK
+from model.tokenizer_text import check_same_rest, describe
 
 TokenizerKind = Literal["bpe", "word"]
 
@@ -93,12 +94,8 @@ class Tokenizer:
         learned = json.loads(learner.to_str())["model"]
         pieces = sorted(learned["vocab"], key=learned["vocab"].__getitem__)
         vocabulary = {piece: id for id, piece in enumerate([*SPECIAL_PIECES, *_BYTES, *pieces])}
-        merges = [tuple(merge) for merge in learned["merges"]]
-        return cls(
-            _assemble(
-                models.BPE(vocabulary, merges, unk_token=SPECIAL_PIECES[UNK], byte_fallback=True)
-            )
-        )
+        merges = [(first, second) for first, second in learned["merges"]]
+        return cls(_assemble_pieces(vocabulary, merges))
 
     @classmethod
     def from_text(cls, text: str) -> Tokenizer:
@@ -108,11 +105,15 @@ class Tokenizer:
             ValueError: if it is not the description of a tokenizer with our special pieces.
         """
         try:
-            inner = tokenizers.Tokenizer.from_str(text)
+            given = describe(text)
+            if given.model == "WordLevel":
+                tokenizer: Tokenizer = WordTokenizer(_assemble_words(given.vocabulary))
+            else:
+                tokenizer = Tokenizer(_assemble_pieces(given.vocabulary, given.merges))
+            check_same_rest(given, describe(tokenizer.to_text()))
         except Exception as error:  # the library raises bare Exception
             raise ValueError(f"not a tokenizer: {error}") from error
-        kind = WordTokenizer if isinstance(inner.model, models.WordLevel) else Tokenizer
-        return kind(inner)
+        return tokenizer
 
     def to_text(self) -> str:
         """The whole tokenizer as JSON."""
@@ -248,6 +249,14 @@ def _assemble_words(vocabulary: dict[str, int]) -> tokenizers.Tokenizer:
     inner.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Lowercase()])
     inner.pre_tokenizer = _BARE_WORDS
     return inner
+
+
+def _assemble_pieces(
+    vocabulary: dict[str, int], merges: list[tuple[str, str]]
+) -> tokenizers.Tokenizer:
+    return _assemble(
+        models.BPE(vocabulary, merges, unk_token=SPECIAL_PIECES[UNK], byte_fallback=True)
+    )
 
 
 def _assemble(model: models.BPE) -> tokenizers.Tokenizer:

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import orjson
 
+from model.config import check_kinds
 from model.files import CheckpointError, read_bytes, write_bytes
 
 ALIGNMENTS_VERSION = 1
@@ -80,7 +82,11 @@ def read_alignments(folder: Path) -> Alignments | None:
         version = about["format_version"]
         if version == ALIGNMENTS_VERSION:
             sentences = {number: _links(*row) for number, *row in rows}
-            return Alignments(about["corpus"], about["sha256"], about["aligner"], sentences)
+            found = Alignments(about["corpus"], about["sha256"], about["aligner"], sentences)
+            check_kinds(found)
+            if any(type(number) is not int or number < 0 for number in sentences):
+                raise ValueError("expected the places of sentences, from 0 on")
+            return found
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(
             f"{path}: not alignments, or damaged ({error}); restore the file or remove it"
@@ -93,6 +99,8 @@ def read_alignments(folder: Path) -> Alignments | None:
 
 def _links(source_words: int, target_words: int, pairs: list[tuple[int, int]]) -> Links:
     links = frozenset((source, target) for source, target in pairs)
+    if any(type(n) is not int for n in (source_words, target_words, *chain.from_iterable(links))):
+        raise ValueError(f"expected whole numbers, got {[source_words, target_words, pairs]!r:.60}")
     if any(not (0 <= s < source_words and 0 <= t < target_words) for s, t in links):
         raise ValueError(
             f"expected links between {source_words} and {target_words} words, got {pairs}"

@@ -10,12 +10,14 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import orjson
 
+from model.config import check_kinds
 from model.files import CheckpointError, read_bytes, write_bytes
 from viz_app.measure_records import (
     FAILURES,
@@ -32,6 +34,8 @@ MEASURES_VERSION = 1
 """Of the format; raised when a name or a meaning changes."""
 _NAME = re.compile(r"step-(\d{7})\.json")
 _DECIMALS = 5
+_LARGEST = float(np.finfo(np.float32).max)
+Record = TypeVar("Record", Corpus, Example, Sentence, Translated, Measures)
 
 
 def measures_path(folder: Path, step: int) -> Path:
@@ -143,7 +147,7 @@ def _rebuild(folder: Path, step: int, content: Mapping[str, Any]) -> Measures:
     n_layers, n_heads = shapes.pop()
     sentences = _sentences(folder, content["sentences_sha256"])
     examples: dict[Head, tuple[Example, ...]] = {
-        (kind, layer, head): tuple(Example(*example) for example in found)
+        (kind, layer, head): tuple(_checked(Example(*example)) for example in found)
         for kind, layer, head, found in content["examples"]
     }
     heads = {(kind, i, h) for kind in KINDS for i in range(n_layers) for h in range(n_heads)}
@@ -153,23 +157,33 @@ def _rebuild(folder: Path, step: int, content: Mapping[str, Any]) -> Measures:
         raise ValueError(
             f"expected {len(sentences)} translations, got {len(content['translated'])}"
         )
-    if any(not 0 <= e.sentence < len(sentences) for found in examples.values() for e in found):
+    found = [example for kept in examples.values() for example in kept]
+    if any(not 0 <= example.sentence < len(sentences) for example in found):
         raise ValueError(f"expected examples from {len(sentences)} sentences, got one of another")
-    return Measures(
+    measures = Measures(
         run=content["run"],
         step=step,
         sha256=content["sha256"],
-        corpus=Corpus(**content["corpus"]),
+        corpus=_checked(Corpus(**content["corpus"])),
         values=values,
-        examples_corpus=Corpus(**content["examples_corpus"]),
+        examples_corpus=_checked(Corpus(**content["examples_corpus"])),
         sentences=sentences,
         examples=examples,
         translated=tuple(_translated(row) for row in content["translated"]),
         distance_to=content["distance_to"],
     )
+    return _checked(measures)
 
 
-def _array(rows: object) -> Floats:
+def _checked(record: Record) -> Record:
+    check_kinds(record)
+    return record
+
+
+def _array(rows: Sequence[Sequence[float | None]]) -> Floats:
+    for value in chain.from_iterable(rows):
+        if not (value is None or (type(value) in (int, float) and abs(value) <= _LARGEST)):
+            raise ValueError(f"expected a number or null, got {value!r:.40}")
     array: Floats = np.array(rows, dtype=np.float32)  # null becomes NaN
     if array.ndim != 2:
         raise ValueError(f"expected values by layer and head, got shape {array.shape}")
@@ -180,7 +194,7 @@ def _array(rows: object) -> Floats:
 def _translated(row: Sequence[Any]) -> Translated:
     translation, *figures = row
     numbers = [float("nan") if figure is None else float(figure) for figure in figures]
-    return Translated(translation, dict(zip(FAILURES, numbers, strict=True)))
+    return _checked(Translated(translation, dict(zip(FAILURES, numbers, strict=True))))
 
 
 def _sentences(folder: Path, sha256: str) -> tuple[Sentence, ...]:
@@ -190,4 +204,4 @@ def _sentences(folder: Path, sha256: str) -> tuple[Sentence, ...]:
         raise CheckpointError(
             f"{path}: not the example sentences that were measured; measure this step again"
         )
-    return tuple(Sentence(**orjson.loads(line)) for line in lines.splitlines())
+    return tuple(_checked(Sentence(**orjson.loads(line))) for line in lines.splitlines())

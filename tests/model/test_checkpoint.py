@@ -176,6 +176,18 @@ def test_a_file_under_the_name_of_another_step_is_refused(run: Run) -> None:
     refused(run, 5, "its step should be 5, the header says 3")
 
 
+def test_a_type_that_torch_has_not_is_refused(run: Run) -> None:
+    path = weights_path(run.folder, 5)
+    content = path.read_bytes()
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + length])
+    tensor = next(value for name, value in header.items() if name != "__metadata__")
+    tensor |= {"dtype": "F8_E8M0", "shape": [*tensor["shape"], 2]}  # of one byte each
+    changed = json.dumps(header).encode()
+    path.write_bytes(len(changed).to_bytes(8, "little") + changed + content[8 + length :])
+    refused(run, 5, "truncated, or not safetensors .*F8_E8M0")
+
+
 class Trap:
     """Unpickling it leaves a trace."""
 
@@ -266,6 +278,10 @@ def edit_json(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
         (lambda v: v["model"].update(n_layers="2"), "n_layers: expected a whole number, got '2'"),
         (lambda v: v["model"].update(source_vocab_size=5, target_vocab_size=5), r"\(5, 5\) pieces"),
         (lambda v: v.update(tokenizer_sha256={}), r"unknown tokenizer files \[\]"),
+        (lambda v: v.update(tokenizer_sha256={"../x": ""}), r"unknown tokenizer files \['../x'\]"),
+        (lambda v: v.update(tokenizer_sha256={"/dev/zero": ""}), "unknown tokenizer files"),
+        (lambda v: v.update(tokenizer_sha256={"a\0": ""}), "unknown tokenizer files"),
+        (lambda v: v.update(source_language="\ud800"), "not JSON"),
         (
             lambda v: v.update(tokenizer_sha256=None),
             "tokenizer_sha256",
@@ -281,7 +297,7 @@ def test_a_run_that_does_not_fit_is_refused(
     assert str(run.folder) in str(error.value)
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"5", b"null", b"\xff"])
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"5", b"null", b"\xff", b"[" * 9**6])
 def test_a_run_that_cannot_be_read_is_refused(run: Run, content: bytes) -> None:
     (run.folder / "run.json").write_bytes(content)
     with pytest.raises(CheckpointError, match=r"run\.json: "):
@@ -332,6 +348,14 @@ def test_languages_may_have_a_tokenizer_each(run: Run, tmp_path: Path) -> None:
         (lambda v: v.pop("target"), "expected source and target counts"),
         (lambda v: v.update(other=[]), "expected source and target counts"),
         (lambda v: v.update(source=5), "expected source and target counts"),
+        (lambda v: v.update(source="a" * len(v["source"])), "expected source and target counts"),
+        *(
+            (
+                lambda v, odd=odd: v["source"].__setitem__(0, odd),
+                "expected source and target counts",
+            )
+            for odd in (None, True, -1, 0.5, "1", [1], 2**63)
+        ),
     ],
 )
 def test_counts_that_do_not_fit_are_refused(

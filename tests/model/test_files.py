@@ -141,6 +141,11 @@ def test_an_unfinished_last_line_is_ignored(tmp_path: Path, rest: str) -> None:
         ('{"stop": 3}', "line 2: expected an object with a step"),
         ('{"step": "3"}', "line 2: expected an object with a step"),
         ("[3]", "line 2: expected an object with a step"),
+        ('{"step": true}', "line 2: expected an object with a step"),
+        ('{"step": -1}', "line 2: expected an object with a step"),
+        ('{"step": 10000000}', "line 2: expected an object with a step"),
+        ('{"step": 3, "a": ' + "[" * 10_000 + "]" * 10_000 + "}", r"line 2: not JSON \(nested too"),
+        (r'{"step": 3, "source": "\ud83d"}', r"line 2: not JSON \(.*surrogates"),
     ],
 )
 def test_another_broken_line_is_named(tmp_path: Path, line: str, message: str) -> None:

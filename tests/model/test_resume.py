@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -139,7 +140,28 @@ def _empty(path: Path) -> None:
     path.with_name("state.json").write_text("[]")
 
 
-@pytest.mark.parametrize("break_it", [Path.unlink, _truncate, _empty])
+def _deep(path: Path) -> None:
+    path.with_name("state.json").write_text("[" * 100_000)
+
+
+def _endless(path: Path) -> None:
+    path.with_name("state.json").write_text('{"step": 3, "tokens": Infinity}')
+
+
+def _foreign_type(path: Path) -> None:
+    """A type of numbers that safetensors has and torch has not, in the file's first tensor."""
+    content = path.read_bytes()
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + length])
+    first = min(header)
+    header[first] |= {"dtype": "F8_E8M0", "shape": [*header[first]["shape"], 4]}
+    changed = json.dumps(header).encode()
+    path.write_bytes(len(changed).to_bytes(8, "little") + changed + content[8 + length :])
+
+
+@pytest.mark.parametrize(
+    "break_it", [Path.unlink, _truncate, _empty, _deep, _endless, _foreign_type]
+)
 def test_a_broken_state_is_named(
     make_model: MakeModel, tmp_path: Path, break_it: Callable[[Path], None]
 ) -> None:

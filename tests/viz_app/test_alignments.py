@@ -38,6 +38,10 @@ def test_alignments_are_read_as_they_were_written(tmp_path: Path) -> None:
         ("[3,2,3,[[0,0],[1,2]]]", "[3,2,3,[[0,0],[2,2]]]", "damaged .*between 2 and 3 words"),
         ("[3,2,3,[[0,0],[1,2]]]", "[3,2,3,[[0,0],", "damaged"),
         ("[0,1,1,[]]", "[0,1]", "damaged"),
+        ("[0,1,1,[]]", "[0,1,1.0,[]]", r"damaged \(expected whole numbers, got \[1, 1.0, \[\]\]"),
+        ("[[0,0],[1,2]]", "[[0,0.5],[1,2]]", r"damaged \(expected whole numbers"),
+        ("[0,1,1,[]]", '["0",1,1,[]]', r"damaged \(expected the places of sentences"),
+        ('"by hand"', "null", r"damaged \(aligner: expected str, got None"),
         ('"sha256"', '"sha"', "damaged"),
     ],
 )

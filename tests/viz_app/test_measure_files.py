@@ -112,6 +112,14 @@ def test_missing_measures_are_named_with_those_there_are(tmp_path: Path) -> None
         ('["¿Dónde?",0.25,', '["¿Dónde?",', "damaged"),
         (',["",0.0,0.0,null,-1.0]', "", "expected 2 translations, got 1"),
         ("[0,0,1,", "[2,0,1,", "expected examples from 2 sentences"),
+        ("[0,0,1,", "[0.5,0,1,", "sentence: expected a whole number, got 0.5"),
+        ("[0,0,1,", '[0,"0",1,', "query: expected a whole number, got '0'"),
+        ('"sentences":256', '"sentences":"256"', "sentences: expected a whole number, got '256'"),
+        ('"pieces":17', '"pieces":[17]', r"pieces: expected a whole number, got \[17\]"),
+        ('"run":"tiny"', '"run":null', "run: expected str, got None"),
+        ('["¿Dónde?",0.25,', "[7,0.25,", "translation: expected str, got 7"),
+        ("0.14286", '"0.14286"', "expected a number or null, got '0.14286'"),
+        ("0.14286", "1e39", r"expected a number or null, got 1e\+39"),
         ("{", "[", "damaged"),
     ],
 )
@@ -143,4 +151,10 @@ def test_other_or_missing_sentences_are_named(tmp_path: Path) -> None:
         read_measures(tmp_path, 0)
     (tmp_path / "measures" / "sentences.jsonl").unlink()
     with pytest.raises(CheckpointError, match=r"sentences\.jsonl: cannot be read"):
+        read_measures(tmp_path, 20)
+
+
+def test_sentences_that_are_no_texts_are_named_even_if_their_hash_fits(tmp_path: Path) -> None:
+    write_measures(tmp_path, replace(make(), sentences=(Sentence("a", "b"), Sentence(5, "b"))))
+    with pytest.raises(CheckpointError, match=r"damaged .*source: expected str, got 5"):
         read_measures(tmp_path, 20)

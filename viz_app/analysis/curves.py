@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +27,7 @@ def curve_of(rows: Iterable[Row], name: str) -> Curve:
     found: dict[int, float] = {}
     for row in rows:
         value = row.get(name)
-        if isinstance(value, int | float) and math.isfinite(value):
+        if isinstance(value, int | float) and abs(value) <= sys.float_info.max:
             found[row["step"]] = float(value)
     steps = sorted(found)
     return Curve(np.array(steps, dtype=np.int64), np.array([found[step] for step in steps]))
@@ -127,8 +128,9 @@ def progress(rows: Iterable[Row], steps: int) -> Progress | None:
     speed = float(speeds.values[-1]) if len(speeds) and speeds.values[-1] > 0 else None
     seconds = None
     if speed is not None and len(pieces) and pieces.steps[-1] > 0:
-        pieces_a_step = pieces.values[-1] / pieces.steps[-1]
-        seconds = float(max(steps - step, 0) * pieces_a_step / speed)
+        pieces_a_step = float(pieces.values[-1]) / int(pieces.steps[-1])
+        left = max(steps - step, 0) * pieces_a_step / speed
+        seconds = left if math.isfinite(left) else None  # a log may say anything
     return Progress(step, steps, speed, seconds)
 
 

@@ -149,3 +149,16 @@ def test_progress_is_written_without_false_precision(speed: float, written: str)
 def test_a_log_without_speed_says_the_step_only() -> None:
     assert str(progress([{"step": 0, "valid_loss": 8.0}], 1_000)) == "step 0 of 1,000"
     assert progress([], 1_000) is None
+
+
+def test_numbers_beyond_any_measure_are_left_out() -> None:
+    rows = [
+        {"step": 1, "tokens": 10**400},
+        {"step": 2, "tokens": -(10**400)},
+        {"step": 3, "tokens": 7},
+    ]
+    assert curve_of(rows, "tokens").steps.tolist() == [3]
+    odd = progress([{"step": 1, "tokens": 1e308, "tokens_per_second": 1e-9}], 20)
+    assert odd is not None
+    assert odd.seconds is None
+    assert "left" not in str(odd)
