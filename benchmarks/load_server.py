@@ -1,0 +1,105 @@
+"""The app's server in a process of its own, and how much memory that has (on Linux)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+START = 60.0
+"""Seconds that a start may take."""
+
+
+class Server:
+    """A running server."""
+
+    def __init__(self, process: subprocess.Popen[bytes], log: Path, address: str) -> None:
+        self._process, self._log = process, log
+        self.address = address
+        self.memory: list[float] = []
+        """Resident MiB, each time that it was looked at."""
+
+    def resident(self) -> float | None:
+        """MiB in memory; None where the system does not say, or the server has died."""
+        with suppress(OSError):
+            status = Path(f"/proc/{self._process.pid}/status").read_text()
+            if found := re.search(r"VmRSS:\s+(\d+) kB", status):
+                return int(found[1]) / 1024
+        return None
+
+    async def watch(self, every: float = 1.0) -> None:
+        """Look at its memory until cancelled."""
+        while True:
+            if (now := self.resident()) is not None:
+                self.memory.append(now)
+            await asyncio.sleep(every)
+
+    def faults(self) -> list[str]:
+        """What its log complains of."""
+        log = self._log.read_text(errors="replace")
+        at = log.find("Traceback")
+        faults = [f"log of the server: {log[at : at + 3_000]}"] if at >= 0 else []
+        if self._process.poll() is not None:
+            faults.append(f"the server ended with {self._process.returncode}: {log[-1_000:]}")
+        return faults
+
+
+@contextmanager
+def serving() -> Iterator[Server]:
+    """The app on a free port of localhost, stopped at the end.
+
+    Raises:
+        RuntimeError: if it does not start.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "log.txt"
+        options = ["--server.port", "0", "--server.address", "localhost"]
+        # A source file that is edited meanwhile would take its module from the running sessions.
+        options += ["--server.fileWatcherType", "none"]
+        with log.open("wb") as written:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "streamlit", "run", "viz_app/app.py", *options],
+                cwd=ROOT,
+                stdout=written,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                # One thread as here: sums are then added in the same order.
+                env=os.environ | {"OMP_NUM_THREADS": "1", "HEADWISE_CACHE": f"{folder}/cache"},
+            )
+        try:
+            yield Server(process, log, _address_of(process, log))
+        finally:
+            process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(20)
+            process.kill()
+            process.wait()
+
+
+def _address_of(process: subprocess.Popen[bytes], log: Path) -> str:
+    until = time.monotonic() + START
+    while time.monotonic() < until and process.poll() is None:
+        if started := re.search(r"server started on \S*?:(\d+)", log.read_text()):
+            address = f"http://localhost:{started[1]}"
+            urllib.request.urlopen(f"{address}/_stcore/health", timeout=START).close()
+            return address
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(0.05)
+    raise RuntimeError(f"the app did not start:\n{log.read_text()}")
+
+
+def growth(memory: Sequence[float]) -> float:
+    """By which part the most memory of the last third exceeds that of the third before it."""
+    third = len(memory) // 3
+    if not third:
+        return 0.0
+    return max(memory[-third:]) / max(memory[-2 * third : -third]) - 1

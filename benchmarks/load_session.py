@@ -1,0 +1,150 @@
+"""A session of the app over its WebSocket, with Streamlit's own messages, as a browser has it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from urllib.parse import parse_qs
+
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.Delta_pb2 import Delta
+from streamlit.proto.Element_pb2 import Element
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from websockets.asyncio.client import ClientConnection, connect
+
+from benchmarks.load_answers import Answer, address_of, cells_of
+from viz_app.records import Head
+
+PATIENCE = 60.0
+"""Seconds that an answer may take before it counts as missing."""
+_RAN = (ForwardMsg.FINISHED_SUCCESSFULLY, ForwardMsg.FINISHED_WITH_COMPILE_ERROR)
+
+Path = tuple[int, ...]
+
+
+class Session:
+    """One person: types sentences, and notes what the page then shows."""
+
+    def __init__(self, number: int, head: Head, address: str, socket: ClientConnection) -> None:
+        self.number, self.head, self.address = number, head, address
+        self.answers: list[Answer] = []
+        self.seconds: list[float] = []
+        """From a sentence sent to its script finished, where none was overtaken."""
+        self.received = 0
+        """Bytes."""
+        self._socket = socket
+        self._query = ""
+        self._field = ""
+        self._page: dict[Path, Delta] = {}
+
+    async def open(self, run: str, sentence: str) -> None:
+        """Follow a link to a sentence and the session's head."""
+        self._query = address_of(run, self.head, sentence)
+        await self._send(None)
+        await self._until(sentence, among=(sentence,))
+
+    async def type(self, sentence: str) -> None:
+        """Type a sentence and wait for its page."""
+        began = time.perf_counter()
+        await self._send(sentence)
+        await self._until(sentence, among=(sentence,))
+        self.seconds.append(time.perf_counter() - began)
+
+    async def type_over(self, first: str, second: str, *, after: int) -> None:
+        """Type a sentence, and another when so many messages of the first one's page have come."""
+        await self._send(first)
+        async with asyncio.timeout(PATIENCE):
+            for _ in range(after):
+                if await self._take():
+                    self._note((first,))
+                    break
+        await self._send(second)
+        await self._until(second, among=(first, second))
+
+    async def _send(self, sentence: str | None) -> None:
+        message = BackMsg()
+        state = message.rerun_script
+        state.query_string = self._query
+        state.context_info.url = self.address
+        state.context_info.color_scheme = "light"
+        if sentence is not None:
+            field = state.widget_states.widgets.add()
+            field.id, field.string_value = self._field, sentence
+        await self._socket.send(message.SerializeToString())
+
+    async def _until(self, sentence: str, *, among: tuple[str, ...]) -> None:
+        """Note what is shown after each run, until it is said to be that of a sentence.
+
+        Raises:
+            TimeoutError: if that does not come.
+            ValueError: if a page says that it is of a sentence which this session did not send.
+        """
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                if await self._take() and self._note(among) == sentence:
+                    return
+
+    def _note(self, among: tuple[str, ...]) -> str:
+        """Note what is shown now; the sentence that it is said to be of."""
+        answer = self._answer()
+        self.answers.append(answer)
+        if answer.sentence not in among:
+            raise ValueError(f"sent {among}, is shown {answer.sentence!r}")
+        return answer.sentence
+
+    async def _take(self) -> bool:
+        """Take in a message; whether a script has now run to its end."""
+        data = await self._socket.recv(decode=False)
+        self.received += len(data)
+        message = ForwardMsg.FromString(data)
+        match message.WhichOneof("type"):
+            case "new_session":
+                self._page.clear()
+            case "delta":
+                self._page[tuple(message.metadata.delta_path)] = message.delta
+            case "page_info_changed":
+                self._query = message.page_info_changed.query_string
+            case "script_finished":
+                return message.script_finished in _RAN
+            case "ref_hash":
+                raise ValueError("the server refers to a message that this session has not")
+        return False
+
+    def _elements(self) -> Iterator[tuple[Path, str, Element]]:
+        for path, delta in self._page.items():
+            if delta.WhichOneof("type") == "new_element":
+                yield path, delta.new_element.WhichOneof("type") or "", delta.new_element
+
+    def _answer(self) -> Answer:
+        block = next(
+            (p for p, d in self._page.items() if d.add_block.id.endswith("-translation")), None
+        )
+        translation, weights, problems = None, None, []
+        for path, kind, element in self._elements():
+            if kind == "exception":
+                problems.append(f"{element.exception.type}: {element.exception.message}")
+            elif kind == "alert":
+                problems.append(f"message on the page: {element.alert.body}")
+            elif kind == "text" and path[:-1] == block:
+                translation = element.text.body
+            elif kind == "plotly_chart" and element.plotly_chart.id.endswith("-large"):
+                weights = cells_of(element.plotly_chart.spec)
+            elif kind == "text_input" and element.text_input.id.endswith("-sentence"):
+                self._field = element.text_input.id
+        sentence = parse_qs(self._query).get("q", [""])[0]
+        return Answer(self.number, self.head, sentence, translation, weights, tuple(problems))
+
+
+@asynccontextmanager
+async def connected(number: int, head: Head, address: str) -> AsyncIterator[Session]:
+    """A session of its own on the server at an address, closed at the end."""
+    async with connect(
+        address.replace("http", "ws", 1) + "/_stcore/stream",
+        subprotocols=["streamlit"],  # type: ignore[list-item]
+        origin=address,  # type: ignore[arg-type]
+        max_size=None,
+        proxy=None,
+    ) as socket:
+        yield Session(number, head, address, socket)
