@@ -13,6 +13,7 @@ from streamlit.proto.Delta_pb2 import Delta
 from streamlit.proto.Element_pb2 import Element
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.asyncio.client import ClientConnection, connect
+from websockets.typing import Origin, Subprotocol
 
 from benchmarks.load_answers import Answer, address_of, cells_of
 from viz_app.records import Head
@@ -142,8 +143,8 @@ async def connected(number: int, head: Head, address: str) -> AsyncIterator[Sess
     """A session of its own on the server at an address, closed at the end."""
     async with connect(
         address.replace("http", "ws", 1) + "/_stcore/stream",
-        subprotocols=["streamlit"],  # type: ignore[list-item]
-        origin=address,  # type: ignore[arg-type]
+        subprotocols=[Subprotocol("streamlit")],
+        origin=Origin(address),
         max_size=None,
         proxy=None,
     ) as socket:

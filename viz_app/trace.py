@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from model.ablation import Head, switch_off
+from model.ablation import ATTENTIONS, Head, switch_off
 from model.config import BOS
 from model.decoding import greedy
 from model.hooks import capture, hook_names
@@ -33,9 +33,7 @@ from viz_app.records import (
 )
 
 _MODULES: dict[Kind, str] = {
-    "encoder_self": r"encoder\.layers\.\d+\.self_attention",
-    "decoder_self": r"decoder\.layers\.\d+\.self_attention",
-    "cross": r"decoder\.layers\.\d+\.cross_attention",
+    kind: path.replace(".", r"\.").format(r"\d+") for kind, path in ATTENTIONS.items()
 }
 """Patterns of the attention modules' names; a module has one in each layer, in order."""
 Seen = Mapping[str, list[Tensor]]

@@ -181,15 +181,21 @@ def head_label(head: Head) -> str:
     return f"{KIND_NAMES[kind]} {layer + 1}.{number + 1}"
 
 
-def open_clicked(key: str) -> None:
-    """Choose the head whose marker was clicked in a chart: layer and head, its kind perhaps too."""
+def open_clicked(key: str, *panels: str, **choices: object) -> None:
+    """Choose the head whose marker was clicked in a chart: layer and head, its kind perhaps too.
+
+    Args:
+        key: of the chart.
+        panels: to be drawn again, as ``choose_for`` wants them.
+        choices: what else is then chosen.
+    """
     points = st.session_state[key].selection.points
     if points:
         *kind, layer, head = points[0]["customdata"].split(",")
-        choices: dict[str, object] = {"layer": int(layer) + 1, "head": int(head) + 1}
+        choices |= {"layer": int(layer) + 1, "head": int(head) + 1}
         if kind:
             choices["kind"] = kind[0]
-        choose_for(*HEAD_PANELS, show="head", **choices)
+        choose_for(*panels, **choices)
 
 
 def redraw_heads() -> None:

@@ -21,7 +21,7 @@ def run_of(name: str, **changes: object) -> RunCurves:
         "bleu": curve({0: 0.0, 20: 3.0, 30: 2.5}),
         "learning_rate": curve({10: 1e-4, 20: 2e-4, 30: 1e-4}),
     }
-    return RunCurves(name, **({"curves": curves} | changes))  # type: ignore[arg-type]
+    return RunCurves(name, **({"curves": curves} | changes))
 
 
 def test_every_curve_is_drawn_in_its_panel() -> None:

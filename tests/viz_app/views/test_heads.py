@@ -137,7 +137,7 @@ def test_every_head_stands_beside_every_checkpoint(
     app = matrix(start, measure="on </s>")
     drawn = array(figure(app, "head_matrix")["data"][0]["z"])
     for first, kind in ((1, "encoder_self"), (8, "cross")):  # the decoder has no </s> to look at
-        expected = [measured[step].values["end"][kind].ravel() for step in STEPS]  # type: ignore[index]
+        expected = [measured[step].values["end"][kind].ravel() for step in STEPS]
         np.testing.assert_allclose(drawn[first : first + 6], np.transpose(expected), atol=1e-5)
     assert drawn.shape == (14, 3)
     assert "has no meaning for Decoder self attention" in said(app)

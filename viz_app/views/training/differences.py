@@ -29,8 +29,8 @@ from viz_app.figures.mosaic import mosaic
 from viz_app.records import KINDS, Floats, Head, Kind, Trace
 from viz_app.views._session import Selection
 from viz_app.views._widgets import choose_for, choose_one, panel, plain, show_figure
-from viz_app.views.choice import axes_of, choose_head, head_label
-from viz_app.views.training.shared import open_clicked, same_tokenizers
+from viz_app.views.choice import axes_of, choose_head, head_label, open_clicked
+from viz_app.views.training.shared import same_tokenizers
 
 _PANEL = "differences"
 _MOST_CELLS = 40

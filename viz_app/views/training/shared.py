@@ -10,7 +10,7 @@ import streamlit as st
 from model.checkpoint import CheckpointError, Run
 from model.config import BOS
 from viz_app.views._session import Selection, continued
-from viz_app.views._widgets import choose_for, choose_one
+from viz_app.views._widgets import choose_one
 
 _NAMES = {"newest": "newest checkpoint's output", "reference": "reference", "own": "your own"}
 
@@ -79,12 +79,3 @@ def reference_of(selection: Selection) -> str:
     with suppress(CheckpointError):  # the frame, which offers samples too, has said so
         rows = selection.run.samples()
     return next((str(row.get("reference") or "") for row in rows if row.get("source") == text), "")
-
-
-def open_clicked(key: str, panel: str) -> None:
-    """Choose the head whose marker was clicked in a chart, and draw its panel again."""
-    points = st.session_state[key].selection.points
-    if points:
-        *kind, layer, head = points[0]["customdata"].split(",")
-        kinds: dict[str, object] = {"kind": kind[0]} if kind else {}
-        choose_for(panel, layer=int(layer) + 1, head=int(head) + 1, **kinds)

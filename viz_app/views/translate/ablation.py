@@ -10,7 +10,7 @@ from viz_app.figures.costs import cost_map
 from viz_app.records import KINDS, Head, Trace
 from viz_app.views._session import Selection, head_costs_of, trace_of
 from viz_app.views._widgets import panel, show_figure
-from viz_app.views.choice import chosen_head, head_label, open_clicked
+from viz_app.views.choice import HEAD_PANELS, chosen_head, head_label, open_clicked
 from viz_app.views.target import show_target, total_log_probability
 
 
@@ -76,7 +76,7 @@ def _show_ranking(selection: Selection, trace: Trace) -> None:
         key="costs",
         alt="What switching each head off costs the translation: a cell a head, kind by kind",
         name="cost-of-heads",
-        on_select=lambda: open_clicked("costs"),
+        on_select=lambda: open_clicked("costs", *HEAD_PANELS, show="head"),
     )
     dearest = sorted(
         (

@@ -18,6 +18,7 @@ from viz_app.records import Trace
 from viz_app.views._session import Selection, trace_of
 from viz_app.views._widgets import choose_for, choose_one, panel, show_figure
 from viz_app.views.choice import (
+    HEAD_PANELS,
     Shown,
     axes_of,
     choose_head,
@@ -116,7 +117,7 @@ def _show_mosaic(selection: Selection, trace: Trace, grid: Grid, shown: Shown) -
         alt=f"{KIND_NAMES[shown.kind]} attention of all heads, a small map each: "
         f"{maps.shape[0]} layers from the top, {maps.shape[1]} heads from the left",
         name=f"{shown.kind}-all-heads",
-        on_select=lambda: open_clicked("mosaic"),
+        on_select=lambda: open_clicked("mosaic", *HEAD_PANELS, show="head"),
     )
     st.caption(f"Step {trace.step:,}: {_pool_note(grid)}")
 
