@@ -107,7 +107,11 @@ class App:
 
     def click_in(self, key: str, x: float, y: float, *, subplot: str = "xy") -> None:
         """Click in a chart, at parts of its width and height between the axes."""
-        self.hover_in(key, x, y, subplot=subplot)
+        for attempt in range(100):  # a chart that was only just drawn does not listen yet
+            self.hover_in(key, x + attempt % 2 * 0.002, y, subplot=subplot)
+            if self.read(key, "gd._hoverdata?.length ?? 0"):
+                break
+            self.page.wait_for_timeout(50)
         self.page.mouse.down()
         self.page.mouse.up()
 

@@ -47,6 +47,7 @@ def test_heads_of_two_checkpoints_are_ranked_and_a_click_opens_one(
     grid = make_grid(a, "cross")
     app.expect_labels("difference", "y", grid.rows)
     app.expect_labels("difference", "x", grid.columns)
+    app.wait("() => document.querySelector('.st-key-distances .js-plotly-plot')?._fullData")
     drawn = app.drawn("distances")
     rows = np.hstack([distances[kind] for kind in KINDS])
     np.testing.assert_allclose(drawn[:, ~np.isnan(drawn).all(axis=0)], rows, atol=1e-5)
