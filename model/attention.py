@@ -17,7 +17,7 @@ from model.hooks import HookPoint
 
 def attention_scores(query: Tensor, key: Tensor) -> Tensor:
     """QKᵀ/√d_k: (B, H, Q, K), (B, H, M, K) → (B, H, Q, M); equation 1, before the mask."""
-    return query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
+    return (query / math.sqrt(query.shape[-1])) @ key.transpose(-2, -1)
 
 
 def attention_weights(scores: Tensor, mask: Tensor | None) -> Tensor:
@@ -78,7 +78,7 @@ class MultiHeadAttention(nn.Module):
         self.output = HookPoint()
 
     def _split(self, x: Tensor) -> Tensor:
-        return x.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)  # (B, H, ·, K)
+        return x.view(*x.shape[:-1], self.n_heads, -1).transpose(1, 2)  # (B, H, ·, K)
 
     def _keys_and_values(self, y: Tensor, cache: KeyValueCache | None) -> tuple[Tensor, Tensor]:
         if cache is not None and cache.fixed and cache.key is not None and cache.value is not None:

@@ -44,6 +44,12 @@ class HookPoint(nn.Module):
         """Whether the calling thread reads or edits here."""
         return self in _thread.uses
 
+    def __call__(self, x: Tensor) -> Any:
+        """As any module's; a hundred of them in a pass go by quickly where nobody looks."""
+        if self not in _thread.uses and not self._forward_hooks:
+            return x
+        return super().__call__(x)
+
     def forward(self, x: Tensor) -> Tensor:
         """The input; after the thread's edits, in the order they were opened; then recorded.
 
@@ -74,14 +80,17 @@ def hook_names(model: nn.Module) -> list[str]:
 
 
 def _find(model: nn.Module, names: Iterable[str]) -> dict[str, HookPoint]:
-    points = {n: module for n, module in model.named_modules() if isinstance(module, HookPoint)}
     found = {}
     for name in names:
-        if name not in points:
-            near = difflib.get_close_matches(name, points, n=3)
+        try:
+            point = model.get_submodule(name)  # a walk through all of them takes longer
+        except AttributeError:
+            point = None
+        if not isinstance(point, HookPoint):
+            near = difflib.get_close_matches(name, hook_names(model), n=3)
             hint = f"; did you mean {' or '.join(near)}?" if near else "; hook_names() lists them"
             raise ValueError(f"no hook point named {name!r}{hint}")
-        found[name] = points[name]
+        found[name] = point
     return found
 
 

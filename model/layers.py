@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -33,6 +35,21 @@ def sinusoidal_positions(
     return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2)  # (length, D)
 
 
+class Dropout(nn.Dropout):
+    """In evaluation it is not there, and costs nothing."""
+
+    def __call__(self, x: Tensor) -> Any:
+        """x, in training with some of it zero."""
+        return super().__call__(x) if self.training else x
+
+
+@lru_cache(maxsize=16)
+def _positions_below(end: int, d_model: int, device: torch.device) -> Tensor:
+    """Those of positions 0 … end - 1; an ordinary tensor even where no gradients are wanted."""
+    with torch.inference_mode(False):
+        return sinusoidal_positions(end, d_model, device=device)
+
+
 class InputEmbedding(nn.Module):
     """Token embeddings times √D, plus positions: sections 3.4 and 3.5.
 
@@ -48,7 +65,7 @@ class InputEmbedding(nn.Module):
         self.tokens = HookPoint()
         self.positions = HookPoint()
         self.output = HookPoint()
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     def forward(self, ids: Tensor, *, start: int = 0) -> Tensor:
         """Embed ids (B, S), the first of them at position ``start`` → (B, S, D).
@@ -69,9 +86,10 @@ class InputEmbedding(nn.Module):
                 "is this the tokenizer of the model?"
             )
         tokens = self.tokens(self.table(ids) * self.scale)
-        positions = sinusoidal_positions(
-            ids.shape[1], tokens.shape[-1], start=start, device=ids.device
-        )
+        enough = 1 << (length - 1).bit_length()  # few sizes to keep
+        positions = _positions_below(enough, tokens.shape[-1], ids.device)[start:length]
+        if self.positions.in_use:  # else an edit in place would change the table
+            positions = positions.clone()
         positions = self.positions(positions.to(tokens.dtype).expand_as(tokens))
         return self.dropout(self.output(tokens + positions))
 
@@ -85,7 +103,7 @@ class FeedForward(nn.Module):
         self.contract = nn.Linear(config.d_ff, config.d_model)
         self.hidden = HookPoint()
         self.output = HookPoint()
-        self.dropout = nn.Dropout(config.hidden_dropout)
+        self.dropout = Dropout(config.hidden_dropout)
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, S, D) → (B, S, D)."""
@@ -112,7 +130,7 @@ class PostNorm(nn.Module):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.norm = Norm(config.d_model)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     def forward(self, stream: Tensor, sublayer: Sublayer) -> Tensor:
         """(B, S, D) → (B, S, D)."""
@@ -125,7 +143,7 @@ class PreNorm(nn.Module):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.norm = Norm(config.d_model)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     def forward(self, stream: Tensor, sublayer: Sublayer) -> Tensor:
         """(B, S, D) → (B, S, D)."""

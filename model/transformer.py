@@ -207,6 +207,17 @@ class Transformer(nn.Module):
         """Where the weights are."""
         return self.unembedding.weight.device
 
+    def for_inference(self) -> Transformer:
+        """Itself, in evaluation mode and with the matrices of its layers stored as their transpose.
+
+        Names, shapes and weights stay; a CPU multiplies a few rows by them up to twice as fast.
+        """
+        for layers in (self.encoder.layers, self.decoder.layers):
+            for module in layers.modules():
+                if isinstance(module, nn.Linear):
+                    module.weight.data = module.weight.data.t().contiguous().t()
+        return self.eval()
+
     def encode(self, source: Tensor) -> tuple[Tensor, Tensor]:
         """Source ids (B, S) → memory (B, S, D) and its mask (B, 1, 1, S), True for pieces.
 

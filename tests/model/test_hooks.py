@@ -276,6 +276,26 @@ def test_zero_weights_of_a_head_equal_a_zero_slice_of_its_output_projection(
 # Errors and cleaning up
 
 
+def test_forward_hooks_of_torch_are_called_too(
+    model: Transformer, source: Tensor, target: Tensor
+) -> None:
+    seen: list[Tensor] = []
+    hook = model.logits.register_forward_hook(lambda _, __, output: seen.append(output))
+    logits = model(source, target)
+    hook.remove()
+    model(source, target)
+    assert len(seen) == 1
+    assert seen[0] is logits
+
+
+def test_a_module_that_is_no_hook_point_is_refused(model: Transformer) -> None:
+    with (
+        pytest.raises(ValueError, match="no hook point named 'encoder'"),
+        capture(model, ["encoder"]),
+    ):
+        pass
+
+
 @pytest.mark.parametrize("name", ["encoder.layers.0.self_attention.wieghts", "logit"])
 @pytest.mark.parametrize("use", ["capture", "edit"])
 def test_an_unknown_name_is_refused_with_a_suggestion(

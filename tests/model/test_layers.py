@@ -8,8 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from model.config import TransformerConfig
-from model.hooks import capture
+from model.hooks import capture, edit
 from model.layers import (
+    Dropout,
     FeedForward,
     InputEmbedding,
     PostNorm,
@@ -79,6 +80,35 @@ def test_a_float64_embedding_still_computes_positions_in_float32(make_config: Ma
     with capture(embedding, ["positions"]) as seen:
         embedding(torch.ones(1, 7, dtype=torch.long))
     assert torch.equal(seen["positions"][0][0], sinusoidal_positions(7, 14).double())
+
+
+def test_positions_edited_in_place_are_as_before_in_the_next_pass(
+    make_config: MakeConfig,
+) -> None:
+    embedding = InputEmbedding(nn.Embedding(37, 14), make_config()).eval()
+    ids = torch.ones(1, 7, dtype=torch.long)
+    before = embedding(ids)
+    with torch.inference_mode(), edit(embedding, {"positions": Tensor.zero_}):
+        assert not torch.equal(embedding(ids), before)
+    assert torch.equal(embedding(ids), before)
+
+
+def test_positions_first_needed_in_inference_serve_training_too(make_config: MakeConfig) -> None:
+    embedding = InputEmbedding(nn.Embedding(37, 22), make_config(d_model=22))
+    scale = torch.ones(22, requires_grad=True)
+    ids = torch.ones(1, 5, dtype=torch.long)
+    with torch.inference_mode():
+        embedding(ids)
+    with edit(embedding, {"positions": lambda positions: positions * scale}):
+        embedding(ids).sum().backward()
+    assert scale.grad is not None
+
+
+def test_dropout_is_there_in_training_only() -> None:
+    x = torch.ones(1000)
+    dropout = Dropout(0.5)
+    assert dropout.eval()(x) is x
+    assert int((dropout.train()(x) == 0).sum()) > 300
 
 
 @pytest.mark.parametrize(("start", "length"), [(0, 12), (5, 7)])

@@ -128,6 +128,20 @@ def test_forward_is_encode_decode_unembed(model: Transformer, make_ids: MakeIds)
     assert torch.equal(model(source, target), logits)
 
 
+def test_the_layout_for_inference_changes_no_name_shape_or_weight(
+    make_model: Callable[..., Transformer], make_ids: MakeIds
+) -> None:
+    model, laid_out = make_model(), make_model().train().for_inference()
+    assert not laid_out.training
+    projection = laid_out.decoder.layers[1].get_submodule("cross_attention.query_projection")
+    assert projection.get_parameter("weight").t().is_contiguous()
+    state = laid_out.state_dict()
+    assert list(state) == list(model.state_dict())
+    assert all(torch.equal(state[name], weight) for name, weight in model.state_dict().items())
+    source, target = make_ids([7, 4], 37), make_ids([3, 5], 41)
+    torch.testing.assert_close(laid_out(source, target), model(source, target))
+
+
 def test_only_kept_positions_are_unembedded(model: Transformer, make_ids: MakeIds) -> None:
     source, target = make_ids([7, 4], 37), make_ids([3, 5], 41)
     keep = target != PAD
