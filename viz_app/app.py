@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import logging
 from pathlib import Path
 
 import streamlit as st
+from streamlit.logger import get_logger
 
 from viz_app.views import embeddings, flow, frame, heads, inside, training, translate
 from viz_app.views._session import Selection
@@ -48,6 +50,16 @@ def _heads() -> None:
 
 
 @st.cache_resource(show_spinner=False)
+def _start() -> None:
+    """Tell the terminal what is done, in the form and from the level of Streamlit's own messages.
+
+    (``--logger.level`` sets it.)
+    """
+    get_logger("viz_app")
+    logging.getLogger("viz_app.app").info("started with the runs in %s", frame.checkpoints_root())
+
+
+@st.cache_resource(show_spinner=False)
 def _settle() -> None:
     """Tell the garbage collector once that what modules have made will stay.
 
@@ -58,6 +70,7 @@ def _settle() -> None:
     gc.freeze()
 
 
+_start()
 selection: Selection | None = None
 first = st.Page(_translate, title="Translate", icon=":material/translate:", default=True)
 chosen = st.navigation(

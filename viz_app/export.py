@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,8 @@ from viz_app.records import Trace
 from viz_app.report import to_html
 from viz_app.saved_trace import read_trace, to_json, to_npz
 from viz_app.trace import run_trace
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,12 @@ def main(arguments: Arguments) -> None:
     if not arguments.out.parent.is_dir():
         raise ValueError(f"{arguments.out.parent}: no such folder; create it first")
     trace = _trace(arguments)
-    write_bytes(arguments.out, writer(trace))
+    content = writer(trace)
+    write_bytes(arguments.out, content)
+    form = arguments.out.suffix[1:]
+    _LOG.info(
+        "export: run %s, step %d, form %s, bytes %d", trace.run, trace.step, form, len(content)
+    )
     print(f"{arguments.out}: {trace.target_text}")
 
 

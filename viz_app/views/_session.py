@@ -1,7 +1,8 @@
 """What the pages share: their selection, and caches of runs, models and traces.
 
 Caches hold arrays and models, never figures; their keys are plain values, with the size and time of
-the files they came from, so that a replaced run is read again; each is bounded.
+the files they came from, so that a replaced run is read again; each is bounded, what is large by
+bytes and what is small by entries.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from viz_app.layer_records import LayerTrace
 from viz_app.layer_trace import run_layer_trace
 from viz_app.records import Floats, Head, Kind, Trace
 from viz_app.trace import run_trace
+from viz_app.views._caches import kept
+from viz_app.views._events import told
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,8 @@ def run_named(root: Path, name: str) -> Run:
 
 @st.cache_resource(max_entries=8, show_spinner=False)
 def _open_run(root: str, name: str, stamp: Stamp) -> Run:
-    return open_run(name, root=Path(root))
+    with told("run opened", run=name):
+        return open_run(name, root=Path(root))
 
 
 def checkpoint_of(run: Run, step: int) -> Checkpoint:
@@ -82,12 +86,14 @@ def checkpoint_of(run: Run, step: int) -> Checkpoint:
     path = weights_path(run.folder, step)
     if not path.exists():
         load_weights(run, step)  # raises, naming the steps that are there
-    return _load(str(run.folder.parent), run.info.name, step, stamp_of(path), run)
 
+    def load() -> Checkpoint:
+        with told("checkpoint loaded", run=run.info.name, step=step) as facts:
+            checkpoint = load_weights(run, step)
+            facts["sha256"] = checkpoint.sha256[:12]
+        return checkpoint
 
-@st.cache_resource(max_entries=16, show_spinner=False)
-def _load(root: str, name: str, step: int, stamp: Stamp, _run: Run) -> Checkpoint:
-    return load_weights(_run, step)
+    return kept(("checkpoint", str(path), stamp_of(path)), load)
 
 
 def trace_of(
@@ -105,33 +111,25 @@ def trace_of(
         ValueError: on an empty or too long sentence, or a head that is not there.
     """
     checkpoint = checkpoint_of(run, step)
+    name, sha256 = run.info.name, checkpoint.sha256
+
+    def compute() -> Trace:
+        with told("trace", run=name, step=step, heads_off=len(switched_off)) as facts:
+            trace = run_trace(
+                checkpoint.model,
+                run.tokenizers,
+                text,
+                target,
+                run=name,
+                step=step,
+                sha256=sha256,
+                switched_off=switched_off,
+            )
+            facts |= {"source": len(trace.source), "target": len(trace.predicted)}
+        return trace
+
     stamp = stamp_of(run.folder / "run.json")
-    return _trace(
-        run.info.name, stamp, checkpoint.sha256, text, target, switched_off, checkpoint, run
-    )
-
-
-@st.cache_resource(max_entries=24, show_spinner=False)
-def _trace(
-    name: str,
-    stamp: Stamp,
-    sha256: str,
-    text: str,
-    target: tuple[int, ...] | None,
-    switched_off: tuple[Head, ...],
-    _checkpoint: Checkpoint,
-    _run: Run,
-) -> Trace:
-    return run_trace(
-        _checkpoint.model,
-        _run.tokenizers,
-        text,
-        target,
-        run=name,
-        step=_checkpoint.step,
-        sha256=sha256,
-        switched_off=switched_off,
-    )
+    return kept(("trace", name, stamp, step, sha256, text, target, switched_off), compute)
 
 
 def layer_trace_of(selection: Selection, trace: Trace, kind: Kind, layer: int) -> LayerTrace:
@@ -141,21 +139,15 @@ def layer_trace_of(selection: Selection, trace: Trace, kind: Kind, layer: int) -
         CheckpointError: if the weights cannot be used.
         ValueError: on a layer that is not there.
     """
-    checkpoint = checkpoint_of(selection.run, selection.step)
-    pair = (trace.source.ids, trace.target_ids)
-    return _layer_trace(checkpoint.sha256, pair, kind, layer, checkpoint, trace)
+    run, step = selection.run, selection.step
+    checkpoint = checkpoint_of(run, step)
 
+    def compute() -> LayerTrace:
+        with told("layer", run=run.info.name, step=step, of=f"{kind} {layer + 1}"):
+            return run_layer_trace(checkpoint.model, trace, kind, layer)
 
-@st.cache_resource(max_entries=8, show_spinner=False)
-def _layer_trace(
-    sha256: str,
-    pair: tuple[tuple[int, ...], tuple[int, ...]],
-    kind: Kind,
-    layer: int,
-    _checkpoint: Checkpoint,
-    _trace: Trace,
-) -> LayerTrace:
-    return run_layer_trace(_checkpoint.model, _trace, kind, layer)
+    passed = trace.source.ids, trace.target_ids, trace.switched_off
+    return kept(("layer", checkpoint.sha256, passed, kind, layer), compute)
 
 
 def continued(run: Run, step: int, text: str, prefix: tuple[int, ...]) -> tuple[int, ...]:
@@ -174,7 +166,10 @@ def _continued(
 ) -> tuple[int, ...]:
     if prefix[-1] == EOS:
         return prefix
-    return tuple(greedy(checkpoint_of(_run, _step).model, [source], prefix)[0])
+    with told("translated", run=_run.info.name, step=_step, source=len(source)) as facts:
+        ids = tuple(greedy(checkpoint_of(_run, _step).model, [source], prefix)[0])
+        facts["target"] = len(ids) - 1
+    return ids
 
 
 def beam_of(run: Run, step: int, text: str, size: int) -> Beam:
@@ -189,7 +184,8 @@ def beam_of(run: Run, step: int, text: str, size: int) -> Beam:
 
 @st.cache_resource(max_entries=24, show_spinner=False)
 def _beam(sha256: str, source: tuple[int, ...], size: int, _run: Run, _step: int) -> Beam:
-    [beam] = beam_search(checkpoint_of(_run, _step).model, [source], size=size)
+    with told("beam search", run=_run.info.name, step=_step, source=len(source), width=size):
+        [beam] = beam_search(checkpoint_of(_run, _step).model, [source], size=size)
     return beam
 
 
@@ -206,7 +202,9 @@ def head_costs_of(run: Run, step: int, text: str, target: tuple[int, ...]) -> di
 def _head_costs(
     sha256: str, source: tuple[int, ...], target: tuple[int, ...], _run: Run, _step: int
 ) -> dict[Kind, Floats]:
-    costs = head_costs(checkpoint_of(_run, _step).model, source, target)
+    sizes = {"source": len(source), "target": len(target) - 1}
+    with told("head costs", run=_run.info.name, step=_step, **sizes):
+        costs = head_costs(checkpoint_of(_run, _step).model, source, target)
     return {kind: cost.numpy(force=True) for kind, cost in costs.items()}
 
 
@@ -233,14 +231,14 @@ def attention_of(run: Run, step: int, text: str, target: tuple[int, ...]) -> Att
         CheckpointError: if the weights cannot be used.
         ValueError: on an empty or too long sentence or target.
     """
-    return _attention(checkpoint_of(run, step).sha256, _source(run, text), target, run, step)
+    checkpoint, source = checkpoint_of(run, step), _source(run, text)
 
+    def compute() -> AttentionTrace:
+        sizes = {"source": len(source), "target": len(target) - 1}
+        with told("attention", run=run.info.name, step=step, **sizes):
+            return run_attention(checkpoint.model, source, target)
 
-@st.cache_resource(max_entries=64, show_spinner=False)
-def _attention(
-    sha256: str, source: tuple[int, ...], target: tuple[int, ...], _run: Run, _step: int
-) -> AttentionTrace:
-    return run_attention(checkpoint_of(_run, _step).model, source, target)
+    return kept(("attention", checkpoint.sha256, source, target), compute)
 
 
 def own_translation(run: Run, step: int, text: str) -> tuple[tuple[int, ...], Floats]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from urllib.parse import urlencode
 
 import streamlit as st
@@ -11,6 +12,7 @@ from viz_app.analysis.grid import Reading
 from viz_app.records import Trace
 from viz_app.report import settings, to_html
 from viz_app.saved_trace import to_json, to_npz
+from viz_app.views._events import told
 from viz_app.views._session import Selection
 from viz_app.views._widgets import choose_one, panel, redraw_all
 
@@ -52,11 +54,18 @@ def _show_files(selection: Selection, trace: Trace, reading: Reading) -> None:
         for ending, write in files.items():
             st.download_button(
                 f".{ending}",
-                write,
+                partial(_written, trace, ending, write),
                 file_name=f"{name}.{ending}",
                 key=f"download-{ending}",
                 on_click="ignore",
             )
+
+
+def _written(trace: Trace, ending: str, write: Callable[[], bytes]) -> bytes:
+    with told("export", run=trace.run, step=trace.step, form=ending) as facts:
+        content = write()
+        facts["bytes"] = len(content)
+    return content
 
 
 def citation(trace: Trace) -> str:

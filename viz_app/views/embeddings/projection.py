@@ -27,6 +27,7 @@ from viz_app.projection import (
     write_points,
 )
 from viz_app.records import Floats
+from viz_app.views._events import told
 from viz_app.views._session import Selection
 from viz_app.views._widgets import choose_one, panel, plain
 from viz_app.views.embeddings.side import (
@@ -177,7 +178,10 @@ def _umap(
         )
         if not st.button(f"Compute UMAP of {len(ids):,} tokens", key="compute", type="primary"):
             return None
-        with st.spinner("Finding neighbours and laying them out …", show_time=True):
+        with (
+            st.spinner("Finding neighbours and laying them out …", show_time=True),
+            told("UMAP", tokens=len(ids)),
+        ):
             points = umap_points(vocabulary.table[ids], settings)
             # Before anything else is drawn, where Streamlit may end this run for a newer one.
             written = _write(path, points)

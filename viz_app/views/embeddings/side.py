@@ -13,6 +13,7 @@ from model.config import UNK
 from viz_app.analysis.labels import piece_label
 from viz_app.analysis.vocabulary import vocabulary_labels
 from viz_app.records import Floats, InputEmbedding, Tokens, Trace
+from viz_app.views._events import tell_refusal
 from viz_app.views._session import Selection, checkpoint_of, embedding_table
 from viz_app.views._widgets import plain
 
@@ -136,6 +137,7 @@ def choose_tokens(
         try:
             ids.append(find_token(selection, vocabulary, token))
         except ValueError as problem:
+            tell_refusal(problem)
             st.error(plain(str(problem)))
     return ids
 

@@ -14,6 +14,7 @@ from viz_app.attention_trace import AttentionTrace
 from viz_app.components.player import Film, Frame, block_size, player
 from viz_app.records import Floats, Head
 from viz_app.trace import to_tokens
+from viz_app.views._events import tell_refusal
 from viz_app.views._session import (
     Selection,
     attention_of,
@@ -93,6 +94,7 @@ def _passes(
         try:
             checkpoint_of(run, step)
         except CheckpointError as problem:
+            tell_refusal(problem)
             st.warning(f"Step {step:,} is left out: {plain(str(problem))}")
             continue
         given = attention_of(run, step, text, shared.ids)

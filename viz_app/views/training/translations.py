@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from viz_app.figures.translations import Cell, Column, translation_table
+from viz_app.views._events import tell_refusal
 from viz_app.views._session import Row, Selection, log_of, own_translation
 from viz_app.views._widgets import PROBLEMS, choose_one, plain, problems_in_place
 
@@ -164,6 +165,7 @@ def _translate_by_all(
         try:
             ids, log_probability = own_translation(run, step, text)
         except PROBLEMS as problem:
+            tell_refusal(problem)
             problems.append(str(problem))
             lines.append([step, None, None, None])
             continue
