@@ -29,6 +29,8 @@ from websockets.exceptions import WebSocketException
 from benchmarks.load_answers import Answer, Expected, faults_of, sentences_of
 from benchmarks.load_server import Server, growth, serving
 from benchmarks.load_session import connected
+from benchmarks.report import Table, Tick
+from benchmarks.written import markdown
 
 MOST_MEMORY = 2048.0
 """MiB."""
@@ -156,8 +158,8 @@ def _measure(stage: Stage, times: list[float], seconds: float, memory: list[floa
         stage.memory, stage.growth = max(memory), growth(memory)
 
 
-async def run_stages(arguments: Arguments) -> list[Stage]:
-    """All stages on one server, and a last one without sessions for what its log says."""
+async def run_stages(arguments: Arguments, tick: Tick) -> list[Stage]:
+    """All stages on one server; what its log says counts for the last."""
     expected = Expected(arguments.run)
     sentences = sentences_of(arguments.run)
     seconds = 60 * arguments.minutes
@@ -165,13 +167,13 @@ async def run_stages(arguments: Arguments) -> list[Stage]:
     with serving() as server:
         watching = asyncio.create_task(server.watch())
         for sessions in [n for n in (1, 5) if n < arguments.sessions] + [arguments.sessions]:
-            print(f"{sessions} at once, {arguments.minutes:g} min", file=sys.stderr)
             stages.append(
                 await drive(server, expected, sessions, seconds, sentences, pause=arguments.pause)
             )
+            tick(stages[-1].what)
         if arguments.pages:
-            print(f"{arguments.pages} pages, {arguments.minutes:g} min", file=sys.stderr)
             stages.append(await show(server, expected, arguments.pages, seconds, sentences))
+            tick(stages[-1].what)
         watching.cancel()
         stages[-1].faults += server.faults()
     for stage in stages:
@@ -189,38 +191,41 @@ def memory_faults(stage: Stage, minutes: float) -> list[str]:
     return faults
 
 
-def table(stages: list[Stage]) -> str:
-    """The results, in Markdown."""
-
-    def number(value: float | None, form: str) -> str:
-        return "–" if value is None else format(value, form)
-
-    lines = [
-        "| | answers | sentences/s | p50 (s) | p95 (s) | kB an answer | most memory (MiB) "
-        "| growth at the end | faults |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
-    for stage in stages:
-        cells = [
+def table(stages: list[Stage], minutes: float) -> Table:
+    """The results."""
+    columns = (
+        "",
+        "answers",
+        "sentences/s",
+        "p50 (s)",
+        "p95 (s)",
+        "kB an answer",
+        "most memory (MiB)",
+        "growth at the end",
+        "faults",
+    )
+    rows = tuple(
+        (
             stage.what,
-            f"{stage.answers:,}",
-            f"{stage.a_second:.1f}",
-            number(stage.p50, ".2f"),
-            number(stage.p95, ".2f"),
-            number(stage.kilobytes, ".0f"),
-            number(stage.memory, ",.0f"),
+            stage.answers,
+            stage.a_second,
+            stage.p50,
+            stage.p95,
+            stage.kilobytes,
+            stage.memory,
             f"{stage.growth:+.1%}",
-            str(len(stage.faults)),
-        ]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+            len(stage.faults),
+        )
+        for stage in stages
+    )
+    return Table(f"Load, {minutes:g} minutes a stage", columns, rows)
 
 
 def main(arguments: Arguments) -> int:
     """The results on standard output, faults after them; 1 if there are any."""
     torch.set_num_threads(1)
-    stages = asyncio.run(run_stages(arguments))
-    print(table(stages))
+    stages = asyncio.run(run_stages(arguments, lambda what: print(what, file=sys.stderr)))
+    print("\n".join(markdown(table(stages, arguments.minutes))))
     if arguments.json is not None:
         results = {"arguments": asdict(arguments), "stages": [asdict(stage) for stage in stages]}
         arguments.json.write_text(json.dumps(results, indent=2, default=str) + "\n")

@@ -39,7 +39,7 @@ from model.signals import interrupt_between_steps
 from model.transformer import Transformer
 
 
-def _attention_kernel(device: torch.device) -> AbstractContextManager[Any]:
+def attention_kernel(device: torch.device) -> AbstractContextManager[Any]:
     """On a CPU the fused kernel's backward pass is slower than the formula for short sentences."""
     return sdpa_kernel(SDPBackend.MATH) if device.type == "cpu" else nullcontext()
 
@@ -151,7 +151,7 @@ class Training:
             group["lr"] = learning_rate(step, config)
         model.train()
         total = torch.zeros((), device=accelerator.device)
-        with _attention_kernel(accelerator.device):
+        with attention_kernel(accelerator.device):
             for shard in shards:
                 source, target = (side.to(accelerator.device) for side in shard[:2])
                 keep = target[:, 1:] != PAD

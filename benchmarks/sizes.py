@@ -1,0 +1,62 @@
+"""The model that all peers are compared in, and what it reads: random weights, the same for all."""
+
+from __future__ import annotations
+
+import itertools
+import string
+
+import torch
+from torch import Tensor
+
+from model.config import BOS, EOS, PAD, TransformerConfig
+from model.data import Pair
+from model.tokenizer import TokenizerPair
+from model.transformer import Transformer
+
+VOCABULARY = 8_000
+
+
+def model_of(
+    *, max_length: int = 1_024, n_layers: int = 3, n_heads: int = 4, endless: bool = False
+) -> Transformer:
+    """D = 128, d_ff = 512, norms after the sublayers as in the peers; as a loaded checkpoint is.
+
+    With ``endless``, ``</s>`` is never chosen, so that every peer decodes as many pieces.
+    """
+    torch.manual_seed(0)
+    config = TransformerConfig(
+        VOCABULARY,
+        VOCABULARY,
+        n_layers=n_layers,
+        n_heads=n_heads,
+        d_model=128,
+        d_ff=512,
+        norm="post",
+        final_norm=False,
+        output_bias=True,
+        dropout=0.0,
+        max_length=max_length,
+    )
+    model = Transformer(config)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "norm" in name or "bias" in name:  # fresh ones are ones and zeros
+                parameter.add_(0.1 * torch.randn_like(parameter))
+        if endless:
+            model.unembedding.bias[[PAD, BOS, EOS]] = -1e4
+    return model.for_inference()
+
+
+def ids_of(batch: int, length: int, *, seed: int) -> Tensor:
+    """Random pieces, none of them special: (batch, length)."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(EOS + 1, VOCABULARY, (batch, length), generator=generator)
+
+
+def tokenizers_of() -> TokenizerPair:
+    """Whole words, as many as the vocabulary has room for; a piece for each."""
+    letters = itertools.product(string.ascii_lowercase, repeat=3)
+    words = ["".join(word) for word in itertools.islice(letters, VOCABULARY - EOS - 1)]
+    pairs = [Pair(" ".join(words), " ".join(words))] * 2  # single words may be left out
+    sizes = VOCABULARY, VOCABULARY
+    return TokenizerPair.train(pairs, kind="word", vocab_sizes=sizes, shared=True)

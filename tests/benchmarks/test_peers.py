@@ -1,0 +1,80 @@
+"""Peers with our weights say what our model says, and decode what it decodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from benchmarks.peers.torch_nn import TorchTransformer
+from benchmarks.sizes import tokenizers_of
+from model.config import EOS, PAD
+from model.decoding import greedy
+from model.transformer import Transformer
+
+SIZE = {
+    "target_vocab_size": 37,
+    "n_heads": 7,
+    "d_k": None,
+    "norm": "post",
+    "final_norm": False,
+    "output_bias": True,
+    "tied": "all",
+    "dropout": 0.0,
+}
+
+
+@pytest.fixture
+def ours(make_model: Callable[..., Transformer]) -> Transformer:
+    return make_model(**SIZE).for_inference()
+
+
+@pytest.fixture
+def source() -> torch.Tensor:
+    return torch.tensor([[9, 7, 31, 8, EOS], [5, 36, EOS, PAD, PAD]])
+
+
+@pytest.fixture
+def target() -> torch.Tensor:
+    return torch.tensor([[2, 11, 30], [2, 6, 17]])
+
+
+@pytest.mark.filterwarnings("ignore:.*nested tensors")
+@torch.inference_mode()
+def test_torch_nn(ours: Transformer, source: torch.Tensor, target: torch.Tensor) -> None:
+    theirs = TorchTransformer(ours)(source, target)
+    torch.testing.assert_close(theirs, ours(source, target), rtol=1e-4, atol=1e-5)
+
+
+@torch.inference_mode()
+def test_marian(ours: Transformer, source: torch.Tensor, target: torch.Tensor) -> None:
+    pytest.importorskip("transformers")
+    from benchmarks.peers.marian import marian_of
+
+    logits = marian_of(ours)(
+        input_ids=source,
+        attention_mask=(source != PAD).long(),
+        decoder_input_ids=target,
+    ).logits
+    torch.testing.assert_close(logits, ours(source, target), rtol=1e-4, atol=1e-5)
+
+
+def test_ctranslate2(ours: Transformer, tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    pytest.importorskip("ctranslate2")
+    from benchmarks.peers.marian import ctranslate2_of, marian_of
+
+    with torch.no_grad():
+        ours.unembedding.bias[[PAD, 2, EOS]] = -1e4
+    sentence = [9, 7, 31, 8, EOS]
+    translator = ctranslate2_of(marian_of(ours), tmp_path / "model", threads=1)
+    [found] = translator.translate_batch([list(map(str, sentence))], max_decoding_length=20)
+    assert [int(piece) for piece in found.hypotheses[0]] == greedy(ours, [sentence])[0][1:]
+
+
+def test_words_are_one_piece_each() -> None:
+    tokenizers = tokenizers_of()
+    text = tokenizers.source.decode([4, 77, 7_999])
+    assert tokenizers.encode_source(text) == [4, 77, 7_999, EOS]
