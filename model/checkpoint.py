@@ -18,7 +18,7 @@ from typing import Any
 
 import safetensors.torch
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from model.config import TransformerConfig, to_dict
@@ -132,7 +132,8 @@ def open_run(name: str, *, root: Path = CHECKPOINTS) -> Run:
     """Open a run by name and verify its tokenizers.
 
     Raises:
-        CheckpointError: if it is not there, or one of its files is missing, altered or foreign.
+        CheckpointError: if it is not there, one of its files is missing, altered or foreign, or its
+            model is not that of its weights.
     """
     if name not in {path.name for path in _folders(root)}:
         known = ", ".join(path.name for path in _folders(root)) or "none"
@@ -165,7 +166,27 @@ def open_run(name: str, *, root: Path = CHECKPOINTS) -> Run:
         raise CheckpointError(
             f"{folder}: the model expects {expected} pieces, its tokenizers have {sizes}"
         )
+    _check_config(folder, info)
     return Run(folder, info, pair)
+
+
+def _check_config(folder: Path, info: RunInfo) -> None:
+    """Refuse a model that is that of none of the weights; each file is checked when it is read."""
+    headers = [config for step in steps_of(folder) if (config := _config_of(folder, step))]
+    if headers and _sha256_of(info.model) not in headers:
+        raise CheckpointError(
+            f"{folder / 'run.json'}: the model is not that of the weights in this folder; restore "
+            "run.json, or the weights that belong to it"
+        )
+
+
+def _config_of(folder: Path, step: int) -> str | None:
+    """What the header of a weights file calls its configuration; None where it has no header."""
+    try:
+        with safe_open(weights_path(folder, step), "numpy") as file:
+            return (file.metadata() or {}).get("config_sha256")
+    except (SafetensorError, OSError):
+        return None
 
 
 def _folders(root: Path) -> list[Path]:
@@ -248,7 +269,9 @@ def load_weights(run: Run, step: int) -> Checkpoint:
         tensors = safetensors.torch.load(content)
         _, _, metadata = _split_file(content)
     except (SafetensorError, ValueError, KeyError) as error:  # the last: a type torch has not
-        raise CheckpointError(f"{path}: truncated, or not safetensors ({error})") from error
+        raise CheckpointError(
+            f"{path}: truncated, or not safetensors ({error}); restore the file or remove it"
+        ) from error
     expected = {
         "format_version": str(FORMAT_VERSION),
         "run": run.info.name,
@@ -265,7 +288,7 @@ def load_weights(run: Run, step: int) -> Checkpoint:
     with torch.device("meta"):  # to draw weights that are then replaced took half of the time
         model = Transformer(run.info.model)
     _fill(model, tensors, path)
-    return Checkpoint(model.eval(), run.info.name, step, metadata["sha256"])
+    return Checkpoint(model.for_inference(), run.info.name, step, metadata["sha256"])
 
 
 def open_checkpoint(name: str, step: int | None, root: Path) -> tuple[Run, Checkpoint]:

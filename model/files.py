@@ -137,7 +137,9 @@ def read_bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise CheckpointError(f"{path}: cannot be read ({error.strerror})") from error
+        raise CheckpointError(
+            f"{path}: cannot be read ({error.strerror}); restore the file"
+        ) from error
 
 
 def parse_json(content: bytes) -> Any:

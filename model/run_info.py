@@ -12,6 +12,15 @@ FORMAT_VERSION = 1
 """Of everything in a run's folder; other versions are refused."""
 _MOST = 2**63 - 1
 """What an array of whole numbers holds."""
+_LARGEST = {
+    "n_layers": 1_000,
+    "n_heads": 1_000,
+    "d_k": 100_000,
+    "d_model": 100_000,
+    "d_ff": 1_000_000,
+    "max_length": 1_000_000,
+}
+"""Far beyond what can be trained here; the app makes widgets and arrays of these sizes."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +40,7 @@ class DataSource:
 
     def __post_init__(self) -> None:
         check_kinds(self)
+        _check_counts(train_pairs=self.train_pairs, longest_source=self.longest_source)
 
 
 @dataclass(frozen=True)
@@ -49,6 +59,11 @@ class RunInfo:
 
     def __post_init__(self) -> None:
         check_kinds(self)
+        _check_counts(parameters=self.parameters)
+        for name, largest in _LARGEST.items():
+            size = getattr(self.model, name)
+            if size is not None and size > largest:
+                raise ValueError(f"{name}: expected at most {largest:,}, got {size!r:.20}")
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values, the format version first."""
@@ -84,6 +99,12 @@ class RunInfo:
                 raise ValueError(f"expected an object under '{key}'")
             values[key] = from_dict(kind, values[key])
         return from_dict(cls, values)
+
+
+def _check_counts(**counts: int) -> None:
+    for name, count in counts.items():
+        if not 0 <= count <= _MOST:
+            raise ValueError(f"{name}: expected a number from 0 to {_MOST:,}")
 
 
 @dataclass(frozen=True)

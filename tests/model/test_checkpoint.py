@@ -5,7 +5,7 @@ import json
 import pickle
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from model.checkpoint import (
+    CHECKPOINTS,
     CheckpointError,
     Run,
     create_run,
@@ -117,6 +118,12 @@ def _one_less(tensors: dict[str, Tensor], _: dict[str, str]) -> None:
     del tensors["encoder.embedding.table.weight"]
 
 
+def _four_less(tensors: dict[str, Tensor], _: dict[str, str]) -> None:
+    for name in ("decoder.layers.0.", "encoder.layers.0."):
+        for end in ("weight", "bias"):
+            del tensors[f"{name}feed_forward.expand.{end}"]
+
+
 def _transposed(tensors: dict[str, Tensor], _: dict[str, str]) -> None:
     name = "encoder.embedding.table.weight"
     tensors[name] = tensors[name].T.contiguous()
@@ -131,6 +138,11 @@ def _infinite(tensors: dict[str, Tensor], _: dict[str, str]) -> None:
     [
         (_infinite, "encoder.embedding.table.weight: expected finite numbers, got others"),
         (_twice, r"differ in unembedding.weight \(a tied tensor is stored once\)"),
+        (
+            _four_less,
+            r"expected (\d+) tensors, got (?!\1)\d+; they differ in "
+            r"decoder\S+bias, decoder\S+weight, encoder\S+bias \(a tied",
+        ),
         (_one_less, "differ in encoder.embedding.table.weight"),
         (
             _transposed,
@@ -233,6 +245,26 @@ def test_a_run_comes_back_as_created(run: Run, tmp_path: Path) -> None:
         again.steps()
 
 
+def test_a_run_may_be_created_where_folders_are_missing_or_an_empty_one_is(
+    run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "empty").mkdir()
+    for folder in (tmp_path / "empty", tmp_path / "a" / "b"):
+        create_run(folder, run.info, run.tokenizers, run.counts)
+        assert open_run(folder.name, root=folder.parent).info == run.info
+
+
+def test_shipped_runs_are_found_without_saying_where() -> None:
+    assert {"en-es", "de-en", "books-small", "copy"} <= set(list_runs())
+    assert open_run("copy").folder.parent == CHECKPOINTS
+
+
+def test_a_run_and_a_checkpoint_cannot_be_changed(run: Run) -> None:
+    for record in (run, load_weights(run, 5)):
+        with pytest.raises(FrozenInstanceError):
+            record.step = 3  # type: ignore[misc, union-attr]
+
+
 def test_a_run_is_never_overwritten(run: Run) -> None:
     before = (run.folder / "run.json").read_bytes()
     with pytest.raises(CheckpointError, match="there is a run already; go on with it by --resume"):
@@ -295,6 +327,26 @@ def test_a_run_that_does_not_fit_is_refused(
     with pytest.raises(CheckpointError, match=message) as error:
         open_run("tiny", root=run.folder.parent)
     assert str(run.folder) in str(error.value)
+
+
+def test_a_model_of_which_there_are_no_weights_is_refused(run: Run) -> None:
+    edit_json(run.folder / "run.json", lambda values: values["model"].update(n_layers=5))
+    message = r"run\.json: the model is not that of the weights in this folder; restore run.json"
+    with pytest.raises(CheckpointError, match=message):
+        open_run("tiny", root=run.folder.parent)
+    for step in (0, 3, 5):
+        weights_path(run.folder, step).write_bytes(b"")
+    with pytest.raises(CheckpointError, match=message):
+        open_run("tiny", root=run.folder.parent)
+
+
+def test_foreign_and_broken_weights_do_not_close_a_run(run: Run) -> None:
+    weights_path(run.folder, 5).write_bytes(b"")
+    forge(run, 8, lambda _, header: header.update(config_sha256="0"))
+    assert open_run("tiny", root=run.folder.parent).steps() == [0, 3, 5, 8]
+    for step in (0, 3, 8):
+        weights_path(run.folder, step).unlink()
+    assert open_run("tiny", root=run.folder.parent).steps() == [5]
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"5", b"null", b"\xff", b"[" * 9**6])

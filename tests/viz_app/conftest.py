@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -176,3 +180,42 @@ def make_tokens() -> Callable[..., Tokens]:
         return Tokens(ids, pieces, tuple(spans))
 
     return make
+
+
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_CHANGING = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.chmod", "os.truncate", "os.link"}
+
+
+@pytest.fixture(scope="session")
+def read_only() -> Callable[[Path], AbstractContextManager[list[str]]]:
+    """Makes a folder read-only while it is entered; what was tried there comes back.
+
+    Tests may run as root, whom no permission stops: Python itself refuses, by its audit events, to
+    open for writing, make, rename or remove anything in the folder.
+    """
+    folders: list[Path] = []
+    refused: list[str] = []
+
+    def refuse(event: str, args: tuple[Any, ...]) -> None:
+        changes = event in _CHANGING or (event == "open" and args[2] & _WRITING)
+        if not folders or not changes:
+            return
+        paths = [
+            Path(os.fsdecode(path)) for path in args[:2] if isinstance(path, str | bytes | Path)
+        ]
+        if any(path.is_relative_to(folders[0]) for path in paths):
+            refused.append(f"{event} {paths[0]}")
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(paths[0]))
+
+    sys.addaudithook(refuse)  # for good: it does nothing where no folder is entered
+
+    @contextmanager
+    def enter(folder: Path) -> Iterator[list[str]]:
+        refused.clear()
+        folders.append(folder)
+        try:
+            yield refused
+        finally:
+            folders.clear()
+
+    return enter

@@ -128,8 +128,9 @@ def trace_of(
             facts |= {"source": len(trace.source), "target": len(trace.predicted)}
         return trace
 
-    stamp = stamp_of(run.folder / "run.json")
-    return kept(("trace", name, stamp, step, sha256, text, target, switched_off), compute)
+    # Of the run that is open, not of the file, which may be another by now.
+    tokenizers = tuple(sorted(run.info.tokenizer_sha256.items()))
+    return kept(("trace", name, tokenizers, step, sha256, text, target, switched_off), compute)
 
 
 def layer_trace_of(selection: Selection, trace: Trace, kind: Kind, layer: int) -> LayerTrace:

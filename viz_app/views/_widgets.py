@@ -6,12 +6,16 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import streamlit as st
 from streamlit.errors import StreamlitAPIException
 
 from model.checkpoint import CheckpointError
+from viz_app.views._events import tell_refusal
+from viz_app.views._session import Stamp, stamp_if_there
+from viz_app.views.address import check_asked, take_notes
 
 Option = TypeVar("Option")
 Given = ParamSpec("Given")
@@ -30,8 +34,11 @@ def forget_unless(key: str, options: Collection[object]) -> None:
 
 
 def begin_with(key: str, value: object, *, of: object) -> None:
-    """Choose a value at first, and again where the choice was made for something else than now."""
-    if st.session_state.get(f"{key}_of") != of:
+    """Choose a value at first, and again where the choice was made for something else than now.
+
+    (Also after its widget was not drawn for a while: Streamlit forgets the choice then.)
+    """
+    if key not in st.session_state or st.session_state.get(f"{key}_of") != of:
         st.session_state.update({f"{key}_of": of, key: value})
 
 
@@ -46,6 +53,8 @@ def choose_one(
     help: str | None = None,
 ) -> Option:
     """A row of buttons of which always one is chosen; the URL keeps the choice under ``key``."""
+    written = [format_func(option) for option in options]
+    check_asked(key, label, written.__contains__, named=format_func)
     chosen: Option = st.segmented_control(
         label,
         options,
@@ -99,8 +108,13 @@ def show_figure(
         )
 
 
+_DRAWN = re.compile(r"(?<!\S)(?:<->|->|<-|--|[<>~]=)(?!\S)|:(?=streamlit:|material/)")
+"""What Streamlit draws as another sign or as a picture, escaped or not."""
+
+
 def plain(text: str) -> str:
     """Text that Markdown shows as it is."""
+    text = _DRAWN.sub(lambda drawn: f"{drawn[0][0]}\u2060{drawn[0][1:]}", text)  # a word joiner
     return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", text)
 
 
@@ -110,6 +124,7 @@ def problems_in_place() -> Iterator[None]:
     try:
         yield
     except PROBLEMS as problem:
+        tell_refusal(problem)
         st.error(plain(str(problem)))
 
 
@@ -136,8 +151,13 @@ def keep_across_pages(page: str, *keys: str) -> None:
 
 
 def note_address() -> None:
-    """Note the address for ``keep_across_pages``; to be called when all or a part was drawn."""
+    """Note the address for ``keep_across_pages``, and say what in it could not be used.
+
+    To be called when all or a part was drawn.
+    """
     parameters, state = st.query_params, st.session_state
+    if notes := take_notes():
+        state["notes_place"].warning("\n".join(f"- {plain(note)}" for note in notes))
     written = {name: parameters.get_all(name) for name in parameters}
     state["address"] = state.get("unwritten", {}) | written
 
@@ -167,18 +187,35 @@ def take_choices() -> bool:
     return bool(st.session_state.pop("redraw", False))
 
 
+def begin_noting() -> None:
+    """Begin a page of which no file has been read."""
+    st.session_state["read_files"] = {}
+
+
+def note_files(*paths: Path) -> None:
+    """Note files of the page, before it reads them."""
+    st.session_state["read_files"] |= {path: stamp_if_there(path) for path in paths}
+
+
+def _are_others_now() -> bool:
+    """Whether a file that was noted has been replaced or removed since."""
+    noted: dict[Path, Stamp | None] = st.session_state.get("read_files", {})
+    return any(stamp_if_there(path) != stamp for path, stamp in noted.items())
+
+
 def panel(key: str) -> Callable[[Callable[Given, None]], Callable[Given, None]]:
     """A part of a page that runs again by itself when one of its widgets is used.
 
     It shows its problems in place. What other panels show follows only by ``choose_for`` and
-    ``redraw_all``.
+    ``redraw_all``. Where the files that were noted are others now, the whole page is drawn again:
+    the panel would put what it was given together with what it reads.
     """
 
     def decorate(draw: Callable[Given, None]) -> Callable[Given, None]:
         @st.fragment(key=key)
         @wraps(draw)
         def drawn(*args: Given.args, **kwargs: Given.kwargs) -> None:
-            if take_choices():
+            if take_choices() or _are_others_now():
                 st.rerun()
             with problems_in_place():
                 draw(*args, **kwargs)

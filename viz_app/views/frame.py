@@ -7,9 +7,23 @@ from pathlib import Path
 
 import streamlit as st
 
-from model.checkpoint import CHECKPOINTS, CheckpointError, Run, list_runs, steps_of
+from model.checkpoint import (
+    CHECKPOINTS,
+    CheckpointError,
+    Run,
+    list_runs,
+    steps_of,
+    weights_path,
+)
 from viz_app.views._session import Selection, current_theme, run_named
-from viz_app.views._widgets import forget_unless, plain, problems_in_place
+from viz_app.views._widgets import (
+    begin_noting,
+    forget_unless,
+    note_files,
+    plain,
+    problems_in_place,
+)
+from viz_app.views.address import check_asked
 from viz_app.views.live import note_offered, open_asked, watch
 
 _LANGUAGES = {"de": "German", "en": "English", "es": "Spanish", "fr": "French"}
@@ -41,11 +55,14 @@ def checkpoints_root() -> Path:
 def select() -> Selection | None:
     """Draw the frame; None where it has said what is missing for a page to be drawn."""
     st.html(_STYLE.replace("MUTED", current_theme().muted))
+    st.session_state["notes_place"] = st.container()
     st.sidebar.title("Headwise")
+    begin_noting()
     with problems_in_place():
         with st.sidebar:
             run = _choose_run()
             step = _choose_step(run)
+        note_files(weights_path(run.folder, step))
         text = _ask_for_text(run)
         if text.strip():
             st.session_state["files"] = f"headwise-{run.info.name}-{step}"
@@ -66,12 +83,11 @@ def _choose_run() -> Run:
             "folder from the repository"
         )
     first = names.index(FIRST_RUN) if FIRST_RUN in names else 0
-    asked = st.query_params.get("run")
-    if asked is not None and asked not in names:
-        st.warning(f"There is no run {plain(asked[:80])}; this is {plain(names[first])}.")
     open_asked()
+    check_asked("run", "Run", names.__contains__)
     name = st.selectbox("Run", names, index=first, key="run", bind="query-params")
     note_offered(names, steps_of(root / name))
+    note_files(root / name / "run.json")
     run = run_named(root, name)
     data = run.info.data
     origin = ", ".join(map(plain, filter(None, [data.attribution or data.name, data.licence])))
@@ -95,9 +111,9 @@ def _choose_step(run: Run) -> int:
     steps = run.steps()
     forget_unless("step", steps)
     if "step" not in st.session_state:
-        asked = st.query_params.get("step", "")
-        known = asked.isdecimal() and int(asked) in steps
-        st.session_state["step"] = int(asked) if known else steps[-1]
+        by_name = {str(step): step for step in steps}
+        check_asked("step", "Checkpoint", by_name.__contains__, named="{:,}".format)
+        st.session_state["step"] = by_name.get(st.query_params.get("step", ""), steps[-1])
     if len(steps) == 1:
         st.caption(f"Its only checkpoint is that of step {steps[0]:,}.")
         _offer_newer(run, steps)
@@ -155,6 +171,8 @@ def _ask_for_text(run: Run) -> str:
         key="sentence",
         placeholder="Type a sentence and press Enter",
     )
+    # Streamlit forgets it when the field is not drawn, as while a run cannot be opened.
+    st.session_state["typed"][run.info.source_language] = text
     if examples:
         with st.container(
             horizontal=True, gap="small", key="examples", vertical_alignment="center"
@@ -176,15 +194,12 @@ def _have_a_sentence(run: Run, example: str) -> None:
     Where there is no example yet, as in a training that has just begun, the first one is taken.
     """
     state, language = st.session_state, run.info.source_language
-    if "sentence" not in state:
-        # Of the address, unless a run of another language was open: then it is in that one.
-        ours = state.get("sentence_language", language) == language
-        state["sentence"] = st.query_params.get("q", example) if ours else example
-        state["without_example"] = not state["sentence"]
-    elif language != state["sentence_language"]:
-        others = state.setdefault("sentences_of_other_languages", {})
-        others[state["sentence_language"]] = state["sentence"]
-        state["sentence"] = others.pop(language, example)
+    typed: dict[str, str] = state.setdefault("typed", {})
+    if "sentence" not in state or language != state["sentence_language"]:
+        if not typed:  # the address has a sentence of the first run that is opened
+            check_asked("sentence", "Sentence", parameter="q")
+            example = st.query_params.get("q", example)
+        state["sentence"] = typed.get(language, example)
         state["without_example"] = not state["sentence"]
     elif state.get("without_example"):
         state["sentence"] = state["sentence"] or example

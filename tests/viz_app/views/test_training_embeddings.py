@@ -88,3 +88,12 @@ def test_a_run_with_one_checkpoint_says_that_there_is_nothing_to_follow(
     app = start_page("training", own_root, training="embeddings", q=CATS)
     [info] = app.info
     assert info.value.startswith("This run has one checkpoint only")
+
+
+def test_tokens_are_there_again_after_another_room(start_page: Callable[..., AppTest]) -> None:
+    app = start_page("training", training="embeddings", q=CATS)
+    tokens = app.multiselect(key="pair_tokens").value
+    assert len(tokens) > 1
+    app.segmented_control(key="training").set_value("curves").run()
+    app.segmented_control(key="training").set_value("embeddings").run()
+    assert app.multiselect(key="pair_tokens").value == tokens

@@ -16,6 +16,7 @@ from viz_app.measure_files import measured_steps, measures_path, read_measures
 from viz_app.measure_records import MEASURES, Corpus, Measures
 from viz_app.views._session import Stamp, stamp_of
 from viz_app.views._widgets import plain
+from viz_app.views.address import check_asked
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,9 @@ def _header_sha256(path: str, stamp: Stamp) -> str:
         with safe_open(path, "numpy") as file:
             return str((file.metadata() or {}).get("sha256"))
     except SafetensorError as error:
-        raise CheckpointError(f"{path}: truncated, or not safetensors ({error})") from error
+        raise CheckpointError(
+            f"{path}: truncated, or not safetensors ({error}); restore the file or remove it"
+        ) from error
 
 
 def show_state(run: Run, measured: Measured) -> None:
@@ -138,11 +141,13 @@ def _listed(steps: Sequence[int]) -> str:
 
 def choose_measure() -> str:
     """One of the measures, with what it is."""
+    names = {name: ABOUT[name].name for name in MEASURES}
+    check_asked("measure", "Measure", [*names.values()].__contains__, named=names.__getitem__)
     name: str = st.selectbox(
         "Measure",
         MEASURES,
         index=MEASURES.index("cost"),
-        format_func=lambda name: ABOUT[name].name,
+        format_func=names.__getitem__,
         key="measure",
         bind="query-params",
     )

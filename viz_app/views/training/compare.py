@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from model.checkpoint import CheckpointError, Run, list_runs
+from model.checkpoint import CheckpointError, Run, list_runs, weights_path
 from viz_app.records import Trace
 from viz_app.views._session import Selection, run_named, trace_of
-from viz_app.views._widgets import forget_unless, plain
+from viz_app.views._widgets import forget_unless, note_files, plain
+from viz_app.views.address import check_asked
 from viz_app.views.choice import choose_units
 from viz_app.views.target import show_target, total_log_probability
 from viz_app.views.training.differences import Side, show_differences
@@ -37,6 +38,7 @@ def show_compare(selection: Selection) -> None:
     if other is None:
         st.info("The run has one checkpoint only, and there is no other run of its languages.")
         return
+    note_files(weights_path(other.run.folder, other.step))
     with right:
         shared = choose_shared(selection)
         units = choose_units() if same_tokenizers(other.run, selection.run) else "words"
@@ -67,6 +69,7 @@ def _choose_other(selection: Selection) -> _Other | None:
     if not runs:
         return None
     forget_unless("other_run", runs)
+    check_asked("other_run", "Compare with a checkpoint of", runs.__contains__)
     name = st.selectbox(
         "Compare with a checkpoint of",
         runs,
@@ -74,12 +77,14 @@ def _choose_other(selection: Selection) -> _Other | None:
         bind="query-params",
         help="Any run that translates between the same languages in the same direction.",
     )
+    note_files(own.folder.parent / name / "run.json")
     run = own if name == own.info.name else run_named(own.folder.parent, name)
     steps = [step for step in run.steps() if run is not own or step != selection.step]
     if len(steps) == 1:
         st.caption(f"Its checkpoint of step {steps[0]:,}.")
         return _Other(run, steps[0])
     forget_unless("other_step", steps)
+    check_asked("other_step", "Its checkpoint", [str(step) for step in steps].__contains__)
     # At first the middle of training against its end, or its end against whatever is open.
     at_end = run is own and selection.step > steps[-1]
     step = st.select_slider(
