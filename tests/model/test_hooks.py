@@ -248,6 +248,17 @@ def test_an_edit_that_changes_the_shape_is_refused(
         model(source, target)
 
 
+def test_an_edit_that_forgets_to_return_is_refused(
+    model: Transformer, source: Tensor, target: Tensor
+) -> None:
+    def forgets(x: Tensor) -> None:
+        x * 2
+
+    message = "an edit must return a tensor, got NoneType"
+    with edit(model, {QUERY: forgets}), pytest.raises(ValueError, match=message):  # type: ignore[dict-item]
+        model(source, target)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("layer", range(LAYERS))
 @pytest.mark.parametrize("head", range(HEADS))

@@ -130,6 +130,13 @@ def test_ids_of_another_shape_are_refused(make_config: MakeConfig, shape: tuple[
         embedding(torch.ones(shape, dtype=torch.long))
 
 
+def test_ids_outside_the_vocabulary_are_refused(make_config: MakeConfig) -> None:
+    embedding = InputEmbedding(nn.Embedding(37, 14), make_config())
+    assert embedding(torch.tensor([[5, 36]])).shape == (1, 2, 14)
+    with pytest.raises(ValueError, match="expected ids below 37, got 37; is this the tokenizer of"):
+        embedding(torch.tensor([[37, 5]]))
+
+
 def test_feed_forward_is_equation_2(make_config: MakeConfig) -> None:
     module = FeedForward(make_config())
     randomise(module)

@@ -28,8 +28,6 @@ from model.processes import ALONE, Processes, joined
 from model.resume import latest_resume_step
 from model.train import main
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals are of POSIX systems")
-
 MakeArguments = Callable[..., Arguments]
 StartTwo = Callable[..., list[tuple[int | None, str]]]
 

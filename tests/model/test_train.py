@@ -48,6 +48,8 @@ def test_a_run_is_trained_from_the_shell(
     ("flags", "message"),
     [
         (["--train", "nowhere.jsonl"], "error: nowhere.jsonl: no such file"),
+        (["--run", "../new"], r"error: run: expected a plain folder name, got '\.\./new'"),
+        (["--run", ".."], r"error: run: expected a plain folder name, got '\.\.'"),
         (
             ["--model.source-vocab-size", "100"],
             "error: vocab_size: expected more than 260, got 100",

@@ -169,6 +169,13 @@ def test_batches_of_different_size_are_refused(
         model(make_ids([7] * sources, 37), make_ids([5, 5], 41))
 
 
+def test_targets_of_other_sources_are_refused(model: Transformer, make_ids: MakeIds) -> None:
+    source = make_ids([7] * 3, 37)
+    message = "expected a target for each of 3 encoded sources, got 2 targets"
+    with pytest.raises(ValueError, match=message):
+        model.decode(make_ids([5, 5], 41), *model.encode(source))
+
+
 def test_a_source_of_padding_only_is_refused(model: Transformer, make_ids: MakeIds) -> None:
     with pytest.raises(ValueError, match="row 1 of the batch allows no key"):
         model(make_ids([7, 0], 37), make_ids([5, 5], 41))

@@ -38,6 +38,10 @@ def test_heads_put_together(how: str, head: int, expected: list[list[float]]) ->
     assert together.dtype == np.float32
 
 
+def test_the_first_head_is_taken_unless_another_is_named() -> None:
+    np.testing.assert_array_equal(aggregate_heads(LAYER, "head"), LAYER[0])
+
+
 @pytest.mark.parametrize(("how", "head"), [("head", 2), ("head", -1), ("median", 0)])
 def test_what_is_not_there_is_refused(how: str, head: int) -> None:
     message = rf"^expected mean, max, or a head from 0 to 1, got {how} {head}$"
@@ -128,7 +132,11 @@ def test_pooled_maps_keep_the_maximum_of_each_block(queries: int) -> None:
 @pytest.mark.parametrize("shape", [(40, 40), (1, 40), (7, 3)])
 def test_a_map_that_fits_is_left_as_it_is(shape: tuple[int, int]) -> None:
     maps = np.random.default_rng(0).random(shape, dtype=np.float32)
-    np.testing.assert_array_equal(max_pool(maps, 40), maps)
+    np.testing.assert_array_equal(max_pool(maps), maps)
+
+
+def test_a_map_has_at_most_forty_cells_a_side() -> None:
+    assert max_pool(np.zeros((2, 41, 80), np.float32)).shape == (2, 21, 40)
 
 
 def test_a_map_can_be_pooled_to_one_cell() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,15 @@ def test_a_thinned_curve_keeps_its_ends_and_its_extremes() -> None:
     np.testing.assert_array_equal(thin.values, values[thin.steps])
     assert (np.diff(thin.steps) > 0).all()
     assert thinned(whole, 10_000) is whole
+    assert 990 < len(thinned(whole)) <= 1_000
+
+
+@pytest.mark.parametrize("most", [4, 5, 6])
+def test_a_curve_can_be_thinned_to_a_few_points(most: int) -> None:
+    values = [3.0, 1.0, 2.0, 9.0, 5.0, 4.0, 4.5, 6.0]
+    thin = thinned(curve(range(8), values), most)
+    assert len(thin) <= most
+    assert {0, 1, 3, 7} <= set(thin.steps.tolist())
 
 
 def test_a_smoothed_value_is_the_weighted_mean_of_those_up_to_it() -> None:
@@ -85,6 +95,7 @@ def test_a_loss_that_rises_while_train_loss_falls_turns_at_its_lowest() -> None:
         [8.0, 4.0, 3.0, 2.9, 2.8],  # falls
         [8.0, 4.0, 3.0, 2.9, 3.2],  # only one milestone is behind the lowest
         [8.0, 4.0, 3.0, 3.0 + RISE / 2, 3.2],  # one is hardly higher
+        [8.0, 4.0, 3.0, 3.0 + RISE, 3.2],  # neither is this
         [3.0, 4.0, 3.5, 3.6, 3.7],  # nothing was learned
     ],
 )
@@ -99,6 +110,23 @@ def test_a_training_that_diverges_does_not_overfit() -> None:
     assert turn_of(valid, train) is None
     lower = curve(range(1, 41), [4.0] * 10 + [2.0] * 20 + [1.9] * 10)
     assert turn_of(valid, lower) is not None
+
+
+def test_four_milestones_are_enough() -> None:
+    valid = curve(STEPS[:4], [8.0, 3.0, 3.2, 3.1])
+    assert turn_of(valid, FALLING) == Turn(step=10, loss=3.0, last=30)
+
+
+@pytest.mark.parametrize(("before", "last"), [(9.0, 0.0), (2.0, 2.0)], ids=["1.8", "2.0"])
+def test_a_stretch_of_train_loss_has_its_end_and_not_its_beginning(
+    before: float, last: float
+) -> None:
+    """From 11 to 20 its mean is given; from 31 to 40 it is 0.1 more: nothing was learned."""
+    then = (9 * 2.0 + last) / 10
+    train = curve(
+        range(1, 41), [before] * 10 + [2.0] * 9 + [last] + [before] * 9 + [2.0] + [then + 0.1] * 10
+    )
+    assert turn_of(curve(STEPS, [8.0, 4.0, 3.0, 3.2, 3.4]), train) is None
 
 
 def test_without_a_train_loss_nothing_is_said() -> None:
@@ -146,6 +174,44 @@ def test_progress_is_written_without_false_precision(speed: float, written: str)
     assert str(progress(rows, 10_000)) == written
 
 
+@pytest.mark.parametrize(
+    ("speed", "left"),
+    [
+        (29.0, "less than a minute"),
+        (31.0, "about 1 min"),
+        (99.4 * 60, "about 99 min"),
+        (99.6 * 60, "about 2 h"),
+        (200 * 60, "about 3 h"),
+    ],
+)
+def test_what_is_left_is_said_in_minutes_or_hours(speed: float, left: str) -> None:
+    """A step takes this many seconds, and one is left."""
+    rows = [{"step": 1, "tokens": speed, "tokens_per_second": 1.0}]
+    assert str(progress(rows, 2)).endswith(f", {left} left")
+
+
+@pytest.mark.parametrize("steps", [5, 3])
+def test_nothing_is_left_at_the_end(steps: int) -> None:
+    far = progress([{"step": 5, "tokens": 10, "tokens_per_second": 0.5}], steps)
+    assert far is not None
+    assert (far.speed, far.seconds) == (0.5, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("step", "tokens", "speed", "said"),
+    [
+        (7, 700, 0.0, "step 7 of 9"),
+        (0, 0, 40.0, "step 0 of 9, 40 tokens/s"),
+        (1, 40, 40.0, "step 1 of 9, 40 tokens/s, less than a minute left"),
+    ],
+)
+def test_a_log_that_has_only_begun_says_what_it_can(
+    step: int, tokens: int, speed: float, said: str
+) -> None:
+    rows = [{"step": step, "tokens": tokens, "tokens_per_second": speed}]
+    assert str(progress(rows, 9)) == said
+
+
 def test_a_log_without_speed_says_the_step_only() -> None:
     assert str(progress([{"step": 0, "valid_loss": 8.0}], 1_000)) == "step 0 of 1,000"
     assert progress([], 1_000) is None
@@ -156,8 +222,9 @@ def test_numbers_beyond_any_measure_are_left_out() -> None:
         {"step": 1, "tokens": 10**400},
         {"step": 2, "tokens": -(10**400)},
         {"step": 3, "tokens": 7},
+        {"step": 4, "tokens": sys.float_info.max},
     ]
-    assert curve_of(rows, "tokens").steps.tolist() == [3]
+    assert curve_of(rows, "tokens").steps.tolist() == [3, 4]
     odd = progress([{"step": 1, "tokens": 1e308, "tokens_per_second": 1e-9}], 20)
     assert odd is not None
     assert odd.seconds is None

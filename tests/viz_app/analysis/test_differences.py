@@ -42,6 +42,15 @@ def test_masked_keys_count_nothing() -> None:
     np.testing.assert_allclose(jensen_shannon(*padded), jensen_shannon(a, b), rtol=1e-7)
 
 
+def test_a_distance_is_from_0_to_1_however_numbers_are_rounded() -> None:
+    a = np.random.default_rng(3).dirichlet(np.ones(7), 500).astype(np.float32)
+    near = jensen_shannon(a, np.nextafter(a, np.float32(1)))
+    assert ((near >= 0) & (near < 1e-3)).all()
+    nothing = np.zeros_like(a)
+    far = jensen_shannon(np.hstack([a, nothing]), np.hstack([nothing, a]))
+    assert ((far > 1 - 1e-6) & (far <= 1)).all()
+
+
 def test_distance_of_a_head_is_the_mean_of_its_rows() -> None:
     a = np.zeros((2, 3, 5, 7), np.float32)
     a[..., 0] = 1
@@ -61,6 +70,7 @@ def test_the_value_farthest_from_nought_stands_for_its_block() -> None:
     maps = rows([0.25, -0.5, 0], [0.125, 0.25, 0], [0, -0.125, 0.0625])
     np.testing.assert_array_equal(pool_differences(maps, 2), rows([-0.5, 0], [-0.125, 0.0625]))
     np.testing.assert_array_equal(pool_differences(maps, 3), maps)
+    assert pool_differences(np.zeros((41, 80), np.float32)).shape == (21, 40)
 
 
 def test_heads_of_all_kinds_are_ranked() -> None:

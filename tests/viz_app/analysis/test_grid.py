@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from viz_app.analysis.grid import Grid, Lead, Reading, Units, make_grid
+from model.config import BOS, EOS, PAD
+from viz_app.analysis.grid import SPECIAL_IDS, Grid, Lead, Reading, Units, make_grid
 from viz_app.records import Kind, Tokens, Trace
 
 SOURCE_PIECES = ("He", "see", "·s", ".", "</s>")
@@ -194,6 +195,10 @@ def test_rows_and_columns_of_special_tokens_are_left_out(
     if whole.allowed is not None and grid.allowed is not None:
         first = int(lead == "consumed")
         assert (grid.allowed == whole.allowed[first : first + len(rows), 1:]).all()
+
+
+def test_special_tokens_are_those_of_the_model() -> None:
+    assert {PAD, BOS, EOS} == SPECIAL_IDS
 
 
 def test_cells_without_special_tokens_computed_by_hand(trace: Trace) -> None:

@@ -39,6 +39,8 @@ def test_every_measure_has_words() -> None:
         ),
         ("entropy", "cross", 0.79, "spread: 0.79 of the largest possible entropy"),
         ("confidence", "cross", 0.8, "picks one token: 0.80 on average"),
+        ("confidence", "cross", 0.79, "largest weight of a row: 0.79 on average"),
+        ("aer_predicted", "cross", 0.5, "follows the word alignment: error rate 0.50 by predicted"),
         (
             "aer_predicted",
             "cross",
@@ -54,9 +56,13 @@ def test_every_measure_has_words() -> None:
         ("cost", "cross", 0.001, "hardly matters: switching it off costs 0.001 nats a piece"),
         ("cost", "cross", -0.0001, "hardly matters: switching it off costs 0.000 nats a piece"),
         ("cost", "cross", 0.02, "switching it off costs 0.020 nats a piece"),
+        ("cost", "cross", -0.004, "hardly matters: switching it off gains 0.004 nats a piece"),
+        ("cost", "cross", 0.005, "switching it off costs 0.005 nats a piece"),
+        ("cost", "cross", 0.05, "matters: switching it off costs 0.050 nats a piece"),
         ("cost", "cross", 0.4, "matters: switching it off costs 0.400 nats a piece"),
         ("cost", "cross", -0.02, "is in the way: switching it off gains 0.020 nats a piece"),
         ("distance", "cross", 0.62, "far from what it is at the last checkpoint: distance 0.62"),
+        ("distance", "cross", 0.29, "near what it is at the last checkpoint: distance 0.29"),
         ("next", "decoder_self", NAN, "next token: no value"),
     ],
 )
@@ -96,6 +102,16 @@ def test_confidence_is_said_where_no_place_is_and_evenness_always() -> None:
     assert shorter(sharp) == ["picks one token"]
     even = {"end": 0.41, "confidence": 0.1, "entropy": 0.8}
     assert shorter(even) == ["rests on </s>", "spread almost evenly"]
+
+
+def test_limits_are_reached_exactly() -> None:
+    assert shorter({"aer_consumed": 0.5, "entropy": 0.79}) == ["follows the word alignment"]
+    assert shorter({"confidence": 0.8, "entropy": 0.79}) == ["picks one token"]
+
+
+def test_what_is_not_known_is_not_said() -> None:
+    assert shorter({"cost": 0.3}) == ["matters"]
+    assert telling({}, "cross") == []
 
 
 def test_a_head_of_which_nothing_stands_out_is_said_to_be_such() -> None:

@@ -174,6 +174,14 @@ def test_without_a_bias_the_heads_share_all(by_hand: AttentionSublayer) -> None:
     np.testing.assert_allclose(shares.shares, [9 / 25, 16 / 25, 0], **closely)
 
 
+def test_shares_are_the_same_of_a_small_output(by_hand: AttentionSublayer) -> None:
+    weight, bias = by_hand.output_projection.weight, by_hand.output_projection.bias
+    assert bias is not None
+    small = replace(by_hand, output_projection=Linear(weight / 16, bias / 16))
+    found, expected = head_shares(small, 1), head_shares(by_hand, 1)
+    np.testing.assert_allclose(found.shares, expected.shares, **closely)
+
+
 def test_nothing_has_no_shares(by_hand: AttentionSublayer) -> None:
     projection = Linear(np.zeros_like(by_hand.output_projection.weight), None)
     shares = head_shares(replace(by_hand, output_projection=projection), 1)

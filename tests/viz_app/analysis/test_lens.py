@@ -41,3 +41,5 @@ def test_the_last_column_is_what_the_model_says(trace: Trace) -> None:
     assert lens.actual[:, -1].tolist() == (trace.predictions.rank == 1).tolist()
     assert lens.probabilities.shape == (len(trace.predicted), 3)
     assert {note.count("\n") for row in lens.notes for note in row} == {3}
+    usual = read_lens(trace)
+    assert {len(note.splitlines()) for row in usual.notes for note in row} == {5}

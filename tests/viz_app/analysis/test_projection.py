@@ -34,6 +34,8 @@ def test_components_by_hand() -> None:
     found = principal_components(rows)
     np.testing.assert_allclose(found.points, [[4, 0], [-4, 0], [0, 1], [0, -1]], atol=1e-6)
     np.testing.assert_allclose(found.shares, [32 / 34, 2 / 34])
+    smaller = principal_components(rows / 16)
+    np.testing.assert_allclose(smaller.shares, found.shares)
 
 
 @pytest.mark.parametrize("shape", [(1, 3), (3, 1)])
@@ -60,6 +62,8 @@ def test_groups_are_those_from_the_rarest_to_the_most_frequent() -> None:
     group, names = frequency_groups(np.array([0, 45, 1200, 99]))
     assert names == ["never", "10 to 99 times", "100 to 999 times", "1,000 to 9,999 times"]
     assert group.tolist() == [0, 1, 3, 1]
+    group, names = frequency_groups(np.zeros(2, np.int64))
+    assert (group.tolist(), names) == ([0, 0], ["never"])
 
 
 def test_sides_of_tokens() -> None:

@@ -106,4 +106,5 @@ def test_pairs_are_the_same_in_any_blocks(seed: int, rows: int, block: int, coun
 def test_the_mean_leaves_out_the_diagonal() -> None:
     similarity = np.array([[1, 0.5, 0.25], [0.5, 1, 0], [0.25, 0, 1]], np.float32)
     assert mean_between(similarity) == pytest.approx(0.25)
+    assert mean_between(similarity[:2, :2]) == pytest.approx(0.5)
     assert np.isnan(mean_between(similarity[:1, :1]))
