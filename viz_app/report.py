@@ -6,7 +6,7 @@ import numpy as np
 
 from viz_app.analysis.attention import max_pool
 from viz_app.analysis.grid import Reading, make_grid
-from viz_app.analysis.labels import KIND_NAMES, KIND_NOTES, piece_label, piece_labels
+from viz_app.analysis.labels import KIND_NAMES, KIND_NOTES, piece_label, piece_labels, visible
 from viz_app.figures.maps import attention_map
 from viz_app.figures.mosaic import mosaic
 from viz_app.figures.standalone import Part, standalone
@@ -54,7 +54,7 @@ def to_html(trace: Trace, *, reading: Reading = _READING, theme: Theme = LIGHT) 
         for t, consumed in enumerate(piece_labels(trace.consumed))
     ]
     page = standalone(
-        title=trace.source_text,
+        title=visible(trace.source_text),
         tokens=[
             token_row(piece_labels(trace.source), theme=theme),
             token_row(predicted, theme=theme, probabilities=probability.tolist()),
@@ -63,8 +63,8 @@ def to_html(trace: Trace, *, reading: Reading = _READING, theme: Theme = LIGHT) 
         steps=steps,
         facts=settings(trace)
         | {
-            "source": trace.source_text,
-            "translation": trace.target_text,
+            "source": visible(trace.source_text),
+            "translation": visible(trace.target_text),
             "units": reading.units,
             "decoder rows by": reading.lead,
             "special tokens": "shown" if reading.special else "left out",

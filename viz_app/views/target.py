@@ -12,6 +12,7 @@ from viz_app.figures.tokens import token_row
 from viz_app.records import Trace
 from viz_app.views._session import Beam, Selection, beam_of
 from viz_app.views._widgets import begin_with, choose_one
+from viz_app.views.address import check_asked
 
 _SIZES = (2, 3, 4, 5, 8)
 
@@ -58,6 +59,7 @@ def choose_decoding() -> int:
     )
     if how == "greedy":
         return 1
+    check_asked("beam", "Width of the beam", [str(size) for size in _SIZES].__contains__)
     return st.select_slider("Width of the beam", _SIZES, value=4, key="beam", bind="query-params")
 
 
@@ -82,8 +84,10 @@ def _choose_hypothesis(selection: Selection, size: int) -> tuple[Beam, int]:
 
 def _ask_for_own(selection: Selection) -> tuple[int, ...] | None:
     """The ids of a person's own translation; None leaves it to the model."""
+    label = "Your own translation, to see how likely the model finds it"
+    check_asked("target", label)
     text = st.text_input(
-        "Your own translation, to see how likely the model finds it",
+        label,
         key="target",
         placeholder="empty: the model translates",
         bind="query-params",

@@ -9,7 +9,7 @@ import torch
 
 from model.config import EOS, PAD
 from model.data import Pair
-from model.tokenizer import TokenizerPair
+from model.tokenizer import TokenizerPair, WordTokenizer
 from model.transformer import Transformer
 from viz_app.measuring import batches
 from viz_app.measuring.batches import Encoded, Ids, LeftOut, attention_maps, encode, in_batches
@@ -33,6 +33,15 @@ def test_pairs_that_cannot_be_measured_are_left_out(tokenizers: TokenizerPair) -
     assert found[1].source == [*tokenizers.source.encode("Where?"), EOS]
     assert found[1].target == tokenizers.encode_target("¿Dónde?")
     assert left_out == LeftOut(empty=2, repeated=1, too_long=2)
+
+
+def test_what_the_tokenizer_takes_for_no_text_is_empty() -> None:
+    words = WordTokenizer.train(["the cat", "el gato"], 20)
+    left_out = LeftOut()
+    pairs = [Pair(" ", "el gato"), Pair("the cat", "\t")]
+    whole = TokenizerPair(words, words)
+    assert list(encode(pairs, whole, max_length=31, left_out=left_out)) == []
+    assert left_out == LeftOut(empty=2)
 
 
 def test_the_longest_allowed_fits(tokenizers: TokenizerPair) -> None:

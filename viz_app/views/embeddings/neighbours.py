@@ -17,6 +17,7 @@ from viz_app.figures.maps import similarity_map
 from viz_app.records import Floats
 from viz_app.views._session import Selection
 from viz_app.views._widgets import begin_with, choose_one, panel, plain, show_figure
+from viz_app.views.address import check_asked
 from viz_app.views.embeddings.side import (
     TOKEN_HELP,
     Side,
@@ -137,6 +138,8 @@ def show_pairs(selection: Selection, side: Side) -> None:
     vocabulary = vocabulary_of(selection, side.name)
     words, table = st.columns([2, 3], gap="large")
     with words:
+        written = [f"{count:,}" for count in _LEAST_COUNTS]
+        check_asked("least", "Each occurs at least so often in training", written.__contains__)
         least = st.select_slider(
             "Each occurs at least so often in training",
             _LEAST_COUNTS,

@@ -13,6 +13,7 @@ from viz_app.measure_records import Measures
 from viz_app.records import KINDS, Head, Kind
 from viz_app.views._session import Selection
 from viz_app.views._widgets import choose_for, choose_one, panel, plain
+from viz_app.views.address import check_asked, is_finite
 from viz_app.views.choice import head_label
 from viz_app.views.heads.measured import choose_measure
 
@@ -38,6 +39,7 @@ def show_list(selection: Selection, measures: Measures) -> None:
         order = choose_one(
             "Order", ["largest first", "smallest first"], key="heads_order", default="largest first"
         )
+        check_asked("heads_least", "At least", is_finite)
         least = st.number_input(
             "At least",
             value=None,

@@ -15,6 +15,7 @@ from viz_app.figures.curves import MILESTONE_CURVES, MOST_RUNS, training_curves
 from viz_app.figures.training_panels import PANELS
 from viz_app.views._session import Row, Selection, Stamp, log_of, stamp_if_there
 from viz_app.views._widgets import choose_one, plain, problems_in_place, show_figure
+from viz_app.views.address import check_asked
 
 _SMOOTHING = (0.0, 0.5, 0.8, 0.9, 0.95, 0.99)
 
@@ -69,6 +70,7 @@ def _choose(selection: Selection) -> tuple[float, bool, bool]:
         names = [name for name in list_runs(selection.run.folder.parent) if name != own]
         if "beside" in st.session_state:
             st.session_state["beside"] = other_runs(selection)
+        check_asked("beside", f"Beside {own}", names.__contains__, several=True)
         st.multiselect(
             f"Beside {plain(own)}",
             names,

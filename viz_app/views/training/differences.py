@@ -29,6 +29,7 @@ from viz_app.figures.mosaic import mosaic
 from viz_app.records import KINDS, Floats, Head, Kind, Trace
 from viz_app.views._session import Selection
 from viz_app.views._widgets import choose_for, choose_one, panel, plain, show_figure
+from viz_app.views.address import check_asked, is_switch
 from viz_app.views.choice import axes_of, choose_head, head_label, open_clicked
 from viz_app.views.training.shared import same_tokenizers
 
@@ -121,6 +122,7 @@ def _choose_other_head(pair: _Pair, layer: int, head: int) -> tuple[int, int]:
     layers, heads = shapes(pair.b.trace)
     there = layer < layers and head < heads
     name = plain(pair.b.run.info.name)
+    check_asked("unpaired", f"Another head of {pair.b.run.info.name}", is_switch)
     if there and not st.toggle(
         f"Another head of {name}",
         key="unpaired",

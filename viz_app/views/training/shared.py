@@ -11,6 +11,7 @@ from model.checkpoint import CheckpointError, Run
 from model.config import BOS
 from viz_app.views._session import Selection, continued
 from viz_app.views._widgets import choose_one
+from viz_app.views.address import check_asked
 
 _NAMES = {"newest": "newest checkpoint's output", "reference": "reference", "own": "your own"}
 
@@ -59,6 +60,7 @@ def choose_shared(selection: Selection) -> SharedTarget:
     if chosen == "reference":
         return SharedTarget("the reference", reference, tuple(encode(reference)))
     if chosen == "own":
+        check_asked("target", "Your own translation")
         text = st.text_input(
             "Your own translation",
             key="target",

@@ -10,6 +10,7 @@ from viz_app.figures.costs import cost_map
 from viz_app.records import KINDS, Head, Trace
 from viz_app.views._session import Selection, head_costs_of, trace_of
 from viz_app.views._widgets import panel, show_figure
+from viz_app.views.address import check_asked, is_switch
 from viz_app.views.choice import HEAD_PANELS, chosen_head, head_label, open_clicked
 from viz_app.views.target import show_target, total_log_probability
 
@@ -35,6 +36,8 @@ def show_ablation(selection: Selection, trace: Trace) -> None:
 def _choose_off(trace: Trace) -> tuple[Head, ...]:
     layers, heads = trace.attention["cross"].shape[:2]
     options: list[Head] = [(k, i, h) for k in KINDS for i in range(layers) for h in range(heads)]
+    names = [head_label(head) for head in options]
+    check_asked("off", "Heads that are off", names.__contains__, named=head_label, several=True)
     chosen: list[Head] = st.multiselect(
         "Heads that are off",
         options,
@@ -61,6 +64,7 @@ def _show_translation_without(selection: Selection, trace: Trace, off: tuple[Hea
 
 
 def _show_ranking(selection: Selection, trace: Trace) -> None:
+    check_asked("rank", "Rank all heads", is_switch)
     if not st.toggle(
         "Rank all heads",
         key="rank",

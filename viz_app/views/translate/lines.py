@@ -11,6 +11,7 @@ from viz_app.analysis.grid import Grid, Reading, make_grid
 from viz_app.components.lines import Bundle, Column, lines
 from viz_app.records import KINDS, Head, Kind, Trace
 from viz_app.views._session import Selection
+from viz_app.views.address import check_asked
 from viz_app.views.choice import Shown, head_label
 
 _NOTE = (
@@ -68,6 +69,8 @@ def _further(
     """Heads to be drawn too, as many as there are colours left."""
     layers, heads = trace.attention["cross"].shape[:2]
     options: list[Head] = [(k, i, h) for k in kinds for i in range(layers) for h in range(heads)]
+    names = [head_label(head) for head in options]
+    check_asked("lines_of", "Further heads", names.__contains__, named=head_label, several=True)
     chosen: list[Head] = st.multiselect(
         "Further heads, each in a colour of its own",
         options,

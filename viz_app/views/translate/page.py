@@ -12,6 +12,7 @@ from viz_app.figures.tokens import token_row
 from viz_app.records import Trace
 from viz_app.views._session import Selection, trace_of
 from viz_app.views._widgets import choose_one, forget_unless, plain, problems_in_place, take_choices
+from viz_app.views.address import check_asked, is_switch
 from viz_app.views.choice import choose_units
 from viz_app.views.take import show_take
 from viz_app.views.target import choose_decoding, choose_target, show_target, total_log_probability
@@ -63,6 +64,7 @@ def _choose_reading() -> Reading:
         help="A decoder row consumes one piece and predicts the next. Both are in its label; this "
         "says which leads, and by which of them rows are put together to words.",
     )
+    check_asked("special", "Special tokens", is_switch)
     special = st.toggle(
         "Special tokens",
         value=True,
@@ -71,24 +73,29 @@ def _choose_reading() -> Reading:
         help="Rows and columns of `<s>`, with which every target begins, and `</s>`, which ends "
         "source and target. Heads with nothing to do often rest on them.",
     )
-    renormalised = not special and st.toggle(
+    if special:
+        return Reading(units, lead)
+    check_asked("renormalised", "Rows sum to 1 again", is_switch)
+    renormalised = st.toggle(
         "Rows sum to 1 again",
         key="renormalised",
         bind="query-params",
         help="Scale what is left of each row to a sum of 1. Small weights then look large where "
         "most of the weight was on special tokens.",
     )
-    return Reading(units, lead, special, renormalised)
+    return Reading(units, lead, False, renormalised)
 
 
 def _choose_second_step(selection: Selection) -> int | None:
     others = [step for step in selection.run.steps() if step != selection.step]
-    if not others or not st.toggle(
-        "Compare with another checkpoint", key="compare", bind="query-params"
-    ):
+    if not others:
+        return None
+    check_asked("compare", "Compare with another checkpoint", is_switch)
+    if not st.toggle("Compare with another checkpoint", key="compare", bind="query-params"):
         return None
     if len(others) == 1:
         return others[0]
+    check_asked("second", "Second checkpoint", [str(step) for step in others].__contains__)
     return st.select_slider(
         "Second checkpoint",
         others,
