@@ -81,11 +81,14 @@ class DecoderLayer(nn.Module):
         x: Tensor,
         memory: Tensor,
         *,
-        mask: Tensor,
+        mask: Tensor | None,
         memory_mask: Tensor,
         cache: LayerCache | None = None,
     ) -> Tensor:
-        """x (B, T, D), memory (B, S, D), masks (·, 1, T, M) and (B, 1, 1, S) → (B, T, D)."""
+        """x (B, T, D), memory (B, S, D), masks (·, 1, T, M) and (B, 1, 1, S) → (B, T, D).
+
+        Without a mask all positions of x are attended to.
+        """
         x = self.self_attention_residual(
             x,
             lambda x: self.self_attention(
@@ -153,7 +156,9 @@ class Decoder(nn.Module):
             )
         start = cache.length if cache is not None else 0
         x = self.embedding(ids, start=start)
-        mask = causal_mask(ids.shape[1], start + ids.shape[1], device=ids.device)
+        mask = None  # a single new position sees all there are
+        if ids.shape[1] > 1:
+            mask = causal_mask(ids.shape[1], start + ids.shape[1], device=ids.device)
         for index, layer in enumerate(self.layers):
             x = layer(
                 x,

@@ -16,7 +16,7 @@ from model.transformer import Transformer
 
 SIZE = {
     "target_vocab_size": 37,
-    "n_heads": 7,
+    "n_heads": 2,
     "d_k": None,
     "norm": "post",
     "final_norm": False,

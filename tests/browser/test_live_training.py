@@ -96,8 +96,9 @@ def test_a_training_is_followed(
         assert " of 1,000,000, " in status
 
         # The checkpoint in use is left alone, and the newest is offered.
+        opened = app.page.evaluate("+new URL(location).searchParams.get('step')")
         app.page.locator(".st-key-newer button").click()
-        app.wait("() => +new URL(location).searchParams.get('step') >= 100")
+        app.wait("opened => +new URL(location).searchParams.get('step') > opened", opened)
         chosen = int(app.page.evaluate("new URL(location).searchParams.get('step')"))
         assert chosen in steps_of(tmp_path / "live")
         newer = app.page.locator(".st-key-newer button")
