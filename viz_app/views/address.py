@@ -23,9 +23,10 @@ def check_asked(
     several: bool = False,
     parameter: str = "",
 ) -> None:
-    """Note what the address asks of a widget, if that cannot be had; each value once.
+    """Note what the address asks of a widget that begins, if that cannot be had.
 
-    To be called before the widget is drawn: Streamlit then takes it out of the address.
+    To be called before the widget is drawn: Streamlit then takes it out of the address. Of a widget
+    that has a value the address says nothing.
 
     Args:
         key: of the widget.
@@ -35,16 +36,16 @@ def check_asked(
         several: whether it takes more than one.
         parameter: its name in the address, if that is not the key.
     """
-    state, parameter = st.session_state, parameter or key
+    if key in st.session_state:
+        return
+    parameter = parameter or key
     asked = st.query_params.get_all(parameter)
     odd = [value for value in dict.fromkeys(asked) if usable and not usable(value)]
     if not several and len(set(asked)) > 1:
         odd = asked
-    said: set[tuple[str, ...]] = state.setdefault("said_of_address", set())
-    if odd and (parameter, *asked) not in said:
-        said.add((parameter, *asked))
+    if odd:
         quoted = [f"{parameter}={_short(value)}" for value in odd]
-        state.setdefault("unusable", []).append((quoted, label, key, named))
+        st.session_state.setdefault("unusable", []).append((quoted, label, key, named))
 
 
 def is_switch(value: str) -> bool:

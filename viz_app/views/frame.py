@@ -109,10 +109,10 @@ def _language(code: str) -> str:
 
 def _choose_step(run: Run) -> int:
     steps = run.steps()
+    by_name = {str(step): step for step in steps}
+    check_asked("step", "Checkpoint", by_name.__contains__, named="{:,}".format)
     forget_unless("step", steps)
     if "step" not in st.session_state:
-        by_name = {str(step): step for step in steps}
-        check_asked("step", "Checkpoint", by_name.__contains__, named="{:,}".format)
         st.session_state["step"] = by_name.get(st.query_params.get("step", ""), steps[-1])
     if len(steps) == 1:
         st.caption(f"Its only checkpoint is that of step {steps[0]:,}.")

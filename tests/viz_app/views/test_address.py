@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from streamlit.testing.v1 import AppTest
 
 ROOT = Path(__file__).resolve().parents[3]
 OPENED = {"pictures"}
@@ -78,6 +80,17 @@ def test_what_can_be_used_is_not_said(addresses: SimpleNamespace, root: Path) ->
     good = {"layer": "1", "kind": "Cross", "special": "FALSE", "step": "10", "run": "bpe"}
     several = {"off": ["Cross 1.1", "Cross 2.3"], "q": "Where?", "target": "<b>"}
     assert addresses.check(addresses.PAGES[0], good | several, root) == ""
+
+
+def test_what_a_person_chose_is_never_said(
+    addresses: SimpleNamespace, start_page: Callable[..., AppTest], root: Path
+) -> None:
+    """Another run has other steps, layers and heads, and the address is behind."""
+    app = start_page("translate", root, run="bpe", step="10", layer="1", q="Where?")
+    app.selectbox(key="run").set_value("word").run()
+    app.select_slider(key="step").set_value(5).run()
+    assert [each.value for each in app.warning] == []
+    assert app.session_state["step"] == 5
 
 
 def test_an_address_of_ten_thousand_letters_is_a_sentence_that_is_too_long(

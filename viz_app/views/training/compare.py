@@ -68,8 +68,8 @@ def _choose_other(selection: Selection) -> _Other | None:
     runs = [*([own.info.name] if len(own.steps()) > 1 else []), *_runs_like(own)]
     if not runs:
         return None
-    forget_unless("other_run", runs)
     check_asked("other_run", "Compare with a checkpoint of", runs.__contains__)
+    forget_unless("other_run", runs)
     name = st.selectbox(
         "Compare with a checkpoint of",
         runs,
@@ -83,8 +83,8 @@ def _choose_other(selection: Selection) -> _Other | None:
     if len(steps) == 1:
         st.caption(f"Its checkpoint of step {steps[0]:,}.")
         return _Other(run, steps[0])
-    forget_unless("other_step", steps)
     check_asked("other_step", "Its checkpoint", [str(step) for step in steps].__contains__)
+    forget_unless("other_step", steps)
     # At first the middle of training against its end, or its end against whatever is open.
     at_end = run is own and selection.step > steps[-1]
     step = st.select_slider(
