@@ -98,11 +98,11 @@ PAGES = (
 
 
 def make_runs(root: Path) -> None:
-    """Two runs of the same languages, each with three checkpoints, the last one measured."""
-    for kind in ("bpe", "word"):
+    """Two runs of the same languages, of three checkpoints each, the last one measured."""
+    for kind, steps in (("bpe", (5, 10)), ("word", (5, 15))):
         folder = make_run(root, kind)
         model = load_weights(open_run(kind, root=root), STEP).model
-        for step in (5, 10):
+        for step in steps:
             save_weights(folder, model, run=kind, step=step)
 
 

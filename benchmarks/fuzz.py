@@ -33,7 +33,7 @@ from benchmarks import addresses
 from benchmarks.properties import PARTS, Case, check
 from benchmarks.texts import MARKUP, TEXTS
 from benchmarks.tiny import PAIRS
-from model.checkpoint import open_checkpoint
+from model.checkpoint import CHECKPOINTS, open_checkpoint
 from model.config import TransformerConfig
 from model.tokenizer import Tokenizer, TokenizerKind, TokenizerPair
 from model.transformer import Transformer
@@ -154,7 +154,7 @@ def main(arguments: Arguments) -> int:
     if arguments.addresses:
         fuzzers = {"addresses": fuzz_addresses}
     elif arguments.run is not None:
-        run, checkpoint = open_checkpoint(arguments.run, None)
+        run, checkpoint = open_checkpoint(arguments.run, None, CHECKPOINTS)
         fuzzers = {arguments.run: partial(fuzz_texts, (checkpoint.model, run.tokenizers))}
     failed = 0
     for name, fuzz in fuzzers.items():

@@ -137,6 +137,7 @@ def test_what_files_and_links_say_is_text_on_every_page(
     query: dict[str, str],
     times: tuple[int, int],
 ) -> None:
+    """It stands there letter for letter so many times: the name, and with it all else."""
     app = new_app(hostile_address)
     app.open(page, run=NAME, q=SAID, target=SAID, **query)
     app.wait("() => document.querySelector('.st-key-take')")
