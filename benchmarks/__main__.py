@@ -26,6 +26,8 @@ PARTS = (
     "trace",
     "greedy",
     "training",
+    "pages",
+    "start",
     "growth",
     "load",
 )
@@ -37,7 +39,7 @@ class Arguments:
     """Measure Headwise beside its peers."""
 
     parts: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
-    """Some of forward, capture, trace, greedy, training, growth, load; else all."""
+    """Some of forward, capture, trace, greedy, training, pages, start, growth, load; else all."""
     rounds: int = 10
     """Alternating runs of everything that is compared."""
     out: Path = Path(__file__).parent

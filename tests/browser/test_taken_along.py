@@ -125,7 +125,7 @@ def test_a_link_restores_all_that_was_clicked(
         expect_lines(app, cells)
         assert {key: app.chosen(key) for key in choices} == choices
         assert app.page.get_by_role("textbox", name="Sentence").input_value() == SENTENCE
-        assert app.page.locator(".st-key-target input").input_value() == FORCED
+        expect(app.page.locator(".st-key-target input")).to_have_value(FORCED)
         app.expect_text("translation", FORCED)
         slider = app.page.get_by_role("slider", name="Checkpoint, by training step")
         expect(slider).to_have_attribute("aria-valuetext", f"{step:,}")
@@ -173,7 +173,7 @@ def test_a_link_restores_what_was_clicked_inside_a_head(
         drawn = app.read("stages", "Array.from(gd._fullData[1].z[0])")
         np.testing.assert_allclose(drawn, weights, rtol=0, atol=1e-5)
         assert {key: app.chosen(key) for key in choices} == choices
-        assert app.page.locator(".st-key-target input").input_value() == FORCED
+        expect(app.page.locator(".st-key-target input")).to_have_value(FORCED)
 
     app = new_app()
     app.open("/inside")
@@ -302,5 +302,5 @@ def test_choices_go_with_people_from_page_to_page(app: App) -> None:
         expect_address()
         if path != "/embeddings":
             assert {key: app.chosen(key) for key in chosen} == chosen
-            assert app.page.locator(".st-key-target input").input_value() == FORCED
+            expect(app.page.locator(".st-key-target input")).to_have_value(FORCED)
     app.expect_text("translation", FORCED)

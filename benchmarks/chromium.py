@@ -1,0 +1,83 @@
+"""Chromium without a window, and the seconds from what a person does to what is then drawn."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Error as BrowserError
+from playwright.sync_api import TimeoutError as NotInTime
+
+PATIENCE = 60.0
+"""Seconds that a drawing may take."""
+SCREEN = {"width": 1280, "height": 1000}
+_QUIET = ("background-networking", "component-update", "sync", "gpu")
+_LOOK = """
+    const right = %s;
+    let began = %s;
+    window.drawnAfter = undefined;
+    for (const deed of ['keydown', 'pointerdown'])
+        addEventListener(deed, event => { began ??= event.timeStamp; }, {capture: true});
+    const look = () => requestAnimationFrame(() => {
+        if (began === undefined || !right(given)) return look();
+        // Now it is in the page; by the next frame this one is laid out and painted.
+        requestAnimationFrame(() => { window.drawnAfter = (performance.now() - began) / 1000; });
+    });
+    look();
+"""
+
+
+@contextmanager
+def chromium() -> Iterator[Callable[[], Browser]]:
+    """Starts browsers that find no host but this one; they are closed at the end.
+
+    Raises:
+        RuntimeError: if there is none, or what is done with them fails.
+    """
+    path = shutil.which("chromium")
+    if path is None:
+        raise RuntimeError(
+            "there is no chromium on the path; install it (on Debian: apt-get install chromium)"
+        )
+    flags = ["--no-sandbox", *(f"--disable-{name}" for name in _QUIET)]
+    flags.append("--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE localhost")
+    with sync_playwright() as playwright:
+        try:
+            yield lambda: playwright.chromium.launch(executable_path=path, args=flags)
+        except BrowserError as error:
+            raise RuntimeError(f"Chromium: {error.message}") from error
+
+
+def watch(page: Page, condition: str, given: object, *, since_opened: bool = False) -> None:
+    """Begin to look, frame by frame, for what the next key or click leads to.
+
+    Args:
+        page: as it is before.
+        condition: a function in JavaScript, true of ``given`` when it is drawn.
+        given: of JSON.
+        since_opened: count from when the page was gone to, instead.
+    """
+    look = _LOOK % (condition, "0" if since_opened else "undefined")
+    # As one text: Playwright passes lists number by number.
+    page.evaluate(f"text => {{ const given = JSON.parse(text); {look} }}", json.dumps(given))
+
+
+def watch_next(page: Page, condition: str) -> None:
+    """Look the same way at the next document, from when the page goes to it; nothing is given."""
+    page.add_init_script(f"{{ const given = undefined; {_LOOK % (condition, '0')} }}")
+
+
+def drawn_after(page: Page, *, patience: float = PATIENCE) -> float:
+    """Seconds until the frame after the one in which the condition was true.
+
+    Raises:
+        TimeoutError: if it is not true in time.
+    """
+    try:
+        page.wait_for_function("window.drawnAfter !== undefined", timeout=1_000 * patience)
+    except NotInTime as error:
+        raise TimeoutError(f"not drawn in {patience:.0f} s: {page.url[:200]}") from error
+    return float(page.evaluate("window.drawnAfter"))

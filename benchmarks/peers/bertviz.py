@@ -1,0 +1,111 @@
+"""BertViz: its model view and head view of a trace, drawn as a notebook draws them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tarfile
+import tempfile
+from pathlib import Path
+
+import torch
+from bertviz import head_view, model_view
+from playwright.sync_api import Browser, Route
+
+from benchmarks.chromium import SCREEN, drawn_after, watch_next
+from viz_app.analysis.labels import piece_labels
+from viz_app.records import Trace
+
+_CDN = "https://cdnjs.cloudflare.com/ajax/libs"
+_SCRIPTS = {
+    f"{_CDN}/require.js/2.3.6/require.min.js": ("requirejs@2.3.6", "package/require.js"),
+    f"{_CDN}/d3/5.7.0/d3.min.js": ("d3@5.7.0", "package/dist/d3.min.js"),
+    # It names 2.0.0, which npm does not have.
+    f"{_CDN}/jquery/2.0.0/jquery.min.js": ("jquery@2.1.0", "package/dist/jquery.min.js"),
+}
+"""Address in BertViz's page → package of npm, and the file in it."""
+
+Scripts = dict[str, str]
+"""Address → content."""
+
+
+def fetch_scripts() -> Scripts:
+    """What BertViz's page loads, by npm; kept in the folder HEADWISE_PEERS, or a temporary one.
+
+    Raises:
+        RuntimeError: if npm is missing, or does not find them.
+    """
+    folder = Path(os.environ.get("HEADWISE_PEERS") or Path(tempfile.gettempdir(), "headwise-peers"))
+    folder.mkdir(parents=True, exist_ok=True)
+    scripts = {}
+    for address, (package, member) in _SCRIPTS.items():
+        archive = folder / f"{package.replace('@', '-')}.tgz"
+        if not archive.exists():
+            _pack(package, folder)
+        with tarfile.open(archive) as files:
+            file = files.extractfile(member)
+            assert file is not None
+            scripts[address] = file.read().decode()
+    return scripts
+
+
+def _pack(package: str, folder: Path) -> None:
+    command = ["npm", "pack", "--silent", package]
+    try:
+        subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        said = getattr(error, "stderr", "") or str(error)
+        raise RuntimeError(
+            f"BertViz's page needs {package} of npm, and `npm pack` did not fetch it "
+            f"({said.strip()}); install npm, or run `npm pack {package}` where it is and put the "
+            f"file into {folder} (HEADWISE_PEERS names another folder)"
+        ) from error
+
+
+def page_of(trace: Trace) -> str:
+    """Both views of all three kinds of attention, as BertViz writes them."""
+    given = {
+        f"{name}_attention": [torch.tensor(layer)[None] for layer in trace.attention[kind]]
+        for name, kind in (
+            ("encoder", "encoder_self"),
+            ("decoder", "decoder_self"),
+            ("cross", "cross"),
+        )
+    }
+    given["encoder_tokens"] = piece_labels(trace.source)
+    given["decoder_tokens"] = piece_labels(trace.consumed)
+    views = (view(**given, html_action="return").data for view in (model_view, head_view))
+    return f'<!doctype html><meta charset="utf-8">{"".join(views)}'
+
+
+def lines_of(trace: Trace) -> int:
+    """Lines that it draws at first: one for each weight of the encoder in the model view, and for
+    each of its first layer in the head view."""
+    weights = trace.attention["encoder_self"]
+    return weights.size + weights[0].size
+
+
+def draw(browser: Browser, page: Path, *, lines: int, scripts: Scripts, patience: float) -> float:
+    """Open a page that ``page_of`` gave; seconds until both views are drawn.
+
+    Its scripts come at once from here, and the page from a file: no network is measured.
+
+    Raises:
+        TimeoutError: if so many lines are not drawn in time.
+        playwright.sync_api.Error: if the page crashes.
+    """
+    context = browser.new_context(viewport=SCREEN)
+
+    def answer(route: Route) -> None:
+        headers = {"cache-control": "max-age=3600"}
+        route.fulfill(
+            body=scripts[route.request.url], content_type="text/javascript", headers=headers
+        )
+
+    context.route(f"{_CDN}/**", answer)
+    opened = context.new_page()
+    watch_next(opened, f"() => document.getElementsByTagName('line').length === {lines}")
+    opened.goto(page.as_uri(), wait_until="commit", timeout=1_000 * patience)
+    seconds = drawn_after(opened, patience=patience)
+    context.close()
+    return seconds
