@@ -25,6 +25,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from queue import Queue
 from typing import TYPE_CHECKING
@@ -34,6 +35,8 @@ import tyro
 from tqdm import tqdm
 
 if TYPE_CHECKING:
+    from multiprocessing.context import ForkServerContext
+
     from cosmic_ray.work_item import MutationSpec
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -53,9 +56,6 @@ _LEFT_OUT = re.compile(
 """Operators of Cosmic Ray that say nothing of the tests."""
 _LONGEST = 1_800
 """Seconds that the tests may take on the code as it is."""
-
-_FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["__main__", "safetensors.torch", "tokenizers"])  # seconds, only once
 
 
 @dataclass(frozen=True)
@@ -136,9 +136,17 @@ def _run_tests(folder: Path, tests: list[str]) -> None:
     sys.exit(pytest.main([*flags, *tests]))
 
 
+@cache
+def _forks() -> ForkServerContext:
+    """Processes that have begun already; where there is no fork, ValueError."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["__main__", "safetensors.torch", "tokenizers"])
+    return context
+
+
 def verdict_of(folder: Path, tests: list[str], timeout: float) -> str:
     """What the tests say of the tree in a folder: ``killed``, ``survived`` or ``timed out``."""
-    process = _FORKS.Process(target=_run_tests, args=(folder, tests))
+    process = _forks().Process(target=_run_tests, args=(folder, tests))
     process.start()
     process.join(timeout)
     if process.is_alive():

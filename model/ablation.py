@@ -137,7 +137,8 @@ def batch_head_costs(model: Transformer, sources: Tensor, targets: Tensor) -> di
         memory, mask = model.encode(sources.repeat(of_encoder + 1, 1))
         rest = copies - of_encoder
         memory = torch.cat([memory[:-size], memory[-size:].repeat(rest, 1, 1)])
-        mask = mask[:size].repeat(copies, 1, 1, 1)
+        if mask is not None:
+            mask = mask[:size].repeat(copies, 1, 1, 1)
         stream = model.decode(consumed.repeat(copies, 1), memory, mask)  # (B copies, T, D)
     keep = predicted != PAD
     found = stream.new_zeros(predicted.shape)

@@ -10,20 +10,28 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from model.hooks import HookPoint
+from model.modules import Linear, Module, Stack
 
 
 def attention_scores(query: Tensor, key: Tensor) -> Tensor:
     """QKᵀ/√d_k: (B, H, Q, K), (B, H, M, K) → (B, H, Q, M); equation 1, before the mask."""
-    return (query / math.sqrt(query.shape[-1])) @ key.transpose(-2, -1)
+    scores = torch.baddbmm(  # scales within the product
+        query.new_empty(()),
+        query.flatten(0, 1),
+        key.flatten(0, 1).transpose(1, 2),
+        beta=0,
+        alpha=1 / math.sqrt(query.shape[-1]),
+    )
+    return scores.unflatten(0, query.shape[:2])
 
 
 def attention_weights(scores: Tensor, mask: Tensor | None) -> Tensor:
     """Softmax over the allowed keys: (B, H, Q, M) → (B, H, Q, M), exactly 0 where masked."""
     if mask is not None:
-        scores = scores.masked_fill(~mask, -math.inf)
+        scores = torch.where(mask, scores, -math.inf)
     return scores.softmax(dim=-1)
 
 
@@ -53,7 +61,7 @@ class KeyValueCache:
             self.key, self.value = self.key[rows], self.value[rows]
 
 
-class MultiHeadAttention(nn.Module):
+class MultiHeadAttention(Module):
     """Multi-head attention, section 3.2.2; one class for self- and cross-attention.
 
     Hook points: ``query``, ``key``, ``value`` (B, H, ·, K); ``scores`` before the mask and
@@ -65,10 +73,11 @@ class MultiHeadAttention(nn.Module):
     def __init__(self, *, d_model: int, n_heads: int, d_k: int, bias: bool) -> None:
         super().__init__()
         self.n_heads = n_heads
-        self.query_projection = nn.Linear(d_model, n_heads * d_k, bias=bias)
-        self.key_projection = nn.Linear(d_model, n_heads * d_k, bias=bias)
-        self.value_projection = nn.Linear(d_model, n_heads * d_k, bias=bias)
-        self.output_projection = nn.Linear(n_heads * d_k, d_model, bias=bias)
+        self.query_projection = Linear(d_model, n_heads * d_k, bias=bias)
+        self.key_projection = Linear(d_model, n_heads * d_k, bias=bias)
+        self.value_projection = Linear(d_model, n_heads * d_k, bias=bias)
+        self.output_projection = Linear(n_heads * d_k, d_model, bias=bias)
+        self._stack: Stack | None = None
         self.query = HookPoint()
         self.key = HookPoint()
         self.value = HookPoint()
@@ -77,15 +86,31 @@ class MultiHeadAttention(nn.Module):
         self.heads = HookPoint()
         self.output = HookPoint()
 
+    def for_inference(self) -> None:
+        """Lay the matrices of query, key and value side by side: one product instead of three."""
+        self._stack = Stack(self.query_projection, self.key_projection, self.value_projection)
+
     def _split(self, x: Tensor) -> Tensor:
         return x.view(*x.shape[:-1], self.n_heads, -1).transpose(1, 2)  # (B, H, ·, K)
 
-    def _keys_and_values(self, y: Tensor, cache: KeyValueCache | None) -> tuple[Tensor, Tensor]:
-        if cache is not None and cache.fixed and cache.key is not None and cache.value is not None:
-            return cache.key, cache.value
-        key = self.key(self._split(self.key_projection(y)))
-        value = self.value(self._split(self.value_projection(y)))
-        return (key, value) if cache is None else cache.append(key, value)
+    def _project(
+        self, x: Tensor, y: Tensor, cache: KeyValueCache | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries of x, keys and values of y or from the cache: (B, H, ·, K)."""
+        if x is y and self._stack is not None and self._stack.intact():
+            stacked = self._stack(x).view(*x.shape[:-1], 3, self.n_heads, -1)
+            query, key, value = stacked.permute(2, 0, 3, 1, 4).unbind()
+        else:
+            query = self._split(self.query_projection(x))
+            if cache is not None and cache.fixed and cache.key is not None:
+                assert cache.value is not None
+                return self.query(query), cache.key, cache.value
+            key = self._split(self.key_projection(y))
+            value = self._split(self.value_projection(y))
+        query, key, value = self.query(query), self.key(key), self.value(value)
+        if cache is not None:
+            key, value = cache.append(key, value)
+        return query, key, value
 
     def forward(
         self, x: Tensor, y: Tensor, *, mask: Tensor | None, cache: KeyValueCache | None = None
@@ -102,8 +127,7 @@ class MultiHeadAttention(nn.Module):
         Returns:
             (B, Q, D).
         """
-        query = self.query(self._split(self.query_projection(x)))
-        key, value = self._keys_and_values(y, cache)
+        query, key, value = self._project(x, y, cache)
         if self.scores.in_use or self.weights.in_use:
             scores = self.scores(attention_scores(query, key))
             weights = self.weights(attention_weights(scores, mask))

@@ -49,12 +49,14 @@ class Generation:
         """Logits (R, V) of the next piece of each row."""
         consumed = torch.tensor(self._new, device=self._model.device)  # (R, 1), or the prefix
         stream = self._model.decode(consumed, self._memory, self._mask, self._cache)
-        return self._model.logits(self._model.unembed(stream[:, -1:]))[:, 0]
+        return self._model.logits(self._model.unembed(stream[:, -1]))
 
     def append(self, rows: Sequence[int], ids: Sequence[int]) -> None:
         """Go on with these rows, in this order, some perhaps repeated, and a new piece of each."""
         if list(rows) != list(range(self._rows)):
             kept = torch.tensor(rows, dtype=torch.long, device=self._model.device)
-            self._memory, self._mask = self._memory[kept], self._mask[kept]
+            self._memory = self._memory[kept]
+            if self._mask is not None:
+                self._mask = self._mask[kept]
             self._cache.keep(kept)
         self._rows, self._new = len(rows), [[id] for id in ids]

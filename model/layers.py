@@ -11,10 +11,12 @@ from functools import lru_cache
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from model.config import TransformerConfig
 from model.hooks import HookPoint
+from model.modules import LayerNorm, Linear, Module
 
 Sublayer = Callable[[Tensor], Tensor]
 
@@ -44,13 +46,13 @@ class Dropout(nn.Dropout):
 
 
 @lru_cache(maxsize=16)
-def _positions_below(end: int, d_model: int, device: torch.device) -> Tensor:
+def _positions_below(end: int, d_model: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     """Those of positions 0 … end - 1; an ordinary tensor even where no gradients are wanted."""
     with torch.inference_mode(False):
-        return sinusoidal_positions(end, d_model, device=device)
+        return sinusoidal_positions(end, d_model, device=device).to(dtype)
 
 
-class InputEmbedding(nn.Module):
+class InputEmbedding(Module):
     """Token embeddings times √D, plus positions: sections 3.4 and 3.5.
 
     Hook points: ``tokens`` (scaled), ``positions`` and ``output``, their sum before dropout, each
@@ -80,43 +82,56 @@ class InputEmbedding(nn.Module):
             raise ValueError(
                 f"expected at most {self.max_length} pieces, got {length}; shorten the text"
             )
-        if ids.numel() and int(ids.max()) >= self.table.num_embeddings:
-            raise ValueError(
-                f"expected ids below {self.table.num_embeddings}, got {int(ids.max())}; "
-                "is this the tokenizer of the model?"
-            )
-        tokens = self.tokens(self.table(ids) * self.scale)
+        tokens = self._look_up(ids)
         enough = 1 << (length - 1).bit_length()  # few sizes to keep
-        positions = _positions_below(enough, tokens.shape[-1], ids.device)[start:length]
-        if self.positions.in_use:  # else an edit in place would change the table
-            positions = positions.clone()
-        positions = self.positions(positions.to(tokens.dtype).expand_as(tokens))
-        return self.dropout(self.output(tokens + positions))
+        positions = _positions_below(enough, tokens.shape[-1], tokens.dtype, ids.device)
+        positions = positions.narrow(0, start, ids.shape[1])
+        if self.tokens.in_use or self.positions.in_use:
+            # A copy, or an edit in place would change the table of positions.
+            positions = self.positions(positions.expand_as(tokens).clone())
+            x = self.tokens(tokens * self.scale) + positions
+        else:
+            x = torch.add(positions, tokens, alpha=self.scale)
+        return self.dropout(self.output(x))
+
+    def _look_up(self, ids: Tensor) -> Tensor:
+        if not ids.is_cpu and ids.numel() and int(ids.max()) >= self.table.num_embeddings:
+            raise self._out_of_range(ids)  # there the kernel would end the process
+        try:
+            return F.embedding(ids, self.table.weight)
+        except IndexError as error:
+            raise self._out_of_range(ids) from error
+
+    def _out_of_range(self, ids: Tensor) -> ValueError:
+        return ValueError(
+            f"expected ids below {self.table.num_embeddings}, got {int(ids.max())}; "
+            "is this the tokenizer of the model?"
+        )
 
 
-class FeedForward(nn.Module):
+class FeedForward(Module):
     """max(0, xW₁ + b₁)W₂ + b₂: equation 2. Hook points: ``hidden`` (B, S, d_ff), ``output``."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        self.expand = nn.Linear(config.d_model, config.d_ff)
-        self.contract = nn.Linear(config.d_ff, config.d_model)
+        self.expand = Linear(config.d_model, config.d_ff)
+        self.contract = Linear(config.d_ff, config.d_model)
         self.hidden = HookPoint()
         self.output = HookPoint()
         self.dropout = Dropout(config.hidden_dropout)
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, S, D) → (B, S, D)."""
-        return self.output(self.contract(self.dropout(self.hidden(self.expand(x).relu()))))
+        return self.output(self.contract(self.dropout(self.hidden(self.expand(x).relu_()))))
 
 
-class Norm(nn.Module):
+class Norm(Module):
     """A layer norm with the stream ``before`` and ``after`` it as hook points, each (B, S, D)."""
 
     def __init__(self, d_model: int) -> None:
         super().__init__()
         self.before = HookPoint()
-        self.norm = nn.LayerNorm(d_model)
+        self.norm = LayerNorm(d_model)
         self.after = HookPoint()
 
     def forward(self, stream: Tensor) -> Tensor:
@@ -124,7 +139,7 @@ class Norm(nn.Module):
         return self.after(self.norm(self.before(stream)))
 
 
-class PostNorm(nn.Module):
+class PostNorm(Module):
     """LayerNorm(x + Sublayer(x)): the paper's residual connection, section 3.1."""
 
     def __init__(self, config: TransformerConfig) -> None:
@@ -137,7 +152,7 @@ class PostNorm(nn.Module):
         return self.norm(stream + self.dropout(sublayer(stream)))
 
 
-class PreNorm(nn.Module):
+class PreNorm(Module):
     """x + Sublayer(LayerNorm(x)): not the paper's order; trains without a long warm-up."""
 
     def __init__(self, config: TransformerConfig) -> None:

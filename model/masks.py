@@ -26,6 +26,13 @@ def padding_mask(ids: Tensor) -> Tensor:
     return allowed[:, None, None, :]
 
 
+def padding_mask_if_padded(ids: Tensor) -> Tensor | None:
+    """The same where something is padded, else None: to allow every key takes time for nothing."""
+    if ids.numel() and bool((ids != PAD).all()):
+        return None
+    return padding_mask(ids)
+
+
 def causal_mask(n_queries: int, n_keys: int, *, device: torch.device | None = None) -> Tensor:
     """No key after its query: (1, 1, Q, M), the queries being the last Q of the M positions.
 

@@ -12,7 +12,8 @@ from model.attention import KeyValueCache, MultiHeadAttention
 from model.config import TransformerConfig
 from model.hooks import HookPoint
 from model.layers import FeedForward, InputEmbedding, Norm, residual
-from model.masks import causal_mask, padding_mask
+from model.masks import causal_mask, padding_mask_if_padded
+from model.modules import Linear, Module
 
 
 def _attention(config: TransformerConfig) -> MultiHeadAttention:
@@ -24,7 +25,7 @@ def _attention(config: TransformerConfig) -> MultiHeadAttention:
     )
 
 
-class EncoderLayer(nn.Module):
+class EncoderLayer(Module):
     """Self-attention and feed-forward, each in a residual connection. Hook point: ``output``."""
 
     def __init__(self, config: TransformerConfig) -> None:
@@ -35,8 +36,8 @@ class EncoderLayer(nn.Module):
         self.feed_forward_residual = residual(config)
         self.output = HookPoint()
 
-    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """x (B, S, D), mask (B, 1, 1, S) → (B, S, D)."""
+    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        """x (B, S, D), mask (B, 1, 1, S) or None → (B, S, D)."""
         x = self.self_attention_residual(x, lambda x: self.self_attention(x, x, mask=mask))
         return self.output(self.feed_forward_residual(x, self.feed_forward))
 
@@ -63,7 +64,7 @@ class DecoderCache:
             layer.cross_attention.keep(rows)
 
 
-class DecoderLayer(nn.Module):
+class DecoderLayer(Module):
     """Masked self-attention, cross-attention, feed-forward. Hook point: ``output``."""
 
     def __init__(self, config: TransformerConfig) -> None:
@@ -82,12 +83,12 @@ class DecoderLayer(nn.Module):
         memory: Tensor,
         *,
         mask: Tensor | None,
-        memory_mask: Tensor,
+        memory_mask: Tensor | None,
         cache: LayerCache | None = None,
     ) -> Tensor:
         """x (B, T, D), memory (B, S, D), masks (·, 1, T, M) and (B, 1, 1, S) → (B, T, D).
 
-        Without a mask all positions of x are attended to.
+        Without a mask all positions are attended to.
         """
         x = self.self_attention_residual(
             x,
@@ -107,7 +108,7 @@ class DecoderLayer(nn.Module):
         return self.output(self.feed_forward_residual(x, self.feed_forward))
 
 
-class Encoder(nn.Module):
+class Encoder(Module):
     """A stack of N encoder layers on the source embedding."""
 
     def __init__(self, embedding: InputEmbedding, config: TransformerConfig) -> None:
@@ -116,15 +117,15 @@ class Encoder(nn.Module):
         self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.n_layers))
         self.final_norm = Norm(config.d_model) if config.final_norm else nn.Identity()
 
-    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """ids (B, S), mask (B, 1, 1, S) → (B, S, D)."""
+    def forward(self, ids: Tensor, mask: Tensor | None) -> Tensor:
+        """ids (B, S), mask (B, 1, 1, S) or None → (B, S, D)."""
         x = self.embedding(ids)
         for layer in self.layers:
             x = layer(x, mask)
         return self.final_norm(x)
 
 
-class Decoder(nn.Module):
+class Decoder(Module):
     """A stack of N decoder layers on the target embedding."""
 
     def __init__(self, embedding: InputEmbedding, config: TransformerConfig) -> None:
@@ -138,10 +139,10 @@ class Decoder(nn.Module):
         ids: Tensor,
         memory: Tensor,
         *,
-        memory_mask: Tensor,
+        memory_mask: Tensor | None,
         cache: DecoderCache | None = None,
     ) -> Tensor:
-        """ids (B, T), memory (B, S, D), memory_mask (B, 1, 1, S) → (B, T, D).
+        """ids (B, T), memory (B, S, D), memory_mask (B, 1, 1, S) or None → (B, T, D).
 
         Each position attends to itself and those before it. Padding on the right needs no mask of
         its own: no piece sees it, and what padded rows compute is not used.
@@ -172,7 +173,7 @@ class Decoder(nn.Module):
         return self.final_norm(x)
 
 
-class Transformer(nn.Module):
+class Transformer(Module):
     """Encoder, decoder and the output projection. Hook point: ``logits`` (B, T, V), or (n, V)."""
 
     def __init__(self, config: TransformerConfig) -> None:
@@ -186,9 +187,7 @@ class Transformer(nn.Module):
         )
         self.encoder = Encoder(InputEmbedding(source, config), config)
         self.decoder = Decoder(InputEmbedding(target, config), config)
-        self.unembedding = nn.Linear(
-            config.d_model, config.target_vocab_size, bias=config.output_bias
-        )
+        self.unembedding = Linear(config.d_model, config.target_vocab_size, bias=config.output_bias)
         self.logits = HookPoint()
         self._initialise()
         if config.tied != "none":
@@ -219,24 +218,29 @@ class Transformer(nn.Module):
         """
         for layers in (self.encoder.layers, self.decoder.layers):
             for module in layers.modules():
-                if isinstance(module, nn.Linear):
-                    module.weight.data = module.weight.data.t().contiguous().t()
+                if isinstance(module, Linear):
+                    module.transpose_storage()
+            for module in layers.modules():
+                if isinstance(module, MultiHeadAttention):
+                    module.for_inference()
         return self.eval()
 
-    def encode(self, source: Tensor) -> tuple[Tensor, Tensor]:
+    def encode(self, source: Tensor) -> tuple[Tensor, Tensor | None]:
         """Source ids (B, S) → memory (B, S, D) and its mask (B, 1, 1, S), True for pieces.
+
+        There is no mask (None) where nothing is padded.
 
         Raises:
             ValueError: on a wrong shape, too long a source, or a row of padding only.
         """
-        mask = padding_mask(source)
+        mask = padding_mask_if_padded(source)
         return self.encoder(source, mask), mask
 
     def decode(
         self,
         target: Tensor,
         memory: Tensor,
-        memory_mask: Tensor,
+        memory_mask: Tensor | None,
         cache: DecoderCache | None = None,
     ) -> Tensor:
         """Target ids (B, T), beginning with <s> or going on from the cache → stream (B, T, D)."""

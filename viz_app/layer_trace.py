@@ -18,7 +18,7 @@ from model.ablation import ATTENTIONS, Head, switch_off
 from model.attention import MultiHeadAttention
 from model.hooks import capture
 from model.layers import FeedForward, PostNorm, PreNorm
-from model.masks import causal_mask
+from model.masks import causal_mask, padding_mask
 from model.transformer import Transformer
 from viz_app.layer_records import (
     AttentionSublayer,
@@ -75,9 +75,10 @@ def run_layer_trace(model: Transformer, trace: Trace, kind: Kind, layer: int) ->
     consumed = torch.tensor([trace.consumed.ids]).to(model.device)
     off = [Head(*head) for head in trace.switched_off]
     with switch_off(model, off), capture(model, points) as seen:
-        memory, mask = model.encode(source)  # (1, S, D), (1, 1, 1, S)
-        model.decode(consumed, memory, mask)
+        memory, memory_mask = model.encode(source)  # (1, S, D)
+        model.decode(consumed, memory, memory_mask)
     arrays = {point: to_numpy(tensors[0][0]) for point, tensors in seen.items()}
+    mask = padding_mask(source)  # (1, 1, 1, S)
     if kind == "decoder_self":
         mask = causal_mask(len(trace.consumed), len(trace.consumed))
     module = cast(MultiHeadAttention, model.get_submodule(f"{path}.{name}"))

@@ -6,8 +6,8 @@ Decoding is fast and unhooked; then one teacher-forced pass over source and targ
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import count, takewhile
 
 import numpy as np
 import torch
@@ -32,10 +32,6 @@ from viz_app.records import (
     Word,
 )
 
-_MODULES: dict[Kind, str] = {
-    kind: path.replace(".", r"\.").format(r"\d+") for kind, path in ATTENTIONS.items()
-}
-"""Patterns of the attention modules' names; a module has one in each layer, in order."""
 Seen = Mapping[str, list[Tensor]]
 
 
@@ -89,7 +85,7 @@ def run_trace(
         consumed=to_tokens(tokenizers.target, consumed),
         predicted=to_tokens(tokenizers.target, predicted),
         attention=_of_all_heads(seen, "weights"),
-        value_norms={kind: _value_norms(model, seen, kind) for kind in _MODULES},
+        value_norms={kind: _value_norms(model, seen, kind) for kind in ATTENTIONS},
         queries=_of_all_heads(seen, "query"),
         keys=_of_all_heads(seen, "key"),
         values=_of_all_heads(seen, "value"),
@@ -169,27 +165,25 @@ def to_tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> Tokens:
 
 def _stack(seen: Seen, pattern: str) -> Tensor:
     """The hook points of a pattern, one a layer: (L, …), without the batch axis."""
-    return torch.cat([tensors[0] for name, tensors in seen.items() if re.fullmatch(pattern, name)])
+    names = takewhile(seen.__contains__, map(pattern.format, count()))
+    return torch.cat([seen[name][0] for name in names])
 
 
 def _layers(seen: Seen, kind: Kind, point: str) -> Tensor:
     """A hook point of one kind of attention in all layers: (L, …)."""
-    return _stack(seen, rf"{_MODULES[kind]}\.{point}")
+    return _stack(seen, f"{ATTENTIONS[kind]}.{point}")
 
 
 def _of_all_heads(seen: Seen, point: str) -> dict[Kind, Floats]:
-    return {kind: to_numpy(_layers(seen, kind, point)) for kind in _MODULES}
+    return {kind: to_numpy(_layers(seen, kind, point)) for kind in ATTENTIONS}
 
 
 def _value_norms(model: Transformer, seen: Seen, kind: Kind) -> Floats:
     """‖v W_O‖, the length of what a key adds to the output at weight 1: (L, H, M)."""
     norms = []
-    for name, value in zip(
-        [name for name, _ in model.named_modules() if re.fullmatch(_MODULES[kind], name)],
-        _layers(seen, kind, "value"),  # (L, H, M, K)
-        strict=True,
-    ):
-        weight = model.get_parameter(f"{name}.output_projection.weight")  # (D, H K)
+    for layer, value in enumerate(_layers(seen, kind, "value")):  # (H, M, K)
+        name = f"{ATTENTIONS[kind].format(layer)}.output_projection.weight"
+        weight = model.get_parameter(name)  # (D, H K)
         per_head = weight.unflatten(-1, (value.shape[0], -1)).permute(1, 2, 0)  # (H, K, D)
         norms.append((value @ per_head).norm(dim=-1))
     return to_numpy(torch.stack(norms))
@@ -203,7 +197,7 @@ def _embedding(seen: Seen, side: str) -> InputEmbedding:
 
 
 def _stream_tensors(seen: Seen, side: str) -> Tensor:
-    layers = _stack(seen, rf"{side}\.layers\.\d+\.output")  # (L, ·, D)
+    layers = _stack(seen, f"{side}.layers.{{}}.output")  # (L, ·, D)
     return torch.cat([seen[f"{side}.embedding.output"][0], layers])  # (L + 1, ·, D)
 
 
@@ -237,7 +231,7 @@ def _summarise(name: str, tensor: Tensor) -> HookSummary:
         shape=tuple(tensor.shape),
         mean=float(values.mean()),
         standard_deviation=float(values.std(correction=0)),
-        norm=float(values.norm(dim=-1).mean()),
+        norm=float(torch.linalg.vector_norm(values, dim=-1).mean()),
     )
 
 
@@ -247,7 +241,7 @@ def _largest(deviations: Iterable[Tensor]) -> float:
 
 
 def _checks(seen: Seen, logits_deviation: float, off: Sequence[Head]) -> tuple[Check, ...]:
-    weights = {kind: _layers(seen, kind, "weights") for kind in _MODULES}
+    weights = {kind: _layers(seen, kind, "weights") for kind in ATTENTIONS}
     sums = _largest(w.sum(dim=-1) - 1 for w in weights.values())
     outputs = {kind: w @ _layers(seen, kind, "value") for kind, w in weights.items()}
     for kind, layer, head in off:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,11 @@ import torch
 from torch import Tensor
 from transformers import MarianMTModel
 
-from benchmarks.peers.marian import ctranslate2_of, marian_of
+from benchmarks.peers.ctranslate2 import convert, translator
+from benchmarks.peers.marian import marian_of
 from benchmarks.report import Findings, Rule, Table, Tick
 from benchmarks.rounds import in_rounds, median, ratio
 from benchmarks.sizes import ids_of, model_of
-from model.config import BOS
 from model.decoding import greedy
 
 _TOKENS = 20
@@ -29,15 +30,17 @@ def measure(*, rounds: int, tick: Tick) -> Findings:
     ours = model_of(max_length=_TOKENS, endless=True)  # else it goes on to twice the source
     marian = marian_of(ours)
     rows, rules, raw = [], [], {}
-    with tempfile.TemporaryDirectory() as folder:
-        limit = ctranslate2_of(marian, Path(folder) / "model", threads=torch.get_num_threads())
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()), "model")
+        convert(marian, folder)
+        limit = stack.enter_context(translator(folder, threads=torch.get_num_threads()))
         for batch, wanted in _CASES.items():
             case = f"batch {batch}"
             source = ids_of(batch, _TOKENS, seed=1)
             calls = {
                 "ours": partial(greedy, ours, source.tolist()),
                 "Marian": partial(_of_marian, marian, source),
-                "CTranslate2": partial(_of_limit, limit, source),
+                "CTranslate2": partial(limit, source.tolist(), _TOKENS),
             }
             found = {name: call() for name, call in calls.items()}
             for name, targets in found.items():
@@ -70,9 +73,3 @@ def _of_marian(marian: MarianMTModel, source: Tensor) -> list[list[int]]:
         do_sample=False,
     )
     return found.tolist()
-
-
-def _of_limit(limit: Any, source: Tensor) -> list[list[int]]:
-    pieces = [[str(id) for id in row] for row in source.tolist()]
-    found = limit.translate_batch(pieces, beam_size=1, max_decoding_length=_TOKENS)
-    return [[BOS, *map(int, result.hypotheses[0])] for result in found]

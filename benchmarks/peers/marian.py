@@ -1,4 +1,4 @@
-"""Hugging Face's Marian with our weights, TransformerLens' bridge around it, CTranslate2.
+"""Hugging Face's Marian with our weights, and TransformerLens' bridge around it.
 
 Marian's positional encodings have all sines first and then all cosines, where ours alternate: the
 stream's axis D is reordered in every weight that touches it, and the logits are the same.
@@ -7,7 +7,6 @@ stream's axis D is reordered in every weight that touches it, and the logits are
 from __future__ import annotations
 
 import copy
-from pathlib import Path
 from typing import Any, Literal
 
 import torch
@@ -102,33 +101,3 @@ def bridge_of(marian: MarianMTModel) -> Any:
 
     marian = copy.deepcopy(marian)
     return build_bridge_from_module(marian, "MarianMTModel", hf_config=marian.config)
-
-
-def ctranslate2_of(marian: MarianMTModel, folder: Path, *, threads: int) -> Any:
-    """CTranslate2's translator in float32; its pieces are the ids as text.
-
-    Args:
-        marian: what to convert.
-        folder: one that is not there yet, for the converted model.
-        threads: of a translation.
-    """
-    import ctranslate2
-    from ctranslate2.converters.transformers import BartLoader
-
-    # Bart's loader: Marian's own begins every target with a vector of zeros, ours with <s>.
-    marian = copy.deepcopy(marian)
-    marian.config.normalize_before = marian.config.normalize_embedding = False
-    spec = BartLoader().get_model_spec(marian)
-    pieces = [str(id) for id in range(marian.config.vocab_size)]
-    spec.register_source_vocabulary(pieces)
-    spec.register_target_vocabulary(pieces)
-    spec.config.bos_token = spec.config.decoder_start_token = str(BOS)
-    spec.config.eos_token, spec.config.unk_token = str(EOS), "1"
-    spec.config.add_source_eos = False
-    spec.validate()
-    spec.optimize()
-    folder.mkdir()
-    spec.save(str(folder))
-    return ctranslate2.Translator(
-        str(folder), compute_type="float32", inter_threads=1, intra_threads=threads
-    )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
-import os
-import shlex
+import shutil
 import sys
 from pathlib import Path
+from queue import Queue
 from types import ModuleType
+from unittest.mock import patch
 
 import pytest
 
@@ -46,7 +47,6 @@ def test_a_table_counts_by_module_and_in_all(mutants: ModuleType) -> None:
     ]
 
 
-PYTHON = [sys.executable, "-S", "-c"]
 CODE = '''
 def share(part: int | None, *, of: int) -> float:
     """A docstring with 1 + 1."""
@@ -82,20 +82,39 @@ def test_mutants_are_programs_that_do_something_else(mutants: ModuleType, tree: 
         assert ast.dump(before) != ast.dump(after)
 
 
-@pytest.mark.skipif(os.name != "posix", reason="the program says so itself")
-def test_a_mutant_lives_that_no_test_notices(
-    mutants: ModuleType, tree: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_tests_of_a_mutant_see_it_and_nobody_else_does(
+    mutants: ModuleType, tree: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    by_operator = {
-        m.operator_name.partition("_")[2]: m for m in mutants.sample(["shares.py"], 99, 0)
+    copy = shutil.copytree(tree, tmp_path_factory.mktemp("copies") / "0")
+    folders: Queue[Path] = Queue()
+    folders.put(copy)
+    seen: list[str] = []
+
+    def verdict_of(folder: Path, tests: list[str], timeout: float) -> str:
+        assert (tests[0], timeout) == ("tests/test_shares.py", 7)
+        seen.append((folder / "shares.py").read_text(encoding="utf-8"))
+        return "survived"
+
+    [mutation] = mutants.sample(["shares.py"], 1, 0)
+    with patch.object(mutants, "verdict_of", verdict_of):
+        outcome = mutants._try(mutation, folders, 7)
+    assert (outcome.module, outcome.verdict) == ("shares.py", "survived")
+    assert seen != [CODE]
+    assert set(outcome.diff.splitlines()) > {
+        f"+{line}" for line in set(seen[0].splitlines()) - set(CODE.splitlines())
     }
-
-    def verdicts(command: str, timeout: float, *operators: str) -> list[str]:
-        monkeypatch.setattr(mutants, "_command", lambda _: shlex.join([*PYTHON, command]))
-        return [mutants._try(by_operator[name], timeout).verdict for name in operators]
-
-    test = "from shares import share; assert share(2, of=8) == 0.25"
-    expected = {"Eq_LtE": "killed", "Eq_NotEq": "killed", "Eq_GtE": "survived"}
-    assert verdicts(test, 60, *expected) == list(expected.values())
-    assert verdicts("while True: pass", 0.1, "Eq_NotEq") == ["timed out"]
+    assert folders.get_nowait() == copy
+    assert (copy / "shares.py").read_text(encoding="utf-8") == CODE
     assert (tree / "shares.py").read_text(encoding="utf-8") == CODE
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="processes are forked")
+def test_what_tests_say_is_the_verdict(mutants: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").touch()
+    for test, timeout, verdict in (
+        ("assert 1 + 1 == 2", 60, "survived"),
+        ("assert 1 + 1 == 3", 60, "killed"),
+        ("while True: pass", 0.5, "timed out"),
+    ):
+        (tmp_path / "test_it.py").write_text(f"def test() -> None:\n    {test}\n", encoding="utf-8")
+        assert mutants.verdict_of(tmp_path, ["test_it.py"], timeout) == verdict

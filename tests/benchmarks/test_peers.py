@@ -64,14 +64,16 @@ def test_marian(ours: Transformer, source: torch.Tensor, target: torch.Tensor) -
 def test_ctranslate2(ours: Transformer, tmp_path: Path) -> None:
     pytest.importorskip("transformers")
     pytest.importorskip("ctranslate2")
-    from benchmarks.peers.marian import ctranslate2_of, marian_of
+    from benchmarks.peers.ctranslate2 import convert, translator
+    from benchmarks.peers.marian import marian_of
 
     with torch.no_grad():
         ours.unembedding.bias[[PAD, 2, EOS]] = -1e4
     sentence = [9, 7, 31, 8, EOS]
-    translator = ctranslate2_of(marian_of(ours), tmp_path / "model", threads=1)
-    [found] = translator.translate_batch([list(map(str, sentence))], max_decoding_length=20)
-    assert [int(piece) for piece in found.hypotheses[0]] == greedy(ours, [sentence])[0][1:]
+    convert(marian_of(ours), tmp_path / "model")
+    expected = greedy(ours, [sentence])
+    with translator(tmp_path / "model", threads=1) as translate:
+        assert translate([sentence], len(expected[0]) - 1) == expected
 
 
 def test_words_are_one_piece_each() -> None:

@@ -330,8 +330,8 @@ def _edited(name: str, function: Callable[[Tensor], Tensor]) -> Breakage:
 
 def _uniform_while_recording(speaker: Transformer, patch: pytest.MonkeyPatch) -> Iterator[None]:
     def uniform(scores: Tensor, mask: Tensor | None) -> Tensor:
-        assert mask is not None
-        return mask.expand_as(scores) / mask.expand_as(scores).sum(dim=-1, keepdim=True)
+        allowed = torch.ones_like(scores) if mask is None else mask.expand_as(scores)
+        return allowed / allowed.sum(dim=-1, keepdim=True)
 
     patch.setattr(model.attention, "attention_weights", uniform)
     yield
