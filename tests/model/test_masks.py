@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.config import PAD
-from model.masks import causal_mask, padding_mask
+from model.masks import causal_mask, padding_mask, padding_mask_if_padded
 
 
 @given(st.data(), st.integers(1, 5), st.integers(1, 11))
@@ -21,6 +21,17 @@ def test_padding_mask_allows_exactly_the_pieces(
     assert mask.dtype == torch.bool
     assert mask.shape == (batch, 1, 1, length)
     assert mask[:, 0, 0].tolist() == [[piece != PAD for piece in row] for row in rows]
+
+
+def test_where_nothing_is_padded_there_is_no_mask() -> None:
+    assert padding_mask_if_padded(torch.tensor([[5, 6], [7, 8]])) is None
+    ids = torch.tensor([[5, 6], [7, PAD]])
+    mask = padding_mask_if_padded(ids)
+    assert mask is not None
+    assert torch.equal(mask, padding_mask(ids))
+    for refused in (torch.tensor([[5, PAD], [PAD, PAD]]), torch.empty(2, 0, dtype=torch.long)):
+        with pytest.raises(ValueError, match="allows no key"):
+            padding_mask_if_padded(refused)
 
 
 def test_a_row_of_padding_only_is_refused() -> None:
