@@ -85,6 +85,16 @@ def test_the_file(run: Run) -> None:
     }
 
 
+@pytest.mark.parametrize("more", range(8))
+def test_the_header_is_read_whatever_its_length(run: Run, more: int) -> None:
+    """Files are filled up with spaces to a multiple of eight bytes, one in eight with none."""
+    path = weights_path(run.folder, 5)
+    forge(run, 5, lambda _, header: header.update(said="x" * more))
+    length = int.from_bytes(path.read_bytes()[:8], "little")
+    assert length % 8 == 0
+    load_weights(run, 5)
+
+
 def sha256_of_tensors(content: bytes) -> str:
     length = int.from_bytes(content[:8], "little")
     table = json.loads(content[8 : 8 + length])

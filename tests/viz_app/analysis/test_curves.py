@@ -112,6 +112,13 @@ def test_a_training_that_diverges_does_not_overfit() -> None:
     assert turn_of(valid, lower) is not None
 
 
+def test_what_was_learned_last_is_since_the_last_but_one_milestone() -> None:
+    """From 11 to 20 the train loss is 2, then 3, and 1 from 51 to 60 only."""
+    valid = curve([0, 10, 20, 30, 40, 50, 60], [8.0, 4.0, 3.0, 3.2, 3.3, 3.4, 3.5])
+    levels = [4.0] * 10 + [2.0] * 10 + [3.0] * 30 + [1.0] * 10
+    assert turn_of(valid, curve(range(1, 61), levels)) == Turn(step=20, loss=3.0, last=60)
+
+
 def test_four_milestones_are_enough() -> None:
     valid = curve(STEPS[:4], [8.0, 3.0, 3.2, 3.1])
     assert turn_of(valid, FALLING) == Turn(step=10, loss=3.0, last=30)
@@ -160,6 +167,16 @@ def test_progress_counts_what_is_left_at_the_last_speed() -> None:
     assert str(far) == "step 25 of 100, 12 tokens/s, about 4 min left"
 
 
+def test_the_first_speed_may_be_none() -> None:
+    rows = [
+        {"step": 1, "tokens": 40, "tokens_per_second": 0.0},
+        {"step": 2, "tokens": 80, "tokens_per_second": 16.0},
+    ]
+    far = progress(rows, 3)
+    assert far is not None
+    assert far.seconds == pytest.approx(2.5)
+
+
 @pytest.mark.parametrize(
     ("speed", "written"),
     [
@@ -201,6 +218,7 @@ def test_nothing_is_left_at_the_end(steps: int) -> None:
     ("step", "tokens", "speed", "said"),
     [
         (7, 700, 0.0, "step 7 of 9"),
+        (7, 700, -5.0, "step 7 of 9"),
         (0, 0, 40.0, "step 0 of 9, 40 tokens/s"),
         (1, 40, 40.0, "step 1 of 9, 40 tokens/s, less than a minute left"),
     ],

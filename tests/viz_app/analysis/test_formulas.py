@@ -86,6 +86,22 @@ def test_points_of_one_name_are_told_apart_by_where_they_are(path: str, text: st
     assert describe_point(path, POST) == text
 
 
+@pytest.mark.parametrize(
+    ("path", "what"),
+    [
+        ("encoder", "reads the source; no norm on top"),
+        (
+            "decoder",
+            "reads the target so far, and memory, the encoder's output; no norm on top",
+        ),
+        ("encoder.layers.0", "two sublayers, each in a residual connection"),
+        ("decoder.layers.0", "three sublayers, each in a residual connection"),
+    ],
+)
+def test_stacks_and_layers_say_what_they_are_made_of(path: str, what: str) -> None:
+    assert describe_module(path, POST).what == what
+
+
 def test_an_unknown_module_has_its_name_only() -> None:
     text = describe_module("encoder.new_part", POST)
     assert (text.title, text.what, text.formula) == ("new-part", "", "")

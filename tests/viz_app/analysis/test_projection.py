@@ -62,9 +62,11 @@ def test_groups_are_those_from_the_rarest_to_the_most_frequent() -> None:
     group, names = frequency_groups(np.array([0, 45, 1200, 99]))
     assert names == ["never", "10 to 99 times", "100 to 999 times", "1,000 to 9,999 times"]
     assert group.tolist() == [0, 1, 3, 1]
+    group, names = frequency_groups(np.array([0, 5, 45]))
+    assert (group.tolist(), names) == ([0, 1, 2], ["never", "1 to 9 times", "10 to 99 times"])
     group, names = frequency_groups(np.zeros(2, np.int64))
     assert (group.tolist(), names) == ([0, 0], ["never"])
 
 
 def test_sides_of_tokens() -> None:
-    assert sides(np.array([0, 5, 1, 0]), np.array([0, 0, 3, 2])).tolist() == [0, 1, 2, 3]
+    assert sides(np.array([0, 5, 1, 0]), np.array([0, 0, 1, 1])).tolist() == [0, 1, 2, 3]
