@@ -43,7 +43,9 @@ def model_of(
             if "norm" in name or "bias" in name:  # fresh ones are ones and zeros
                 parameter.add_(0.1 * torch.randn_like(parameter))
         if endless:
-            model.unembedding.bias[[PAD, BOS, EOS]] = -1e4
+            model.unembedding.bias[
+                [PAD, BOS, EOS]
+            ] = -100.0  # far more costs the logits their digits
     return model.for_inference()
 
 

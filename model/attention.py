@@ -35,6 +35,11 @@ def attention_weights(scores: Tensor, mask: Tensor | None) -> Tensor:
     return scores.softmax(dim=-1)
 
 
+def prefers_formula(query: Tensor) -> bool:
+    """On a CPU the fused kernel's backward pass is slower than the formula's."""
+    return query.is_cpu and query.requires_grad
+
+
 @dataclass
 class KeyValueCache:
     """Keys and values that one attention module has computed in this decoding.
@@ -66,8 +71,9 @@ class MultiHeadAttention(Module):
 
     Hook points: ``query``, ``key``, ``value`` (B, H, ·, K); ``scores`` before the mask and
     ``weights`` after softmax (B, H, Q, M); ``heads``, the weighted values (B, H, Q, K); ``output``
-    after W_O (B, Q, D). The explicit formula runs only while the calling thread uses ``scores`` or
-    ``weights``; otherwise PyTorch's fused kernel does. No dropout on the weights, nor in the paper.
+    after W_O (B, Q, D). The explicit formula runs while the calling thread uses ``scores`` or
+    ``weights``, and in training on a CPU; otherwise PyTorch's fused kernel does. No dropout on the
+    weights, nor in the paper.
     """
 
     def __init__(self, *, d_model: int, n_heads: int, d_k: int, bias: bool) -> None:
@@ -128,7 +134,7 @@ class MultiHeadAttention(Module):
             (B, Q, D).
         """
         query, key, value = self._project(x, y, cache)
-        if self.scores.in_use or self.weights.in_use:
+        if self.scores.in_use or self.weights.in_use or prefers_formula(query):
             scores = self.scores(attention_scores(query, key))
             weights = self.weights(attention_weights(scores, mask))
             heads = weights.to(value.dtype) @ value  # softmax may run in float32 under autocast

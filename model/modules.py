@@ -83,6 +83,15 @@ class Stack:
         return F.linear(x, wholes["weight"], wholes["bias"])  # type: ignore[arg-type]
 
 
+class Embedding(nn.Embedding):
+    """PyTorch's embedding; without memory, on the device "meta", it draws no weights."""
+
+    def reset_parameters(self) -> None:
+        """Draw weights from N(0, 1)."""
+        if not self.weight.is_meta:  # there a draw would load PyTorch's compiler, for 1.4 s
+            super().reset_parameters()
+
+
 class LayerNorm(Module, nn.LayerNorm):
     """PyTorch's layer norm."""
 

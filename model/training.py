@@ -10,13 +10,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from typing import Any, NoReturn
 
 import torch
 from accelerate import Accelerator
 from accelerate.utils import set_seed
-from torch.nn.attention import SDPBackend, sdpa_kernel
 from tqdm import tqdm
 
 from model.checkpoint import (
@@ -37,11 +36,6 @@ from model.resume import latest_resume_step, read_resume_state, restore, save_re
 from model.schedule import learning_rate
 from model.signals import interrupt_between_steps
 from model.transformer import Transformer
-
-
-def attention_kernel(device: torch.device) -> AbstractContextManager[Any]:
-    """On a CPU the fused kernel's backward pass is slower than the formula for short sentences."""
-    return sdpa_kernel(SDPBackend.MATH) if device.type == "cpu" else nullcontext()
 
 
 class DivergenceError(Exception):
@@ -151,19 +145,18 @@ class Training:
             group["lr"] = learning_rate(step, config)
         model.train()
         total = torch.zeros((), device=accelerator.device)
-        with attention_kernel(accelerator.device):
-            for shard in shards:
-                source, target = (side.to(accelerator.device) for side in shard[:2])
-                keep = target[:, 1:] != PAD
-                # Gradients of the batches add up here; the last brings those of all together.
-                with nullcontext() if shard is shards[-1] else accelerator.no_sync(model):
-                    logits = model(source, target[:, :-1], keep)
-                    loss = shard.weight * cross_entropy(
-                        logits, target[:, 1:][keep], smoothing=config.label_smoothing
-                    )
-                    # They are averaged over processes: times their count makes that a sum.
-                    accelerator.backward(loss * processes.count / pieces)
-                total += loss.detach()
+        for shard in shards:
+            source, target = (side.to(accelerator.device) for side in shard[:2])
+            keep = target[:, 1:] != PAD
+            # Gradients of the batches add up here; the last brings those of all together.
+            with nullcontext() if shard is shards[-1] else accelerator.no_sync(model):
+                logits = model(source, target[:, :-1], keep)
+                loss = shard.weight * cross_entropy(
+                    logits, target[:, 1:][keep], smoothing=config.label_smoothing
+                )
+                # They are averaged over processes: times their count makes that a sum.
+                accelerator.backward(loss * processes.count / pieces)
+            total += loss.detach()
         norm = accelerator.clip_grad_norm_(
             self.model.parameters(), config.clip_norm or float("inf")
         )

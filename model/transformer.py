@@ -13,7 +13,7 @@ from model.config import TransformerConfig
 from model.hooks import HookPoint
 from model.layers import FeedForward, InputEmbedding, Norm, residual
 from model.masks import causal_mask, padding_mask_if_padded
-from model.modules import Linear, Module
+from model.modules import Embedding, Linear, Module
 
 
 def _attention(config: TransformerConfig) -> MultiHeadAttention:
@@ -179,11 +179,9 @@ class Transformer(Module):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.config = config
-        source = nn.Embedding(config.source_vocab_size, config.d_model)
+        source = Embedding(config.source_vocab_size, config.d_model)
         target = (
-            source
-            if config.tied == "all"
-            else nn.Embedding(config.target_vocab_size, config.d_model)
+            source if config.tied == "all" else Embedding(config.target_vocab_size, config.d_model)
         )
         self.encoder = Encoder(InputEmbedding(source, config), config)
         self.decoder = Decoder(InputEmbedding(target, config), config)
@@ -198,6 +196,8 @@ class Transformer(Module):
 
         The paper does not say how it initialised; this is what tensor2tensor did.
         """
+        if self.device.type == "meta":
+            return
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 nn.init.xavier_uniform_(module.weight)

@@ -21,7 +21,7 @@ from benchmarks.rounds import median
 
 _HEAVY = (
     *("tyro", "datasets", "accelerate", "pyarrow", "sacrebleu", "tensorboard"),
-    *("sklearn", "umap", "numba", "transformers"),
+    *("sklearn", "umap", "numba", "transformers", "sympy"),
 )
 """Packages that no page needs before somebody asks for what they do."""
 _PAINTED = """document.querySelector('.st-key-large .heatmaplayer image')

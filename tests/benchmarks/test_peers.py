@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import torch
@@ -61,7 +63,9 @@ def test_marian(ours: Transformer, source: torch.Tensor, target: torch.Tensor) -
     torch.testing.assert_close(logits, ours(source, target), rtol=1e-4, atol=1e-5)
 
 
-def test_ctranslate2(ours: Transformer, tmp_path: Path) -> None:
+def test_ctranslate2(ours: Transformer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A process begins with the main program, which Streamlit's own tests leave replaced.
+    monkeypatch.setitem(sys.modules, "__main__", ModuleType("__main__"))
     pytest.importorskip("transformers")
     pytest.importorskip("ctranslate2")
     from benchmarks.peers.ctranslate2 import convert, translator

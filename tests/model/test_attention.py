@@ -106,9 +106,10 @@ def test_both_paths_equal_the_formula_in_float64(
 def test_fused_and_explicit_agree_in_float32(
     attention: MultiHeadAttention, x: Tensor, y: Tensor, mask: Tensor | None
 ) -> None:
-    fused = attention(x, y, mask=mask)
-    with capture(attention, ["scores"]):
-        explicit = attention(x, y, mask=mask)
+    with torch.no_grad():
+        fused = attention(x, y, mask=mask)
+        with capture(attention, ["scores"]):
+            explicit = attention(x, y, mask=mask)
     torch.testing.assert_close(fused, explicit, rtol=0, atol=1e-5)
 
 
@@ -118,9 +119,25 @@ def test_only_scores_and_weights_need_the_explicit_formula(
 ) -> None:
     fused = Mock(side_effect=nn.functional.scaled_dot_product_attention)
     monkeypatch.setattr(nn.functional, "scaled_dot_product_attention", fused)
-    with capture(attention, [name]):
+    with torch.no_grad(), capture(attention, [name]):
         attention(x, x, mask=None)
     assert fused.called == (name not in ("scores", "weights"))
+
+
+def test_training_on_a_cpu_has_the_gradients_of_the_fused_kernel(
+    attention: MultiHeadAttention, x: Tensor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fused = Mock(side_effect=nn.functional.scaled_dot_product_attention)
+    monkeypatch.setattr(nn.functional, "scaled_dot_product_attention", fused)
+    gradients = []
+    for formula in (True, False):
+        if not formula:
+            monkeypatch.setattr("model.attention.prefers_formula", lambda query: False)
+        attention.zero_grad()
+        attention(x, x, mask=causal_mask(x.shape[1], x.shape[1])).square().sum().backward()
+        assert fused.called is not formula
+        gradients.append({name: p.grad for name, p in attention.named_parameters()})
+    torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-4, atol=1e-3)
 
 
 @pytest.mark.parametrize("name", ["causal", "padding", "both"])

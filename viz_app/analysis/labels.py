@@ -31,9 +31,13 @@ def visible(text: str) -> str:
     if text.isspace():
         return "".join(_VISIBLE.get(character, "␣") for character in text)
     return "".join(
-        f"\\u{ord(character):04x}" if unicodedata.category(character) in ("Cc", "Cf") else character
+        _escaped(ord(character)) if unicodedata.category(character) in ("Cc", "Cf") else character
         for character in text
     )
+
+
+def _escaped(code: int) -> str:
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
 
 
 def piece_label(piece: str) -> str:

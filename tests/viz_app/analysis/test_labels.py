@@ -28,6 +28,7 @@ from viz_app.records import Tokens
         ("\u202etxt", "\\u202etxt"),  # right-to-left override
         ("\u2066a\u2069", "\\u2066a\\u2069"),
         ("\u00ad", "\\u00ad"),  # soft hyphen
+        ("\U000e0041", "\\U000e0041"),  # a tag
         ("🍎", "🍎"),
         ("", ""),
     ],

@@ -48,12 +48,11 @@ def show_play(selection: Selection) -> None:
             help="The chosen head large, or all heads of the chosen kind of attention.",
         )
     head = choose_head(selection.run.info.model.n_layers, selection.run.info.model.n_heads)
-    steps, passes, frames = _passes(selection, shared)
-    if not steps:
-        return
-    trace = trace_of(selection.run, steps[-1], selection.text, shared.ids)
+    trace = trace_of(selection.run, selection.step, selection.text, shared.ids)
     grid = make_grid(trace, head[0], Reading(units))
-    maps = _maps(passes, grid, head, playing == "all")
+    maps, frames = _film(selection, shared, grid, head, whole=playing == "all")
+    if not frames:
+        return
     what = head_label(head) if playing == "head" else f"{KIND_NAMES[head[0]]}, all heads"
     st.markdown(f"**{what}**, on {shared.whose}: {plain(shared.text)}")
     player(
@@ -80,12 +79,19 @@ def show_play(selection: Selection) -> None:
     st.caption(_note(maps.shape))
 
 
-def _passes(
-    selection: Selection, shared: SharedTarget
-) -> tuple[list[int], list[AttentionTrace], list[Frame]]:
-    """Steps, maps on the shared target and what runs along, of all checkpoints that can be used."""
+def _film(
+    selection: Selection, shared: SharedTarget, grid: Grid, head: Head, *, whole: bool
+) -> tuple[Floats, list[Frame]]:
+    """Maps on the shared target and what runs along, of all checkpoints that can be used.
+
+    Returns:
+        (F, L, H, rows, columns) of all heads of the head's kind, or of it alone, (F, 1, 1, …);
+        and F frames.
+    """
     run, text = selection.run, selection.text
-    steps, passes, frames = [], [], []
+    kind, layer, number = head
+    of = (slice(None), slice(None)) if whole else (slice(layer, layer + 1), [number])
+    maps, frames = [], []
     every = run.steps()
     since, place = time.monotonic(), st.empty()
     for number, step in enumerate(every):
@@ -98,11 +104,10 @@ def _passes(
             st.warning(f"Step {step:,} is left out: {plain(str(problem))}")
             continue
         given = attention_of(run, step, text, shared.ids)
-        steps.append(step)
-        passes.append(given)
+        maps.append(grid.apply(given.attention[kind][of]))
         frames.append(_frame(selection, step, given))
     place.empty()
-    return steps, passes, frames
+    return np.stack(maps) if maps else np.empty(0, np.float32), frames
 
 
 def _frame(selection: Selection, step: int, given: AttentionTrace) -> Frame:
@@ -124,13 +129,6 @@ def _frame(selection: Selection, step: int, given: AttentionTrace) -> Frame:
 def _nats(log_probability: Floats) -> str:
     total = float(log_probability.sum())
     return f"{total:.2f} nats ({total / len(log_probability):.2f} a piece)"
-
-
-def _maps(passes: list[AttentionTrace], grid: Grid, head: Head, whole: bool) -> Floats:
-    """(F, L, H, rows, columns) of all heads of a kind, or of one (F, 1, 1, rows, columns)."""
-    kind, layer, number = head
-    of = (slice(None), slice(None)) if whole else (slice(layer, layer + 1), [number])
-    return np.stack([grid.apply(given.attention[kind][of]) for given in passes])
 
 
 def _note(shape: tuple[int, ...]) -> str:

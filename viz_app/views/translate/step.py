@@ -15,7 +15,7 @@ from viz_app.figures.maps import head_rows
 from viz_app.figures.tokens import token_row
 from viz_app.records import Kind, Trace
 from viz_app.views._session import Selection, continued, trace_of
-from viz_app.views._widgets import begin_with, choose_for, panel, redraw_all, show_figure
+from viz_app.views._widgets import begin_with, choose_for, panel, plain, redraw_all, show_figure
 from viz_app.views.target import show_target, total_log_probability
 
 STEP_PANELS = ("step", "heads")
@@ -164,7 +164,7 @@ def _show_fork(selection: Selection, trace: Trace, at: int) -> None:
         if id != trace.predicted.ids[at]:
             others[f"{label} ({id})" if label in others else label] = id
     instead = st.selectbox(
-        f"Say something else than {piece_labels(trace.predicted)[at]}",
+        f"Say something else than {plain(piece_labels(trace.predicted)[at])}",
         list(others),
         index=None,
         key="fork",
