@@ -122,7 +122,7 @@ class FeedForward(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, S, D) → (B, S, D)."""
-        return self.output(self.contract(self.dropout(self.hidden(self.expand(x).relu_()))))
+        return self.output(self.contract(self.dropout(self.hidden(self.expand(x).relu()))))
 
 
 class Norm(Module):
