@@ -41,14 +41,13 @@ class Generation:
         self._memory, self._mask = model.encode(pad(sources).to(model.device))
         self._cache = DecoderCache(model.config.n_layers)
         self._rows = len(sources)
-        self._new = [list(prefix)] * len(sources)
+        self._new = self._ids(prefix).expand(len(sources), -1)
         self.limits = [longest_target(len(s), model.config.max_length) for s in sources]
         """Most pieces of each source's target, ``<s>`` apart."""
 
     def logits(self) -> Tensor:
         """Logits (R, V) of the next piece of each row."""
-        consumed = torch.tensor(self._new, device=self._model.device)  # (R, 1), or the prefix
-        stream = self._model.decode(consumed, self._memory, self._mask, self._cache)
+        stream = self._model.decode(self._new, self._memory, self._mask, self._cache)
         return self._model.logits(self._model.unembed(stream[:, -1]))
 
     def append(self, rows: Sequence[int], ids: Sequence[int]) -> None:
@@ -59,4 +58,7 @@ class Generation:
             if self._mask is not None:
                 self._mask = self._mask[kept]
             self._cache.keep(kept)
-        self._rows, self._new = len(rows), [[id] for id in ids]
+        self._rows, self._new = len(rows), self._ids(ids)[:, None]
+
+    def _ids(self, ids: Sequence[int]) -> Tensor:
+        return torch.tensor(ids, device=self._model.device)
