@@ -85,6 +85,18 @@ def test_layers_give_what_those_of_pytorch_give(x: Tensor) -> None:
         assert torch.equal(ours(x), theirs(x))
 
 
+@pytest.mark.parametrize("shape", [(7, 3), (8, 3), (9, 5, 3), (2_000, 3)])
+def test_a_bias_is_added_whatever_the_batch(shape: tuple[int, ...]) -> None:
+    torch.manual_seed(0)
+    layer, x = Linear(3, 4), torch.randn(shape)
+    expected = nn.functional.linear(x, layer.weight, layer.bias)
+    assert layer(x).requires_grad
+    torch.testing.assert_close(layer(x), expected)
+    with torch.no_grad():
+        torch.testing.assert_close(layer(x), expected)
+        torch.testing.assert_close(Stack(layer, layer)(x), torch.cat([expected] * 2, dim=-1))
+
+
 # Stacks
 
 
