@@ -158,6 +158,9 @@ def _draw(plots: Sequence[Plot], path: Path) -> None:
         for curve in plot.curves:
             axes.loglog(curve.x, curve.y, marker="o", markersize=4, label=curve.name)
         axes.set(title=plot.title, xlabel=plot.x_title, ylabel=plot.y_title)
+        low, high = axes.get_ylim()
+        if high < 2 * low:  # or noise would fill the plot
+            axes.set_ylim(low / 2, high * 2)
         axes.grid(alpha=0.3)
         axes.legend(fontsize="small")
     figure.savefig(path, metadata={"Date": None})

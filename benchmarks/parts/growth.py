@@ -174,11 +174,12 @@ def _rules(axis: str, grown: Grown) -> list[Rule]:
 
 
 def _plots(axis: str, grown: Grown) -> list[Plot]:
-    """One for each unit."""
+    """One for each unit; a curve's name has its exponent."""
     by_unit: dict[str, list[Curve]] = {}
     for name, values in grown.items():
         step, _, unit = name.rpartition(" ")
-        curve = Curve(step, tuple(map(float, values)), tuple(values.values()))
+        slope = f"{step} ({exponent(values):.2f})"
+        curve = Curve(slope, tuple(map(float, values)), tuple(values.values()))
         by_unit.setdefault(unit.strip("()"), []).append(curve)
     return [
         Plot(f"Growth with {axis}", axis, unit, tuple(curves)) for unit, curves in by_unit.items()

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from viz_app.analysis.similarity import (
@@ -91,6 +91,8 @@ def test_there_may_be_no_pair(among: np.ndarray) -> None:
     block=st.integers(1, 11),
     count=st.sampled_from([1, 7, 100, 400]),
 )
+@example(seed=1, rows=23, block=23, count=100)
+@example(seed=4, rows=23, block=23, count=100)
 def test_pairs_are_the_same_in_any_blocks(seed: int, rows: int, block: int, count: int) -> None:
     table = np.random.default_rng(seed).standard_normal((rows, 3)).astype(np.float32)
     found = similar_pairs(table, count=count, among=np.ones(rows, bool), block=block)
