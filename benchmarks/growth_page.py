@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
 from urllib.parse import urlencode
 
-from websockets.asyncio.client import connect
 from websockets.exceptions import WebSocketException
-from websockets.typing import Origin, Subprotocol
 
 from benchmarks.growth_runs import Figures, Sentences, Size
 from benchmarks.load_answers import Answer, address_of, faults_of
 from benchmarks.load_server import serving
-from benchmarks.load_session import Session
+from benchmarks.load_session import Session, connected
 from benchmarks.report import Tick
 from model.checkpoint import Checkpoint, Run, open_checkpoint
 from viz_app.records import Head
@@ -39,18 +37,6 @@ class _Reader(Session):
         # The address cannot say whose page this is; the map is compared in the end.
         self.answers[:] = [replace(self._answer(), sentence=among[-1])]
         return among[-1]
-
-
-@asynccontextmanager
-async def _reading(address: str) -> AsyncIterator[_Reader]:
-    async with connect(
-        address.replace("http", "ws", 1) + "/_stcore/stream",
-        subprotocols=[Subprotocol("streamlit")],
-        origin=Origin(address),
-        max_size=None,
-        proxy=None,
-    ) as socket:
-        yield _Reader(0, _HEAD, address, socket)
 
 
 def draw_pages(
@@ -88,7 +74,10 @@ async def _draw(
     targets = {size: sentences.of(size.tokens) for size in rounds}
     found: Figures = {"page (s)": {}, "page (MB)": {}}
     async with AsyncExitStack() as stack:
-        readers = {size: await stack.enter_async_context(_reading(address)) for size in rounds}
+        readers = {
+            size: await stack.enter_async_context(connected(0, _HEAD, address, _Reader))
+            for size in rounds
+        }
         for size, reader in readers.items():
             await reader.begin(runs[size.layers], sentences.of(size.tokens), targets[size])
         for number in range(max(rounds.values())):

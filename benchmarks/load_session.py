@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from typing import TypeVar
 from urllib.parse import parse_qs
 
 from streamlit.proto.BackMsg_pb2 import BackMsg
@@ -138,9 +139,14 @@ class Session:
         return Answer(self.number, self.head, sentence, translation, weights, tuple(problems))
 
 
+AnySession = TypeVar("AnySession", bound=Session)
+
+
 @asynccontextmanager
-async def connected(number: int, head: Head, address: str) -> AsyncIterator[Session]:
-    """A session of its own on the server at an address, closed at the end."""
+async def connected(
+    number: int, head: Head, address: str, kind: type[AnySession] = Session
+) -> AsyncIterator[AnySession]:
+    """A session of its own, of this kind, on the server at an address, closed at the end."""
     async with connect(
         address.replace("http", "ws", 1) + "/_stcore/stream",
         subprotocols=[Subprotocol("streamlit")],
@@ -148,4 +154,4 @@ async def connected(number: int, head: Head, address: str) -> AsyncIterator[Sess
         max_size=None,
         proxy=None,
     ) as socket:
-        yield Session(number, head, address, socket)
+        yield kind(number, head, address, socket)

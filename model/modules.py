@@ -42,6 +42,7 @@ _BATCH, _ROWS = 8, 1_024
 
 def _product(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
     """xWᵀ + b: (…, in) → (…, out)."""
+    assert weight is not None
     if (
         len(x) < _BATCH
         or x.numel() > _ROWS * x.shape[-1]
@@ -49,8 +50,8 @@ def _product(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
         or torch.is_grad_enabled()  # autograd would copy what an addition in place overwrites
         or not x.is_cpu
     ):
-        return F.linear(x, weight, bias)  # type: ignore[arg-type]
-    return F.linear(x, weight).add_(bias)  # type: ignore[arg-type]
+        return F.linear(x, weight, bias)
+    return F.linear(x, weight).add_(bias)
 
 
 class Linear(Module, nn.Linear):
@@ -90,7 +91,8 @@ class Stack:
     def intact(self) -> bool:
         """Whether all are still parts of one: not copied, moved, or replaced by other weights."""
         for layer, name, address in self._parts:
-            if layer._parameters[name].data_ptr() != address:  # type: ignore[union-attr]
+            parameter = layer._parameters[name]
+            if parameter is None or parameter.data_ptr() != address:
                 return False
         return True
 
