@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from model.interface import Description
+from model.validation import validate_json
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 """Ids of ``<pad> <unk> <s> </s>``, the same in every vocabulary of the project."""
 
 MOST_STEPS = 9_999_999
-"""File names have seven digits for a step."""
+"""Largest step: file names have seven digits for it."""
+
+FORMER_NAMES = {
+    "max_pieces": ("max_tokens",),
+    "n_layers": ("n_encoder_layers", "n_decoder_layers"),
+}
+"""Keys in files of earlier versions, and the keys that replace them."""
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -25,11 +34,13 @@ class TransformerConfig:
     """Everything that decides the shape and the arithmetic of a model."""
 
     source_vocab_size: int
-    """Number of source pieces, special ones included."""
+    """Number of source tokens, special ones included."""
     target_vocab_size: int
-    """Number of target pieces, special ones included."""
-    n_layers: int = 3
-    """N: layers of the encoder, and of the decoder."""
+    """Number of target tokens, special ones included."""
+    n_encoder_layers: int = 3
+    """N: layers of the encoder."""
+    n_decoder_layers: int = 3
+    """Layers of the decoder; the paper has as many as in the encoder."""
     n_heads: int = 4
     """h: attention heads in every layer."""
     d_model: int = 192
@@ -41,31 +52,38 @@ class TransformerConfig:
     norm: Literal["pre", "post"] = "pre"
     """Layer norm before each sublayer (pre), or after each residual sum as in the paper (post)."""
     final_norm: bool = True
-    """A last layer norm on top of each stack (of use with norm before the sublayers)."""
+    """Whether each stack ends in a layer norm (useful with pre-norm)."""
     attention_bias: bool = True
-    """Biases in the query, key, value and output projections."""
+    """Whether the query, key, value and output projections have biases."""
     output_bias: bool = False
-    """A bias on the logits."""
+    """Whether the logits have a bias."""
     tied: Literal["none", "output", "all"] = "all"
-    """Shared weights: target embedding with output, or both embeddings with output (the paper)."""
+    """Which weights are shared: none, target embedding with output, or both embeddings with output
+    (as in the paper)."""
     scale_embeddings: bool = True
     """Multiply token embeddings by the square root of d_model, as in section 3.4 of the paper."""
     dropout: float = 0.1
-    """On the output of each sublayer, and on the sum of embeddings and positions."""
+    """Dropout on the output of each sublayer, and on the sum of embeddings and positions."""
     hidden_dropout: float = 0.0
-    """Between the feed-forward's two layers (not in the paper)."""
+    """Dropout between the feed-forward's two layers (not in the paper)."""
     max_length: int = 1024
-    """Longest source or target, in pieces."""
+    """Longest source or target, in tokens."""
 
     def __post_init__(self) -> None:
-        check_kinds(self)
         for name in ("source_vocab_size", "target_vocab_size"):
             if getattr(self, name) <= EOS:
                 raise ValueError(
-                    f"{name}: expected at least {EOS + 1} (four special pieces), "
+                    f"{name}: expected at least {EOS + 1} (four special tokens), "
                     f"got {getattr(self, name)}"
                 )
-        for name in ("n_layers", "n_heads", "d_model", "d_ff", "max_length"):
+        for name in (
+            "n_encoder_layers",
+            "n_decoder_layers",
+            "n_heads",
+            "d_model",
+            "d_ff",
+            "max_length",
+        ):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
         if self.d_k is not None and self.d_k < 1:
@@ -85,14 +103,38 @@ class TransformerConfig:
         if self.tied == "all" and self.source_vocab_size != self.target_vocab_size:
             raise ValueError(
                 "tied='all' needs one vocabulary for both languages, got "
-                f"{self.source_vocab_size} source and {self.target_vocab_size} target pieces; "
+                f"{self.source_vocab_size} source and {self.target_vocab_size} target tokens; "
                 "use tied='output' or 'none'"
             )
 
     @property
     def head_width(self) -> int:
-        """d_k, given or derived."""
+        """Return d_k, given or derived."""
         return self.d_k if self.d_k is not None else self.d_model // self.n_heads
+
+    @property
+    def description(self) -> Description:
+        """Return the properties of the model that pages and analyses use."""
+        return Description(
+            n_encoder_layers=self.n_encoder_layers,
+            n_decoder_layers=self.n_decoder_layers,
+            n_encoder_heads=self.n_heads,
+            n_decoder_heads=self.n_heads,
+            d_model=self.d_model,
+            encoder_d_k=self.head_width,
+            decoder_d_k=self.head_width,
+            encoder_d_ff=self.d_ff,
+            decoder_d_ff=self.d_ff,
+            source_vocab_size=self.source_vocab_size,
+            target_vocab_size=self.target_vocab_size,
+            max_length=self.max_length,
+            norm=self.norm,
+            final_norm=self.final_norm,
+            attention_bias=self.attention_bias,
+            output_bias=self.output_bias,
+            tied=self.tied,
+            scale_embeddings=self.scale_embeddings,
+        )
 
 
 @dataclass(frozen=True)
@@ -104,10 +146,10 @@ class TrainingConfig:
     batch_tokens: int = 2_048
     """Target tokens of a batch, padding included, whatever the number of processes."""
     batch_pairs: int | None = None
-    """Pairs of a batch, drawn at random; takes the place of batch_tokens and its batches of similar
-    length."""
+    """Pairs of a batch, drawn at random; used instead of batch_tokens, whose batches have pairs of
+    similar length."""
     accumulate: int = 1
-    """Batches added up for one step."""
+    """Batches whose gradients are added up for one step."""
     schedule: Literal["cosine", "noam", "trapezoid", "constant"] = "cosine"
     """Learning rate: cosine to zero, the paper's inverse square root, flat then linear to zero, or
     flat. All but constant begin with a linear warm-up."""
@@ -122,29 +164,34 @@ class TrainingConfig:
     weight_decay: float = 0.0
     """AdamW's decoupled weight decay."""
     label_smoothing: float = 0.1
-    """Probability spread evenly over the vocabulary instead of on the true piece."""
+    """Probability spread evenly over the vocabulary instead of on the true token."""
     clip_norm: float = 1.0
-    """Gradients are scaled down to this norm; 0 leaves them as they are."""
+    """Largest norm of the gradient, which is scaled down to it; 0 for no limit."""
     precision: Literal["no", "bf16"] = "bf16"
     """Mixed precision of forward and backward; weights stay float32."""
-    max_pieces: int = 100
-    """Pairs with a longer side are dropped; special pieces count."""
+    max_tokens: int = 100
+    """Longest source or target, special tokens included; pairs with a longer one are dropped."""
+    join: float = 0.0
+    """Probability that 2 to 8 pairs, drawn at random, become one pair of at most max_tokens a side,
+    so that the model learns long inputs; 0 joins none."""
+    replace: float = 0.0
+    """Probability that the names and numbers that both sentences of a pair contain are replaced by
+    others in both, so that the model learns to copy; 0 replaces none."""
     milestones: tuple[int, ...] = (0, 100, 200, 500, 1_000, 2_000, 5_000)
-    """Steps at which weights are kept and measured; the last step is always one."""
+    """Steps at which weights are saved and evaluated; the last step is always one."""
     log_every: int = 50
     """Steps between two lines of metrics."""
     resume_every: int = 500
-    """Steps between two saves of the state from which a training can go on."""
+    """Steps between two saves of the training state, from which a stopped training resumes."""
     seed: int = 0
-    """Of initialisation, dropout and the order of the data."""
+    """Seed of initialisation, dropout and the order of the data."""
 
     def __post_init__(self) -> None:
-        check_kinds(self)
         for name in (
             "steps",
             "batch_tokens",
             "accumulate",
-            "max_pieces",
+            "max_tokens",
             "log_every",
             "resume_every",
         ):
@@ -156,6 +203,9 @@ class TrainingConfig:
             raise ValueError(f"steps: expected at most {MOST_STEPS:,}, got {self.steps:,}")
         if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
             raise ValueError(f"betas: expected two numbers from 0 to below 1, got {self.betas}")
+        for name in ("join", "replace"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name}: expected 0 <= p <= 1, got {getattr(self, name)}")
         if not 0 < self.learning_rate < float("inf"):
             raise ValueError(f"learning_rate: expected more than 0, got {self.learning_rate}")
         if not 0 <= self.seed < 2**32:
@@ -186,41 +236,12 @@ class TrainingConfig:
 
     @property
     def all_milestones(self) -> tuple[int, ...]:
-        """The milestones up to the last step, in order, the last step among them."""
+        """Return the milestones up to the last step, in order; the last step is included."""
         return tuple(sorted({step for step in self.milestones if step < self.steps} | {self.steps}))
 
 
-def check_kinds(config: Any) -> None:
-    """Refuse values of another kind than the field's: they may come from a file."""
-    for name, kind in _kinds(config.__class__).items():
-        value = getattr(config, name)
-        if not _is_of(kind, value):
-            expected = "a whole number" if kind is int else str(getattr(kind, "__name__", kind))
-            if get_origin(kind) is Literal:
-                expected = f"one of {', '.join(get_args(kind))}"
-            raise ValueError(f"{name}: expected {expected}, got {value!r}")
-
-
-@cache
-def _kinds(config: Any) -> dict[str, Any]:
-    return get_type_hints(config)
-
-
-def _is_of(kind: Any, value: object) -> bool:
-    parts = get_args(kind)
-    if get_origin(kind) is Literal:
-        return value in parts
-    if get_origin(kind) is Mapping:
-        return isinstance(value, Mapping)
-    if get_origin(kind) is tuple:
-        return isinstance(value, tuple) and all(_is_of(parts[0], item) for item in value)
-    if parts:  # a union
-        return any(_is_of(part, value) for part in parts)
-    return type(value) in ((int, float) if kind is float else (kind,))
-
-
 def to_dict(config: Any) -> dict[str, Any]:
-    """A configuration as plain JSON values."""
+    """Convert a configuration to plain JSON values."""
     return {
         key: list(value) if isinstance(value, tuple) else value
         for key, value in dataclasses.asdict(config).items()
@@ -228,16 +249,22 @@ def to_dict(config: Any) -> dict[str, Any]:
 
 
 def from_dict(kind: type[Config], values: Mapping[str, Any]) -> Config:
-    """Rebuild a configuration from what ``to_dict`` gave.
+    """Rebuild a configuration from the output of ``to_dict``, also that of an earlier version.
 
     Raises:
-        ValueError: on unknown or missing keys, or on values the configuration refuses.
+        ValueError: if keys are unknown or missing, or the configuration refuses a value.
     """
-    known = {field.name for field in dataclasses.fields(kind)}
-    if unknown := sorted(set(values) - known):
-        raise ValueError(f"{kind.__name__}: unknown keys {unknown}; known are {sorted(known)}")
-    values = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
     try:
-        return kind(**values)
-    except TypeError as error:
-        raise ValueError(f"{kind.__name__}: {error}") from error
+        return validate_json(kind, json.dumps(_with_present_names(values)))
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
+def _with_present_names(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: _with_present_names(item)
+        for key, item in value.items()
+        for name in FORMER_NAMES.get(key, (key,))
+    }

@@ -10,22 +10,24 @@ from typing import Annotated
 import orjson
 import tyro
 
-from model.checkpoint import CHECKPOINTS, CheckpointError, load_weights, open_run
-from model.corpora import load_corpus
-from model.data import DataError
-from model.decoding import GREEDY, Decoding
-from model.evaluation import evaluate
+from model.checkpoint import CHECKPOINTS, CheckpointError
+from model.decoding.translation import GREEDY, Decoding
+from model.interface import DEFAULT_LANGUAGES, Languages
+from model.placement import DEFAULT_PLACEMENT, Placement
+from model.runs import choose_languages, load_checkpoint, open_run, require_languages
+from model.training.corpora import load_corpus
+from model.training.data import DataError
+from model.training.evaluation import evaluate
 
 
 @dataclass(frozen=True)
-class Arguments:
+class EvaluateArguments:
     """Measure checkpoints: one line of JSON each, with loss, perplexity, BLEU and chrF.
 
     Lines of the data with the same source are references of one sentence, which is translated once.
-    Loss is in nats per target piece, without label smoothing; BLEU and chrF are sacrebleu's, cased
-    and detokenised; their signatures are printed with them. Decoding is greedy unless --beam or
-    --temperature ask for something else. Models of whole words say everything in lower
-    case, which costs them BLEU. Runs on the CPU.
+    Loss is in nats per target token, without label smoothing; BLEU and chrF are sacrebleu's, cased
+    and detokenised; their signatures are printed with them. Decoding is greedy without --beam or
+    --temperature. Word-level models write lower case only, which lowers their BLEU.
     """
 
     run: str
@@ -37,9 +39,13 @@ class Arguments:
     split: str = "test"
     """Split of a corpus by name."""
     columns: tuple[str, str] | None = None
-    """Names of the two columns of the data, where they are not the languages."""
+    """Names of the two columns of the data, if they are not the languages."""
     decoding: Annotated[Decoding, tyro.conf.arg(name="")] = GREEDY
     """Way of decoding."""
+    languages: Languages = DEFAULT_LANGUAGES
+    """Languages or task of a model that knows several."""
+    placement: Annotated[Placement, tyro.conf.arg(name="")] = DEFAULT_PLACEMENT
+    """Where the model computes, and how precisely."""
     checkpoints: Path = CHECKPOINTS
     """Folder of the runs."""
 
@@ -54,26 +60,28 @@ def _steps(wanted: str, there: list[int]) -> list[int]:
     return [int(wanted)]
 
 
-def main(arguments: Arguments) -> None:
+def main(arguments: EvaluateArguments) -> None:
     """Evaluate as the arguments say."""
-    run = open_run(arguments.run, root=arguments.checkpoints)
+    run = choose_languages(open_run(arguments.run, root=arguments.checkpoints), arguments.languages)
     steps = _steps(arguments.step, run.steps())
+    require_languages(run, arguments.columns)
     corpus = load_corpus(
         arguments.data,
-        source=run.info.source_language,
-        target=run.info.target_language,
+        source=run.source_language,
+        target=run.target_language,
         split=arguments.split,
         columns=arguments.columns,
     )
     for step in steps:
-        checkpoint = load_weights(run, step)
+        checkpoint = load_checkpoint(run, step, arguments.placement)
         figures = evaluate(checkpoint.model, run.tokenizers, corpus.pairs, arguments.decoding)
         row = {
-            "run": run.info.name,
+            "run": run.name,
             "step": step,
             "sha256": checkpoint.sha256,
             "data": corpus.name,
             "decoding": vars(arguments.decoding),
+            "dtype": arguments.placement.dtype,
             **vars(figures),
         }
         print(orjson.dumps(row).decode(), flush=True)
@@ -81,6 +89,6 @@ def main(arguments: Arguments) -> None:
 
 if __name__ == "__main__":
     try:
-        main(tyro.cli(Arguments))
+        main(tyro.cli(EvaluateArguments))
     except (CheckpointError, DataError, ValueError, OSError) as error:
         sys.exit(f"error: {error}")

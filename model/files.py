@@ -1,4 +1,4 @@
-"""Files of a run, whatever is in them: written whole or not at all, logs of JSON lines, a lock."""
+"""Read and write files atomically, append to JSON Lines logs, and lock the folder of a run."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from filelock import FileLock, Timeout
 from model.config import MOST_STEPS
 
 _UNFINISHED = ".unfinished"
-_PATIENCE = 0.5
-"""Seconds to wait for a lock, which who asks for a writer holds for a moment."""
+_LOCK_TIMEOUT = 0.5
+"""Seconds to wait for the lock; ``has_writer`` holds it for a moment in another process."""
 
 
 class CheckpointError(Exception):
@@ -26,7 +26,7 @@ class CheckpointError(Exception):
 
 @contextmanager
 def _naming(path: Path) -> Iterator[None]:
-    """Turn a refusal of the system to write into a message that names the file."""
+    """Turn an OSError of writing into a CheckpointError that names the file."""
     try:
         yield
     except OSError as error:
@@ -37,7 +37,7 @@ def _naming(path: Path) -> Iterator[None]:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write a whole file or none: under a temporary name first, then renamed.
+    """Write a file atomically: under a temporary name, which is then renamed.
 
     Raises:
         CheckpointError: if it cannot be written.
@@ -56,26 +56,38 @@ def write_bytes(path: Path, content: bytes) -> None:
             raise
 
 
-def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write a folder of files as a whole or not at all.
+@contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """Yield a folder under a temporary name, which is renamed at the end; after an error removed.
 
     Raises:
         CheckpointError: if it cannot be written.
     """
     with _naming(folder):
         folder.parent.mkdir(exist_ok=True)
-        temporary = tempfile.mkdtemp(_UNFINISHED, f".{folder.name}.", folder.parent)
+        temporary = Path(tempfile.mkdtemp(_UNFINISHED, f".{folder.name}.", folder.parent))
+        temporary.chmod(0o755)
         try:
-            for name, content in files.items():
-                write_bytes(Path(temporary) / name, content)
-            Path(temporary).replace(folder)
+            yield temporary
+            temporary.replace(folder)
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
             raise
 
 
+def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write a folder of files atomically.
+
+    Raises:
+        CheckpointError: if it cannot be written.
+    """
+    with new_folder(folder) as temporary:
+        for name, content in files.items():
+            write_bytes(temporary / name, content)
+
+
 def remove_unfinished(folder: Path) -> None:
-    """Remove what a killed process was writing in a folder or below."""
+    """Remove temporary files that a killed process left in a folder or below it."""
     for path in sorted(folder.rglob(f".*{_UNFINISHED}")):
         if path.is_dir():
             shutil.rmtree(path)
@@ -85,16 +97,18 @@ def remove_unfinished(folder: Path) -> None:
 
 @contextmanager
 def only_writer(folder: Path) -> Iterator[None]:
-    """Hold a run's folder, made if need be, against other trainings; the lock dies with its owner.
+    """Lock a run's folder against other trainings, creating it if necessary.
+
+    The lock also ends with the process. A folder that is still empty is removed.
 
     Raises:
-        CheckpointError: if another process holds it, or it cannot be written.
+        CheckpointError: if another process has the lock, or it cannot be written.
     """
     with _naming(folder):
         folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(folder / "training.lock")
         try:
-            lock.acquire(timeout=_PATIENCE)
+            lock.acquire(timeout=_LOCK_TIMEOUT)
         except Timeout as error:
             raise CheckpointError(
                 f"{folder}: another training writes into this run; wait for its end, stop it, or "
@@ -105,11 +119,11 @@ def only_writer(folder: Path) -> Iterator[None]:
     finally:
         lock.release()
         if [path.name for path in folder.iterdir()] == ["training.lock"]:
-            shutil.rmtree(folder)  # it came to nothing
+            shutil.rmtree(folder)  # nothing was written into it
 
 
 def has_writer(folder: Path) -> bool:
-    """Whether a training holds a run's folder now; False too where that cannot be found out."""
+    """Return whether a training has locked a run's folder; False if this cannot be found out."""
     path = folder / "training.lock"
     if not path.exists():
         return False
@@ -123,13 +137,13 @@ def has_writer(folder: Path) -> bool:
 
 
 def write_json(path: Path, content: object) -> None:
-    """Write indented JSON, as ``write_bytes`` does."""
+    """Write indented JSON; errors are those of ``write_bytes``."""
     text = json.dumps(content, ensure_ascii=False, indent=1)
     write_bytes(path, (text + "\n").encode())
 
 
 def read_bytes(path: Path) -> bytes:
-    """A whole file.
+    """Read a whole file.
 
     Raises:
         CheckpointError: if it cannot be read.
@@ -143,22 +157,23 @@ def read_bytes(path: Path) -> bytes:
 
 
 def parse_json(content: bytes) -> Any:
-    """The value of a JSON text in UTF-8, of which all texts can be shown.
+    """Parse JSON in UTF-8.
 
     Raises:
-        ValueError: if it is none, is nested too deeply, or has half a character (a lone surrogate).
+        ValueError: if it is not JSON, is nested too deeply, or contains half a character (a lone
+            surrogate).
     """
     try:
         value = json.loads(content.decode("utf-8-sig"))
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
-    if b"\\ud" in content.lower():  # only so can half a character be written
+    if b"\\ud" in content.lower():  # half a character can only be written as an escape
         json.dumps(value, ensure_ascii=False).encode()
     return value
 
 
 def read_json(path: Path) -> Any:
-    """The value in a JSON file.
+    """Read a JSON file.
 
     Raises:
         CheckpointError: if it cannot be read, or is not JSON.
@@ -180,7 +195,9 @@ def append_log(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
 
 
 def read_log(path: Path) -> Iterator[dict[str, Any]]:
-    """Rows of a JSON Lines file; nothing if there is none; an unfinished last line is ignored.
+    """Yield the rows of a JSON Lines file; without a file none.
+
+    An unfinished last line is ignored.
 
     Raises:
         CheckpointError: if another line cannot be read.
@@ -200,6 +217,6 @@ def read_log(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def cut_log(path: Path, step: int) -> None:
-    """Keep the rows up to a step, as a resumed training needs."""
+    """Remove the rows after a step, so that a resumed training can append."""
     rows = [row for row in read_log(path) if row["step"] <= step]
     write_bytes(path, "".join(json.dumps(r, ensure_ascii=False) + "\n" for r in rows).encode())

@@ -1,9 +1,8 @@
 """Hook points: named places in the model whose tensor can be read (capture) or replaced (edit).
 
 A ``HookPoint`` is an identity module; its name is its module path, so ``named_modules`` is the only
-list of names (the idea is TransformerLens'). What to do at a hook point is kept per thread and
-never on the module: sessions that share one model cannot see each other's tensors, and no lock is
-needed.
+list of names (the idea is TransformerLens'). Captures and edits are stored per thread, not on the
+module: sessions that share one model cannot see each other's tensors, and no lock is needed.
 """
 
 from __future__ import annotations
@@ -14,18 +13,24 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Any
+from typing import Any, Protocol
 
 from torch import Tensor, nn
-
-from model.modules import Module
 
 Edit = Callable[[Tensor], Tensor]
 
 
+class HasModules(Protocol):
+    """Anything that has ``named_modules``, such as any PyTorch module."""
+
+    def named_modules(self) -> Iterator[tuple[str, nn.Module]]:
+        """Yield path and module of all modules."""
+        ...
+
+
 @dataclass
 class _Uses:
-    """What one thread does at one hook point."""
+    """The edits and records of one thread at one hook point."""
 
     edits: list[Edit] = field(default_factory=list)
     records: list[list[Tensor]] = field(default_factory=list)
@@ -39,23 +44,25 @@ class _Thread(threading.local):
 _thread = _Thread()
 
 
-class HookPoint(Module):
-    """Passes its input through, edited or recorded where the calling thread asked for it."""
+class HookPoint(nn.Module):
+    """An identity module whose tensor a thread can record (``capture``) or replace (``edit``)."""
 
     @property
     def in_use(self) -> bool:
-        """Whether the calling thread reads or edits here."""
-        return self in _thread.uses
+        """Return whether this thread captures or edits here, or PyTorch hooks are registered."""
+        return self in _thread.uses or bool(
+            self._forward_hooks
+            or self._forward_pre_hooks
+            or self._backward_hooks
+            or self._backward_pre_hooks
+        )
 
     def __call__(self, x: Tensor) -> Any:
-        """As any module's; a hundred of them in a pass go by quickly where nobody looks."""
-        uses = _thread.uses
-        if (not uses or self not in uses) and not self._forward_hooks:
-            return x
-        return super().__call__(x)
+        """Return the input directly if not in use; a pass calls about a hundred hook points."""
+        return super().__call__(x) if self.in_use else x
 
     def forward(self, x: Tensor) -> Tensor:
-        """The input; after the thread's edits, in the order they were opened; then recorded.
+        """Apply the thread's edits in the order they were opened, then record the tensor.
 
         Raises:
             ValueError: if an edit changes the shape, or returns no tensor.
@@ -78,12 +85,12 @@ class HookPoint(Module):
         return x
 
 
-def hook_names(model: nn.Module) -> list[str]:
-    """Names of all hook points of a model, in the order of its modules."""
+def hook_names(model: HasModules) -> list[str]:
+    """Return the names of all hook points of a model, in the order of its modules."""
     return [name for name, module in model.named_modules() if isinstance(module, HookPoint)]
 
 
-def _find(model: nn.Module, names: Iterable[str]) -> dict[str, HookPoint]:
+def _find(model: HasModules, names: Iterable[str]) -> dict[str, HookPoint]:
     found = {}
     for name in names:
         try:
@@ -112,14 +119,14 @@ def _remove(items: list[Any], item: object) -> None:
 
 
 @contextmanager
-def capture(model: nn.Module, names: Iterable[str]) -> Iterator[dict[str, list[Tensor]]]:
+def capture(model: HasModules, names: Iterable[str]) -> Iterator[dict[str, list[Tensor]]]:
     """Record tensors at hook points while the calling thread runs the model.
 
     Yields:
-        name → tensors in call order, as the model went on with them (after any edit).
+        For each name its tensors, in call order, after any edits.
 
     Raises:
-        ValueError: on a name that is no hook point.
+        ValueError: if a name is not that of a hook point.
     """
     points = _find(model, names)
     seen: dict[str, list[Tensor]] = {name: [] for name in points}
@@ -135,17 +142,19 @@ def capture(model: nn.Module, names: Iterable[str]) -> Iterator[dict[str, list[T
 
 
 @contextmanager
-def edit(model: nn.Module, edits: Mapping[str, Edit]) -> Iterator[None]:
+def edit(model: HasModules, edits: Mapping[str, Edit]) -> Iterator[None]:
     """Replace tensors at hook points while the calling thread runs the model.
 
-    A replaced key or value is what a cache keeps. With no edits, results are bit-identical.
+    If a key or value is replaced, a decoding cache stores the replacement. Without edits, results
+    are bit-identical.
 
     Args:
         model: any module with hook points.
         edits: name → function from the tensor to its replacement, of the same shape.
 
     Raises:
-        ValueError: on a name that is no hook point (at once), or on a changed shape (in forward).
+        ValueError: if a name is not that of a hook point (at once) or an edit changes the shape (in
+            forward).
     """
     edits = dict(edits)
     points = _find(model, edits)

@@ -8,33 +8,35 @@ from torch import Tensor
 from model.config import PAD
 
 
-def padding_mask(ids: Tensor) -> Tensor:
-    """Which keys are pieces and not padding: ids (B, M) → (B, 1, 1, M).
+def padding_mask(ids: Tensor, *, padding: int = PAD) -> Tensor:
+    """Return which keys are tokens, not padding: ids (B, M) → bool (B, 1, 1, M).
 
     Raises:
-        ValueError: if a sentence has nothing but padding; attention to no key is undefined.
+        ValueError: if a sentence has only padding; attention to no key is undefined.
     """
     if ids.dim() != 2:
         raise ValueError(f"ids: expected shape (batch, length), got {tuple(ids.shape)}")
-    allowed = ids != PAD
+    allowed = ids != padding
     if not bool(allowed.any(dim=-1).all()):
         rows = (~allowed.any(dim=-1)).nonzero().flatten().tolist()
         raise ValueError(
-            f"row {rows[0]} of the batch allows no key: expected at least one piece in each row, "
+            f"row {rows[0]} of the batch allows no key: expected at least one token in each row, "
             "got padding only; drop empty sentences or end each with </s>"
         )
     return allowed[:, None, None, :]
 
 
-def padding_mask_if_padded(ids: Tensor) -> Tensor | None:
-    """The same where something is padded, else None: to allow every key takes time for nothing."""
-    if ids.numel() and bool((ids != PAD).all()):
+def padding_mask_if_padded(ids: Tensor, *, padding: int = PAD) -> Tensor | None:
+    """Return the padding mask, or None if nothing is padded: attention is faster without one."""
+    if ids.numel() and bool((ids != padding).all()):
         return None
-    return padding_mask(ids)
+    return padding_mask(ids, padding=padding)
 
 
 def causal_mask(n_queries: int, n_keys: int, *, device: torch.device | None = None) -> Tensor:
-    """No key after its query: (1, 1, Q, M), the queries being the last Q of the M positions.
+    """Return the mask that hides keys after the query: bool (1, 1, Q, M).
+
+    The queries are the last Q of the M positions.
 
     Raises:
         ValueError: if there are more queries than keys; the first would have no key.

@@ -1,6 +1,6 @@
-"""Named starting points: a model, its training, and how its data are read.
+"""Presets are named defaults of a training: the model, its training, and how its data are read.
 
-Each says where it comes from and, at the place, where it leaves that source. Every value can be
+Each preset says where it comes from and in what it differs from that source. Every value can be
 changed on the command line.
 """
 
@@ -19,26 +19,26 @@ PresetName = Literal["default", "paper-base", "pre-norm", "books-small", "free-k
 
 @dataclass(frozen=True)
 class Preset:
-    """What a training begins from; vocabulary sizes are the most that a tokenizer may grow to."""
+    """A preset holds default arguments of a training; vocabulary sizes are upper limits."""
 
     model: TransformerConfig
     training: TrainingConfig = field(default_factory=TrainingConfig)
     tokenizer: TokenizerKind = "bpe"
     max_pairs: int | None = None
     corpus: str | None = None
-    """Corpus for training and validation, where the preset is made for one."""
+    """Corpus for training and validation, if the preset is made for one."""
     languages: tuple[str, str] = ("en", "es")
 
 
 def _default() -> Preset:
-    """Ours, measured on two CPU cores with English and Spanish sentences."""
+    """The project's own choice, measured on two CPU cores with English and Spanish sentences."""
     return Preset(TransformerConfig(source_vocab_size=8_000, target_vocab_size=8_000))
 
 
 def _paper_base() -> Preset:
     """The base model of Vaswani et al. (2017), table 3, trained as in section 5.
 
-    Not as there: weights of one step instead of the mean of the last five checkpoints; initialised
+    Differences: weights of one step instead of the mean of the last five checkpoints; initialised
     as tensor2tensor did, since the paper does not say how; the tokenizer falls back to bytes.
     """
     d_model, warmup_steps = 512, 4_000
@@ -46,7 +46,8 @@ def _paper_base() -> Preset:
         model=TransformerConfig(
             source_vocab_size=37_000,
             target_vocab_size=37_000,
-            n_layers=6,
+            n_encoder_layers=6,
+            n_decoder_layers=6,
             n_heads=8,
             d_model=d_model,
             d_ff=2_048,
@@ -66,7 +67,7 @@ def _paper_base() -> Preset:
             label_smoothing=0.1,
             clip_norm=0.0,
             precision="no",
-            max_pieces=256,  # the paper does not say
+            max_tokens=256,  # the paper does not say
             milestones=(0, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000),
         ),
         languages=("en", "de"),
@@ -76,8 +77,8 @@ def _paper_base() -> Preset:
 def _pre_norm() -> Preset:
     """The implementation of "Transformer Coding Details" (tunz), German to English.
 
-    Not as there: no dropout on attention weights, so that what is shown is what is used; sines and
-    cosines of positions alternate, as in the paper, instead of standing in two halves; the target
+    Differences: no dropout on attention weights, so that the weights shown are those used; sines
+    and cosines of positions alternate, as in the paper, instead of filling two halves; the target
     begins with ``<s>`` instead of a zero vector; the default training instead of a warm-up of
     16,000 steps.
     """
@@ -85,7 +86,8 @@ def _pre_norm() -> Preset:
         model=TransformerConfig(
             source_vocab_size=8_000,
             target_vocab_size=8_000,
-            n_layers=6,
+            n_encoder_layers=6,
+            n_decoder_layers=6,
             n_heads=8,
             d_model=512,
             d_ff=2_048,
@@ -103,7 +105,7 @@ def _pre_norm() -> Preset:
 def _books_small() -> Preset:
     """A study of a three-layer model that learns 10,000 pairs of English and Spanish by heart.
 
-    Not as there: the decoder has its causal mask, biases begin at zero instead of one, and norms
+    Differences: the decoder has its causal mask, biases begin at zero instead of one, and norms
     divide by √(variance + ε) instead of the standard deviation + ε. Adam's ε is 1e-9, the paper's,
     in all our trainings.
     """
@@ -111,7 +113,8 @@ def _books_small() -> Preset:
         model=TransformerConfig(
             source_vocab_size=10_000,
             target_vocab_size=10_000,
-            n_layers=3,
+            n_encoder_layers=3,
+            n_decoder_layers=3,
             n_heads=4,
             d_model=128,  # d_k = 32
             d_ff=512,
@@ -132,7 +135,7 @@ def _books_small() -> Preset:
             label_smoothing=0.0,
             clip_norm=0.0,
             precision="no",
-            max_pieces=32,
+            max_tokens=32,
             milestones=(0, 500, 1_000, 2_000, 5_000, 7_000, 10_000, 15_000),
             log_every=100,
         ),
@@ -142,9 +145,9 @@ def _books_small() -> Preset:
 
 
 def _free_key_dim() -> Preset:
-    """After an exercise of Jurafsky and Martin: d_k chosen apart from D / h, no projection biases.
+    """After an exercise of Jurafsky and Martin: d_k independent of D / h, no projection biases.
 
-    Not as there: the sizes are the default's, and its choices hold in encoder and decoder alike.
+    Differences: the sizes are those of the default, and encoder and decoder are built alike.
     """
     return Preset(
         TransformerConfig(
@@ -163,13 +166,15 @@ def _free_key_dim() -> Preset:
 def _copy() -> Preset:
     """The first example of The Annotated Transformer: attention maps with a known answer.
 
-    Not as there: smaller (N = 2, h = 2, D = 64; there 8 heads and D = 512), and see copy_task.py.
+    Differences: it is smaller (N = 2, h = 2, D = 64; there 8 heads and D = 512); see also
+    copy_task.py.
     """
     return Preset(
         model=TransformerConfig(
             source_vocab_size=11,
             target_vocab_size=11,
-            n_layers=2,
+            n_encoder_layers=2,
+            n_decoder_layers=2,
             n_heads=2,
             d_model=64,
             d_ff=32,  # a copy needs little of it

@@ -1,11 +1,12 @@
 """Tokenizers, built on ``tokenizers``: byte-fallback byte-pair encoding, and whole words.
 
-A piece of byte-pair encoding keeps the space before it (`` the``), so text is the plain
-concatenation of its pieces and any text round-trips. One space is put before the text, so that a
-word is the same piece at the start of a sentence and inside it. Characters without a piece fall
-back to the bytes of their UTF-8 form. A ``WordTokenizer`` knows lower-cased words instead and reads
-``<unk>`` for any other. In both, punctuation and symbols are pieces of their own, and special
-pieces have ids but never match text: ``</s>`` typed by a person is four characters like any other.
+A token of byte-pair encoding keeps the space before it (`` the``), so text is the plain
+concatenation of its tokens and any text round-trips. One space is put before the text, so that a
+word is the same token at the start of a sentence and inside it. Characters without a token fall
+back to the bytes of their UTF-8 form. A ``WordTokenizer`` has words as tokens, lower-cased if it is
+trained here; other words become ``<unk>``. In both, each punctuation mark or symbol is a separate
+token (unless a converted vocabulary is split at spaces), and special tokens never match text:
+``</s>`` typed by a person is encoded as ordinary characters.
 """
 
 from __future__ import annotations
@@ -23,12 +24,17 @@ import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
 from model.config import BOS, EOS, PAD, UNK
-from model.tokenizer_text import check_same_rest, describe
+from model.interface import WordSpan
+from model.tokenizer_text import (
+    check_same_settings,
+    parse_description,
+    refuse_half_characters,
+)
 
 TokenizerKind = Literal["bpe", "word"]
 
-SPECIAL_PIECES = ("<pad>", "<unk>", "<s>", "</s>")
-"""Pieces with the fixed ids 0 to 3."""
+SPECIAL_TOKENS = ("<pad>", "<unk>", "<s>", "</s>")
+"""Tokens with the fixed ids 0 to 3."""
 
 _BYTES = tuple(f"<0x{value:02X}>" for value in range(256))
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
@@ -38,47 +44,67 @@ _WORDS = r" ?[\p{P}\p{S}]| ?[^\s\p{P}\p{S}]+|\s"
 _BARE_WORDS = pre_tokenizers.Split(
     tokenizers.Regex(r"[\p{P}\p{S}]|[^\s\p{P}\p{S}]+"), behavior="removed", invert=True
 )
-# Writing leaves no space before closing marks, after opening ones, and in contractions (don't).
+_BETWEEN_SPACES = pre_tokenizers.Split(  # but what reads like a special token is taken apart
+    tokenizers.Regex(r"<(?=(?:pad|unk|s|/s)>)|\S+"), behavior="removed", invert=True
+)
+# Written text has no space before closing marks, after opening ones, and in contractions (don't).
 _NO_SPACE = re.compile(r" (?=[.,;:!?%…)\]}»”])|(?<=[¿¡(\[{«“]) ")
 _CONTRACTION = re.compile(r"(?<=\w) (['’]) (?=(?:s|t|d|m|ll|re|ve)\b)")
-
-
-@dataclass(frozen=True)
-class Word:
-    """Pieces ``start`` to ``stop`` (exclusive) make one written word."""
-
-    start: int
-    stop: int
 
 
 def _is_punctuation(text: str) -> bool:
     return len(text) == 1 and unicodedata.category(text)[0] in "PS"
 
 
+def word_spans(texts: Sequence[str], special: Sequence[bool]) -> list[WordSpan]:
+    """Split tokens into written words: spans in order, without gaps.
+
+    A word begins at a space, at a punctuation mark and after one. A special token is a word by
+    itself.
+
+    Args:
+        texts: text of each token; "" for one that goes on with the character before it.
+        special: whether each is a special token.
+    """
+    starts: list[int] = []
+    word_ended, before = True, ""
+    for index, (text, is_special) in enumerate(zip(texts, special, strict=True)):
+        alone = is_special or _is_punctuation(text.removeprefix(" "))
+        begins = word_ended or text[:1].isspace() or (alone and not before.isspace())
+        if begins and text:
+            starts.append(index)
+        word_ended = alone if text else word_ended
+        before = text
+    return [WordSpan(start, stop) for start, stop in pairwise([*starts, len(texts)])]
+
+
 class Tokenizer:
-    """Text ↔ ids. Ids 0 to 3 are ``<pad> <unk> <s> </s>``."""
+    """Converts text to ids and back; ids 0 to 3 are ``<pad> <unk> <s> </s>``."""
 
     kind: ClassVar[TokenizerKind] = "bpe"
+    control_ids: ClassVar[frozenset[int]] = frozenset((PAD, BOS, EOS))
+    """The ids of tokens that stand for no text."""
 
     def __init__(self, inner: tokenizers.Tokenizer) -> None:
         self._inner = inner
-        pieces = [inner.id_to_token(id) or "" for id in range(inner.get_vocab_size())]
-        if tuple(pieces[: len(SPECIAL_PIECES)]) != SPECIAL_PIECES:
+        tokens = [inner.id_to_token(id) or "" for id in range(inner.get_vocab_size())]
+        if tuple(tokens[: len(SPECIAL_TOKENS)]) != SPECIAL_TOKENS:
             raise ValueError(
-                f"expected a vocabulary that begins with {SPECIAL_PIECES}, got {pieces[:4]}"
+                f"expected a vocabulary that begins with {SPECIAL_TOKENS}, got {tokens[:4]}"
             )
-        self._pieces = pieces
+        self._tokens = tokens
 
     @classmethod
     def train(cls, texts: Iterable[str], vocab_size: int) -> Tokenizer:
-        """Learn a byte-pair encoding of ``vocab_size`` pieces from texts.
+        """Learn a byte-pair encoding of ``vocab_size`` tokens from texts.
 
-        It has fewer if the texts have no more to merge, and more if single letters alone are.
+        It has fewer tokens if the texts have nothing left to merge, and more if the single
+        characters of the alphabet already exceed ``vocab_size``.
 
         Raises:
-            ValueError: if ``vocab_size`` leaves no room beside the special and the byte pieces.
+            ValueError: if ``vocab_size`` is not larger than the number of special and byte tokens.
         """
-        reserved = len(SPECIAL_PIECES) + len(_BYTES)
+        reserved = len(SPECIAL_TOKENS) + len(_BYTES)
         if vocab_size <= reserved:
             raise ValueError(f"vocab_size: expected more than {reserved}, got {vocab_size}")
         learner = _assemble(models.BPE())
@@ -92,48 +118,55 @@ class Tokenizer:
             ),
         )
         learned = json.loads(learner.to_str())["model"]
-        pieces = sorted(learned["vocab"], key=learned["vocab"].__getitem__)
-        vocabulary = {piece: id for id, piece in enumerate([*SPECIAL_PIECES, *_BYTES, *pieces])}
+        tokens = sorted(learned["vocab"], key=learned["vocab"].__getitem__)
+        vocabulary = {token: id for id, token in enumerate([*SPECIAL_TOKENS, *_BYTES, *tokens])}
         merges = [(first, second) for first, second in learned["merges"]]
-        return cls(_assemble_pieces(vocabulary, merges))
+        return cls(_assemble_tokens(vocabulary, merges))
 
     @classmethod
     def from_text(cls, text: str) -> Tokenizer:
-        """Rebuild a tokenizer from what ``to_text`` gave.
+        """Rebuild a tokenizer from the output of ``to_text``.
 
         Raises:
-            ValueError: if it is not the description of a tokenizer with our special pieces.
+            ValueError: if it is not the description of a tokenizer of this project.
         """
         try:
-            given = describe(text)
+            given = parse_description(text)
             if given.model == "WordLevel":
-                tokenizer: Tokenizer = WordTokenizer(_assemble_words(given.vocabulary))
+                tokenizer: Tokenizer = WordTokenizer(
+                    _assemble_words(
+                        given.vocabulary,
+                        lower_case="Lowercase"
+                        in str(given.settings.get("normalizer", "Lowercase")),
+                        at_spaces="/s" in str(given.settings.get("pre_tokenizer")),
+                    )
+                )
             else:
-                tokenizer = Tokenizer(_assemble_pieces(given.vocabulary, given.merges))
-            check_same_rest(given, describe(tokenizer.to_text()))
+                tokenizer = Tokenizer(_assemble_tokens(given.vocabulary, given.merges))
+            check_same_settings(given, parse_description(tokenizer.to_text()))
         except Exception as error:  # the library raises bare Exception
             raise ValueError(f"not a tokenizer: {error}") from error
         return tokenizer
 
     def to_text(self) -> str:
-        """The whole tokenizer as JSON."""
+        """Return the whole tokenizer as JSON."""
         return str(self._inner.to_str(pretty=False))
 
     @property
     def vocab_size(self) -> int:
-        """Number of pieces, special ones included."""
-        return len(self._pieces)
+        """Return the number of tokens, special ones included."""
+        return len(self._tokens)
 
     def encode(self, text: str) -> list[int]:
-        """Ids of a text, without special pieces.
+        """Encode a text as ids, without special tokens.
 
         Raises:
-            ValueError: on lone surrogates, which are no text in any encoding.
+            ValueError: on lone surrogates, which no encoding can represent.
         """
         return list(self._encoding(text).ids)
 
     def unknown(self, text: str) -> list[str]:
-        """The words of a text that are read as ``<unk>``, in order.
+        """Return the words of a text that are encoded as ``<unk>``, in order.
 
         Raises:
             ValueError: as ``encode`` does.
@@ -143,51 +176,32 @@ class Tokenizer:
         return [text[start:stop] for id, (start, stop) in spans if id == UNK]
 
     def _encoding(self, text: str) -> tokenizers.Encoding:
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            raise ValueError(
-                f"character {error.start + 1} of the text is half a character (a lone surrogate); "
-                "remove it"
-            ) from error
+        refuse_half_characters(text)
         return self._inner.encode(text, add_special_tokens=False)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Text of ids; special pieces are left out, broken byte sequences become U+FFFD."""
+        """Decode ids; special tokens are left out, broken byte sequences become U+FFFD."""
         text = b"".join(map(self._bytes, ids)).decode("utf-8", errors="replace")
         return text.removeprefix(" ")
 
     def _bytes(self, id: int) -> bytes:
-        if id < len(SPECIAL_PIECES):
+        if id < len(SPECIAL_TOKENS):
             return b""
-        piece = self._pieces[id]
-        byte = _BYTE.fullmatch(piece)
-        return bytes([int(byte[1], 16)]) if byte else piece.encode()
+        token = self._tokens[id]
+        byte = _BYTE.fullmatch(token)
+        return bytes([int(byte[1], 16)]) if byte else token.encode()
 
-    def pieces(self, ids: Sequence[int]) -> list[str]:
-        """The pieces as they stand in the vocabulary, a space before those that begin a word."""
-        return [self._pieces[id] for id in ids]
+    def tokens(self, ids: Sequence[int]) -> list[str]:
+        """Return the texts of tokens in the vocabulary; a token that begins a word has a space."""
+        return [self._tokens[id] for id in ids]
 
-    def words(self, ids: Sequence[int]) -> list[Word]:
-        """Written words as spans of pieces, in order and without gaps.
-
-        A word begins at a space and at, or after, a punctuation mark. Special pieces are words of
-        their own.
-        """
-        starts: list[int] = []
-        word_ended, before = True, ""
-        for index, (id, text) in enumerate(zip(ids, self._characters(ids), strict=True)):
-            alone = id < len(SPECIAL_PIECES) or _is_punctuation(text.removeprefix(" "))
-            begins = word_ended or text[:1].isspace() or (alone and not before.isspace())
-            if begins and text:
-                starts.append(index)
-            word_ended = alone if text else word_ended
-            before = text
-        return [Word(start, stop) for start, stop in pairwise([*starts, len(ids)])]
+    def words(self, ids: Sequence[int]) -> list[WordSpan]:
+        """Split tokens into written words, as ``word_spans`` does."""
+        return word_spans(self._characters(ids), [id < len(SPECIAL_TOKENS) for id in ids])
 
     def _characters(self, ids: Sequence[int]) -> list[str]:
-        """Text of each piece; that of a character in bytes stands at its first byte."""
-        texts = [self._pieces[id] for id in ids]
+        """Return the text of each token; a character of several byte tokens is at the first."""
+        texts = [self._tokens[id] for id in ids]
         for index, text in enumerate(texts):
             if not _BYTE.fullmatch(text):
                 continue
@@ -200,62 +214,77 @@ class Tokenizer:
 
 
 class WordTokenizer(Tokenizer):
-    """Lower-cased words and punctuation marks; a word outside the vocabulary is ``<unk>``.
+    """Has words and punctuation marks as tokens; other words become ``<unk>``.
 
-    Upper case, amounts of space and unknown words are lost: text does not come back as it was.
+    Amounts of space, unknown words and mostly upper case are lost: text does not round-trip.
     """
 
     kind = "word"
 
     @classmethod
+    def of(cls, words: Sequence[str], *, at_spaces: bool) -> WordTokenizer:
+        """Make a tokenizer of a given vocabulary; text is lower-cased if all its words are.
+
+        Args:
+            words: the tokens after the four special ones.
+            at_spaces: split texts at spaces only, not also at punctuation marks and symbols.
+        """
+        vocabulary = {word: id for id, word in enumerate([*SPECIAL_TOKENS, *words])}
+        lower_case = all(word == word.lower() for word in words)
+        return cls(_assemble_words(vocabulary, lower_case=lower_case, at_spaces=at_spaces))
+
+    @classmethod
     def train(cls, texts: Iterable[str], vocab_size: int) -> WordTokenizer:
-        """Take the most frequent words of texts, at most ``vocab_size`` with the special pieces.
+        """Take the most frequent words of texts, at most ``vocab_size`` with the special tokens.
 
         Raises:
-            ValueError: if ``vocab_size`` leaves no room beside the special pieces.
+            ValueError: if ``vocab_size`` is not larger than the number of special tokens.
         """
-        if vocab_size <= len(SPECIAL_PIECES):
+        if vocab_size <= len(SPECIAL_TOKENS):
             raise ValueError(
-                f"vocab_size: expected more than {len(SPECIAL_PIECES)}, got {vocab_size}"
+                f"vocab_size: expected more than {len(SPECIAL_TOKENS)}, got {vocab_size}"
             )
         learner = _assemble_words({})
         learner.train_from_iterator(
             texts,
             trainers.WordLevelTrainer(
-                vocab_size=vocab_size - len(SPECIAL_PIECES), show_progress=False
+                vocab_size=vocab_size - len(SPECIAL_TOKENS), show_progress=False
             ),
         )
         learned = learner.get_vocab()
         words = sorted(learned, key=learned.__getitem__)
-        return cls(_assemble_words({word: id for id, word in enumerate([*SPECIAL_PIECES, *words])}))
+        return cls(_assemble_words({word: id for id, word in enumerate([*SPECIAL_TOKENS, *words])}))
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The words, spaced as they are in writing; ``<unk>`` stands for unknown ones."""
-        shown = self.pieces([id for id in ids if id not in (PAD, BOS, EOS)])
+        """Join the words with the spacing of written text; unknown words are ``<unk>``."""
+        shown = self.tokens([id for id in ids if id not in (PAD, BOS, EOS)])
         return _CONTRACTION.sub(r"\1", _NO_SPACE.sub("", " ".join(shown)))
 
-    def words(self, ids: Sequence[int]) -> list[Word]:
-        """Each piece is a word."""
-        return [Word(index, index + 1) for index in range(len(ids))]
+    def words(self, ids: Sequence[int]) -> list[WordSpan]:
+        """Return a span for each token: each is a word."""
+        return [WordSpan(index, index + 1) for index in range(len(ids))]
 
 
 def count_words(text: str) -> int:
-    """Words and punctuation marks of a text: as many pieces as it has in a ``WordTokenizer``."""
+    """Count the words and punctuation marks of a text, as a ``WordTokenizer`` splits it."""
     return len(_BARE_WORDS.pre_tokenize_str(text))
 
 
-def _assemble_words(vocabulary: dict[str, int]) -> tokenizers.Tokenizer:
-    inner = tokenizers.Tokenizer(models.WordLevel(vocabulary, unk_token=SPECIAL_PIECES[UNK]))
-    inner.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Lowercase()])
-    inner.pre_tokenizer = _BARE_WORDS
+def _assemble_words(
+    vocabulary: dict[str, int], *, lower_case: bool = True, at_spaces: bool = False
+) -> tokenizers.Tokenizer:
+    inner = tokenizers.Tokenizer(models.WordLevel(vocabulary, unk_token=SPECIAL_TOKENS[UNK]))
+    lower = [normalizers.Lowercase()] if lower_case else []
+    inner.normalizer = normalizers.Sequence([normalizers.NFC(), *lower])
+    inner.pre_tokenizer = _BETWEEN_SPACES if at_spaces else _BARE_WORDS
     return inner
 
 
-def _assemble_pieces(
+def _assemble_tokens(
     vocabulary: dict[str, int], merges: list[tuple[str, str]]
 ) -> tokenizers.Tokenizer:
     return _assemble(
-        models.BPE(vocabulary, merges, unk_token=SPECIAL_PIECES[UNK], byte_fallback=True)
+        models.BPE(vocabulary, merges, unk_token=SPECIAL_TOKENS[UNK], byte_fallback=True)
     )
 
 
@@ -269,10 +298,12 @@ def _assemble(model: models.BPE) -> tokenizers.Tokenizer:
 
 @dataclass(frozen=True)
 class TokenizerPair:
-    """The tokenizers of a run; one and the same where the languages share a vocabulary."""
+    """The tokenizers of a run's two languages; the same object if they share a vocabulary."""
 
     source: Tokenizer
     target: Tokenizer
+    source_start: bool = False
+    """Whether a source begins with ``<s>``, as those of converted models mostly do."""
 
     @classmethod
     def train(
@@ -283,27 +314,36 @@ class TokenizerPair:
         vocab_sizes: tuple[int, int],
         shared: bool,
     ) -> TokenizerPair:
-        """Learn the tokenizers of (source, target) texts; a shared one has the first size.
+        """Learn the tokenizers of (source, target) texts; a shared one uses the first size.
 
         Raises:
-            ValueError: if a size leaves no room beside the special pieces.
+            ValueError: if a vocabulary size is too small.
         """
         learn = {"bpe": Tokenizer.train, "word": WordTokenizer.train}[kind]
         if shared:
             both = learn((text for pair in texts for text in pair), vocab_sizes[0])
             return cls(both, both)
-        return cls(*(learn((p[i] for p in texts), vocab_sizes[i]) for i in (0, 1)))
+        source, target = (learn((p[i] for p in texts), vocab_sizes[i]) for i in (0, 1))
+        return cls(source, target)
 
     @property
     def shared(self) -> bool:
-        """Whether both languages use one vocabulary."""
+        """Return whether both languages use one vocabulary."""
         return self.source is self.target
 
+    @property
+    def prefix(self) -> tuple[int, ...]:
+        """Return the ids with which every target begins: ``<s>``."""
+        return (BOS,)
+
     def encode_source(self, text: str) -> list[int]:
-        """What the encoder reads: the pieces of the text and ``</s>``."""
-        return [*self.source.encode(text), EOS]
+        """Encode a source: ``<s>`` if the model expects it, the tokens of the text and ``</s>``."""
+        start = [BOS] if self.source_start else []
+        return [*start, *self.source.encode(text), EOS]
 
     def encode_target(self, text: str) -> list[int]:
-        """The whole target: ``<s>``, the pieces, ``</s>``; the decoder consumes all but the last
-        and predicts all but the first."""
+        """Encode a target: ``<s>``, the tokens and ``</s>``.
+
+        The decoder consumes all but the last and predicts all but the first.
+        """
         return [BOS, *self.target.encode(text), EOS]

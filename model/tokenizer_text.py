@@ -1,7 +1,7 @@
-"""The text of a tokenizer, read before the native library sees it.
+"""Check texts, and the JSON of a tokenizer before the ``tokenizers`` library loads it.
 
-A tokenizer of ours differs from another of ours in its vocabulary and merges alone. The library
-would run any other: one whose normaliser it panics at, whose ids have holes, or that draws lots.
+Tokenizers of this project differ only in vocabulary and merges. The library would also load others:
+ones that crash it, have gaps in their ids, or encode at random.
 """
 
 from __future__ import annotations
@@ -12,42 +12,59 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Description:
-    """What such a text says."""
+class TokenizerDescription:
+    """The JSON of a tokenizer, taken apart."""
 
     model: str
     """Type of the model."""
     vocabulary: dict[str, int]
     merges: list[tuple[str, str]]
-    rest: dict[str, Any]
-    """All else, that of the model under names with a dot."""
+    settings: dict[str, Any]
+    """All other settings; those of the model have names that begin with ``model.``"""
 
 
-def describe(text: str) -> Description:
-    """Take the text of a tokenizer to pieces.
+def parse_description(text: str) -> TokenizerDescription:
+    """Parse the JSON of a tokenizer.
 
     Raises:
-        ValueError: if it is none, or its ids do not count from 0 without a gap.
+        ValueError: if it is not a tokenizer, or its ids are not 0, 1, 2, … without gaps.
     """
     try:
-        rest = json.loads(text)
-        model = rest.pop("model")
-        rest |= {f"model.{key}": value for key, value in model.items()}
-        vocabulary = rest.pop("model.vocab")
-        merges = [(first, second) for first, second in rest.pop("model.merges", [])]
+        settings = json.loads(text)
+        model = settings.pop("model")
+        settings |= {f"model.{key}": value for key, value in model.items()}
+        vocabulary = settings.pop("model.vocab")
+        merges = [(first, second) for first, second in settings.pop("model.merges", [])]
         ids = sorted(vocabulary.values())
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"no vocabulary and merges of a model in it ({error!r})") from error
     if ids != list(range(len(ids))):
         raise ValueError(f"expected the ids 0 to {len(ids) - 1}, got others")
-    return Description(str(rest.get("model.type")), vocabulary, merges, rest)
+    return TokenizerDescription(str(settings.get("model.type")), vocabulary, merges, settings)
 
 
-def check_same_rest(given: Description, own: Description) -> None:
-    """Refuse what is set otherwise; settings that are not named do not count.
+def check_same_settings(given: TokenizerDescription, own: TokenizerDescription) -> None:
+    """Raise an error if ``given`` has other settings than ``own``; missing ones are ignored.
 
     Raises:
-        ValueError: naming them.
+        ValueError: if settings differ; the message names them.
     """
-    if odd := sorted(key for key, value in given.rest.items() if own.rest.get(key) != value):
+    if odd := sorted(
+        key for key, value in given.settings.items() if own.settings.get(key) != value
+    ):
         raise ValueError(f"expected {', '.join(odd)} as this program sets them, got others")
+
+
+def refuse_half_characters(text: str) -> None:
+    """Raise an error if a text has lone surrogates, which no encoding can represent.
+
+    Raises:
+        ValueError: if it has; the message names the first.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"character {error.start + 1} of the text is half a character (a lone surrogate); "
+            "remove it"
+        ) from error

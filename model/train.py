@@ -1,7 +1,7 @@
 """Train a transformer: python -m model.train --help.
 
-``torchrun … -m model.train`` does it in several processes. All are given the same command; the main
-one alone reads the data and writes the run.
+``torchrun … -m model.train`` trains in several processes, which all get the same command. Only the
+main process reads the data and writes the run.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from pathlib import Path
 from typing import NoReturn
 
 from model.checkpoint import CheckpointError, steps_of
-from model.data import DataError
 from model.files import only_writer
-from model.options import Arguments, parse
-from model.preparation import Prepared, load_data, prepare
-from model.processes import ALONE, LostProcessError, Processes, joined
-from model.resume import latest_resume_step
-from model.training import DivergenceError, Training
+from model.training.data import DataError
+from model.training.loop import DivergenceError, Training
+from model.training.options import TrainArguments, parse
+from model.training.preparation import Prepared, load_data, prepare
+from model.training.processes import ALONE, LostProcessError, Processes, join_processes
+from model.training.resume import latest_resume_step
 
 
-def main(arguments: Arguments, processes: Processes = ALONE) -> None:
+def main(arguments: TrainArguments, processes: Processes = ALONE) -> None:
     """Train as the arguments say."""
     with ExitStack() as held:
 
         def begin() -> tuple[Prepared, bool]:
-            """The run and its data; whether it goes on from a state."""
+            """Prepare the run and its data; also return whether the training resumes."""
             if Path(arguments.run).name != arguments.run or arguments.run in ("", ".", ".."):
                 raise ValueError(f"run: expected a plain folder name, got {arguments.run!r}")
             data, folder = load_data(arguments), arguments.checkpoints / arguments.run
@@ -36,9 +36,9 @@ def main(arguments: Arguments, processes: Processes = ALONE) -> None:
             resume = arguments.resume and (folder / "run.json").exists()
             prepared = prepare(arguments, data, resume=resume)
             print(prepared.examples.report, file=sys.stderr)
-            # From here on it is the pieces that count: the texts need not be sent.
-            examples = replace(prepared.examples, pairs=[])
-            return replace(prepared, examples=examples), arguments.resume and begun
+            if not arguments.training.replace:  # only replacing needs the texts: they are not sent
+                prepared = replace(prepared, examples=replace(prepared.examples, pairs=[]))
+            return prepared, arguments.resume and begun
 
         prepared, resume = processes.share(begin)
         training = Training(
@@ -60,7 +60,7 @@ def main(arguments: Arguments, processes: Processes = ALONE) -> None:
 
 
 def _end(processes: Processes, message: str) -> NoReturn:
-    """End as failed; the main process alone says why."""
+    """Exit with an error; only the main process prints the message."""
     sys.exit(message if processes.is_main else 1)
 
 
@@ -68,7 +68,7 @@ def program() -> None:
     """Train as the command line says."""
     processes = ALONE
     try:
-        with joined() as processes:
+        with join_processes() as processes:
             main(processes.share(lambda: parse(sys.argv[1:])), processes)
     except KeyboardInterrupt:
         _end(processes, "\nstopped before the training began")

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from model.attention import KeyValueCache, MultiHeadAttention
-from model.config import TransformerConfig
+from model.config import BOS, EOS, PAD, UNK, TransformerConfig
 from model.hooks import HookPoint
-from model.layers import FeedForward, InputEmbedding, Norm, residual
+from model.interface import Description, LinearParameters, NormParameters, Side, SpecialIds
+from model.layers import FeedForward, InputEmbedding, Norm, residual, transpose_in_memory
 from model.masks import causal_mask, padding_mask_if_padded
-from model.modules import Embedding, Linear, Module
 
 
 def _attention(config: TransformerConfig) -> MultiHeadAttention:
@@ -25,7 +25,16 @@ def _attention(config: TransformerConfig) -> MultiHeadAttention:
     )
 
 
-class EncoderLayer(Module):
+def _embedding(size: int, d_model: int) -> nn.Embedding:
+    """Make an embedding with uninitialised weights.
+
+    A model whose weights come from a file is built without memory, on the device "meta";
+    initialising it there would import PyTorch's compiler, which takes 1.4 s.
+    """
+    return nn.Embedding.from_pretrained(torch.empty(size, d_model), freeze=False)
+
+
+class EncoderLayer(nn.Module):
     """Self-attention and feed-forward, each in a residual connection. Hook point: ``output``."""
 
     def __init__(self, config: TransformerConfig) -> None:
@@ -43,7 +52,7 @@ class EncoderLayer(Module):
 
 
 class LayerCache:
-    """The two caches of a decoder layer."""
+    """The key/value caches of one decoder layer: one for each attention."""
 
     def __init__(self) -> None:
         self.self_attention = KeyValueCache(fixed=False)
@@ -51,20 +60,20 @@ class LayerCache:
 
 
 class DecoderCache:
-    """What the decoder remembers between two steps: ``length`` positions in each layer."""
+    """The key/value caches of all decoder layers; ``length`` is the number of cached positions."""
 
     def __init__(self, n_layers: int) -> None:
         self.length = 0
         self.layers = [LayerCache() for _ in range(n_layers)]
 
     def keep(self, rows: Tensor) -> None:
-        """Reorder or drop batch rows, a LongTensor of the rows to go on with."""
+        """Select and reorder the rows of the batch: ``rows`` is a LongTensor of row indices."""
         for layer in self.layers:
             layer.self_attention.keep(rows)
             layer.cross_attention.keep(rows)
 
 
-class DecoderLayer(Module):
+class DecoderLayer(nn.Module):
     """Masked self-attention, cross-attention, feed-forward. Hook point: ``output``."""
 
     def __init__(self, config: TransformerConfig) -> None:
@@ -108,13 +117,13 @@ class DecoderLayer(Module):
         return self.output(self.feed_forward_residual(x, self.feed_forward))
 
 
-class Encoder(Module):
+class Encoder(nn.Module):
     """A stack of N encoder layers on the source embedding."""
 
     def __init__(self, embedding: InputEmbedding, config: TransformerConfig) -> None:
         super().__init__()
         self.embedding = embedding
-        self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.n_layers))
+        self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.n_encoder_layers))
         self.final_norm = Norm(config.d_model) if config.final_norm else nn.Identity()
 
     def forward(self, ids: Tensor, mask: Tensor | None) -> Tensor:
@@ -125,13 +134,13 @@ class Encoder(Module):
         return self.final_norm(x)
 
 
-class Decoder(Module):
+class Decoder(nn.Module):
     """A stack of N decoder layers on the target embedding."""
 
     def __init__(self, embedding: InputEmbedding, config: TransformerConfig) -> None:
         super().__init__()
         self.embedding = embedding
-        self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.n_layers))
+        self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.n_decoder_layers))
         self.final_norm = Norm(config.d_model) if config.final_norm else nn.Identity()
 
     def forward(
@@ -144,8 +153,8 @@ class Decoder(Module):
     ) -> Tensor:
         """ids (B, T), memory (B, S, D), memory_mask (B, 1, 1, S) or None → (B, T, D).
 
-        Each position attends to itself and those before it. Padding on the right needs no mask of
-        its own: no piece sees it, and what padded rows compute is not used.
+        Each position attends to itself and those before it. Padding on the right needs no mask: the
+        causal mask hides it from all tokens, and the outputs at padding are not used.
 
         Raises:
             ValueError: if targets and sources differ in number.
@@ -173,19 +182,21 @@ class Decoder(Module):
         return self.final_norm(x)
 
 
-class Transformer(Module):
+class Transformer(nn.Module):
     """Encoder, decoder and the output projection. Hook point: ``logits`` (B, T, V), or (n, V)."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.config = config
-        source = Embedding(config.source_vocab_size, config.d_model)
-        target = (
-            source if config.tied == "all" else Embedding(config.target_vocab_size, config.d_model)
-        )
+        source = _embedding(config.source_vocab_size, config.d_model)
+        target = source
+        if config.tied != "all":
+            target = _embedding(config.target_vocab_size, config.d_model)
         self.encoder = Encoder(InputEmbedding(source, config), config)
         self.decoder = Decoder(InputEmbedding(target, config), config)
-        self.unembedding = Linear(config.d_model, config.target_vocab_size, bias=config.output_bias)
+        self.unembedding = nn.Linear(
+            config.d_model, config.target_vocab_size, bias=config.output_bias
+        )
         self.logits = HookPoint()
         self._initialise()
         if config.tied != "none":
@@ -207,28 +218,34 @@ class Transformer(Module):
                 nn.init.normal_(module.weight, std=self.config.d_model**-0.5)
 
     @property
+    def description(self) -> Description:
+        """Return the properties of the model that pages and analyses use."""
+        return self.config.description
+
+    @property
+    def special_ids(self) -> SpecialIds:
+        """Return the ids of the start, end, padding and unknown tokens."""
+        return SpecialIds(start=BOS, end=EOS, padding=PAD, unknown=UNK)
+
+    @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """Return the device of the weights."""
         return self.unembedding.weight.device
 
     def for_inference(self) -> Transformer:
-        """Itself, in evaluation mode and with the matrices of its layers stored as their transpose.
+        """Switch to evaluation mode and store weight matrices transposed in memory; return self.
 
-        Names, shapes and weights stay; a CPU multiplies a few rows by them up to twice as fast.
+        Names, shapes and values do not change; a CPU multiplies a few rows by these matrices up to
+        twice as fast.
         """
-        for layers in (self.encoder.layers, self.decoder.layers):
-            for module in layers.modules():
-                if isinstance(module, Linear):
-                    module.transpose_storage()
-            for module in layers.modules():
-                if isinstance(module, MultiHeadAttention):
-                    module.for_inference()
+        transpose_in_memory(self.encoder.layers)
+        transpose_in_memory(self.decoder.layers)
         return self.eval()
 
     def encode(self, source: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Source ids (B, S) → memory (B, S, D) and its mask (B, 1, 1, S), True for pieces.
+        """Run the encoder: ids (B, S), padded on the right → memory (B, S, D), mask (B, 1, 1, S).
 
-        There is no mask (None) where nothing is padded.
+        The mask is True for tokens; it is None if nothing is padded.
 
         Raises:
             ValueError: on a wrong shape, too long a source, or a row of padding only.
@@ -240,26 +257,62 @@ class Transformer(Module):
         self,
         target: Tensor,
         memory: Tensor,
-        memory_mask: Tensor | None,
+        mask: Tensor | None,
         cache: DecoderCache | None = None,
     ) -> Tensor:
-        """Target ids (B, T), beginning with <s> or going on from the cache → stream (B, T, D)."""
-        return self.decoder(target, memory, memory_mask=memory_mask, cache=cache)
+        """Run the decoder: ids (B, T), from <s> or from the end of the cache → stream (B, T, D)."""
+        return self.decoder(target, memory, memory_mask=mask, cache=cache)
 
     def unembed(self, stream: Tensor) -> Tensor:
-        """Decoder output (…, D) → logits (…, V): the linear layer before the output softmax."""
-        return self.unembedding(stream)
+        """Apply the linear layer before the output softmax: (…, D) → logits (…, V)."""
+        return self.logits(self.unembedding(stream))
+
+    def lens(self, stream: Tensor) -> Tensor:
+        """Compute the logits (…, V) as if the stream (…, D) came from the last decoder layer."""
+        return self.unembed(self.decoder.final_norm(stream))
+
+    def new_cache(self) -> DecoderCache:
+        """Return an empty cache for ``decode``."""
+        return DecoderCache(self.config.n_decoder_layers)
+
+    def linear(self, path: str) -> LinearParameters:
+        """Return the weights of the linear layer at a path."""
+        module = self.get_submodule(path)
+        assert isinstance(module, nn.Linear)
+        return LinearParameters(module.weight.T, module.bias)
+
+    def norm(self, sublayer: str) -> NormParameters:
+        """Return the weights of the norm before or after the sublayer at a path."""
+        return self._norm(f"{sublayer}_residual.norm")
+
+    def final_norm(self, side: Side) -> NormParameters | None:
+        """Return the weights of the norm at the end of a side's stack; None if it has none."""
+        stack = "encoder" if side == "source" else "decoder"
+        return self._norm(f"{stack}.final_norm") if self.config.final_norm else None
+
+    def _norm(self, path: str) -> NormParameters:
+        module = self.get_submodule(f"{path}.norm")
+        assert isinstance(module, nn.LayerNorm)
+        return NormParameters(module.weight, module.bias, module.eps)
+
+    def embedding_table(self, side: Side) -> Tensor:
+        """Return the embeddings of a side's vocabulary, unscaled: (V, D)."""
+        return (self.encoder if side == "source" else self.decoder).embedding.table.weight
+
+    def position_table(self, side: Side) -> None:
+        """Return None: positions are computed."""
+        return
 
     def forward(self, source: Tensor, target: Tensor, keep: Tensor | None = None) -> Tensor:
-        """One teacher-forced pass.
+        """Run one teacher-forced pass.
 
         Args:
             source: ids (B, S), padded on the right.
             target: consumed ids (B, T), beginning with <s>, padded on the right.
-            keep: boolean (B, T); logits are computed only there (training skips padding).
+            keep: positions whose logits are computed, boolean (B, T); training leaves out padding.
 
         Returns:
-            Logits (B, T, V), row t predicting piece t + 1; or (n, V) for the n kept positions.
+            Logits (B, T, V), row t predicting token t + 1; or (n, V) for the n kept positions.
 
         Raises:
             ValueError: if the two batches differ in size, or as ``encode`` and ``decode`` do.
@@ -273,4 +326,4 @@ class Transformer(Module):
         stream = self.decode(target, memory, memory_mask)
         if keep is not None:
             stream = stream[keep]  # (n, D)
-        return self.logits(self.unembed(stream))
+        return self.unembed(stream)

@@ -11,40 +11,47 @@ from typing import Annotated
 
 import tyro
 
-from model.beam import beam_search
-from model.checkpoint import CHECKPOINTS, Checkpoint, CheckpointError, Run, open_checkpoint
-from model.decoding import GREEDY, Decoding, in_batches, translate
+from model.checkpoint import CHECKPOINTS, Checkpoint, CheckpointError
+from model.decoding.beam import beam_search
+from model.decoding.translation import GREEDY, Decoding, decode_in_batches, translate
+from model.interface import DEFAULT_LANGUAGES, Languages
+from model.placement import DEFAULT_PLACEMENT, Placement
+from model.runs import Run, open_checkpoint
 
 _LINES_AT_A_TIME = 512
 
 
 @dataclass(frozen=True)
-class Arguments:
+class TranslateArguments:
     """Translate a file, or standard input, with a checkpoint: one line in, one line out.
 
     Empty lines stay empty. Example: echo "Good morning!" | python -m model.translate --run en-es
-    Greedy decoding, unless --beam or --temperature ask for something else. Runs on the CPU.
+    Decoding is greedy without --beam or --temperature.
     """
 
     run: str
-    """Name of the run."""
+    """Name of the run, folder of a model or of a training, or name on the Hugging Face hub."""
     file: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")] = "-"
     """Text in UTF-8, a sentence a line; - is standard input."""
     step: int | None = None
-    """Checkpoint; without it, the last."""
+    """Step of the checkpoint; by default the last."""
     decoding: Annotated[Decoding, tyro.conf.arg(name="")] = GREEDY
     """Way of decoding."""
     n_best: int = 0
-    """Write so many translations of the beam, a line each: number of the line, score and text,
-    with tabs between them."""
+    """Write the n best translations of each line, one a line: line number, score and text,
+    separated by tabs; needs a beam of at least n."""
     batch_size: int = 64
-    """Sentences decoded together."""
+    """Number of sentences that are decoded together."""
+    languages: Languages = DEFAULT_LANGUAGES
+    """Languages or task of a model that knows several."""
+    placement: Annotated[Placement, tyro.conf.arg(name="")] = DEFAULT_PLACEMENT
+    """Where the model computes, and how precisely."""
     checkpoints: Path = CHECKPOINTS
     """Folder of the runs."""
 
 
 def _one_best(
-    checkpoint: Checkpoint, run: Run, texts: list[str], how: Arguments, start: int
+    checkpoint: Checkpoint, run: Run, texts: list[str], how: TranslateArguments, start: int
 ) -> list[str]:
     translations = translate(
         checkpoint.model,
@@ -58,11 +65,11 @@ def _one_best(
 
 
 def _n_best(
-    checkpoint: Checkpoint, run: Run, texts: list[str], how: Arguments
+    checkpoint: Checkpoint, run: Run, texts: list[str], how: TranslateArguments
 ) -> list[list[tuple[float, str]]]:
-    """Scores and translations of each text, best first."""
+    """Return scores and translations of each text, best first."""
     sources = [run.tokenizers.encode_source(text) for text in texts]
-    beams = in_batches(
+    beams = decode_in_batches(
         sources,
         how.batch_size,
         lambda batch: beam_search(
@@ -70,6 +77,7 @@ def _n_best(
             [sources[place] for place in batch],
             size=how.decoding.beam,
             alpha=how.decoding.length_penalty,
+            prefix=run.tokenizers.prefix,
         ),
     )
     decode = run.tokenizers.target.decode
@@ -84,22 +92,24 @@ def _on_one_line(text: str) -> str:
 
 
 def translate_lines(
-    lines: Iterable[str], run: Run, checkpoint: Checkpoint, how: Arguments
+    lines: Iterable[str], run: Run, checkpoint: Checkpoint, how: TranslateArguments
 ) -> Iterator[str]:
-    """One translation a line, empty for an empty line; or ``n_best`` of each that is not.
+    """Yield one translation for each line, empty for an empty line.
+
+    With ``n_best``, yield up to so many lines for each line that is not empty.
 
     Raises:
-        ValueError: naming the line that is too long for the model.
+        ValueError: if a line is too long for the model; the message names it.
     """
     rest = enumerate((line.strip() for line in lines), start=1)
-    allowed = checkpoint.model.config.max_length
+    allowed = checkpoint.model.description.max_length
     while chunk := list(islice(rest, _LINES_AT_A_TIME)):
         full = {number: line for number, line in chunk if line}
         for number, line in full.items():
-            pieces = len(run.tokenizers.encode_source(line))
-            if pieces > allowed:
+            tokens = len(run.tokenizers.encode_source(line))
+            if tokens > allowed:
                 raise ValueError(
-                    f"line {number}: expected at most {allowed:,} pieces, got {pieces:,}; split it"
+                    f"line {number}: expected at most {allowed:,} tokens, got {tokens:,}; split it"
                 )
         texts = list(full.values())
         if how.n_best:
@@ -111,7 +121,7 @@ def translate_lines(
             yield from (by_number.get(number, "") for number, _ in chunk)
 
 
-def main(arguments: Arguments) -> None:
+def main(arguments: TranslateArguments) -> None:
     """Translate as the arguments say."""
     if arguments.batch_size < 1:
         raise ValueError(f"batch_size: expected at least 1, got {arguments.batch_size}")
@@ -122,7 +132,13 @@ def main(arguments: Arguments) -> None:
         )
     if arguments.n_best and arguments.decoding.temperature is not None:
         raise ValueError("n_best belongs to a beam; leave --temperature out")
-    run, checkpoint = open_checkpoint(arguments.run, arguments.step, arguments.checkpoints)
+    run, checkpoint = open_checkpoint(
+        arguments.run,
+        arguments.step,
+        arguments.checkpoints,
+        arguments.placement,
+        arguments.languages,
+    )
     handle = 0 if arguments.file == "-" else arguments.file
     with open(handle, encoding="utf-8-sig", closefd=handle != 0) as lines:
         for line in translate_lines(lines, run, checkpoint, arguments):
@@ -131,7 +147,7 @@ def main(arguments: Arguments) -> None:
 
 if __name__ == "__main__":
     try:
-        main(tyro.cli(Arguments))
+        main(tyro.cli(TranslateArguments))
     except UnicodeDecodeError as error:
         sys.exit(f"error: the text is not UTF-8 ({error})")
     except (CheckpointError, ValueError, OSError) as error:

@@ -1,4 +1,4 @@
-"""Ctrl-C as a question."""
+"""Ctrl-C during a training is handled between two steps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def interrupt_between_steps() -> Iterator[Callable[[], bool]]:
-    """Make of Ctrl-C a question to ask between steps; a second one stops at once."""
+    """Yield a function that returns whether Ctrl-C was pressed; a second Ctrl-C exits at once.
+
+    Only the main thread can handle Ctrl-C; in another thread nothing changes.
+    """
     asked = threading.Event()
 
     def ask(*_: object) -> None:

@@ -1,8 +1,8 @@
-"""The state from which a training goes on: ``resume/step-…/`` in a run's folder.
+"""Save and restore the state of a training, ``resume/step-…/`` in a run's folder.
 
 Weights and Adam's moments in float32 (safetensors) and a small JSON. There is no state of random
 generators or of the data: both follow from seed and step, with any number of processes. The folder
-is written as a whole; the one before it is removed after that.
+is written atomically; only then is the previous one removed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _folders(run_folder: Path) -> dict[int, Path]:
 
 
 def latest_resume_step(run_folder: Path) -> int | None:
-    """The last step from which the run can go on; None if there is none."""
+    """Return the last step that the run can be resumed from; None if there is none."""
     return max(_folders(run_folder), default=None)
 
 
@@ -42,10 +42,10 @@ def save_resume_state(
     step: int,
     tokens: int,
 ) -> None:
-    """Write the state after ``step``, ``tokens`` target pieces, and remove the earlier ones.
+    """Write the state after ``step`` steps and ``tokens`` target tokens; remove earlier states.
 
     Raises:
-        CheckpointError: if it cannot be written; the earlier one is then still there.
+        CheckpointError: if it cannot be written; the earlier state is then still there.
     """
     tensors: dict[str, Tensor] = {}
     for name, parameter in model.named_parameters():
@@ -68,7 +68,7 @@ def save_resume_state(
 
 @dataclass(frozen=True)
 class ResumeState:
-    """A saved state, on the CPU."""
+    """A saved training state, with tensors on the CPU."""
 
     path: Path
     step: int
@@ -77,7 +77,7 @@ class ResumeState:
 
 
 def read_resume_state(run_folder: Path) -> ResumeState:
-    """The state that was saved last.
+    """Read the latest saved state.
 
     Raises:
         CheckpointError: if there is none, or it cannot be read.
@@ -100,7 +100,7 @@ def read_resume_state(run_folder: Path) -> ResumeState:
 
 
 def restore(state: ResumeState, model: Transformer, optimiser: torch.optim.Optimizer) -> None:
-    """Put weights and moments back.
+    """Load saved weights and Adam's moments into a model and an optimiser.
 
     Raises:
         CheckpointError: if the state does not fit the model.

@@ -1,7 +1,7 @@
-"""The copy task of The Annotated Transformer: sequences of symbols, to be said again as they are.
+"""The copy task of The Annotated Transformer: sequences of symbols, to be copied.
 
-Not as there: lengths vary from 1 to 10 instead of being 10, the first symbol is free, and there are
-seven symbols, because four of the eleven entries of the vocabulary are special pieces.
+Differences: lengths vary from 1 to 10 instead of being 10, the first symbol is free, and there are
+seven symbols, because four of the eleven entries of the vocabulary are special tokens.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ import random
 
 SYMBOLS = "abcdefg"
 LONGEST = 10
-"""Symbols of the longest sequence."""
+"""Number of symbols of the longest sequence."""
 
 _SIZES = {"train": 20_000, "validation": 1_000, "test": 1_000}
 
 
 def copy_task(split: str) -> list[str]:
-    """Sequences of symbols with spaces between them; none is in two splits, none twice in one.
+    """Return the sequences of a split, their symbols separated by spaces; no sequence is repeated.
 
     Raises:
-        ValueError: on an unknown split.
+        ValueError: if the split is unknown.
     """
     if split not in _SIZES:
         raise ValueError(f"copy: expected one of the splits {', '.join(_SIZES)}, got {split!r}")

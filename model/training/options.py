@@ -1,4 +1,4 @@
-"""What a training can be told, on the command line or from Python."""
+"""The arguments of a training, for the command line and for Python."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from model.tokenizer import TokenizerKind
 
 
 @dataclass(frozen=True)
-class Arguments:
+class TrainArguments:
     """Train a translation model and keep its checkpoints in checkpoints/RUN/.
 
     The tokenizer is learned from the training data. Weights are written at every milestone and
-    measured on the validation data; interrupt with Ctrl-C and go on with --resume.
+    measured on the validation data; interrupt with Ctrl-C and continue with --resume.
     """
 
     run: str
@@ -30,23 +30,24 @@ class Arguments:
     its short name, opus_books or multi30k; a split may follow a colon, as in
     opus_books:train[:99%]."""
     valid: str
-    """Validation data, likewise; a name alone takes the validation split."""
+    """Validation data, given in the same way; a short name without a split means its validation
+    split."""
     preset: PresetName = "default"
-    """What the training begins from; each option below changes a part of it."""
+    """The preset, which gives the other options their default values."""
     source: str = "en"
     """Source language."""
     target: str = "es"
     """Target language."""
     columns: tuple[str, str] | None = None
-    """Names of the two columns of the data, where they are not the languages."""
+    """Names of the two columns of the data, if they are not the languages."""
     max_pairs: int | None = None
-    """Train on so many pairs only, the first with distinct sources that are not too long by words
-    (byte-pair encoding may make them longer, and drop some)."""
+    """Train on this many pairs only: the first with distinct sources whose words fit into
+    training.max_tokens (byte-pair encoding may make them longer, and drop some)."""
     tokenizer: TokenizerKind = "bpe"
     """Byte-pair encoding, or lower-cased words. One vocabulary if model.tied is all, else two."""
     samples: Path | None = None
-    """Sentences translated at each milestone: JSON lines with source, reference and shows. Without
-    it, the first twelve of the validation data."""
+    """Sentences to translate at each milestone: a file of JSON lines with source, reference and
+    shows; by default the first twelve of the validation data."""
     data_name: str = ""
     """Name of the data, for people."""
     licence: str = ""
@@ -54,22 +55,22 @@ class Arguments:
     attribution: str = ""
     """Whom the licence asks to name."""
     resume: bool = False
-    """Go on from the last saved state, or begin if there is no run yet. Steps, decay and milestones
-    may be changed if what was trained so far stays what it was."""
+    """Continue from the last saved state, or begin if there is no run yet. Steps, decay and
+    milestones may be changed if this does not affect the steps already trained."""
     tensorboard: bool = False
-    """Write the figures for TensorBoard too: tensorboard --logdir checkpoints/RUN."""
+    """Also write the metrics for TensorBoard: tensorboard --logdir checkpoints/RUN."""
     checkpoints: Path = CHECKPOINTS
     """Folder of the runs."""
     model: TransformerConfig = field(default_factory=lambda: PRESETS["default"].model)
-    """The model; its vocabulary sizes are those that the tokenizer may grow to."""
+    """The model; its vocabulary sizes are upper limits for the tokenizer."""
     training: TrainingConfig = field(default_factory=lambda: PRESETS["default"].training)
     """The training."""
 
 
-def preset_arguments(name: PresetName) -> Arguments:
-    """The arguments that a preset stands for; those it cannot know are missing."""
+def preset_arguments(name: PresetName) -> TrainArguments:
+    """Return the arguments of a preset; those that it has no value for are ``tyro.MISSING``."""
     preset = PRESETS[name]
-    return Arguments(
+    return TrainArguments(
         run=tyro.MISSING,
         train=preset.corpus or tyro.MISSING,
         valid=preset.corpus or tyro.MISSING,
@@ -83,11 +84,11 @@ def preset_arguments(name: PresetName) -> Arguments:
     )
 
 
-def parse(arguments: Sequence[str]) -> Arguments:
-    """Command line → arguments: those of the preset, changed by the options given."""
+def parse(arguments: Sequence[str]) -> TrainArguments:
+    """Parse a command line; its options override the values of the preset."""
     chooser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     chooser.add_argument("--preset", default="default")
     given = chooser.parse_known_args(arguments)[0].preset
-    # Of an unknown one, tyro says what is wrong.
+    # tyro reports an unknown preset.
     preset: PresetName = next((name for name in PRESETS if name == given), "default")
-    return tyro.cli(Arguments, args=arguments, default=preset_arguments(preset))
+    return tyro.cli(TrainArguments, args=arguments, default=preset_arguments(preset))

@@ -1,4 +1,4 @@
-"""Learning rates as pure functions of the step."""
+"""Compute learning rates, as pure functions of the step."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from model.config import TrainingConfig
 
 
 def learning_rate(step: int, config: TrainingConfig) -> float:
-    """Rate of optimiser step ``step``, counted from 1.
+    """Return the learning rate of optimiser step ``step``, counted from 1.
 
     ``cosine``: half a cosine from the peak to zero; ``noam``: falls with the inverse square root of
     the step (section 5.3 of the paper, its constant replaced by the peak rate); ``trapezoid``:

@@ -1,8 +1,8 @@
 """The training loop, on ``accelerate``: devices, mixed precision, several processes.
 
-What a step does is decided by seed and step alone, so that a training that was stopped goes on
-exactly as if it had not been. Several processes share the rows of each batch and take the step that
-one would take, to within rounding; only the masks of dropout depend on how many they are.
+A step depends only on the seed and the number of the step, so that a resumed training continues
+exactly as if it had not been stopped. Several processes share the rows of each batch and compute
+the same step as one, up to rounding; only the dropout masks depend on the number of processes.
 """
 
 from __future__ import annotations
@@ -13,45 +13,48 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any, NoReturn
 
+import numpy as np
 import torch
 from accelerate import Accelerator
 from accelerate.utils import set_seed
 from tqdm import tqdm
 
 from model.checkpoint import (
-    Run,
+    TrainedRun,
     load_weights,
     save_weights,
     steps_of,
     weights_path,
 )
 from model.config import PAD
-from model.data import Batches, Examples, Pair, Sample
-from model.decoding import translate
-from model.evaluation import evaluate
+from model.decoding.translation import translate
 from model.files import append_log, cut_log, remove_unfinished
-from model.losses import cross_entropy
-from model.processes import ALONE, Processes
-from model.resume import latest_resume_step, read_resume_state, restore, save_resume_state
-from model.schedule import learning_rate
-from model.signals import interrupt_between_steps
+from model.training.augmentation import Augmentation
+from model.training.batches import Batches
+from model.training.data import Examples, Pair, Sample
+from model.training.evaluation import evaluate
+from model.training.losses import cross_entropy
+from model.training.processes import ALONE, Processes
+from model.training.resume import latest_resume_step, read_resume_state, restore, save_resume_state
+from model.training.schedule import learning_rate
+from model.training.signals import interrupt_between_steps
 from model.transformer import Transformer
 
 
 class DivergenceError(Exception):
-    """Loss or gradient is not a finite number any more; the message says where and what to do."""
+    """Loss or gradient is no longer a finite number; the message says where and what to do."""
 
 
 class Training:
-    """One training of one run, in one process or several, of which only the main one has files.
+    """One training of a run, in one or several processes.
 
-    ``valid`` and ``samples`` are used in that one only; with ``tensorboard``, figures are written
-    for that too.
+    Only the main process uses ``valid`` and ``samples`` and writes files. With ``tensorboard`` the
+    metrics are also written for TensorBoard.
     """
 
     def __init__(
         self,
-        run: Run,
+        run: TrainedRun,
         *,
         train: Examples,
         valid: list[Pair],
@@ -61,6 +64,7 @@ class Training:
     ) -> None:
         self.run, self.valid, self.samples = run, valid, samples
         self.processes = processes
+        assert run.info.training is not None  # only a converted run, which is not trained, has none
         self.config = run.info.training
         self.accelerator = Accelerator(
             mixed_precision=self.config.precision,
@@ -77,15 +81,23 @@ class Training:
             weight_decay=self.config.weight_decay,
             fused=True,
         )
-        self.batches = Batches(train, self.config)
+        languages = run.info.source_language, run.info.target_language
+        examples = Augmentation(
+            train,
+            run.tokenizers,
+            languages=languages,
+            config=self.config,
+            max_tokens=min(self.config.max_tokens, run.info.model.max_length),
+        )
+        self.batches = Batches(examples, self.config)
 
     def __call__(self, *, resume: bool) -> Iterator[int]:
-        """Train; yields each milestone's step once its files are written.
+        """Train; yield the step of each milestone when its files are written.
 
         Raises:
-            CheckpointError: on resume without a state, or if a file cannot be written.
-            KeyboardInterrupt: after saving the state to go on from.
-            DivergenceError: if the loss is not a number any more.
+            CheckpointError: if there is no state to resume from, or a file cannot be written.
+            KeyboardInterrupt: after Ctrl-C, when the state was saved.
+            DivergenceError: if loss or gradient is no longer a finite number.
         """
         step, seen = self._resume() if resume else (0, 0)
         self.accelerator.init_trackers("tensorboard")
@@ -109,10 +121,10 @@ class Training:
                 if self._any_process(interrupted()):
                     self._save_resume_state(step, seen)
                     raise KeyboardInterrupt
-                loss, norm, pieces = self._step(model, optimiser, step + 1)
+                loss, norm, tokens = self._step(model, optimiser, step + 1)
                 step += 1
-                seen += pieces
-                meter.add(loss, pieces)
+                seen += tokens
+                meter.add(loss, tokens)
                 progress.update()
                 if step % self.config.log_every == 0:
                     self._log(step, seen, meter, norm, progress)
@@ -126,21 +138,22 @@ class Training:
             tracker.finish()
 
     def _any_process(self, here: bool) -> bool:
-        """Whether something is so in any process; all of them must ask."""
+        """Return whether a flag is set in any process; all processes must call this."""
         flag = torch.tensor(float(here), device=self.accelerator.device)
         return bool(self.processes.sum(flag))
 
     def _step(self, model: Any, optimiser: Any, step: int) -> tuple[float, float, int]:
-        """One optimiser step; summed loss in nats, gradient norm and number of target pieces."""
+        """Take an optimiser step; return summed loss in nats, gradient norm and target tokens."""
         accelerator, config, processes = self.accelerator, self.config, self.processes
-        # Dropout follows from seed, step and process: nothing else can disturb it.
-        torch.manual_seed(hash((config.seed, step, processes.index)))
+        # Dropout depends only on seed, step and process.
+        seeds = np.random.SeedSequence((config.seed, step, processes.index))
+        torch.manual_seed(int(seeds.generate_state(1, np.uint64)[0]))
         first = (step - 1) * config.accumulate
         shards = [
             self.batches.shard(first + i, index=processes.index, count=processes.count)
             for i in range(config.accumulate)
         ]
-        pieces = sum(shard.pieces for shard in shards)
+        tokens = sum(shard.tokens for shard in shards)
         for group in optimiser.param_groups:
             group["lr"] = learning_rate(step, config)
         model.train()
@@ -148,24 +161,24 @@ class Training:
         for shard in shards:
             source, target = (side.to(accelerator.device) for side in shard[:2])
             keep = target[:, 1:] != PAD
-            # Gradients of the batches add up here; the last brings those of all together.
+            # Gradients of the batches add up; the last one synchronises them over processes.
             with nullcontext() if shard is shards[-1] else accelerator.no_sync(model):
                 logits = model(source, target[:, :-1], keep)
                 loss = shard.weight * cross_entropy(
                     logits, target[:, 1:][keep], smoothing=config.label_smoothing
                 )
-                # They are averaged over processes: times their count makes that a sum.
-                accelerator.backward(loss * processes.count / pieces)
+                # Gradients are averaged over processes; multiplying by their count makes a sum.
+                accelerator.backward(loss * processes.count / tokens)
             total += loss.detach()
         norm = accelerator.clip_grad_norm_(
             self.model.parameters(), config.clip_norm or float("inf")
         )
         summed = float(processes.sum(total))
         if not (math.isfinite(summed) and math.isfinite(norm)):
-            processes.share(lambda: self._diverged(step, summed / pieces, float(norm)))
+            processes.share(lambda: self._diverged(step, summed / tokens, float(norm)))
         optimiser.step()
         optimiser.zero_grad()
-        return summed, float(norm), pieces
+        return summed, float(norm), tokens
 
     def _diverged(self, step: int, loss: float, norm: float) -> NoReturn:
         kept = latest_resume_step(self.run.folder)
@@ -231,10 +244,12 @@ class Training:
         )
 
     def _resume(self) -> tuple[int, int]:
-        """Load the state; cut logs and later milestones back to its step."""
+        """Restore the saved state, remove logs and weights after it; return step and tokens."""
         state = self.processes.share(lambda: read_resume_state(self.run.folder))
         restore(state, self.model, self.optimiser)
-        self.processes.share(lambda: self._cut_back(state.step or -1))  # at 0, its milestone again
+        self.processes.share(
+            lambda: self._cut_back(state.step or -1)
+        )  # at step 0, its milestone too
         return state.step, state.tokens
 
     def _cut_back(self, last: int) -> None:
@@ -247,25 +262,25 @@ class Training:
 
 
 class _Meter:
-    """Mean loss and speed since the last reading."""
+    """Measures mean loss and training speed since the last ``read``."""
 
     def __init__(self) -> None:
-        self._loss, self._pieces = 0.0, 0
+        self._loss, self._tokens = 0.0, 0
         self._seconds, self._start = 0.0, time.monotonic()
 
-    def add(self, loss: float, pieces: int) -> None:
+    def add(self, loss: float, tokens: int) -> None:
         self._loss += loss
-        self._pieces += pieces
+        self._tokens += tokens
         now = time.monotonic()
         self._seconds += now - self._start
         self._start = now
 
     def restart_clock(self) -> None:
-        """Leave out of the speed what happened since the last step."""
+        """Exclude the time since the last step from the speed."""
         self._start = time.monotonic()
 
     def read(self) -> tuple[float, float]:
-        """Mean loss per piece, pieces per second; both begin anew."""
-        result = self._loss / self._pieces, self._pieces / max(self._seconds, 1e-9)
-        self._loss, self._pieces, self._seconds = 0.0, 0, 0.0
+        """Return mean loss per token and tokens per second, and reset both."""
+        result = self._loss / self._tokens, self._tokens / max(self._seconds, 1e-9)
+        self._loss, self._tokens, self._seconds = 0.0, 0, 0.0
         return result

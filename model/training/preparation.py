@@ -1,4 +1,4 @@
-"""From what a training is told to a run on disk and its data: a new run, or one that goes on."""
+"""Prepare a training: read its data, and create its run or open the run to resume."""
 
 from __future__ import annotations
 
@@ -6,18 +6,21 @@ import dataclasses
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from model.checkpoint import (
     CheckpointError,
-    Run,
+    TrainedRun,
     create_run,
-    open_run,
+    open_trained_run,
     tokenizer_sha256,
     write_info,
 )
 from model.config import TrainingConfig, TransformerConfig, to_dict
-from model.corpora import Corpus, load_corpus
-from model.data import (
+from model.run_info import Counts, DataSource, RunInfo
+from model.tokenizer import TokenizerPair
+from model.training.corpora import Corpus, load_corpus
+from model.training.data import (
     DataError,
     Examples,
     Pair,
@@ -26,28 +29,26 @@ from model.data import (
     first_distinct,
     load_samples,
 )
-from model.options import Arguments
-from model.resume import latest_resume_step
-from model.run_info import Counts, DataSource, RunInfo
-from model.schedule import learning_rate
-from model.tokenizer import TokenizerPair
+from model.training.options import TrainArguments
+from model.training.resume import latest_resume_step
+from model.training.schedule import learning_rate
 from model.transformer import Transformer
 
 
 @dataclass(frozen=True)
 class Data:
-    """What a training reads."""
+    """The data that a training has read: both corpora and, if given, the samples."""
 
     train: Corpus
     valid: Corpus
     samples: list[Sample] | None
 
 
-def load_data(arguments: Arguments) -> Data:
-    """Read all files and data sets.
+def load_data(arguments: TrainArguments) -> Data:
+    """Read all files and data sets of a training.
 
     Raises:
-        DataError: naming what cannot be read.
+        DataError: if one cannot be read; the message names it.
     """
     valid = load_corpus(
         arguments.valid,
@@ -62,27 +63,28 @@ def load_data(arguments: Arguments) -> Data:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A run on disk and the data that it learns from and is measured with."""
+    """A prepared training: its run on disk, training examples, validation pairs and samples."""
 
-    run: Run
+    run: TrainedRun
     examples: Examples
     valid: list[Pair]
     samples: list[Sample]
 
 
-def prepare(arguments: Arguments, data: Data, *, resume: bool) -> Prepared:
-    """Make a new run, or open the one that goes on.
+def prepare(arguments: TrainArguments, data: Data, *, resume: bool) -> Prepared:
+    """Create a new run, or open the run to resume.
 
     Raises:
-        CheckpointError: if there is a run already, or it is not the one that the arguments ask for.
-        DataError: if the data leave nothing to learn from or to measure with.
-        ValueError: on vocabularies without room.
+        CheckpointError: if a new run exists already, or the one to resume differs from the
+            arguments.
+        DataError: if no training pair or no validation pair can be used, or a sample is too long.
+        ValueError: if a vocabulary size is too small.
     """
     run, examples, samples = (_resumed_run if resume else _new_run)(arguments, data)
     return Prepared(run, examples, data.valid.pairs, samples)
 
 
-def _training_pairs(arguments: Arguments) -> Corpus:
+def _training_pairs(arguments: TrainArguments) -> Corpus:
     corpus = load_corpus(
         arguments.train,
         source=arguments.source,
@@ -91,8 +93,8 @@ def _training_pairs(arguments: Arguments) -> Corpus:
     )
     if arguments.max_pairs is None:
         return corpus
-    longest = arguments.training.max_pieces
-    pairs = first_distinct(corpus.pairs, arguments.max_pairs, max_pieces=longest)
+    longest = arguments.training.max_tokens
+    pairs = first_distinct(corpus.pairs, arguments.max_pairs, max_tokens=longest)
     return dataclasses.replace(corpus, pairs=pairs)
 
 
@@ -111,28 +113,28 @@ def _counts(examples: Examples, model: TransformerConfig) -> Counts:
 def _encode(
     corpus: Corpus, tokenizers: TokenizerPair, model: TransformerConfig, training: TrainingConfig
 ) -> Examples:
-    longest = min(training.max_pieces, model.max_length)
-    return encode_pairs(corpus.pairs, tokenizers, max_pieces=longest)
+    longest = min(training.max_tokens, model.max_length)
+    return encode_pairs(corpus.pairs, tokenizers, max_tokens=longest)
 
 
 def _samples(
-    arguments: Arguments, data: Data, tokenizers: TokenizerPair, model: TransformerConfig
+    arguments: TrainArguments, data: Data, tokenizers: TokenizerPair, model: TransformerConfig
 ) -> list[Sample]:
-    """Sentences to translate; what cannot be measured is found out before the first milestone."""
-    valid = encode_pairs(data.valid.pairs, tokenizers, max_pieces=model.max_length).pairs
+    """Return the sentences to translate; refuse data that a milestone could not measure."""
+    valid = encode_pairs(data.valid.pairs, tokenizers, max_tokens=model.max_length).pairs
     if data.samples is None:
         return [Sample(pair.source, pair.target) for pair in valid[:12]]
     for sample in data.samples:
-        pieces = len(tokenizers.encode_source(sample.source))
-        if pieces > model.max_length:
+        tokens = len(tokenizers.encode_source(sample.source))
+        if tokens > model.max_length:
             raise DataError(
-                f"{arguments.samples}: expected at most {model.max_length:,} pieces, got "
-                f"{pieces:,} in {sample.source[:60]!r}; shorten it"
+                f"{arguments.samples}: expected at most {model.max_length:,} tokens, got "
+                f"{tokens:,} in {sample.source[:60]!r}; shorten it"
             )
     return data.samples
 
 
-def _new_run(arguments: Arguments, data: Data) -> tuple[Run, Examples, list[Sample]]:
+def _new_run(arguments: TrainArguments, data: Data) -> tuple[TrainedRun, Examples, list[Sample]]:
     corpus, valid = data.train, data.valid
     tokenizers = TokenizerPair.train(
         corpus.pairs,
@@ -169,18 +171,27 @@ def _new_run(arguments: Arguments, data: Data) -> tuple[Run, Examples, list[Samp
     )
     counts = _counts(examples, model)
     create_run(arguments.checkpoints / arguments.run, info, tokenizers, counts)
-    return open_run(arguments.run, root=arguments.checkpoints), examples, samples
+    return open_trained_run(arguments.run, root=arguments.checkpoints), examples, samples
 
 
-def _resumed_run(arguments: Arguments, data: Data) -> tuple[Run, Examples, list[Sample]]:
-    run = open_run(arguments.run, root=arguments.checkpoints)
-    _refuse_changes(run, arguments, data)
-    if arguments.training != run.info.training:
-        wanted = _changed_end(run, arguments.training, latest_resume_step(run.folder) or 0)
-        info = dataclasses.replace(run.info, training=wanted)
+def _resumed_run(
+    arguments: TrainArguments, data: Data
+) -> tuple[TrainedRun, Examples, list[Sample]]:
+    run = open_trained_run(arguments.run, root=arguments.checkpoints)
+    training, source = run.info.training, run.info.data
+    if training is None or source is None:
+        raise CheckpointError(
+            f"{run.folder}: converted from a file of weights, so that its training cannot be "
+            "resumed; take another name"
+        )
+    _refuse_changes(run, source, arguments, data)
+    if arguments.training != training:
+        step = latest_resume_step(run.folder) or 0
+        training = _changed_end(run.folder, training, wanted=arguments.training, step=step)
+        info = dataclasses.replace(run.info, training=training)
         write_info(run.folder, info)
         run = dataclasses.replace(run, info=info)
-    examples = _encode(data.train, run.tokenizers, run.info.model, run.info.training)
+    examples = _encode(data.train, run.tokenizers, run.info.model, training)
     if _counts(examples, run.info.model) != run.counts:
         raise CheckpointError(
             f"{run.folder}: the pairs are not those that the run began with; give the same "
@@ -189,17 +200,19 @@ def _resumed_run(arguments: Arguments, data: Data) -> tuple[Run, Examples, list[
     return run, examples, _samples(arguments, data, run.tokenizers, run.info.model)
 
 
-def _refuse_changes(run: Run, arguments: Arguments, data: Data) -> None:
-    """Data, languages and model of a resumed training are those that it began with."""
+def _refuse_changes(
+    run: TrainedRun, source: DataSource, arguments: TrainArguments, data: Data
+) -> None:
+    """Raise an error if data, languages, tokenizer or model are not those the run began with."""
     info = run.info
-    # The vocabulary sizes asked for were only the most there could be.
+    # The vocabulary sizes in the arguments are only upper limits.
     model, begun_model = (
         {key: value for key, value in to_dict(m).items() if not key.endswith("vocab_size")}
         for m in (arguments.model, info.model)
     )
     for name, given, begun in (
-        ("training data", data.train.sha256, info.data.train_sha256),
-        ("validation data", data.valid.sha256, info.data.valid_sha256),
+        ("training data", data.train.sha256, source.train_sha256),
+        ("validation data", data.valid.sha256, source.valid_sha256),
         ("source language", arguments.source, info.source_language),
         ("target language", arguments.target, info.target_language),
         ("tokenizer", arguments.tokenizer, run.tokenizers.source.kind),
@@ -212,9 +225,10 @@ def _refuse_changes(run: Run, arguments: Arguments, data: Data) -> None:
             )
 
 
-def _changed_end(run: Run, wanted: TrainingConfig, step: int) -> TrainingConfig:
-    """The wanted training, if up to ``step`` it is the one that was run."""
-    old = run.info.training
+def _changed_end(
+    folder: Path, old: TrainingConfig, *, wanted: TrainingConfig, step: int
+) -> TrainingConfig:
+    """Return the wanted training; raise an error if it would change a step up to ``step``."""
     free = {"steps", "decay_steps", "milestones", "log_every", "resume_every"}
     fixed = [
         name
@@ -223,7 +237,7 @@ def _changed_end(run: Run, wanted: TrainingConfig, step: int) -> TrainingConfig:
     ]
     if fixed:
         raise CheckpointError(
-            f"{run.folder}: a resumed training keeps its {', '.join(fixed)}; "
+            f"{folder}: a resumed training keeps its {', '.join(fixed)}; "
             f"give {', '.join(f'{name} {getattr(old, name)}' for name in fixed)}"
         )
     same_past = all(
@@ -233,7 +247,7 @@ def _changed_end(run: Run, wanted: TrainingConfig, step: int) -> TrainingConfig:
     }
     if not same_past or wanted.steps < step:
         raise CheckpointError(
-            f"{run.folder}: step {step:,} is behind it already, and the changed steps, decay or "
+            f"{folder}: step {step:,} is behind it already, and the changed steps, decay or "
             "milestones would have made that part differ; leave them as they were"
         )
     return wanted

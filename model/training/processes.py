@@ -1,6 +1,6 @@
-"""One program as several processes, as torchrun starts them: gloo on CPUs, NCCL on GPUs.
+"""Run one program as several processes, started by torchrun: gloo on CPUs, NCCL on GPUs.
 
-The main process alone reads files, writes them and speaks; the others get what they need from it.
+Only the main process reads and writes files and prints; it sends the others what they need.
 """
 
 from __future__ import annotations
@@ -22,40 +22,40 @@ from torch import Tensor
 
 T = TypeVar("T")
 
-_PATIENCE = timedelta(days=1)
-"""How long the others wait for what the main process does alone, such as measuring a milestone. A
-process that ends is noticed at once; this bounds only the wait for a machine that fell silent."""
+_WAIT_TIMEOUT = timedelta(days=1)
+"""Timeout of waiting for work that only the main process does, such as measuring a milestone. A
+process that ends is noticed at once; the timeout only matters if a machine stops answering."""
 
 
 class LostProcessError(BaseException):
     """Another process ended or cannot be reached; the message says which process found out.
 
-    As with KeyboardInterrupt, it may come at any point, and is none to handle and go on.
+    Like KeyboardInterrupt, it can be raised at any point and should not be handled.
     """
 
 
 @dataclass(frozen=True)
 class Processes:
-    """This process among those of the program; as it stands, the only one."""
+    """The index of this process and the number of all; by default it is the only one."""
 
     index: int = 0
     count: int = 1
     waiting: dist.ProcessGroup | None = None
-    """Group in which long waits take place, apart from that of the gradients."""
+    """Process group for long waits, separate from the group that reduces gradients."""
 
     def __str__(self) -> str:
         return f"process {self.index + 1} of {self.count}"
 
     @property
     def is_main(self) -> bool:
-        """Whether this is the one that reads, writes and speaks."""
+        """Return whether this is the process that reads and writes files and prints."""
         return self.index == 0
 
     def share(self, make: Callable[[], T]) -> T:
-        """What the main process makes, in every process; all must call it.
+        """Call ``make`` in the main process and return its result in every process.
 
-        Where it fails there, the error is raised there, and the others end without a word. It is
-        sent pickled: the processes trust each other.
+        All processes must call this. If ``make`` fails, the main process raises the error and the
+        others exit without a message. The result is sent pickled: the processes trust each other.
         """
         if self.count == 1:
             return make()
@@ -68,23 +68,23 @@ class Processes:
             made = make()
         except BaseException as error:
             code = error.code if isinstance(error, SystemExit) else 1
-            with suppress(RuntimeError):  # they may be what failed
+            with suppress(RuntimeError):  # the other processes may be what failed
                 self._broadcast(None, code if isinstance(code, int) else 1)
             raise
         self._broadcast(made, None)
         return made
 
     def _broadcast(self, made: Any, status: int | None) -> Any:
-        """What the main process gives: something made, and the status to end with, if any."""
+        """Send a result, or the exit status of a failure, from the main process; return both."""
         box = [made, status]
         dist.broadcast_object_list(box, src=0, group=self.waiting)
-        # Nobody leaves before all have it; of who leaves first, the last need not hear any more.
+        # No process exits before all have received it. Afterwards a lost process does not matter.
         with suppress(RuntimeError):
             dist.barrier(group=self.waiting)
         return box
 
     def sum(self, value: Tensor) -> Tensor:
-        """The sum of a tensor over all processes; all must call it."""
+        """Sum a tensor over all processes; all must call this."""
         if self.count > 1:
             value = value.clone()
             dist.all_reduce(value)
@@ -92,15 +92,17 @@ class Processes:
 
 
 ALONE = Processes()
-"""A program of one process."""
+"""The only process of a program."""
 
 
 @contextmanager
-def joined() -> Iterator[Processes]:
-    """This process and those that torchrun started beside it, if it did.
+def join_processes(*, on_cpu: bool = False) -> Iterator[Processes]:
+    """Join the processes that torchrun started, if any; yield this process's place among them.
+
+    They exchange tensors of their GPUs, if there are any and not ``on_cpu``, or else of the CPU.
 
     Raises:
-        LostProcessError: if another one ended, or cannot be reached, before the work was done.
+        LostProcessError: if another process ends or cannot be reached before the work is done.
     """
     index, count = (int(os.environ.get(name, 0)) for name in ("RANK", "WORLD_SIZE"))
     if count < 2:
@@ -108,22 +110,22 @@ def joined() -> Iterator[Processes]:
         return
 
     def lost(reason: str) -> LostProcessError:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it ends by itself, once it has said why
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it exits after printing the reason
         return LostProcessError(f"{Processes(index, count)}: {reason}")
 
     def end(*_: object) -> None:
         raise lost("told to end, as happens when another process ended")
 
     try:
-        # accelerate forms a group of CPUs only where it is told that there is nothing better.
-        PartialState(cpu=not torch.cuda.is_available())
-        waiting = dist.new_group(backend="gloo", timeout=_PATIENCE)
+        # accelerate forms a group of CPUs only if it is told to use CPUs.
+        PartialState(cpu=on_cpu or not torch.cuda.is_available())
+        waiting = dist.new_group(backend="gloo", timeout=_WAIT_TIMEOUT)
         signal.signal(signal.SIGTERM, end)
         yield Processes(index, count, waiting)
     except RuntimeError as error:
-        # gloo's errors have no class of their own, only names of its files.
+        # Errors of gloo have no class; their messages contain names of its source files.
         if not isinstance(error, dist.DistError) and "gloo" not in str(error):
             raise
         reason = re.sub(r"^\[\S+\] |\. This is typically.*", "", str(error).strip().split("\n")[0])
         raise lost(f"another process ended or cannot be reached ({reason})") from error
-    dist.destroy_process_group()  # not after an error: with a lost member it may wait for ever
+    dist.destroy_process_group()  # after an error it might wait for ever

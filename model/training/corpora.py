@@ -1,4 +1,4 @@
-"""Parallel corpora as people have them: files, data sets of the Hugging Face hub, the copy task."""
+"""Read parallel corpora from files, the Hugging Face hub, or the copy task."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import datasets
 import pyarrow
 import pyarrow.parquet
 
-from model.copy_task import copy_task
-from model.data import DataError, Pair
+from model.training.copy_task import copy_task
+from model.training.data import DataError, Pair
 
 HUB_CORPORA = {
     "opus_books": "Helsinki-NLP/opus_books",
@@ -25,7 +25,7 @@ HUB_CORPORA = {
 """Short names of corpora on the Hugging Face hub that can be loaded by name."""
 
 COPY = "copy"
-"""Name of the corpus that is made up: sequences of symbols and themselves."""
+"""Name of the corpus of the copy task."""
 
 
 @dataclass(frozen=True)
@@ -34,22 +34,22 @@ class Corpus:
 
     name: str
     sha256: str
-    """Of the file; for data of the hub, the fingerprint that ``datasets`` gives them."""
+    """Hash of the file; for a hub corpus, the fingerprint of ``datasets``."""
     pairs: list[Pair]
 
 
 @dataclass(frozen=True)
 class CorpusStream:
-    """A corpus that is read while it is used: its ``pairs`` can be gone through once."""
+    """A corpus that is read lazily; ``pairs`` can be iterated once."""
 
     name: str
     sha256: str
-    """As of a ``Corpus``."""
+    """See ``Corpus``."""
     pairs: Iterator[Pair]
 
 
-Row = tuple[str, Mapping[str, Any]]
-"""Where a row stands, for messages ("line 3"), and its columns."""
+CorpusRow = tuple[str, Mapping[str, Any]]
+"""Position of a row, for error messages ("line 3"), and its columns."""
 
 
 def load_corpus(
@@ -60,10 +60,10 @@ def load_corpus(
     split: str = "train",
     columns: tuple[str, str] | None = None,
 ) -> Corpus:
-    """Load a corpus whole; where it may come from, and what is wrong with it, as ``stream_corpus``.
+    """Load a whole corpus; names, formats and arguments are those of ``stream_corpus``.
 
     Raises:
-        DataError: naming file, line, what was expected and what to do.
+        DataError: as ``stream_corpus`` and iterating over its pairs do.
     """
     stream = stream_corpus(name, source=source, target=target, split=split, columns=columns)
     return Corpus(stream.name, stream.sha256, list(stream.pairs))
@@ -79,22 +79,22 @@ def stream_corpus(
 ) -> CorpusStream:
     """Open a corpus: a local file, a corpus of the hub by its short name, or the copy task.
 
-    A file is told by its ending: ``.jsonl`` (an object a line), ``.tsv`` (a header line, fields
-    between tabs, quotes are text), ``.csv`` (a header line, quotes as in RFC 4180) or ``.parquet``.
-    Text is UTF-8. A row has a column a language, such as "en", or these within "translation", as in
-    opus_books. A short name may be followed by a colon and a split, in the syntax of ``datasets``:
-    ``opus_books:train[:99%]``.
+    The format of a file follows from its suffix: ``.jsonl`` (an object a line), ``.tsv`` (a header
+    line, fields separated by tabs, quotes are text), ``.csv`` (a header line, quotes as in RFC
+    4180) or ``.parquet``. Text is UTF-8. Each row has a column for each language, such as "en", or
+    has these within "translation", as in opus_books. A short name may be followed by a colon and a
+    split, in the syntax of ``datasets``: ``opus_books:train[:99%]``.
 
     Args:
         name: path or short name.
         source: source language.
         target: target language.
-        split: of a corpus that has several.
-        columns: names of the two columns, where they are not the languages.
+        split: split of a corpus that has several, if the name gives none.
+        columns: names of the two columns, if they are not the languages.
 
     Raises:
-        DataError: naming file, line, what was expected and what to do; what is wrong with a row is
-            raised when the pairs come to it.
+        DataError: naming file, line, what was expected and what to do; errors in a row are raised
+            when the iteration over ``pairs`` reaches it.
     """
     short_name, _, given_split = name.partition(":")
     wanted = columns or (source, target)
@@ -118,7 +118,7 @@ def stream_corpus(
     return CorpusStream(Path(name).name, digest, _pairs(rows, name, wanted))
 
 
-def _pairs(rows: Iterable[Row], name: str, columns: tuple[str, str]) -> Iterator[Pair]:
+def _pairs(rows: Iterable[CorpusRow], name: str, columns: tuple[str, str]) -> Iterator[Pair]:
     empty = True
     for place, row in rows:
         nested = row.get("translation")
@@ -171,7 +171,7 @@ def _load_from_hub(name: str, source: str, target: str, split: str) -> datasets.
         ) from error
 
 
-def _rows_of(data: datasets.Dataset) -> Iterator[Row]:
+def _rows_of(data: datasets.Dataset) -> Iterator[CorpusRow]:
     for number, row in enumerate(data, start=1):
         yield f"row {number}", row
 
@@ -184,7 +184,7 @@ def _sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _read_file(path: Path, columns: tuple[str, str]) -> Iterator[Row]:
+def _read_file(path: Path, columns: tuple[str, str]) -> Iterator[CorpusRow]:
     if not path.is_file():
         raise DataError(
             f"{path}: no such file, and not one of the corpora known by name "
@@ -202,7 +202,7 @@ def _read_file(path: Path, columns: tuple[str, str]) -> Iterator[Row]:
 
 
 def _lines(path: Path) -> Generator[str]:
-    """Lines as text, ends of line included; only a line feed ends one."""
+    """Yield the lines of a file as text, line ends included; only a line feed ends a line."""
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             try:
@@ -218,7 +218,7 @@ def _lines(path: Path) -> Generator[str]:
             yield text
 
 
-def _read_jsonl(path: Path, _: tuple[str, str]) -> Iterator[Row]:
+def _read_jsonl(path: Path, _: tuple[str, str]) -> Iterator[CorpusRow]:
     for number, line in enumerate(_lines(path), start=1):
         if not line.strip():
             continue
@@ -231,13 +231,13 @@ def _read_jsonl(path: Path, _: tuple[str, str]) -> Iterator[Row]:
         yield f"line {number}", row
 
 
-def _read_tsv(path: Path, columns: tuple[str, str]) -> Iterator[Row]:
+def _read_tsv(path: Path, columns: tuple[str, str]) -> Iterator[CorpusRow]:
     with closing(_lines(path)) as lines:
         fields = (line.rstrip("\r\n").split("\t") for line in lines)
         yield from _with_header(path, columns, enumerate(fields, start=1))
 
 
-def _read_csv(path: Path, columns: tuple[str, str]) -> Iterator[Row]:
+def _read_csv(path: Path, columns: tuple[str, str]) -> Iterator[CorpusRow]:
     def numbered(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
         reader, last = csv.reader(lines, strict=True), 0
         try:
@@ -256,7 +256,7 @@ def _read_csv(path: Path, columns: tuple[str, str]) -> Iterator[Row]:
 
 def _with_header(
     path: Path, columns: tuple[str, str], numbered: Iterable[tuple[int, Sequence[str]]]
-) -> Iterator[Row]:
+) -> Iterator[CorpusRow]:
     header: list[str] = []
     for number, fields in numbered:
         if not any(fields):
@@ -275,7 +275,7 @@ def _with_header(
             yield f"line {number}", dict(zip(header, fields, strict=True))
 
 
-def _read_parquet(path: Path, _: tuple[str, str]) -> Iterator[Row]:
+def _read_parquet(path: Path, _: tuple[str, str]) -> Iterator[CorpusRow]:
     number = 0
     try:
         for batch in pyarrow.parquet.ParquetFile(path).iter_batches():
@@ -286,7 +286,7 @@ def _read_parquet(path: Path, _: tuple[str, str]) -> Iterator[Row]:
         raise DataError(f"{path}: expected Parquet ({error}); write the file anew") from error
 
 
-_READERS: Mapping[str, Callable[[Path, tuple[str, str]], Iterator[Row]]] = {
+_READERS: Mapping[str, Callable[[Path, tuple[str, str]], Iterator[CorpusRow]]] = {
     ".jsonl": _read_jsonl,
     ".tsv": _read_tsv,
     ".csv": _read_csv,

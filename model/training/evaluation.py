@@ -1,4 +1,4 @@
-"""What a model is worth: loss and perplexity on pairs, BLEU and chrF of its translations."""
+"""Evaluate a model: loss and perplexity on pairs, BLEU and chrF of its translations."""
 
 from __future__ import annotations
 
@@ -9,68 +9,68 @@ from dataclasses import dataclass
 import sacrebleu
 import torch
 
-from model.config import PAD
-from model.data import Pair, encode_pairs, pad, references_by_source, sorted_batches
-from model.decoding import GREEDY, Decoding, translate
-from model.losses import cross_entropy
-from model.tokenizer import TokenizerPair
-from model.transformer import Transformer
+from model.batching import pad, sorted_batches
+from model.decoding.translation import GREEDY, Decoding, translate
+from model.interface import Seq2SeqModel, Tokenizers
+from model.training.data import Pair, encode_pairs, references_by_source
+from model.training.losses import cross_entropy
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Figures of one model on one corpus."""
+    """The results of a model on a corpus."""
 
     loss: float
-    """Mean cross-entropy in nats per target piece, ``</s>`` included, without smoothing."""
+    """Mean cross-entropy in nats per target token, ``</s>`` included, without smoothing."""
     perplexity: float
     bleu: float
     chrf: float
     exact: float
-    """Share of the sources whose translation is one of the references, to the letter."""
-    pieces: int
+    """Share of the sources whose translation equals one of their references."""
+    tokens: int
     pairs: int
     dropped: int
-    """Pairs left out: an empty side, an exact duplicate, or longer than the model takes."""
+    """Number of pairs left out: with an empty side, exact duplicates, too long for the model."""
     sources: int
-    """Distinct sources, each translated once; lines with the same source are its references."""
+    """Number of distinct sources; each is translated once and has one or more references."""
     bleu_signature: str
     chrf_signature: str
 
 
 @torch.inference_mode()
 def mean_loss(
-    model: Transformer,
+    model: Seq2SeqModel,
     sources: Sequence[Sequence[int]],
     targets: Sequence[Sequence[int]],
     *,
     batch_size: int = 64,
 ) -> tuple[float, int]:
-    """Mean cross-entropy in nats per target piece, and the number of pieces."""
-    total, pieces = 0.0, 0
+    """Compute the mean cross-entropy in nats per target token, and the number of tokens."""
+    total, tokens, padding = 0.0, 0, model.special_ids.padding
     for batch in sorted_batches(targets, batch_size):
-        source = pad([sources[i] for i in batch]).to(model.device)
-        target = pad([targets[i] for i in batch]).to(model.device)
-        keep = target[:, 1:] != PAD
-        logits = model(source, target[:, :-1], keep)
+        source = pad([sources[i] for i in batch], padding).to(model.device)
+        target = pad([targets[i] for i in batch], padding).to(model.device)
+        keep = target[:, 1:] != padding
+        memory, mask = model.encode(source)
+        logits = model.unembed(model.decode(target[:, :-1], memory, mask)[keep])
         total += float(cross_entropy(logits, target[:, 1:][keep]))
-        pieces += int(keep.sum())
-    return total / pieces, pieces
+        tokens += int(keep.sum())
+    return total / tokens, tokens
 
 
 def evaluate(
-    model: Transformer,
-    tokenizers: TokenizerPair,
+    model: Seq2SeqModel,
+    tokenizers: Tokenizers,
     pairs: Sequence[Pair],
     decoding: Decoding = GREEDY,
 ) -> Evaluation:
-    """Measure a model on pairs: sacrebleu, cased and detokenised.
+    """Measure a model on pairs; BLEU and chrF are cased and detokenised, by sacrebleu.
 
     Raises:
-        DataError: if no pair has two sides.
+        DataError: if no pair can be used.
     """
-    examples = encode_pairs(pairs, tokenizers, max_pieces=model.config.max_length)
-    loss, pieces = mean_loss(model, examples.sources, examples.targets)
+    examples = encode_pairs(pairs, tokenizers, max_tokens=model.description.max_length)
+    loss, tokens = mean_loss(model, examples.sources, examples.targets)
     references = references_by_source(examples.pairs)
     translations = translate(model, tokenizers, list(references), decoding=decoding)
     most = max(map(len, references.values()))
@@ -86,7 +86,7 @@ def evaluate(
         bleu=bleu.corpus_score(translations, columns).score,
         chrf=chrf.corpus_score(translations, columns).score,
         exact=sum(map(list.__contains__, references.values(), translations)) / len(references),
-        pieces=pieces,
+        tokens=tokens,
         pairs=len(examples.pairs),
         dropped=examples.read - len(examples.pairs),
         sources=len(references),

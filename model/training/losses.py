@@ -7,14 +7,14 @@ from torch import Tensor
 
 
 def cross_entropy(logits: Tensor, targets: Tensor, *, smoothing: float = 0.0) -> Tensor:
-    """Sum over pieces of the label-smoothed cross-entropy, in nats.
+    """Compute the label-smoothed cross-entropy, summed over tokens, in nats.
 
-    ``smoothing`` ε spreads ε/V over all V pieces and leaves 1 - ε on the true one more, after
-    Szegedy et al. (2016), section 5.4 of the paper.
+    ``smoothing`` ε gives each of the V tokens a target probability of ε/V, and the true token 1 - ε
+    in addition (Szegedy et al. 2016; section 5.4 of the paper).
 
     Args:
-        logits: (n, V).
-        targets: ids (n,).
+        logits: logits of n tokens, (n, V).
+        targets: ids of the true tokens, (n,).
         smoothing: ε, from 0 to below 1.
 
     Returns:

@@ -1,0 +1,1 @@
+"""Make runs of other people's weights files."""

@@ -1,0 +1,341 @@
+"""Make a run of state dicts of ``torch.nn.Transformer`` or of the Annotated Transformer.
+
+Weights are stored in float32, as they are in the file. ``V`` vocabulary size, ``D`` = d_model.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Literal
+
+import torch
+import tyro
+from torch import Tensor
+
+from model.checkpoint import (
+    CHECKPOINTS,
+    create_run,
+    open_trained_run,
+    save_weights,
+    steps_of,
+    tokenizer_sha256,
+    weights_path,
+)
+from model.config import MOST_STEPS, TransformerConfig
+from model.conversion.layouts import (
+    FOUND_BY_NAME,
+    LAYOUTS,
+    LayoutName,
+    Parts,
+    find_parts,
+    find_stacks,
+    places_of,
+    positions_in,
+    widths,
+)
+from model.conversion.state_dicts import check_tensors, read_state_dict
+from model.conversion.vocabularies import (
+    USUAL,
+    ConvertedVocabulary,
+    SpecialNames,
+    read_vocabularies,
+    untypable,
+)
+from model.files import CheckpointError
+from model.run_info import RunInfo
+from model.tokenizer import TokenizerPair, WordTokenizer
+from model.transformer import Transformer
+
+_NEVER = -1e4
+"""Logit of a token that the other model lacks: its probability is 0 in float32."""
+
+
+@dataclass(frozen=True)
+class FromTorchArguments:
+    """Make a run, or another checkpoint of it, of a tutorial's state dict.
+
+    The file holds torch.save(model.state_dict()) or safetensors; docs/convert.md says what it may
+    contain. Example: python -m model.convert from-torch epoch-10.pt --layout torch-nn --heads 8
+    --source-vocab de.txt --target-vocab en.txt --run multi30k --step 10
+    """
+
+    file: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]
+    """State dict of the model, as .pt or .safetensors."""
+    layout: LayoutName
+    """Implementation that the names of the tensors come from."""
+    heads: int
+    """Number of attention heads in every layer, which the file does not tell."""
+    source_vocab: Path
+    """Source tokens in the order of their ids: a text file with a token a line, or .json with a
+    list, or with an object that has the id of each token."""
+    target_vocab: Path
+    """Target tokens, in the same way."""
+    run: str
+    """Name of the run; if it is there already, it gets another checkpoint."""
+    step: int
+    """Training step of the checkpoint (or number of the epoch)."""
+    norm_first: bool = False
+    """Whether torch-nn was made with norm_first=True, which the file does not tell; in the
+    annotated-transformer the norm is always first."""
+    scale_embeddings: bool = True
+    """Whether the model multiplies token embeddings by the square root of d_model, as both
+    tutorials do."""
+    source_start: bool = True
+    """Whether sources begin with the start token, as in both tutorials."""
+    split: Literal["marks", "spaces"] = "marks"
+    """Where a typed text is split into words: at spaces and around punctuation marks and symbols,
+    or at spaces only."""
+    max_length: int | None = None
+    """Longest source or target, in tokens; by default the length of the positional table in the
+    file, or 1,024 without one."""
+    special: Annotated[SpecialNames, tyro.conf.arg(name="")] = USUAL
+    """Special tokens."""
+    parts: Annotated[Parts, tyro.conf.arg(name="")] = FOUND_BY_NAME
+    """Names in the file."""
+    source_language: str = ""
+    """Code of the source language, such as de."""
+    target_language: str = ""
+    """Code of the target language."""
+    checkpoints: Path = CHECKPOINTS
+    """Folder of the runs."""
+
+
+def convert_from_torch(arguments: FromTorchArguments) -> str:
+    """Write a state dict as a checkpoint of a run and return what was made, in words.
+
+    Raises:
+        CheckpointError: if the file, a vocabulary or the run cannot be used.
+        ValueError: if an argument is out of range.
+    """
+    if not 0 <= arguments.step <= MOST_STEPS:
+        raise ValueError(f"step: expected 0 to {MOST_STEPS:,}, got {arguments.step:,}")
+    if arguments.run in ("", ".", "..") or Path(arguments.run).name != arguments.run:
+        raise ValueError(f"run: expected the name of a folder, got {arguments.run!r}")
+    vocabularies = read_vocabularies(
+        arguments.source_vocab, arguments.target_vocab, arguments.special
+    )
+    if "<s>" in vocabularies[1].lacking:
+        raise CheckpointError(
+            f"{arguments.target_vocab}: expected a token that begins a target, such as <s>, <bos> "
+            "or <sos>; name it by --start"
+        )
+    model = _model(arguments, *vocabularies)
+    tokenizers = _tokenizers(arguments, *vocabularies, shared=model.config.tied == "all")
+    info = RunInfo(
+        name=arguments.run,
+        source_language=arguments.source_language,
+        target_language=arguments.target_language,
+        model=model.config,
+        training=None,
+        data=None,
+        parameters=sum(parameter.numel() for parameter in model.parameters()),
+        tokenizer_sha256=tokenizer_sha256(tokenizers),
+        source_start=arguments.source_start,
+    )
+    folder = arguments.checkpoints / arguments.run
+    if (folder / "run.json").exists():
+        _check_same_run(arguments, info)
+    else:
+        create_run(folder, info, tokenizers, None)
+    save_weights(folder, model, run=info.name, step=arguments.step, dtype=torch.float32)
+    return "\n".join(
+        [
+            f"wrote {weights_path(folder, arguments.step)}; show it: python -m viz_app",
+            *_remarks(arguments, vocabularies, tokenizers),
+        ]
+    )
+
+
+# --- the run -------------------------------------------------------------------------------------
+
+
+def _tokenizers(
+    arguments: FromTorchArguments,
+    source: ConvertedVocabulary,
+    target: ConvertedVocabulary,
+    *,
+    shared: bool,
+) -> TokenizerPair:
+    at_spaces = arguments.split == "spaces"
+    made = WordTokenizer.of(source.words, at_spaces=at_spaces)
+    other = made if shared else WordTokenizer.of(target.words, at_spaces=at_spaces)
+    return TokenizerPair(made, other, source_start=arguments.source_start)
+
+
+def _check_same_run(arguments: FromTorchArguments, wanted: RunInfo) -> None:
+    """Raise an error if a checkpoint cannot become one of the run that is there."""
+    run = open_trained_run(arguments.run, root=arguments.checkpoints)
+    if run.info.training is not None:
+        raise CheckpointError(
+            f"{run.folder}: this run was trained here, not converted; take another name"
+        )
+    for name in ("model", "tokenizer_sha256", "source_start"):
+        there, given = getattr(run.info, name), getattr(wanted, name)
+        if there != given:
+            raise CheckpointError(
+                f"{run.folder}: its {name} is not that of {arguments.file}: expected {there}, got "
+                f"{given}; give the same options and vocabularies, or take another name"
+            )
+    if arguments.step in steps_of(run.folder):
+        raise CheckpointError(
+            f"{weights_path(run.folder, arguments.step)}: is there already; give another --step, "
+            "or remove the file"
+        )
+
+
+def _remarks(
+    arguments: FromTorchArguments,
+    vocabularies: Sequence[ConvertedVocabulary],
+    tokenizers: TokenizerPair,
+) -> list[str]:
+    """Say what differs from the other model."""
+    remarks = []
+    for side, vocabulary in zip(("source", "target"), vocabularies, strict=True):
+        if lacking := vocabulary.lacking:
+            remarks.append(
+                f"the {side} vocabulary has no {', '.join(lacking)}: embedded as zeros, and never "
+                "predicted"
+            )
+        tokenizer = getattr(tokenizers, side)
+        if odd := untypable(tokenizer):
+            remarks.append(
+                f"{len(odd):,} of {vocabulary.size:,} {side} tokens cannot be typed, such as "
+                f"{', '.join(map(repr, odd[:3]))}: texts are split at {arguments.split} (--split)"
+            )
+    if arguments.layout == "torch-nn":
+        norm = "before" if arguments.norm_first else "after"
+        scaled = "times" if arguments.scale_embeddings else "not times"
+        remarks.append(
+            f"taken as given, for the file does not tell: norms {norm} the sublayers "
+            f"(--norm-first), embeddings {scaled} √D (--scale-embeddings), sinusoidal positions, "
+            "ReLU, layer_norm_eps 1e-5"
+        )
+    else:
+        remarks.append(
+            "its layer norm divides by the standard deviation plus 1e-6, ours by the root of "
+            "the variance plus 1e-5: they differ by about 4 in a million (docs/convert.md)"
+        )
+    return remarks
+
+
+# --- the model -----------------------------------------------------------------------------------
+
+
+def _model(
+    arguments: FromTorchArguments, source: ConvertedVocabulary, target: ConvertedVocabulary
+) -> Transformer:
+    """Build the model and fill it with the weights of the file."""
+    path, layout = arguments.file, LAYOUTS[arguments.layout]
+    state = read_state_dict(path)
+    stacks = find_stacks(path, state, layout)
+    parts = find_parts(path, state, stacks, arguments.parts)
+    d_model, d_ff = widths(state, stacks, layout)
+    positions = positions_in(state, stacks, d_model)
+    places, bias, final_norm = places_of(state, stacks, layout)
+    if arguments.heads < 1 or d_model % arguments.heads:
+        raise ValueError(f"heads: expected a divisor of d_model {d_model}, got {arguments.heads}")
+
+    output_bias = f"{parts.generator.removesuffix('weight')}bias"
+    outside = {
+        parts.source_embedding: (source.size, d_model),
+        parts.target_embedding: (target.size, d_model),
+        parts.generator: (target.size, d_model),
+    } | ({output_bias: (target.size,)} if output_bias in state else {})
+    for name, vocabulary in (
+        (parts.source_embedding, arguments.source_vocab),
+        (parts.target_embedding, arguments.target_vocab),
+        (parts.generator, arguments.target_vocab),
+    ):
+        rows, expected = len(state[name]), outside[name][0]
+        if rows != expected:
+            raise CheckpointError(
+                f"{vocabulary}: expected {rows:,} tokens, as {name} has rows in {path}, got "
+                f"{expected:,}; give the vocabulary that the model was trained with"
+            )
+
+    config = TransformerConfig(
+        source_vocab_size=len(source.rows),
+        target_vocab_size=len(target.rows),
+        n_encoder_layers=stacks[0].layers,
+        n_decoder_layers=stacks[1].layers,
+        n_heads=arguments.heads,
+        d_model=d_model,
+        d_ff=d_ff,
+        norm="pre" if arguments.norm_first or layout.norm_first else "post",
+        final_norm=final_norm,
+        attention_bias=bias,
+        output_bias=output_bias in state or bool(target.lacking),
+        tied="none",
+        scale_embeddings=arguments.scale_embeddings,
+        dropout=0.0,  # not in the file
+        max_length=(
+            min(positions.values(), default=1024)
+            if arguments.max_length is None
+            else arguments.max_length
+        ),
+    )
+    with torch.device("meta"):
+        shapes = {name: tuple(p.shape) for name, p in Transformer(config).named_parameters()}
+    expected_shapes = {
+        theirs: (len(ours) * shapes[ours[0]][0], *shapes[ours[0]][1:])
+        for theirs, ours in places.items()
+    }
+    check_tensors(
+        path,
+        state,
+        expected_shapes | outside | {name: tuple(state[name].shape) for name in positions},
+    )
+
+    tensors = {
+        name: part
+        for theirs, ours in places.items()
+        for name, part in zip(ours, state[theirs].chunk(len(ours)), strict=True)
+    }
+    tensors |= {
+        "encoder.embedding.table.weight": _rows(state[parts.source_embedding], source),
+        "decoder.embedding.table.weight": _rows(state[parts.target_embedding], target),
+        "unembedding.weight": _rows(state[parts.generator], target),
+    }
+    if config.output_bias:
+        given = state.get(output_bias, torch.zeros(target.size))
+        tensors["unembedding.bias"] = _rows(given, target, lacking=_NEVER)
+    if (
+        layout.unbiased_norm
+    ):  # ours divides by the root of the variance, not of D / (D - 1) times it
+        for name in tensors:
+            if name.endswith("norm.weight"):
+                tensors[name] = tensors[name] * math.sqrt((d_model - 1) / d_model)
+    return _filled(config, tensors, same_tokens=source == target)
+
+
+def _rows(tensor: Tensor, vocabulary: ConvertedVocabulary, lacking: float = 0.0) -> Tensor:
+    """Put the rows of a tensor (V, …) into our order; those of tokens it lacks have one value."""
+    rows = torch.full((len(vocabulary.rows), *tensor.shape[1:]), lacking)
+    for ours, theirs in enumerate(vocabulary.rows):
+        if theirs is not None:
+            rows[ours] = tensor[theirs]
+    return rows
+
+
+def _filled(
+    config: TransformerConfig, tensors: Mapping[str, Tensor], *, same_tokens: bool
+) -> Transformer:
+    """Build a model with these parameters; biases that are not there are 0.
+
+    Matrices of equal numbers are tied, those of both embeddings only if their tokens are the same.
+    """
+    table = tensors["decoder.embedding.table.weight"]
+    if torch.equal(table, tensors["unembedding.weight"]):
+        in_all = same_tokens and torch.equal(table, tensors["encoder.embedding.table.weight"])
+        config = replace(config, tied="all" if in_all else "output")
+    model = Transformer(config)
+    model.load_state_dict(
+        {
+            name: tensors[name] if name in tensors else torch.zeros_like(parameter)
+            for name, parameter in model.state_dict().items()
+        }
+    )
+    return model

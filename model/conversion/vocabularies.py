@@ -1,0 +1,158 @@
+"""Read the vocabulary of a model from elsewhere and put its special tokens where ours are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from model.files import CheckpointError, read_bytes, read_json
+from model.tokenizer import SPECIAL_TOKENS, WordTokenizer
+
+_USUAL_NAMES = {
+    "pad": ("<pad>", "<blank>", "[pad]"),
+    "unk": ("<unk>", "[unk]"),
+    "start": ("<s>", "<bos>", "<sos>"),
+    "end": ("</s>", "<eos>"),
+}
+"""Names by which special tokens are found, in lower case and in the order of our ids."""
+
+
+@dataclass(frozen=True)
+class SpecialNames:
+    """Names of special tokens that are not among the usual ones, in either vocabulary."""
+
+    pad: str | None = None
+    """Padding; usual names are <pad>, <blank> and [PAD]."""
+    unk: str | None = None
+    """Stands for unknown words; usual names are <unk> and [UNK]."""
+    start: str | None = None
+    """Begins sources and targets; usual names are <s>, <bos> and <sos>."""
+    end: str | None = None
+    """Ends sources and targets; usual names are </s> and <eos>."""
+
+
+USUAL = SpecialNames()
+
+
+@dataclass(frozen=True)
+class ConvertedVocabulary:
+    """Ordinary tokens in our order, and where each of our ids was in the other model."""
+
+    words: tuple[str, ...]
+    """The tokens of the ids from 4 on."""
+    rows: tuple[int | None, ...]
+    """The id in the other model for each of ours; None for a special token that it lacks."""
+
+    @property
+    def size(self) -> int:
+        """Return the number of tokens in the other model."""
+        return sum(row is not None for row in self.rows)
+
+    @property
+    def lacking(self) -> list[str]:
+        """List the special tokens that the other model lacks."""
+        return [
+            name
+            for name, row in zip(SPECIAL_TOKENS, self.rows[: len(SPECIAL_TOKENS)], strict=True)
+            if row is None
+        ]
+
+
+def read_vocabularies(
+    source: Path, target: Path, special: SpecialNames
+) -> tuple[ConvertedVocabulary, ConvertedVocabulary]:
+    """Read the vocabularies of source and target, whose tokens are in the order of their ids.
+
+    A file whose name ends with .json has a list of tokens, or an object with the id of each; other
+    files are text in UTF-8, a token a line.
+
+    Raises:
+        CheckpointError: if one cannot be read, a token is there twice or empty, or the special
+            tokens cannot be told.
+    """
+    read = [_from_json(p) if p.suffix == ".json" else _from_text(p) for p in (source, target)]
+    for kind, name in vars(special).items():
+        if name is not None and all(name not in tokens for tokens in read):
+            raise CheckpointError(
+                f"{source} and {target}: there is no {name!r}, which --{kind} names"
+            )
+    return _convert(source, read[0], special), _convert(target, read[1], special)
+
+
+def _convert(path: Path, tokens: list[str], special: SpecialNames) -> ConvertedVocabulary:
+    """Find the special tokens and put them first."""
+    if twice := [token for token, count in Counter(tokens).items() if count > 1]:
+        raise CheckpointError(
+            f"{path}: expected each token once, got {twice[0]!r} {tokens.count(twice[0])} times; "
+            "the place of a token must be its id in the model"
+        )
+    names = [_find(path, tokens, kind, getattr(special, kind)) for kind in _USUAL_NAMES]
+    rows = [tokens.index(name) if name is not None else None for name in names]
+    if twice := [str(name) for name in names if name is not None and names.count(name) > 1]:
+        raise CheckpointError(
+            f"{path}: expected four different special tokens, got {twice[0]!r} twice; name them by "
+            "--pad, --unk, --start and --end"
+        )
+    others = [row for row in range(len(tokens)) if row not in rows]
+    words = tuple(tokens[row] for row in others)
+    if taken := sorted(set(SPECIAL_TOKENS) & set(words)):
+        raise CheckpointError(
+            f"{path}: {taken[0]!r} is there beside another special token of that meaning; rename "
+            "it in the file"
+        )
+    return ConvertedVocabulary(words, (*rows, *others))
+
+
+def _from_json(path: Path) -> list[str]:
+    values: Any = read_json(path)
+    if isinstance(values, dict):
+        if not all(type(id) is int for id in values.values()) or sorted(values.values()) != list(
+            range(len(values))
+        ):
+            raise CheckpointError(
+                f"{path}: expected an object with the ids 0 to {len(values) - 1}, each once; got "
+                "others"
+            )
+        values = sorted(values, key=values.__getitem__)
+    if not isinstance(values, list) or not all(type(token) is str for token in values):
+        raise CheckpointError(
+            f"{path}: expected a list of tokens, or an object with the id of each token; got "
+            f"{values!r:.40}"
+        )
+    return values
+
+
+def _from_text(path: Path) -> list[str]:
+    try:
+        text = read_bytes(path).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise CheckpointError(f"{path}: expected text in UTF-8 ({error}); convert it") from error
+    tokens = text.replace("\r\n", "\n").removesuffix("\n").split("\n")
+    if "" in tokens:
+        raise CheckpointError(
+            f"{path}, line {tokens.index('') + 1}: expected a token, got an empty line; a "
+            "vocabulary with such tokens can be given as JSON"
+        )
+    return tokens
+
+
+def _find(path: Path, tokens: list[str], kind: str, name: str | None) -> str | None:
+    """Return the special token of a kind: the named one if it is there, or one of usual name."""
+    if name in tokens:
+        return name
+    found = [token for token in tokens if token.lower() in _USUAL_NAMES[kind]]
+    if len(found) > 1:
+        raise CheckpointError(f"{path}: got both {' and '.join(found)}; say which by --{kind}")
+    return found[0] if found else None
+
+
+def untypable(tokenizer: WordTokenizer) -> list[str]:
+    """List the words that no text is encoded as, because the tokenizer would split or change them.
+
+    An example is "T-shirt", which is split at its hyphen.
+    """
+    first = len(SPECIAL_TOKENS)
+    words = tokenizer.tokens(range(first, tokenizer.vocab_size))
+    return [word for id, word in enumerate(words, start=first) if tokenizer.encode(word) != [id]]

@@ -1,0 +1,62 @@
+"""Convert models between our format and those of others: python -m model.convert --help."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from model.checkpoint import CHECKPOINTS, CheckpointError, open_trained_run
+from model.conversion.from_torch import FromTorchArguments, convert_from_torch
+
+
+@dataclass(frozen=True)
+class ToTransformersArguments:
+    """Save checkpoints of a run as a Marian or Pegasus that Hugging Face transformers loads.
+
+    docs/convert.md says which models can be converted, and how to load them.
+    Example: python -m model.convert to-transformers --run en-es en-es-pegasus
+    """
+
+    run: str
+    """Name of the run."""
+    out: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="OUT")]
+    """Folder to write; it must be new or empty."""
+    step: int | Literal["all"] | None = None
+    """Step of the checkpoint, by default the last; all writes a folder checkpoint-STEP for each."""
+    checkpoints: Path = CHECKPOINTS
+    """Folder of the runs."""
+
+
+def _to_transformers(arguments: ToTransformersArguments) -> None:
+    from model.pretrained.to_transformers import save_for_transformers
+
+    run = open_trained_run(arguments.run, root=arguments.checkpoints)
+    print(save_for_transformers(run, arguments.out, arguments.step))
+
+
+Arguments = ToTransformersArguments | FromTorchArguments
+
+SUBCOMMANDS: dict[str, Callable[..., Arguments]] = {
+    "to-transformers": ToTransformersArguments,
+    "from-torch": FromTorchArguments,
+}
+
+
+def main(arguments: Arguments) -> None:
+    """Convert as the arguments say."""
+    if isinstance(arguments, FromTorchArguments):
+        print(convert_from_torch(arguments))
+    else:
+        _to_transformers(arguments)
+
+
+if __name__ == "__main__":
+    try:
+        main(tyro.extras.subcommand_cli_from_dict(SUBCOMMANDS, description=__doc__))
+    except (CheckpointError, ValueError, OSError) as error:
+        sys.exit(f"error: {error}")

@@ -1,0 +1,1 @@
+"""Ways of decoding, written against the interface of a model."""

@@ -1,0 +1,134 @@
+"""Ablation of heads: the output of a head is set to zero before W_O.
+
+``B`` batch, ``L`` layers, ``H`` heads, ``Q`` queries, ``K`` = d_k, ``T`` steps, ``V`` vocabulary.
+
+The bias of W_O, if there is one, stays, since it belongs to all heads. (Michel et al. 2019 mask
+heads at the same place.)
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+from model.decoding.scoring import log_probabilities
+from model.hooks import Edit, edit
+from model.interface import KINDS, Head, Kind, Seq2SeqModel, attention_path
+
+
+def _set_to_zero(rows: Sequence[int] | None, heads: Sequence[int]) -> Edit:
+    """Make an edit that sets outputs of heads, (B, H, Q, K), to zero.
+
+    Args:
+        rows: None for all rows of the batch; else one row for each of ``heads``.
+        heads: numbers of the heads.
+    """
+
+    def set_to_zero(x: Tensor) -> Tensor:
+        x = x.clone()
+        if rows is None:
+            x[:, list(heads)] = 0
+        else:
+            x[list(rows), list(heads)] = 0
+        return x
+
+    return set_to_zero
+
+
+def _describe_sizes(model: Seq2SeqModel) -> str:
+    sizes = model.description
+    return ", ".join(f"{sizes.layers(kind)} and {sizes.heads(kind)} ({kind})" for kind in KINDS)
+
+
+@contextmanager
+def ablate(model: Seq2SeqModel, heads: Collection[Head]) -> Iterator[None]:
+    """Ablate heads while the calling thread runs the model, also in cached decoding.
+
+    Raises:
+        ValueError: if the model does not have a head.
+    """
+    known = set(model.description.all_heads())
+    by_module: dict[str, list[int]] = defaultdict(list)
+    for head in heads:
+        if head not in known:
+            raise ValueError(
+                f"no head {tuple(head)}: expected one of {', '.join(KINDS)}, with a layer and a "
+                f"head below {_describe_sizes(model)}"
+            )
+        by_module[attention_path(head.kind, head.layer)].append(head.head)
+    edits = {f"{name}.heads": _set_to_zero(None, off) for name, off in by_module.items()}
+    with edit(model, edits):
+        yield
+
+
+def head_costs(
+    model: Seq2SeqModel, source: Sequence[int], target: Sequence[int]
+) -> dict[Kind, Tensor]:
+    """Compute the cost of ablating each head by itself: (L, H) for each kind, in nats.
+
+    The cost is log P(target | source) of the model minus that of the ablated model; it is negative
+    if the target becomes more likely.
+
+    Args:
+        model: the model, in evaluation mode.
+        source: ids of the source, ``</s>`` included.
+        target: ids of the target, from ``<s>`` on.
+
+    Raises:
+        ValueError: if a sequence is empty or too long for the model.
+    """
+    sources, targets = (torch.tensor([list(ids)], device=model.device) for ids in (source, target))
+    return {kind: costs[0] for kind, costs in batch_head_costs(model, sources, targets).items()}
+
+
+@torch.inference_mode()
+def batch_head_costs(model: Seq2SeqModel, sources: Tensor, targets: Tensor) -> dict[Kind, Tensor]:
+    """Compute ``head_costs`` for each sentence of a batch: (B, L, H) for each kind, in nats.
+
+    The decoder runs once on B (heads + 1) rows: a copy of the batch for each head, ablated there,
+    and one without ablation. Heads of the decoder share one encoding.
+
+    Args:
+        model: the model, in evaluation mode.
+        sources: ids (B, S), ``</s>`` included, padded on the right.
+        targets: ids (B, T + 1) from ``<s>`` on, padded on the right.
+
+    Raises:
+        ValueError: as ``head_costs`` does.
+    """
+    heads, size = model.description.all_heads(), len(sources)
+    by_module: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for place, head in enumerate(heads):
+        by_module[attention_path(head.kind, head.layer)] += [
+            (place * size + sentence, head.head) for sentence in range(size)
+        ]
+    edits = {
+        f"{name}.heads": _set_to_zero([row for row, _ in off], [head for _, head in off])
+        for name, off in by_module.items()
+    }
+    copies = len(heads) + 1  # the last one is not ablated
+    of_encoder = sum(head.kind == "encoder_self" for head in heads)  # they come first
+    consumed, predicted = targets[:, :-1], targets[:, 1:].repeat(copies, 1)
+    with edit(model, edits):
+        memory, mask = model.encode(sources.repeat(of_encoder + 1, 1))
+        rest = copies - of_encoder
+        memory = torch.cat([memory[:-size], memory[-size:].repeat(rest, 1, 1)])
+        if mask is not None:
+            mask = mask[:size].repeat(copies, 1, 1, 1)
+        stream = model.decode(consumed.repeat(copies, 1), memory, mask)  # (B copies, T, D)
+    keep = predicted != model.special_ids.padding
+    scores = log_probabilities(model, stream[keep], predicted[keep])
+    found = scores.new_zeros(predicted.shape)
+    found[keep] = scores
+    totals = found.sum(dim=-1).view(copies, size)
+    costs = (totals[-1] - totals[:-1]).T  # (B, heads)
+    shapes = model.description.shapes
+    by_kind = costs.split([layers * heads for layers, heads in shapes.values()], dim=1)
+    return {
+        kind: cost.unflatten(1, shape)
+        for (kind, shape), cost in zip(shapes.items(), by_kind, strict=True)
+    }

@@ -1,0 +1,177 @@
+"""Batched beam search that records what it considered: section 6.1 of Vaswani et al. (2017).
+
+Scores are normalised for length as in Wu et al. (2016), equation 14: log P / ((5 + n) / 6)^α for n
+tokens, ``</s>`` included. A search ends when ``size`` hypotheses have ended, or at the limit of
+``longest_target``. A beam of one is greedy decoding.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from model.decoding.generation import Generation
+from model.interface import Seq2SeqModel
+
+Outcome = Literal["kept", "ended", "dropped"]
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node of the search tree extends the hypothesis of its parent by one token."""
+
+    parent: int
+    """Index of the parent in the tree; -1 for the root, the last token of the prefix."""
+    id: int
+    step: int
+    """Number of tokens after the prefix, which is ``<s>`` and perhaps a language."""
+    log_probability: float
+    """Natural logarithm of the probability of the whole hypothesis."""
+    score: float
+    """The log-probability, normalised for length."""
+    outcome: Outcome
+    """Whether it was continued (kept), ended with ``</s>``, or dropped."""
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A path of the tree begins with ``<s>``; at the length limit it has no ``</s>``."""
+
+    target: list[int]
+    log_probability: float
+    score: float
+    node: int
+    """Index of its last token in the tree."""
+
+
+@dataclass(frozen=True)
+class Beam:
+    """The result of the search for one source has hypotheses, best first, and the search tree.
+
+    For each step the tree has the 2 · size most likely candidates, in order of their probability;
+    parents precede their children.
+    """
+
+    hypotheses: list[Hypothesis]
+    tree: tuple[Node, ...]
+
+
+def length_norm(tokens: int, alpha: float) -> float:
+    """Return the divisor of a log-probability of ``tokens`` tokens: ((5 + tokens) / 6)^α."""
+    return ((5 + tokens) / 6) ** alpha
+
+
+class _Search:
+    """Runs the search for one source."""
+
+    def __init__(
+        self, size: int, alpha: float, limit: int, prefix: Sequence[int], end: int
+    ) -> None:
+        self._size, self._alpha, self._limit = size, alpha, limit
+        self._prefix, self._end = list(prefix), end
+        self._tree = [Node(-1, self._prefix[-1], 0, 0.0, 0.0, "kept")]
+        self._ended: list[int] = []
+        self.live = [0]
+        """Indices of the continued nodes, one for each row of the batch; empty at the end."""
+
+    def step(self, rows: Sequence[tuple[list[float], list[int]]]) -> list[tuple[int, int]]:
+        """Extend each live node by its best next tokens: their log-probabilities and ids.
+
+        Returns:
+            For each new live node the index of its parent among the previous ones, and its id.
+        """
+        candidates = heapq.nsmallest(
+            2 * self._size,
+            (
+                (-self._tree[node].log_probability - value, place, id)
+                for place, (node, row) in enumerate(zip(self.live, rows, strict=True))
+                for value, id in zip(*row, strict=True)
+            ),
+        )
+        step = self._tree[self.live[0]].step + 1
+        norm = length_norm(step, self._alpha)
+        parents, self.live = self.live, []
+        extended = []
+        for rank, (loss, place, id) in enumerate(candidates):
+            outcome: Outcome = "dropped"
+            if id == self._end and rank < self._size:
+                outcome = "ended"
+                self._ended.append(len(self._tree))
+            elif id != self._end and len(self.live) < self._size:
+                outcome = "kept"
+                self.live.append(len(self._tree))
+                extended.append((place, id))
+            self._tree.append(Node(parents[place], id, step, -loss, -loss / norm, outcome))
+        if self._is_finished(step):
+            if len(self._ended) < self._size:
+                self._ended += self.live
+            self.live, extended = [], []
+        return extended
+
+    def _is_finished(self, step: int) -> bool:
+        """Apply the stopping rule: enough hypotheses have ended, or they are as long as allowed."""
+        return len(self._ended) >= self._size or step == self._limit
+
+    def result(self) -> Beam:
+        """Return the best hypotheses that have ended, and the tree."""
+        best = sorted(self._ended, key=lambda node: -self._tree[node].score)[: self._size]
+        return Beam([self._hypothesis(node) for node in best], tuple(self._tree))
+
+    def _hypothesis(self, last: int) -> Hypothesis:
+        target, place = [], last
+        while place >= 0:
+            target.append(self._tree[place].id)
+            place = self._tree[place].parent
+        node = self._tree[last]
+        return Hypothesis(self._prefix[:-1] + target[::-1], node.log_probability, node.score, last)
+
+
+@torch.inference_mode()
+def beam_search(
+    model: Seq2SeqModel,
+    sources: Sequence[Sequence[int]],
+    *,
+    size: int,
+    alpha: float = 0.6,
+    prefix: Sequence[int] | None = None,
+) -> list[Beam]:
+    """Search for the likeliest target of each source, with at most ``size`` hypotheses a step.
+
+    Args:
+        model: the model, in evaluation mode.
+        sources: ids of each source, ``</s>`` included.
+        size: width of the beam.
+        alpha: exponent of the length normalisation; 0 for none, the paper has 0.6.
+        prefix: ids with which every target begins; by default the model's start token.
+
+    Raises:
+        ValueError: if the size is below 1 or alpha not from 0 to 10, or as ``Generation`` does.
+    """
+    if size < 1:
+        raise ValueError(f"beam: expected at least 1, got {size}")
+    if not 0 <= alpha <= 10:
+        raise ValueError(f"length penalty: expected 0 to 10, got {alpha}")
+    batch, end = Generation(model, sources, prefix), model.special_ids.end
+    searches = [_Search(size, alpha, limit, batch.prefix, end) for limit in batch.limits]
+    running = searches
+    while running:
+        log_probability = batch.logits().log_softmax(dim=-1)  # (R, V)
+        top = log_probability.topk(min(2 * size, log_probability.shape[-1]))
+        rows = list(zip(top.values.tolist(), top.indices.tolist(), strict=True))
+        parents: list[int] = []
+        ids: list[int] = []
+        start = 0
+        for search in running:
+            stop = start + len(search.live)
+            for place, id in search.step(rows[start:stop]):
+                parents.append(start + place)
+                ids.append(id)
+            start = stop
+        running = [search for search in running if search.live]
+        if running:
+            batch.append(parents, ids)
+    return [search.result() for search in searches]

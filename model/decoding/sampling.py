@@ -1,0 +1,63 @@
+"""Sampling draws each token from the predicted distribution. ``R`` rows, ``V`` vocabulary."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from model.decoding.greedy import decode_step_by_step
+from model.interface import Seq2SeqModel
+
+
+def nucleus(logits: Tensor, *, temperature: float, top_p: float) -> tuple[Tensor, Tensor]:
+    """Compute the distribution of nucleus sampling (Holtzman et al. 2020).
+
+    Only the smallest set of likeliest tokens with a total probability of at least ``top_p`` has
+    probability, renormalised; all others have 0.
+
+    Returns:
+        ids (R, V), the likeliest first, and their probabilities, float64 (R, V).
+    """
+    logits = logits.double()
+    logits = (logits - logits.amax(dim=-1, keepdim=True)) / temperature  # at most 0: no overflow
+    probability, ids = logits.softmax(dim=-1).sort(dim=-1, descending=True)
+    before = probability.cumsum(dim=-1) - probability
+    probability = probability.masked_fill(before >= top_p, 0.0)
+    return ids, probability / probability.sum(dim=-1, keepdim=True)
+
+
+@torch.inference_mode()
+def sample(
+    model: Seq2SeqModel,
+    sources: Sequence[Sequence[int]],
+    *,
+    seeds: Sequence[int],
+    temperature: float = 1.0,
+    top_p: float = 1.0,
+    prefix: Sequence[int] | None = None,
+) -> list[list[int]]:
+    """Decode a batch by sampling.
+
+    Each source has its own seed, so that its result does not depend on the rest of the batch. Args
+    and results are otherwise as in ``greedy``.
+
+    Raises:
+        ValueError: if seeds and sources differ in number, or as ``greedy`` does.
+    """
+    if len(seeds) != len(sources):
+        raise ValueError(f"expected {len(sources)} seeds, one a source, got {len(seeds)}")
+    generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+
+    def draw(logits: Tensor, rows: list[int]) -> list[int]:
+        ids, probability = nucleus(logits, temperature=temperature, top_p=top_p)
+        drawn = [torch.rand(1, generator=generators[row], dtype=torch.float64) for row in rows]
+        cumulative = probability.cumsum(dim=-1)
+        below = torch.stack(drawn).to(cumulative.device) * cumulative[:, -1:]
+        places = torch.searchsorted(cumulative, below, right=True)  # the first above the draw
+        last = (probability > 0).sum(dim=-1, keepdim=True) - 1
+        places = torch.minimum(places, last)  # a product may round up to the sum of all
+        return ids.gather(-1, places)[:, 0].tolist()
+
+    return decode_step_by_step(model, sources, draw, prefix)

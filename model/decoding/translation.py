@@ -1,0 +1,130 @@
+"""Translate texts greedily, by beam search or by sampling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from model.batching import sorted_batches
+from model.decoding.beam import beam_search
+from model.decoding.greedy import greedy
+from model.decoding.sampling import sample
+from model.interface import Seq2SeqModel, Tokenizers
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """How to choose tokens: greedily, by beam search, or by sampling with a temperature."""
+
+    beam: int = 1
+    """Width of the beam; 1 is greedy decoding."""
+    length_penalty: float = 0.6
+    """Exponent of the length normalisation of beam search; 0 for none."""
+    temperature: float | None = None
+    """Sample from the distribution at this temperature; without it, take the likeliest."""
+    top_p: float = 1.0
+    """Sample only from the fewest likeliest tokens with at least this total probability."""
+    seed: int = 0
+    """Seed of sampling; a text's random numbers depend on it and on the index of the text."""
+
+    def __post_init__(self) -> None:
+        if self.beam < 1:
+            raise ValueError(f"beam: expected at least 1, got {self.beam}")
+        if not 0 <= self.length_penalty <= 10:
+            raise ValueError(f"length_penalty: expected 0 to 10, got {self.length_penalty}")
+        if self.temperature is not None and not 0 < self.temperature < float("inf"):
+            raise ValueError(f"temperature: expected more than 0, got {self.temperature}")
+        if not 0 < self.top_p <= 1:
+            raise ValueError(f"top_p: expected 0 < p <= 1, got {self.top_p}")
+        if not 0 <= self.seed < 2**32:
+            raise ValueError(f"seed: expected 0 to {2**32 - 1}, got {self.seed}")
+        if self.temperature is not None and self.beam > 1:
+            raise ValueError("expected a beam or a temperature, got both; leave one out")
+        if self.temperature is None and self.top_p < 1:
+            raise ValueError("top_p belongs to sampling; give a temperature too, 1 for none")
+
+
+GREEDY = Decoding()
+"""Greedy decoding: the likeliest token at every step."""
+
+Result = TypeVar("Result")
+
+
+def translate(
+    model: Seq2SeqModel,
+    tokenizers: Tokenizers,
+    texts: Sequence[str],
+    *,
+    batch_size: int = 64,
+    decoding: Decoding = GREEDY,
+    start: int = 0,
+) -> list[str]:
+    """Translate texts in batches of similar length; results are in the order of the texts.
+
+    Args:
+        model: the model, in evaluation mode.
+        tokenizers: tokenizers of its run.
+        texts: texts to translate.
+        batch_size: number of texts that are decoded together.
+        decoding: how to choose tokens.
+        start: index of the first text, from which sampling derives its seeds.
+    """
+    sources = [tokenizers.encode_source(text) for text in texts]
+    targets = decode_in_batches(
+        sources,
+        batch_size,
+        lambda batch: _decode_batch(
+            model,
+            [sources[i] for i in batch],
+            [start + i for i in batch],
+            decoding,
+            tokenizers.prefix,
+        ),
+    )
+    return [tokenizers.target.decode(target) for target in targets]
+
+
+def decode_in_batches(
+    sources: Sequence[Sequence[int]],
+    batch_size: int,
+    decode: Callable[[list[int]], list[Result]],
+) -> list[Result]:
+    """Call ``decode`` with the indices of batches of sources of similar length.
+
+    Returns:
+        One result for each source, in the order of the sources.
+    """
+    found: dict[int, Result] = {}
+    for batch in sorted_batches(sources, batch_size):
+        found.update(zip(batch, decode(batch), strict=True))
+    return [found[place] for place in range(len(sources))]
+
+
+def _seed_of(decoding: Decoding, place: int) -> int:
+    """Return the seed of a text, far from those of the next seeds; torch uses only 32 bits."""
+    return (decoding.seed + 0x9E3779B1 * place) % 2**32
+
+
+def _decode_batch(
+    model: Seq2SeqModel,
+    sources: list[list[int]],
+    places: list[int],
+    decoding: Decoding,
+    prefix: Sequence[int],
+) -> list[list[int]]:
+    if decoding.temperature is not None:
+        return sample(
+            model,
+            sources,
+            seeds=[_seed_of(decoding, place) for place in places],
+            temperature=decoding.temperature,
+            top_p=decoding.top_p,
+            prefix=prefix,
+        )
+    if decoding.beam > 1:
+        beams = beam_search(
+            model, sources, size=decoding.beam, alpha=decoding.length_penalty, prefix=prefix
+        )
+        return [beam.hypotheses[0].target for beam in beams]
+    return greedy(model, sources, prefix)

@@ -1,0 +1,366 @@
+"""The interface through which the rest of the project uses an encoder-decoder.
+
+Decoding, ablation, traces, measures and pages use a model only through ``Seq2SeqModel``, so that
+another family of models only needs a class with these methods and hook points.
+
+``B`` batch, ``S`` source length, ``T`` target length, ``L`` layers, ``H`` heads, ``D`` = d_model,
+``K`` = d_k, ``V`` vocabulary size.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+
+if TYPE_CHECKING:  # pages and analyses import the names below without torch
+    from collections.abc import Iterator, Sequence
+
+    import torch
+    from torch import Tensor, nn
+
+Kind = Literal["encoder_self", "decoder_self", "cross"]
+"""A kind of attention: the encoder's self-attention, the decoder's, or cross-attention."""
+
+KINDS: tuple[Kind, ...] = ("encoder_self", "decoder_self", "cross")
+
+Side = Literal["source", "target"]
+
+_ATTENTION = {
+    "encoder_self": "encoder.layers.{}.self_attention",
+    "decoder_self": "decoder.layers.{}.self_attention",
+    "cross": "decoder.layers.{}.cross_attention",
+}
+
+
+def attention_path(kind: Kind, layer: int) -> str:
+    """Return the module path of an attention, below which its hook points are; layers from 0."""
+    return _ATTENTION[kind].format(layer)
+
+
+class Head(NamedTuple):
+    """A head is identified by its kind of attention, layer and number, the last two from 0."""
+
+    kind: Kind
+    layer: int
+    head: int
+
+
+@dataclass(frozen=True)
+class Description:
+    """Describes the properties of a model, from which pages choose their words and formulas."""
+
+    n_encoder_layers: int
+    n_decoder_layers: int
+    n_encoder_heads: int
+    n_decoder_heads: int
+    d_model: int
+    encoder_d_k: int
+    """Width of the queries, keys and values of a head in the encoder."""
+    decoder_d_k: int
+    encoder_d_ff: int
+    """Width of the hidden layer of the encoder's feed-forward."""
+    decoder_d_ff: int
+    source_vocab_size: int
+    target_vocab_size: int
+    max_length: int
+    """Longest source, and longest target, in tokens."""
+    norm: Literal["pre", "post"]
+    """Whether the norm is before each sublayer, or after each residual sum as in the paper."""
+    final_norm: bool
+    """Whether each stack ends in a norm."""
+    attention_bias: bool
+    """Whether the projections of queries, keys, values and outputs have biases."""
+    output_bias: bool
+    """Whether the logits have a bias."""
+    tied: Literal["none", "output", "all"]
+    """Which weights are shared: none, target embedding with output, or both embeddings with it."""
+    scale_embeddings: bool
+    """Whether token embeddings are multiplied by √D."""
+    scale_scores: bool = True
+    """Whether scores are divided by √K."""
+    positions: Literal["sinusoidal", "learned", "relative"] = "sinusoidal"
+    """The kind of positional encoding; relative ones are added to scores, not to embeddings."""
+    activation: str = "relu"
+    """The activation function of the feed-forward."""
+    gated: bool = False
+    """Whether the feed-forward multiplies its hidden layer by a second projection of its input."""
+    feed_forward_bias: bool = True
+    """Whether the layers of the feed-forward have biases."""
+    norm_kind: Literal["layer", "rms"] = "layer"
+    """Layer norm, or division by the root mean square (Zhang & Sennrich 2019), without a bias."""
+    embedding_norm: bool = False
+    """Whether a norm follows the sum of embeddings and positions."""
+    scale_output: bool = False
+    """Whether the decoder's output is multiplied by 1/√D before it is unembedded."""
+
+    def layers(self, kind: Kind) -> int:
+        """Return the number of layers with this kind of attention."""
+        return self.n_encoder_layers if kind == "encoder_self" else self.n_decoder_layers
+
+    def heads(self, kind: Kind) -> int:
+        """Return the number of heads of this kind of attention in each layer."""
+        return self.n_encoder_heads if kind == "encoder_self" else self.n_decoder_heads
+
+    @property
+    def shapes(self) -> dict[Kind, tuple[int, int]]:
+        """Return for each kind of attention its number of layers and of heads in each layer."""
+        return {kind: (self.layers(kind), self.heads(kind)) for kind in KINDS}
+
+    def all_heads(self) -> list[Head]:
+        """List all heads, ordered by kind, layer and number."""
+        return [
+            Head(kind, layer, head)
+            for kind in KINDS
+            for layer in range(self.layers(kind))
+            for head in range(self.heads(kind))
+        ]
+
+
+@dataclass(frozen=True)
+class SpecialIds:
+    """The ids of special tokens."""
+
+    start: int
+    """The first token that the decoder consumes."""
+    end: int
+    """The token that ends every source and target."""
+    padding: int
+    unknown: int | None
+    """The token that stands for what the vocabulary lacks; None if it lacks nothing."""
+    never_generated: tuple[int, ...] = ()
+    """Tokens that decoding does not choose, however likely they are."""
+
+
+@dataclass(frozen=True)
+class WordSpan:
+    """Tokens ``start`` to ``stop`` (exclusive) make one written word."""
+
+    start: int
+    stop: int
+
+
+class Vocabulary(Protocol):
+    """The tokens of one language: from text to ids, and back."""
+
+    @property
+    def kind(self) -> Literal["bpe", "word"]:
+        """Return whether tokens are parts of words or whole words."""
+        ...
+
+    @property
+    def vocab_size(self) -> int:
+        """Return the number of tokens, special ones included."""
+        ...
+
+    @property
+    def control_ids(self) -> frozenset[int]:
+        """Return the ids of tokens that stand for no text: padding, start, end, languages."""
+        ...
+
+    def encode(self, text: str) -> list[int]:
+        """Encode a text as ids, without special tokens.
+
+        Raises:
+            ValueError: on lone surrogates, which no encoding can represent.
+        """
+        ...
+
+    def unknown(self, text: str) -> list[str]:
+        """Return the words of a text that are encoded as the unknown token, in order."""
+        ...
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Decode ids as text; special tokens are left out."""
+        ...
+
+    def tokens(self, ids: Sequence[int]) -> list[str]:
+        """Return the texts of tokens in the vocabulary; a token that begins a word has a space."""
+        ...
+
+    def words(self, ids: Sequence[int]) -> list[WordSpan]:
+        """Split tokens into written words: spans in order, without gaps."""
+        ...
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What a person can choose of a model that knows several languages or tasks.
+
+    Each is empty where there is nothing to choose.
+    """
+
+    sources: tuple[str, ...] = ()
+    """Codes of source languages."""
+    targets: tuple[str, ...] = ()
+    """Codes of target languages."""
+    prefixes: tuple[str, ...] = ()
+    """Texts that name a task, put before the source."""
+
+
+@dataclass(frozen=True)
+class Languages:
+    """A choice of source language, target language and task; None leaves it to the model."""
+
+    source: str | None = None
+    """Code of the source language, of a model that knows several."""
+    target: str | None = None
+    """Code of the target language, likewise."""
+    prefix: str | None = None
+    """Text that names a task, put before the source, of a model that wants one."""
+
+
+DEFAULT_LANGUAGES = Languages()
+
+
+class Tokenizers(Protocol):
+    """The vocabularies of a model's source and target, and how each is put before the model."""
+
+    @property
+    def source(self) -> Vocabulary:
+        """Return the vocabulary of the source."""
+        ...
+
+    @property
+    def target(self) -> Vocabulary:
+        """Return the vocabulary of the target."""
+        ...
+
+    @property
+    def prefix(self) -> tuple[int, ...]:
+        """Return the ids with which every target begins: the start, and perhaps a language."""
+        ...
+
+    def encode_source(self, text: str) -> list[int]:
+        """Encode a source with the special tokens that the model expects."""
+        ...
+
+    def encode_target(self, text: str) -> list[int]:
+        """Encode a target: the prefix, the tokens and the end."""
+        ...
+
+
+class LinearParameters(NamedTuple):
+    """Parameters of a linear layer, x W + b."""
+
+    weight: Tensor
+    """(in, out)."""
+    bias: Tensor | None
+    """(out,)."""
+
+
+class NormParameters(NamedTuple):
+    """Parameters of a layer norm: standardise over the last axis, times ``gain``, plus ``bias``."""
+
+    gain: Tensor
+    """(D,)."""
+    bias: Tensor | None
+    """(D,); None for a norm that divides by the root mean square."""
+    epsilon: float
+    """Added to the variance before its root is taken."""
+
+
+class Cache(Protocol):
+    """A cache has the keys and values that the decoder has computed for the target so far."""
+
+    def keep(self, rows: Tensor) -> None:
+        """Select and reorder the rows of the batch: ``rows`` is a LongTensor of row indices."""
+        ...
+
+
+class Seq2SeqModel(Protocol):
+    """An encoder-decoder in evaluation mode, as decoding, traces and measures use it.
+
+    It is a PyTorch module with hook points; ``model.hooks.hook_names`` lists them. Those of
+    attention are below ``attention_path(kind, layer)``: ``query``, ``key``, ``value``, ``scores``,
+    ``weights``, ``heads`` and ``output``.
+    """
+
+    @property
+    def description(self) -> Description:
+        """Return the properties of the model."""
+        ...
+
+    @property
+    def special_ids(self) -> SpecialIds:
+        """Return the ids of the start, end, padding and unknown tokens."""
+        ...
+
+    def named_modules(
+        self, memo: None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, nn.Module]]:
+        """Yield path and module of all modules, including the hook points."""
+        ...
+
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, nn.Parameter]]:
+        """Yield path and tensor of all weights; tied ones once, unless duplicates are wanted."""
+        ...
+
+    def to(self, device: torch.device) -> Any:
+        """Move the weights to a device."""
+        ...
+
+    @property
+    def device(self) -> torch.device:
+        """Return the device of the weights."""
+        ...
+
+    def encode(self, source: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Run the encoder: ids (B, S), padded on the right → memory (B, S, D), mask (B, 1, 1, S).
+
+        The mask is True for tokens; it is None if nothing is padded.
+
+        Raises:
+            ValueError: on a wrong shape, too long a source, or a row of padding only.
+        """
+        ...
+
+    def decode(
+        self, target: Tensor, memory: Tensor, mask: Tensor | None, cache: Any = None
+    ) -> Tensor:
+        """Run the decoder: target ids (B, T) → stream (B, T, D).
+
+        Without a cache the target begins with the start token. With a cache, from ``new_cache``,
+        it has only the tokens after those of earlier calls, and these are added to the cache.
+
+        Raises:
+            ValueError: on a wrong shape or too long a target.
+        """
+        ...
+
+    def unembed(self, stream: Tensor) -> Tensor:
+        """Compute the logits (…, V) of the decoder's output (…, D)."""
+        ...
+
+    def lens(self, stream: Tensor) -> Tensor:
+        """Compute the logits (…, V) as if the stream (…, D) came from the last decoder layer."""
+        ...
+
+    def new_cache(self) -> Cache:
+        """Return an empty cache for ``decode``."""
+        ...
+
+    def linear(self, path: str) -> LinearParameters:
+        """Return the weights of the linear layer at a path.
+
+        Those of attention are ``query_projection``, ``key_projection``, ``value_projection`` and
+        ``output_projection`` below ``attention_path(kind, layer)``.
+        """
+        ...
+
+    def norm(self, sublayer: str) -> NormParameters:
+        """Return the weights of the norm before or after the sublayer at a path."""
+        ...
+
+    def final_norm(self, side: Side) -> NormParameters | None:
+        """Return the weights of the norm at the end of a side's stack; None if it has none."""
+        ...
+
+    def embedding_table(self, side: Side) -> Tensor:
+        """Return the embeddings of a side's vocabulary, unscaled: (V, D)."""
+        ...
+
+    def position_table(self, side: Side) -> Tensor | None:
+        """Return the stored positions of a side: (positions, D); None if none are stored."""
+        ...

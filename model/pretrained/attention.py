@@ -1,0 +1,109 @@
+"""One attention function for all Hugging Face models, with our hook points inside.
+
+It is registered with ``transformers`` under the name ``ATTENTION``, together with a function that
+makes its masks: without one of its own it would be given none, and the decoder would see the
+future. ``B`` batch, ``H`` heads, ``Q`` queries, ``M`` keys, ``K`` = d_k.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers import AttentionInterface
+from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
+
+from model.hooks import HookPoint
+
+ATTENTION = "headwise"
+"""The name of the attention function in ``transformers``; models are loaded with it."""
+
+
+class AttentionPoints(nn.Module):
+    """The hook points of one attention, as in ``model.attention.MultiHeadAttention``.
+
+    ``bias``, only of models with relative positions, is what is added to the scaled scores:
+    (1, H, Q, M). ``scores`` are those after the addition.
+    """
+
+    def __init__(self, *, relative: bool) -> None:
+        super().__init__()
+        self.query = HookPoint()
+        self.key = HookPoint()
+        self.value = HookPoint()
+        if relative:
+            self.bias = HookPoint()
+        self.scores = HookPoint()
+        self.weights = HookPoint()
+        self.heads = HookPoint()
+        self.output = HookPoint()
+
+
+def attend(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    *,
+    scaling: float | None = None,
+    position_bias: Tensor | None = None,
+    **_: Any,
+) -> tuple[Tensor, None]:
+    """Compute attention as equation 1, or fused where scores and weights are not in use.
+
+    Args:
+        module: the attention module of ``transformers`` that calls; its ``hook_points`` are used.
+        query, key, value: (B, H, Q, K), (B, H, M, K), (B, H, M, K).
+        attention_mask: boolean (B, 1, Q, M), True = may attend; None allows all.
+        scaling: factor of the scores, 1/√K by default.
+        position_bias: added to the scores, (1, H, Q, M).
+
+    Returns:
+        Weighted values (B, Q, H, K), and None in place of weights: these are at the hook point.
+    """
+    points: Any = module.hook_points
+    query, key, value = points.query(query), points.key(key), points.value(value)
+    scale = 1 / math.sqrt(query.shape[-1]) if scaling is None else scaling
+    if hasattr(points, "bias") and position_bias is not None:
+        position_bias = points.bias(position_bias)
+    if points.scores.in_use or points.weights.in_use:
+        scores = query @ key.transpose(-2, -1) * scale
+        if position_bias is not None:
+            scores = scores + position_bias
+        scores = points.scores(scores)  # (B, H, Q, M)
+        allowed = scores
+        if attention_mask is not None:
+            allowed = scores.masked_fill(~attention_mask, -math.inf)
+        precision = torch.promote_types(allowed.dtype, torch.float32)
+        weights = points.weights(allowed.softmax(dim=-1, dtype=precision))
+        heads = weights.to(value.dtype) @ value
+    else:
+        if position_bias is not None:
+            attention_mask = _as_bias(attention_mask, position_bias)
+        heads = F.scaled_dot_product_attention(
+            query, key, value, attn_mask=attention_mask, scale=scale
+        )
+    return points.heads(heads).transpose(1, 2), None
+
+
+def _as_bias(mask: Tensor | None, bias: Tensor) -> Tensor:
+    """Add a mask to a bias: -∞ where a query may not attend."""
+    return bias if mask is None else bias.masked_fill(~mask, -math.inf)
+
+
+def _make_mask(*, q_length: int, **settings: Any) -> Tensor | None:
+    """Make a boolean mask (B, 1, Q, M); None only if nothing is hidden.
+
+    ``transformers`` may leave out a causal mask that its own attention function knows to apply;
+    ours does not know, so only a single query, which sees all keys, is without one.
+    """
+    settings["allow_is_causal_skip"] &= q_length == 1
+    return sdpa_mask(q_length=q_length, **settings)
+
+
+AttentionInterface.register(ATTENTION, attend)
+AttentionMaskInterface.register(ATTENTION, _make_mask)

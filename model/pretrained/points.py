@@ -1,0 +1,151 @@
+"""Hook points of a Hugging Face model, under the names that our own model has.
+
+A ``Stack`` has no weights: it is a tree of hook points beside a stack of ``transformers``, whose
+modules pass their tensors through it by PyTorch hooks that are registered once and stay.
+
+``B`` batch, ``S`` length, ``D`` = d_model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor, nn
+
+from model.hooks import HookPoint
+from model.pretrained.attention import AttentionPoints
+from model.pretrained.families import Family, SublayerPaths
+
+
+def _pass_output(module: nn.Module, point: HookPoint) -> None:
+    """Pass what a module returns, or the first part of it, through a hook point."""
+
+    def hook(_module: nn.Module, _args: Any, output: Any) -> Any:
+        if not point.in_use:
+            return None
+        return point(output) if isinstance(output, Tensor) else (point(output[0]), *output[1:])
+
+    module.register_forward_hook(hook)
+
+
+def _pass_input(module: nn.Module, point: HookPoint) -> None:
+    """Pass the first argument of a module through a hook point."""
+
+    def hook(_module: nn.Module, args: tuple[Any, ...]) -> Any:
+        return (point(args[0]), *args[1:]) if point.in_use else None
+
+    module.register_forward_pre_hook(hook)
+
+
+def _pass_reshaped(
+    module: nn.Module, point: HookPoint, there: Callable[[Tensor], Tensor], back: Any
+) -> None:
+    """Pass what a module returns through a hook point in another form; ``back`` undoes it."""
+
+    def hook(_module: nn.Module, _args: Any, output: Tensor) -> Tensor | None:
+        if not point.in_use:
+            return None
+        shown = there(output)
+        passed = point(shown)
+        return None if passed is shown else back(passed, output)
+
+    module.register_forward_hook(hook)
+
+
+class NormPoints(nn.Module):
+    """The hook points around a norm: the stream ``before`` and ``after`` it, each (B, S, D)."""
+
+    def __init__(self, norm: nn.Module) -> None:
+        super().__init__()
+        self.before = HookPoint()
+        self.after = HookPoint()
+        _pass_input(norm, self.before)
+        _pass_output(norm, self.after)
+
+
+class ResidualPoints(nn.Module):
+    """The hook points of a residual connection: those of its norm."""
+
+    def __init__(self, norm: nn.Module) -> None:
+        super().__init__()
+        self.norm = NormPoints(norm)
+
+
+class FeedForwardPoints(nn.Module):
+    """The hook points of a feed-forward: ``hidden`` (B, S, d_ff) and ``output`` (B, S, D)."""
+
+    def __init__(self, contract: nn.Module) -> None:
+        super().__init__()
+        self.hidden = HookPoint()
+        self.output = HookPoint()
+        _pass_input(contract, self.hidden)
+        _pass_output(contract, self.output)
+
+
+class EmbeddingPoints(nn.Module):
+    """The hook points of the embedding: ``tokens`` (scaled), ``positions``, ``output``.
+
+    Each is (B, S, D); ``output`` is what the first layer is given. Where a norm follows the sum of
+    the first two, there is ``norm`` as well, with the stream before and after it.
+    """
+
+    def __init__(self, stack: Any, family: Family) -> None:
+        super().__init__()
+        self.tokens = HookPoint()
+        scale = getattr(stack, "embed_scale", 1.0)  # some scale outside of the module
+        _pass_reshaped(stack.embed_tokens, self.tokens, lambda x: x * scale, lambda x, _: x / scale)
+        if hasattr(stack, family.position_table):
+            self.positions = HookPoint()
+            _pass_reshaped(
+                getattr(stack, family.position_table),
+                self.positions,
+                lambda x: x.view(-1, *x.shape[-2:]),
+                lambda x, output: x.view_as(output),
+            )
+        if hasattr(stack, family.embedding_norm):
+            self.norm = NormPoints(getattr(stack, family.embedding_norm))
+        self.output = HookPoint()
+        _pass_input(getattr(stack, family.layers)[0], self.output)
+
+
+class LayerPoints(nn.Module):
+    """The hook points of a layer: those of its sublayers, and ``output`` (B, S, D)."""
+
+    def __init__(self, layer: nn.Module, family: Family, *, decoder: bool) -> None:
+        super().__init__()
+        attentions = {"self_attention": family.self_attention}
+        if decoder:
+            attentions["cross_attention"] = family.cross_attention
+        for name, paths in attentions.items():
+            self._add_attention(name, layer, paths, family)
+        paths = family.decoder_feed_forward if decoder else family.encoder_feed_forward
+        contract = layer.get_submodule(paths.module).get_submodule(family.contract)
+        self.feed_forward = FeedForwardPoints(contract)
+        self.feed_forward_residual = ResidualPoints(layer.get_submodule(paths.norm))
+        self.output = HookPoint()
+        _pass_output(layer, self.output)
+
+    def _add_attention(
+        self, name: str, layer: nn.Module, paths: SublayerPaths, family: Family
+    ) -> None:
+        attention = layer.get_submodule(paths.module)
+        relative = family.positions == "relative" and name == "self_attention"
+        points = AttentionPoints(relative=relative)
+        # An attribute and no submodule: a hook point has one name, that in this tree.
+        object.__setattr__(attention, "hook_points", points)
+        _pass_output(attention.get_submodule(family.projections[-1]), points.output)
+        self.add_module(name, points)
+        self.add_module(f"{name}_residual", ResidualPoints(layer.get_submodule(paths.norm)))
+
+
+class Stack(nn.Module):
+    """The hook points of an encoder or a decoder."""
+
+    def __init__(self, stack: nn.Module, family: Family, *, decoder: bool) -> None:
+        super().__init__()
+        self.embedding = EmbeddingPoints(stack, family)
+        layers: Any = getattr(stack, family.layers)
+        self.layers = nn.ModuleList(LayerPoints(la, family, decoder=decoder) for la in layers)
+        if hasattr(stack, family.final_norm):
+            self.final_norm = NormPoints(getattr(stack, family.final_norm))

@@ -1,0 +1,337 @@
+"""A folder of a Hugging Face model, or of a training with several checkpoints, as a run.
+
+A folder with ``config.json`` and safetensors has one checkpoint. A folder with ``checkpoint-500``,
+``checkpoint-1000``, … has one for each, as the Trainer writes them; those that a training still
+writes appear when they are complete. Nothing is ever written there, and pickles are not read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from transformers import AutoModelForSeq2SeqLM, GenerationConfig
+
+from model.checkpoint import Checkpoint
+from model.files import CheckpointError, read_bytes
+from model.interface import Choices, Description, Languages
+from model.pretrained.attention import ATTENTION
+from model.pretrained.folders import (
+    checkpoint_folders,
+    log_path,
+    numbered_folders,
+    trainer_log,
+    trainer_state,
+    weights_files,
+)
+from model.pretrained.model import PretrainedModel
+from model.pretrained.quiet import quiet
+from model.pretrained.settings import read_config, read_generation, settings_not_followed
+from model.pretrained.tokenizers import (
+    PretrainedTokenizers,
+    choices_of,
+    load_tokenizer,
+    load_tokenizers,
+)
+
+_IN_LAYER = re.compile(r"\.(layers|block)\.\d+\.")
+
+
+@dataclass(frozen=True)
+class PretrainedRun:
+    """An opened Hugging Face model, or the checkpoints of its training."""
+
+    folder: Path
+    name: str
+    languages: Languages = field(default_factory=Languages)
+    """The languages that were chosen, of a model that knows several."""
+
+    def _checkpoints(self) -> dict[int, Path]:
+        found = checkpoint_folders(self.folder)
+        if found:
+            return found
+        state = trainer_state(self.folder)
+        step = state.get("global_step", 0)
+        if not weights_files(self.folder):
+            raise _without_weights(self.folder)
+        return {step if isinstance(step, int) and step >= 0 else 0: self.folder}
+
+    def _folder_of(self, step: int) -> Path:
+        checkpoints = self._checkpoints()
+        if step not in checkpoints:
+            known = ", ".join(f"{s:,}" for s in checkpoints)
+            raise CheckpointError(
+                f"{self.folder}: no weights of step {step:,}; there are those of: {known}"
+            )
+        return checkpoints[step]
+
+    def steps(self) -> list[int]:
+        """Return the steps that have weights, in order; that of a single model is 0.
+
+        Raises:
+            CheckpointError: if there are none.
+        """
+        return list(self._checkpoints())
+
+    def weights_path(self, step: int) -> Path:
+        """Return a file that is written with the weights of a step.
+
+        Raises:
+            CheckpointError: if there are none.
+        """
+        return weights_files(self._folder_of(step))[0]
+
+    @property
+    def _newest(self) -> Path:
+        return list(self._checkpoints().values())[-1]
+
+    @cached_property
+    def _config(self) -> Any:
+        return read_config(self._newest)
+
+    @cached_property
+    def _empty(self) -> PretrainedModel:
+        """The model without weights, to read its properties from."""
+        try:
+            with quiet(), torch.device("meta"):
+                inner = AutoModelForSeq2SeqLM.from_config(
+                    self._config, attn_implementation=ATTENTION
+                )
+                inner.generation_config = self._generation
+                _untie(inner, weights_files(self._newest))
+                return PretrainedModel(inner)
+        except CheckpointError:
+            raise
+        except Exception as error:  # modules raise whatever they meet in a configuration
+            raise CheckpointError(
+                f"{self._newest / 'config.json'}: no model can be built from it ({error!s:.200})"
+            ) from error
+
+    @cached_property
+    def _generation(self) -> GenerationConfig:
+        return read_generation(self._newest)
+
+    @cached_property
+    def ignored_settings(self) -> dict[str, Any]:
+        """Return settings of generation that our decoding does not follow: names and values."""
+        return settings_not_followed(self._generation)
+
+    @property
+    def source_language(self) -> str:
+        """Return the chosen source language, or that of a Marian's tokenizer; "" if not known."""
+        return self.languages.source or self._language("source_lang")
+
+    @property
+    def target_language(self) -> str:
+        """Return the chosen target language, or that of a Marian's tokenizer; "" if not known."""
+        return self.languages.target or self._language("target_lang")
+
+    def _language(self, name: str) -> str:
+        language = getattr(self._tokenizer, name, None)
+        return language if isinstance(language, str) else ""
+
+    @property
+    def data(self) -> None:
+        """Return None: such a folder does not say what it was trained on."""
+        return
+
+    @property
+    def config(self) -> None:
+        """Return None: the configuration of such a model is not one of ours."""
+        return
+
+    @property
+    def counts(self) -> None:
+        """Return None: such a folder has no counts of tokens."""
+        return
+
+    @property
+    def planned_steps(self) -> int | None:
+        """Return the number of steps of the whole training, if the Trainer has written it."""
+        steps = trainer_state(self._newest).get("max_steps")
+        return steps if isinstance(steps, int) and steps > 0 else None
+
+    @property
+    def description(self) -> Description:
+        """Return the properties of the model."""
+        return self._empty.description
+
+    @cached_property
+    def parameters(self) -> int:
+        """Return the number of weights, tied ones once."""
+        return sum(parameter.numel() for parameter in self._empty.inner.parameters())
+
+    @cached_property
+    def _tokenizer_folder(self) -> Path:
+        names = ("tokenizer_config.json", "tokenizer.json", "vocab.json")
+        for folder in (self._newest, self.folder):
+            if any((folder / name).is_file() for name in names):
+                return folder
+        raise CheckpointError(
+            f"{self._newest}: there is no tokenizer; save it beside the model: "
+            "tokenizer.save_pretrained(folder), or Seq2SeqTrainer(…, processing_class=tokenizer)"
+        )
+
+    def for_languages(self, languages: Languages) -> PretrainedRun:
+        """Return the same run with another choice of languages or task."""
+        return replace(self, languages=languages)
+
+    @cached_property
+    def choices(self) -> Choices:
+        """Return the languages and tasks that can be chosen."""
+        return choices_of(self._tokenizer, self._config)
+
+    @cached_property
+    def _tokenizer(self) -> Any:
+        return load_tokenizer(self._tokenizer_folder)
+
+    @cached_property
+    def tokenizers(self) -> PretrainedTokenizers:
+        """Load the tokenizers for the languages of this run.
+
+        Raises:
+            CheckpointError: if they are missing, broken or of another model.
+        """
+        return load_tokenizers(
+            self._tokenizer_folder,
+            self._empty.special_ids,
+            config=self._config,
+            sizes=(self.description.source_vocab_size, self.description.target_vocab_size),
+            forced=getattr(self._generation, "forced_bos_token_id", None),
+            languages=self.languages,
+        )
+
+    @cached_property
+    def tokenizers_sha256(self) -> str:
+        """Return a hash of the tokenizer's files and of the chosen languages."""
+        digest = hashlib.sha256(repr(self.languages).encode())
+        for path in sorted(self._tokenizer_folder.iterdir()):
+            if path.suffix in (".json", ".spm", ".model", ".txt") and path.is_file():
+                digest.update(path.name.encode() + read_bytes(path))
+        return digest.hexdigest()
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """Read what the Trainer logged: rows of training, and of evaluations."""
+        return trainer_log(log_path(self.folder))
+
+    def samples(self) -> list[dict[str, Any]]:
+        """Return no sentences: such a training logs none."""
+        return []
+
+    def load(self, step: int, dtype: torch.dtype = torch.float32) -> Checkpoint:
+        """Load the weights of a step in this type, in evaluation mode.
+
+        (In float16, T5's ``wo`` stays float32: its products are too large for the shorter type.)
+
+        Raises:
+            CheckpointError: if they are missing, truncated, pickled, of another model, or not
+                finite.
+        """
+        folder = self._folder_of(step)
+        files = weights_files(folder)
+        try:
+            with quiet():
+                inner, found = AutoModelForSeq2SeqLM.from_pretrained(
+                    folder,
+                    config=self._config,
+                    attn_implementation=ATTENTION,
+                    local_files_only=True,
+                    use_safetensors=True,
+                    dtype=dtype,
+                    output_loading_info=True,
+                    ignore_mismatched_sizes=True,  # they are refused below, with their names
+                )
+        except Exception as error:  # its loaders raise whatever they meet
+            raise CheckpointError(
+                f"{files[0]}: the weights cannot be loaded ({error!s:.200}); restore the file"
+            ) from error
+        wrong = {
+            "missing": found["missing_keys"],
+            "misshapen": [
+                f"{name} (expected {tuple(expected)}, got {tuple(got)})"
+                for name, got, expected in found["mismatched_keys"]
+            ],
+            "spare": filter(_IN_LAYER.search, found["unexpected_keys"]),
+        }
+        for what, names in wrong.items():
+            if tensors := sorted(names):
+                raise CheckpointError(
+                    f"{files[0]}: {what} tensors: {', '.join(tensors[:3])}; are these the weights "
+                    "of this config.json?"
+                )
+        for name, tensor in itertools.chain(inner.named_parameters(), inner.named_buffers()):
+            if not bool(tensor.isfinite().all()):
+                raise CheckpointError(
+                    f"{files[0]}: {name}: expected finite numbers, got others: the training "
+                    "diverged, or its weights are beyond float16"
+                )
+        inner.generation_config = self._generation
+        return Checkpoint(PretrainedModel(inner), self.name, step, self.sha256(step))
+
+    def sha256(self, step: int) -> str:
+        """Return a hash of the weights of a step.
+
+        Raises:
+            CheckpointError: if there are none.
+        """
+        return _sha256_of(weights_files(self._folder_of(step)))
+
+
+def _untie(inner: Any, files: Sequence[Path]) -> None:
+    """Give a model without weights one more where the files have two that differ, not one.
+
+    Configurations may call weights tied that are not, as those of T5 1.1 do.
+    """
+    places = {name: path for path in files for name in _names_in(path)}
+    for one, other in inner.all_tied_weights_keys.items():
+        if one in places and other in places:
+            tensors = [_read_tensor(places[name], name) for name in (one, other)]
+            if not torch.equal(*tensors):
+                module, _, name = one.rpartition(".")
+                empty = torch.nn.Parameter(torch.empty_like(inner.get_parameter(one)))
+                setattr(inner.get_submodule(module), name, empty)
+
+
+def _names_in(path: Path) -> list[str]:
+    """Return the names of the tensors of a file; none where they cannot be read."""
+    try:
+        with safe_open(path, "pt") as file:
+            return list(file.keys())
+    except (SafetensorError, OSError):
+        return []  # loading it says why
+
+
+def _read_tensor(path: Path, name: str) -> torch.Tensor:
+    with safe_open(path, "pt", device="cpu") as file:
+        tensor: torch.Tensor = file.get_tensor(name)
+        return tensor
+
+
+def _sha256_of(files: Sequence[Path]) -> str:
+    digest = hashlib.sha256()
+    for path in files:
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()
+
+
+def _without_weights(folder: Path) -> CheckpointError:
+    for place in (folder, *numbered_folders(folder).values()):
+        for path in sorted(place.glob("pytorch_model*.bin")):
+            return CheckpointError(
+                f"{path}: pickled weights are not read, since a pickle can run any program; where "
+                'you trust it, convert it once, in its folder: python -c "from transformers import '
+                "AutoModelForSeq2SeqLM as M; M.from_pretrained('.').save_pretrained('.')\""
+            )
+    return CheckpointError(
+        f"{folder}: no complete model.safetensors, and no checkpoint-… folder with one; wait for "
+        "the training, or restore the files"
+    )

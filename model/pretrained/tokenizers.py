@@ -1,0 +1,292 @@
+"""Tokenizers of ``transformers`` behind the interface of ours.
+
+A tokenizer of two languages, or of many, has modes that its methods switch; a lock keeps threads
+that share it apart.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from transformers import AutoTokenizer
+
+from model.files import CheckpointError
+from model.interface import Choices, Languages, SpecialIds, WordSpan
+from model.pretrained.quiet import quiet
+from model.tokenizer import word_spans
+from model.tokenizer_text import refuse_half_characters
+
+_SPACE = "▁"
+"""Stands for the space before a word in SentencePiece's tokens."""
+TARGET_TOKENIZER = "target_tokenizer"
+"""Name of the folder, beside the model, of a tokenizer that is only for the target."""
+_PART = "\ufffd"
+"""Stands for bytes that are only a part of a character."""
+_LONGEST_CHARACTER = 4
+"""Bytes."""
+
+
+class PretrainedVocabulary:
+    """The tokens of one language of a tokenizer."""
+
+    def __init__(self, tokenizer: Any, lock: threading.Lock, *, is_target: bool, size: int) -> None:
+        self._tokenizer, self._lock = tokenizer, lock
+        self._is_target = is_target
+        self.vocab_size = size
+        """The rows of the embedding; a tokenizer may use fewer."""
+
+    @cached_property
+    def kind(self) -> Literal["bpe", "word"]:
+        """Return whether tokens are parts of words or whole words."""
+        backend = getattr(self._tokenizer, "backend_tokenizer", None)
+        return "word" if type(getattr(backend, "model", None)).__name__ == "WordLevel" else "bpe"
+
+    @cached_property
+    def _raw_tokens(self) -> dict[int, str]:
+        """Map ids to tokens as the tokenizer writes them."""
+        if getattr(self._tokenizer, "separate_vocabs", False):
+            vocabulary = (
+                self._tokenizer.target_encoder if self._is_target else self._tokenizer.encoder
+            )
+            return {id: token for token, id in vocabulary.items()}
+        # M2M100 does not count its languages.
+        ids = [*range(len(self._tokenizer)), *_language_ids(self._tokenizer).values()]
+        return dict(zip(ids, self._tokenizer.convert_ids_to_tokens(ids), strict=True))
+
+    @cached_property
+    def _special(self) -> set[int]:
+        return {*self._tokenizer.all_special_ids, *_language_ids(self._tokenizer).values()}
+
+    @cached_property
+    def control_ids(self) -> frozenset[int]:
+        """Return the ids of tokens that stand for no text: padding, start, end, languages."""
+        return frozenset(self._special - {self._tokenizer.unk_token_id})
+
+    @cached_property
+    def _byte_decoder(self) -> Any:
+        """The decoder of tokens that are written in bytes, as BART's; None for others."""
+        decoder = getattr(getattr(self._tokenizer, "backend_tokenizer", None), "decoder", None)
+        return decoder if type(decoder).__name__ == "ByteLevel" else None
+
+    def _encoded(self, text: str, **settings: Any) -> Any:
+        refuse_half_characters(text)
+        given = {"text_target" if self._is_target else "text": text}
+        with self._lock:
+            return self._tokenizer(**given, add_special_tokens=False, **settings)
+
+    def encode(self, text: str) -> list[int]:
+        """Encode a text as ids, without special tokens.
+
+        Raises:
+            ValueError: on lone surrogates, which no encoding can represent.
+        """
+        return list(self._encoded(text)["input_ids"])
+
+    def unknown(self, text: str) -> list[str]:
+        """Return the parts of a text that are encoded as the unknown token, in order."""
+        unknown = self._tokenizer.unk_token_id
+        if unknown is None or unknown not in (ids := self.encode(text)):
+            return []
+        if self._tokenizer.is_fast:
+            offsets = self._encoded(text, return_offsets_mapping=True)["offset_mapping"]
+            spans = zip(ids, offsets, strict=True)
+            return [text[start:stop] for id, (start, stop) in spans if id == unknown]
+        return [
+            word for word in text.split() if unknown in self.encode(word)
+        ]  # these tokenizers do not say where a token was
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Decode ids; special tokens are left out."""
+        shown = [id for id in ids if id not in self._special]
+        if getattr(self._tokenizer, "separate_vocabs", False) and not self._is_target:
+            return "".join(self.tokens(shown)).strip()
+        with self._lock:
+            return str(self._tokenizer.decode(shown)).strip()
+
+    def tokens(self, ids: Sequence[int]) -> list[str]:
+        """Return the texts of tokens; one that begins a word has a space before it."""
+        return [self._text(id) for id in ids]
+
+    def _text(self, id: int) -> str:
+        token = self._raw_tokens.get(id)
+        if token is None:
+            return f"<unused {id}>"
+        if id in self._special:
+            return token
+        if self._byte_decoder is not None:
+            return str(self._byte_decoder.decode([token]))
+        return token.replace(_SPACE, " ")
+
+    def words(self, ids: Sequence[int]) -> list[WordSpan]:
+        """Split tokens into written words, as ``word_spans`` does."""
+        if self.kind == "word":
+            return [WordSpan(index, index + 1) for index in range(len(ids))]
+        alone = [id in self._special or id not in self._raw_tokens for id in ids]
+        return word_spans(self._characters(ids), alone)
+
+    def _characters(self, ids: Sequence[int]) -> list[str]:
+        """Return the text of each token; a character of several byte tokens is at the first."""
+        texts = self.tokens(ids)
+        for index, text in enumerate(texts):
+            for stop in range(index + 2, min(index + _LONGEST_CHARACTER, len(ids)) + 1):
+                if self._byte_decoder is None or not text.endswith(_PART):
+                    break
+                raw = [self._raw_tokens.get(id, "") for id in ids[index:stop]]
+                joined = self._byte_decoder.decode(raw)
+                if not joined.endswith(_PART):
+                    texts[index:stop] = [joined] + [""] * (stop - index - 1)
+                    break
+        return texts
+
+
+class PretrainedTokenizers:
+    """The vocabularies of a model's source and target, for one choice of languages."""
+
+    def __init__(
+        self,
+        tokenizer: Any,
+        special: SpecialIds,
+        *,
+        sizes: tuple[int, int],
+        prefix: tuple[int, ...],
+        before: str = "",
+        own_target: Any = None,
+    ) -> None:
+        """Set up both sides; ``own_target`` is a tokenizer that is only for the target."""
+        self._lock = threading.Lock()
+        self._tokenizer, self._end, self._before = tokenizer, special.end, before
+        self.source = PretrainedVocabulary(tokenizer, self._lock, is_target=False, size=sizes[0])
+        self.target = PretrainedVocabulary(
+            own_target or tokenizer, self._lock, is_target=True, size=sizes[1]
+        )
+        self.prefix = prefix
+        """The ids with which every target begins: the start, and perhaps a language."""
+
+    def encode_source(self, text: str) -> list[int]:
+        """Encode a source with the special tokens that the model expects."""
+        self.source.encode(text)  # refuses what cannot be encoded
+        with self._lock:
+            return list(self._tokenizer(self._before + text)["input_ids"])
+
+    def encode_target(self, text: str) -> list[int]:
+        """Encode a target: the prefix, the tokens and the end."""
+        return [*self.prefix, *self.target.encode(text), self._end]
+
+
+def choices_of(tokenizer: Any, config: Any) -> Choices:
+    """Find what can be chosen, from tokenizer and configuration."""
+    if getattr(tokenizer, "supported_language_codes", None):  # Marian: a code before the source
+        return Choices(prefixes=tuple(f"{code} " for code in tokenizer.supported_language_codes))
+    codes = tuple(sorted(_language_ids(tokenizer)))
+    if codes:
+        return Choices(sources=codes, targets=codes)
+    tasks = getattr(config, "task_specific_params", None) or {}
+    prefixes = (task.get("prefix") for task in tasks.values() if isinstance(task, dict))
+    return Choices(prefixes=tuple(dict.fromkeys(filter(None, prefixes))))
+
+
+def _language_ids(tokenizer: Any) -> dict[str, int]:
+    """Map the codes of languages to ids; empty where the tokenizer has none."""
+    if not hasattr(tokenizer, "src_lang"):
+        return {}
+    if known := getattr(tokenizer, "lang_code_to_id", None):
+        return dict(known)
+    codes = [t for t in tokenizer.all_special_tokens if len(t) == 8 and t[3:4] == "_"]  # eng_Latn
+    return dict(zip(codes, tokenizer.convert_tokens_to_ids(codes), strict=True))
+
+
+def load_tokenizers(
+    folder: Path,
+    special: SpecialIds,
+    *,
+    config: Any,
+    sizes: tuple[int, int],
+    forced: int | None = None,
+    languages: Languages | None = None,
+) -> PretrainedTokenizers:
+    """Load the tokenizer of a model for a choice of languages.
+
+    Args:
+        folder: where its files are.
+        special: the ids of the model's special tokens.
+        config: the model's configuration.
+        sizes: rows of the embeddings of source and target.
+        forced: the id that generation forces after the start, if the model has one.
+        languages: the choice.
+
+    Raises:
+        CheckpointError: if the files are missing or broken, or the tokenizer has more tokens than
+            the model.
+        ValueError: if a language or prefix is not among the choices.
+    """
+    languages = languages or Languages()
+    tokenizer = load_tokenizer(folder)
+    choices = choices_of(tokenizer, config)
+    for what, chosen, expected in (
+        ("source language", languages.source, choices.sources),
+        ("target language", languages.target, choices.targets),
+        ("prefix", languages.prefix, choices.prefixes),
+    ):
+        if chosen and chosen not in expected:
+            one = f"one of {', '.join(map(repr, expected))}" if expected else "none"
+            raise ValueError(f"{what} {chosen!r:.60}: expected {one}")
+    own_target = folder / TARGET_TOKENIZER
+    known = _language_ids(tokenizer)
+    if languages.source:
+        tokenizer.src_lang = languages.source
+    if known and tokenizer.tgt_lang is None:  # M2M100 encodes no target without one
+        tokenizer.tgt_lang = tokenizer.src_lang
+    if len(tokenizer) > max(sizes):
+        raise CheckpointError(
+            f"{folder}: the tokenizer has {len(tokenizer):,} tokens, the model embeds "
+            f"{max(sizes):,}; is it the tokenizer of this model?"
+        )
+    return PretrainedTokenizers(
+        tokenizer,
+        special,
+        sizes=sizes,
+        prefix=_prefix(special, known, forced, languages.target),
+        before=languages.prefix or "",
+        own_target=load_tokenizer(own_target) if own_target.is_dir() else None,
+    )
+
+
+def _prefix(
+    special: SpecialIds, known: dict[str, int], forced: int | None, target: str | None
+) -> tuple[int, ...]:
+    """The ids with which a target begins.
+
+    NLLB, M2M100 and mBART-50 have a start and then the language; mBART starts with the language.
+    """
+    if not known:
+        return (special.start,) if forced is None else (special.start, forced)
+    language = known[target] if target else forced
+    if special.start in known.values():
+        return (special.start if language is None else language,)
+    return (special.start,) if language is None else (special.start, language)
+
+
+def load_tokenizer(folder: Path) -> Any:
+    """Load a tokenizer of ``transformers`` from a folder.
+
+    Raises:
+        CheckpointError: if its files are missing or broken.
+    """
+    try:
+        with quiet():
+            return AutoTokenizer.from_pretrained(
+                folder, local_files_only=True, trust_remote_code=False
+            )
+    except Exception as error:  # its loaders raise whatever they meet
+        raise CheckpointError(
+            f"{folder}: the tokenizer cannot be loaded ({_first_line(error)}); copy the files of "
+            "the tokenizer beside those of the model"
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]

@@ -1,0 +1,285 @@
+"""Open any model by its name: a run of ours, a folder, or a name on the Hugging Face hub."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+from model.checkpoint import CHECKPOINTS, Checkpoint, list_runs, open_trained_run, steps_of
+from model.config import TransformerConfig
+from model.files import CheckpointError, read_log
+from model.interface import DEFAULT_LANGUAGES, Choices, Description, Languages, Tokenizers
+from model.placement import DEFAULT_PLACEMENT, Placement
+from model.pretrained.folders import checkpoint_folders, is_pretrained, log_path, trainer_log
+from model.run_info import Counts, DataSource
+
+_HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
+
+
+class Run(Protocol):
+    """One training with its checkpoints, or a single model: what all tools and pages use."""
+
+    @property
+    def folder(self) -> Path:
+        """Return the folder with its files."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """Return the name under which it is listed."""
+        ...
+
+    @property
+    def source_language(self) -> str:
+        """Return the code of the source language; "" if it is not known."""
+        ...
+
+    @property
+    def target_language(self) -> str:
+        """Return the code of the target language; "" if it is not known."""
+        ...
+
+    @property
+    def data(self) -> DataSource | None:
+        """Return the training data, if it is known."""
+        ...
+
+    @property
+    def planned_steps(self) -> int | None:
+        """Return the number of steps of the whole training, if it is known."""
+        ...
+
+    @property
+    def config(self) -> TransformerConfig | None:
+        """Return the configuration of a model of ours; None for others."""
+        ...
+
+    @property
+    def parameters(self) -> int:
+        """Return the number of weights, tied ones once."""
+        ...
+
+    @property
+    def description(self) -> Description:
+        """Return the properties of the model."""
+        ...
+
+    @property
+    def tokenizers(self) -> Tokenizers:
+        """Return the vocabularies of source and target."""
+        ...
+
+    @property
+    def tokenizers_sha256(self) -> str:
+        """Return what identifies the tokenizers: equal hashes, equal ids for all texts."""
+        ...
+
+    @property
+    def counts(self) -> Counts | None:
+        """Return how often each token occurs in the training data, if it is known."""
+        ...
+
+    @property
+    def choices(self) -> Choices:
+        """Return the languages and tasks that can be chosen."""
+        ...
+
+    @property
+    def ignored_settings(self) -> Mapping[str, Any]:
+        """Return settings of generation that our decoding does not follow: names and values."""
+        ...
+
+    def for_languages(self, languages: Languages) -> Run:
+        """Return the same run with another choice of languages or task."""
+        ...
+
+    def steps(self) -> list[int]:
+        """Return the steps that have weights, in order.
+
+        Raises:
+            CheckpointError: if there are none yet.
+        """
+        ...
+
+    def weights_path(self, step: int) -> Path:
+        """Return a file that is written with the weights of a step."""
+        ...
+
+    def load(self, step: int, dtype: torch.dtype = torch.float32) -> Checkpoint:
+        """Load the weights of a step, in memory of the CPU.
+
+        Args:
+            step: one of ``steps``.
+            dtype: type in which the weights are held, whatever that of the file is.
+
+        Raises:
+            CheckpointError: if they are missing or cannot be used.
+        """
+        ...
+
+    def sha256(self, step: int) -> str:
+        """Return the hash of the weights of a step.
+
+        Raises:
+            CheckpointError: if they are missing.
+        """
+        ...
+
+    def metrics(self) -> Sequence[dict[str, Any]]:
+        """Return what the training logged, by step."""
+        ...
+
+    def samples(self) -> Sequence[dict[str, Any]]:
+        """Return fixed sentences translated during the training, by step."""
+        ...
+
+
+def open_run(name: str, *, root: Path = CHECKPOINTS) -> Run:
+    """Open a run by its name in ``root``, the path of a folder, or a name on the hub.
+
+    Raises:
+        CheckpointError: if there is none of that name, or it cannot be used.
+    """
+    folder = find_folder(name, root=root)
+    if folder is None and len(Path(name).parts) > 1:
+        raise CheckpointError(f"{name}: there is no such folder")
+    if folder is None:
+        return open_trained_run(name, root=root)  # raises, naming the runs that are there
+    return open_folder(folder, Path(name).name)
+
+
+def find_folder(name: str, *, root: Path = CHECKPOINTS) -> Path | None:
+    """Return the folder of a run in ``root``, of a path, or of a name on the hub, downloaded.
+
+    Raises:
+        CheckpointError: if a name on the hub cannot be fetched.
+    """
+    if name in list_runs(root):
+        return root / name
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        return folder.resolve()
+    return _fetch(name) if _HUB_NAME.fullmatch(name) else None
+
+
+def open_folder(folder: Path, name: str) -> Run:
+    """Open the run in a folder: ours, a Hugging Face model, or the checkpoints of its training.
+
+    Raises:
+        CheckpointError: if it is none of these, or cannot be used.
+    """
+    if (folder / "run.json").is_file():
+        return open_trained_run(folder.name, root=folder.parent)
+    if not is_pretrained(folder):
+        raise CheckpointError(
+            f"{folder}: expected a run (run.json), a Hugging Face model (config.json) or a "
+            "training's folder (checkpoint-…); found none of them"
+        )
+    from model.pretrained.run import PretrainedRun
+
+    return PretrainedRun(folder, name)
+
+
+def steps_in(folder: Path) -> list[int]:
+    """Return the steps of the checkpoints in a folder, in order, without opening the run."""
+    if (folder / "run.json").is_file():
+        return steps_of(folder)
+    return list(checkpoint_folders(folder))
+
+
+def log_file(folder: Path, name: str) -> Path:
+    """Return the file with a log of a run: ``metrics.jsonl``, or what the Trainer writes for it."""
+    own = (folder / "run.json").is_file() or name != "metrics.jsonl"
+    return folder / name if own else log_path(folder)
+
+
+def read_log_file(path: Path) -> Iterable[dict[str, Any]]:
+    """Read the rows of a file that ``log_file`` returned; none where there is no such file.
+
+    Raises:
+        CheckpointError: if it cannot be read.
+    """
+    return read_log(path) if path.suffix == ".jsonl" else trainer_log(path)
+
+
+def require_languages(run: Run, columns: tuple[str, str] | None) -> None:
+    """Raise an error if nothing says which sides of a corpus are source and target.
+
+    Raises:
+        ValueError: if the run does not name its languages, and no columns are given.
+    """
+    if columns is None and not (run.source_language and run.target_language):
+        raise ValueError(
+            f"{run.name} does not name its languages: say which columns of the data are source and "
+            "target, such as --columns en es"
+        )
+
+
+def load_checkpoint(run: Run, step: int, placement: Placement) -> Checkpoint:
+    """Load the weights of a step onto the device and in the type of a placement.
+
+    Raises:
+        CheckpointError: if they are missing or cannot be used.
+    """
+    checkpoint = run.load(step, placement.torch_dtype)
+    checkpoint.model.to(placement.torch_device)
+    return checkpoint
+
+
+def choose_languages(run: Run, languages: Languages) -> Run:
+    """Return a run with a choice of languages or task.
+
+    Raises:
+        CheckpointError: if its tokenizer cannot be read.
+        ValueError: if it does not offer this choice.
+    """
+    if languages == DEFAULT_LANGUAGES:
+        return run
+    for what, chosen, offered in (
+        ("source language", languages.source, run.choices.sources),
+        ("target language", languages.target, run.choices.targets),
+        ("prefix", languages.prefix, run.choices.prefixes),
+    ):
+        if chosen is not None and chosen not in offered:
+            known = ", ".join(map(repr, offered[:20])) + ", …" * (len(offered) > 20)
+            raise ValueError(f"{run.name} has no {what} {chosen!r}; it has: {known or 'none'}")
+    return run.for_languages(languages)
+
+
+def open_checkpoint(
+    name: str,
+    step: int | None,
+    root: Path,
+    placement: Placement = DEFAULT_PLACEMENT,
+    languages: Languages = DEFAULT_LANGUAGES,
+) -> tuple[Run, Checkpoint]:
+    """Open a run and load its checkpoint at a step, by default the last.
+
+    Raises:
+        CheckpointError: if the run has no checkpoint, or this one cannot be used.
+        ValueError: if the run does not offer these languages.
+    """
+    run = choose_languages(open_run(name, root=root), languages)
+    step = run.steps()[-1] if step is None else step
+    return run, load_checkpoint(run, step, placement)
+
+
+def _fetch(name: str) -> Path:
+    """Return the local folder of a model on the hub, downloading what is not there yet."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+
+    wanted = ["*.json", "*.safetensors", "*.spm", "*.model", "*.txt"]
+    try:
+        return Path(snapshot_download(name, allow_patterns=wanted))
+    except (LocalEntryNotFoundError, HfHubHTTPError, OSError, ValueError) as error:
+        offline = " (HF_HUB_OFFLINE is set)" if os.environ.get("HF_HUB_OFFLINE") else ""
+        raise CheckpointError(
+            f"{name}: there is no such folder, and it cannot be fetched from the hub{offline}; "
+            "check the name, or give the path of a folder"
+        ) from error

@@ -1,0 +1,1 @@
+"""Training: data, batches, the loop, and resuming after a stop."""

@@ -1,0 +1,196 @@
+"""The weights of one step, ``step-….safetensors`` in a run's folder.
+
+Weights are stored as float16 (float32 where they were converted), tied tensors once; nothing is
+pickled. The header has run, step and the sha256 of configuration and tensors, so that a truncated,
+altered or foreign file is detected.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor, nn
+
+from model.config import TransformerConfig, from_dict, to_dict
+from model.files import CheckpointError, read_bytes, write_bytes
+from model.interface import Seq2SeqModel
+from model.run_info import FORMAT_VERSION
+from model.transformer import Transformer
+
+_WEIGHTS_NAME = re.compile(r"step-(\d{7})\.safetensors")
+
+
+def sha256_of_config(config: TransformerConfig) -> str:
+    """Return the sha256 of a configuration, as the headers of weights files have it."""
+    values = to_dict(from_dict(TransformerConfig, to_dict(config)))  # 0 is read as 0.0
+    if config.n_encoder_layers == config.n_decoder_layers:  # earlier files have one name for both
+        values["n_layers"] = values.pop("n_encoder_layers")
+        del values["n_decoder_layers"]
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
+def steps_of(folder: Path) -> list[int]:
+    """Return the steps of the weights files in a run's folder, in order."""
+    matches = (_WEIGHTS_NAME.fullmatch(path.name) for path in folder.glob("step-*.safetensors"))
+    return sorted(int(match[1]) for match in matches if match)
+
+
+def weights_path(folder: Path, step: int) -> Path:
+    """Return the path of the weights file of a step."""
+    return folder / f"step-{step:07d}.safetensors"
+
+
+def _split_file(content: bytes) -> tuple[dict[str, Any], bytes, dict[str, str]]:
+    """Split a safetensors file into tensor table, tensor bytes and metadata."""
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + length])
+    return header, content[8 + length :], header.pop("__metadata__", {})
+
+
+def _sha256_of_tensors(content: bytes) -> str:
+    table, tensors, _ = _split_file(content)
+    return hashlib.sha256(json.dumps(table, sort_keys=True).encode() + tensors).hexdigest()
+
+
+def save_weights(
+    folder: Path,
+    model: Transformer,
+    *,
+    run: str,
+    step: int,
+    dtype: torch.dtype = torch.float16,
+) -> str:
+    """Write the weights of a step and return their sha256."""
+    tensors = {
+        name: parameter.detach().to("cpu", dtype).contiguous()
+        for name, parameter in model.named_parameters()  # tied ones once
+    }
+    sha256 = _sha256_of_tensors(safetensors.torch.save(tensors))
+    metadata = {
+        "format_version": str(FORMAT_VERSION),
+        "run": run,
+        "step": str(step),
+        "config_sha256": sha256_of_config(model.config),
+        "sha256": sha256,
+    }
+    write_bytes(weights_path(folder, step), safetensors.torch.save(tensors, metadata))
+    return sha256
+
+
+def header_of(folder: Path, step: int) -> dict[str, str]:
+    """Read the header of a weights file: run, step and the sha256 of configuration and tensors.
+
+    Raises:
+        CheckpointError: if the file is missing or truncated; ``read_weights`` finds out the rest.
+    """
+    path = weights_path(folder, step)
+    try:
+        with safe_open(path, "numpy") as file:
+            return file.metadata() or {}
+    except (SafetensorError, OSError) as error:
+        raise CheckpointError(
+            f"{path}: truncated, or not safetensors ({error}); restore the file or remove it"
+        ) from error
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A loaded model, in evaluation mode, with its run, step and sha256."""
+
+    model: Seq2SeqModel
+    run: str
+    step: int
+    sha256: str
+
+
+def read_weights(
+    folder: Path,
+    config: TransformerConfig,
+    *,
+    run: str,
+    step: int,
+    dtype: torch.dtype = torch.float32,
+) -> Checkpoint:
+    """Read the weights of a step into a model and verify their hashes.
+
+    Args:
+        folder: folder of the run.
+        config: configuration of the model, which the file must have too.
+        run: name of the run, likewise.
+        step: step of the weights.
+        dtype: type in which the model holds them, whatever that of the file is.
+
+    Raises:
+        CheckpointError: if the file is missing, truncated, altered or foreign.
+    """
+    path = weights_path(folder, step)
+    if not path.exists():
+        known = ", ".join(f"{s:,}" for s in steps_of(folder)) or "none"
+        raise CheckpointError(f"{path}: no weights of step {step:,}; there are those of: {known}")
+    content = read_bytes(path)
+    try:
+        tensors = safetensors.torch.load(content)
+        _, _, metadata = _split_file(content)
+    except (
+        SafetensorError,
+        ValueError,
+        KeyError,
+    ) as error:  # KeyError: a type that torch does not have
+        raise CheckpointError(
+            f"{path}: truncated, or not safetensors ({error}); restore the file or remove it"
+        ) from error
+    expected = {
+        "format_version": str(FORMAT_VERSION),
+        "run": run,
+        "step": str(step),
+        "config_sha256": sha256_of_config(config),
+        "sha256": _sha256_of_tensors(content),
+    }
+    for key, value in expected.items():
+        if metadata.get(key) != value:
+            raise CheckpointError(
+                f"{path}: altered or foreign: its {key} should be {value}, the header says "
+                f"{metadata.get(key)}; restore the file or remove it"
+            )
+    with torch.device("meta"):  # initialising weights that are then replaced took half of the time
+        model = Transformer(config)
+    _fill(model, tensors, path, dtype)
+    return Checkpoint(model.for_inference(), run, step, metadata["sha256"])
+
+
+def _fill(
+    model: Transformer, tensors: Mapping[str, Tensor], path: Path, dtype: torch.dtype
+) -> None:
+    """Set the parameters of a model to these tensors, of this type and without gradients."""
+    parameters = dict(model.named_parameters())
+    if odd := sorted(set(parameters) ^ set(tensors)):
+        raise CheckpointError(
+            f"{path}: expected {len(parameters)} tensors, got {len(tensors)}; they differ in "
+            f"{', '.join(odd[:3])} (a tied tensor is stored once)"
+        )
+    read: dict[nn.Parameter, nn.Parameter] = {}
+    for name, parameter in parameters.items():
+        if parameter.shape != tensors[name].shape:
+            raise CheckpointError(
+                f"{path}: {name}: expected shape {tuple(parameter.shape)}, "
+                f"got {tuple(tensors[name].shape)}"
+            )
+        tensor = tensors[name].to(dtype)
+        if not tensor.isfinite().all():
+            raise CheckpointError(
+                f"{path}: {name}: expected finite numbers, got others: the training diverged, or "
+                "its weights are beyond float16"
+            )
+        read[parameter] = nn.Parameter(tensor, requires_grad=False)
+    for module in model.modules():  # a tied parameter belongs to several modules
+        for name, parameter in list(module.named_parameters(recurse=False)):
+            setattr(module, name, read[parameter])
