@@ -1,1 +1,1 @@
-"""Attention, drawn: traces of a transformer, their analysis, their figures, and the app."""
+"""The app and what it is made of: traces of a transformer, their analysis and their figures."""

@@ -1,4 +1,4 @@
-"""A trace as a file: python -m viz_app.export --help."""
+"""Export a trace to a file: python -m viz_app.export --help."""
 
 from __future__ import annotations
 
@@ -10,21 +10,24 @@ from typing import Annotated
 
 import tyro
 
-from model.checkpoint import CHECKPOINTS, CheckpointError, open_checkpoint
+from model.checkpoint import CHECKPOINTS, CheckpointError
 from model.files import write_bytes
-from viz_app.records import Trace
+from model.interface import DEFAULT_LANGUAGES, Languages
+from model.placement import DEFAULT_PLACEMENT, Placement
+from model.runs import open_checkpoint
+from viz_app.records.trace import Trace
 from viz_app.report import to_html
-from viz_app.saved_trace import read_trace, to_json, to_npz
-from viz_app.trace import run_trace
+from viz_app.trace.saved import read_trace, to_json, to_npz
+from viz_app.trace.sentence import run_trace
 
 _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Arguments:
-    """Translate a sentence and write all that the model did on the way to a file.
+class ExportArguments:
+    """Translate a sentence and write everything that the model computed to a file.
 
-    OUT.html is a page that needs no network, with the maps of all heads. OUT.npz holds every array
+    OUT.html is a page that works offline, with the maps of all heads. OUT.npz holds every array
     under its name in the Trace (attention_encoder_self, attention_decoder_self, attention_cross, …,
     all float32 or int64, axes as documented there) and the rest as JSON in "about"; OUT.json holds
     the same as one object. Both can be read back with --trace.
@@ -42,6 +45,10 @@ class Arguments:
     """A translation to force; without it, the model's own."""
     trace: Path | None = None
     """A saved .npz or .json file to write in another form, instead of a run and a text."""
+    languages: Languages = DEFAULT_LANGUAGES
+    """Languages or task of a model that knows several."""
+    placement: Annotated[Placement, tyro.conf.arg(name="")] = DEFAULT_PLACEMENT
+    """Where the model computes, and how precisely."""
     checkpoints: Path = CHECKPOINTS
     """Folder of the runs."""
 
@@ -49,8 +56,12 @@ class Arguments:
 _WRITERS = {".html": to_html, ".npz": to_npz, ".json": to_json}
 
 
-def main(arguments: Arguments) -> None:
-    """Export as the arguments say."""
+def main(arguments: ExportArguments) -> None:
+    """Write a trace to a file and print its translation.
+
+    Raises:
+        CheckpointError, ValueError, OSError: if the run, an option or a file is unusable.
+    """
     writer = _WRITERS.get(arguments.out.suffix)
     if writer is None:
         raise ValueError(f"{arguments.out}: expected a name that ends in .html, .npz or .json")
@@ -66,18 +77,24 @@ def main(arguments: Arguments) -> None:
     print(f"{arguments.out}: {trace.target_text}")
 
 
-def _trace(arguments: Arguments) -> Trace:
+def _trace(arguments: ExportArguments) -> Trace:
     if arguments.trace is not None:
         return read_trace(arguments.trace)
     if arguments.run is None or arguments.text is None:
         raise ValueError("expected --run and --text, or --trace with a saved trace")
-    run, checkpoint = open_checkpoint(arguments.run, arguments.step, arguments.checkpoints)
+    run, checkpoint = open_checkpoint(
+        arguments.run,
+        arguments.step,
+        arguments.checkpoints,
+        arguments.placement,
+        arguments.languages,
+    )
     return run_trace(
         checkpoint.model,
         run.tokenizers,
         arguments.text,
         arguments.target,
-        run=run.info.name,
+        run=checkpoint.run,
         step=checkpoint.step,
         sha256=checkpoint.sha256,
     )
@@ -85,6 +102,6 @@ def _trace(arguments: Arguments) -> Trace:
 
 if __name__ == "__main__":
     try:
-        main(tyro.cli(Arguments))
+        main(tyro.cli(ExportArguments))
     except (CheckpointError, ValueError, OSError) as error:
         sys.exit(f"error: {error}")

@@ -2,45 +2,55 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Annotated
 
-import torch
 import tyro
 from tqdm import tqdm
 
-from model.checkpoint import CHECKPOINTS, CheckpointError, Run, open_run
-from model.corpora import COPY, HUB_CORPORA, CorpusStream, stream_corpus
-from model.data import DataError
-from model.processes import LostProcessError, Processes, joined
-from viz_app.alignments import alignments_path, read_alignments
-from viz_app.measure_files import write_measures
-from viz_app.measuring.batches import LeftOut
-from viz_app.measuring.checkpoints import Examples, Task, measure, read_examples
-from viz_app.measuring.words import LinksOf, from_file, identity
+from model.checkpoint import CHECKPOINTS, CheckpointError
+from model.interface import DEFAULT_LANGUAGES, Languages
+from model.placement import DEFAULT_PLACEMENT, Placement
+from model.runs import Run, choose_languages, open_run, require_languages
+from model.training.corpora import COPY, HUB_CORPORA, CorpusStream, stream_corpus
+from model.training.data import DataError
+from model.training.processes import LostProcessError, Processes, join_processes
+from viz_app.measuring.alignments import alignments_path, read_alignments
+from viz_app.measuring.batches import LeftOutCounts
+from viz_app.measuring.checkpoints import (
+    ExampleSentences,
+    MeasureTask,
+    count_sentences,
+    measure,
+    read_examples,
+)
+from viz_app.measuring.files import write_measures
+from viz_app.measuring.words import LinksLookup, identity_links, links_from_file
 
 SENTENCES = Path(__file__).parent / "sentences"
-"""Example sentences by languages, such as en-es.jsonl."""
+"""Folder of example sentences, a file for each pair of languages, such as en-es.jsonl."""
 _FIRST = 200
-"""Sentences of the corpus that are examples where there is no file of them."""
+"""Number of sentences of the corpus that are examples if there is no file of examples."""
 _ROUGH = 256
-"""Below so many sentences the figures are said to be rough."""
+"""Fewer sentences than these give rough figures, and a message says so."""
 
 
 @dataclass(frozen=True)
-class Arguments:
+class MeasureArguments:
     """Measure what the heads of a run do over a corpus, and write it into the run's folder.
 
-    Measured are the first sentences of the corpus with distinct sources; their translations there
-    are forced on the model. For each checkpoint checkpoints/RUN/measures/ gets a file, in place of
-    any that was there; the app shows it at once. Heads are also switched off one by one, which is
-    most of the work.
+    The first sentences of the corpus with distinct sources are measured, with their translations in
+    the corpus forced on the model. Each checkpoint gets a file in checkpoints/RUN/measures/, which
+    replaces an earlier one; the app shows it at once. Heads are also switched off one by one, which
+    takes most of the time.
 
-    With several processes (torchrun --nproc-per-node N -m -- viz_app.measure --run …) each takes a
-    part of the sentences; every node needs the run and the data.
+    With several processes (torchrun --nproc-per-node N -m -- viz_app.measure --run …) each measures
+    a part of the sentences; every node needs the run and the data.
     """
 
     run: str
@@ -59,25 +69,35 @@ class Arguments:
     """Split of a corpus by name."""
     columns: tuple[str, str] | None = None
     """Names of the two columns of the data, where they are not the languages."""
+    languages: Languages = DEFAULT_LANGUAGES
+    """Languages or task of a model that knows several."""
+    placement: Annotated[Placement, tyro.conf.arg(name="")] = DEFAULT_PLACEMENT
+    """Where the model computes, and how precisely."""
     checkpoints: Path = CHECKPOINTS
     """Folder of the runs."""
 
 
-def _corpus(arguments: Arguments, run: Run) -> Callable[[], CorpusStream]:
+def _corpus(arguments: MeasureArguments, run: Run) -> Callable[[], CorpusStream]:
     name = arguments.data
     if name is None:
-        data = run.info.data
+        if run.data is None:
+            raise ValueError(
+                f"expected --data with a corpus to measure on: {run.name} does not say what it was "
+                "validated with"
+            )
+        data = run.data
         name = data.valid_file
         if not _is_known_by_name(name):
             raise ValueError(
-                f"expected --data with a corpus to measure on, such as the one that {run.info.name}"
+                f"expected --data with a corpus to measure on, such as the one that {run.name}"
                 f" was validated with: {data.name}, file {name}"
             )
+    require_languages(run, arguments.columns)
     return partial(
         stream_corpus,
         name,
-        source=run.info.source_language,
-        target=run.info.target_language,
+        source=run.source_language,
+        target=run.target_language,
         split=arguments.split,
         columns=arguments.columns,
     )
@@ -87,28 +107,37 @@ def _is_known_by_name(name: str) -> bool:
     return name.partition(":")[0] in (COPY, *HUB_CORPORA)
 
 
-def _examples(arguments: Arguments, run: Run, corpus: Callable[[], CorpusStream]) -> Examples:
-    languages = f"{run.info.source_language}-{run.info.target_language}"
+def _examples(
+    arguments: MeasureArguments, run: Run, corpus: Callable[[], CorpusStream]
+) -> ExampleSentences:
+    languages = f"{run.source_language}-{run.target_language}"
     path = arguments.examples or SENTENCES / f"{languages}.jsonl"
     if arguments.examples is None and not path.exists():
         return read_examples(run, corpus(), _FIRST)
     return read_examples(run, stream_corpus(str(path), source="source", target="reference"))
 
 
-def _alignments(run: Run, corpus: CorpusStream) -> tuple[LinksOf | None, str]:
-    """Reference alignments of the corpus, and what to say of them."""
+def _alignments(run: Run, corpus: CorpusStream, data: str | None) -> tuple[LinksLookup | None, str]:
+    """Return a lookup of reference alignments, if there are any, and a message about them."""
     if corpus.name.partition(":")[0] == COPY:
-        return identity(run.tokenizers), "alignments: each symbol with itself"
+        return identity_links(run.tokenizers), "alignments: each symbol with itself"
     without = "alignment error rates are left out"
     alignments = read_alignments(run.folder)
     if alignments is None:
-        return None, f"no {alignments_path(run.folder)}: {without}; benchmarks/align.py makes it"
+        message = f"no {alignments_path(run.folder)}: {without}"
+        if run.config is None:  # aligned are the words of our own tokenizers
+            return None, message
+        command = ["python", "-m", "viz_app.measuring.align", "--run", run.name]
+        command += ["--data", data or corpus.name]
+        if run.folder.parent.resolve() != CHECKPOINTS:
+            command += ["--checkpoints", str(run.folder.parent)]
+        return None, f"{message}; {shlex.join(command)} makes it"
     if alignments.sha256 != corpus.sha256:
         return None, (
             f"{alignments_path(run.folder)} is of another corpus, {alignments.corpus} with sha256 "
             f"{alignments.sha256[:12]}…, not {corpus.sha256[:12]}…: {without}"
         )
-    return from_file(alignments), f"alignments: {alignments.aligner}"
+    return links_from_file(alignments), f"alignments: {alignments.aligner}"
 
 
 def _steps(wanted: tuple[int, ...], there: list[int]) -> list[int]:
@@ -120,24 +149,27 @@ def _steps(wanted: tuple[int, ...], there: list[int]) -> list[int]:
     return sorted(set(wanted)) or there
 
 
-def main(arguments: Arguments) -> None:
-    """Measure as the arguments say."""
+def main(arguments: MeasureArguments) -> None:
+    """Measure the checkpoints of a run and write the files.
+
+    Raises:
+        CheckpointError, DataError, ValueError: if the run, the data or an option is unusable.
+        LostProcessError: if another process ended.
+    """
     if arguments.sentences < 1:
         raise ValueError(f"sentences: expected at least 1, got {arguments.sentences}")
-    with joined() as processes:
+    device = arguments.placement.torch_device
+    with join_processes(on_cpu=device.type == "cpu") as processes:
         _measure(arguments, processes)
 
 
-def _measure(arguments: Arguments, processes: Processes) -> None:
-    run = open_run(arguments.run, root=arguments.checkpoints)
+def _measure(arguments: MeasureArguments, processes: Processes) -> None:
+    run = choose_languages(open_run(arguments.run, root=arguments.checkpoints), arguments.languages)
     steps = _steps(arguments.steps, run.steps())
     open_corpus = _corpus(arguments, run)
     examples = _examples(arguments, run, open_corpus)
-    links_of, about_alignments = _alignments(run, open_corpus())
-    device = (
-        torch.device("cuda", torch.cuda.current_device()) if torch.cuda.is_available() else "cpu"
-    )
-    task = Task(
+    links_of, about_alignments = _alignments(run, open_corpus(), arguments.data)
+    task = MeasureTask(
         run=run,
         steps=steps,
         open_corpus=open_corpus,
@@ -145,22 +177,21 @@ def _measure(arguments: Arguments, processes: Processes) -> None:
         examples=examples,
         links_of=links_of,
         processes=processes,
-        device=torch.device(device),
+        placement=arguments.placement,
     )
-    bar = tqdm(
-        total=len(steps) * arguments.sentences, unit="sentence", disable=not processes.is_main
-    )
+    total = len(steps) * count_sentences(task)
+    bar = tqdm(total=total, unit="sentence", disable=not processes.is_main)
 
     def say(line: str) -> None:
         if processes.is_main:
             tqdm.write(line, file=sys.stderr)
 
-    said: set[str] = set()
+    printed: set[str] = set()
 
-    def left_out(counted: LeftOut) -> None:
+    def left_out(counted: LeftOutCounts) -> None:
         line = f"left out of the corpus: {counted}"
-        if line not in said:
-            said.add(line)
+        if line not in printed:
+            printed.add(line)
             say(line)
 
     say(about_alignments)
@@ -173,13 +204,12 @@ def _measure(arguments: Arguments, processes: Processes) -> None:
             count = measures.corpus.sentences
             if processes.is_main:
                 write_measures(run.folder, measures)
-                bar.update(arguments.sentences - count)  # the corpus may have had fewer
             rough = "; the figures are rough" if count < _ROUGH else ""
             say(f"step {measures.step:,}: {count:,} sentences measured{rough}")
 
 
 if __name__ == "__main__":
     try:
-        main(tyro.cli(Arguments))
+        main(tyro.cli(MeasureArguments))
     except (CheckpointError, DataError, LostProcessError, ValueError, OSError) as error:
         sys.exit(f"error: {error}")

@@ -1,27 +1,28 @@
-"""A trace as a page of its own, to be kept, sent or printed."""
+"""Writes a trace as an HTML page that needs neither the app nor a network."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from viz_app.analysis.attention import max_pool
-from viz_app.analysis.grid import Reading, make_grid
-from viz_app.analysis.labels import KIND_NAMES, KIND_NOTES, piece_label, piece_labels, visible
+from model.interface import KINDS, Kind
+from viz_app.analysis.attention import max_pool, pool_mask
+from viz_app.analysis.grid import GridOptions, make_grid
+from viz_app.analysis.labels import KIND_NAMES, KIND_NOTES, make_visible, token_label, token_labels
 from viz_app.figures.maps import attention_map
 from viz_app.figures.mosaic import mosaic
 from viz_app.figures.standalone import Part, standalone
 from viz_app.figures.theme import LIGHT, Theme
 from viz_app.figures.tokens import token_row
-from viz_app.records import KINDS, Kind, Trace
+from viz_app.records.trace import Trace
 
 _LIKELIEST = 5
-_READING = Reading()
+_DEFAULT_OPTIONS = GridOptions()
 
 
-def settings(trace: Trace) -> dict[str, str]:
-    """What identifies a trace, for people."""
+def provenance(trace: Trace) -> dict[str, str]:
+    """Return what a trace was made from, by names for people: run, step, weights, target, heads."""
     off = ", ".join(
-        f"{KIND_NAMES[kind]} {layer + 1}.{head + 1}" for kind, layer, head in trace.switched_off
+        f"{KIND_NAMES[kind]} {layer + 1}.{head + 1}" for kind, layer, head in trace.ablated
     )
     return {
         "run": trace.run,
@@ -32,9 +33,17 @@ def settings(trace: Trace) -> dict[str, str]:
     }
 
 
-def to_html(trace: Trace, *, reading: Reading = _READING, theme: Theme = LIGHT) -> bytes:
-    """A page that stands by itself: all heads of a trace, and what was predicted at each step."""
-    predicted = piece_labels(trace.predicted)
+def to_html(
+    trace: Trace, *, grid_options: GridOptions = _DEFAULT_OPTIONS, theme: Theme = LIGHT
+) -> bytes:
+    """Return an HTML page with all heads of a trace, and what was predicted at each step.
+
+    Args:
+        trace: what is shown.
+        grid_options: what the rows and columns of its maps are.
+        theme: colours.
+    """
+    predicted = token_labels(trace.predicted)
     predictions = trace.predictions
     probability = np.exp(predictions.log_probability)
     top = np.exp(predictions.top_log_probability)
@@ -45,46 +54,45 @@ def to_html(trace: Trace, *, reading: Reading = _READING, theme: Theme = LIGHT) 
             f"{probability[t]:.3f}",
             f"{predictions.rank[t]:,}",
             " · ".join(
-                f"{piece_label(piece)} {p:.2f}"
-                for piece, p in zip(
-                    trace.top_pieces[t][:_LIKELIEST], top[t, :_LIKELIEST], strict=True
+                f"{token_label(token)} {p:.2f}"
+                for token, p in zip(
+                    trace.top_tokens[t][:_LIKELIEST], top[t, :_LIKELIEST], strict=True
                 )
             ),
         ]
-        for t, consumed in enumerate(piece_labels(trace.consumed))
+        for t, consumed in enumerate(token_labels(trace.consumed))
     ]
     page = standalone(
-        title=visible(trace.source_text),
+        title=make_visible(trace.source_text),
         tokens=[
-            token_row(piece_labels(trace.source), theme=theme),
+            token_row(token_labels(trace.source), theme=theme),
             token_row(predicted, theme=theme, probabilities=probability.tolist()),
         ],
-        parts={kind: _part(trace, kind, reading, theme) for kind in KINDS},
+        parts={kind: _part(trace, kind, grid_options, theme) for kind in KINDS},
         steps=steps,
-        facts=settings(trace)
+        facts=provenance(trace)
         | {
-            "source": visible(trace.source_text),
-            "translation": visible(trace.target_text),
-            "units": reading.units,
-            "decoder rows by": reading.lead,
-            "special tokens": "shown" if reading.special else "left out",
+            "source": make_visible(trace.source_text),
+            "translation": make_visible(trace.target_text),
+            "units": grid_options.units,
+            "decoder rows by": grid_options.rows_by,
+            "special tokens": "shown" if grid_options.special else "left out",
         },
         theme=theme,
     )
     return page.encode()
 
 
-def _part(trace: Trace, kind: Kind, reading: Reading, theme: Theme) -> Part:
-    grid = make_grid(trace, kind, reading)
+def _part(trace: Trace, kind: Kind, grid_options: GridOptions, theme: Theme) -> Part:
+    grid = make_grid(trace, kind, grid_options)
     maps = grid.apply(trace.attention[kind])
-    pooled = max_pool(maps)
+    small = max_pool(maps)
     allowed = grid.allowed
-    small = None if allowed is None else max_pool(allowed.astype(np.float32)) > 0
     return Part(
         name=KIND_NAMES[kind],
         note=KIND_NOTES[kind],
-        mosaic=mosaic(pooled, theme=theme, allowed=small, selected=(0, 0)),
-        pooled=(pooled.shape[-2], pooled.shape[-1]),
+        mosaic=mosaic(small, theme=theme, allowed=pool_mask(allowed), selected=(0, 0)),
+        mosaic_shape=(small.shape[-2], small.shape[-1]),
         large=attention_map(
             maps[0, 0],
             rows=grid.rows,

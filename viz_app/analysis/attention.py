@@ -1,4 +1,4 @@
-"""Attention maps: heads put together, pieces put together to words, maps made small.
+"""Operations on attention maps: combining heads, merging tokens into words, and pooling.
 
 ``L`` layers, ``H`` heads, ``Q`` queries, ``M`` keys.
 """
@@ -10,19 +10,20 @@ from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from viz_app.records import Floats, Word
+from viz_app.records.trace import Floats, Word
 
 Aggregate = Literal["head", "mean", "max", "rollout"]
 
 
 def aggregate_heads(layer: Floats, how: Aggregate, head: int = 0) -> Floats:
-    """One map of a layer's heads: (H, Q, M) → (Q, M).
+    """Combine the heads of a layer into one map, or choose one head: (H, Q, M) → (Q, M).
 
-    Rows of a head and of the mean sum to 1; those of the maximum to 1 or more.
+    Rows of a head and of the mean sum to 1; rows of the maximum to 1 or more.
 
     Raises:
-        ValueError: on another ``how``, or a head that is not there.
+        ValueError: if ``how`` is not ``head``, ``mean`` or ``max``, or there is no such head.
     """
     if how == "mean":
         return layer.mean(axis=0)
@@ -36,10 +37,13 @@ def aggregate_heads(layer: Floats, how: Aggregate, head: int = 0) -> Floats:
 
 
 def to_words(weights: Floats, queries: Sequence[Word], keys: Sequence[Word]) -> Floats:
-    """Maps between words from maps between pieces: (…, Q, M) → (…, query words, key words).
+    """Turn maps between tokens into maps between words: (…, Q, M) → (…, query words, key words).
 
-    Weights are summed over the pieces of a key word and averaged over those of a query word, so
-    that rows still sum to 1 (Clark et al. 2019, section 3.1).
+    Weights are summed over the tokens of a key word and averaged over the tokens of a query word,
+    so that rows still sum to 1 (Clark et al. 2019, section 3.1).
+
+    Raises:
+        ValueError: if the words do not cover all tokens in order.
     """
     _require_cover(queries, weights.shape[-2], "query")
     _require_cover(keys, weights.shape[-1], "key")
@@ -53,11 +57,14 @@ def to_words(weights: Floats, queries: Sequence[Word], keys: Sequence[Word]) -> 
 def _require_cover(words: Sequence[Word], length: int, axis: str) -> None:
     edges = [0, *(word.stop for word in words)]
     if [word.start for word in words] != edges[:-1] or edges[-1] != length:
-        raise ValueError(f"{axis} words must cover {length} pieces in order, without gaps")
+        raise ValueError(f"{axis} words must cover {length} tokens in order, without gaps")
 
 
-def causal_words(queries: Sequence[Word], keys: Sequence[Word]) -> np.ndarray:
-    """Which key words each query word may see in masked self-attention: bool (queries, keys)."""
+def causal_word_mask(queries: Sequence[Word], keys: Sequence[Word]) -> np.ndarray:
+    """Return which key words a query word may attend to under a causal mask: bool (queries, keys).
+
+    A query word may attend to a key word if its last token may attend to the key's first token.
+    """
     last_query = np.array([word.stop - 1 for word in queries])
     first_key = np.array([word.start for word in keys])
     allowed: np.ndarray = first_key[None, :] <= last_query[:, None]
@@ -65,18 +72,34 @@ def causal_words(queries: Sequence[Word], keys: Sequence[Word]) -> np.ndarray:
 
 
 def max_pool(maps: Floats, most: int = 40) -> Floats:
-    """Maps of at most ``most`` cells a side: (…, Q, M) → (…, ≤ most, ≤ most).
+    """Shrink maps to at most ``most`` cells a side: (…, Q, M) → (…, ≤ most, ≤ most).
 
-    Each cell is the maximum over a block of equal size (the last may be smaller); a map that fits
-    is returned as it is.
+    Each cell is the maximum over a block; blocks are of equal size, the last may be smaller. A map
+    that is small enough is returned unchanged.
 
     Raises:
         ValueError: if ``most`` is below 1.
     """
     if most < 1:
         raise ValueError(f"most: expected 1 or more, got {most}")
-    for axis in (-2, -1):
-        size = math.ceil(maps.shape[axis] / most)
+    height, width = (math.ceil(cells / most) for cells in maps.shape[-2:])
+    return max_of_blocks(maps, height, width)
+
+
+def pool_mask(allowed: NDArray[np.bool_] | None, most: int = 40) -> NDArray[np.bool_] | None:
+    """Shrink a mask, bool (Q, M), as ``max_pool`` does: a cell is allowed if any in its block is.
+
+    None, which allows all, stays None.
+    """
+    return None if allowed is None else max_pool(allowed.astype(np.float32), most) > 0
+
+
+def max_of_blocks(maps: Floats, height: int, width: int) -> Floats:
+    """Take the maximum of each block of height × width cells.
+
+    (…, Q, M) → (…, ⌈Q/height⌉, ⌈M/width⌉); the last blocks may be smaller.
+    """
+    for axis, size in ((-2, height), (-1, width)):
         if size > 1:
             maps = np.maximum.reduceat(maps, range(0, maps.shape[axis], size), axis=axis)
     return maps

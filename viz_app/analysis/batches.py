@@ -1,19 +1,21 @@
-"""A small batch that shows padding: sentences of different lengths."""
+"""Choosing a small batch of sentences of different lengths, to show padding."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-Ids = tuple[int, ...]
+TokenIds = tuple[int, ...]
 
 
-def batch_of_lengths(source: Ids, samples: Sequence[Ids], *, size: int = 3) -> tuple[Ids, ...]:
-    """A sentence and others, all of different lengths, the sentence first.
+def batch_of_lengths(
+    source: TokenIds, samples: Sequence[TokenIds], *, size: int = 3
+) -> tuple[TokenIds, ...]:
+    """Choose up to ``size`` sentences of different lengths, beginning with ``source``.
 
-    Samples come in the order of how near they are in length, a shorter one before a longer. Where
-    they are too few, the sentence itself follows with ever more pieces cut off before its last.
+    Samples whose length is nearest to the source's come first, a shorter one before a longer. If
+    there are too few, the source is added with tokens before its last one removed.
     """
-    by_length: dict[int, Ids] = {}
+    by_length: dict[int, TokenIds] = {}
     for ids in samples:
         by_length.setdefault(len(ids), ids)
     by_length.pop(len(source), None)

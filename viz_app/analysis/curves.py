@@ -1,4 +1,4 @@
-"""Curves out of the rows of a log; where they turn up; how far a training is."""
+"""Curves read from the rows of a log, where overfitting begins, and the progress of a training."""
 
 from __future__ import annotations
 
@@ -10,20 +10,25 @@ from typing import Any
 
 import numpy as np
 
-from viz_app.curve_records import Curve, Turn
+from viz_app.records.curves import Curve, OverfittingOnset
 
 RISE = 0.05
-"""Nats by which a loss must rise to count: a perplexity that is 5 % higher. What a loss does from
-milestone to milestone once a task is learned is less."""
+"""Smallest rise of a loss that counts as overfitting, in nats: a perplexity that is 5 % higher. A
+learned task's loss varies less than this between milestones."""
 MOST_POINTS = 1_000
+"""Most points of a curve that is drawn."""
 _MINUTE = 60
 
-Row = Mapping[str, Any]
+LogRow = Mapping[str, Any]
+"""A line of a log, such as ``metrics.jsonl``: name → value."""
 
 
-def curve_of(rows: Iterable[Row], name: str) -> Curve:
-    """One figure over the steps: rows without it, or with something else than a finite number, are
-    left out; of a step that comes twice the later row counts."""
+def curve_of(rows: Iterable[LogRow], name: str) -> Curve:
+    """Read one logged quantity from the rows of a log.
+
+    Rows without a finite number under ``name`` are left out. If a step occurs more than once, its
+    last row counts.
+    """
     found: dict[int, float] = {}
     for row in rows:
         value = row.get(name)
@@ -33,31 +38,32 @@ def curve_of(rows: Iterable[Row], name: str) -> Curve:
     return Curve(np.array(steps, dtype=np.int64), np.array([found[step] for step in steps]))
 
 
-def thinned(curve: Curve, most: int = MOST_POINTS) -> Curve:
-    """At most so many points (at least 4): the first, the last, and of each stretch between them
-    the lowest and the highest."""
+def downsample(curve: Curve, most: int = MOST_POINTS) -> Curve:
+    """Reduce a curve to at most ``most`` points (at least 4).
+
+    The first and last points remain, and of each of equally many steps between them the points with
+    the lowest and the highest value.
+    """
     if len(curve) <= most:
         return curve
     inner = np.arange(1, len(curve) - 1)
-    kept = [0, len(curve) - 1]
+    chosen = [0, len(curve) - 1]
     for stretch in np.array_split(inner, (most - 2) // 2):
         values = curve.values[stretch]
-        kept += [int(stretch[values.argmin()]), int(stretch[values.argmax()])]
-    places = np.unique(kept)
+        chosen += [int(stretch[values.argmin()]), int(stretch[values.argmax()])]
+    places = np.unique(chosen)
     return Curve(curve.steps[places], curve.values[places])
 
 
-def smoothed(curve: Curve, weight: float) -> Curve:
-    """Running mean in which each value counts ``weight`` times as much as the next.
-
-    The first values are not drawn to zero: weights are divided by their sum (as in Adam).
+def smooth(curve: Curve, weight: float) -> Curve:
+    """Smooth a curve by an exponential moving average, with the bias correction of Adam.
 
     Args:
-        curve: to be smoothed.
-        weight: from 0, which changes nothing, to below 1.
+        curve: the curve to smooth.
+        weight: decay from 0, which changes nothing, to below 1.
 
     Raises:
-        ValueError: on another weight.
+        ValueError: if the weight is not in that range.
     """
     if not 0 <= weight < 1:
         raise ValueError(f"weight: expected 0 <= weight < 1, got {weight}")
@@ -68,17 +74,17 @@ def smoothed(curve: Curve, weight: float) -> Curve:
     return Curve(curve.steps, np.array(values))
 
 
-def turn_of(valid: Curve, train: Curve) -> Turn | None:
-    """Where a model begins to overfit, if it does.
+def find_overfitting(valid: Curve, train: Curve) -> OverfittingOnset | None:
+    """Find the milestone from which a training overfits; None if it does not overfit.
 
-    That is the milestone N at which the loss on valid sentences is lowest, if at least two
-    milestones come after it, it is higher by more than ``RISE`` at each of them, and what was
-    learned meanwhile is the train sentences: their mean loss since the last but one milestone is
-    lower than between N and the milestone before. (Where both losses rise the training diverges.)
+    It is the milestone N with the lowest validation loss, provided that at least two milestones
+    follow, that validation loss is higher by more than ``RISE`` at each of them, and that train
+    loss has fallen: its mean after the last but one milestone is lower than between N and the
+    milestone before N. (If both losses rise, the training diverges.)
 
     Args:
-        valid: loss at milestones, in nats per piece.
-        train: loss in between.
+        valid: validation loss at milestones, in nats per token.
+        train: train loss at any steps, in nats per token.
     """
     if len(valid) < 4:
         return None
@@ -90,7 +96,9 @@ def turn_of(valid: Curve, train: Curve) -> Turn | None:
     now = _mean_between(train, valid.steps[-2], valid.steps[-1])
     if not now < then:  # NaN where nothing was logged
         return None
-    return Turn(int(valid.steps[lowest]), float(valid.values[lowest]), int(valid.steps[-1]))
+    return OverfittingOnset(
+        int(valid.steps[lowest]), float(valid.values[lowest]), int(valid.steps[-1])
+    )
 
 
 def _mean_between(curve: Curve, after: int, until: int) -> float:
@@ -100,14 +108,14 @@ def _mean_between(curve: Curve, after: int, until: int) -> float:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a training is."""
+    """A training has reached this step at this speed; as a string it reads like a status line."""
 
     step: int
     steps: int
     speed: float | None
-    """Target pieces a second, by the last row that says it."""
+    """Target tokens per second in the latest row that has it; None if none has."""
     seconds: float | None
-    """Left at that speed, what milestones take not counted."""
+    """Estimated seconds until the last step, without the time that milestones take."""
 
     def __str__(self) -> str:
         parts = [f"step {self.step:,} of {self.steps:,}"]
@@ -118,24 +126,24 @@ class Progress:
         return ", ".join(parts)
 
 
-def progress(rows: Iterable[Row], steps: int) -> Progress | None:
-    """How far a training of so many steps is by its log; None before the first row."""
+def progress(rows: Iterable[LogRow], steps: int) -> Progress | None:
+    """Read the progress of a training of ``steps`` steps from its log; None if the log is empty."""
     rows = list(rows)
     if not rows:
         return None
     step = max(row["step"] for row in rows)
-    pieces, speeds = curve_of(rows, "tokens"), curve_of(rows, "tokens_per_second")
+    tokens, speeds = curve_of(rows, "tokens"), curve_of(rows, "tokens_per_second")
     speed = float(speeds.values[-1]) if len(speeds) and speeds.values[-1] > 0 else None
     seconds = None
-    if speed is not None and len(pieces) and pieces.steps[-1] > 0:
-        pieces_a_step = float(pieces.values[-1]) / int(pieces.steps[-1])
-        left = max(steps - step, 0) * pieces_a_step / speed
+    if speed is not None and len(tokens) and tokens.steps[-1] > 0:
+        tokens_a_step = float(tokens.values[-1]) / int(tokens.steps[-1])
+        left = max(steps - step, 0) * tokens_a_step / speed
         seconds = left if math.isfinite(left) else None  # a log may say anything
     return Progress(step, steps, speed, seconds)
 
 
 def _two_digits(number: float) -> int:
-    """Rounded to its first two digits, or to a whole number."""
+    """Round to two significant digits, or to a whole number."""
     return int(round(number, min(2 - len(str(int(number))), 0)))
 
 

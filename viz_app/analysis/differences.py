@@ -1,44 +1,40 @@
-"""How far apart the maps of two checkpoints are, and whether two sentences have the same words.
+"""Distances between the attention maps of two checkpoints, and whether their words match.
 
 ``L`` layers, ``H`` heads, ``Q`` queries, ``M`` keys.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from viz_app.analysis.attention import max_pool
-from viz_app.analysis.labels import visible
-from viz_app.records import KINDS, Floats, Head, Kind, Trace
+from viz_app.analysis.labels import make_visible
+from viz_app.records.trace import Floats, Trace
 
 UNKNOWN = "<unk>"
-"""The text of a word that a vocabulary lacks."""
+"""Text of a word that is not in a vocabulary."""
 
 
 def jensen_shannon(a: Floats, b: Floats) -> Floats:
-    """Distance of distributions along the last axis: (…, M), (…, M) → (…), from 0 to 1.
+    """Compute the Jensen-Shannon distance along the last axis: (…, M), (…, M) → (…).
 
-    The square root of the Jensen-Shannon divergence to base 2 (Endres and Schindelin 2003), which
-    is a metric: 0 for equal rows, 1 for rows that share no key.
+    It is the square root of the divergence to base 2, which is a metric (Endres and Schindelin
+    2003): 0 for equal rows, 1 for rows that share no key.
     """
+    from scipy.special import rel_entr  # imported late: only comparisons need it
+
+    # SciPy's jensenshannon is NaN where rounding makes the divergence of near rows negative.
     first, second = a.astype(np.float64), b.astype(np.float64)
     middle = (first + second) / 2
-    divergence = (_relative_entropy(first, middle) + _relative_entropy(second, middle)) / 2
-    distance: Floats = np.sqrt(np.clip(divergence, 0, 1)).astype(np.float32)
+    nats = (rel_entr(first, middle) + rel_entr(second, middle)).sum(axis=-1) / 2
+    distance: Floats = np.sqrt(np.clip(nats / np.log(2), 0, 1)).astype(np.float32)
     return distance
 
 
-def _relative_entropy(p: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """In bits, along the last axis; 0 log 0 is 0. Wherever p is not 0, q must not be."""
-    ratio = np.divide(p, q, out=np.ones_like(p), where=p > 0)
-    total: np.ndarray = (p * np.log2(ratio)).sum(axis=-1)
-    return total
-
-
 def head_distances(a: Floats, b: Floats) -> Floats:
-    """Mean distance of the rows of each head's maps: (L, H, Q, M), (L, H, Q, M) → (L, H).
+    """Average the distances of each head's rows: (L, H, Q, M), (L, H, Q, M) → (L, H).
 
     Raises:
         ValueError: if the maps differ in shape.
@@ -50,7 +46,8 @@ def head_distances(a: Floats, b: Floats) -> Floats:
 
 
 def pool_differences(maps: Floats, most: int = 40) -> Floats:
-    """Signed maps of at most ``most`` cells a side, each the value farthest from 0 of its block.
+    """Shrink signed maps to at most ``most`` cells a side; a cell has its block's value farthest
+    from 0.
 
     Raises:
         ValueError: if ``most`` is below 1.
@@ -60,24 +57,15 @@ def pool_differences(maps: Floats, most: int = 40) -> Floats:
     return pooled
 
 
-def ranked(distances: Mapping[Kind, Floats]) -> list[tuple[Head, float]]:
-    """Every head with its distance, the farthest first."""
-    heads: list[tuple[Head, float]] = [
-        ((kind, layer, head), float(value))
-        for kind, values in distances.items()
-        for (layer, head), value in np.ndenumerate(values)
-    ]
-    return sorted(heads, key=lambda each: -each[1])
+def first_word_mismatch(a: Trace, b: Trace, names: tuple[str, str], *, folded: bool) -> str:
+    """Describe the first word in which two traces differ; an empty string if all words match.
 
-
-def why_not_by_cell(a: Trace, b: Trace, names: tuple[str, str], *, folded: bool) -> str:
-    """Why the maps of two traces, put together to words, have other rows or columns; or nothing.
+    Maps between words can be compared cell by cell only if the words match.
 
     Args:
-        a, b: traces of the same sentences as two tokenizers read them.
-        names: of the two, for people.
-        folded: whether upper and lower case count as one, since a tokenizer does not tell them
-            apart.
+        a, b: traces of the same sentences, made with two tokenizers.
+        names: names of the two in the description.
+        folded: whether to ignore case, as for a tokenizer that lower-cases.
     """
     for side in ("source", "predicted"):
         first, second = ([word.text for word in getattr(t, side).words] for t in (a, b))
@@ -90,17 +78,17 @@ def why_not_by_cell(a: Trace, b: Trace, names: tuple[str, str], *, folded: bool)
 def _first_mismatch(
     a: Sequence[str], b: Sequence[str], what: str, names: tuple[str, str], *, folded: bool
 ) -> str:
-    """In words, where two lists of words part; a word that one does not know matches any."""
+    """Describe the first difference of two lists of words; ``<unk>`` matches any word."""
     for place in range(max(len(a), len(b))):
         texts = [words[place] if place < len(words) else None for words in (a, b)]
         if None not in texts and _same(*map(str, texts), folded=folded):
             continue
-        said = [
-            f"“{visible(text)}” for {name}" if text is not None else f"missing for {name}"
+        texts_of_both = [
+            f"“{make_visible(text)}” for {name}" if text is not None else f"missing for {name}"
             for text, name in zip(texts, names, strict=True)
         ]
         return (
-            f"Word {place + 1} of the {what} is {' and '.join(said)} "
+            f"Word {place + 1} of the {what} is {' and '.join(texts_of_both)} "
             f"({len(a)} and {len(b)} words in all)"
         )
     return ""
@@ -110,9 +98,3 @@ def _same(a: str, b: str, *, folded: bool) -> bool:
     if UNKNOWN in (a, b):
         return bool(a.strip() and b.strip())
     return a.lower() == b.lower() if folded else a == b
-
-
-def shapes(trace: Trace) -> tuple[int, int]:
-    """Layers and heads of a trace."""
-    layers, heads = trace.attention[KINDS[0]].shape[:2]
-    return layers, heads

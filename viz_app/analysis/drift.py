@@ -1,4 +1,4 @@
-"""Embeddings along a training: how pairs come together, and where tokens move.
+"""Embeddings over a training: cosines of pairs of tokens, and projections onto one plane.
 
 ``C`` checkpoints, ``n`` tokens, ``D`` = d_model.
 """
@@ -11,16 +11,16 @@ from itertools import combinations
 import numpy as np
 
 from viz_app.analysis.projection import Components, principal_components
-from viz_app.records import Floats
+from viz_app.records.trace import Floats
 
 
-def pairs_of(ids: Sequence[int]) -> list[tuple[int, int]]:
-    """Every two different ids, in their order."""
+def all_pairs(ids: Sequence[int]) -> list[tuple[int, int]]:
+    """Return all pairs of distinct ids, in order of first occurrence."""
     return list(combinations(dict.fromkeys(ids), 2))
 
 
 def pair_cosines(tables: Sequence[Floats], pairs: Sequence[tuple[int, int]]) -> Floats:
-    """Cosines of pairs of rows in each of C tables (V, D): (C, pairs); of a zero row, 0."""
+    """Compute cosines of pairs of rows in each of C tables (V, D): (C, pairs); 0 for a zero row."""
     cosines = np.zeros((len(tables), len(pairs)), np.float32)
     for table, row in zip(tables, cosines, strict=True):
         for place, pair in enumerate(pairs):
@@ -30,30 +30,33 @@ def pair_cosines(tables: Sequence[Floats], pairs: Sequence[tuple[int, int]]) -> 
     return cosines
 
 
-def turned_onto(rows: Floats, onto: Floats) -> Floats:
-    """Centred rows (n, D), turned as a whole so that they come closest to other centred rows.
+def rotate_onto(rows: Floats, onto: Floats) -> Floats:
+    """Centre rows (n, D) and rotate or reflect them onto other centred rows of the same shape.
 
-    The orthogonal matrix R with the least sum of squares of (rows R - onto), by a singular value
-    decomposition (orthogonal Procrustes problem, Schoenemann 1966); nothing is stretched, so that
-    all distances and angles between rows stay as they are.
+    The orthogonal matrix R minimises ‖rows R − onto‖ (orthogonal Procrustes problem, Schoenemann
+    1966). Distances and angles between rows do not change.
 
     Raises:
-        ValueError: if the two are not of one shape.
+        ValueError: if the shapes differ.
     """
+    from scipy.linalg import orthogonal_procrustes  # imported late: only one page needs it
+
     if rows.shape != onto.shape:
         raise ValueError(f"expected as many rows and dimensions, got {rows.shape} and {onto.shape}")
     centred, goal = (x.astype(np.float64) - x.mean(axis=0, dtype=np.float64) for x in (rows, onto))
-    left, _, right = np.linalg.svd(centred.T @ goal)
-    turned: Floats = (centred @ (left @ right)).astype(np.float32)
-    return turned
+    rotation, _ = orthogonal_procrustes(centred, goal)
+    rotated: Floats = (centred @ rotation).astype(np.float32)
+    return rotated
 
 
-def in_one_frame(tables: Sequence[Floats], frame: Floats) -> tuple[Floats, Components]:
-    """Rows of C tables (n, D) in the plane of one of them: (C, n, 2), and that plane.
+def project_together(tables: Sequence[Floats], frame: Floats) -> tuple[Floats, Components]:
+    """Project the rows of C tables (n, D) onto the first two principal components of ``frame``.
 
-    The plane is that of the frame's first two principal components; each table is turned onto the
-    frame before it is seen in it.
+    Each table is first rotated onto the frame, so that their points can be compared.
+
+    Returns:
+        The points, (C, n, 2), and the principal components of the frame.
     """
     plane = principal_components(frame)
-    points = np.stack([turned_onto(table, frame) @ plane.directions for table in tables])
+    points = np.stack([rotate_onto(table, frame) @ plane.directions for table in tables])
     return points.astype(np.float32), plane

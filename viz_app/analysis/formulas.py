@@ -1,11 +1,13 @@
-"""What each module and hook point is, and its formula, in the notation of Vaswani et al. (2017).
+"""Descriptions and formulas of modules and hook points, in the notation of Vaswani et al. (2017).
 
-``x`` is the stream, ``E`` the embeddings, ``D`` = d_model; formulas are those of a model's variant.
+``x`` is the stream, ``E`` the embeddings, ``D`` = d_model.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from model.interface import Description, Kind
 
 _SUBLAYERS = {
     "self_attention": "SelfAttention",
@@ -13,8 +15,8 @@ _SUBLAYERS = {
     "feed_forward": "FFN",
 }
 _WHAT_ATTENTION = {
-    "encoder": "each source piece gathers from all of them",
-    "decoder": "each step gathers from the pieces consumed so far",
+    "encoder": "each source token gathers from all of them",
+    "decoder": "each step gathers from the tokens consumed so far",
     "cross": "each step gathers from memory",
 }
 _LETTERS = {"query": "Q", "key": "K", "value": "V"}
@@ -24,130 +26,250 @@ _POINTS = {
     "query": "Q",
     "key": "K",
     "value": "V",
-    "scores": "QKᵀ/√d_k, before the mask",
+    "bias": "B, what relative positions add",
     "weights": "softmax of the allowed scores",
     "heads": "weights × V, before W_O",
     "attention.output": "after W_O",
     "before": "before the norm",
     "after": "after the norm",
-    "hidden": "max(0, x W₁ + b₁)",
     "feed_forward.output": "after W₂",
     "output": "the stream that the layer hands on",
     "logits": "before the softmax",
 }
+_STACKS = ("encoder", "decoder")
 
 
 @dataclass(frozen=True)
-class Variant:
-    """What of a model decides its formulas."""
-
-    norm_first: bool
-    final_norm: bool
-    attention_bias: bool
-    output_bias: bool
-    scaled: bool
-    layers: int
-    heads: int
-
-
-@dataclass(frozen=True)
-class Text:
-    """A module's name for people, what it does, and its formula."""
+class ModuleDescription:
+    """A module is described for people by a title, what it does, and a formula."""
 
     title: str
     what: str
     formula: str
 
 
-def residual_formula(sublayer: str, variant: Variant) -> str:
-    """A sublayer in its residual connection: section 3.1, or the norm before it (pre-norm)."""
-    if variant.norm_first:
-        return f"x + {sublayer}(LayerNorm(x))"
-    return f"LayerNorm(x + {sublayer}(x))"
+_ACTIVATION_NAMES = {"relu": "ReLU", "silu": "Swish", "swish": "Swish", "tanh": "tanh"}
 
 
-def describe_module(path: str, variant: Variant) -> Text:
-    """What a module is, by its path; one that is not known has its name only."""
+def norm_name(model: Description) -> str:
+    """Return the name of the model's norm in formulas."""
+    return "LayerNorm" if model.norm_kind == "layer" else "RMSNorm"
+
+
+def _activation_name(activation: str) -> str:
+    return _ACTIVATION_NAMES.get(activation, "GELU" if "gelu" in activation else activation)
+
+
+def feed_forward_formula(activation: str, *, gated: bool, biased: bool, read: str = "x") -> str:
+    """Write equation 2 as LaTeX in two lines, for any activation function.
+
+    Args:
+        activation: its name.
+        gated: whether the hidden units are multiplied by a second projection.
+        biased: whether there are biases.
+        read: the letter of what the feed-forward reads.
+    """
+    first = rf"{read}\,W_1{' + b_1' * biased}"
+    if activation == "relu" and not gated:
+        hidden = rf"\max(0,\, {first})"
+    else:
+        hidden = rf"\mathrm{{{_activation_name(activation)}}}({first})"
+    if gated:
+        hidden += rf" \odot {read}\,V"
+    return (
+        rf"\begin{{aligned}} \mathrm{{FFN}}({read}) &= \mathrm{{hidden}}\,W_2{' + b_2' * biased} "
+        rf"\\ \mathrm{{hidden}} &= {hidden} \end{{aligned}}"
+    )
+
+
+def multi_head_formula(heads: str, *, biased: bool) -> str:
+    """Write the output of all heads together (section 3.2.2) as LaTeX, in two lines.
+
+    Args:
+        heads: the number of heads, or ``h``.
+        biased: whether the projection of the output has a bias.
+    """
+    return (
+        rf"\mathrm{{MultiHead}} = C\,W_O{' + b_O' * biased} \\ "
+        rf"C = \mathrm{{Concat}}(\mathrm{{head}}_1, …, \mathrm{{head}}_{{{heads}}})"
+    )
+
+
+def scores_formula(model: Description, kind: Kind | None = None) -> str:
+    """Write the scores of attention as LaTeX; of any kind, if none is given."""
+    scores = r"QK^\top/\sqrt{d_k}" if model.scale_scores else r"QK^\top"
+    return scores + " + B" * (model.positions == "relative" and kind != "cross")
+
+
+def _scores(kind: str, model: Description) -> str:
+    """Write the scores of attention in one line of text."""
+    return (
+        "QKᵀ"
+        + "/√d_k" * model.scale_scores
+        + " + B" * (model.positions == "relative" and kind != "cross")
+    )
+
+
+def _hidden(model: Description) -> str:
+    """Write the hidden units of the feed-forward in one line of text."""
+    first = "x W₁" + " + b₁" * model.feed_forward_bias
+    if model.activation == "relu" and not model.gated:
+        return f"max(0, {first})"
+    return f"{_activation_name(model.activation)}({first})" + " ⊙ x V" * model.gated
+
+
+def input_formula(model: Description) -> str:
+    """Write what enters a stack in one line of text, before any norm of it."""
+    tokens = "√D · E[id]" if model.scale_embeddings else "E[id]"
+    return tokens + " + PE(pos)" * (model.positions != "relative")
+
+
+def output_formula(model: Description, output: str) -> str:
+    """Write the logits as LaTeX, of the decoder's output under this name."""
+    scaled = rf"\frac{{{output}}}{{\sqrt{{D}}}}" if model.scale_output else output
+    return rf"{scaled}\,W{' + b' if model.output_bias else ''}"
+
+
+def residual_formula(sublayer: str, model: Description) -> str:
+    """Write a sublayer with its residual connection: section 3.1 of the paper, or pre-norm."""
+    if model.norm == "pre":
+        return f"x + {sublayer}({norm_name(model)}(x))"
+    return f"{norm_name(model)}(x + {sublayer}(x))"
+
+
+def describe_module(path: str, model: Description) -> ModuleDescription:
+    """Describe the module at a path; an unknown module is described by its name only."""
     *above, name = path.split(".")
+    if (above or [name])[0] not in ("", *_STACKS, "unembedding", "logits"):
+        return _stored(path, name)
+    if name == "layers":
+        times = model.layers(_kind(above[0]))
+        return ModuleDescription("layers", "one after the other", f"x ← layer(x), {times} times")
     if name.isdecimal():
-        return _layer(above[0], int(name), variant)
+        return _layer(above[0], int(name), model)
     if name in ("encoder", "decoder"):
-        return _stack(name, variant)
+        return _stack(name, model)
     if name.endswith("attention"):
-        return _attention("cross" if name.startswith("cross") else above[0], name, variant)
+        return _attention("cross" if name.startswith("cross") else above[0], name, model)
     if name.endswith("_projection"):
-        return _projection(name.removesuffix("_projection"), above[-1], variant)
+        return _projection(name.removesuffix("_projection"), above[-1], model)
     if name.endswith("_residual"):
         around = name.removesuffix("_residual")
         title = f"residual and norm of {_title(around)}"
-        formula = residual_formula(_SUBLAYERS.get(around, around), variant)
-        return Text(title, "x is the stream", formula)
-    scale, bias = "√D · " * variant.scaled, " + b" * variant.output_bias
+        formula = residual_formula(_SUBLAYERS.get(around, around), model)
+        return ModuleDescription(title, "x is the stream", formula)
+    stream = "decoder output" if not model.scale_output else "(decoder output / √D)"
+    bias, first = " + b" * model.output_bias, " + b₁" * model.feed_forward_bias
+    hidden, second = _hidden(model), " + b₂" * model.feed_forward_bias
+    inner = f"{hidden.partition('(')[0]}(…)"
+    inner = f"({inner} ⊙ x V)" if model.gated else inner
+    layer_norm = model.norm_kind == "layer"
+    embedding = input_formula(model)
+    whole = f"({hidden}) W₂" if model.gated else f"{hidden} W₂"
     texts = {
-        "": Text("Transformer", "figure 1 of the paper", f"softmax(decoder output · W{bias})"),
-        "embedding": Text("embedding", "what enters the stack", f"{scale}E[id] + PE(pos)"),
-        "table": Text("table", "a row for each piece of the vocabulary", "E"),
-        "layers": Text("layers", "one after the other", f"x ← layer(x), {variant.layers} times"),
-        "feed_forward": Text(
-            "feed-forward", "the same for each position", "max(0, x W₁ + b₁) W₂ + b₂"
+        "": ModuleDescription(
+            "Transformer", "figure 1 of the paper", f"softmax({stream} · W{bias})"
         ),
-        "expand": Text("expand", "its first layer", "x W₁ + b₁"),
-        "contract": Text("contract", "its second layer", "max(0, …) W₂ + b₂"),
-        "norm": Text("norm", "its gains γ and biases β", "γ (x − mean) / √(variance + ε) + β"),
-        "final_norm": Text("final norm", "on top of the stack", "LayerNorm(x)"),
-        "unembedding": Text("unembedding", "from the stream to the vocabulary", f"x W{bias}"),
+        "embedding": ModuleDescription(
+            "embedding",
+            "what enters the stack",
+            f"{norm_name(model)}({embedding})" if model.embedding_norm else embedding,
+        ),
+        "table": ModuleDescription("table", "a row for each token of the vocabulary", "E"),
+        "position_table": ModuleDescription("positions", "a row for each position", "PE"),
+        "feed_forward": ModuleDescription(
+            "feed-forward", "the same for each position", f"{whole}{second}"
+        ),
+        "expand": ModuleDescription("expand", "its first layer", f"x W₁{first}"),
+        "gate": ModuleDescription("gate", "the second factor of its hidden units", "x V"),
+        "contract": ModuleDescription(
+            "contract",
+            "its second layer",
+            f"{inner} W₂{second}",
+        ),
+        "norm": ModuleDescription(
+            "norm",
+            "its gains γ and biases β" if layer_norm else "its gains γ",
+            "γ (x − mean) / √(variance + ε) + β" if layer_norm else "γ x / √(mean of x² + ε)",
+        ),
+        "final_norm": ModuleDescription(
+            "final norm", "on top of the stack", f"{norm_name(model)}(x)"
+        ),
+        "unembedding": ModuleDescription(
+            "unembedding", "from the stream to the vocabulary", f"x W{bias}"
+        ),
     }
-    return texts.get(name, Text(_title(name), "", ""))
+    return texts.get(name, ModuleDescription(_title(name), "", ""))
 
 
-def describe_point(path: str, variant: Variant) -> str:
-    """What the tensor at a hook point is, by its path; nothing for one that is not known."""
+def _stored(path: str, name: str) -> ModuleDescription:
+    """Describe a module whose place and name are those of another library."""
+    what = "further weights, by their names in the file" if path == name else ""
+    return ModuleDescription(_title(name), what, "")
+
+
+def describe_point(path: str, model: Description) -> str:
+    """Describe the tensor at a hook point; an unknown hook point gives an empty string."""
     above, _, name = path.rpartition(".")
     if name == "tokens":
-        return "√D · E[id]" if variant.scaled else "E[id]"
+        return "√D · E[id]" if model.scale_embeddings else "E[id]"
+    if name == "hidden":
+        return _hidden(model)
+    if name == "scores":
+        kind = "cross" if above.endswith("cross_attention") else ""
+        return f"{_scores(kind, model)}, before the mask"
+    summed = model.positions != "relative" and not model.embedding_norm
+    if path.endswith("embedding.output") and not summed:
+        return "the stream that enters the first layer"
     parent = above.rpartition(".")[2]
     parent = "attention" if parent.endswith("attention") else parent
     return _POINTS.get(f"{parent}.{name}", _POINTS.get(name, ""))
+
+
+def _kind(stack: str) -> Kind:
+    return "encoder_self" if stack == "encoder" else "decoder_self"
 
 
 def _title(name: str) -> str:
     return name.replace("_", "-")
 
 
-def _stack(name: str, variant: Variant) -> Text:
-    on_top = "a norm on top" if variant.final_norm else "no norm on top"
+def _stack(name: str, model: Description) -> ModuleDescription:
+    on_top = "a norm on top" if model.final_norm else "no norm on top"
     reads = (
         "the source" if name == "encoder" else "the target so far, and memory, the encoder's output"
     )
-    formula = f"layer {variant.layers}(… layer 1(embedding))"
-    formula = f"LayerNorm({formula})" if variant.final_norm else formula
-    return Text(name, f"reads {reads}; {on_top}", formula)
+    formula = f"layer {model.layers(_kind(name))}(… layer 1(embedding))"
+    formula = f"{norm_name(model)}({formula})" if model.final_norm else formula
+    return ModuleDescription(name, f"reads {reads}; {on_top}", formula)
 
 
-def _layer(stack: str, index: int, variant: Variant) -> Text:
+def _layer(stack: str, index: int, model: Description) -> ModuleDescription:
     names = ["SelfAttention", "CrossAttention", "FFN"]
     if stack == "encoder":
         names.remove("CrossAttention")
-    formula = "; ".join(f"x ← {residual_formula(name, variant)}" for name in names)
+    formula = "; ".join(f"x ← {residual_formula(name, model)}" for name in names)
     what = f"{'two' if stack == 'encoder' else 'three'} sublayers, each in a residual connection"
-    return Text(f"layer {index + 1}", what, formula)
+    return ModuleDescription(f"layer {index + 1}", what, formula)
 
 
-def _attention(kind: str, name: str, variant: Variant) -> Text:
+def _attention(kind: str, name: str, model: Description) -> ModuleDescription:
     mask = " + mask" if kind == "decoder" else ""
-    bias = " + b_O" if variant.attention_bias else ""
-    several = f"headᵢ = softmax(QKᵀ/√d_k{mask})V; Concat(head₁ … head{_below(variant.heads)}) W_O"
-    return Text(_title(name), _WHAT_ATTENTION[kind], several + bias)
+    bias = " + b_O" if model.attention_bias else ""
+    heads = model.heads(_kind(kind))
+    scores = _scores(kind, model)
+    several = f"headᵢ = softmax({scores}{mask})V; Concat(head₁ … head{_below(heads)}) W_O"
+    return ModuleDescription(_title(name), _WHAT_ATTENTION[kind], several + bias)
 
 
-def _projection(name: str, attention: str, variant: Variant) -> Text:
+def _projection(name: str, attention: str, model: Description) -> ModuleDescription:
     title = f"{name} projection"
     if name == "output":
-        return Text(title, "", "Concat(…) W_O" + " + b_O" * variant.attention_bias)
+        return ModuleDescription(title, "", "Concat(…) W_O" + " + b_O" * model.attention_bias)
     letter = _LETTERS[name]
     read = "memory" if attention == "cross_attention" and name != "query" else "x"
-    bias = f" + b_{letter}" if variant.attention_bias else ""
-    return Text(title, "", f"{letter} = {read} W_{letter}{bias}")
+    bias = f" + b_{letter}" if model.attention_bias else ""
+    return ModuleDescription(title, "", f"{letter} = {read} W_{letter}{bias}")
 
 
 def _below(number: int) -> str:

@@ -1,86 +1,95 @@
-"""What the rows and columns of a map mean: labels, words, and which cells the mask allows."""
+"""Rows and columns of an attention map: their labels, their tokens, and which cells are masked."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from viz_app.analysis.attention import causal_words, to_words
-from viz_app.analysis.labels import piece_labels, word_labels
-from viz_app.records import Floats, Kind, Tokens, Trace, Word
+from model.interface import Kind
+from viz_app.analysis.attention import causal_word_mask, to_words
+from viz_app.analysis.labels import token_labels, word_labels
+from viz_app.records.trace import Floats, Tokens, Trace, Word
 
-SPECIAL_IDS = frozenset({0, 2, 3})
-"""``<pad>``, ``<s>`` and ``</s>``; ``<unk>`` stands for a word."""
-
-Units = Literal["pieces", "words"]
-Lead = Literal["predicted", "consumed"]
+Units = Literal["tokens", "words"]
+RowsBy = Literal["predicted", "consumed"]
 
 
 @dataclass(frozen=True)
 class Grid:
-    """The axes of a kind of map. Each row and column spans one or more pieces, in order."""
+    """A grid has the axes of the maps of a kind; each row and column spans one or more tokens."""
 
     rows: tuple[str, ...]
     columns: tuple[str, ...]
     row_title: str
     column_title: str
     row_spans: tuple[Word, ...]
-    """Decoder steps (or source pieces) that make each row."""
+    """Decoder steps (or source tokens) of each row."""
     column_spans: tuple[Word, ...]
+    """Key tokens of each column."""
     allowed: NDArray[np.bool_] | None
-    """(rows, columns), False where the mask forbids; None if it forbids nothing."""
+    """Which cells the mask allows, (rows, columns); None if it allows all."""
     spans: tuple[tuple[Word, ...], tuple[Word, ...]]
-    """Of all rows and all columns, those of special tokens among them."""
+    """Spans of all rows and of all columns, including those that are left out."""
     renormalised: bool
-    """Whether rows are scaled to sum to 1 again where columns are left out."""
+    """Whether rows are scaled to sum to 1 again after columns were left out."""
 
     def apply(self, weights: Floats) -> Floats:
-        """Maps between pieces (…, Q, M) as maps of this grid (…, rows, columns)."""
+        """Convert maps between tokens, (…, Q, M), to maps of this grid, (…, rows, columns)."""
         if tuple(map(len, self.spans)) != weights.shape[-2:]:
             weights = to_words(weights, *self.spans)
         if self.spans == (self.row_spans, self.column_spans):
             return weights
         rows, columns = (
-            [all_of.index(span) for span in kept]
-            for all_of, kept in zip(self.spans, (self.row_spans, self.column_spans), strict=True)
+            [every.index(span) for span in shown]
+            for every, shown in zip(self.spans, (self.row_spans, self.column_spans), strict=True)
         )
-        kept = weights[..., rows, :][..., columns]
+        cells = weights[..., rows, :][..., columns]
         if not self.renormalised:
-            return kept
-        sums = kept.sum(axis=-1, keepdims=True)
-        scaled: Floats = np.divide(kept, sums, out=np.zeros_like(kept), where=sums > 0)
+            return cells
+        sums = cells.sum(axis=-1, keepdims=True)
+        scaled: Floats = np.divide(cells, sums, out=np.zeros_like(cells), where=sums > 0)
         return scaled
 
     def row_of(self, step: int) -> int | None:
-        """The row that a decoder step (or source piece) belongs to; None if it is left out."""
-        spans = enumerate(self.row_spans)
-        return next((i for i, span in spans if span.start <= step < span.stop), None)
+        """Return the row of a decoder step (or source token); None if it is left out."""
+        return _place(self.row_spans, step)
+
+    def column_of(self, token: int) -> int | None:
+        """Return the column of a key token; None if it is left out."""
+        return _place(self.column_spans, token)
+
+
+def _place(spans: Sequence[Word], token: int) -> int | None:
+    return next((i for i, span in enumerate(spans) if span.start <= token < span.stop), None)
 
 
 @dataclass(frozen=True)
-class Reading:
-    """How maps are to be read."""
+class GridOptions:
+    """These options say what the rows and columns of attention maps are."""
 
-    units: Units = "pieces"
-    lead: Lead = "predicted"
-    """Which of what a decoder row consumes and predicts leads."""
+    units: Units = "tokens"
+    """Whether a row or column is a token or a word."""
+    rows_by: RowsBy = "predicted"
+    """Whether decoder rows are grouped into words, and labelled first, by the tokens that they
+    predict or by those that they consume."""
     special: bool = True
-    """Whether ``<s>`` and ``</s>`` have rows and columns."""
+    """Whether rows and columns of special tokens, such as ``</s>``, are shown."""
     renormalised: bool = False
-    """Whether rows without those columns are scaled to sum to 1 again."""
+    """Whether rows are scaled to sum to 1 again if those columns are not shown."""
 
 
-def make_grid(trace: Trace, kind: Kind, reading: Reading = Reading()) -> Grid:
-    """The axes of a trace's maps.
+def make_grid(trace: Trace, kind: Kind, grid_options: GridOptions = GridOptions()) -> Grid:
+    """Make the axes of a trace's maps of a kind.
 
-    A decoder row is one step (or the steps of one word): what it consumed and what it predicts are
-    both in its label, the leading one first. Keys are always what was consumed. Without special
-    tokens, rows led by one and columns of one are left out.
+    A decoder row is one step, or the steps of one word; its label has the tokens that it consumes
+    and those that it predicts, the leading ones first. Columns are always consumed tokens. Without
+    special tokens, rows whose leading token is special and columns of special tokens are left out.
     """
-    units, lead = reading.units, reading.lead
+    units, rows_by = grid_options.units, grid_options.rows_by
     keys = trace.keys_of(kind)
     column_spans = _spans(keys, units)
     if kind == "encoder_self":
@@ -90,50 +99,52 @@ def make_grid(trace: Trace, kind: Kind, reading: Reading = Reading()) -> Grid:
     else:
         leading, other = (
             (trace.predicted, trace.consumed)
-            if lead == "predicted"
+            if rows_by == "predicted"
             else (trace.consumed, trace.predicted)
         )
         row_spans = _spans(leading, units)
         arrow, row_title = (
-            ("←", "predicted ← consumed") if lead == "predicted" else ("→", "consumed → predicted")
+            ("←", "predicted ← consumed")
+            if rows_by == "predicted"
+            else ("→", "consumed → predicted")
         )
-        others = piece_labels(other)
+        others = token_labels(other)
         rows = tuple(
             f"{label} {arrow} {' '.join(others[span.start : span.stop])}"
             for label, span in zip(_labels(leading, units), row_spans, strict=True)
         )
-        allowed = causal_words(row_spans, column_spans) if kind == "decoder_self" else None
-    kept_rows = _kept(leading, row_spans, reading.special)
-    kept_columns = _kept(keys, column_spans, reading.special)
+        allowed = causal_word_mask(row_spans, column_spans) if kind == "decoder_self" else None
+    shown_rows = _shown_spans(leading, row_spans, grid_options.special)
+    shown_columns = _shown_spans(keys, column_spans, grid_options.special)
     columns = _labels(keys, units)
     title = "consumed (key)" if kind == "decoder_self" else "source (key)"
-    if not reading.special:
-        title += ", no special tokens" + ", rows sum to 1 again" * reading.renormalised
+    if not grid_options.special:
+        title += ", no special tokens" + ", rows sum to 1 again" * grid_options.renormalised
     return Grid(
-        rows=tuple(rows[i] for i in kept_rows),
-        columns=tuple(columns[i] for i in kept_columns),
+        rows=tuple(rows[i] for i in shown_rows),
+        columns=tuple(columns[i] for i in shown_columns),
         row_title=row_title,
         column_title=title,
-        row_spans=tuple(row_spans[i] for i in kept_rows),
-        column_spans=tuple(column_spans[i] for i in kept_columns),
-        allowed=allowed[kept_rows][:, kept_columns] if allowed is not None else None,
+        row_spans=tuple(row_spans[i] for i in shown_rows),
+        column_spans=tuple(column_spans[i] for i in shown_columns),
+        allowed=allowed[shown_rows][:, shown_columns] if allowed is not None else None,
         spans=(row_spans, column_spans),
-        renormalised=reading.renormalised and not reading.special,
+        renormalised=grid_options.renormalised and not grid_options.special,
     )
 
 
-def _kept(tokens: Tokens, spans: tuple[Word, ...], special: bool) -> list[int]:
-    """Places of the spans that stay. A special token is a word of its own in any units."""
+def _shown_spans(tokens: Tokens, spans: tuple[Word, ...], special: bool) -> list[int]:
+    """Return the indices of the spans to show. A special token is always a word by itself."""
     if special:
         return list(range(len(spans)))
-    return [i for i, span in enumerate(spans) if tokens.ids[span.start] not in SPECIAL_IDS]
+    return [i for i, span in enumerate(spans) if tokens.ids[span.start] not in tokens.special_ids]
 
 
 def _spans(tokens: Tokens, units: Units) -> tuple[Word, ...]:
     if units == "words":
         return tokens.words
-    return tuple(Word(piece, index, index + 1) for index, piece in enumerate(tokens.pieces))
+    return tuple(Word(token, index, index + 1) for index, token in enumerate(tokens.texts))
 
 
 def _labels(tokens: Tokens, units: Units) -> tuple[str, ...]:
-    return tuple(word_labels(tokens) if units == "words" else piece_labels(tokens))
+    return tuple(word_labels(tokens) if units == "words" else token_labels(tokens))

@@ -1,92 +1,126 @@
-"""A head, its layer and what follows, step by step: sections 3.1 to 3.3 of Vaswani et al. (2017).
+"""A layer computed step by step, as in sections 3.1 to 3.3 of Vaswani et al. (2017).
 
-All is computed in float64 from what enters a sublayer and its weights, never from what the model
-was seen to compute; ``deviations`` compares the two. ``H`` heads, ``K`` = d_k, ``D`` = d_model,
+Everything is computed in float64 from the input and the weights of a sublayer, never from tensors
+captured from the model; ``deviations`` compares the two. ``H`` heads, ``K`` = d_k, ``D`` = d_model,
 ``M`` keys.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from viz_app.layer_records import (
+from viz_app.records.layer import (
     AttentionSublayer,
     FeedForwardSublayer,
     LayerTrace,
-    Linear,
-    Norm,
+    LinearWeights,
+    NormWeights,
 )
 
 Doubles = NDArray[np.float64]
 
 
+def _gelu(x: Doubles) -> Doubles:
+    return x * (1 + np.vectorize(math.erf)(x / math.sqrt(2))) / 2
+
+
+def _gelu_by_tanh(x: Doubles) -> Doubles:
+    return x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2
+
+
+def _swish(x: Doubles) -> Doubles:
+    return x / (1 + np.exp(-x))
+
+
+ACTIVATIONS: dict[str, Callable[[Doubles], Doubles]] = {
+    "relu": lambda x: np.maximum(x, 0),
+    "gelu": _gelu,
+    "gelu_new": _gelu_by_tanh,
+    "gelu_pytorch_tanh": _gelu_by_tanh,
+    "swish": _swish,
+    "silu": _swish,
+    "tanh": np.tanh,
+}
+"""The activation functions by their names in configurations: ReLU, GELU (Hendrycks & Gimpel 2016)
+exactly and by its approximation, swish (Ramachandran et al. 2017), tanh."""
+
+
 @dataclass(frozen=True)
 class HeadSteps:
-    """One head at one query row, in the order of equation 1."""
+    """One head is computed for one query row in these steps, in the order of equation 1."""
 
     query: Doubles
-    """(K,)."""
+    """The query vector, (K,)."""
     keys: Doubles
-    """(M, K)."""
+    """The key vectors, (M, K)."""
     products: Doubles
-    """q·k of each key, (M,)."""
+    """The dot products q·k, (M,)."""
     scaled: Doubles
-    """Divided by √K, (M,)."""
+    """The dot products divided by √K, (M,); as they are in a model that does not scale."""
+    position_bias: Doubles | None
+    """What relative positions add, (M,); None where positions are embedded."""
+    scores: Doubles
+    """The scaled products plus the position bias, (M,)."""
     masked: Doubles
-    """-inf where the query may not attend, (M,)."""
+    """The scores, −∞ where the query may not attend, (M,)."""
     weights: Doubles
-    """After softmax, (M,)."""
+    """The softmax of ``masked``, (M,)."""
     values: Doubles
-    """(M, K)."""
+    """The value vectors, (M, K)."""
     weighted: Doubles
     """Each value times its weight, (M, K)."""
     output: Doubles
-    """Their sum, (K,)."""
+    """The sum of the weighted values, (K,)."""
 
 
 @dataclass(frozen=True)
-class Shares:
-    """The output of multi-head attention at one row, taken apart by heads."""
+class HeadShares:
+    """The output of multi-head attention at one row is split into the parts of its heads."""
 
     parts: Doubles
     """Each head's output times its rows of W_O, (H, D)."""
     bias: Doubles
-    """Of W_O, (D,); 0 where it has none."""
+    """The bias of the output projection, (D,); 0 if it has none."""
     output: Doubles
     """The sum of all parts and the bias, (D,)."""
     shares: Doubles
-    """How much of the output points along each head's part, the last along the bias, (H + 1,)."""
+    """The share of each head in the output, and last that of the bias, (H + 1,); see
+    ``head_shares``."""
 
 
 @dataclass(frozen=True)
 class ResidualSteps:
-    """A residual connection at one row, each (D,)."""
+    """A residual connection and its norm are computed for one row in these steps, each (D,)."""
 
     stream: Doubles
+    """The input of the residual connection."""
     read: Doubles
-    """What the sublayer is given."""
+    """The input of the sublayer."""
     output: Doubles
-    """What the sublayer gives."""
+    """The output of the sublayer."""
     total: Doubles
-    """stream + output."""
+    """``stream`` + ``output``."""
     result: Doubles
-    """What goes on."""
+    """The output of the residual connection, after the norm in post-norm."""
 
 
 @dataclass(frozen=True)
 class FeedForwardSteps:
-    """The feed-forward at one row."""
+    """The feed-forward is computed for one row in these steps."""
 
     before: Doubles
-    """xW₁ + b₁, (d_ff,)."""
+    """Before the activation function, xW₁ + b₁, (d_ff,)."""
+    gate: Doubles | None
+    """What the activated units are multiplied by, (d_ff,); None without a gate."""
     hidden: Doubles
-    """max(0, before), (d_ff,)."""
+    """After the activation function and the gate, (d_ff,)."""
     output: Doubles
-    """(D,)."""
+    """The output, (D,)."""
 
 
 def _require(name: str, value: int, size: int) -> None:
@@ -94,23 +128,23 @@ def _require(name: str, value: int, size: int) -> None:
         raise ValueError(f"{name}: expected 0 to {size - 1}, got {value}")
 
 
-def _apply(linear: Linear, x: ArrayLike, columns: slice = slice(None)) -> Doubles:
-    """Some columns of a linear layer: (…, inputs) → (…, columns)."""
+def _apply(linear: LinearWeights, x: ArrayLike, columns: slice = slice(None)) -> Doubles:
+    """Apply some columns of a linear layer: (…, inputs) → (…, columns)."""
     y: Doubles = np.asarray(x, np.float64) @ linear.weight[:, columns].astype(np.float64)
     return y if linear.bias is None else y + linear.bias[columns]
 
 
 def _columns(attention: AttentionSublayer, head: int) -> slice:
-    """Where a head's K numbers stand among the H K of its layer."""
+    """Return the slice of a head's K dimensions among the H K of its layer."""
     d_k = attention.output_projection.weight.shape[0] // attention.n_heads
     return slice(head * d_k, (head + 1) * d_k)
 
 
 def follow_head(attention: AttentionSublayer, head: int, row: int) -> HeadSteps:
-    """softmax(qKᵀ/√d_k)V step by step; equation 1, after the projections of section 3.2.2.
+    """Compute one head for one query row: the projections of section 3.2.2, then equation 1.
 
     Raises:
-        ValueError: on a head or a row that is not there.
+        ValueError: if there is no such head or row.
     """
     _require("head", head, attention.n_heads)
     _require("row", row, len(attention.read))
@@ -119,8 +153,12 @@ def follow_head(attention: AttentionSublayer, head: int, row: int) -> HeadSteps:
     keys = _apply(attention.key_projection, attention.memory, columns)  # (M, K)
     values = _apply(attention.value_projection, attention.memory, columns)  # (M, K)
     products = keys @ query  # (M,)
-    scaled = products / math.sqrt(len(query))
-    masked = np.where(attention.allowed[row], scaled, -np.inf)
+    scaled = products * attention.scale
+    bias, scores = None, scaled
+    if attention.position_bias is not None:
+        bias = attention.position_bias[head, row].astype(np.float64)  # (M,)
+        scores = scaled + bias
+    masked = np.where(attention.allowed[row], scores, -np.inf)
     exponentials = np.exp(masked - masked.max())
     weights = exponentials / exponentials.sum()
     weighted = weights[:, None] * values  # (M, K)
@@ -129,6 +167,8 @@ def follow_head(attention: AttentionSublayer, head: int, row: int) -> HeadSteps:
         keys=keys,
         products=products,
         scaled=scaled,
+        position_bias=bias,
+        scores=scores,
         masked=masked,
         weights=weights,
         values=values,
@@ -137,15 +177,15 @@ def follow_head(attention: AttentionSublayer, head: int, row: int) -> HeadSteps:
     )
 
 
-def head_shares(attention: AttentionSublayer, row: int) -> Shares:
-    """Concat(head_1, …, head_h) W_O as a sum over heads; section 3.2.2.
+def head_shares(attention: AttentionSublayer, row: int) -> HeadShares:
+    """Split Concat(head_1, …, head_h) W_O (section 3.2.2) at one row into a sum over heads.
 
-    A share is part · output / ‖output‖²: the length of the part along the output, in units of the
-    output's own. Shares sum to 1; one is negative where a head pulls the other way. All are 0 where
-    the output is. Heads count as on, whatever was switched off in the trace.
+    A head's share is part · output / ‖output‖², the length of its projection onto the output
+    relative to the output. Shares sum to 1; a negative one points against the output. All are 0 if
+    the output is 0. No head is ablated here, even if it was in the trace.
 
     Raises:
-        ValueError: on a row that is not there.
+        ValueError: if there is no such row.
     """
     heads = range(attention.n_heads)
     projection = attention.output_projection
@@ -159,15 +199,19 @@ def head_shares(attention: AttentionSublayer, row: int) -> Shares:
     output = parts.sum(axis=0) + bias
     along = np.vstack([parts, bias]) @ output  # (H + 1,)
     square = output @ output
-    return Shares(parts, bias, output, along / square if square > 0 else np.zeros_like(along))
+    return HeadShares(parts, bias, output, along / square if square > 0 else np.zeros_like(along))
 
 
-def layer_norm(x: ArrayLike, norm: Norm) -> Doubles:
-    """(…, D) → (…, D): standardised, with ε added to the variance; Ba et al. (2016), equation 4.
+def apply_norm(x: ArrayLike, norm: NormWeights) -> Doubles:
+    """Apply a norm, (…, D) → (…, D); Ba et al. (2016), equation 4.
 
-    The variance is the mean square (over D, not D - 1), as in PyTorch.
+    ε is added to the variance, which is the mean square (divided by D, not D − 1), as in PyTorch. A
+    norm without a bias divides by the root mean square (Zhang & Sennrich 2019, equation 4).
     """
     x = np.asarray(x, np.float64)
+    if norm.bias is None:
+        scaled: Doubles = x / np.sqrt((x**2).mean(axis=-1, keepdims=True) + norm.epsilon)
+        return scaled * norm.gain
     centred = x - x.mean(axis=-1, keepdims=True)
     variance = (centred**2).mean(axis=-1, keepdims=True)
     standard: Doubles = centred / np.sqrt(variance + norm.epsilon)
@@ -177,38 +221,48 @@ def layer_norm(x: ArrayLike, norm: Norm) -> Doubles:
 def follow_residual(
     sublayer: AttentionSublayer | FeedForwardSublayer, output: ArrayLike, row: int
 ) -> ResidualSteps:
-    """The residual connection and its norm around what a sublayer gave at a row, (D,).
+    """Compute the residual connection and its norm at one row, from the sublayer's output, (D,).
 
-    LayerNorm(x + Sublayer(x)) in post-norm, section 3.1; x + Sublayer(LayerNorm(x)) in pre-norm.
+    Post-norm is LayerNorm(x + Sublayer(x)), section 3.1; pre-norm x + Sublayer(LayerNorm(x)).
 
     Raises:
-        ValueError: on a row that is not there.
+        ValueError: if there is no such row.
     """
     _require("row", row, len(sublayer.stream))
     stream = sublayer.stream[row].astype(np.float64)
     output = np.asarray(output, np.float64)
     total = stream + output
     if sublayer.norm_first:
-        return ResidualSteps(stream, layer_norm(stream, sublayer.norm), output, total, total)
-    return ResidualSteps(stream, stream, output, total, layer_norm(total, sublayer.norm))
+        return ResidualSteps(stream, apply_norm(stream, sublayer.norm), output, total, total)
+    return ResidualSteps(stream, stream, output, total, apply_norm(total, sublayer.norm))
 
 
 def follow_feed_forward(feed_forward: FeedForwardSublayer, row: int) -> FeedForwardSteps:
-    """max(0, xW₁ + b₁)W₂ + b₂ step by step; equation 2.
+    """Compute the feed-forward at one row: f(xW₁ + b₁)W₂ + b₂, equation 2 for f = ReLU.
+
+    A gated one multiplies f(…) by a second projection of x (Shazeer 2020).
 
     Raises:
-        ValueError: on a row that is not there.
+        ValueError: if there is no such row, or the activation function is not known here.
     """
     _require("row", row, len(feed_forward.read))
+    if feed_forward.activation not in ACTIVATIONS:
+        raise ValueError(
+            f"the activation function {feed_forward.activation!r} is not known here; known are "
+            f"{', '.join(ACTIVATIONS)}"
+        )
     before = _apply(feed_forward.expand, feed_forward.read[row])  # (d_ff,)
-    hidden = np.maximum(before, 0)
-    return FeedForwardSteps(before, hidden, _apply(feed_forward.contract, hidden))
+    hidden, gate = ACTIVATIONS[feed_forward.activation](before), None
+    if feed_forward.gate is not None:
+        gate = _apply(feed_forward.gate, feed_forward.read[row])  # (d_ff,)
+        hidden = hidden * gate
+    return FeedForwardSteps(before, gate, hidden, _apply(feed_forward.contract, hidden))
 
 
-def strongest(values: ArrayLike, count: int) -> NDArray[np.int64]:
-    """Indices of the ``count`` largest of (n,) values above 0, the largest first.
+def largest_positive(values: ArrayLike, count: int) -> NDArray[np.int64]:
+    """Return the indices of the ``count`` largest positive values of (n,), largest first.
 
-    Of equal values the earlier comes first; fewer indices come back if fewer values are above 0.
+    Equal values stay in order. If fewer values are positive, fewer indices are returned.
     """
     values = np.asarray(values)
     order = np.argsort(-values, kind="stable")[:count]
@@ -216,13 +270,15 @@ def strongest(values: ArrayLike, count: int) -> NDArray[np.int64]:
 
 
 def deviations(layer: LayerTrace, head: int, row: int) -> dict[str, float]:
-    """How far what is computed here is from what the model computed, step by step, in order.
+    """Compare the steps computed here with the tensors captured from the model.
 
-    Of each step the largest absolute difference at a head and a row. The steps of a layer with
-    switched-off heads deviate from the head output on: here all heads count as on.
+    No head is ablated here: if one was in the model, the steps from the head output on deviate.
+
+    Returns:
+        For each step, in order, the largest absolute difference at this head and row.
 
     Raises:
-        ValueError: on a head or a row that is not there.
+        ValueError: if there is no such head or row.
     """
     attention, feed_forward = layer.attention, layer.feed_forward
     steps = follow_head(attention, head, row)
@@ -231,7 +287,7 @@ def deviations(layer: LayerTrace, head: int, row: int) -> dict[str, float]:
     pairs = {
         "query": (steps.query, attention.query[head, row]),
         "keys": (steps.keys, attention.key[head]),
-        "scores": (steps.scaled, attention.scores[head, row]),
+        "scores": (steps.scores, attention.scores[head, row]),
         "weights": (steps.weights, attention.weights[head, row]),
         "head output": (steps.output, attention.heads[head, row]),
         "layer output": (output, attention.output[row]),

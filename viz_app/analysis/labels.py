@@ -1,10 +1,12 @@
-"""Names as people can read them: of kinds of attention, and of pieces, with nothing invisible."""
+"""Names of kinds of attention, and labels of tokens and words without invisible characters."""
 
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Sequence
 
-from viz_app.records import Kind, Tokens
+from model.interface import Kind
+from viz_app.records.trace import Tokens
 
 KIND_NAMES: dict[Kind, str] = {
     "encoder_self": "Encoder self",
@@ -12,22 +14,22 @@ KIND_NAMES: dict[Kind, str] = {
     "cross": "Cross",
 }
 KIND_NOTES: dict[Kind, str] = {
-    "encoder_self": "A row is a source piece; it shows from which source pieces the head gathered "
+    "encoder_self": "A row is a source token; it shows from which source tokens the head gathered "
     "for it.",
-    "decoder_self": "A row is a step of decoding; it shows at which of the pieces consumed so far "
+    "decoder_self": "A row is a step of decoding; it shows at which of the tokens consumed so far "
     "the head looked. Later ones are masked, in grey.",
-    "cross": "A row is a step of decoding; it shows at which source pieces the head looked: at the "
-    "encoder's output there, which has gathered from other pieces too.",
+    "cross": "A row is a step of decoding; it shows at which source tokens the head looked: at the "
+    "encoder's output there, which has gathered from other tokens too.",
 }
-"""What a map can tell, and what it cannot."""
+"""How to read a map of each kind."""
 
 _VISIBLE = {" ": "␣", "\n": "⏎", "\t": "⇥"}
 CONTINUATION = "·"
-"""Stands before a piece that goes on with the word of the piece before it."""
+"""Prefix of the label of a token that does not begin a word."""
 
 
-def visible(text: str) -> str:
-    """Text with control and direction characters and bare spaces made visible."""
+def make_visible(text: str) -> str:
+    """Replace control characters, format characters and bare white space by visible symbols."""
     if text.isspace():
         return "".join(_VISIBLE.get(character, "␣") for character in text)
     return "".join(
@@ -40,20 +42,28 @@ def _escaped(code: int) -> str:
     return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
 
 
-def piece_label(piece: str) -> str:
-    """A piece without the space that marks the start of a word."""
-    return visible(piece.removeprefix(" ") or piece)
+def token_label(token: str) -> str:
+    """Label a token: its visible text, without the space that marks the beginning of a word."""
+    return make_visible(token.removeprefix(" ") or token)
 
 
-def piece_labels(tokens: Tokens) -> list[str]:
-    """One label a piece; ``·`` before those that go on with a word."""
+def token_labels(tokens: Tokens) -> list[str]:
+    """Label each token; ``·`` precedes tokens that do not begin a word."""
     starts = {word.start for word in tokens.words}
     return [
-        piece_label(piece) if index in starts else CONTINUATION + piece_label(piece)
-        for index, piece in enumerate(tokens.pieces)
+        token_label(token) if index in starts else CONTINUATION + token_label(token)
+        for index, token in enumerate(tokens.texts)
     ]
 
 
+def numbered(labels: Sequence[str]) -> list[str]:
+    """Put its place before each label, counted from 1 as places in a text are on all pages.
+
+    (``pos`` in the formula of positional encodings counts from 0.)
+    """
+    return [f"{place}: {label}" for place, label in enumerate(labels, 1)]
+
+
 def word_labels(tokens: Tokens) -> list[str]:
-    """One label a word."""
-    return [visible(word.text) for word in tokens.words]
+    """Label each word by its visible text."""
+    return [make_visible(word.text) for word in tokens.words]

@@ -1,6 +1,7 @@
-"""The lens: what unembedding would read from the decoder's stream after each layer.
+"""The lens: the tokens predicted if the decoder's stream is unembedded after each layer.
 
-``C`` = L + 1 columns: the embedding, then the layers. ``T`` steps.
+``C`` = L + 1 columns: the embedding, then the output of each layer. ``T`` steps, ``k`` likeliest
+tokens. (Logit lens, nostalgebraist 2020.)
 """
 
 from __future__ import annotations
@@ -10,39 +11,39 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from viz_app.analysis.labels import piece_label
-from viz_app.records import Floats, Trace
+from viz_app.analysis.labels import token_label
+from viz_app.records.trace import Floats, Trace
 
 
 @dataclass(frozen=True)
 class Lens:
-    """The likeliest piece at each step (a row) and layer (a column)."""
+    """The lens is a table of the likeliest token at each step (row) and layer (column)."""
 
     labels: tuple[tuple[str, ...], ...]
-    """(T, C)."""
+    """Labels of the likeliest tokens, (T, C)."""
     probabilities: Floats
-    """Of those pieces, (T, C)."""
+    """Probabilities of those tokens, (T, C)."""
     actual: NDArray[np.bool_]
-    """Where it is the piece that follows, (T, C)."""
+    """Whether the likeliest token is the actual next token, (T, C)."""
     notes: tuple[tuple[str, ...], ...]
-    """The likeliest pieces, a line each, (T, C)."""
+    """The likeliest tokens with their probabilities, one on each line, (T, C)."""
 
 
 def read_lens(trace: Trace, *, count: int = 5) -> Lens:
-    """The lens of a trace; notes name ``count`` pieces, or as many as the trace has."""
+    """Read the lens from a trace; notes list up to ``count`` tokens."""
     predictions = trace.predictions
     probabilities: Floats = np.exp(predictions.lens_log_probability)  # (C, T, k)
     columns, steps, k = probabilities.shape
-    pieces = [[[piece_label(p) for p in row] for row in layer] for layer in trace.lens_pieces]
+    tokens = [[[token_label(p) for p in row] for row in layer] for layer in trace.lens_tokens]
 
     def note(step: int, column: int) -> str:
         likeliest = range(min(count, k))
         return "\n".join(
-            f"{pieces[column][step][i]}  {probabilities[column, step, i]:.3f}" for i in likeliest
+            f"{tokens[column][step][i]}  {probabilities[column, step, i]:.3f}" for i in likeliest
         )
 
     return Lens(
-        labels=tuple(tuple(layer[step][0] for layer in pieces) for step in range(steps)),
+        labels=tuple(tuple(layer[step][0] for layer in tokens) for step in range(steps)),
         probabilities=probabilities[:, :, 0].T,
         actual=(predictions.lens_ids[:, :, 0] == np.array(trace.predicted.ids)).T,
         notes=tuple(

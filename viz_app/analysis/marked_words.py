@@ -1,13 +1,14 @@
-"""A sentence as its words, of which those of some pieces are marked."""
+"""The words of a sentence, with marks on the query and the key of an example."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from viz_app.analysis.labels import visible
-from viz_app.measure_records import Example
-from viz_app.records import Kind, Tokens
+from model.interface import Kind
+from viz_app.analysis.labels import make_visible
+from viz_app.records.measures import Example
+from viz_app.records.trace import Tokens
 
 ROLES: Mapping[Kind, tuple[str, str]] = {
     "encoder_self": ("query: the word that looks", "key: the word it looks at"),
@@ -17,24 +18,26 @@ ROLES: Mapping[Kind, tuple[str, str]] = {
     ),
     "cross": ("query: the word to be predicted", "key: the source word it looks at"),
 }
-"""What the two marked words of an example are, for people."""
+"""What the marked query and key words of each kind are, for people."""
 
 
 @dataclass(frozen=True)
 class MarkedWord:
-    """A word and what is before it: ``query``, ``key``, both, or nothing marks it."""
+    """A word of a sentence may be marked as query, key or both."""
 
     before: str
+    """White space before the word."""
     text: str
     mark: str
+    """``query``, ``key``, ``query key`` or an empty string."""
 
 
-def marked_places(kind: Kind, example: Example) -> tuple[dict[int, str], dict[int, str]]:
-    """Pieces to mark in the source and in the whole target, ``<s>`` included: place → mark.
+def token_marks(kind: Kind, example: Example) -> tuple[dict[int, str], dict[int, str]]:
+    """Return the tokens to mark in the source and in the whole target, as index → mark.
 
-    A decoder row t consumes piece t of the whole target and predicts piece t + 1. In
-    cross-attention it is the predicted one that is marked; in decoder self-attention the consumed
-    one, as its keys are consumed pieces too.
+    Decoder row t consumes token t of the whole target (token 0 is ``<s>``) and predicts token
+    t + 1. In cross-attention the predicted token is marked, in decoder self-attention the consumed
+    one, since its keys are consumed tokens too.
     """
     source: dict[int, str] = {}
     target: dict[int, str] = {}
@@ -46,19 +49,19 @@ def marked_places(kind: Kind, example: Example) -> tuple[dict[int, str], dict[in
 
 
 def marked_words(tokens: Tokens, marks: Mapping[int, str]) -> list[MarkedWord]:
-    """The words of a sentence, with the marks of their pieces.
+    """Split a sentence into words, each with the marks of its tokens.
 
     Args:
-        tokens: of the sentence.
-        marks: place of a piece → mark; others have none.
+        tokens: the tokens of the sentence.
+        marks: marks of some tokens, by index.
     """
-    spaced = any(piece.startswith(" ") for piece in tokens.pieces)
+    spaced = any(token.startswith(" ") for token in tokens.texts)
     words: list[MarkedWord] = []
     for word in tokens.words:
-        apart = tokens.pieces[word.start].startswith(" ") or not spaced
+        apart = tokens.texts[word.start].startswith(" ") or not spaced
         special = tokens.ids[word.start] in (2, 3)
         found = [marks[at] for at in range(word.start, word.stop) if at in marks]
         roles = dict.fromkeys(role for mark in found for role in mark.split())
         before = " " if words and (apart or special) else ""
-        words.append(MarkedWord(before, visible(word.text), " ".join(roles)))
+        words.append(MarkedWord(before, make_visible(word.text), " ".join(roles)))
     return words

@@ -1,18 +1,19 @@
-"""The tree of a model's modules, from their names, its parameters and what hook points saw."""
+"""Building the tree of a model's modules, parameters and hook points."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from viz_app.analysis.formulas import Variant, describe_module, describe_point
-from viz_app.module_records import Module, Parameter, Point
-from viz_app.records import HookSummary
+from model.interface import Description
+from viz_app.analysis.formulas import describe_module, describe_point
+from viz_app.records.modules import HookPointNode, ModuleNode, Parameter
+from viz_app.records.trace import HookSummary
 
 
-def counted_once(
+def mark_tied_parameters(
     tensors: Iterable[tuple[str, tuple[int, ...], int]],
 ) -> tuple[Parameter, ...]:
-    """Parameters from their names, shapes and identities; those of one identity are tied."""
+    """Make parameters from names, shapes and identities; equal identities mark tied tensors."""
     first: dict[int, str] = {}
     parameters = []
     for name, shape, identity in tensors:
@@ -22,21 +23,21 @@ def counted_once(
     return tuple(parameters)
 
 
-def module_tree(
+def build_module_tree(
     names: Sequence[str],
     parameters: Sequence[Parameter],
     summary: Sequence[HookSummary],
-    variant: Variant,
-) -> Module:
-    """The modules that hold a parameter or a hook point, in the order of ``names``.
+    model: Description,
+) -> ModuleNode:
+    """Build the tree of the modules that have a parameter or a hook point, in order of ``names``.
 
-    The norm inside a residual connection is no level of its own: the residual has what it holds.
+    The norm inside a residual connection is not a node; the residual connection has its children.
 
     Args:
-        names: paths of all modules, the root ``""`` first, a module before what it holds.
-        parameters: all, tied ones at each of their places.
-        summary: of all hook points.
-        variant: decides the formulas.
+        names: paths of all modules, the root ``""`` first, parents before children.
+        parameters: all parameters, tied ones under each of their names.
+        summary: summaries of all hook points.
+        model: the properties of the model on which formulas depend.
 
     Raises:
         ValueError: if a parameter or a hook point belongs to no module.
@@ -44,35 +45,35 @@ def module_tree(
     own: dict[str, list[Parameter]] = {}
     for parameter in parameters:
         own.setdefault(parameter.name.rpartition(".")[0], []).append(parameter)
-    points = {seen.name: Point(seen, describe_point(seen.name, variant)) for seen in summary}
+    points = {seen.name: HookPointNode(seen, describe_point(seen.name, model)) for seen in summary}
     if strange := sorted({*own, *points} - set(names)):
         raise ValueError(f"expected parameters and hook points of the modules, got {strange[0]}")
     below: dict[str, list[str]] = {}
     for name in names:
         if name:
             below.setdefault(name.rpartition(".")[0], []).append(name)
-    return _build("", below, own, points, variant)
+    return _build("", below, own, points, model)
 
 
 def _build(
     path: str,
     below: Mapping[str, Sequence[str]],
     own: Mapping[str, Sequence[Parameter]],
-    points: Mapping[str, Point],
-    variant: Variant,
-) -> Module:
-    children: list[Module | Point] = []
+    points: Mapping[str, HookPointNode],
+    model: Description,
+) -> ModuleNode:
+    children: list[ModuleNode | HookPointNode] = []
     for name in below.get(path, ()):
         if name in points:
             children.append(points[name])
             continue
-        part = _build(name, below, own, points, variant)
+        part = _build(name, below, own, points, model)
         if name.endswith("_residual.norm"):
             children += part.children
         elif part.children or part.parameters:
             children.append(part)
-    text = describe_module(path, variant)
-    return Module(
+    text = describe_module(path, model)
+    return ModuleNode(
         path=path,
         title=text.title,
         what=text.what,

@@ -1,46 +1,93 @@
-"""Sinusoidal positions and what they measure: section 3.5 of the paper. ``D`` = d_model."""
+"""Sinusoidal positional encodings and their dot products: section 3.5 of Vaswani et al. (2017).
+
+``D`` = d_model.
+"""
 
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from viz_app.records import Floats
+from viz_app.records.trace import Floats
+
+Order = Literal["interleaved", "halves"]
+"""Whether dimensions 2i and 2i + 1 are the sine and cosine of one wavelength, as in the paper, or
+dimensions i and D / 2 + i."""
 
 
-def wavelength(dimension: int, d_model: int) -> float:
-    """Positions after which a dimension repeats: 2π · 10000^(2i/D) for 2i and 2i + 1."""
-    return 2 * math.pi * divisor(dimension, d_model)
+def wavelength(dimension: int, d_model: int, order: Order = "interleaved") -> float:
+    """Return the period of a dimension in positions: 2π · 10000^(2i/D).
+
+    Raises:
+        ValueError: if there is no such dimension.
+    """
+    return 2 * math.pi * divisor(dimension, d_model, order)
 
 
-def divisor(dimension: int, d_model: int) -> float:
-    """By what a position is divided before its sine or cosine is taken: 10000^(2i/D).
+def divisor(dimension: int, d_model: int, order: Order = "interleaved") -> float:
+    """Return the number by which a position is divided before sine or cosine: 10000^(2i/D).
 
     Raises:
         ValueError: if there is no such dimension.
     """
     if not 0 <= dimension < d_model:
         raise ValueError(f"dimension: expected 0 to {d_model - 1}, got {dimension}")
-    return float(10_000.0 ** (dimension // 2 * 2 / d_model))
+    pair = dimension // 2 if order == "interleaved" else dimension % (d_model // 2)
+    return float(10_000.0 ** (pair * 2 / d_model))
+
+
+def is_cosine(dimension: int, d_model: int, order: Order = "interleaved") -> bool:
+    """Return whether a dimension is a cosine and not a sine."""
+    return dimension % 2 == 1 if order == "interleaved" else dimension >= d_model // 2
+
+
+def encoding_formula(order: Order, width: int | str = "D") -> str:
+    """Write the encodings as LaTeX, with D in the exponent or its number."""
+    sine, cosine = (r"2i", "2i+1") if order == "interleaved" else ("i", "D/2+i")
+    return (
+        rf"\begin{{aligned}} PE_{{(pos,\,{sine})}} &= \sin\left(pos / 10000^{{2i/{width}}}\right) "
+        rf"\\ PE_{{(pos,\,{cosine})}} &= \cos\left(pos / 10000^{{2i/{width}}}\right) "
+        r"\end{aligned}"
+    )
 
 
 def _divisors(d_model: int) -> NDArray[np.float64]:
     return np.array([divisor(dimension, d_model) for dimension in range(0, d_model, 2)])
 
 
-def encodings(positions: ArrayLike, d_model: int) -> Floats:
-    """Encodings (n, D) of n positions, of those between two whole ones too."""
+def encodings(positions: ArrayLike, d_model: int, order: Order = "interleaved") -> Floats:
+    """Compute the encodings of n positions, (n, D); positions may be fractional."""
     angle = np.asarray(positions)[:, None] / _divisors(d_model)  # (n, D / 2)
-    both: Floats = np.stack([np.sin(angle), np.cos(angle)], axis=-1).astype(np.float32)
+    waves = np.sin(angle), np.cos(angle)
+    if order == "halves":
+        return np.concatenate(waves, axis=-1).astype(np.float32)
+    both: Floats = np.stack(waves, axis=-1).astype(np.float32)
     return both.reshape(-1, d_model)
 
 
-def similarity_by_distance(length: int, d_model: int) -> NDArray[np.float64]:
-    """PE(p) · PE(p + k) for k from 0 to length - 1: Σ cos(k / 10000^(2i/D)), the same for every p.
+def order_of(recorded: Floats) -> Order | None:
+    """Return the order in which recorded encodings (n, D) follow the formula; None if they do not.
 
-    (sin a sin b + cos a cos b = cos(a - b), for each pair of dimensions; at 0 it is D / 2.)
+    The first row alone tells the orders apart, since at position 0 sines are 0 and cosines 1.
+    """
+    length, d_model = recorded.shape
+    orders: tuple[Order, ...] = ("interleaved", "halves")
+    for order in orders:
+        if d_model % 2 == 0 and np.allclose(
+            recorded, encodings(np.arange(length), d_model, order), atol=1e-3
+        ):
+            return order
+    return None
+
+
+def similarity_by_distance(length: int, d_model: int) -> NDArray[np.float64]:
+    """Compute the dot product PE(p) · PE(p + k) for distances k from 0 to length − 1: (length,).
+
+    It is Σ cos(k / 10000^(2i/D)) for every p, since sin a sin b + cos a cos b = cos(a − b) for each
+    pair of dimensions; D / 2 at distance 0.
     """
     similarity: NDArray[np.float64] = np.cos(
         np.arange(length)[:, None] / _divisors(d_model)  # (length, D / 2)
@@ -48,8 +95,12 @@ def similarity_by_distance(length: int, d_model: int) -> NDArray[np.float64]:
     return similarity
 
 
-def departure(encoded: Floats) -> float:
-    """How far any product of two encodings (length, D), of 0 on, is from that of their distance."""
+def largest_deviation(encoded: Floats) -> float:
+    """Compare all dot products of encodings (length, D) with those expected from their distance.
+
+    Returns:
+        The largest absolute difference to ``similarity_by_distance``.
+    """
     length, d_model = encoded.shape
     rows = encoded.astype(np.float64)
     position = np.arange(length)
@@ -58,6 +109,36 @@ def departure(encoded: Floats) -> float:
     return float(np.abs(rows @ rows.T - expected).max())
 
 
-def spread_dimensions(d_model: int) -> list[int]:
-    """A few dimensions from the shortest waves to long ones: a pair, and sines beyond it."""
+def sample_dimensions(d_model: int, order: Order = "interleaved") -> list[int]:
+    """Choose a few dimensions of different wavelengths: 0, 1, and those at D/8, D/4 and D/2.
+
+    Of halves, a sine and a cosine of the shortest wave, and longer ones.
+    """
+    if order == "halves":
+        half = d_model // 2
+        return sorted({0, half, *(half // part for part in (8, 4, 2))})
     return sorted({0, 1, *(d_model // part // 2 * 2 for part in (8, 4, 2))})
+
+
+def bias_by_distance(
+    bias: Floats, allowed: NDArray[np.bool_]
+) -> tuple[NDArray[np.int64], Floats, float]:
+    """Read from recorded biases what each head adds to a score by the distance to the key.
+
+    Args:
+        bias: (H, Q, M).
+        allowed: which keys each query may attend to, (Q, M).
+
+    Returns:
+        Distances from query to key, key minus query, rising: (n,); the mean of the bias at each,
+        (H, n); and the largest difference of a single bias from it.
+    """
+    rows, columns = np.nonzero(allowed)
+    between = columns - rows
+    distances = np.unique(between)
+    values = bias[:, rows, columns]  # (H, pairs)
+    means: Floats = np.stack(
+        [values[:, between == distance].mean(axis=1) for distance in distances], axis=1
+    )
+    off = np.abs(values - means[:, np.searchsorted(distances, between)]).max()
+    return distances, means, float(off)

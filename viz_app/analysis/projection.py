@@ -1,4 +1,4 @@
-"""A vocabulary in two dimensions by its principal components. ``D`` = d_model."""
+"""Principal components of embeddings, and groups of tokens by frequency. ``D`` = d_model."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from viz_app.records import Floats
+from viz_app.records.trace import Floats
 
 
 @dataclass(frozen=True)
 class Components:
-    """Rows on their first two principal components."""
+    """Rows are projected onto their first two principal components."""
 
     points: Floats
-    """(n, 2), around 0."""
+    """Centred coordinates, (n, 2)."""
     shares: tuple[float, float]
-    """Of the variance, from 0 to 1."""
+    """Shares of the variance along the two components, each from 0 to 1."""
     directions: Floats
-    """The two unit vectors, (D, 2); what is missing is 0."""
+    """The components as unit vectors, (D, 2); a missing one is 0."""
 
 
 def principal_components(rows: Floats) -> Components:
-    """Rows (n, D), centred, on the two directions in which they vary most.
+    """Project rows (n, D) onto their first two principal components.
 
-    By the eigenvectors of their covariance (D, D), in double precision: the same as by a singular
-    value decomposition, and quick for many rows. The sign of a direction, which is free, is such
-    that its largest part is positive. With one dimension or row, what is missing is 0.
+    They are eigenvectors of the covariance (D, D), computed in float64: the same as by a singular
+    value decomposition, but fast for many rows. Signs are chosen so that the largest entry of a
+    component is positive. With only one row or dimension, missing components are 0.
     """
     centred = rows.astype(np.float64) - rows.mean(axis=0, dtype=np.float64)
     values, vectors = np.linalg.eigh(centred.T @ centred)  # the largest last
@@ -44,30 +44,37 @@ def principal_components(rows: Floats) -> Components:
 
 
 def most_frequent(counts: NDArray[np.int64], number: int) -> NDArray[np.int64]:
-    """Ids of the so many tokens that occur most, the most frequent first, equal ones by id."""
+    """Return the ids of the ``number`` most frequent tokens, most frequent first, ties by id."""
     order: NDArray[np.int64] = np.argsort(-counts, kind="stable")[:number]
     return order
 
 
-def decades(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many digits a count has: 0 for none, 1 to 9 is 1, 10 to 99 is 2, and so on."""
+def digit_counts(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the number of digits of each count; 0 for a count of 0."""
     return np.array([len(str(count)) if count else 0 for count in counts.tolist()], np.int64)
 
 
 def frequency_groups(counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[str]]:
-    """To which group of frequency each of some tokens belongs, (n,), and the groups' names.
+    """Group tokens by the number of digits of their counts.
 
-    The first group is of those that never occur; of the others there are only those from the rarest
-    to the most frequent, so that their shades differ as much as they can.
+    Group 0 is for tokens that never occur. Groups begin at the rarest token and end at the most
+    frequent one, so that colours differ as much as possible.
+
+    Returns:
+        The group of each token, (n,), and the names of the groups.
     """
-    digits = decades(counts)
+    digits = digit_counts(counts)
     least, most = int(digits[digits > 0].min(initial=99)), int(digits.max())
     names = [f"{10 ** (n - 1):,} to {10**n - 1:,} times" for n in range(least, most + 1)]
     return np.where(digits > 0, digits - least + 1, 0), ["never", *names]
 
 
-def sides(source: NDArray[np.int64], target: NDArray[np.int64]) -> NDArray[np.int64]:
-    """On which side tokens occur, from their counts: 0 neither, 1 source, 2 both, 3 target."""
+def sides_of_tokens(source: NDArray[np.int64], target: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return on which side each token occurs: 0 neither, 1 source, 2 both, 3 target.
+
+    Args:
+        source, target: counts of the tokens on each side, (n,).
+    """
     where = np.array([[0, 3], [1, 2]])
     found: NDArray[np.int64] = where[(source > 0).astype(int), (target > 0).astype(int)]
     return found

@@ -1,4 +1,7 @@
-"""Cosine similarities of embeddings and the neighbours they give. ``D`` = d_model."""
+"""Cosine similarities of embeddings: neighbours and most similar pairs.
+
+``V`` vocabulary, ``D`` = d_model.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from viz_app.records import Floats
+from viz_app.records.trace import Floats
 
 
 def cosine_similarity(a: Floats, b: Floats) -> Floats:
-    """Cosines between rows: (n, D), (m, D) → (n, m); 0 where a row is zero."""
+    """Compute cosines between rows: (n, D), (m, D) → (n, m); 0 for a zero row."""
     similarity: Floats = (_unit(a) @ _unit(b).T).astype(np.float32)
     return np.clip(similarity, -1.0, 1.0)
 
@@ -24,7 +27,7 @@ def _unit(rows: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Neighbours:
-    """Rows of a table nearest to one of them, nearest first."""
+    """The nearest rows of a table to one of its rows are listed by cosine, largest first."""
 
     ids: NDArray[np.int64]
     cosine: Floats
@@ -33,13 +36,13 @@ class Neighbours:
 def nearest_neighbours(
     table: Floats, id: int, *, count: int, among: NDArray[np.bool_]
 ) -> Neighbours:
-    """The ``count`` rows of (V, D) with the largest cosine to row ``id``, itself left out.
+    """Find the rows of a table with the largest cosine to row ``id``, without that row.
 
     Args:
         table: embeddings (V, D).
         id: the row whose neighbours are wanted.
-        count: how many, at most.
-        among: bool (V,), the rows to choose from.
+        count: most rows to return.
+        among: the rows to choose from, bool (V,).
 
     Raises:
         ValueError: if there is no such row.
@@ -54,8 +57,8 @@ def nearest_neighbours(
 
 
 @dataclass(frozen=True)
-class Pairs:
-    """Pairs of a table's rows, those with the largest cosine first; ``first`` < ``second``."""
+class SimilarPairs:
+    """Pairs of rows of a table are listed by cosine, largest first; ``first`` < ``second``."""
 
     first: NDArray[np.int64]
     second: NDArray[np.int64]
@@ -64,16 +67,16 @@ class Pairs:
 
 def similar_pairs(
     table: Floats, *, count: int, among: NDArray[np.bool_], block: int = 512
-) -> Pairs:
-    """The ``count`` pairs of rows of (V, D) with the largest cosine, each pair once.
+) -> SimilarPairs:
+    """Find the pairs of rows of a table with the largest cosine, each pair once.
 
-    Never more than ``block`` × V cosines are held at a time.
+    At most ``block`` × V cosines are in memory at a time.
 
     Args:
         table: embeddings (V, D).
-        count: how many, at most.
-        among: bool (V,), the rows to choose from.
-        block: rows that are compared with all others at once.
+        count: most pairs to return.
+        among: the rows to choose from, bool (V,).
+        block: number of rows that are compared with all others at once.
     """
     ids = np.flatnonzero(among)
     unit = _unit(table[ids])
@@ -94,10 +97,10 @@ def similar_pairs(
         first, second, best = first[order], second[order], best[order]
         if best.size == count:
             least = best[-1]
-    return Pairs(first, second, best)
+    return SimilarPairs(first, second, best)
 
 
-def mean_between(similarity: Floats) -> float:
-    """The mean cosine (n, n) of two different rows; not a number of fewer than two."""
+def mean_pairwise_similarity(similarity: Floats) -> float:
+    """Average the similarities (n, n) of distinct rows; NaN for fewer than two rows."""
     different = ~np.eye(len(similarity), dtype=bool)
     return float(similarity[different].mean()) if len(similarity) > 1 else float("nan")

@@ -1,26 +1,29 @@
-"""The tokens of a vocabulary by name."""
+"""Labels of the tokens of a vocabulary."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
-from viz_app.analysis.labels import CONTINUATION, piece_label
+from viz_app.analysis.labels import CONTINUATION, token_label
 
-_NO_TEXT = re.compile(r"<(pad|unk|s|/s|0x[0-9A-F]{2})>")
+_NO_TEXT = re.compile(r"<(pad|unk|s|/s|0x[0-9A-F]{2}|unused [0-9]+)>")
 
 
-def vocabulary_labels(pieces: Sequence[str], *, spaced: bool) -> tuple[str, ...]:
-    """One label a token.
+def vocabulary_labels(
+    tokens: Sequence[str], *, spaced: bool, control_ids: Container[int] = ()
+) -> tuple[str, ...]:
+    """Label each token of a vocabulary.
 
     Args:
-        pieces: of the whole vocabulary, as they stand in it.
-        spaced: whether pieces keep the space before them; those without one, which go on with what
-            is before them, then have a ``·`` in front, so that ``the`` and ``·the`` differ.
+        tokens: texts of all tokens, as in the vocabulary.
+        spaced: whether a token that begins a word has a space before it. Labels of tokens without
+            that space then begin with ``·``, so that ``the`` and ``·the`` differ.
+        control_ids: places of tokens that stand for no text.
     """
     return tuple(
-        piece_label(piece)
-        if not spaced or piece.startswith(" ") or _NO_TEXT.fullmatch(piece)
-        else CONTINUATION + piece_label(piece)
-        for piece in pieces
+        token_label(token)
+        if not spaced or token.startswith(" ") or id in control_ids or _NO_TEXT.fullmatch(token)
+        else CONTINUATION + token_label(token)
+        for id, token in enumerate(tokens)
     )

@@ -1,1 +1,1 @@
-"""Streamlit components, for what Plotly cannot do: each a Python file, a script and a style."""
+"""Streamlit components for what Plotly cannot do: each has a Python file, a script and a style."""

@@ -8,76 +8,70 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import streamlit as st
 
+from viz_app.components.assets import component, page_colours
 from viz_app.figures.theme import Theme
-from viz_app.records import Floats
+from viz_app.records.trace import Floats
 
 LEAST_WEIGHT = 0.01
 """Lighter lines are never drawn, nor sent to the browser."""
-_HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True)
-class Column:
-    """Tokens from the top: ``title`` says what they are, ``language`` is their code, for fonts."""
+class TokenColumn:
+    """A column shows tokens from the top down."""
 
     title: str
     labels: tuple[str, ...]
     language: str = ""
+    """Code of the tokens' language, for fonts and screen readers."""
 
 
 @dataclass(frozen=True)
 class Bundle:
-    """The lines of one map: weights (Q, M) between places of two columns."""
+    """A bundle has the lines of one map: weights (Q, M) between the tokens of two columns."""
 
     name: str
     weights: Floats
-    queries: int
-    """Which column the rows are, 0 or 1."""
-    keys: int
-    """Which column the columns are."""
+    query_column: int
+    """The column of tokens that has the queries: 0 left, 1 right."""
+    key_column: int
+    """The column of tokens that has the keys."""
 
 
-_mount = st.components.v2.component(
-    "headwise_lines",
-    html='<div class="lines"></div>',
-    css=(_HERE / "lines.css").read_text(encoding="utf-8"),
-    js=(_HERE / "lines.js").read_text(encoding="utf-8"),
-)
+_mount = component("lines")
 
 
 def lines(
-    columns: tuple[Column, Column],
+    columns: tuple[TokenColumn, TokenColumn],
     bundles: Sequence[Bundle],
     *,
     theme: Theme,
     name: str,
     key: str,
 ) -> None:
-    """Draw bundles of lines, each in a colour of its own, with a slider for the smallest weight.
+    """Draw each bundle of lines in another colour, with a slider for the smallest weight.
 
     Args:
-        columns: left and right.
-        bundles: what is drawn between and beside them.
+        columns: the left and the right column.
+        bundles: the maps to draw between and beside them.
         theme: colours.
-        name: of the file that the picture is saved as.
-        key: of the widget.
+        name: name of the file that the picture is saved as.
+        key: the key of the widget.
 
     Raises:
-        ValueError: if a bundle does not fit its columns, or there are more than colours.
+        ValueError: if a bundle does not fit its columns, or there are more bundles than colours.
     """
     _mount(key=key, data=line_data(columns, bundles, theme=theme) | {"name": name})
 
 
 def line_data(
-    columns: tuple[Column, Column], bundles: Sequence[Bundle], *, theme: Theme
+    columns: tuple[TokenColumn, TokenColumn], bundles: Sequence[Bundle], *, theme: Theme
 ) -> dict[str, Any]:
-    """What the browser is sent: plain lists, of each bundle only what is heavy enough to be seen.
+    """Return what the browser is sent: plain lists, without weights too small to be seen.
 
     Raises:
         ValueError: as ``lines``.
@@ -88,7 +82,9 @@ def line_data(
             "choose fewer"
         )
     for bundle in bundles:
-        expected = tuple(len(columns[side].labels) for side in (bundle.queries, bundle.keys))
+        expected = tuple(
+            len(columns[side].labels) for side in (bundle.query_column, bundle.key_column)
+        )
         if bundle.weights.shape != expected:
             raise ValueError(
                 f"{bundle.name}: expected {expected} weights, got {bundle.weights.shape}"
@@ -96,26 +92,22 @@ def line_data(
     return {
         "columns": [vars(column) for column in columns],
         "bundles": [
-            _heavy_enough(bundle) | {"colour": colour}
+            _bundle_data(bundle) | {"colour": colour}
             for bundle, colour in zip(bundles, theme.series, strict=False)
         ],
         "least": LEAST_WEIGHT,
-        "colours": {
-            "text": theme.text,
-            "muted": theme.muted,
-            "line": theme.line,
-            "accent": theme.accent,
-        },
+        "colours": page_colours(theme),
     }
 
 
-def _heavy_enough(bundle: Bundle) -> dict[str, Any]:
+def _bundle_data(bundle: Bundle) -> dict[str, Any]:
+    """Return the lines of a bundle that are heavy enough to be drawn."""
     queries, keys = np.nonzero(bundle.weights >= LEAST_WEIGHT)
     weights = bundle.weights[queries, keys].astype(np.float64).round(4)
     return {
         "name": bundle.name,
-        "from": bundle.queries,
-        "to": bundle.keys,
+        "from": bundle.query_column,
+        "to": bundle.key_column,
         "queries": queries.tolist(),
         "keys": keys.tolist(),
         "weights": weights.tolist(),

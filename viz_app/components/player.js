@@ -1,28 +1,23 @@
-// A film of attention maps: play, pause, drag; one frame a step of training, each held until the
-// next. The drawing is in player_stage.js, which is put before this file.
+// Attention maps through the steps of a training: play, pause, drag; one frame a step, each shown
+// until the next.
+
+import { button, html, mount } from "./shared.js";
+import { layOut, load, newStage, paint, weightAt } from "./player_stage.js";
 
 const SPEEDS = [1, 2, 5, 10, 20]; // steps a second
 const TICKS = [0, 0.1, 0.25, 0.5, 1];
 
-// What was built in a place, kept while new data comes into it.
-const scenes = new WeakMap();
-
-export default function ({ parentElement, data, setTriggerValue }) {
-  const root = parentElement.querySelector(".player");
-  let scene = scenes.get(root);
-  if (!scene) {
-    scene = build(root);
-    scenes.set(root, scene);
-  }
-  scene.send = setTriggerValue;
+export default function (component) {
+  const { data } = component;
+  const scene = mount(component, "player", build);
+  scene.send = component.setTriggerValue;
   const steps = data.frames.map(({ step }) => step);
-  const same = scene.data?.of === data.of && scene.data.start === data.start;
+  const same = scene.data?.content_id === data.content_id && scene.data.start === data.start;
   const shown = same ? scene.data.frames[scene.frame].step : data.start;
   scene.data = data;
   scene.frame = Math.max(0, steps.indexOf(shown));
-  for (const [name, value] of Object.entries(data.colours)) root.style.setProperty(`--${name}`, value);
   scene.slider.max = steps.length - 1;
-  scene.own.replaceChildren(...data.frames.map((frame) => translation(frame, data)));
+  scene.translations.replaceChildren(...data.frames.map((frame) => translation(frame, data)));
   drawScale(scene);
   load(scene.stage, data);
   const what = data.layers * data.heads > 1 ? `${data.layers * data.heads} attention maps` : "Attention map";
@@ -36,7 +31,7 @@ export default function ({ parentElement, data, setTriggerValue }) {
 function build(root) {
   const scene = { root, frame: 0, drawn: 0, playing: false, width: 0 };
   scene.stage = newStage(
-    () => say(scene),
+    () => describe(scene),
     (layer, head) => scene.send("head", [layer, head]),
   );
   scene.stage.root.addEventListener("keydown", (event) => {
@@ -44,16 +39,15 @@ function build(root) {
     toggle(scene);
     event.preventDefault();
   });
-  scene.play = html("button", "play", "▶ Play");
-  scene.play.addEventListener("click", () => toggle(scene));
-  scene.slider = html("input", "");
+  scene.play = button("play", "▶ Play", () => toggle(scene));
+  scene.slider = html("input");
   Object.assign(scene.slider, { type: "range", min: 0, step: 1 });
   scene.slider.setAttribute("aria-label", "Step of training");
   scene.slider.addEventListener("input", () => {
     pause(scene);
     show(scene, Number(scene.slider.value));
   });
-  scene.output = html("output", "");
+  scene.output = html("output");
   const time = html("label", "time");
   time.append(scene.slider, scene.output);
   scene.speed = html("select", "speed");
@@ -61,21 +55,20 @@ function build(root) {
   scene.speed.value = matchMedia("(prefers-reduced-motion: reduce)").matches ? 1 : 5;
   const speed = html("label", "", "steps a second");
   speed.prepend(scene.speed);
-  scene.repeat = html("input", "");
+  scene.repeat = html("input");
   scene.repeat.type = "checkbox";
   const repeat = html("label", "repeat");
   repeat.append(scene.repeat, "repeat");
-  const open = html("button", "open", "Use this step");
+  const open = button("open", "Use this step", () =>
+    scene.send("step", scene.data.frames[scene.frame].step));
   open.title = "Set the page's checkpoint to the step that is shown";
-  open.addEventListener("click", () => scene.send("step", scene.data.frames[scene.frame].step));
-  for (const button of [scene.play, open]) button.type = "button";
   const controls = html("div", "controls");
   controls.append(scene.play, time, speed, repeat, open);
-  scene.own = html("div", "own");
+  scene.translations = html("div", "translations");
   scene.legend = html("div", "legend");
-  scene.said = html("div", "said");
-  scene.said.setAttribute("aria-live", "polite");
-  root.replaceChildren(controls, scene.own, scene.legend, scene.stage.root, scene.said);
+  scene.status = html("div", "status");
+  scene.status.setAttribute("aria-live", "polite");
+  root.replaceChildren(controls, scene.translations, scene.legend, scene.stage.root, scene.status);
   new ResizeObserver(() => scene.data && resize(scene)).observe(root);
   return scene;
 }
@@ -84,27 +77,27 @@ function resize(scene) {
   const width = scene.root.clientWidth;
   if (!width || width === scene.width) return;
   scene.width = width;
-  place(scene.stage, width);
+  layOut(scene.stage, width);
 }
 
-// What a step makes of the sentence itself. All of them lie on each other, so that nothing moves.
+// The model's own translation at a step. Those of all steps lie on each other, so that nothing moves.
 function translation(frame, data) {
-  const made = html("div", "");
-  const pieces = html("div", "pieces");
-  pieces.dir = "auto";
-  pieces.lang = data.language;
-  for (const [at, piece] of frame.pieces.entries()) {
-    const token = html("bdi", "", piece);
+  const element = html("div");
+  const tokens = html("div", "tokens");
+  tokens.dir = "auto";
+  tokens.lang = data.language;
+  for (const [at, text] of frame.tokens.entries()) {
+    const token = html("bdi", "", text);
     Object.assign(token.style, { background: data.shades[frame.shades[at]], color: data.inks[frame.shades[at]] });
-    pieces.append(token);
+    tokens.append(token);
   }
-  made.append(pieces, html("div", "score", frame.score));
-  return made;
+  element.append(tokens, html("div", "score", frame.score));
+  return element;
 }
 
 function drawScale(scene) {
   const { data } = scene;
-  const [scale, canvas] = [html("div", "scale"), html("canvas", "")];
+  const [scale, canvas] = [html("div", "scale"), html("canvas")];
   [canvas.width, canvas.height] = [data.shades.length, 1];
   const context = canvas.getContext("2d");
   data.shades.forEach((colour, at) => {
@@ -120,7 +113,7 @@ function drawScale(scene) {
   scene.legend.replaceChildren(html("span", "", "weight, on one scale for all steps"), scale);
   if (data.allowed !== null) {
     const masked = html("span", "masked");
-    masked.append(html("i", ""), "masked: later than the query");
+    masked.append(html("i"), "masked: later than the query");
     scene.legend.append(masked);
   }
 }
@@ -134,25 +127,25 @@ function show(scene, frame) {
   scene.slider.value = frame;
   scene.slider.setAttribute("aria-valuetext", name);
   scene.output.textContent = name;
-  [...scene.own.children].forEach((each, at) => each.classList.toggle("shown", at === frame));
+  [...scene.translations.children].forEach((each, at) => each.classList.toggle("shown", at === frame));
   Object.assign(scene.root.dataset, { step, frame, drawn: scene.drawn, playing: scene.playing });
-  say(scene);
+  describe(scene);
 }
 
-// The cell that is pointed at, in words.
-function say(scene) {
+// Says which cell is pointed at, and its weight.
+function describe(scene) {
   const { stage, data } = scene;
   const at = stage.at;
-  scene.said.setAttribute("aria-live", scene.playing ? "off" : "polite");
+  scene.status.setAttribute("aria-live", scene.playing ? "off" : "polite");
   if (!at) {
-    scene.said.textContent = "Point at a cell to read its weight.";
+    scene.status.textContent = "Point at a cell to read its weight.";
     return;
   }
   const weight = weightAt(stage, scene.frame);
   const which = data.layers * data.heads > 1 ? `layer ${at.layer + 1} · head ${at.head + 1}: ` : "";
   const [row, column] = [html("b", "", data.rows[at.row]), html("b", "", data.columns[at.column])];
   const written = weight === null ? "masked" : `weight ${weight.toFixed(2)}`;
-  scene.said.replaceChildren(`${which}query `, row, " · key ", column, ` · ${written}`);
+  scene.status.replaceChildren(`${which}query `, row, " · key ", column, ` · ${written}`);
 }
 
 function toggle(scene) {

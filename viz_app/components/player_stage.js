@@ -1,38 +1,18 @@
-// The maps of one frame: a canvas of one pixel a cell, enlarged by its style, with labels as text
-// beside it. Put before player.js. Every text is set as text, never as markup.
+// The attention maps of one frame: a canvas of one pixel a cell, enlarged by its style, with labels
+// as text beside it.
 
-const SVG = "http://www.w3.org/2000/svg";
+import { bytesOf, html, short, svgElement } from "./shared.js";
+
 const LARGEST = 32; // pixels of a cell of one map
 const LARGEST_OF_MANY = 12; // pixels of a cell among several maps
 const MOST_HEIGHT = 620; // pixels
-const LONGEST = 22; // letters of a label
-const LETTERS = 12; // pixels
+const FONT_SIZE = 12; // pixels
 
-function html(name, className, text = "") {
-  const made = document.createElement(name);
-  made.className = className;
-  made.textContent = text;
-  return made;
-}
-
-function svgElement(name, attributes = {}, text = null) {
-  const made = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  if (text !== null) made.textContent = text;
-  return made;
-}
-
-const decoded = (base64) => Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0));
 const channels = (colour) => [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
 
-const short = (label) => {
-  const letters = [...label]; // not halves of those that take two places in a string
-  return letters.length <= LONGEST ? label : letters.slice(0, LONGEST - 1).join("") + "…";
-};
-
-function newStage(onPoint, onHead) {
+export function newStage(onPoint, onHead) {
   const stage = { root: html("div", "stage"), at: null };
-  stage.canvas = html("canvas", "");
+  stage.canvas = html("canvas");
   stage.context = stage.canvas.getContext("2d", { willReadFrequently: true });
   stage.svg = svgElement("svg", { "aria-hidden": "true", width: "100%", height: "100%" });
   stage.root.tabIndex = 0;
@@ -60,11 +40,11 @@ function newStage(onPoint, onHead) {
   return stage;
 }
 
-// Take in new maps: their bytes, and the colour of each byte.
-function load(stage, data) {
+// Keeps new maps: their bytes, and the colour of each byte.
+export function load(stage, data) {
   const [rows, columns] = [data.rows.length, data.columns.length];
-  Object.assign(stage, { data, rows, columns, at: null, cells: decoded(data.cells) });
-  stage.allowed = data.allowed === null ? null : decoded(data.allowed);
+  Object.assign(stage, { data, rows, columns, at: null, cells: bytesOf(data.cells) });
+  stage.allowed = data.allowed === null ? null : bytesOf(data.allowed);
   stage.palette = data.shades.map(channels);
   stage.masked = channels(data.colours.masked);
   stage.canvas.width = data.heads * (columns + 1) - 1;
@@ -75,7 +55,7 @@ function load(stage, data) {
 const offset = (stage, frame, layer, head) =>
   ((frame * stage.data.layers + layer) * stage.data.heads + head) * stage.rows * stage.columns;
 
-function paint(stage, frame) {
+export function paint(stage, frame) {
   const { data, rows, columns, cells, allowed, palette, masked, image } = stage;
   for (let layer = 0; layer < data.layers; layer++) {
     for (let head = 0; head < data.heads; head++) {
@@ -94,8 +74,8 @@ function paint(stage, frame) {
   stage.context.putImageData(image, 0, 0);
 }
 
-// The weight of the marked cell in a frame; nothing where there is none.
-function weightAt(stage, frame) {
+// The weight of the marked cell in a frame; null where it is masked.
+export function weightAt(stage, frame) {
   const { layer, head, row, column } = stage.at;
   const cell = row * stage.columns + column;
   if (stage.allowed && !stage.allowed[cell]) return null;
@@ -115,16 +95,16 @@ function cellUnder(stage, event) {
 function moved(stage, [down, right]) {
   const [layer, head] = stage.data.selected ?? [0, 0];
   const at = stage.at ?? { layer, head, row: -down, column: -right };
-  const within = (place, most) => Math.min(most - 1, Math.max(0, place));
+  const within = (index, length) => Math.min(length - 1, Math.max(0, index));
   return { ...at, row: within(at.row + down, stage.rows), column: within(at.column + right, stage.columns) };
 }
 
-// Where everything is in so many pixels, and all labels.
-function place(stage, width) {
+// Places the canvas and all labels in a width in pixels.
+export function layOut(stage, width) {
   const { data } = stage;
   const many = data.layers * data.heads > 1;
   const ruler = document.createElement("canvas").getContext("2d");
-  ruler.font = `${LETTERS}px ${getComputedStyle(document.body).fontFamily}`;
+  ruler.font = `${FONT_SIZE}px ${getComputedStyle(document.body).fontFamily}`;
   const measured = (labels) => Math.ceil(Math.max(0, ...labels.map((label) => ruler.measureText(short(label)).width)));
   const numbered = (name, count) => Array.from({ length: count }, (_, at) => `${name} ${at + 1}`);
   const down = many ? numbered("layer", data.layers) : data.rows;
@@ -133,22 +113,22 @@ function place(stage, width) {
   const left = measured([...down, beside]) + 10;
   const top = many ? 22 : measured(across) + 30;
   const { width: wide, height: tall } = stage.canvas;
-  const room = width - left - 4;
-  let [x, y] = [Math.min(many ? LARGEST_OF_MANY : LARGEST, room / wide), 0];
+  const available = width - left - 4;
+  let [x, y] = [Math.min(many ? LARGEST_OF_MANY : LARGEST, available / wide), 0];
   if (many) x = y = Math.min(x, Math.max(MOST_HEIGHT / tall, 1));
   else y = Math.min(LARGEST, Math.max(x, Math.min(17, MOST_HEIGHT / tall)), Math.max(6, MOST_HEIGHT / tall));
   Object.assign(stage, { left, top, x, y });
   const style = { left: `${left}px`, top: `${top}px`, width: `${x * wide}px`, height: `${y * tall}px` };
   Object.assign(stage.canvas.style, style);
   stage.root.style.height = `${top + y * tall + 3}px`;
-  const labels = svgElement("g", { "font-size": LETTERS });
+  const labels = svgElement("g", { "font-size": FONT_SIZE });
   if (!many) {
-    const shift = measured([above]) > room ? { x: width - 2, "text-anchor": "end" } : { x: left };
+    const shift = measured([above]) > available ? { x: width - 2, "text-anchor": "end" } : { x: left };
     labels.append(svgElement("text", { class: "title", y: 12, ...shift }, above));
     labels.append(svgElement("text", { class: "title", x: left - 6, y: top - 6, "text-anchor": "end" }, beside));
   }
   const span = many ? [stage.rows + 1, stage.columns + 1] : [1, 1];
-  const every = [y * span[0], x * span[1]].map((pixels) => Math.ceil(LETTERS / pixels));
+  const every = [y * span[0], x * span[1]].map((pixels) => Math.ceil(FONT_SIZE / pixels));
   down.forEach((label, at) => {
     if (at % every[0]) return;
     const middle = top + y * (span[0] * (at + 0.5) - (many ? 0.5 : 0));
@@ -173,7 +153,7 @@ function place(stage, width) {
   mark(stage);
 }
 
-// Frame the cell that is pointed at.
+// Frames the cell that is pointed at.
 function mark(stage) {
   stage.svg.querySelector(".cell")?.remove();
   if (!stage.at) return;

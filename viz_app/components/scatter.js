@@ -1,55 +1,45 @@
-// A cloud of named points on a 2-D canvas: of those there may be many, of WebGL contexts only few.
-// Every text is set as text or drawn, never as markup. The drawing is in scatter_canvas.js, which is
-// put before this file.
+// A cloud of named points on a 2-D canvas: a page may have many of those, but few WebGL contexts.
 
-const PAD = 24; // pixels around the cloud
-const REACH = 14; // pixels from the mouse to a point that is meant
+import { button, download, html, mount } from "./shared.js";
+import { draw, pixels, placing } from "./scatter_canvas.js";
+import { prepareFrames } from "./scatter_frames.js";
+
+const REACH = 14; // pixels from the mouse to the point that it points at
 const MOST_ZOOM = 200;
 const HINT = "Point at a dot to read its token. Click the picture, and the wheel zooms; drag to move. "
   + "The arrow keys walk through the marked tokens; Escape shows all again.";
 
-// What was built in a place and how it is looked at, kept while new data comes into it.
-const scenes = new WeakMap();
-
-export default function ({ parentElement, data }) {
-  const root = parentElement.querySelector(".scatter");
-  let scene = scenes.get(root);
-  if (!scene) {
-    scene = build(root);
-    scenes.set(root, scene);
-  }
-  if (scene.data?.of !== data.of) scene.view = whole(data);
+export default function (component) {
+  const { data } = component;
+  const scene = mount(component, "scatter", build);
+  if (scene.data?.content_id !== data.content_id) scene.view = whole(data);
   scene.data = data;
   scene.shown = null;
   prepareFrames(scene);
-  scene.said.textContent = HINT;
-  for (const [name, value] of Object.entries(data.colours)) root.style.setProperty(`--${name}`, value);
+  scene.status.textContent = HINT;
   scene.canvas.setAttribute(
     "aria-label",
     `${data.labels.length.toLocaleString("en")} tokens as points, ${data.marks.length} of them marked`,
   );
   scene.legend.replaceChildren(...legend(data));
-  draw(scene);
+  scene.draw();
 }
 
 const whole = (data) => ({ zoom: 1, x: data.width / 2, y: data.height / 2 });
 
-function html(name, className, text = "") {
-  const made = document.createElement(name);
-  made.className = className;
-  made.textContent = text;
-  return made;
-}
-
 function build(root) {
   const scene = { root, shown: null, legend: html("div", "legend"), stage: html("div", "stage") };
-  scene.canvas = html("canvas", "");
+  scene.draw = () => {
+    draw(scene);
+    show(scene, scene.shown);
+  };
+  scene.canvas = html("canvas");
   scene.canvas.tabIndex = 0;
   scene.canvas.setAttribute("role", "application");
   scene.ring = html("div", "ring");
   scene.tip = html("div", "tip");
-  scene.said = html("div", "said");
-  scene.said.setAttribute("aria-live", "polite");
+  scene.status = html("div", "status");
+  scene.status.setAttribute("aria-live", "polite");
   const buttons = html("div", "buttons");
   const actions = [
     ["+", "Zoom in", () => zoom(scene, 1.6)],
@@ -58,58 +48,54 @@ function build(root) {
     ["⤓", "Save as PNG", () => save(scene)],
   ];
   for (const [sign, name, act] of actions) {
-    const button = html("button", "", sign);
-    Object.assign(button, { type: "button", title: name });
-    button.setAttribute("aria-label", name);
-    button.addEventListener("click", act);
-    buttons.append(button);
+    const action = button("", sign, act);
+    action.title = name;
+    action.setAttribute("aria-label", name);
+    buttons.append(action);
   }
   scene.stage.append(scene.canvas, scene.ring, scene.tip, buttons);
-  root.replaceChildren(scene.legend, scene.stage, scene.said);
+  root.replaceChildren(scene.legend, scene.stage, scene.status);
   listen(scene);
-  new ResizeObserver(() => scene.data && draw(scene)).observe(scene.stage);
+  new ResizeObserver(() => scene.data && scene.draw()).observe(scene.stage);
   return scene;
 }
 
 function save(scene) {
-  const link = document.createElement("a");
-  link.href = scene.canvas.toDataURL("image/png");
-  link.download = `${scene.data.name}.png`;
-  link.click();
+  download(scene.canvas.toDataURL("image/png"), `${scene.data.name}.png`);
 }
 
 function listen(scene) {
   const { canvas } = scene;
-  let held = null; // where the mouse went down, and how far it has gone since
+  let drag = null; // where the mouse was last, and whether it has moved since it went down
   const place = (event) => {
     const box = canvas.getBoundingClientRect();
     return [event.clientX - box.left, event.clientY - box.top];
   };
   canvas.addEventListener("pointerdown", (event) => {
     canvas.setPointerCapture(event.pointerId);
-    held = { at: place(event), far: false };
+    drag = { at: place(event), moved: false };
   });
   canvas.addEventListener("pointermove", (event) => {
     const [x, y] = place(event);
-    if (!held) return show(scene, nearest(scene, x, y));
-    const [dx, dy] = [x - held.at[0], y - held.at[1]];
-    if (!held.far && Math.hypot(dx, dy) < 4) return undefined;
-    held = { at: [x, y], far: true };
+    if (!drag) return show(scene, nearest(scene, x, y));
+    const [dx, dy] = [x - drag.at[0], y - drag.at[1]];
+    if (!drag.moved && Math.hypot(dx, dy) < 4) return undefined;
+    drag = { at: [x, y], moved: true };
     const scale = pixels(scene);
     scene.view.x -= dx / scale;
     scene.view.y += dy / scale;
-    return draw(scene);
+    return scene.draw();
   });
   canvas.addEventListener("pointerup", (event) => {
-    const clicked = held && !held.far;
-    held = null;
+    const clicked = drag && !drag.moved;
+    drag = null;
     if (!clicked) return;
     const point = nearest(scene, ...place(event));
     show(scene, point);
-    if (point !== null) say(scene, point);
+    if (point !== null) describe(scene, point);
   });
-  canvas.addEventListener("pointercancel", () => (held = null));
-  canvas.addEventListener("pointerleave", () => held || show(scene, null));
+  canvas.addEventListener("pointercancel", () => (drag = null));
+  canvas.addEventListener("pointerleave", () => drag || show(scene, null));
   canvas.addEventListener(
     "wheel",
     (event) => {
@@ -132,21 +118,7 @@ function listen(scene) {
   });
 }
 
-// --- where things are ---------------------------------------------------------------------------
-
-// Pixels of one unit of the data, the same both ways.
-function pixels({ canvas, data, view }) {
-  const [width, height] = [canvas.clientWidth - 2 * PAD, canvas.clientHeight - 2 * PAD];
-  return Math.min(width / (data.width || 1), height / (data.height || 1)) * view.zoom;
-}
-
-// From a point to its place on the canvas; sizes are asked for once, not for each of thousands.
-function placing(scene) {
-  const { canvas, data, view } = scene;
-  const scale = pixels(scene);
-  const [left, top] = [canvas.clientWidth / 2 - view.x * scale, canvas.clientHeight / 2 + view.y * scale];
-  return (point) => [left + data.points[2 * point] * scale, top - data.points[2 * point + 1] * scale];
-}
+// --- where the view is --------------------------------------------------------------------------
 
 function nearest(scene, x, y) {
   const { canvas, data, view } = scene;
@@ -167,20 +139,20 @@ function zoom(scene, factor, at = [scene.canvas.clientWidth / 2, scene.canvas.cl
   const grown = 1 / before - 1 / pixels(scene); // what is under the mouse stays there
   view.x += (at[0] - canvas.clientWidth / 2) * grown;
   view.y -= (at[1] - canvas.clientHeight / 2) * grown;
-  draw(scene);
+  scene.draw();
 }
 
 function reset(scene) {
   scene.view = whole(scene.data);
   scene.shown = null;
-  scene.said.textContent = HINT;
-  draw(scene);
+  scene.status.textContent = HINT;
+  scene.draw();
 }
 
 function walk(scene, step) {
   const marks = scene.data.marks.map(({ point }) => point);
   if (!marks.length) {
-    scene.said.textContent = "No token is marked.";
+    scene.status.textContent = "No token is marked.";
     return;
   }
   const at = marks.indexOf(scene.shown);
@@ -190,21 +162,22 @@ function walk(scene, step) {
     Object.assign(scene.view, { x: scene.data.points[2 * next], y: scene.data.points[2 * next + 1] });
   }
   scene.shown = next;
-  draw(scene);
-  say(scene, next);
+  scene.draw();
+  describe(scene, next);
 }
 
 // --- what is shown ------------------------------------------------------------------------------
 
 function note(data, point) {
+  if (!data.counts) return data.groups[data.group[point]].name;
   const count = data.counts[point];
   const times = count === 1 ? "once" : `${count.toLocaleString("en")} times`;
   const group = data.named ? `, ${data.groups[data.group[point]].name}` : "";
   return `${times} in the training data${group}`;
 }
 
-function say(scene, point) {
-  scene.said.replaceChildren(html("b", "", scene.data.labels[point]), `: ${note(scene.data, point)}`);
+function describe(scene, point) {
+  scene.status.replaceChildren(html("b", "", scene.data.labels[point]), `: ${note(scene.data, point)}`);
 }
 
 function show(scene, point) {
@@ -227,19 +200,19 @@ function show(scene, point) {
 
 function legend(data) {
   const names = data.groups.map((group, index) => ({ ...group, count: data.group.filter((g) => g === index).length }));
-  const made = names.filter(({ count }) => count).map(({ name, colour }) => entry(name, colour, "dot"));
+  const entries = names.filter(({ count }) => count).map(({ name, colour }) => entry(name, colour, "dot"));
   for (const [kind, colour] of [["sentence", data.colours.text], ["searched", data.colours.accent]]) {
     if (data.marks.some((mark) => mark.kind === kind)) {
-      made.push(entry({ sentence: "in the sentence", searched: "looked for" }[kind], colour, "circle"));
+      entries.push(entry({ sentence: "in the sentence", searched: "looked for" }[kind], colour, "circle"));
     }
   }
-  return made;
+  return entries;
 }
 
 function entry(name, colour, kind) {
-  const made = html("span", "name");
+  const element = html("span", "name");
   const sign = html("i", kind);
   sign.style.color = colour;
-  made.append(sign, html("span", "", name));
-  return made;
+  element.append(sign, html("span", "", name));
+  return element;
 }

@@ -1,7 +1,7 @@
 """A cloud of named points: tokens in the plane, some of them marked.
 
-The browser draws it on a 2-D canvas, on which thousands of points stay fluid and which, unlike
-WebGL, a page may have as often as it likes. Pointing, zooming and walking need no round trip.
+The browser draws it on a 2-D canvas, which stays fast with thousands of points; unlike WebGL
+contexts, a page may have any number of them. Pointing, zooming and walking need no round trip.
 """
 
 from __future__ import annotations
@@ -9,58 +9,48 @@ from __future__ import annotations
 import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import streamlit as st
 from numpy.typing import NDArray
 
+from viz_app.components.assets import component, page_colours
 from viz_app.figures.theme import Theme, weight_colour
-from viz_app.records import Floats
+from viz_app.records.trace import Floats
 
-_FINEST = 10_000
-"""Steps of the wider axis: finer than pixels, in few letters."""
+_COORDINATE_STEPS = 10_000
+"""Steps of the wider axis to which coordinates are rounded: finer than pixels, in few digits."""
 _PALEST = 0.45
-"""Of the scale of weights: below it points are lost on the ground."""
-_HERE = Path(__file__).parent
+"""Lowest place on the scale of weights that is used: paler points could hardly be seen."""
 
 
 @dataclass(frozen=True)
 class Cloud:
-    """``n`` points and what they stand for."""
+    """A cloud has n points, each of which stands for a token."""
 
     points: Floats
-    """(n, 2)."""
+    """Coordinates, (n, 2)."""
     labels: Sequence[str]
-    counts: Sequence[int]
-    """How often each occurs in the training data."""
+    counts: Sequence[int] | None
+    """How often each occurs in the training data; None if that is not known."""
     group: NDArray[np.int64]
-    """To which of the groups each belongs, (n,)."""
+    """Number of the group to which each belongs, (n,)."""
     groups: Sequence[str]
-    """Their names; the first is of those that are nowhere."""
+    """Names of the groups; the first is that of points that never occur."""
     ordered: bool
-    """Whether groups are steps of one quantity, and not kinds of their own."""
+    """Whether groups are ranges of one quantity, from small to large."""
 
 
 @dataclass(frozen=True)
 class Frames:
-    """Where the points of a cloud are at other times."""
+    """Frames say where the points of a cloud are at other times."""
 
     names: Sequence[str]
     points: Floats
-    """(frames, n, 2), in the units of the cloud."""
+    """Coordinates, (frames, n, 2), in the units of the cloud."""
 
 
-_mount = st.components.v2.component(
-    "headwise_scatter",
-    html='<div class="scatter"></div>',
-    css=(_HERE / "scatter.css").read_text(encoding="utf-8"),
-    js="".join(
-        (_HERE / name).read_text(encoding="utf-8")
-        for name in ("scatter_canvas.js", "scatter_frames.js", "scatter.js")
-    ),
-)
+_mount = component("scatter")
 
 
 def scatter(
@@ -68,7 +58,7 @@ def scatter(
     *,
     sentence: Sequence[int],
     searched: Sequence[int],
-    of: str,
+    content_id: str,
     theme: Theme,
     name: str,
     key: str,
@@ -78,19 +68,25 @@ def scatter(
 
     Args:
         cloud: the points.
-        sentence, searched: places of the points to mark, in two colours.
-        of: what the cloud is of; the view stays as it is while that does.
+        sentence, searched: indices of the points to mark, in two colours.
+        content_id: identifies what the points are. While it stays the same, new data does not
+            change how far the picture is zoomed and moved.
         theme: colours.
-        name: of the file that the picture is saved as.
-        key: of the widget.
+        name: name of the file that the picture is saved as.
+        key: the key of the widget.
         frames: where the points are at other times; the browser then moves them from one to the
-            next, the cloud being the last, and draws the ways of those that are marked.
+            next, the cloud being the last, and draws the paths of those that are marked.
 
     Raises:
         ValueError: if there are no points, or their labels, counts, groups and frames do not fit.
     """
     data = scatter_data(
-        cloud, sentence=sentence, searched=searched, of=of, theme=theme, frames=frames
+        cloud,
+        sentence=sentence,
+        searched=searched,
+        content_id=content_id,
+        theme=theme,
+        frames=frames,
     )
     _mount(key=key, data=data | {"name": name})
 
@@ -100,23 +96,24 @@ def scatter_data(
     *,
     sentence: Sequence[int],
     searched: Sequence[int],
-    of: str,
+    content_id: str,
     theme: Theme,
     frames: Frames | None = None,
 ) -> dict[str, Any]:
-    """What the browser is sent: whole numbers, x before y of each point, upwards from 0.
+    """Return what the browser is sent: integers, x before y of each point, upwards from 0.
 
-    Those of frames are on the same scale, two bytes each, the smaller first, in base 64.
+    Those of frames are on the same scale, as little-endian 16-bit integers in base64.
 
     Raises:
         ValueError: as ``scatter``.
     """
     number = len(cloud.points)
-    sizes = {len(cloud.labels), len(cloud.counts), len(cloud.group)}
+    counts = cloud.labels if cloud.counts is None else cloud.counts
+    sizes = {len(cloud.labels), len(counts), len(cloud.group)}
     if not number or cloud.points.shape != (number, 2) or sizes != {number}:
         raise ValueError(
             f"expected points (n, 2) with n labels, counts and groups, got {cloud.points.shape} "
-            f"with {len(cloud.labels)}, {len(cloud.counts)} and {len(cloud.group)}"
+            f"with {len(cloud.labels)}, {len(counts)} and {len(cloud.group)}"
         )
     every = cloud.points[None]
     if frames is not None:
@@ -127,7 +124,7 @@ def scatter_data(
             )
         every = np.concatenate([every, frames.points])
     extent = (every - every.min(axis=(0, 1))).astype(np.float64)
-    steps = (extent * (_FINEST / (extent.max() or 1.0))).round().astype("<u2")
+    steps = (extent * (_COORDINATE_STEPS / (extent.max() or 1.0))).round().astype("<u2")
     width, height = steps.max(axis=(0, 1)).tolist()
     chosen = set(searched)
     moving = frames and {
@@ -140,7 +137,7 @@ def scatter_data(
         "width": width,
         "height": height,
         "labels": list(cloud.labels),
-        "counts": list(cloud.counts),
+        "counts": cloud.counts and list(cloud.counts),
         "group": cloud.group.tolist(),
         "groups": [
             {"name": name, "colour": colour}
@@ -151,19 +148,13 @@ def scatter_data(
             *({"point": p, "kind": "sentence"} for p in dict.fromkeys(sentence) if p not in chosen),
             *({"point": p, "kind": "searched"} for p in dict.fromkeys(searched)),
         ],
-        "of": of,
-        "colours": {
-            "text": theme.text,
-            "muted": theme.muted,
-            "line": theme.line,
-            "accent": theme.accent,
-            "ground": theme.gap,
-        },
+        "content_id": content_id,
+        "colours": page_colours(theme),
     }
 
 
 def _colours(cloud: Cloud, theme: Theme) -> list[str]:
-    """One a group; the first is that of lines, as pale as what never occurs should be."""
+    """Return a colour for each group; points of the first, which never occur, are the palest."""
     others = len(cloud.groups) - 1
     if not cloud.ordered:
         return [theme.line, *theme.series[:others]]

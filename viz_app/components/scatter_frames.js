@@ -1,9 +1,11 @@
-// A cloud of points through time: a slider and a button that move it; put before scatter.js.
+// A cloud of points through time: a slider and a button that move the points from frame to frame.
+
+import { bytesOf, button, html } from "./shared.js";
 
 const SEGMENT = 700; // milliseconds from one frame to the next
 
-// Adds what the points need to move; takes it away again where they stay.
-function prepareFrames(scene) {
+// Decodes the frames and shows their player; hides it where there are none.
+export function prepareFrames(scene) {
   const { data } = scene;
   stop(scene);
   if (!data.frames) {
@@ -11,27 +13,25 @@ function prepareFrames(scene) {
     scene.player = null;
     return;
   }
-  const bytes = Uint8Array.from(atob(data.frames.points), (letter) => letter.charCodeAt(0));
-  const view = new DataView(bytes.buffer);
+  const view = new DataView(bytesOf(data.frames.points).buffer);
   const size = 2 * data.labels.length;
-  data.ways = data.frames.names.map((_, frame) =>
+  data.positions = data.frames.names.map((_, frame) =>
     Float32Array.from({ length: size }, (_, i) => view.getUint16(2 * (frame * size + i), true)));
   if (!scene.player) buildPlayer(scene);
-  scene.slider.max = data.ways.length - 1;
-  const last = data.ways.length - 1;
-  scene.time = scene.of === data.of ? Math.min(scene.time ?? last, last) : last;
-  scene.of = data.of;
+  scene.slider.max = data.positions.length - 1;
+  const last = data.positions.length - 1;
+  scene.time = scene.contentId === data.content_id ? Math.min(scene.time ?? last, last) : last;
+  scene.contentId = data.content_id;
   seek(scene, scene.time, false);
 }
 
 function buildPlayer(scene) {
   scene.player = html("div", "player");
-  scene.play = html("button", "", "▶");
-  scene.play.type = "button";
-  scene.slider = html("input", "");
+  scene.play = button("", "▶", () => (scene.running ? stop(scene) : run(scene)));
+  scene.slider = html("input");
   Object.assign(scene.slider, { type: "range", min: 0, step: 0.02 });
   scene.slider.setAttribute("aria-label", "Checkpoint");
-  scene.when = html("output", "");
+  scene.when = html("output");
   scene.player.append(scene.play, scene.slider, scene.when);
   scene.stage.before(scene.player);
   scene.slider.addEventListener("input", () => {
@@ -43,10 +43,9 @@ function buildPlayer(scene) {
     if (!step) return;
     event.preventDefault();
     stop(scene);
-    const last = scene.data.ways.length - 1;
+    const last = scene.data.positions.length - 1;
     seek(scene, Math.max(0, Math.min(last, (step > 0 ? Math.floor : Math.ceil)(scene.time) + step)));
   });
-  scene.play.addEventListener("click", () => (scene.running ? stop(scene) : run(scene)));
   stop(scene);
 }
 
@@ -59,7 +58,7 @@ function stop(scene) {
 }
 
 function run(scene) {
-  const last = scene.data.ways.length - 1;
+  const last = scene.data.positions.length - 1;
   const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
   const from = scene.time >= last ? 0 : scene.time;
   let start = null;
@@ -76,39 +75,18 @@ function run(scene) {
 }
 
 // Between two frames points are on the straight line from one to the other.
-function seek(scene, time, drawn = true) {
+function seek(scene, time, drawNow = true) {
   const { data } = scene;
   const before = Math.floor(time);
-  const after = Math.min(before + 1, data.ways.length - 1);
+  const after = Math.min(before + 1, data.positions.length - 1);
   const share = time - before;
-  const [a, b] = [data.ways[before], data.ways[after]];
+  const [a, b] = [data.positions[before], data.positions[after]];
   scene.time = time;
   data.points = share ? a.map((value, i) => value + (b[i] - value) * share) : a;
   scene.slider.value = time;
   const names = data.frames.names;
-  const said = share ? `${names[before]} → ${names[after]}` : names[before];
-  scene.when.textContent = said;
-  scene.slider.setAttribute("aria-valuetext", said);
-  if (drawn) draw(scene);
-}
-
-// The ways of the marked points up to now.
-function drawWays(scene, context) {
-  const { data, view, canvas } = scene;
-  if (!data.frames) return;
-  const scale = pixels(scene);
-  const at = (points, point) => [
-    canvas.clientWidth / 2 + (points[2 * point] - view.x) * scale,
-    canvas.clientHeight / 2 - (points[2 * point + 1] - view.y) * scale,
-  ];
-  const frames = [...data.ways.slice(0, Math.floor(scene.time) + 1), data.points];
-  context.lineWidth = 1.5;
-  context.globalAlpha = 0.7;
-  for (const { point, kind } of data.marks) {
-    context.strokeStyle = kind === "searched" ? data.colours.accent : data.colours.muted;
-    context.beginPath();
-    frames.forEach((points, i) => context[i ? "lineTo" : "moveTo"](...at(points, point)));
-    context.stroke();
-  }
-  context.globalAlpha = 1;
+  const name = share ? `${names[before]} → ${names[after]}` : names[before];
+  scene.when.textContent = name;
+  scene.slider.setAttribute("aria-valuetext", name);
+  if (drawNow) scene.draw();
 }

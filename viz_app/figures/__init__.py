@@ -1,1 +1,1 @@
-"""Arrays and labels in, Plotly figure out; every colour is in ``theme``."""
+"""Functions that take arrays and labels and return a Plotly figure; colours are in ``theme``."""

@@ -1,42 +1,69 @@
-"""Bars and lines."""
+"""Horizontal bars: probabilities, cosines, shares of heads, and hidden units."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 
-from viz_app.figures.theme import Theme, literal, new_figure
+from viz_app.figures.theme import Theme, escape_plotly, new_figure
 
 
-def top_pieces(
+def token_bars(
     labels: Sequence[str],
     probabilities: Sequence[float],
     *,
     theme: Theme,
     actual: int | None = None,
 ) -> go.Figure:
-    """Probabilities of the likeliest next pieces, the likeliest on top; ``actual`` stands out."""
+    """Draw probabilities of the likeliest next tokens, the likeliest on top; one may be marked.
+
+    A click in the row of a bar gives its place, counted from 0.
+    """
     written = [f"{p:.3f}" if p >= 0.0005 else f"{p:.0e}" for p in probabilities]
-    return _bars(labels, probabilities, written, theme=theme, marked=actual)
+    figure = _bars(labels, probabilities, written, theme=theme, marked=actual)
+    texts = [f"force {escape_plotly(label)} here" for label in labels]
+    if actual is not None:
+        texts[actual] = "the token of this target"
+    return _make_clickable(figure, texts, theme)
 
 
-def cosines(labels: Sequence[str], values: Sequence[float], *, theme: Theme) -> go.Figure:
-    """Cosines of a token's nearest neighbours, the nearest on top."""
-    return _bars(labels, values, [f"{value:.3f}" for value in values], theme=theme)
+def cosine_bars(
+    labels: Sequence[str],
+    values: Sequence[float],
+    *,
+    theme: Theme,
+    counts: Sequence[int] | None = None,
+) -> go.Figure:
+    """Draw the cosines of a token's nearest neighbours, the nearest on top.
+
+    A click in the row of a bar gives its place, counted from 0.
+
+    Args:
+        labels: tokens.
+        values: their cosines.
+        theme: colours.
+        counts: how often they occur in the training data, where it is known.
+    """
+    written = [f"{value:.3f}" for value in values]
+    if counts is not None:
+        written = [f"{text} · {count:,}×" for text, count in zip(written, counts, strict=True)]
+    figure = _bars(labels, values, written, theme=theme)
+    return _make_clickable(figure, [f"look up {escape_plotly(label)}" for label in labels], theme)
 
 
-def head_shares(
+def share_bars(
     labels: Sequence[str], shares: Sequence[float], *, theme: Theme, marked: int | None = None
 ) -> go.Figure:
-    """Signed shares of a whole that sum to 1, as bars; one may be marked."""
+    """Draw signed shares that sum to 1 as bars; one may be marked."""
     written = [f"{share:+.3f}" for share in shares]
     return _bars(labels, shares, written, theme=theme, marked=marked)
 
 
-def hidden_units(units: Sequence[int], values: Sequence[float], *, theme: Theme) -> go.Figure:
-    """Hidden units that fire most, by their numbers, the strongest on top."""
+def hidden_unit_bars(units: Sequence[int], values: Sequence[float], *, theme: Theme) -> go.Figure:
+    """Draw the hidden units with the largest activations, the largest on top."""
     written = [f"{value:.2f}" for value in values]
     return _bars([f"unit {unit}" for unit in units], values, written, theme=theme)
 
@@ -49,7 +76,7 @@ def _bars(
     theme: Theme,
     marked: int | None = None,
 ) -> go.Figure:
-    """Horizontal bars, of a range of 1 at least, with their values written behind them."""
+    """Draw bars with their values at their ends, on an axis that reaches at least from 0 to 1."""
     figure = new_figure(theme)
     places = list(range(len(labels)))
     figure.add_trace(
@@ -65,20 +92,51 @@ def _bars(
             hoverinfo="skip",
         )
     )
-    longest = max(map(len, labels), default=0)
+    longest, after = (max(map(len, texts), default=0) for texts in (labels, written))
     figure.update_layout(
         height=24 * len(labels) + 16,
-        margin={"l": 20 + 8 * min(longest, 20), "r": 48, "t": 4, "b": 4},
+        margin={"l": 20 + 8 * min(longest, 20), "r": 13 + 7 * after, "t": 4, "b": 4},
         bargap=0.25,
     )
     least, most = min([0.0, *values]), max([1.0, *values])
-    # A negative bar has its value on its left, and one beyond 1 needs room for it on its right.
-    room = 0.15 * (most - least)
-    least, most = least - room * (least < 0), most + room * (most > 1)
+    # The value of a negative bar stands on its left, that of a bar beyond 1 on its right.
+    for_value = 0.15 * (most - least)
+    least, most = least - for_value * (least < 0), most + for_value * (most > 1)
     figure.update_xaxes(range=[least, most], visible=False)
     figure.update_yaxes(
         range=[len(labels) - 0.5, -0.5],
         tickvals=places,
-        ticktext=[literal(label[:20]) for label in labels],
+        ticktext=[escape_plotly(label[:20]) for label in labels],
     )
+    return figure
+
+
+def _make_clickable(figure: go.Figure, texts: Sequence[str], theme: Theme) -> go.Figure:
+    """Add an invisible bar as wide as the chart to each row, since a short bar is hard to hit.
+
+    Args:
+        figure: is changed, and returned.
+        texts: what a click does, for each row, as Plotly's markup.
+        theme: colours.
+    """
+    least, most = figure.layout.xaxis.range
+    same: dict[str, Any] = {"marker": {"opacity": 1}, "textfont": {"color": theme.muted}}
+    invisible = {"marker": {"opacity": 0}}
+    figure.update_traces(selected=same, unselected=same)
+    figure.add_trace(
+        go.Bar(
+            x=[most - least] * len(texts),
+            y=list(range(len(texts))),
+            base=least,
+            orientation="h",
+            width=1,
+            customdata=[str(place) for place in range(len(texts))],
+            marker={"opacity": 0, "color": theme.series[0]},
+            selected=invisible,
+            unselected=invisible,
+            hovertext=list(texts),
+            hovertemplate="%{hovertext}<extra></extra>",
+        )
+    )
+    figure.update_layout(barmode="overlay", hovermode="closest")
     return figure

@@ -1,4 +1,4 @@
-"""A table that sets values of one thing beside those of others; every text is escaped."""
+"""A table that compares values of one column with those of others; every text is escaped."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ def comparison_table(
     theme: Theme,
     notes: str,
 ) -> str:
-    """Values of the first column beside those of the others, marked ``≠`` where they differ.
+    """Return a table as HTML that marks ``≠`` what differs from the value in the first column.
 
     Args:
-        columns: their names.
-        rows: label, a value a column, and a note.
+        columns: names of the columns.
+        rows: label, a value for each column, and a note.
         theme: colours.
-        notes: heads the column of notes.
+        notes: title of the column of notes.
 
     Raises:
-        ValueError: if a row has not a value for each column.
+        ValueError: if a row does not have a value for each column.
     """
     for label, values, _ in rows:
         if len(values) != len(columns):

@@ -1,4 +1,6 @@
-"""A number a head: layers from the top, heads from the left, kind by kind.
+"""Draws one cell for each head, by its cost or its distance.
+
+Layers go from the top, heads from the left; kinds stand side by side.
 
 ``L`` layers, ``H`` heads.
 """
@@ -10,20 +12,23 @@ from collections.abc import Mapping
 import numpy as np
 import plotly.graph_objects as go
 
+from model.interface import Kind
+from viz_app.figures.selecting import add_frame, click_targets
 from viz_app.figures.theme import (
     Scale,
     Theme,
     difference_scale,
-    literal,
+    escape_plotly,
     new_figure,
     text_on_weight,
     weight_scale,
 )
-from viz_app.records import Floats, Kind
+from viz_app.records.trace import Floats
 
 _LARGEST_CELL, _ROW, _WIDTH = 44, 30, 580
+"""Pixels of the widest cell, of a row, and of the figure at most."""
 _SMALLEST_WITH_TEXT = 34
-"""Pixels."""
+"""Pixels of the narrowest cell that has its value in it."""
 
 
 def cost_map(
@@ -33,7 +38,7 @@ def cost_map(
     names: Mapping[Kind, str],
     selected: tuple[Kind, int, int] | None = None,
 ) -> go.Figure:
-    """What switching each head off costs, on a diverging scale, symmetric about 0.
+    """Draw what it costs to switch each head off, on a diverging scale, symmetric about 0.
 
     Args:
         costs: kind → (L, H), in nats.
@@ -42,7 +47,7 @@ def cost_map(
         selected: kind, layer and head to frame, from 0.
 
     Raises:
-        ValueError: if the kinds differ in their layers and heads, or there are none.
+        ValueError: if there are no kinds.
     """
     limit = max((float(np.abs(cells).max()) for cells in costs.values()), default=0) or 1.0
     return _head_cells(
@@ -63,9 +68,9 @@ def distance_map(
     names: Mapping[Kind, str],
     selected: tuple[Kind, int, int] | None = None,
 ) -> go.Figure:
-    """How far apart two maps of each head are, on the fixed range 0 to 1; else as ``cost_map``.
+    """Draw how far apart two maps of each head are, on the fixed range 0 to 1.
 
-    Values that fit are written into the cells as trace 2.
+    The arguments are those of ``cost_map``. Where values fit into the cells, trace 2 has them.
 
     Raises:
         ValueError: as ``cost_map``.
@@ -107,24 +112,28 @@ def _head_cells(
     names: Mapping[Kind, str],
     selected: tuple[Kind, int, int] | None,
 ) -> go.Figure:
-    """A cell a head, its value written into it if it fits.
+    """Draw a cell for each head, with its value where that fits; kinds may differ in layers.
 
-    Trace 0 has the cells, with a column between two kinds left empty; trace 1 one invisible marker
-    a head, whose customdata are kind, layer and head from 0.
+    Trace 0 has the cells, with an empty column between two kinds; trace 1 has an invisible marker
+    for each head, whose customdata are kind, layer and head from 0.
     """
-    shapes = {np.shape(cells) for cells in values.values()}
-    if len(shapes) != 1:
-        raise ValueError(f"expected kinds of one shape (layers, heads), got {sorted(shapes)}")
-    [(layers, heads)] = shapes
-    gap = np.full((layers, 1), np.nan, dtype=np.float32)
-    cells = np.hstack([part for kind in values.values() for part in (kind, gap)])[:, :-1]
+    if not values:
+        raise ValueError("expected at least one kind of attention, got none")
+    shapes = {kind: np.shape(of_kind) for kind, of_kind in values.items()}
+    layers = max(shape[0] for shape in shapes.values())
+    places, width = {}, 0  # the first column of each kind
+    for kind, (_, heads) in shapes.items():
+        places[kind] = width
+        width += heads + 1
+    cells = np.full((layers, width - 1), np.nan, dtype=np.float32)
+    for kind, of_kind in values.items():
+        cells[: shapes[kind][0], places[kind] : places[kind] + shapes[kind][1]] = of_kind
     pixels = min(_LARGEST_CELL, _WIDTH / cells.shape[1])
-    places = {kind: at * (heads + 1) for at, kind in enumerate(values)}
-    points = [(k, i, h) for k in values for i in range(layers) for h in range(heads)]
+    points = [(kind, *place) for kind, shape in shapes.items() for place in np.ndindex(*shape)]
     figure = new_figure(theme)
     figure.add_trace(
         go.Heatmap(
-            z=cells.astype(np.float32),
+            z=cells,
             zmin=limits[0],
             zmax=limits[1],
             colorscale=scale,
@@ -135,19 +144,14 @@ def _head_cells(
         )
     )
     figure.add_trace(
-        go.Scatter(
-            x=[places[kind] + head for kind, _, head in points],
-            y=[layer for _, layer, _ in points],
-            customdata=[f"{kind},{layer},{head}" for kind, layer, head in points],
-            text=[
+        click_targets(
+            [places[kind] + head for kind, _, head in points],
+            [layer for _, layer, _ in points],
+            values=[f"{kind},{layer},{head}" for kind, layer, head in points],
+            texts=[
                 f"layer {layer + 1} · head {head + 1}: {written.format(values[kind][layer, head])}"
                 for kind, layer, head in points
             ],
-            mode="markers",
-            marker={"symbol": "square", "size": 12, "opacity": 0},
-            selected={"marker": {"opacity": 0}},
-            unselected={"marker": {"opacity": 0}},
-            hovertemplate="%{text}<extra></extra>",
         )
     )
     figure.update_layout(
@@ -159,8 +163,8 @@ def _head_cells(
     figure.update_xaxes(
         side="top",
         range=[-0.5, cells.shape[1] - 0.5],
-        tickvals=[places[kind] + head for kind in values for head in range(heads)],
-        ticktext=[str(head + 1) for _ in values for head in range(heads)],
+        tickvals=[places[kind] + head for kind in values for head in range(shapes[kind][1])],
+        ticktext=[str(head + 1) for kind in values for head in range(shapes[kind][1])],
     )
     figure.update_yaxes(
         range=[layers - 0.5, -0.5],
@@ -169,8 +173,8 @@ def _head_cells(
     )
     for kind, start in places.items():
         figure.add_annotation(
-            text=literal(names[kind]),
-            x=start + (heads - 1) / 2,
+            text=escape_plotly(names[kind]),
+            x=start + (shapes[kind][1] - 1) / 2,
             y=1,
             yref="paper",
             yanchor="bottom",
@@ -181,12 +185,5 @@ def _head_cells(
     if selected is not None:
         kind, layer, head = selected
         x = places[kind] + head
-        figure.add_shape(
-            type="rect",
-            x0=x - 0.5,
-            x1=x + 0.5,
-            y0=layer - 0.5,
-            y1=layer + 0.5,
-            line={"color": theme.accent, "width": 2.5},
-        )
+        add_frame(figure, (x - 0.5, x + 0.5), (layer - 0.5, layer + 0.5), theme=theme)
     return figure

@@ -1,6 +1,6 @@
-"""What a training's log says, as small charts over the same steps.
+"""Draws the curves of trainings, as small charts over the same steps.
 
-A run is known by its colour, by its dashes and by the shape of its marks; a milestone has a mark.
+Runs differ in colour, dashes and the shape of their markers; a milestone has a marker.
 """
 
 from __future__ import annotations
@@ -11,23 +11,22 @@ from collections.abc import Sequence
 import numpy as np
 import plotly.graph_objects as go
 
-from viz_app.curve_records import Curve, RunCurves
+from viz_app.figures.selecting import MARK
 from viz_app.figures.step_axis import StepAxis
-from viz_app.figures.theme import Theme, literal, new_figure
-from viz_app.figures.training_panels import PANELS, axes_of, lay_out
+from viz_app.figures.theme import Theme, escape_plotly, new_figure
+from viz_app.figures.training_panels import PANELS, Panel, axis_names, drawn_panels, lay_out
+from viz_app.records.curves import Curve, RunCurves
 
 MOST_RUNS = 6
-"""As many as there are colours of lines."""
+"""Most runs in one figure: as many as there are colours of lines."""
 MILESTONE_CURVES = ("valid_loss", "bleu", "chrf")
-"""Measured at milestones only: drawn with marks, which can be clicked."""
+"""Quantities that are logged at milestones only; their markers can be clicked."""
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x")
 _LINE, _TITLE = 20, 24
-"""Pixels of a line above the charts: of the legend and such; and of a chart's title."""
+"""Pixels of a line of text above the charts, and of a chart's title."""
 _WIDTH = 700
-"""Pixels that there are for a line of the legend, at least."""
-
-
+"""Pixels that a line of the legend has, at least."""
 _WORDS = {"train_loss": "train", "valid_loss": "valid"}
 
 
@@ -39,47 +38,50 @@ def training_curves(
     log_steps: bool = False,
     log_loss: bool = False,
 ) -> go.Figure:
-    """Loss, BLEU, chrF, learning rate, norm of the gradient and speed of some runs.
+    """Draw loss, BLEU, chrF, learning rate, gradient norm and speed of some runs, as far as logged.
 
-    A mark's ``customdata`` is its step and its run, ``"500,en-es"``. Traces are in the order of
-    panels, runs and curves, each after what it has smoothed.
+    A marker's ``customdata`` is its step and its run, ``"500,en-es"``. Traces are in the order of
+    panels, runs and curves; unsmoothed values come before the curve that smooths them.
 
     Args:
         runs: the first is the one whose checkpoint is in use.
-        step: of that checkpoint; a line in each chart.
+        step: the step of that checkpoint, which a line marks in each chart.
         theme: colours.
-        log_steps: steps on a logarithmic axis.
-        log_loss: loss likewise.
+        log_steps: whether the axis of steps is logarithmic.
+        log_loss: whether the axis of the loss is.
 
     Raises:
-        ValueError: if there are no runs, or more than colours.
+        ValueError: if there are no runs, or more runs than colours.
     """
     if not 0 < len(runs) <= MOST_RUNS:
         raise ValueError(f"expected 1 to {MOST_RUNS} runs, got {len(runs)}")
     steps = StepAxis.of(runs, log=log_steps)
-    turned = [(number, run) for number, run in enumerate(runs) if run.turn is not None]
+    overfitted = [(number, run) for number, run in enumerate(runs) if run.overfitting is not None]
     figure = new_figure(theme)
     legend = _legend_lines(runs)
-    top = _LINE * (legend + len(turned)) + _TITLE + 6
-    lay_out(figure, steps, theme, top=top, titles=_titles(runs))
+    top = _LINE * (legend + len(overfitted)) + _TITLE + 6
+    panels = drawn_panels(runs)
+    lay_out(figure, steps, theme, top=top, panels=panels, titles=_titles(panels, runs))
     figure.update_yaxes(_loss_axis(runs) if log_loss else {}, selector={"anchor": "x"})
-    for place, panel in enumerate(PANELS):
+    for place, panel in enumerate(panels):
         for number, run in enumerate(runs):
             for name in panel.names:
                 if len(run.raw.get(name, ())):
                     _add_raw(figure, run.raw[name], place, number, steps, theme)
                 if len(run.curves.get(name, ())):
-                    _add(figure, run, name, place, number, len(runs) > 1, steps, theme)
-        _add_line(figure, place, steps.place(step), theme.accent, "solid")
-        if steps.log and steps.begins:
+                    _add(figure, run, name, panel, place, number, len(runs) > 1, steps, theme)
+        _add_line(figure, place, steps.place(step), theme.accent, "solid", name=MARK)
+        if steps.log and steps.has_zero:
             _add_line(figure, place, steps.line, theme.line, "dot")
-    for line, (number, run) in enumerate(turned):
-        _mark_turn(figure, run, number, _TITLE + _LINE * (len(turned) - line), steps, theme)
+    for line, (number, run) in enumerate(overfitted):
+        _mark_overfitting(
+            figure, run, number, _TITLE + _LINE * (len(overfitted) - line), steps, theme
+        )
     return figure
 
 
-def _titles(runs: Sequence[RunCurves]) -> list[str]:
-    first, *others = (panel.title for panel in PANELS)
+def _titles(panels: Sequence[Panel], runs: Sequence[RunCurves]) -> list[str]:
+    first, *others = (panel.title for panel in panels)
     # With several runs the legend names these only.
     return [f"{first}: thin on train, with marks on valid" if len(runs) > 1 else first, *others]
 
@@ -90,7 +92,7 @@ def _legend_lines(runs: Sequence[RunCurves]) -> int:
 
 
 def _loss_axis(runs: Sequence[RunCurves]) -> dict[str, object]:
-    """Logarithmic, with labels at 2 and 5 too where there is room."""
+    """Return a logarithmic axis, with labels at 2 and 5 too unless the range is wide."""
     losses = [run.curves[n].values for run in runs for n in PANELS[0].names if n in run.curves]
     above = np.concatenate([*losses, [1.0]])
     above = above[above > 0]
@@ -100,8 +102,8 @@ def _loss_axis(runs: Sequence[RunCurves]) -> dict[str, object]:
 def _add_raw(
     figure: go.Figure, curve: Curve, place: int, number: int, steps: StepAxis, theme: Theme
 ) -> None:
-    """What a smoothed curve was, pale behind it."""
-    x, y = axes_of(place)
+    """Draw the unsmoothed values, pale."""
+    x, y = axis_names(place)
     figure.add_trace(
         go.Scatter(
             x=_places(curve, steps),
@@ -125,14 +127,15 @@ def _add(
     figure: go.Figure,
     run: RunCurves,
     name: str,
+    panel: Panel,
     place: int,
     number: int,
     several: bool,
     steps: StepAxis,
     theme: Theme,
 ) -> None:
-    x, y = axes_of(place)
-    curve, panel, colour = run.curves[name], PANELS[place], theme.series[number]
+    x, y = axis_names(place)
+    curve, colour = run.curves[name], theme.series[number]
     what = _WORDS.get(name, panel.title)
     marked = name in MILESTONE_CURVES
     places, values = _places(curve, steps), curve.values.astype(np.float32)
@@ -141,7 +144,7 @@ def _add(
         # No line leads from step 0 over the dotted line.
         places, values = np.insert(places, 1, np.nan), np.insert(values, 1, np.nan)
         numbers = np.insert(numbers, 1, 0)
-    name_of_run = f"{literal(run.name)}: " if several else ""
+    name_of_run = f"{escape_plotly(run.name)}: " if several else ""
     figure.add_trace(
         go.Scatter(
             x=places,
@@ -149,7 +152,7 @@ def _add(
             xaxis=x,
             yaxis=y,
             mode="lines+markers" if marked else "lines",
-            name=literal(run.name) if several else what,
+            name=escape_plotly(run.name) if several else what,
             line={"color": colour, "width": 2 if marked else 1.2, "dash": _DASHES[number]},
             marker={"symbol": _SYMBOLS[number], "size": 8, "color": colour},
             **(
@@ -170,10 +173,13 @@ def _add(
     )
 
 
-def _add_line(figure: go.Figure, place: int, at: float, colour: str, dash: str) -> None:
-    x, y = axes_of(place)
+def _add_line(
+    figure: go.Figure, place: int, at: float, colour: str, dash: str, *, name: str = ""
+) -> None:
+    x, y = axis_names(place)
     figure.add_shape(
         type="line",
+        name=name,
         x0=at,
         x1=at,
         xref=x,
@@ -185,16 +191,16 @@ def _add_line(figure: go.Figure, place: int, at: float, colour: str, dash: str) 
     )
 
 
-def _mark_turn(
+def _mark_overfitting(
     figure: go.Figure, run: RunCurves, number: int, above: int, steps: StepAxis, theme: Theme
 ) -> None:
-    """Shade the chart of the loss from where it turns up, and say so above it."""
-    turn, colour = run.turn, theme.series[number]
-    assert turn is not None
+    """Shade the chart of the loss from where valid loss rises, and say so above the charts."""
+    onset, colour = run.overfitting, theme.series[number]
+    assert onset is not None
     figure.add_shape(
         type="rect",
-        x0=steps.place(turn.step),
-        x1=steps.place(turn.last),
+        x0=steps.place(onset.step),
+        x1=steps.place(onset.last),
         xref="x",
         y0=0,
         y1=1,
@@ -205,8 +211,9 @@ def _mark_turn(
         line={"width": 0},
     )
     figure.add_annotation(
-        text=f'<span style="color:{colour}">■</span> {literal(run.name)}: valid loss is lowest at '
-        f"step {turn.step:,}, from there on it rises: overfitting",
+        text=f'<span style="color:{colour}">■</span> {escape_plotly(run.name)}: valid loss is '
+        "lowest at "
+        f"step {onset.step:,}, from there on it rises: overfitting",
         x=0,
         xref="paper",
         xanchor="left",

@@ -1,4 +1,4 @@
-"""Values by checkpoint, as lines that are named at their ends."""
+"""Draws cosines by checkpoint, as lines with their names at the right end."""
 
 from __future__ import annotations
 
@@ -7,26 +7,28 @@ from collections.abc import Sequence
 import numpy as np
 import plotly.graph_objects as go
 
-from viz_app.figures.theme import Theme, literal, new_figure
-from viz_app.records import Floats
+from viz_app.figures.selecting import MARK
+from viz_app.figures.theme import Theme, escape_plotly, new_figure
+from viz_app.records.trace import Floats
 
 _HEIGHT, _TOP, _BOTTOM = 340, 12, 44
 _APART = 17
 """Pixels between the names of two lines, at least."""
 _LONGEST = 26
+"""Most characters of a name; longer ones are cut off."""
 
 
 def cosine_lines(
     cosines: Floats, *, steps: Sequence[int], names: Sequence[str], theme: Theme, marked: int
 ) -> go.Figure:
-    """Cosines by checkpoint: (checkpoints, lines); the checkpoints are evenly spaced.
+    """Draw cosines (checkpoints, lines) as lines; the checkpoints are evenly spaced.
 
     Args:
-        cosines: from -1 to 1.
-        steps: of the checkpoints.
-        names: of the lines.
+        cosines: (checkpoints, lines), from -1 to 1.
+        steps: steps of the checkpoints.
+        names: names of the lines.
         theme: colours.
-        marked: place of the checkpoint at which a line stands.
+        marked: index of the checkpoint that a vertical line marks.
     """
     figure = new_figure(theme)
     places = list(range(len(steps)))
@@ -41,7 +43,7 @@ def cosine_lines(
                 line={"color": colour, "dash": ("solid", "dash")[line // len(theme.series) % 2]},
                 marker={"size": 6},
                 text=written,
-                hovertemplate=f"{literal(name)}<br>step %{{text}}: %{{y:.3f}}<extra></extra>",
+                hovertemplate=f"{escape_plotly(name)}<br>step %{{text}}: %{{y:.3f}}<extra></extra>",
             )
         )
     least = float(cosines.min(initial=0.0)) - 0.06
@@ -59,10 +61,10 @@ def cosine_lines(
             yanchor="middle",
             xshift=8,
             showarrow=False,
-            text=literal(name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"),
+            text=escape_plotly(name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"),
             font={"color": theme.series[line % len(theme.series)], "size": 13},
         )
-    figure.add_vline(x=marked, line={"color": theme.accent, "width": 1.5, "dash": "dot"})
+    figure.add_vline(x=marked, name=MARK, line={"color": theme.accent, "width": 1.5, "dash": "dot"})
     figure.update_xaxes(
         tickvals=places,
         ticktext=written,
@@ -80,7 +82,7 @@ def cosine_lines(
 
 
 def _spread(heights: np.ndarray) -> list[float]:
-    """Heights moved up until each is far enough above the next lower one."""
+    """Return the heights, moved up where they are too close to the next lower one."""
     moved = heights.astype(float)
     below = -np.inf
     for line in np.argsort(heights, kind="stable"):

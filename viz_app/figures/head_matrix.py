@@ -1,4 +1,4 @@
-"""Heads by checkpoints: one measure as cells, and the measures of one head as lines.
+"""Draws heads by checkpoints: one measure as cells, and the measures of one head as lines.
 
 Columns are checkpoints, evenly spaced, the first on the left.
 """
@@ -12,53 +12,57 @@ from dataclasses import dataclass
 import numpy as np
 import plotly.graph_objects as go
 
-from viz_app.figures.matrix import colour_bar, masked_cells
+from model.interface import Head, Kind
+from viz_app.figures.matrix import COLOUR_BAR, colour_bar, masked_cells
+from viz_app.figures.selecting import MARK, add_frame, click_targets
 from viz_app.figures.theme import (
     Scale,
     Theme,
     difference_scale,
-    literal,
+    escape_plotly,
     new_figure,
     weight_scale,
 )
-from viz_app.records import Floats, Head, Kind
+from viz_app.records.trace import Floats
 
 _ROW, _LARGEST_CELL, _STEP_LETTER = 17, 62, 6.6
-"""Pixels."""
+"""Pixels of a row, of the widest cell, and of a letter of a step."""
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Heads from the top, those of a kind together: their names and values (heads, checkpoints)."""
+class HeadRows:
+    """The rows of the matrix are listed from the top, one for each head, kind by kind."""
 
     heads: Sequence[Head]
     names: Sequence[str]
     cells: Floats
-    """NaN where there is no value."""
+    """Values (heads, checkpoints), NaN where there is none."""
     words: Sequence[Sequence[str]]
-    """What each cell says."""
+    """What is shown when the mouse rests on each cell."""
 
 
 def head_matrix(
-    rows: Rows,
+    rows: HeadRows,
     *,
     steps: Sequence[int],
     kinds: Mapping[Kind, str],
+    measured: str,
     signed: bool,
     theme: Theme,
     selected: tuple[Head, int] | None = None,
     width: int = 700,
 ) -> go.Figure:
-    """Cells on the fixed range 0 to 1, or symmetric about 0 where ``signed``.
+    """Draw a measure of each head at each checkpoint, on the range 0 to 1 or symmetric about 0.
 
     Trace 0 has the cells, with a row above each kind left empty for its name; trace 1 greys those
-    that have no value; the last one has an invisible marker a cell, whose customdata are kind,
-    layer, head from 0, and step.
+    that have no value; the last one has an invisible marker for each cell, whose customdata are
+    kind, layer, head from 0, and step.
 
     Args:
-        rows: what is drawn.
-        steps: of the checkpoints.
+        rows: the heads with their values.
+        steps: steps of the checkpoints.
         kinds: their names for people.
+        measured: the name of the measure.
         signed: whether values may be below zero.
         theme: colours.
         selected: head and step of the cell to frame, where it is drawn.
@@ -86,7 +90,7 @@ def head_matrix(
             zmin=-limit if signed else 0,
             zmax=limit,
             colorscale=_signed_scale(theme) if signed else weight_scale(theme),
-            colorbar=colour_bar(theme, ticks)
+            colorbar=colour_bar(theme, measured, ticks)
             | ({"ticktext": [f"{tick:+.2g}" if tick else "0" for tick in ticks]} if signed else {}),
             hoverinfo="skip",
             ygap=1,
@@ -100,7 +104,7 @@ def head_matrix(
     _lay_out(figure, rows, places, steps, width)
     for kind, top in tops.items():
         figure.add_annotation(
-            text=literal(kinds[kind]),
+            text=escape_plotly(kinds[kind]),
             xref="x domain",
             x=0,
             y=top,
@@ -111,19 +115,12 @@ def head_matrix(
         )
     if selected is not None and selected[0] in rows.heads and selected[1] in steps:
         x, y = steps.index(selected[1]), places[list(rows.heads).index(selected[0])]
-        figure.add_shape(
-            type="rect",
-            x0=x - 0.5,
-            x1=x + 0.5,
-            y0=y - 0.5,
-            y1=y + 0.5,
-            line={"color": theme.accent, "width": 2.5},
-        )
+        add_frame(figure, (x - 0.5, x + 0.5), (y - 0.5, y + 0.5), theme=theme)
     return figure
 
 
 def _places(heads: Sequence[Head]) -> tuple[list[int], dict[Kind, int]]:
-    """The row of each head, and that above the first of each kind."""
+    """Return the row of each head, and the row above the first head of each kind."""
     places: list[int] = []
     tops: dict[Kind, int] = {}
     at = 0
@@ -142,39 +139,38 @@ def _limit(cells: Floats) -> float:
 
 
 def _signed_scale(theme: Theme) -> Scale:
-    """Differences with more colours for small ones, by a square root, as weights have."""
+    """Return a diverging scale with more colours for small values, as the weights' scale has."""
     ends = [(2 * at - 1, colour) for at, colour in difference_scale(theme)]
     return tuple(((1 + math.copysign(at * at, at)) / 2, colour) for at, colour in ends)
 
 
-def _markers(rows: Rows, places: Sequence[int], steps: Sequence[int], theme: Theme) -> go.Scatter:
+def _markers(
+    rows: HeadRows, places: Sequence[int], steps: Sequence[int], theme: Theme
+) -> go.Scatter:
     every = [(row, column) for row in range(len(rows.heads)) for column in range(len(steps))]
-    return go.Scatter(
-        x=[column for _, column in every],
-        y=[places[row] for row, _ in every],
-        customdata=[",".join(map(str, (*rows.heads[row], steps[column]))) for row, column in every],
-        text=[
-            f"{literal(rows.names[row])}, step {steps[column]:,}<br>"
-            f"{literal(rows.words[row][column])}"
+    markers = click_targets(
+        [column for _, column in every],
+        [places[row] for row, _ in every],
+        values=[",".join(map(str, (*rows.heads[row], steps[column]))) for row, column in every],
+        texts=[
+            f"{escape_plotly(rows.names[row])}, step {steps[column]:,}<br>"
+            f"{escape_plotly(rows.words[row][column])}"
             for row, column in every
         ],
-        mode="markers",
-        marker={"symbol": "square", "size": 12, "opacity": 0},
-        selected={"marker": {"opacity": 0}},
-        unselected={"marker": {"opacity": 0}},
-        hovertemplate="%{text}<extra></extra>",
+    )
+    return markers.update(
         hoverlabel={
-            "bgcolor": theme.gap,
+            "bgcolor": theme.background,
             "bordercolor": theme.line,
             "font": {"color": theme.text},
-        },
+        }
     )
 
 
 def _lay_out(
-    figure: go.Figure, rows: Rows, places: Sequence[int], steps: Sequence[int], width: int
+    figure: go.Figure, rows: HeadRows, places: Sequence[int], steps: Sequence[int], width: int
 ) -> None:
-    left, right = 40, 58
+    left, right = 40, COLOUR_BAR + 6
     cell = min(_LARGEST_CELL, (width - left - right) / len(steps))
     longest = _STEP_LETTER * max(len(f"{step:,}") for step in steps)
     flat = longest + 4 <= cell
@@ -208,13 +204,13 @@ def _step_axis(steps: Sequence[int], every: int) -> dict[str, object]:
 def measure_lines(
     lines: Mapping[str, Sequence[float]], *, steps: Sequence[int], theme: Theme, marked: int | None
 ) -> go.Figure:
-    """Measures of one head, from 0 to 1, at its checkpoints; a line a measure, NaN left open.
+    """Draw measures of one head, from 0 to 1, by checkpoint: a line each, with gaps at NaN.
 
     Args:
-        lines: name → a value a checkpoint.
-        steps: of the checkpoints.
+        lines: name → a value for each checkpoint.
+        steps: steps of the checkpoints.
         theme: colours.
-        marked: place of a checkpoint to mark.
+        marked: index of a checkpoint to mark.
 
     Raises:
         ValueError: if values and steps do not fit, or there are more lines than colours.
@@ -229,16 +225,16 @@ def measure_lines(
             go.Scatter(
                 x=list(range(len(steps))),
                 y=np.asarray(values, np.float32),
-                name=literal(name),
+                name=escape_plotly(name),
                 text=[f"step {step:,}" for step in steps],
                 mode="lines+markers",
                 line={"color": colour, "width": 1.5},
                 marker={"size": 5},
-                hovertemplate=f"{literal(name)}<br>%{{text}}: %{{y:.2f}}<extra></extra>",
+                hovertemplate=f"{escape_plotly(name)}<br>%{{text}}: %{{y:.2f}}<extra></extra>",
             )
         )
     if marked is not None:
-        figure.add_vline(marked, line={"color": theme.accent, "width": 1.5})
+        figure.add_vline(marked, name=MARK, line={"color": theme.accent, "width": 1.5})
     figure.update_layout(
         height=260 + 19 * len(lines),  # the legend may have a line for each
         margin={"l": 34, "r": 14, "t": 8, "b": 48},

@@ -1,4 +1,4 @@
-"""What each layer would say at each step, as a table; every text is escaped."""
+"""The logit lens as a table: the likeliest token by layer and step; every text is escaped."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viz_app.figures.theme import Theme, text_on_weight, weight_colour
-from viz_app.records import Floats
+from viz_app.records.trace import Floats
 
 _STYLE = """
 .lens {{ overflow: auto; max-height: 40rem; color: {text}; font-size: .875rem; }}
@@ -41,12 +41,14 @@ def lens_table(
     theme: Theme,
     language: str = "",
 ) -> str:
-    """A row a step and a column a layer; cells are shaded by probability, as attention weights are.
+    """Return a table as HTML, a row for each step and a column for each layer.
+
+    Cells are shaded by probability, on the scale of attention weights.
 
     Args:
-        labels: the likeliest piece, (T, C).
-        probabilities: of those pieces, (T, C), from 0 to 1.
-        actual: bool (T, C), True where it is the piece that follows: framed, with ``✓``.
+        labels: the likeliest token, (T, C).
+        probabilities: probability of each of those tokens, (T, C), from 0 to 1.
+        actual: bool (T, C), True where it is the token that follows: framed, with ``✓``.
         notes: shown when the mouse rests on a cell, (T, C).
         rows, columns: their labels.
         row_title: what the rows are.
@@ -75,7 +77,9 @@ def lens_table(
             )
         body += "</tr>"
     sums = "".join(f"<td>{hits} of {len(rows)}</td>" for hits in actual.sum(axis=0))
-    style = _STYLE.format(text=theme.text, muted=theme.muted, accent=theme.accent, ground=theme.gap)
+    style = _STYLE.format(
+        text=theme.text, muted=theme.muted, accent=theme.accent, ground=theme.background
+    )
     return (
         '<div class="lens" tabindex="0" role="region" aria-label="The lens">'
         f'<table lang="{escape(language)}"><thead><tr>{heads}</tr></thead><tbody>{body}</tbody>'

@@ -1,4 +1,4 @@
-"""Single heat maps: an attention map, the difference of two, and other matrices of tokens.
+"""Draws single heat maps: an attention map, the difference of two, and other token matrices.
 
 Rows are queries, columns are keys; how cells and labels are drawn is in ``matrix.py``.
 """
@@ -11,9 +11,17 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from viz_app.figures.matrix import LARGEST_CELL, colour_bar, label_room, matrix, token_axis
+from viz_app.figures.matrix import (
+    COLOUR_BAR,
+    LARGEST_CELL,
+    colour_bar,
+    label_width,
+    matrix,
+    token_axis,
+)
+from viz_app.figures.selecting import MARK, add_frame
 from viz_app.figures.theme import Theme, difference_scale, new_figure
-from viz_app.records import Floats
+from viz_app.records.trace import Floats
 
 
 def attention_map(
@@ -26,12 +34,13 @@ def attention_map(
     theme: Theme,
     allowed: NDArray[np.bool_] | None = None,
     selected: int | None = None,
+    column: int | None = None,
     width: int = 760,
 ) -> go.Figure:
-    """One attention map on the fixed range 0 to 1.
+    """Draw one attention map on the fixed range 0 to 1.
 
-    Trace 0 is the map at full resolution. With a ``selected`` row, the last trace has one marker a
-    row, left of the map, by which another can be chosen.
+    Trace 0 is the map at full resolution. With a ``selected`` row, the last trace has one marker
+    for each row, left of the map.
 
     Args:
         weights: (Q, M).
@@ -41,7 +50,8 @@ def attention_map(
         column_title: what the columns are.
         theme: colours.
         allowed: bool (Q, M), False where the mask forbids; drawn apart from zero.
-        selected: the row that is chosen, where rows can be.
+        selected: the selected row, where rows can be selected.
+        column: a column to frame.
         width: pixels that the figure has at least; without many columns it takes fewer and says so
             in its layout.
 
@@ -53,6 +63,7 @@ def attention_map(
         rows=rows,
         columns=columns,
         titles=(row_title, column_title),
+        measured="weight",
         hover="query %{y}<br>key %{x}<br>weight %{z:.4f}",
         signed=False,
         theme=theme,
@@ -61,13 +72,16 @@ def attention_map(
     )
     if selected is not None:
         _add_row_markers(figure, weights.shape, theme, selected)
+    if column is not None:
+        framed = (column - 0.5, column + 0.5)
+        add_frame(figure, framed, (0, 1), theme=theme, width=1, xref="x", yref="y domain")
     return figure
 
 
 def _add_row_markers(
     figure: go.Figure, shape: tuple[int, ...], theme: Theme, selected: int
 ) -> None:
-    """Small triangles left of the map; the chosen row's stands out and its row is framed."""
+    """Add small triangles left of the map; that of the selected row has the accent colour."""
     n_rows, n_columns = shape
     row = (figure.layout.height - figure.layout.margin.t - figure.layout.margin.b) / n_rows
     figure.add_trace(
@@ -76,33 +90,24 @@ def _add_row_markers(
             y=list(range(n_rows)),
             xaxis="x2",
             mode="markers",
+            meta=MARK,
             marker={
                 "symbol": "triangle-right",
                 "size": min(9, max(2, row - 1)),
                 "color": [theme.accent if i == selected else theme.line for i in range(n_rows)],
             },
-            selected={"marker": {"opacity": 1}},
-            unselected={"marker": {"opacity": 1}},
             hovertemplate="choose this row<extra></extra>",
         )
     )
-    # About as wide as a triangle, whether the map is as wide as its cells or stretched.
+    # About as wide as a triangle, whether cells have their full width or fill the page's.
     share = 12 / (12 + min(LARGEST_CELL * n_columns, 400))
     figure.update_layout(
         xaxis={"domain": [share, 1]},
         xaxis2={"domain": [0, share], "range": [0, 1], "visible": False, "fixedrange": True},
         yaxis={"anchor": "free", "position": 0},
     )
-    figure.add_shape(
-        type="rect",
-        xref="x domain",
-        x0=0,
-        x1=1,
-        yref="y",
-        y0=selected - 0.5,
-        y1=selected + 0.5,
-        line={"color": theme.accent, "width": 1.5},
-    )
+    rows = (selected - 0.5, selected + 0.5)
+    add_frame(figure, (0, 1), rows, theme=theme, width=1.5, xref="x domain", yref="y")
 
 
 def difference_map(
@@ -116,7 +121,7 @@ def difference_map(
     allowed: NDArray[np.bool_] | None = None,
     width: int = 760,
 ) -> go.Figure:
-    """A signed difference of two maps, (Q, M), on the fixed range -1 to 1; else as those.
+    """Draw the difference of two attention maps, (Q, M), on the fixed range -1 to 1.
 
     Raises:
         ValueError: if labels and cells do not fit.
@@ -126,6 +131,7 @@ def difference_map(
         rows=rows,
         columns=columns,
         titles=(row_title, column_title),
+        measured="difference",
         hover="query %{y}<br>key %{x}<br>difference %{z:+.4f}",
         signed=True,
         theme=theme,
@@ -143,7 +149,7 @@ def head_rows(
     theme: Theme,
     width: int = 480,
 ) -> go.Figure:
-    """One row of every head's map: weights (heads, M) on the fixed range 0 to 1.
+    """Draw one row of every head's map: weights (heads, M) on the fixed range 0 to 1.
 
     Raises:
         ValueError: if labels and weights do not fit.
@@ -153,6 +159,7 @@ def head_rows(
         rows=heads,
         columns=columns,
         titles=("layer.head", column_title),
+        measured="weight",
         hover="head %{y}<br>key %{x}<br>weight %{z:.4f}",
         signed=False,
         theme=theme,
@@ -164,7 +171,7 @@ def head_rows(
 def similarity_map(
     similarity: Floats, *, labels: Sequence[str], theme: Theme, width: int = 640
 ) -> go.Figure:
-    """Cosine similarities of tokens, (n, n), on the fixed range -1 to 1.
+    """Draw cosine similarities of tokens, (n, n), on the fixed range -1 to 1.
 
     Raises:
         ValueError: if labels and cells do not fit.
@@ -174,6 +181,7 @@ def similarity_map(
         rows=labels,
         columns=labels,
         titles=("", ""),
+        measured="cosine",
         hover="%{y}<br>%{x}<br>cosine %{z:.3f}",
         signed=True,
         theme=theme,
@@ -185,7 +193,7 @@ def similarity_map(
 def vector_map(
     vectors: NDArray[np.floating], *, labels: Sequence[str], limit: float, theme: Theme
 ) -> go.Figure:
-    """Vectors as rows, (n, D), on the symmetric range -limit to limit; columns are dimensions.
+    """Draw vectors (n, D) as rows, on the range -limit to limit; columns are dimensions.
 
     Raises:
         ValueError: if labels and rows do not fit.
@@ -193,7 +201,7 @@ def vector_map(
     if len(labels) != len(vectors):
         raise ValueError(f"expected {len(vectors)} labels, got {len(labels)}")
     row = min(22.0, max(4.0, 420 / len(labels)))
-    left = label_room(labels)
+    left = label_width(labels)
     figure = new_figure(theme)
     figure.add_trace(
         go.Heatmap(
@@ -201,13 +209,13 @@ def vector_map(
             zmin=-limit,
             zmax=limit,
             colorscale=difference_scale(theme),
-            colorbar=colour_bar(theme),
+            colorbar=colour_bar(theme, "value"),
             hovertemplate="%{y}<br>dimension %{x}<br>%{z:.3f}<extra></extra>",
         )
     )
     figure.update_layout(
         height=round(46 + row * len(labels)),
-        margin={"l": left, "r": 64, "t": 6, "b": 40},
+        margin={"l": left, "r": COLOUR_BAR + 12, "t": 6, "b": 40},
     )
     figure.update_xaxes(title={"text": "dimension", "standoff": 4})
     figure.update_yaxes(range=[len(labels) - 0.5, -0.5], **token_axis(labels, row))

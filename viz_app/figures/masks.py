@@ -1,4 +1,4 @@
-"""Masks: which keys may be attended to. What is forbidden is grey and crossed."""
+"""Draws masks: which keys may be attended to. Masked cells are grey and crossed."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from viz_app.figures.matrix import matrix, token_axis
 from viz_app.figures.theme import Theme, text_on_weight, weight_colour
 
 _SMALLEST_CROSSED = 7.0
-"""Pixels of a cell in which a cross can be told."""
+"""Pixels of the smallest cell in which a cross can be recognised."""
 _LARGEST_CELL, _RIGHT, _LEAST_WIDTH = 30.0, 12, 200
-"""Pixels."""
+"""Pixels of the largest cell, right of the cells, and of the whole figure at least."""
 _MOST_COLUMNS, _FIRST = 16, 4
-"""Of a batch with more columns, those without padding are left out but for some at its ends."""
+"""Batches with more columns show those without padding only at the beginning and the end."""
 _ALLOWED = 0.25
 """Where on the scale of weights an allowed cell is coloured."""
 _STYLE = """
@@ -43,7 +43,7 @@ def mask_map(
     theme: Theme,
     width: int = 640,
 ) -> go.Figure:
-    """A mask, bool (Q, M): allowed cells in one colour, forbidden ones grey, crossed where large.
+    """Draw a mask, bool (Q, M): allowed cells in one colour, masked ones grey, crossed if large.
 
     Cells are square. Trace 0 is the mask, 1 = may attend; the last trace has the crosses.
 
@@ -55,6 +55,7 @@ def mask_map(
         rows=rows,
         columns=columns,
         titles=titles,
+        measured="",
         hover="query %{y}<br>key %{x}<br>%{z} (1: may attend, 0: masked)",
         signed=False,
         theme=theme,
@@ -98,19 +99,19 @@ def mask_map(
 
 
 def padding_rows(
-    pieces: Sequence[Sequence[str]],
+    tokens: Sequence[Sequence[str]],
     allowed: NDArray[np.bool_],
     *,
     rows: Sequence[str],
     theme: Theme,
     language: str = "",
 ) -> str:
-    """A padded batch as HTML, its pieces in columns; what the mask forbids is dashed, with ``×``.
+    """Return a padded batch as an HTML table; masked cells have a dashed border and ``×``.
 
     Of many columns, most of those without padding are left out; a cell ``… n more`` says so.
 
     Args:
-        pieces: a label a key, for each row.
+        tokens: a label for each key, for each row.
         allowed: bool (rows, keys), the padding mask.
         rows: what each row is.
         theme: colours.
@@ -119,13 +120,13 @@ def padding_rows(
     Raises:
         ValueError: if labels and mask do not fit.
     """
-    if allowed.shape != (len(rows), len(pieces[0])) or {*map(len, pieces)} != {len(pieces[0])}:
-        raise ValueError(f"expected {allowed.shape} labels, got {[len(row) for row in pieces]}")
+    if allowed.shape != (len(rows), len(tokens[0])) or {*map(len, tokens)} != {len(tokens[0])}:
+        raise ValueError(f"expected {allowed.shape} labels, got {[len(row) for row in tokens]}")
     runs = [
-        (shown, [*columns]) for shown, columns in groupby(range(len(pieces[0])), _shown(allowed))
+        (shown, [*columns]) for shown, columns in groupby(range(len(tokens[0])), _shown(allowed))
     ]
     body = ""
-    for name, labels, seen in zip(rows, pieces, allowed, strict=True):
+    for name, labels, seen in zip(rows, tokens, allowed, strict=True):
         cells = ""
         for shown, columns in runs:
             if shown:
@@ -149,7 +150,7 @@ def padding_rows(
 
 
 def _shown(allowed: NDArray[np.bool_]) -> Callable[[int], bool]:
-    """Whether a column is drawn, by its number."""
+    """Return a function that tells whether a column is shown, by its number."""
     padded = np.asarray(~allowed.all(axis=0))
     last = int(np.flatnonzero(~padded)[-1])
     few = len(padded) <= _MOST_COLUMNS

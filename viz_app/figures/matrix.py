@@ -1,7 +1,7 @@
-"""Labelled cells, of which all maps are made.
+"""Draws a matrix of labelled cells; all single heat maps are made of it.
 
 Rows go from the top; labels of the columns stand on top. Axes are numeric, 0 to n - 1, and every
-label is an alias of its number: ticks thin out on long sentences, hover keeps them all.
+label is an alias of its number: long sentences show only some ticks, but hover shows every label.
 """
 
 from __future__ import annotations
@@ -14,15 +14,17 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from viz_app.figures.theme import Theme, difference_scale, literal, new_figure, weight_scale
-from viz_app.records import Floats
+from viz_app.figures.theme import Theme, difference_scale, escape_plotly, new_figure, weight_scale
+from viz_app.records.trace import Floats
 
 _LABEL_PIXELS = 12
+"""Least distance of two labels, in pixels."""
 _LONGEST_LABEL = 22
+"""Most characters of a label; longer ones are cut off."""
 _TITLE_LETTER = 6
-"""Pixels."""
+"""Width of a letter of a title, in pixels."""
 LARGEST_CELL = 40.0
-"""Pixels."""
+"""Most pixels of a cell."""
 
 
 def _short(label: str) -> str:
@@ -30,16 +32,16 @@ def _short(label: str) -> str:
 
 
 def _aliases(labels: Sequence[str]) -> dict[str, str]:
-    return {str(i): literal(_short(label)) for i, label in enumerate(labels)}
+    return {str(i): escape_plotly(_short(label)) for i, label in enumerate(labels)}
 
 
-def label_room(labels: Sequence[str]) -> int:
-    """Pixels beside an axis that its labels need."""
+def label_width(labels: Sequence[str]) -> int:
+    """Return how many pixels the labels of an axis need."""
     return 12 + round(6.4 * max((min(len(label), _LONGEST_LABEL) for label in labels), default=0))
 
 
 def token_axis(labels: Sequence[str], pixels: float) -> dict[str, object]:
-    """Properties of an axis of tokens, each so many pixels wide or tall."""
+    """Return properties of an axis of tokens that are ``pixels`` wide or tall each."""
     return {
         "labelalias": _aliases(labels),
         "tick0": 0,
@@ -49,9 +51,14 @@ def token_axis(labels: Sequence[str], pixels: float) -> dict[str, object]:
     }
 
 
-def colour_bar(theme: Theme, ticks: Sequence[float] | None = None) -> dict[str, object]:
-    """Properties of a colour bar as high as the cells."""
+COLOUR_BAR = 60
+"""Pixels of a colour bar with its labels and its name."""
+
+
+def colour_bar(theme: Theme, name: str, ticks: Sequence[float] | None = None) -> dict[str, object]:
+    """Return properties of a colour bar as high as the cells, with the name of what it measures."""
     return {
+        "title": {"text": name, "side": "right", "font": {"color": theme.muted, "size": 12}},
         "thickness": 10,
         "outlinewidth": 0,
         "tickfont": {"color": theme.muted, "size": 11},
@@ -75,18 +82,22 @@ def matrix(
     rows: Sequence[str],
     columns: Sequence[str],
     titles: tuple[str, str],
+    measured: str,
     hover: str,
     signed: bool,
     theme: Theme,
     allowed: NDArray[np.bool_] | None,
     width: int,
 ) -> go.Figure:
-    """Labelled cells on the range 0 to 1, or -1 to 1 where ``signed``; masked ones drawn over.
+    """Draw labelled cells on the range 0 to 1, or -1 to 1 where ``signed``.
+
+    Trace 0 has the cells; if the mask forbids any, trace 1 covers them.
 
     Args:
         cells: (rows, columns).
         rows, columns: their labels.
         titles: what rows and what columns are.
+        measured: what the cells have, in a word or two.
         hover: Plotly's template for a cell.
         signed: whether cells are differences.
         theme: colours.
@@ -103,12 +114,12 @@ def matrix(
         raise ValueError(
             f"expected {(len(rows), len(columns))} cells for the labels, got {cells.shape}"
         )
-    left = label_room([*rows, titles[0]])
+    left = label_width([*rows, titles[0]])
     lines = textwrap.wrap(titles[1], max(16, (width - left) // _TITLE_LETTER)) or [""]
-    top = label_room(columns) + 6 + 14 * len(lines)
-    # Room for the colour bar, and for a title that is wider than its few columns.
+    top = label_width(columns) + 6 + 14 * len(lines)
+    # Enough for the colour bar, and for a title that is wider than its few columns.
     longest = _TITLE_LETTER * max(map(len, lines))
-    right = max(52, longest - round(LARGEST_CELL * len(columns)))
+    right = max(COLOUR_BAR, longest - round(LARGEST_CELL * len(columns)))
     cell = min(LARGEST_CELL, max(1.0, (width - left - right) / len(columns)))
     row = min(30.0, max(cell, 4.0, min(17.0, 640 / len(rows))))
     figure = new_figure(theme)
@@ -118,7 +129,7 @@ def matrix(
             zmin=-1 if signed else 0,
             zmax=1,
             colorscale=difference_scale(theme) if signed else weight_scale(theme),
-            colorbar=colour_bar(theme, _ticks(signed, row * len(rows))),
+            colorbar=colour_bar(theme, measured, _ticks(signed, row * len(rows))),
             hovertemplate=hover + "<extra></extra>",
         )
     )
@@ -154,7 +165,7 @@ def matrix(
 
 
 def masked_cells(allowed: NDArray[np.bool_], theme: Theme) -> go.Heatmap:
-    """Cells over a map that are grey where the mask, bool (rows, columns), forbids."""
+    """Return a trace that covers with grey the cells that the mask, (rows, columns), forbids."""
     clear, masked = "rgba(0,0,0,0)", theme.masked
     return go.Heatmap(
         z=(~allowed).astype(np.uint8),

@@ -1,4 +1,4 @@
-"""The tree of a model's modules as nested HTML that folds; every text is escaped."""
+"""The tree of a model's modules as nested HTML that can be folded; every text is escaped."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from html import escape
 from itertools import groupby
 
 from viz_app.figures.theme import Theme
-from viz_app.module_records import Module, Parameter, Point
+from viz_app.records.modules import HookPointNode, ModuleNode, Parameter
 
 _STYLE = """
 .modules {{ color: {text}; font-size: .875rem; line-height: 1.45; overflow-x: auto; }}
@@ -43,10 +43,10 @@ _WIDTHS = ("auto", "9rem", "5rem", "5rem", "5rem", "6rem")
 _HEADS = ("", "shape", "mean", "std. dev.", "mean norm", "parameters")
 
 
-def module_tree(root: Module, *, theme: Theme, unfolded: int = 3) -> str:
-    """A tree of modules, each with its number of parameters; hook points with their numbers.
+def module_tree_html(root: ModuleNode, *, theme: Theme, unfolded: int = 3) -> str:
+    """Return a tree of modules with their parameter counts, and of hook points with statistics.
 
-    A row of a hook point has its full name as ``data-hook``, one of parameters theirs as
+    The row of a hook point has its full name as ``data-hook``, that of a module as
     ``data-module``.
 
     Args:
@@ -58,7 +58,7 @@ def module_tree(root: Module, *, theme: Theme, unfolded: int = 3) -> str:
     return f'<div class="modules">{_details(root, unfolded)}<style>{style}</style></div>'
 
 
-def _details(module: Module, unfolded: int) -> str:
+def _details(module: ModuleNode, unfolded: int) -> str:
     path = f"<code>{escape(module.path)}</code>" if module.path else ""
     formula = f'<span class="formula">{escape(module.formula)}</span>' if module.formula else ""
     opened = ' open=""' * (unfolded > 0)
@@ -69,7 +69,7 @@ def _details(module: Module, unfolded: int) -> str:
             body += f'<div class="table"><table>{_HEAD}<tbody>{rows}</tbody></table></div>'
         else:
             body += "".join(
-                _details(child, unfolded - 1) for child in children if isinstance(child, Module)
+                _details(child, unfolded - 1) for child in children if isinstance(child, ModuleNode)
             )
     return (
         f'<details{opened} data-module="{escape(module.path)}"><summary><span>'
@@ -79,9 +79,9 @@ def _details(module: Module, unfolded: int) -> str:
     )
 
 
-def _is_row(child: Module | Point) -> bool:
-    """Whether it holds nothing that folds."""
-    return isinstance(child, Point) or not child.children
+def _is_row(child: ModuleNode | HookPointNode) -> bool:
+    """Whether a child is a row of the table, with nothing to fold."""
+    return isinstance(child, HookPointNode) or not child.children
 
 
 _HEAD = (
@@ -93,9 +93,9 @@ _HEAD = (
 )
 
 
-def _row(child: Module | Point, parent: str) -> str:
+def _row(child: ModuleNode | HookPointNode, parent: str) -> str:
     name = child.path.removeprefix(parent)
-    if isinstance(child, Point):
+    if isinstance(child, HookPointNode):
         seen = child.summary
         key, words = "hook", child.meaning
         numbers = [_number(n) for n in (seen.mean, seen.standard_deviation, seen.norm)]

@@ -1,4 +1,4 @@
-"""All heads of one kind in one heat map: layers from the top, heads from the left.
+"""Draws all heads of one kind in one heat map: layers from the top, heads from the left.
 
 Weights are quantised to 250 steps in one byte a cell; two more values stand for masked cells and
 for the gap between maps. ``L`` layers, ``H`` heads, ``Q`` queries, ``M`` keys.
@@ -10,8 +10,9 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
+from viz_app.figures.selecting import add_frame, click_targets
 from viz_app.figures.theme import Scale, Theme, difference_scale, new_figure, weight_scale
-from viz_app.records import Floats
+from viz_app.records.trace import Floats
 
 STEPS = 250
 """A cell of weight w has the value round(w · STEPS)."""
@@ -38,7 +39,7 @@ def tile(maps: Floats, allowed: NDArray[np.bool_] | None = None) -> NDArray[np.u
 
 
 def _scale(theme: Theme, signed: bool) -> Scale:
-    """The cells' scale up to STEPS, then flat colours for masked cells and gaps, of 255."""
+    """Return a scale of cells up to STEPS, then single colours for masked cells and for gaps."""
     scale = difference_scale(theme) if signed else weight_scale(theme)
     weights = tuple((at * STEPS / 255, colour) for at, colour in scale)
     masked, gap = (251.5 / 255, 254 / 255)
@@ -47,8 +48,8 @@ def _scale(theme: Theme, signed: bool) -> Scale:
         (masked, weights[-1][1]),
         (masked, theme.masked),
         (gap, theme.masked),
-        (gap, theme.gap),
-        (1.0, theme.gap),
+        (gap, theme.background),
+        (1.0, theme.background),
     )
 
 
@@ -61,14 +62,14 @@ def mosaic(
     signed: bool = False,
     width: int = 420,
 ) -> go.Figure:
-    """All heads at once; trace 0 is the map, trace 1 has one invisible marker a head to choose it.
+    """Draw all heads at once: trace 0 is the map, trace 1 has an invisible marker for each head.
 
     Args:
         maps: weights (L, H, Q, M), pooled by the caller where they are long.
         theme: colours.
         allowed: bool (Q, M), False where the mask forbids.
         selected: layer and head to frame, from 0.
-        signed: whether maps are differences from -1 to 1, and 0 is in the middle of the codes.
+        signed: whether maps are differences from -1 to 1; 0 is then in the middle of the scale.
         width: pixels that the figure will have.
     """
     layers, heads, queries, keys = maps.shape
@@ -86,21 +87,13 @@ def mosaic(
     )
     across = [head * (keys + 1) + (keys - 1) / 2 for head in range(heads)]
     down = [layer * (queries + 1) + (queries - 1) / 2 for layer in range(layers)]
+    every = [(layer, head) for layer in range(layers) for head in range(heads)]
     figure.add_trace(
-        go.Scatter(
-            x=across * layers,
-            y=[y for y in down for _ in range(heads)],
-            customdata=[f"{layer},{head}" for layer in range(layers) for head in range(heads)],
-            text=[
-                f"layer {layer + 1} · head {head + 1}"
-                for layer in range(layers)
-                for head in range(heads)
-            ],
-            mode="markers",
-            marker={"symbol": "square", "size": 12, "opacity": 0},
-            selected={"marker": {"opacity": 0}},
-            unselected={"marker": {"opacity": 0}},
-            hovertemplate="%{text}<extra></extra>",
+        click_targets(
+            [across[head] for _, head in every],
+            [down[layer] for layer, _ in every],
+            values=[f"{layer},{head}" for layer, head in every],
+            texts=[f"layer {layer + 1} · head {head + 1}" for layer, head in every],
         )
     )
     panel = (width - 70) / heads
@@ -109,6 +102,7 @@ def mosaic(
         height=round(34 + tall * layers),
         margin={"l": 62, "r": 6, "t": 26, "b": 8},
         hoverdistance=-1,
+        meta={"width": width},
     )
     figure.update_xaxes(
         side="top",
@@ -124,12 +118,5 @@ def mosaic(
     if selected is not None:
         layer, head = selected
         x, y = head * (keys + 1) - 0.5, layer * (queries + 1) - 0.5
-        figure.add_shape(
-            type="rect",
-            x0=x,
-            x1=x + keys,
-            y0=y,
-            y1=y + queries,
-            line={"color": theme.accent, "width": 2.5},
-        )
+        add_frame(figure, (x, x + keys), (y, y + queries), theme=theme)
     return figure

@@ -1,4 +1,4 @@
-"""Positional encodings: as a map, as waves of some dimensions, and by the distance of two."""
+"""Draws positional encodings: as a map, as waves of some dimensions, and by distance."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from viz_app.figures.maps import vector_map
 from viz_app.figures.theme import Theme, new_figure
-from viz_app.records import Floats
+from viz_app.records.trace import Floats
 
 MOST_WAVES = 6
-"""As many as there are colours of lines."""
+"""Most dimensions in one figure: as many as there are colours of lines."""
 _LEGEND = """
 <div class="waves">{rows}</div>
 <style>
@@ -28,15 +28,16 @@ _LEGEND = """
 """
 
 
-def encoding_map(encoded: Floats, *, used: int, theme: Theme) -> go.Figure:
-    """Encodings (n, D) as rows, on -1 to 1; a line ends the first ``used`` of them."""
+def encoding_map(encoded: Floats, *, used: int, theme: Theme, limit: float = 1.0) -> go.Figure:
+    """Draw encodings (n, D) as rows, with a line after the first ``used`` of them.
+
+    Colours are from ``-limit`` to ``limit``.
+    """
     rows = [str(position) for position in range(len(encoded))]
-    figure = vector_map(encoded, labels=rows, limit=1.0, theme=theme)
-    figure.update_traces(hovertemplate="position %{y}<br>dimension %{x}<br>%{z:.3f}<extra></extra>")
+    figure = vector_map(encoded, labels=rows, limit=limit, theme=theme)
+    figure.update_traces(hovertemplate="pos %{y}<br>dimension %{x}<br>%{z:.3f}<extra></extra>")
     # Fewer labels than fit: these are numbers, and a step of 5 or 10 is read at a glance.
-    figure.update_yaxes(
-        title={"text": "position", "standoff": 4}, dtick=5 if len(rows) < 80 else 10
-    )
+    figure.update_yaxes(title={"text": "pos", "standoff": 4}, dtick=5 if len(rows) < 80 else 10)
     figure.update_layout(margin={"l": 52})
     if used < len(encoded):
         figure.add_hline(used - 0.5, line={"color": theme.accent, "width": 1.5})
@@ -44,16 +45,16 @@ def encoding_map(encoded: Floats, *, used: int, theme: Theme) -> go.Figure:
 
 
 def waves(curves: Floats, encoded: Floats, *, dimensions: Sequence[int], theme: Theme) -> go.Figure:
-    """Some dimensions over the positions: a curve each, then a dot at each whole position.
+    """Draw some dimensions over the positions: a curve each, and a dot at each position.
 
     Args:
         curves: (n, dimensions), evenly spaced from position 0 to the last.
         encoded: (positions, dimensions).
-        dimensions: their numbers.
+        dimensions: numbers of the dimensions.
         theme: colours.
 
     Raises:
-        ValueError: if arrays and numbers do not fit, or there are more than colours.
+        ValueError: if arrays and numbers do not fit, or there are more dimensions than colours.
     """
     if len(dimensions) > len(theme.series):
         raise ValueError(f"expected at most {len(theme.series)} waves, got {len(dimensions)}")
@@ -80,38 +81,49 @@ def waves(curves: Floats, encoded: Floats, *, dimensions: Sequence[int], theme: 
                 y=encoded[:, at],
                 mode="markers",
                 marker={"color": colour, "size": 5},
-                hovertemplate=f"position %{{x}}<br>dimension {dimension}<br>%{{y:.3f}}"
-                "<extra></extra>",
+                hovertemplate=f"pos %{{x}}<br>dimension {dimension}<br>%{{y:.3f}}<extra></extra>",
             )
         )
     figure.update_layout(height=280, margin={"l": 40, "r": 12, "t": 8, "b": 40})
-    figure.update_xaxes(title={"text": "position", "standoff": 4}, range=[-0.5, len(encoded) - 0.5])
+    figure.update_xaxes(title={"text": "pos", "standoff": 4}, range=[-0.5, len(encoded) - 0.5])
     figure.update_yaxes(range=[-1.08, 1.08], tickvals=[-1, 0, 1], showgrid=True)
     return figure
 
 
 def wave_legend(
-    dimensions: Sequence[int], divisors: Sequence[float], wavelengths: Sequence[float], theme: Theme
+    dimensions: Sequence[int],
+    functions: Sequence[str],
+    divisors: Sequence[float],
+    wavelengths: Sequence[float],
+    theme: Theme,
 ) -> str:
-    """What each wave is, as HTML: its colour, its formula with numbers, its wavelength."""
+    """Return the waves' legend as HTML: colour, formula with its numbers, and wavelength.
+
+    Args:
+        dimensions: numbers of the dimensions.
+        functions: sin or cos of each.
+        divisors: what a position is divided by.
+        wavelengths: in positions.
+        theme: colours.
+    """
     rows = "".join(
         f'<div><i style="background:{colour}"></i>PE(pos, {dimension}) = '
-        f"{'cos' if dimension % 2 else 'sin'}(pos / {_written(divisor)}) "
-        f"<span>wavelength {_written(length)}</span></div>"
-        for dimension, divisor, length, colour in zip(
-            dimensions, divisors, wavelengths, theme.series, strict=False
+        f"{function}(pos / {_format(divisor)}) "
+        f"<span>wavelength {_format(length)}</span></div>"
+        for dimension, function, divisor, length, colour in zip(
+            dimensions, functions, divisors, wavelengths, theme.series, strict=False
         )
     )
     return _LEGEND.format(rows=rows, text=theme.text, muted=theme.muted)
 
 
-def _written(number: float) -> str:
-    """Three digits at least, and no decimals that nobody reads."""
+def _format(number: float) -> str:
+    """Write a number with three digits or more, and with no decimals from 100 on."""
     return f"{number:,.{2 if number < 10 else 1 if number < 100 else 0}f}"
 
 
 def distance_curve(similarity: NDArray[np.floating], *, theme: Theme) -> go.Figure:
-    """The product of two encodings by their distance, from 0 on."""
+    """Draw the dot product of two encodings by the distance of their positions, from 0."""
     figure = new_figure(theme)
     figure.add_trace(
         go.Scatter(
@@ -131,4 +143,45 @@ def distance_curve(similarity: NDArray[np.floating], *, theme: Theme) -> go.Figu
         range=[min(0.0, 1.08 * float(similarity.min())), 1.08 * float(similarity.max())],
         showgrid=True,
     )
+    return figure
+
+
+def bias_curves(
+    bias: Floats, distances: NDArray[np.int64], *, names: Sequence[str], theme: Theme
+) -> go.Figure:
+    """Draw what each head adds to a score by the distance from query to key: a line a head.
+
+    Args:
+        bias: (heads, distances).
+        distances: positions from query to key, rising; below 0 the key comes before the query.
+        names: names of the heads.
+        theme: colours.
+    """
+    figure = new_figure(theme)
+    dashes = ("solid", "dash", "dot", "dashdot")
+    for head, (values, name) in enumerate(zip(bias, names, strict=True)):
+        colour = theme.series[head % len(theme.series)]
+        figure.add_trace(
+            go.Scatter(
+                x=distances,
+                y=values.astype(np.float32),
+                name=name,
+                mode="lines+markers",
+                line={
+                    "color": colour,
+                    "width": 1.5,
+                    "dash": dashes[head // len(theme.series) % len(dashes)],
+                },
+                marker={"size": 5},
+                hovertemplate=f"{name}<br>distance %{{x}}<br>adds %{{y:.3f}}<extra></extra>",
+            )
+        )
+    figure.update_layout(
+        height=340,
+        margin={"l": 48, "r": 12, "t": 8, "b": 40},
+        showlegend=True,
+        legend={"itemclick": False, "itemdoubleclick": False},
+    )
+    figure.update_xaxes(title={"text": "distance from query to key", "standoff": 4})
+    figure.update_yaxes(title={"text": "added to the score", "standoff": 4}, showgrid=True)
     return figure

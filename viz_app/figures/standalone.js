@@ -23,7 +23,7 @@ for (const [kind, part] of Object.entries(parts)) {
       cells.subarray(start + row * columns, start + (row + 1) * columns),
     );
     Plotly.restyle(large, { z: [z] }, [0]);
-    const [height, width] = part.pooled;
+    const [height, width] = part.mosaic_shape;
     const [x, y] = [head * (width + 1) - 0.5, layer * (height + 1) - 0.5];
     const frame = { x0: x, x1: x + width, y0: y, y1: y + height };
     Plotly.relayout(

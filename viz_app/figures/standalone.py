@@ -1,4 +1,4 @@
-"""A page of its own, one file without a network: all heads of a sentence, and what was predicted.
+"""Writes a trace as one HTML file that needs no network: all heads, and what was predicted.
 
 Plotly's script is written into the page once. Every text is escaped, for HTML or inside a script.
 """
@@ -18,25 +18,25 @@ import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
 from viz_app.figures.theme import Theme
-from viz_app.records import Floats
+from viz_app.records.trace import Floats
 
 _HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True)
 class Part:
-    """One kind of attention: a picture of all heads, and a large map for one of them."""
+    """A part of the page shows one kind of attention: all heads at once, and one of them large."""
 
     name: str
     note: str
     mosaic: go.Figure
-    """Its trace 1 has a marker a head, its first shape frames the first."""
-    pooled: tuple[int, int]
+    """The picture of all heads: trace 1 has a marker for each, the first shape frames the first."""
+    mosaic_shape: tuple[int, int]
     """Rows and columns that a head has in the mosaic."""
     large: go.Figure
-    """Of the first head; trace 0 has its cells."""
+    """The map of the first head; trace 0 has its cells."""
     maps: Floats
-    """(L, H, rows, columns)."""
+    """All maps, (L, H, rows, columns)."""
 
 
 def standalone(
@@ -48,13 +48,13 @@ def standalone(
     facts: Mapping[str, str],
     theme: Theme,
 ) -> str:
-    """The page as HTML.
+    """Return a trace as a page of HTML that needs no network.
 
     Args:
-        title: of the page.
+        title: title of the page.
         tokens: rows of tokens, each as HTML made by ``token_row``.
-        steps: a row a step of decoding: texts of the columns that the page's table has.
-        parts: kind → what is drawn of it.
+        steps: a row of the page's table for each step of decoding.
+        parts: kind → its figures.
         facts: what identifies the trace, by name.
         theme: colours.
     """
@@ -62,7 +62,7 @@ def standalone(
         kind: {
             "mosaic": part.mosaic.to_plotly_json(),
             "large": part.large.to_plotly_json(),
-            "pooled": part.pooled,
+            "mosaic_shape": part.mosaic_shape,
             "shape": part.maps.shape,
             "maps": base64.b64encode(np.ascontiguousarray(part.maps, "<f4").tobytes()).decode(),
         }
@@ -71,7 +71,7 @@ def standalone(
     written = {
         "TITLE": escape(title),
         "COLOURS": f"--text:{theme.text};--muted:{theme.muted};--line:{theme.line};"
-        f"--accent:{theme.accent};--ground:{theme.gap}",
+        f"--accent:{theme.accent};--ground:{theme.background}",
         "TOKENS": "".join(tokens),
         "PARTS": "".join(_part(kind, part) for kind, part in parts.items()),
         "STEPS": "".join(_row(row) for row in steps),
@@ -83,16 +83,16 @@ def standalone(
         "PLOTLY": get_plotlyjs(),
     }
     page = (_HERE / "standalone.html").read_text(encoding="utf-8")
-    before, *pieces = page.split("{{")
+    before, *places = page.split("{{")
     filled = [before]
-    for piece in pieces:  # once over the template: what was filled in is never filled again
-        name, _, rest = piece.partition("}}")
+    for place in places:  # once over the template: what was filled in is never filled again
+        name, _, rest = place.partition("}}")
         filled += [written[name], rest]
     return "".join(filled)
 
 
 def _json(data: Any) -> str:
-    """JSON that can stand inside a script: no text in it can end the script."""
+    """Write JSON that can stand inside a script: no text in it can end the script."""
     options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
     return orjson.dumps(data, option=options).decode().replace("<", "\\u003c")
 

@@ -1,4 +1,4 @@
-"""One query at all keys: what the division, the mask and the softmax make of each product."""
+"""Draws how q·k becomes a weight for one query: the product, scaled, masked, softmax."""
 
 from __future__ import annotations
 
@@ -8,35 +8,37 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 
-from viz_app.figures.matrix import label_room, masked_cells, token_axis
+from viz_app.figures.matrix import label_width, masked_cells, token_axis
+from viz_app.figures.selecting import add_frame
 from viz_app.figures.theme import Theme, difference_scale, new_figure, weight_scale
 
 _ROW, _SMALLEST_WITH_TEXT, _LARGEST_CELL = 28, 36, 56.0
-"""Pixels."""
+"""Pixels of a row, of the narrowest cell with a number, and of the widest cell."""
 
 
 def score_stages(
-    products: ArrayLike,
-    scaled: ArrayLike,
+    scores: Sequence[ArrayLike],
     weights: ArrayLike,
     *,
     allowed: NDArray[np.bool_],
     columns: Sequence[str],
-    names: tuple[str, str, str, str],
+    names: Sequence[str],
     theme: Theme,
     selected: int | None = None,
     width: int = 900,
 ) -> go.Figure:
-    """Four rows of M cells: products, scaled, masked, and weights; numbers stand in wide cells.
+    """Draw rows of M cells: the scores as they are made, masked, and the weights.
 
-    Trace 0 has the first three on one diverging scale, so that the division pales them, and nothing
-    where the mask forbids; trace 1 the weights, on 0 to 1; the last trace the forbidden cells.
+    Trace 0 has all but the weights on one diverging scale, so that a division makes them paler;
+    trace 1 has the weights, on 0 to 1; the last trace covers the masked cells. Wide cells have
+    numbers; in fewer pixels than ``readable``, in ``meta``, these would touch each other.
 
     Args:
-        products, scaled, weights: (M,).
+        scores: each stage of the scores, from products to those that are masked, (M,).
+        weights: (M,).
         allowed: bool (M,), False where the mask forbids.
         columns: M labels of the keys.
-        names: of the four rows.
+        names: names of the rows: of the scores, of the masked ones and of the weights.
         theme: colours.
         selected: a key to frame.
         width: pixels that the figure has at least, where there are many keys.
@@ -44,24 +46,26 @@ def score_stages(
     Raises:
         ValueError: if the arrays differ in length.
     """
-    scaled = np.asarray(scaled, np.float32)
-    stages = np.stack([np.asarray(products, np.float32), scaled, np.where(allowed, scaled, np.nan)])
+    made = [np.asarray(stage, np.float32) for stage in scores]
+    stages = np.stack([*made, np.where(allowed, made[-1], np.nan)])
+    rows = len(stages)
     weights = np.asarray(weights, np.float32)
     if stages.shape[1:] != weights.shape or len(columns) != len(weights):
         raise ValueError(
             f"expected {len(weights)} cells and labels a row, got {stages.shape[1]} and "
             f"{len(columns)}"
         )
-    limit = float(np.abs(stages[:2]).max()) or 1.0
-    left, top = label_room(names), label_room(columns)
+    limit = float(np.abs(stages[:-1]).max()) or 1.0
+    left, top = label_width(names), label_width(columns)
     cell = min(_LARGEST_CELL, max(1.0, (width - left - 12) / len(columns)))
     text = {"texttemplate": "%{z:.2f}", "textfont": {"size": 11}}
+    readable = left + _SMALLEST_WITH_TEXT * len(columns) + 12
     if cell < _SMALLEST_WITH_TEXT:
-        text = {}
+        text, readable = {}, 0
     figure = new_figure(theme)
     for y, z, scale, least, most in (
-        ([0, 1, 2], stages, difference_scale(theme), -limit, limit),
-        ([3], weights[None], weight_scale(theme), 0, 1),
+        (list(range(rows)), stages, difference_scale(theme), -limit, limit),
+        ([rows], weights[None], weight_scale(theme), 0, 1),
     ):
         figure.add_trace(
             go.Heatmap(
@@ -79,24 +83,20 @@ def score_stages(
         )
     if not allowed.all():
         row = np.broadcast_to(allowed, (2, len(allowed)))
-        figure.add_trace(masked_cells(row, theme).update(y=[2, 3], xgap=1, ygap=3))
+        figure.add_trace(masked_cells(row, theme).update(y=[rows - 1, rows], xgap=1, ygap=3))
     figure.update_layout(
-        height=round(top + 4 * _ROW + 10),
+        height=round(top + (rows + 1) * _ROW + 10),
         width=round(left + cell * len(columns) + 12) if cell == _LARGEST_CELL else None,
         margin={"l": left, "r": 12, "t": top, "b": 10},
+        meta={"readable": readable},
     )
     figure.update_xaxes(
         side="top", tickangle=-90, range=[-0.5, len(columns) - 0.5], **token_axis(columns, cell)
     )
-    figure.update_yaxes(range=[3.5, -0.5], **token_axis(names, _ROW))
+    figure.update_yaxes(range=[rows + 0.5, -0.5], **token_axis(names, _ROW))
     if selected is not None:
-        figure.add_shape(
-            type="rect",
-            x0=selected - 0.5,
-            x1=selected + 0.5,
-            y0=-0.5,
-            y1=3.5,
-            line={"color": theme.accent, "width": 2},
+        add_frame(
+            figure, (selected - 0.5, selected + 0.5), (-0.5, rows + 0.5), theme=theme, width=2
         )
     return figure
 
@@ -104,7 +104,7 @@ def score_stages(
 def contribution_bars(
     products: ArrayLike, *, query: ArrayLike, key: ArrayLike, theme: Theme
 ) -> go.Figure:
-    """What each of K dimensions adds to q·k: bars of q_i k_i; resting on one shows q_i and k_i."""
+    """Draw what each of K dimensions adds to q·k: bars q_i k_i, with q_i and k_i on hover."""
     products = np.asarray(products, np.float32)
     figure = new_figure(theme)
     figure.add_trace(

@@ -1,4 +1,4 @@
-"""Every colour of the app, for light and dark, and the one slim Plotly template.
+"""Every colour of the app, for light and dark, and what all Plotly figures have in common.
 
 Scales are safe for colour-blind eyes: one hue from pale to deep for weights, orange to blue for
 differences. Weights are always drawn on the fixed range 0 to 1; the scale gives small weights more
@@ -16,20 +16,20 @@ Scale = tuple[tuple[float, str], ...]
 
 @dataclass(frozen=True)
 class Theme:
-    """Colours of one theme."""
+    """A theme has all colours of the app, as ``#rrggbb``."""
 
     text: str
     muted: str
     line: str
     accent: str
     weights: tuple[str, ...]
-    """From 0 to 1, evenly spaced in the square root of the weight."""
+    """Colours of weights from 0 to 1, evenly spaced in the square root of the weight."""
     difference: tuple[str, ...]
-    """From -1 over 0 to 1, evenly spaced."""
+    """Colours of differences from -1 over 0 to 1, evenly spaced."""
     masked: str
     """Cells that the mask forbids; not on either scale."""
-    gap: str
-    """Between the maps of a mosaic."""
+    background: str
+    """The page; it shows between the maps of a mosaic."""
     on_weight: tuple[str, str]
     """Text on shades of the weights' scale: the two extremes, one of which always has contrast."""
     series: tuple[str, ...]
@@ -44,7 +44,7 @@ LIGHT = Theme(
     weights=("#ecf1f9", "#d3e2f4", "#9dc3e6", "#5b9bd0", "#2a6fb0", "#0e4687", "#06254f"),
     difference=("#8a3b00", "#d9822b", "#f7d9b5", "#f7f7f7", "#b9d3ee", "#3c7fc0", "#0b3c78"),
     masked="#dcdcdc",
-    gap="#ffffff",
+    background="#ffffff",
     on_weight=("#000000", "#ffffff"),
     series=("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"),
 )
@@ -56,31 +56,31 @@ DARK = Theme(
     weights=("#19202f", "#123252", "#14557f", "#1f7fa3", "#4aabb5", "#9ad6bd", "#f6f7c4"),
     difference=("#ffb45e", "#c9731b", "#6b4117", "#171b24", "#1c4670", "#3f8fd0", "#a5d8ff"),
     masked="#3b3f48",
-    gap="#0e1117",
+    background="#0e1117",
     on_weight=("#000000", "#ffffff"),
     series=("#56b4e9", "#e69f00", "#2fc296", "#e59ac4", "#f0e442", "#7aa6ff"),
 )
 
 
 def theme_named(name: str | None) -> Theme:
-    """The dark theme for "dark", else the light one."""
+    """Return the dark theme for "dark", else the light one."""
     return DARK if name == "dark" else LIGHT
 
 
 def weight_scale(theme: Theme) -> Scale:
-    """Plotly colour scale of weights from 0 to 1."""
+    """Return Plotly's colour scale of weights from 0 to 1."""
     last = len(theme.weights) - 1
     return tuple(((i / last) ** 2, colour) for i, colour in enumerate(theme.weights))
 
 
 def difference_scale(theme: Theme) -> Scale:
-    """Plotly colour scale of signed differences."""
+    """Return Plotly's colour scale of signed differences."""
     last = len(theme.difference) - 1
     return tuple((i / last, colour) for i, colour in enumerate(theme.difference))
 
 
 def weight_colour(theme: Theme, weight: float) -> str:
-    """The colour of a weight from 0 to 1 on the scale, as ``#rrggbb``."""
+    """Return the colour of a weight from 0 to 1 on the scale, as ``#rrggbb``."""
     place = min(max(weight, 0.0), 1.0) ** 0.5 * (len(theme.weights) - 1)
     low = min(int(place), len(theme.weights) - 2)
     a, b = (bytes.fromhex(theme.weights[i][1:]) for i in (low, low + 1))
@@ -88,13 +88,13 @@ def weight_colour(theme: Theme, weight: float) -> str:
 
 
 def text_on_weight(theme: Theme, weight: float) -> str:
-    """The one of the theme's two text colours that stands out more on ``weight_colour``."""
+    """Return which of the theme's two text colours has more contrast on ``weight_colour``."""
     ground = _luminance(weight_colour(theme, weight))
     return max(theme.on_weight, key=lambda text: _contrast(_luminance(text), ground))
 
 
 def _luminance(colour: str) -> float:
-    """Relative luminance of ``#rrggbb`` (WCAG 2.2)."""
+    """Compute the relative luminance of ``#rrggbb`` (WCAG 2.2)."""
     channels = (value / 255 for value in bytes.fromhex(colour[1:]))
     red, green, blue = (
         c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels
@@ -103,12 +103,12 @@ def _luminance(colour: str) -> float:
 
 
 def _contrast(a: float, b: float) -> float:
-    """Contrast ratio of two luminances (WCAG 2.2)."""
+    """Compute the contrast ratio of two luminances (WCAG 2.2)."""
     return (max(a, b) + 0.05) / (min(a, b) + 0.05)
 
 
 def new_figure(theme: Theme) -> go.Figure:
-    """An empty figure in the theme: transparent, small margins, no zoom, no legend."""
+    """Make an empty figure in the theme: transparent, small margins, no zoom, no legend."""
     axis = {
         "showgrid": False,
         "zeroline": False,
@@ -119,7 +119,7 @@ def new_figure(theme: Theme) -> go.Figure:
         "tickfont": {"color": theme.text, "size": 12},
         "title": {"font": {"color": theme.muted, "size": 12}},
     }
-    # Given at once: a figure without a template first takes in Plotly's, ten times slower.
+    # Passed at once: a figure made without a template first reads Plotly's own, ten times slower.
     return go.Figure(
         layout={
             "template": "none",
@@ -137,8 +137,8 @@ def new_figure(theme: Theme) -> go.Figure:
     )
 
 
-def literal(text: str) -> str:
-    """Text that Plotly shows as it is: no pseudo-HTML, entity, formula or template."""
+def escape_plotly(text: str) -> str:
+    """Escape text, so that Plotly reads no HTML, entity, formula or template in it."""
     return (
         text.replace("&", "&amp;")
         .replace("<", "&lt;")

@@ -1,4 +1,4 @@
-"""Where the small charts of a training are, and their axes."""
+"""The small charts of a training: what each shows, where it is, and its axes."""
 
 from __future__ import annotations
 
@@ -9,25 +9,26 @@ import plotly.graph_objects as go
 
 from viz_app.figures.step_axis import StepAxis
 from viz_app.figures.theme import Theme
+from viz_app.records.curves import RunCurves
 
 _GAP, _BOTTOM = 44, 44
 _HEIGHTS = (250, 150, 150)
-"""Pixels: between and below the charts, and of each row of them."""
+"""Pixels between the charts, below them, and of each row of charts."""
 
 
 @dataclass(frozen=True)
 class Panel:
-    """A chart of one or more figures of the log."""
+    """A panel is a chart of one or more quantities of the log."""
 
     title: str
     names: tuple[str, ...]
     form: str
-    """Of a value under the mouse."""
+    """How Plotly formats a value on hover."""
     axis: Mapping[str, object] = field(default_factory=lambda: {"rangemode": "tozero"})
 
 
 PANELS = (
-    Panel("loss, nats per piece", ("train_loss", "valid_loss"), ".4f", {}),
+    Panel("loss, nats per token", ("train_loss", "valid_loss"), ".4f", {}),
     Panel("BLEU", ("bleu",), ".2f"),
     Panel(
         "learning rate", ("learning_rate",), ".3~g", {"rangemode": "tozero", "exponentformat": "e"}
@@ -35,26 +36,47 @@ PANELS = (
     Panel("chrF", ("chrf",), ".2f"),
     Panel("norm of the gradient", ("gradient_norm",), ".4~g"),
     Panel(
-        "target pieces per second",
+        "target tokens per second",
         ("tokens_per_second",),
         ",.0f",
         {"rangemode": "tozero", "tickformat": ",d"},
     ),
 )
-"""From the left and from the top, two a row."""
+"""All panels, two a row, from the left and from the top."""
 
 
-def axes_of(place: int) -> tuple[str, str]:
-    """What Plotly calls the two axes of a panel."""
+def drawn_panels(runs: Sequence[RunCurves]) -> list[Panel]:
+    """Return the panels in which a run has a line, and that of the loss in any case."""
+    return [
+        panel
+        for place, panel in enumerate(PANELS)
+        if place == 0 or any(len(run.curves.get(name, ())) for run in runs for name in panel.names)
+    ]
+
+
+def axis_names(place: int) -> tuple[str, str]:
+    """Return Plotly's names of the two axes of a panel."""
     number = "" if place == 0 else str(place + 1)
     return f"x{number}", f"y{number}"
 
 
 def lay_out(
-    figure: go.Figure, steps: StepAxis, theme: Theme, *, top: int, titles: Sequence[str]
+    figure: go.Figure,
+    steps: StepAxis,
+    theme: Theme,
+    *,
+    top: int,
+    panels: Sequence[Panel],
+    titles: Sequence[str],
 ) -> None:
-    """Give a figure the axes of all panels and their titles, with so much room above them."""
-    whole = sum(_HEIGHTS) + _GAP * (len(_HEIGHTS) - 1)
+    """Give a figure the axes and titles of some panels, ``top`` pixels below its upper edge.
+
+    Each stays in its column, without gaps; where one column is empty the other has the whole width.
+    """
+    columns = [[panel for panel in panels if panel in PANELS[first::2]] for first in (0, 1)]
+    widths = [(0.0, 0.465), (0.535, 1.0)] if all(columns) else [(0.0, 1.0)] * 2
+    heights = _HEIGHTS[: max(map(len, columns))]
+    whole = sum(heights) + _GAP * (len(heights) - 1)
     figure.update_layout(
         height=top + whole + _BOTTOM,
         margin={"l": 60, "r": 14, "t": top, "b": _BOTTOM},
@@ -72,13 +94,14 @@ def lay_out(
     )
     base = figure.layout.xaxis.to_plotly_json(), figure.layout.yaxis.to_plotly_json()
     axes: dict[str, object] = {}
-    for place, panel in enumerate(PANELS):
-        row, column = divmod(place, 2)
-        above = sum(_HEIGHTS[:row]) + _GAP * row
-        high, low = 1 - above / whole, 1 - (above + _HEIGHTS[row]) / whole
-        left, right = (0.0, 0.465) if column == 0 else (0.535, 1.0)
-        x, y = axes_of(place)
-        lowest = row == len(_HEIGHTS) - 1
+    for place, panel in enumerate(panels):
+        side = int(panel in columns[1])
+        row = columns[side].index(panel)
+        above = sum(heights[:row]) + _GAP * row
+        high, low = 1 - above / whole, 1 - (above + heights[row]) / whole
+        left, right = widths[side]
+        x, y = axis_names(place)
+        lowest = panel is columns[side][-1]
         axes[f"xaxis{x[1:]}"] = {
             **base[0],
             **steps.layout(),

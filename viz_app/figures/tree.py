@@ -1,4 +1,4 @@
-"""Beam search as a tree: steps from the left, candidates of each from the likeliest down."""
+"""Draws beam search as a tree: steps from the left, the likeliest candidate of each on top."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
-from viz_app.figures.theme import Theme, literal, new_figure
+from viz_app.figures.theme import Theme, escape_plotly, new_figure
 
 _STEP, _ROW, _LETTER, _WIDTH = 84, 22, 7, 900
-"""Pixels between steps, between candidates, of a letter, and of all steps where they are many."""
+"""Pixels between steps, between candidates, of a letter, and of many steps together."""
 
 
 def beam_tree(
@@ -18,30 +18,35 @@ def beam_tree(
     steps: Sequence[int],
     labels: Sequence[str],
     notes: Sequence[str],
-    fates: Sequence[str],
+    outcomes: Sequence[str],
     path: Sequence[int],
     theme: Theme,
     first: int = 0,
 ) -> go.Figure:
-    """The hypotheses that a beam search looked at, the way to one of them in the accent colour.
+    """Draw the hypotheses that a beam search looked at, with the path to one in the accent colour.
 
-    Traces: edges of what was dropped, edges of what was kept, edges of the path, then one text a
-    hypothesis, in the order given.
+    Traces: edges to dropped hypotheses, edges to kept ones, edges of the path, then one text for
+    each hypothesis, in the order given.
 
     Args:
-        parents: place of each hypothesis' parent, before its own; -1 where none is drawn.
-        steps: pieces of each hypothesis after ``<s>``.
-        labels: last piece of each.
+        parents: index of each hypothesis' parent, smaller than its own; -1 where none is drawn.
+        steps: tokens of each hypothesis after ``<s>``.
+        labels: last token of each.
         notes: shown when the mouse rests on it.
-        fates: kept, ended or dropped.
-        path: places from the root to the chosen hypothesis.
+        outcomes: kept, ended or dropped.
+        path: indices of the hypotheses from the root to the chosen one.
         theme: colours.
-        first: the step that stands at the left.
+        first: the leftmost step.
 
     Raises:
         ValueError: if the sequences differ in length, or a parent does not stand before its child.
     """
-    for name, given in (("steps", steps), ("labels", labels), ("notes", notes), ("fates", fates)):
+    for name, given in (
+        ("steps", steps),
+        ("labels", labels),
+        ("notes", notes),
+        ("outcomes", outcomes),
+    ):
         if len(given) != len(parents):
             raise ValueError(f"expected {len(parents)} {name}, got {len(given)}")
     if odd := [i for i, parent in enumerate(parents) if parent >= i]:
@@ -64,7 +69,7 @@ def beam_tree(
     for place, parent in enumerate(parents):
         if parent < 0:
             continue
-        kind = "path" if place in chosen else "dropped" if fates[place] == "dropped" else "kept"
+        kind = "path" if place in chosen else "dropped" if outcomes[place] == "dropped" else "kept"
         xs, ys = edges[kind]
         behind = (_LETTER * len(shown[parent]) + 6) / pixels
         xs += [steps[parent] - 0.34 + behind, steps[place] - 0.38, None]
@@ -87,16 +92,16 @@ def beam_tree(
             x=[step - 0.34 for step in steps],
             y=rows,
             mode="text",
-            text=[literal(label) for label in shown],
+            text=[escape_plotly(label) for label in shown],
             textposition="middle right",
             textfont={
                 "color": [
-                    theme.accent if place in chosen else text_colours[fate]
-                    for place, fate in enumerate(fates)
+                    theme.accent if place in chosen else text_colours[outcome]
+                    for place, outcome in enumerate(outcomes)
                 ],
                 "size": 12,
             },
-            hovertext=[literal(note) for note in notes],
+            hovertext=[escape_plotly(note) for note in notes],
             hoverinfo="text",
         )
     )

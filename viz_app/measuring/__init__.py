@@ -1,1 +1,1 @@
-"""What ``viz_app.measure`` computes: heads over a corpus, their strongest examples, failures."""
+"""Measures of heads over a corpus, their strongest examples, and failures of translations."""

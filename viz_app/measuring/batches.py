@@ -1,7 +1,7 @@
-"""A corpus as batches of ids, read while it is used; and all attention maps of a batch.
+"""Batches of token ids, streamed from a corpus, and all attention maps of a batch.
 
 ``B`` batch, ``S`` source length, ``T`` target steps, ``D`` = d_model, ``L`` layers, ``H`` heads,
-``Q`` and ``M`` the query and key lengths of a map. Nothing here grows with the corpus.
+``Q`` and ``M`` the query and key lengths of a map. Memory does not grow with the corpus.
 """
 
 from __future__ import annotations
@@ -9,42 +9,46 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 
 import torch
 from torch import Tensor
 
-from model.ablation import ATTENTIONS
-from model.config import PAD
-from model.data import Pair, pad
+from model.batching import pad
 from model.hooks import capture
+from model.interface import (
+    Kind,
+    Seq2SeqModel,
+    SpecialIds,
+    Tokenizers,
+)
 from model.masks import causal_mask
-from model.tokenizer import TokenizerPair
-from model.transformer import Transformer
-from viz_app.records import KINDS, Kind
+from model.training.data import Pair
+from viz_app.trace.attention import weight_points
 
 _REMEMBERED = 10_000
-"""So many sources back a repeated one is noticed."""
+"""Number of the latest sources among which a repeated one is noticed."""
 _WINDOW = 1_024
-"""Sentences among which those of similar length are put together."""
+"""Number of sentences that are sorted by length together."""
 _CELLS = 32 * 64 * 64
-"""Most cells of one head's maps of a batch, padding included; a longer sentence is alone in its."""
+"""Most cells of one head's maps in a batch, padding included; a sentence with more cells makes a
+batch alone."""
 
 
 @dataclass(frozen=True)
-class Encoded:
-    """A pair as ids: the source's end with ``</s>``, the target's have ``<s>`` and ``</s>``."""
+class EncodedPair:
+    """An encoded pair: its source ends with ``</s>``, its target has ``<s>`` and ``</s>``."""
 
     number: int
-    """Place in the corpus, from 0."""
+    """Index in the corpus, from 0."""
     pair: Pair
     source: list[int]
     target: list[int]
 
 
 @dataclass
-class LeftOut:
-    """How many pairs were passed over."""
+class LeftOutCounts:
+    """The pairs of a corpus that are left out are counted by reason."""
 
     empty: int = 0
     repeated: int = 0
@@ -52,23 +56,23 @@ class LeftOut:
 
     def __str__(self) -> str:
         return (
-            f"{self.empty:,} with an empty side, {self.repeated:,} with a source that stood there "
-            f"before, {self.too_long:,} too long for the model"
+            f"{self.empty:,} with an empty side, {self.repeated:,} with a repeated source, "
+            f"{self.too_long:,} too long for the model"
         )
 
 
 def encode(
-    pairs: Iterable[Pair], tokenizers: TokenizerPair, *, max_length: int, left_out: LeftOut
-) -> Iterator[Encoded]:
-    """Pairs as ids; those with an empty side, a repeated source or too many pieces are left out.
+    pairs: Iterable[Pair], tokenizers: Tokenizers, *, max_length: int, left_out: LeftOutCounts
+) -> Iterator[EncodedPair]:
+    """Encode pairs; leave out those with an empty side, a repeated source or too many tokens.
 
-    A source counts as repeated if it stood among the last ten thousand before.
+    A source is repeated if it is among the ten thousand sources before it.
 
     Args:
-        pairs: of a corpus, in its order.
-        tokenizers: those of the run.
-        max_length: most pieces of a source or of a consumed target.
-        left_out: counts go on in here.
+        pairs: sentence pairs in the order of the corpus.
+        tokenizers: the tokenizers of the run.
+        max_length: most tokens of a source or of a consumed target.
+        left_out: counts of what is left out are added here.
     """
     order: deque[str] = deque()
     seen: set[str] = set()
@@ -91,15 +95,17 @@ def encode(
         if max(len(source), len(target) - 1) > max_length:
             left_out.too_long += 1
             continue
-        yield Encoded(number, pair, source, target)
+        yield EncodedPair(number, pair, source, target)
 
 
-def in_batches(sentences: Iterable[Encoded], size: int = 32) -> Iterator[list[Encoded]]:
-    """At most ``size`` sentences at a time, of similar length, fewer where they are long."""
+def batches_by_length(
+    sentences: Iterable[EncodedPair], size: int = 32
+) -> Iterator[list[EncodedPair]]:
+    """Yield batches of at most ``size`` sentences of similar length, fewer if they are long."""
     rest = iter(sentences)
     while window := list(islice(rest, _WINDOW)):
         window.sort(key=lambda e: (len(e.target), len(e.source), e.number))
-        batch: list[Encoded] = []
+        batch: list[EncodedPair] = []
         longest = 0
         for sentence in window:
             longest = max(longest, len(sentence.source), len(sentence.target))
@@ -111,39 +117,53 @@ def in_batches(sentences: Iterable[Encoded], size: int = 32) -> Iterator[list[En
 
 
 @dataclass(frozen=True)
-class Ids:
-    """Ids of a batch on the model's device, padded on the right, and what may attend to what."""
+class PaddedIds:
+    """The ids of a batch are padded on the right and know which positions may attend to which."""
 
     source: Tensor
-    """(B, S)."""
+    """Source ids, (B, S)."""
     target: Tensor
-    """(B, T + 1)."""
+    """Target ids from ``<s>`` to ``</s>``, (B, T + 1)."""
+    special: SpecialIds
+    """The ids of the model's special tokens."""
 
     @classmethod
     def of(
-        cls, sources: Sequence[list[int]], targets: Sequence[list[int]], device: torch.device
-    ) -> Ids:
-        """Pad sequences of ids."""
-        return cls(pad(sources).to(device), pad(targets).to(device))
+        cls, sources: Sequence[list[int]], targets: Sequence[list[int]], model: Seq2SeqModel
+    ) -> PaddedIds:
+        """Pad sequences of ids for a model and move them to its device."""
+        special = model.special_ids
+        source, target = (
+            pad(rows, special.padding).to(model.device) for rows in (sources, targets)
+        )
+        return cls(source, target, special)
+
+    @property
+    def is_predicted(self) -> Tensor:
+        """Return at which steps a token is predicted, not padding: bool (B, T)."""
+        return self.predicted != self.special.padding
 
     @property
     def predicted(self) -> Tensor:
-        """(B, T)."""
+        """Ids that the decoder predicts, (B, T)."""
         return self.target[:, 1:]
 
     @property
     def consumed(self) -> Tensor:
-        """(B, T); padding wherever ``predicted`` has it, so no ``</s>``."""
-        return self.target[:, :-1].masked_fill(self.predicted == PAD, PAD)
+        """Ids that the decoder consumes, (B, T); padding where ``predicted`` has padding."""
+        return self.target[:, :-1].masked_fill(~self.is_predicted, self.special.padding)
 
     def keys(self, kind: Kind) -> Tensor:
-        """Ids at the columns of a kind of map, (B, M)."""
+        """Return the ids at the columns of the maps of a kind, (B, M)."""
         return self.consumed if kind == "decoder_self" else self.source
 
     def allowed(self, kind: Kind) -> Tensor:
-        """Which keys each query may attend to; none where there is no query: bool (B, Q, M)."""
-        queries = self.source if kind == "encoder_self" else self.consumed
-        allowed = (queries != PAD)[:, :, None] & (self.keys(kind) != PAD)[:, None, :]
+        """Return which keys each query may attend to, none at padding: bool (B, Q, M)."""
+        # The start token may have the id of padding: consumed tokens are known by the predicted.
+        source, target = self.source != self.special.padding, self.is_predicted
+        queries = source if kind == "encoder_self" else target
+        keys = target if kind == "decoder_self" else source
+        allowed = queries[:, :, None] & keys[:, None, :]
         if kind == "decoder_self":
             size = queries.shape[1]
             allowed &= causal_mask(size, size, device=queries.device)[0]
@@ -151,18 +171,18 @@ class Ids:
 
 
 @torch.inference_mode()
-def attention_maps(model: Transformer, ids: Ids) -> tuple[dict[Kind, Tensor], Tensor]:
-    """All maps of a teacher-forced pass, and what the decoder gives.
+def attention_maps(model: Seq2SeqModel, ids: PaddedIds) -> tuple[dict[Kind, Tensor], Tensor]:
+    """Compute all attention maps of a teacher-forced pass, and the decoder's output.
 
     Returns:
-        Kind → weights (B, L H, Q, M), layer by layer; and the stream (B, T, D).
+        Weights of each kind, (B, L H, Q, M), layer by layer; and the output stream, (B, T, D).
     """
-    layers = range(model.config.n_layers)
-    names = {
-        kind: [f"{ATTENTIONS[kind].format(layer)}.weights" for layer in layers] for kind in KINDS
-    }
-    with capture(model, [name for found in names.values() for name in found]) as seen:
+    points = weight_points(model)
+    with capture(model, chain(*points.values())) as seen:
         memory, mask = model.encode(ids.source)
         stream = model.decode(ids.target[:, :-1], memory, mask)
-    maps = {kind: torch.cat([seen[name][0] for name in names[kind]], dim=1) for kind in KINDS}
+    maps = {
+        kind: torch.cat([seen[point][0] for point in of_kind], dim=1)
+        for kind, of_kind in points.items()
+    }
     return maps, stream

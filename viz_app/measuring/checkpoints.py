@@ -1,7 +1,8 @@
-"""Checkpoints measured one after another, over a corpus and on example sentences.
+"""Measuring the checkpoints of a run, one after another, over a corpus and on example sentences.
 
-Every process goes through the whole corpus and takes every n-th batch of it; sums are added up at
-the end of a checkpoint. What is in memory is a window of the corpus and the example sentences.
+Each of n processes reads the whole corpus and measures every n-th batch; sums are added over the
+processes at the end of a checkpoint. Only a window of the corpus and the example sentences are in
+memory.
 """
 
 from __future__ import annotations
@@ -11,137 +12,164 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TypeVar
 
-import torch
 import torch.distributed as dist
 
-from model.checkpoint import Checkpoint, Run, load_weights
-from model.corpora import CorpusStream
-from model.processes import Processes
-from viz_app.measure_records import Corpus, Measures, Sentence
-from viz_app.measuring.batches import Encoded, Ids, LeftOut, encode, in_batches
-from viz_app.measuring.examples import examples_of, strongest, translated
-from viz_app.measuring.sums import Measurer, Sums
-from viz_app.measuring.words import LinksOf, link
+from model.checkpoint import Checkpoint
+from model.placement import Placement
+from model.runs import Run, load_checkpoint
+from model.training.corpora import CorpusStream
+from model.training.processes import Processes
+from viz_app.measuring.batches import (
+    EncodedPair,
+    LeftOutCounts,
+    PaddedIds,
+    batches_by_length,
+    encode,
+)
+from viz_app.measuring.examples import examples_in_batch, strongest_examples, translate_batch
+from viz_app.measuring.sums import Measurer, MeasureSums
+from viz_app.measuring.words import LinksLookup, align_batch
+from viz_app.records.measures import CorpusSummary, Measures, Sentence
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
-class Examples:
-    """The example sentences, as many as fit the model, numbered from 0."""
+class ExampleSentences:
+    """Example sentences are encoded once for all checkpoints and numbered from 0."""
 
-    corpus: Corpus
-    sentences: tuple[Encoded, ...]
-    left_out: LeftOut
+    corpus: CorpusSummary
+    sentences: tuple[EncodedPair, ...]
+    left_out: LeftOutCounts
 
 
-def read_examples(run: Run, stream: CorpusStream, most: int | None = None) -> Examples:
-    """The example sentences of a corpus; all of them, or so many."""
-    left_out = LeftOut()
+def read_examples(run: Run, stream: CorpusStream, most: int | None = None) -> ExampleSentences:
+    """Encode at most ``most`` example sentences of a corpus; those too long are left out."""
+    left_out = LeftOutCounts()
     encoded = encode(
-        stream.pairs, run.tokenizers, max_length=run.info.model.max_length, left_out=left_out
+        stream.pairs, run.tokenizers, max_length=run.description.max_length, left_out=left_out
     )
     sentences = tuple(
-        Encoded(number, s.pair, s.source, s.target)
+        EncodedPair(number, s.pair, s.source, s.target)
         for number, s in enumerate(islice(encoded, most))
     )
-    pieces = sum(len(sentence.target) - 1 for sentence in sentences)
-    corpus = Corpus(stream.name, stream.sha256, len(sentences), pieces)
-    return Examples(corpus, sentences, left_out)
+    tokens = sum(len(sentence.target) - 1 for sentence in sentences)
+    corpus = CorpusSummary(stream.name, stream.sha256, len(sentences), tokens)
+    return ExampleSentences(corpus, sentences, left_out)
 
 
 @dataclass(frozen=True)
-class Task:
-    """What is measured of a run."""
+class MeasureTask:
+    """A task says which checkpoints of a run are measured, on what, and by which processes."""
 
     run: Run
     steps: Sequence[int]
     open_corpus: Callable[[], CorpusStream]
-    """Opens the corpus anew for each checkpoint."""
+    """Opens the corpus from its beginning; called once for each checkpoint."""
     sentences: int
     """Most sentences of the corpus."""
-    examples: Examples
-    links_of: LinksOf | None
-    """Reference alignments of the corpus."""
+    examples: ExampleSentences
+    links_of: LinksLookup | None
+    """Finds the reference alignment of a sentence; None if the corpus has no alignments."""
     processes: Processes
-    device: torch.device
+    placement: Placement
+    """Where the models compute, and how precisely."""
+
+
+def count_sentences(task: MeasureTask) -> int:
+    """Count the sentences of the corpus that are measured at each checkpoint."""
+    return sum(1 for _ in _sentences(task, task.open_corpus(), LeftOutCounts()))
+
+
+def _sentences(
+    task: MeasureTask, stream: CorpusStream, left_out: LeftOutCounts
+) -> Iterator[EncodedPair]:
+    """Encode the sentences of a corpus that are measured."""
+    max_length = task.run.description.max_length
+    encoded = encode(stream.pairs, task.run.tokenizers, max_length=max_length, left_out=left_out)
+    return islice(encoded, task.sentences)
 
 
 def measure(
-    task: Task, advance: Callable[[int], object], left_out: Callable[[LeftOut], object]
+    task: MeasureTask, advance: Callable[[int], object], left_out: Callable[[LeftOutCounts], object]
 ) -> Iterator[Measures]:
-    """Measure the checkpoints of a task, in order; the same comes in every process.
+    """Measure the checkpoints of a task in order; every process yields the same measures.
 
     Args:
-        task: what to do.
-        advance: told of sentences that are done, those of the other processes too.
-        left_out: told at the end of a checkpoint what was passed over in the corpus.
+        task: what to measure.
+        advance: called with the number of sentences that are done, in all processes.
+        left_out: called after each checkpoint with the counts of pairs that were left out.
+
+    Raises:
+        CheckpointError: if weights or alignments are missing or damaged.
     """
-    newest = load_weights(task.run, task.run.steps()[-1])
-    newest.model.to(task.device)
+    newest = load_checkpoint(task.run, task.run.steps()[-1], task.placement)
     measurer = Measurer(task.run.tokenizers, newest.model)
     for step in task.steps:
-        checkpoint = newest if step == newest.step else load_weights(task.run, step)
-        checkpoint.model.to(task.device)
-        sums = Sums(task.run.info.model.n_layers, task.run.info.model.n_heads, task.device)
-        passed = LeftOut()
+        checkpoint = newest
+        if step != newest.step:
+            checkpoint = load_checkpoint(task.run, step, task.placement)
+        sums = MeasureSums(newest.model.description, task.placement.torch_device)
+        passed = LeftOutCounts()
         corpus = _over_corpus(task, measurer, sums, checkpoint, passed, advance)
-        sums.over_all(task.processes)
+        sums.all_reduce(task.processes)
         left_out(passed)
-        batches = list(enumerate(in_batches(task.examples.sentences)))
+        batches = list(enumerate(batches_by_length(task.examples.sentences)))
         mine = [batch for number, batch in batches if _is_mine(task, number)]
         model = checkpoint.model
-        best = _of_all(task, [examples_of(model, batch) for batch in mine])
-        said = _of_all(task, [translated(model, task.run.tokenizers, batch) for batch in mine])
+        best = _gather(task, [examples_in_batch(model, batch) for batch in mine])
+        translations = _gather(
+            task, [translate_batch(model, task.run.tokenizers, batch) for batch in mine]
+        )
         yield Measures(
-            run=task.run.info.name,
+            run=task.run.name,
             step=step,
             sha256=checkpoint.sha256,
             corpus=corpus,
             values=sums.values(),
             examples_corpus=task.examples.corpus,
             sentences=tuple(Sentence(*s.pair) for s in task.examples.sentences),
-            examples=strongest(model, best),
-            translated=tuple(said),
+            examples=strongest_examples(model, best),
+            translated=tuple(translations),
             distance_to=newest.step,
         )
 
 
-def _is_mine(task: Task, batch: int) -> bool:
+def _is_mine(task: MeasureTask, batch: int) -> bool:
     return batch % task.processes.count == task.processes.index
 
 
 def _over_corpus(
-    task: Task,
+    task: MeasureTask,
     measurer: Measurer,
-    sums: Sums,
+    sums: MeasureSums,
     checkpoint: Checkpoint,
-    left_out: LeftOut,
+    left_out: LeftOutCounts,
     advance: Callable[[int], object],
-) -> Corpus:
-    """Add this process's share of the corpus to sums; what the whole corpus was comes back."""
-    tokenizers, device = task.run.tokenizers, task.device
-    max_length = task.run.info.model.max_length
+) -> CorpusSummary:
+    """Add this process's batches to the sums and describe the whole corpus that was read."""
+    tokenizers, device = task.run.tokenizers, task.placement.torch_device
     stream = task.open_corpus()
-    encoded = encode(stream.pairs, tokenizers, max_length=max_length, left_out=left_out)
-    sentences = pieces = 0
-    for number, batch in enumerate(in_batches(islice(encoded, task.sentences))):
+    sentences = tokens = 0
+    for number, batch in enumerate(batches_by_length(_sentences(task, stream, left_out))):
         if _is_mine(task, number):
-            ids = Ids.of([s.source for s in batch], [s.target for s in batch], device)
+            ids = PaddedIds.of(
+                [s.source for s in batch], [s.target for s in batch], checkpoint.model
+            )
             links = task.links_of
-            linked = link(batch, tokenizers, links, device) if links is not None else None
-            measurer.add(sums, checkpoint.model, ids, linked)
+            aligned = align_batch(batch, tokenizers, links, device) if links is not None else None
+            measurer.add(sums, checkpoint.model, ids, aligned)
         sentences += len(batch)
-        pieces += sum(len(sentence.target) - 1 for sentence in batch)
+        tokens += sum(len(sentence.target) - 1 for sentence in batch)
         advance(len(batch))
-    return Corpus(stream.name, stream.sha256, sentences, pieces)
+    return CorpusSummary(stream.name, stream.sha256, sentences, tokens)
 
 
-def _of_all(task: Task, found: list[dict[int, Found]]) -> list[Found]:
-    """What all processes found for the example sentences, in their order."""
-    boxes: list[list[dict[int, Found]] | None] = [found]
+def _gather(task: MeasureTask, found: list[dict[int, Result]]) -> list[Result]:
+    """Gather the results of all processes for the example sentences, in order of the sentences."""
+    gathered: list[list[dict[int, Result]] | None] = [found]
     if task.processes.count > 1:
-        boxes = [None] * task.processes.count
-        dist.all_gather_object(boxes, found, group=task.processes.waiting)
-    together = {n: one for box in boxes for part in box or [] for n, one in part.items()}
+        gathered = [None] * task.processes.count
+        dist.all_gather_object(gathered, found, group=task.processes.waiting)
+    together = {n: one for results in gathered for part in results or [] for n, one in part.items()}
     return [together[number] for number in sorted(together)]

@@ -1,4 +1,4 @@
-"""The sentence's embeddings before and after the positions are added: sections 3.4 and 3.5."""
+"""Show the sentence's embeddings before and after positions are added (sections 3.4 and 3.5)."""
 
 from __future__ import annotations
 
@@ -7,43 +7,85 @@ import math
 import numpy as np
 import streamlit as st
 
-from viz_app.analysis.labels import piece_labels
+from model.interface import Description
+from viz_app.analysis.formulas import norm_name
+from viz_app.analysis.labels import numbered, token_labels
 from viz_app.figures.maps import vector_map
-from viz_app.views._session import Selection
-from viz_app.views._widgets import show_figure
-from viz_app.views.embeddings.side import Side, show_heading
+from viz_app.views.embeddings.side import TraceSide
+from viz_app.views.shared.selection import Selection
+from viz_app.views.shared.widgets import show_figure, show_heading
 
 _PARTS = {
     "tokens": "Token embeddings",
     "positions": "Positional encodings",
     "total": "Their sum, which enters the first layer",
 }
-_PARTS_NOTES = {
-    "tokens": "A row a piece: its learned embedding{scaled}.",
-    "positions": "A row a position, the same for every sentence; drawn from -1 to 1.",
-    "total": "Token embedding plus positional encoding, on the scale of the first map. Mean length "
-    "of a row: {tokens:.1f} before, {total:.1f} after; of a positional encoding always √(D / 2) = "
-    "{positions:.1f}.",
-}
 
 
-def show_input(selection: Selection, side: Side) -> None:
-    """Three maps of the sentence: tokens, positions, and their sum."""
-    config = selection.run.info.model
-    labels = piece_labels(side.tokens)
-    parts = vars(side.embedding)
-    # One scale for what is compared, before and after; positions have their own, from -1 to 1.
-    common = float(max(np.abs(parts[name]).max() for name in ("tokens", "total")))
-    root = math.sqrt(config.d_model)
-    factor = rf"\sqrt{{{config.d_model}}}\," if config.scale_embeddings else ""
-    st.latex(rf"x_{{pos}} = {factor}E_{{token}} + \mathrm{{PE}}(pos)")
-    lengths = {name: float(np.linalg.norm(part, axis=-1).mean()) for name, part in parts.items()}
-    scaled = f" times √D = √{config.d_model} = {root:.2f}" if config.scale_embeddings else ""
-    for name, title in _PARTS.items():
+def show_input(selection: Selection, side: TraceSide) -> None:
+    """Draw three maps of the sentence: token embeddings, positional encodings, and their sum.
+
+    Without positional encodings there is the first only; a norm after the sum has a map, too.
+    """
+    model = selection.run.description
+    labels = numbered(token_labels(side.tokens))
+    titles, arrays, notes = dict(_PARTS), dict(vars(side.embedding)), _notes(model, side)
+    if arrays["positions"] is None:
+        titles = {"tokens": "Token embeddings, which enter the first layer"}
+    if model.embedding_norm:
+        titles |= {
+            "total": "Their sum",
+            "normed": "The sum after a norm, which enters the first layer",
+        }
+        arrays["normed"] = side.stream[0]
+    st.latex(_formula(model))
+    # One scale for what is compared, before and after; positions and norms have their own.
+    common = float(max(np.abs(arrays[name]).max() for name in ("tokens", "total")))
+    limits = {"tokens": common, "total": common}
+    if model.positions == "sinusoidal":
+        limits["positions"] = 1.0
+    for name, title in titles.items():
         show_heading(title)
-        rows = [f"{i}: {label}" for i, label in enumerate(labels)]
-        limit = 1.0 if name == "positions" else common
-        figure = vector_map(parts[name], labels=rows, limit=limit, theme=selection.theme)
-        note = _PARTS_NOTES[name].format(scaled=scaled, **lengths)
-        show_figure(figure, key=name, alt=f"{title}, {len(rows)} × {config.d_model}. {note}")
-        st.caption(note)
+        limit = limits.get(name) or float(np.abs(arrays[name]).max()) or 1.0
+        figure = vector_map(arrays[name], labels=labels, limit=limit, theme=selection.theme)
+        alt = f"{title}, {len(labels)} × {model.d_model:,}. {notes[name]}"
+        show_figure(figure, key=name, alt=alt)
+        st.caption(notes[name])
+
+
+def _formula(model: Description) -> str:
+    """Write as LaTeX what enters the first layer."""
+    factor = rf"\sqrt{{{model.d_model}}}\," if model.scale_embeddings else ""
+    added = r" + \mathrm{PE}(pos)" * (model.positions != "relative")
+    whole = f"{factor}E_{{token}}{added}"
+    return (
+        rf"x_{{pos}} = {whole}"
+        if not model.embedding_norm
+        else (rf"x_{{pos}} = \mathrm{{{norm_name(model)}}}({whole})")
+    )
+
+
+def _notes(model: Description, side: TraceSide) -> dict[str, str]:
+    """Say under each map what it shows."""
+    parts = {name: part for name, part in vars(side.embedding).items() if part is not None}
+    lengths = {name: float(np.linalg.norm(part, axis=-1).mean()) for name, part in parts.items()}
+    root = math.sqrt(model.d_model)
+    scaled = f" times √D = √{model.d_model:,} = {root:.2f}" if model.scale_embeddings else ""
+    row = f"A row a token: its learned embedding{scaled}."
+    if "positions" not in parts:
+        return {
+            "tokens": f"{row} This model adds no positional encodings: its positions are relative, "
+            "and come in with the scores of attention (see positions)."
+        }
+    sines = model.positions == "sinusoidal"
+    always = "always √(D / 2) =" if sines else "on average"
+    drawn = "drawn from -1 to 1" if sines else "learned"
+    return {
+        "tokens": row,
+        "positions": f"A row a position, the same for every sentence; {drawn}. Tokens are counted "
+        "from 1, pos in the formula from 0.",
+        "total": "Token embedding plus positional encoding, on the scale of the first map. Mean "
+        f"length of a row: {lengths['tokens']:.1f} before, {lengths['total']:.1f} after; of a "
+        f"positional encoding {always} {lengths['positions']:.1f}.",
+        "normed": f"{norm_name(model)} of each row of the sum.",
+    }

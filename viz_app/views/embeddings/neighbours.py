@@ -1,126 +1,163 @@
-"""What lies close to what: the pieces of the sentence, the neighbours of a token, closest pairs."""
+"""Show which embeddings are similar: in the sentence, to one token, and in the vocabulary."""
 
 from __future__ import annotations
 
+import numpy as np
 import streamlit as st
+from numpy.typing import NDArray
 
-from viz_app.analysis.labels import piece_labels
+from viz_app.analysis.labels import token_labels
 from viz_app.analysis.similarity import (
-    Pairs,
     cosine_similarity,
-    mean_between,
+    mean_pairwise_similarity,
     nearest_neighbours,
     similar_pairs,
 )
-from viz_app.figures.charts import cosines
+from viz_app.figures.charts import cosine_bars
 from viz_app.figures.maps import similarity_map
-from viz_app.records import Floats
-from viz_app.views._session import Selection
-from viz_app.views._widgets import begin_with, choose_one, panel, plain, show_figure
-from viz_app.views.address import check_asked
-from viz_app.views.embeddings.side import (
+from viz_app.views.embeddings.side import TraceSide
+from viz_app.views.shared.cache import cached
+from viz_app.views.shared.markdown import escape_markdown
+from viz_app.views.shared.panels import panel
+from viz_app.views.shared.selection import Selection
+from viz_app.views.shared.view import change_view, control
+from viz_app.views.shared.vocabulary import (
     TOKEN_HELP,
-    Side,
-    Vocabulary,
+    SideVocabulary,
+    choose_number,
     find_token,
-    show_heading,
+    token_name,
     tokens_first,
     vocabulary_of,
 )
+from viz_app.views.shared.widgets import choose_one, clicked_value, show_figure, show_heading
 
 _NEIGHBOURS, _PAIRS = 12, 300
+"""Most neighbours of a token and most pairs that are shown."""
 _LEAST_COUNTS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000)
+_NUMBERS, _FIRST_NUMBER = (500, 1_000, 2_000, 5_000, 10_000, 20_000), 5_000
+_RARE_NOTE = (
+    "Tokens that hardly occur have hardly moved from where they began, all alike: let them in, and "
+    "the pairs they make say more of that than of meaning."
+)
+_NOT_COUNTED = "How often tokens occur in the training data is not known of this model."
 _MOST_BESIDE = 30
-"""Pieces of a map that still leaves room beside it."""
+"""Most tokens of a map that has text beside it."""
 
 
 @panel("similarity")
-def show_similarity(selection: Selection, side: Side) -> None:
-    """The cosines of the sentence's pieces, from the embeddings on and up through the layers."""
-    show_heading("Similarity of the sentence's pieces")
+def show_similarity(selection: Selection, side: TraceSide) -> None:
+    """Draw the cosines of the sentence's tokens, of their embeddings or after a layer."""
+    show_heading("Similarity of the sentence's tokens")
     layers = len(side.stream) - 1
-    names = {"tokens": "embeddings", "total": "embeddings + positions"}
+    names = {"tokens": "embeddings"}
+    if side.embedding.positions is not None:
+        names["total"] = "embeddings + positions"
+    with_positions = ", without and with positions" * ("total" in names)
     names |= {str(layer): f"layer {layer}" for layer in range(1, layers + 1)}
-    labels = piece_labels(side.tokens)
+    labels = token_labels(side.tokens)
     part = choose_one(
         "Of",
         list(names),
         key="similarity_of",
-        default="tokens",
         format_func=names.__getitem__,
-        help="What enters the first layer, without and with positions, or the stream after a layer "
-        f"of the {'encoder' if side.name == 'source' else 'decoder'}.",
     )
     vectors = side.stream[int(part)] if part.isdecimal() else getattr(side.embedding, part)
     similarity = cosine_similarity(vectors, vectors)
     note = "Cosine of the angle between two vectors: 1 for the same direction, 0 for none."
     if len(labels) > 1:
-        note += f" Of two different places it is {mean_between(similarity):.2f} on average."
-    note += (
-        " The embeddings of a piece that occurs twice are the same; positions, and layer by layer "
-        "its context, make them differ."
+        note += (
+            f" Of two different places it is {mean_pairwise_similarity(similarity):.2f} on average."
+        )
+    differ = (
+        "positions, and layer by layer its context, make them differ."
+        if with_positions
+        else "layer by layer its context makes them differ."
     )
+    note += f" The embeddings of a token that occurs twice are the same; {differ}"
     beside = len(labels) <= _MOST_BESIDE
     words, picture = st.columns([2, 3], gap="large") if beside else (st.container(),) * 2
-    words.caption(note)
+    stack = "encoder" if side.name == "source" else "decoder"
+    words.caption(
+        f"Of what enters the first layer{with_positions}, or of the stream after a layer of the "
+        f"{stack}. {note}"
+    )
     with picture:
         figure = similarity_map(
             similarity, labels=labels, theme=selection.theme, width=440 if beside else 900
         )
-        show_figure(figure, key="similarity", alt=f"Cosines of {len(labels)} pieces. {note}")
+        show_figure(figure, key="similarity", alt=f"Cosines of {len(labels)} tokens. {note}")
 
 
 @panel("neighbours")
-def show_neighbours(selection: Selection, side: Side) -> None:
-    """The tokens nearest to one of the vocabulary."""
+def show_neighbours(selection: Selection, side: TraceSide) -> None:
+    """Draw the tokens nearest to a chosen one."""
     show_heading("Nearest neighbours of a token")
     vocabulary = vocabulary_of(selection, side.name)
     words, picture = st.columns([2, 3], gap="large")
     with words:
-        begin_with("token", side.tokens.ids[0], of=(selection.run.info.name, side.tokens.ids))
-        chosen: int | str = st.selectbox(
+        chosen: str = st.selectbox(
             f"Token, of {len(vocabulary.labels):,}",
             tokens_first(side.tokens, vocabulary),
-            format_func=lambda id: vocabulary.labels[id] if isinstance(id, int) else id,
-            key="token",
+            format_func=vocabulary.written,
             accept_new_options=True,
             help=TOKEN_HELP,
+            **control(
+                "token",
+                "Token",
+                default=token_name(side.tokens.ids[0]),
+                written=vocabulary.written,
+            ),
         )
-        own = vocabulary.source if side.name == "source" else vocabulary.target
-        seen, among = own > 0, f"on the {side.name} side"
-        if vocabulary.shared:
+        counts = vocabulary.source if side.name == "source" else vocabulary.target
+        among = f"on the {side.name} side"
+        if vocabulary.counted and vocabulary.shared:
             where = choose_one(
                 "Among tokens that occur",
                 ["this side", "either side"],
                 key="among",
-                default="this side",
                 format_func=lambda w: {"this side": f"on the {side.name} side"}.get(w, f"on {w}"),
             )
             if where == "either side":
-                seen, among = vocabulary.counts > 0, "on either side"
+                counts, among = vocabulary.counts, "on either side"
         id = find_token(selection, vocabulary, chosen)
         st.caption(
-            f"{plain(vocabulary.labels[id])}: {_occurrences(vocabulary, id)} in the training data. "
-            f"Neighbours by cosine in {vocabulary.name}, among tokens that the training data has "
-            f"{among}."
+            f"{escape_markdown(vocabulary.labels[id])}: {_occurrences(vocabulary, id)} in the "
+            f"training data. Neighbours by cosine in {vocabulary.name}, among tokens that the "
+            f"training data has {among}; behind each cosine, how often."
+            if vocabulary.counted
+            else f"Neighbours by cosine in {vocabulary.name}, among all tokens. {_NOT_COUNTED}"
         )
     with picture:
+        seen = counts > 0 if vocabulary.counted else np.ones(len(vocabulary.labels), bool)
         found = nearest_neighbours(vocabulary.table, id, count=_NEIGHBOURS, among=seen)
         labels = [vocabulary.labels[other] for other in found.ids]
         if not labels:
             st.caption("There is no other token to compare it with.")
             return
+
+        def look_up() -> None:
+            if (place := clicked_value("neighbours")) is not None:
+                change_view(token=token_name(int(found.ids[int(place)])))
+
         values = ", ".join(
             f"{label} {value:.2f}" for label, value in zip(labels, found.cosine, strict=True)
         )
         show_figure(
-            cosines(labels, found.cosine.tolist(), theme=selection.theme),
+            cosine_bars(
+                labels,
+                found.cosine.tolist(),
+                theme=selection.theme,
+                counts=counts[found.ids].tolist() if vocabulary.counted else None,
+            ),
             key="neighbours",
             alt=f"Nearest to {vocabulary.labels[id]}: {values}",
+            on_select=look_up,
         )
+        st.caption("Click a token to look it up.")
 
 
-def _occurrences(vocabulary: Vocabulary, id: int) -> str:
+def _occurrences(vocabulary: SideVocabulary, id: int) -> str:
     source, target = int(vocabulary.source[id]), int(vocabulary.target[id])
     if vocabulary.shared:
         return f"{_times(source)} on the source side and {_times(target)} on the target side"
@@ -132,43 +169,42 @@ def _times(count: int) -> str:
 
 
 @panel("pairs")
-def show_pairs(selection: Selection, side: Side) -> None:
-    """The most similar tokens of the vocabulary."""
+def show_pairs(selection: Selection, side: TraceSide) -> None:
+    """List the most similar pairs of tokens of the vocabulary."""
     show_heading("Most similar pairs of the vocabulary")
     vocabulary = vocabulary_of(selection, side.name)
     words, table = st.columns([2, 3], gap="large")
     with words:
-        written = [f"{count:,}" for count in _LEAST_COUNTS]
-        check_asked("least", "Each occurs at least so often in training", written.__contains__)
-        least = st.select_slider(
-            "Each occurs at least so often in training",
-            _LEAST_COUNTS,
-            value=10,
-            format_func=lambda count: f"{count:,}",
-            key="least",
-            bind="query-params",
-        )
-        enough = int((vocabulary.counts >= least).sum())
+        among, key = _choose_among(vocabulary)
+        enough = int(among.sum())
         total = enough * (enough - 1) // 2
-        st.caption(
+        note = (
             f"Of the {total:,} pairs of {enough:,} tokens the {min(_PAIRS, total)} with the "
             f"largest cosine, in {vocabulary.name}. Click the head of a column to sort by it. "
-            "Tokens that hardly occur have hardly moved from where they began, all alike: let them "
-            "in, and the pairs they make say more of that than of meaning."
         )
+        st.caption(note + (_RARE_NOTE if vocabulary.counted else _NOT_COUNTED))
     counts = vocabulary.counts
-    pairs = _pairs(vocabulary.weights, "" if vocabulary.shared else side.name, least, vocabulary)
+    pairs = cached(
+        "similar pairs",
+        (vocabulary.weights, vocabulary.table_side, key),
+        lambda: similar_pairs(vocabulary.table, count=_PAIRS, among=among),
+        entries=16,
+        facts=lambda _: {"tokens": enough},
+    )
     with table:
         if not len(pairs.cosine):
-            st.info(f"Fewer than two tokens occur {least:,} times: choose a smaller number.")
+            st.info(f"Fewer than two tokens occur {key[1]:,} times: choose a smaller number.")
             return
+        occurrences = {
+            "token occurs": counts[pairs.first],
+            "other occurs": counts[pairs.second],
+        }
         st.dataframe(
             {
                 "token": [vocabulary.labels[id] for id in pairs.first],
                 "other token": [vocabulary.labels[id] for id in pairs.second],
                 "cosine": pairs.cosine,
-                "token occurs": counts[pairs.first],
-                "other occurs": counts[pairs.second],
+                **(occurrences if vocabulary.counted else {}),
             },
             hide_index=True,
             height=420,
@@ -177,7 +213,19 @@ def show_pairs(selection: Selection, side: Side) -> None:
         )
 
 
-@st.cache_resource(max_entries=16, show_spinner=False)
-def _pairs(sha256: str, side: str, least: int, _vocabulary: Vocabulary) -> Pairs:
-    table: Floats = _vocabulary.table
-    return similar_pairs(table, count=_PAIRS, among=_vocabulary.counts >= least)
+def _choose_among(vocabulary: SideVocabulary) -> tuple[NDArray[np.bool_], tuple[str, int]]:
+    """Ask which tokens are paired; return them, (V,), and what identifies the choice."""
+    if not vocabulary.counted:
+        size = len(vocabulary.labels)
+        number = choose_number(
+            st.container(), vocabulary, _NUMBERS, first=_FIRST_NUMBER, key="pairs_among"
+        )
+        return np.arange(size) < number, ("first", number)
+    label = "Each occurs at least so often in training"
+    least: int = st.select_slider(
+        label,
+        _LEAST_COUNTS,
+        format_func="{:,}".format,
+        **control("least", label, usable=_LEAST_COUNTS.__contains__, written="{:,}".format),
+    )
+    return vocabulary.counts >= least, ("at least", least)

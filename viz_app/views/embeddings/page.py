@@ -1,25 +1,27 @@
-"""The page as a whole: which room is open, and for which side."""
+"""Draw a section of the page Embeddings & positions, for the source or the target."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import get_args
 
 import streamlit as st
 
-from viz_app.analysis.grid import Reading
-from viz_app.views._session import Selection, trace_of
-from viz_app.views._widgets import choose_one, problems_in_place
+from model.interface import Side
 from viz_app.views.embeddings.input import show_input
 from viz_app.views.embeddings.neighbours import show_neighbours, show_pairs, show_similarity
-from viz_app.views.embeddings.positions import show_distances, show_encodings, show_waves
+from viz_app.views.embeddings.positions import show_positions
 from viz_app.views.embeddings.projection import show_projection
-from viz_app.views.embeddings.side import Side, side_of
-from viz_app.views.take import show_take
-from viz_app.views.target import choose_decoding, choose_target
+from viz_app.views.embeddings.side import TraceSide, side_of
+from viz_app.views.shared.download import show_download_menu
+from viz_app.views.shared.selection import Selection
+from viz_app.views.shared.special_tokens import special_tokens_of
+from viz_app.views.shared.target import choose_trace
+from viz_app.views.shared.widgets import choose_one
 
-_ROOMS: dict[str, tuple[Callable[[Selection, Side], None], ...]] = {
+_SECTIONS: dict[str, tuple[Callable[[Selection, TraceSide], None], ...]] = {
     "input": (show_input,),
-    "positions": (show_encodings, show_waves, show_distances),
+    "positions": (show_positions,),
     "similarity": (show_similarity, show_neighbours, show_pairs),
     "projection": (show_projection,),
 }
@@ -27,22 +29,16 @@ _ROOMS: dict[str, tuple[Callable[[Selection, Side], None], ...]] = {
 
 def page(selection: Selection) -> None:
     """Draw the page."""
-    with problems_in_place():
-        with st.sidebar:
-            size = choose_decoding()
-        target = choose_target(selection, size)
-        trace = trace_of(selection.run, selection.step, selection.text, target.ids)
-        with st.container(horizontal=True, gap="small"):
-            room = choose_one("Show", list(_ROOMS), key="room", default="input")
-            side = choose_one(
-                "Side",
-                ["source", "target"],
-                key="side",
-                default="source",
-                help="The source enters the encoder; the target, from `<s>` on, the decoder.",
-            )
-        shown = side_of(trace, side)
-        for show in _ROOMS[room]:
-            show(selection, shown)
-        with st.sidebar:
-            show_take(selection, trace, Reading())
+    trace = choose_trace(selection)
+    start = special_tokens_of(selection.run).start
+    with st.container(horizontal=True, gap="small"):
+        section = choose_one("Show", list(_SECTIONS), key="section")
+        side = choose_one(
+            "Side",
+            get_args(Side),
+            key="side",
+            help=f"The source enters the encoder; the target, from `{start}` on, the decoder.",
+        )
+    for show in _SECTIONS[section]:
+        show(selection, side_of(trace, side))
+    show_download_menu(selection, trace)

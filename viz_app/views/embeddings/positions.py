@@ -1,71 +1,107 @@
-"""Positional encodings by themselves: section 3.5. They depend on no weights and no sentence."""
+"""Show positional encodings (section 3.5), or what a model has in their place."""
 
 from __future__ import annotations
 
 import numpy as np
 import streamlit as st
 
+from model.interface import Kind, attention_path
+from viz_app.analysis.labels import numbered, token_labels
 from viz_app.analysis.positions import (
-    departure,
+    Order,
+    bias_by_distance,
     divisor,
+    encoding_formula,
     encodings,
+    is_cosine,
+    largest_deviation,
+    order_of,
+    sample_dimensions,
     similarity_by_distance,
-    spread_dimensions,
     wavelength,
 )
+from viz_app.analysis.similarity import cosine_similarity
+from viz_app.figures.maps import similarity_map
 from viz_app.figures.positions import (
     MOST_WAVES,
+    bias_curves,
     distance_curve,
     encoding_map,
     wave_legend,
     waves,
 )
-from viz_app.views._session import Selection
-from viz_app.views._widgets import panel, show_figure
-from viz_app.views.embeddings.side import Side, show_heading
+from viz_app.records.trace import Floats
+from viz_app.views.caches import layer_trace_of
+from viz_app.views.embeddings.side import TraceSide
+from viz_app.views.shared.opening import show_link
+from viz_app.views.shared.panels import panel
+from viz_app.views.shared.selection import Selection
+from viz_app.views.shared.view import control
+from viz_app.views.shared.widgets import show_figure, show_heading
 
 _FEWEST_POSITIONS = 50
 _FINER = 8
 """Points of a curve from one position to the next."""
+_MOST_LABELLED = 30
+"""Most positions of a map of similarities that has its usual width."""
 
 
-def _length(side: Side) -> int:
+def show_positions(selection: Selection, side: TraceSide) -> None:
+    """Draw the encodings of positions by formula, as recorded, or relative positions."""
+    recorded = side.embedding.positions
+    if recorded is None:
+        _show_relative(selection, side)
+        return
+    order = order_of(recorded)
+    if order is None:
+        _show_recorded(selection, side, recorded)
+        return
+    _show_encodings(selection, side, order)
+    _show_waves(selection, side, order)
+    _show_distances(selection, side, order)
+
+
+def _length(side: TraceSide) -> int:
     return max(_FEWEST_POSITIONS, len(side.tokens))
 
 
-def show_encodings(selection: Selection, side: Side) -> None:
-    """The map of positions and dimensions."""
-    d_model, used, length = selection.run.info.model.d_model, len(side.tokens), _length(side)
+def _show_encodings(selection: Selection, side: TraceSide, order: Order) -> None:
+    """Draw the map of positions and dimensions."""
+    d_model, used, length = selection.run.description.d_model, len(side.tokens), _length(side)
     show_heading("Positional encodings")
-    figure = encoding_map(encodings(np.arange(length), d_model), used=used, theme=selection.theme)
+    encoded = encodings(np.arange(length), d_model, order)
+    figure = encoding_map(encoded, used=used, theme=selection.theme)
+    half = f", of sines and again, from dimension {d_model // 2} on, of cosines"
     note = (
-        f"The first {length} positions by {d_model} dimensions, from -1 to 1. Waves are shortest "
-        f"on the left: dimension 0 repeats after 2π positions, dimension {d_model - 1} after "
-        f"{wavelength(d_model - 1, d_model):,.0f}."
+        f"The first {length} positions by {d_model:,} dimensions, from -1 to 1. Waves are shortest "
+        f"on the left{half * (order == 'halves')}: dimension 0 repeats after 2π positions, "
+        f"dimension {d_model - 1} after {wavelength(d_model - 1, d_model, order):,.0f}. As in the "
+        "formula, pos is counted from 0: the first token has pos 0."
     )
     if used < length:
-        note += f" The line is where the {used} pieces of this {side.name} end."
+        note += f" The horizontal line is where the {used} tokens of this {side.name} end."
     show_figure(figure, key="encodings", alt=note)
     st.caption(note)
 
 
 @panel("waves")
-def show_waves(selection: Selection, side: Side) -> None:
-    """Some dimensions as waves, with their formulas."""
-    d_model, length = selection.run.info.model.d_model, _length(side)
+def _show_waves(selection: Selection, side: TraceSide, order: Order) -> None:
+    """Draw some dimensions as waves, with their formulas."""
+    d_model, length = selection.run.description.d_model, _length(side)
     show_heading("Some dimensions as waves")
     words, picture = st.columns([2, 3], gap="medium")
     with words:
-        st.latex(
-            rf"\begin{{aligned}} \mathrm{{PE}}(pos, 2i) &= \sin(pos / 10000^{{2i/{d_model}}}) \\ "
-            rf"\mathrm{{PE}}(pos, 2i+1) &= \cos(pos / 10000^{{2i/{d_model}}}) \end{{aligned}}"
-        )
+        st.latex(encoding_formula(order, d_model))
         dimensions = st.multiselect(
             "Dimensions",
             range(d_model),
-            default=spread_dimensions(d_model),
             max_selections=MOST_WAVES,
-            key="dimensions",
+            **control(
+                "dimensions",
+                "Dimensions",
+                default=sample_dimensions(d_model, order),
+                usable=range(d_model).__contains__,
+            ),
         )
         if not dimensions:
             st.caption("Choose a dimension to see its wave.")
@@ -73,16 +109,17 @@ def show_waves(selection: Selection, side: Side) -> None:
         st.html(
             wave_legend(
                 dimensions,
-                [divisor(dimension, d_model) for dimension in dimensions],
-                [wavelength(dimension, d_model) for dimension in dimensions],
+                ["cos" if is_cosine(d, d_model, order) else "sin" for d in dimensions],
+                [divisor(dimension, d_model, order) for dimension in dimensions],
+                [wavelength(dimension, d_model, order) for dimension in dimensions],
                 selection.theme,
             )
         )
     with picture:
         between = np.linspace(0, length - 1, _FINER * (length - 1) + 1)
         figure = waves(
-            encodings(between, d_model)[:, dimensions],
-            encodings(np.arange(length), d_model)[:, dimensions],
+            encodings(between, d_model, order)[:, dimensions],
+            encodings(np.arange(length), d_model, order)[:, dimensions],
             dimensions=dimensions,
             theme=selection.theme,
         )
@@ -94,9 +131,9 @@ def show_waves(selection: Selection, side: Side) -> None:
         )
 
 
-def show_distances(selection: Selection, side: Side) -> None:
-    """The product of two encodings by their distance."""
-    d_model, length = selection.run.info.model.d_model, _length(side)
+def _show_distances(selection: Selection, side: TraceSide, order: Order) -> None:
+    """Draw the dot product of two encodings by the distance of their positions."""
+    d_model, length = selection.run.description.d_model, _length(side)
     show_heading("Their dot product by distance")
     words, picture = st.columns([2, 3], gap="medium")
     with words:
@@ -104,7 +141,7 @@ def show_distances(selection: Selection, side: Side) -> None:
             r"\begin{aligned} & \mathrm{PE}(p) \cdot \mathrm{PE}(p + k) \\ & = "
             rf"\sum_{{i=0}}^{{{d_model // 2 - 1}}} \cos(k / 10000^{{2i/{d_model}}}) \end{{aligned}}"
         )
-        off = departure(encodings(np.arange(length), d_model))
+        off = largest_deviation(encodings(np.arange(length), d_model, order))
         st.caption(
             f"It depends on the distance k only, not on p; it is the same for -k, and largest at "
             f"0: D / 2 = {d_model // 2}. Of the {length * (length + 1) // 2:,} pairs of these "
@@ -118,3 +155,73 @@ def show_distances(selection: Selection, side: Side) -> None:
             alt=f"Dot product of two positional encodings by distance: {curve[0]:.0f} at 0, "
             f"{curve[1]:.1f} at 1, {curve[-1]:.1f} at {length - 1}",
         )
+
+
+def _show_recorded(selection: Selection, side: TraceSide, recorded: Floats) -> None:
+    """Draw encodings that follow no formula of the paper: as recorded of this sentence."""
+    show_heading("Positional encodings")
+    learned = selection.run.description.positions == "learned"
+    limit = float(np.abs(recorded).max()) if learned else 1.0
+    what = (
+        "They are learned, a row a position"
+        if learned
+        else "They are sines and cosines, but not those of the paper's formula"
+    )
+    note = (
+        f"{what}; drawn are the {len(recorded)} positions of this {side.name}, as the model has "
+        f"them, by {recorded.shape[1]} dimensions, from {-limit:.2g} to {limit:.2g}."
+    )
+    figure = encoding_map(recorded, used=len(recorded), theme=selection.theme, limit=limit)
+    show_figure(figure, key="encodings", alt=note)
+    st.caption(note)
+    show_heading("How similar positions are")
+    labels = numbered(token_labels(side.tokens))
+    about = "Cosine of the encodings of two positions: 1 for the same direction, 0 for none."
+    figure = similarity_map(
+        cosine_similarity(recorded, recorded),
+        labels=labels,
+        theme=selection.theme,
+        width=530 if len(labels) <= _MOST_LABELLED else 900,
+    )
+    show_figure(figure, key="position_similarity", alt=about)
+    st.caption(about)
+
+
+def _show_relative(selection: Selection, side: TraceSide) -> None:
+    """Draw what relative positions add to the scores of each head of the first layer."""
+    show_heading("Relative positions")
+    st.caption(
+        "This model adds no positional encodings to its embeddings: nothing is drawn of them here. "
+        "In their place each head of self-attention adds to every score a learned number that "
+        "depends only on the distance from query to key."
+    )
+    kind: Kind = "encoder_self" if side.name == "source" else "decoder_self"
+    stack = "encoder" if side.name == "source" else "decoder"
+    attention = layer_trace_of(selection.run, side.trace, kind, 0).attention
+    if attention.position_bias is None:
+        st.caption("This sentence has no record of it.")
+        return
+    distances, bias, off = bias_by_distance(attention.position_bias, attention.allowed)
+    names = [f"head {head + 1}" for head in range(len(bias))]
+    show_figure(
+        bias_curves(bias, distances, names=names, theme=selection.theme),
+        key="relative",
+        alt=f"What each of {len(bias)} heads adds to a score, by the distance from query to key, "
+        f"{distances[0]} to {distances[-1]}",
+        name=f"relative-positions-{stack}",
+    )
+    layers = selection.run.description.layers(kind)
+    summaries = {seen.name: (seen.mean, seen.norm) for seen in side.trace.summary}
+    points = (f"{attention_path(kind, layer)}.bias" for layer in range(layers))
+    by_layer = {summaries.get(point) for point in points}
+    same = " All layers add the same." if len(by_layer) == 1 and layers > 1 else ""
+    before = (
+        " Below 0 the key comes before the query, above 0 after it."
+        if distances[-1] > 0
+        else " The key comes before the query: later ones are masked."
+    )
+    st.caption(
+        f"Recorded in layer 1 of the {stack} on this sentence, at the distances that occur in it; "
+        f"pairs at one distance differ by no more than {off:.0e}.{before}{same}"
+    )
+    show_link("See it in the scores on Inside a head", "inside", key="open_inside", kind=kind)

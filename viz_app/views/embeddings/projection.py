@@ -1,4 +1,4 @@
-"""The vocabulary in two dimensions, the tokens of the sentence marked."""
+"""Show the vocabulary in two dimensions, with the tokens of the sentence marked."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
 
-from model.checkpoint import CheckpointError
+from model.files import CheckpointError
 from viz_app.analysis.projection import (
-    Components,
-    frequency_groups,
     most_frequent,
     principal_components,
-    sides,
+    sides_of_tokens,
 )
 from viz_app.components.scatter import Cloud, scatter
-from viz_app.projection import (
+from viz_app.records.trace import Floats
+from viz_app.views.embeddings.side import TraceSide
+from viz_app.views.embeddings.umap_projection import (
     FEWEST_TOKENS,
     UmapSettings,
     read_points,
@@ -26,17 +26,20 @@ from viz_app.projection import (
     umap_points,
     write_points,
 )
-from viz_app.records import Floats
-from viz_app.views._events import told
-from viz_app.views._session import Selection
-from viz_app.views._widgets import choose_one, panel, plain
-from viz_app.views.embeddings.side import (
-    Side,
-    Vocabulary,
+from viz_app.views.shared.cache import cached
+from viz_app.views.shared.log import log_timed
+from viz_app.views.shared.markdown import escape_markdown
+from viz_app.views.shared.panels import panel
+from viz_app.views.shared.selection import Selection
+from viz_app.views.shared.vocabulary import (
+    SideVocabulary,
+    choose_number,
     choose_tokens,
-    show_heading,
+    counts_of,
+    groups_by_frequency,
     vocabulary_of,
 )
+from viz_app.views.shared.widgets import choose_one, show_heading
 
 Method = Literal["PCA", "UMAP"]
 Colour = Literal["frequency", "side"]
@@ -47,13 +50,13 @@ _SIDES = ("neither side", "source only", "both sides", "target only")
 
 
 @panel("projection")
-def show_projection(selection: Selection, side: Side) -> None:
+def show_projection(selection: Selection, side: TraceSide) -> None:
     """Draw the most frequent tokens of the vocabulary in the plane."""
     show_heading("The vocabulary in two dimensions")
     vocabulary = vocabulary_of(selection, side.name)
     method, colour, number, searched = _choose(selection, vocabulary)
     ids = most_frequent(vocabulary.counts, number)
-    found = _place(vocabulary, ids, method)
+    found = _project(vocabulary, ids, method)
     if found is None:
         return
     points, note = found
@@ -63,14 +66,14 @@ def show_projection(selection: Selection, side: Side) -> None:
         Cloud(
             points=points,
             labels=[vocabulary.labels[id] for id in ids],
-            counts=vocabulary.counts[ids].tolist(),
+            counts=counts_of(vocabulary, ids),
             group=group,
             groups=groups,
-            ordered=colour == "frequency",
+            ordered=colour == "frequency" and vocabulary.counted,
         ),
         sentence=[places[id] for id in side.tokens.ids if id in places],
         searched=[places[id] for id in searched if id in places],
-        of=f"{vocabulary.weights} {'' if vocabulary.shared else side.name} {method} {number}",
+        content_id=f"{vocabulary.weights} {vocabulary.table_side} {method} {number}",
         theme=selection.theme,
         name=f"{st.session_state['files']}-{side.name}-{method}",
         key="cloud",
@@ -79,41 +82,37 @@ def show_projection(selection: Selection, side: Side) -> None:
     if missing:
         names = " ".join(vocabulary.labels[id] for id in missing[:_MOST_MARKED])
         more = len(missing) - _MOST_MARKED
+        which = f"{number:,} most frequent" if vocabulary.counted else f"first {number:,}"
         note += (
-            f" Not among the {number:,} most frequent, and not drawn: {plain(names)}"
+            f" Not among the {which}, and not drawn: {escape_markdown(names)}"
             + (f" and {more} more" if more > 0 else "")
             + "."
         )
     st.caption(f"Of {vocabulary.name}. {note}")
 
 
-def _choose(selection: Selection, vocabulary: Vocabulary) -> tuple[Method, Colour, int, list[int]]:
-    """How it is drawn, how many tokens are, and which are looked for."""
+def _choose(
+    selection: Selection, vocabulary: SideVocabulary
+) -> tuple[Method, Colour, int, list[int]]:
+    """Ask how the vocabulary is drawn, how many of its tokens, and which are looked for."""
     with st.container(horizontal=True, gap="small"):
         method: Method = choose_one(
             "By",
             get_args(Method),
             key="projection_by",
-            default="PCA",
             help="PCA shows the two directions in which embeddings vary most; distances in it are "
             "true as far as they go. UMAP keeps neighbours together and tears the rest apart: "
             "there, distances between clusters and their sizes mean little.",
         )
-        colours: tuple[Colour, ...] = get_args(Colour) if vocabulary.shared else ("frequency",)
+        colours: tuple[Colour, ...] = ("frequency",)
+        if vocabulary.shared and vocabulary.counted:
+            colours = get_args(Colour)
         colour: Colour = "frequency"
         if len(colours) > 1:
-            colour = choose_one("Colour", colours, key="colour", default="frequency")
-    size = len(vocabulary.labels)
-    number, numbers = size, [*(number for number in _NUMBERS if number < size), size]
-    *left, right = st.columns(min(2, len(numbers)), gap="medium")
-    for place in left:
-        number = place.select_slider(
-            "The most frequent tokens",
-            numbers,
-            value=max(number for number in numbers if number <= _FIRST_NUMBER),
-            format_func=lambda number: f"all {size:,}" if number == size else f"{number:,}",
-            key="number",
-        )
+            colour = choose_one("Colour", colours, key="colour")
+    few = len(vocabulary.labels) <= _NUMBERS[0]  # then there is no number to choose
+    left, right = (st.container(),) * 2 if few else st.columns(2, gap="medium")
+    number = choose_number(left, vocabulary, _NUMBERS, first=_FIRST_NUMBER, key="number")
     with right:
         searched = choose_tokens(
             selection, vocabulary, "Look for tokens", most=_MOST_MARKED, key="searched"
@@ -122,21 +121,26 @@ def _choose(selection: Selection, vocabulary: Vocabulary) -> tuple[Method, Colou
 
 
 def _groups(
-    vocabulary: Vocabulary, ids: NDArray[np.int64], colour: Colour
+    vocabulary: SideVocabulary, ids: NDArray[np.int64], colour: Colour
 ) -> tuple[NDArray[np.int64], list[str]]:
-    """Which group each of some tokens is of, and the groups' names."""
+    """Return the group that each token belongs to, and the names of the groups."""
     if colour == "side":
-        return sides(vocabulary.source[ids], vocabulary.target[ids]), list(_SIDES)
-    return frequency_groups(vocabulary.counts[ids])
+        return sides_of_tokens(vocabulary.source[ids], vocabulary.target[ids]), list(_SIDES)
+    return groups_by_frequency(vocabulary, ids)
 
 
-def _place(
-    vocabulary: Vocabulary, ids: NDArray[np.int64], method: Method
+def _project(
+    vocabulary: SideVocabulary, ids: NDArray[np.int64], method: Method
 ) -> tuple[Floats, str] | None:
-    """Points in the plane, and what to say of them; None if they wait for a person."""
-    table = "" if vocabulary.shared else vocabulary.side
+    """Return points in the plane and a note on them; None if a person has to start it first."""
     if method == "PCA":
-        components = _components(vocabulary.weights, table, len(ids), ids, vocabulary)
+        components = cached(
+            "principal components",
+            (vocabulary.weights, vocabulary.table_side, len(ids)),
+            lambda: principal_components(vocabulary.table[ids]),
+            entries=16,
+            facts=lambda _: {"tokens": len(ids)},
+        )
         first, second = (f"{share:.1%}" for share in components.shares)
         return components.points, (
             f"PCA of the embeddings less their mean: the first direction, from left to right, has "
@@ -146,7 +150,7 @@ def _place(
         st.info(f"UMAP needs at least {FEWEST_TOKENS} tokens; this vocabulary has {len(ids)}.")
         return None
     settings = UmapSettings()
-    points = _umap(vocabulary, ids, table, settings)
+    points = _umap(vocabulary, ids, settings)
     if points is None:
         return None
     return points, (
@@ -156,21 +160,14 @@ def _place(
     )
 
 
-@st.cache_resource(max_entries=16, show_spinner=False)
-def _components(
-    sha256: str, table: str, number: int, _ids: NDArray[np.int64], _vocabulary: Vocabulary
-) -> Components:
-    return principal_components(_vocabulary.table[_ids])
-
-
 def _umap(
-    vocabulary: Vocabulary, ids: NDArray[np.int64], table: str, settings: UmapSettings
+    vocabulary: SideVocabulary, ids: NDArray[np.int64], settings: UmapSettings
 ) -> Floats | None:
-    """Points from the disk, or computed if a person asks for it."""
-    path = umap_path(vocabulary.weights, table, ids, settings)
-    kept = read_points(path, len(ids))
-    if kept is not None:
-        return kept
+    """Return points that are on disk, or computed if a person asks for it."""
+    path = umap_path(vocabulary.weights, vocabulary.table_side, ids, settings)
+    stored = read_points(path, len(ids))
+    if stored is not None:
+        return stored
     with st.empty().container():
         st.caption(
             "UMAP is computed once and then kept: some seconds for hundreds of tokens, up to half "
@@ -180,15 +177,15 @@ def _umap(
             return None
         with (
             st.spinner("Finding neighbours and laying them out …", show_time=True),
-            told("UMAP", tokens=len(ids)),
+            log_timed("UMAP", tokens=len(ids)),
         ):
             points = umap_points(vocabulary.table[ids], settings)
             # Before anything else is drawn, where Streamlit may end this run for a newer one.
             written = _write(path, points)
     if not written:
         st.warning(
-            f"It cannot be kept in {plain(str(path.parent))}, and would be computed again: set "
-            "HEADWISE_CACHE to a folder that can be written to."
+            f"It cannot be kept in {escape_markdown(str(path.parent))}, and would be computed "
+            "again: set HEADWISE_CACHE to a folder that can be written to."
         )
     return points
 

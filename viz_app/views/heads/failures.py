@@ -1,71 +1,83 @@
-"""The example sentences by how their translation may have failed, the worst first."""
+"""Show the example sentences by how their translation may have failed, the worst first."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import streamlit as st
 
-from viz_app.analysis.failures import FAILURE_ABOUT, worst_first
-from viz_app.components.picks import Row, Span, Spans, picks
-from viz_app.measure_records import FAILURES, Measures
-from viz_app.views._session import Selection
-from viz_app.views._widgets import choose_one, panel, plain
-from viz_app.views.opening import open_on_translate
+from viz_app.analysis.failures import FAILURE_DESCRIPTIONS, worst_first
+from viz_app.components.row_table import MarkedText, Row, TextPart, row_table
+from viz_app.records.measures import FAILURES, Measures
+from viz_app.views.shared.markdown import escape_markdown
+from viz_app.views.shared.opening import open_page
+from viz_app.views.shared.panels import panel
+from viz_app.views.shared.selection import Selection
+from viz_app.views.shared.special_tokens import special_tokens_of
+from viz_app.views.shared.widgets import choose_one, show_heading
 
 _MOST = 50
-"""Sentences that are listed."""
+"""Most sentences that are listed."""
 
 
 @panel("failures")
 def show_failures(selection: Selection, measures: Measures) -> None:
-    """Draw them."""
-    st.markdown("##### Sentences by failure")
+    """Ask for a kind of failure, and draw the table of its worst sentences."""
+    show_heading("Sentences by failure")
+    tokens = special_tokens_of(selection.run)
+    described = {
+        key: replace(about, name=tokens.name_in(about.name), note=tokens.name_in(about.note))
+        for key, about in FAILURE_DESCRIPTIONS.items()
+    }
     name = choose_one(
         "By",
         FAILURES,
         key="failure",
         default=FAILURES[0],
-        format_func=lambda name: plain(FAILURE_ABOUT[name].name),
+        format_func=lambda name: escape_markdown(described[name].name),
     )
-    about = FAILURE_ABOUT[name]
+    about = described[name]
     figures = [translated.figures[name] for translated in measures.translated]
     if not figures:
         st.info("There are no example sentences in these measures.")
         return
     order = worst_first(name, figures)[:_MOST]
-    info = selection.run.info
+    run = selection.run
 
-    def text(content: str, language: str) -> Spans:
-        return Spans((Span(content),), language)
+    def text(content: str, language: str) -> MarkedText:
+        return MarkedText((TextPart(content),), language)
 
     rows = [
         Row(
             str(place),
             (
                 "–" if math.isnan(figures[place]) else f"{figures[place]:.2f}",
-                text(measures.sentences[place].source, info.source_language),
-                text(measures.translated[place].translation or "(no text)", info.target_language),
-                text(measures.sentences[place].reference, info.target_language),
+                text(measures.sentences[place].source, run.source_language),
+                text(measures.translated[place].translation or "(no text)", run.target_language),
+                text(measures.sentences[place].reference, run.target_language),
             ),
         )
         for place in order
     ]
-    picks(
+    row_table(
         [about.name, "source", f"translation at step {selection.step:,}", "reference"],
         rows,
         label=f"Sentences by {about.name}, the worst first",
         theme=selection.theme,
-        key="failure_picks",
-        on_pick=lambda place: open_on_translate(
-            step=selection.step, sentence=measures.sentences[int(place)].source, target=""
+        key="failure_table",
+        on_click=lambda place: open_page(
+            "translate",
+            sentence=measures.sentences[int(place)].source,
+            target="",
+            decoding="greedy",
         ),
         action="Open on Translate",
     )
     more = f", the worst {len(rows)} of {len(figures)}" if len(rows) < len(figures) else ""
     weights = name in ("coverage", "end")
     st.caption(
-        plain(about.note)
+        escape_markdown(about.note)
         + " Weights are of the mean of the last layer's cross-attention heads." * weights
         + f" The worst first{more}. Click one to open it on Translate."
     )

@@ -1,4 +1,4 @@
-"""The page as a whole: which head, query and key are followed, and the steps in their order."""
+"""Draw the page Inside a head: ask for head, query and key, and show each step of the layer."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from viz_app.analysis.grid import Grid, Reading, make_grid
+from model.interface import Kind
+from viz_app.analysis.grid import Grid, make_grid
 from viz_app.analysis.inside import (
     HeadSteps,
     deviations,
@@ -15,11 +16,10 @@ from viz_app.analysis.inside import (
     follow_residual,
     head_shares,
 )
-from viz_app.layer_records import LayerTrace
-from viz_app.records import Kind, Trace
-from viz_app.views._session import Selection, layer_trace_of, trace_of
-from viz_app.views._widgets import begin_with, panel, plain, problems_in_place
-from viz_app.views.choice import choose_head
+from viz_app.analysis.labels import numbered
+from viz_app.records.layer import LayerTrace
+from viz_app.records.trace import Trace
+from viz_app.views.caches import layer_trace_of
 from viz_app.views.inside.steps import (
     show_contributions,
     show_feed_forward,
@@ -29,77 +29,84 @@ from viz_app.views.inside.steps import (
     show_shares,
     show_weighted,
 )
-from viz_app.views.take import show_take
-from viz_app.views.target import choose_decoding, choose_target
+from viz_app.views.shared.download import show_download_menu
+from viz_app.views.shared.head_choice import choose_head
+from viz_app.views.shared.markdown import escape_markdown
+from viz_app.views.shared.panels import panel
+from viz_app.views.shared.selection import Selection
+from viz_app.views.shared.target import choose_trace
+from viz_app.views.shared.view import control
 
 
 def page(selection: Selection) -> None:
     """Draw the page."""
-    with problems_in_place():
-        with st.sidebar:
-            size = choose_decoding()
-        target = choose_target(selection, size)
-        trace = trace_of(selection.run, selection.step, selection.text, target.ids)
-        _show_head(selection, trace)
-        with st.sidebar:
-            show_take(selection, trace, Reading())
+    trace = choose_trace(selection)
+    _show_head(selection, trace)
+    show_download_menu(selection, trace)
 
 
 @panel("inside")
 def _show_head(selection: Selection, trace: Trace) -> None:
-    layers, heads = trace.attention["cross"].shape[:2]
-    kind, layer, head = choose_head(layers, heads)
+    kind, layer, head = choose_head(selection.run.description)
     grid = make_grid(trace, kind)
     query, key = st.columns(2, gap="medium")
     with query:
-        row = _choose_row(trace, kind, grid)
+        row = _choose_row(kind, grid)
     st.session_state["files"] = (
         f"headwise-{trace.run}-{trace.step}-{kind}-layer{layer + 1}-head{head + 1}-query{row + 1}"
     )
-    record = layer_trace_of(selection, trace, kind, layer)
+    record = layer_trace_of(selection.run, trace, kind, layer)
     attention, feed_forward = record.attention, record.feed_forward
     steps = follow_head(attention, head, row)
     with key:
-        pair = _choose_key(trace, steps, (kind, layer, head, row), grid.columns)
+        pair = _choose_key(steps, grid.columns)
     shares = head_shares(attention, row)
     hidden = follow_feed_forward(feed_forward, row)
     after = follow_residual(attention, shares.output, row)
     end = follow_residual(feed_forward, hidden.output, row)
     show_projections(selection, attention, steps, grid.rows[row], grid.columns)
-    show_scores(selection, steps, attention.allowed[row], grid.columns, pair)
+    show_scores(
+        selection,
+        steps,
+        attention.allowed[row],
+        grid.columns,
+        pair,
+        scaled=selection.run.description.scale_scores,
+    )
     show_contributions(selection, steps, pair, grid.columns[pair])
     show_weighted(selection, steps, grid.columns)
     show_shares(selection, attention, shares, head)
     show_residual(selection, attention, after, "5. Residual connection and norm", "attention")
     show_feed_forward(selection, record, kind, hidden)
-    show_residual(selection, feed_forward, end, "7. Residual and norm again", "feed_forward")
+    title = "7. Residual connection and norm again"
+    show_residual(selection, feed_forward, end, title, "feed_forward")
     _show_deviations(record, head, row)
 
 
-def _choose_row(trace: Trace, kind: Kind, grid: Grid) -> int:
-    begin_with("query", 0, of=(trace.source.ids, trace.target_ids, kind == "encoder_self"))
+def _choose_row(kind: Kind, grid: Grid) -> int:
+    rows, written = range(len(grid.rows)), numbered(grid.rows).__getitem__
+
     row: int = st.selectbox(
         "Query" if kind == "encoder_self" else f"Query: {grid.row_title}",
-        range(len(grid.rows)),
-        format_func=lambda row: f"{row + 1}: {grid.rows[row]}",
-        key="query",
+        rows,
+        format_func=written,
+        **control("query", "Query", usable=rows.__contains__, written=written),
     )
     return row
 
 
-def _choose_key(
-    trace: Trace, steps: HeadSteps, query: tuple[Kind, int, int, int], columns: Sequence[str]
-) -> int:
-    """The key to take apart: the heaviest, until another is chosen or another query.
+def _choose_key(steps: HeadSteps, columns: Sequence[str]) -> int:
+    """Ask for the key to inspect: at first the one with the largest weight.
 
-    It stays with another checkpoint, so that a pair can be followed through the training.
+    The choice stays with another checkpoint, so that a pair can be followed through the training.
     """
-    begin_with("pair", int(steps.weights.argmax()), of=(trace.source.ids, trace.target_ids, query))
+    label, keys, heaviest = "Key to inspect", range(len(columns)), int(steps.weights.argmax())
+    written = numbered(columns).__getitem__
     key: int = st.selectbox(
-        "Key to take apart",
-        range(len(columns)),
-        format_func=lambda key: f"{key + 1}: {columns[key]}",
-        key="pair",
+        label,
+        keys,
+        format_func=written,
+        **control("key", label, default=heaviest, usable=keys.__contains__, written=written),
     )
     return key
 
@@ -109,5 +116,5 @@ def _show_deviations(record: LayerTrace, head: int, row: int) -> None:
     largest = ", ".join(f"{name} {deviation:.0e}" for name, deviation in off.items())
     st.caption(
         "All of this is computed here, in double precision, from what entered the layer and from "
-        f"its weights. Largest distance from what the model computed: {plain(largest)}."
+        f"its weights. Largest distance from what the model computed: {escape_markdown(largest)}."
     )

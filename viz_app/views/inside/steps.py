@@ -1,4 +1,4 @@
-"""The steps of the page: each a formula, the shapes of this sentence, and a picture."""
+"""Draw the steps of a layer: each with its formula, the shapes of this sentence, and a picture."""
 
 from __future__ import annotations
 
@@ -9,38 +9,48 @@ import numpy as np
 import streamlit as st
 from numpy.typing import ArrayLike, NDArray
 
+from model.interface import Kind
+from viz_app.analysis.formulas import feed_forward_formula, multi_head_formula
 from viz_app.analysis.inside import (
     FeedForwardSteps,
+    HeadShares,
     HeadSteps,
     ResidualSteps,
-    Shares,
-    strongest,
+    largest_positive,
 )
-from viz_app.figures.charts import head_shares as share_bars
-from viz_app.figures.charts import hidden_units
+from viz_app.figures.charts import hidden_unit_bars, share_bars
 from viz_app.figures.maps import vector_map
 from viz_app.figures.steps import contribution_bars, score_stages
-from viz_app.layer_records import AttentionSublayer, FeedForwardSublayer, LayerTrace
-from viz_app.records import Kind
-from viz_app.views._session import Selection
-from viz_app.views._widgets import plain, show_figure
+from viz_app.records.layer import AttentionSublayer, FeedForwardSublayer, LayerTrace
+from viz_app.views.shared.markdown import escape_markdown
+from viz_app.views.shared.selection import Selection
+from viz_app.views.shared.widgets import show_figure, show_heading
 
 _MOST_KEYS, _MOST_UNITS = 8, 10
-"""Keys whose weighted values, and hidden units that, are drawn one by one."""
-_NORM = r"\mathrm{LayerNorm}"
+"""Most keys whose weighted values are drawn one by one, and most hidden units."""
+
+
+_STREAMS = {
+    "attention": "x is the stream before attention, as above",
+    "feed_forward": "z is the stream before the feed-forward",
+}
 
 
 @contextmanager
 def _step(title: str, formula: str, note: str) -> Iterator[None]:
-    """A step of the page: what it is on the left, its picture on the right."""
+    """Draw a step with its text on the left; what the block draws is on the right."""
     with st.container(border=True):
         words, picture = st.columns([2, 3], gap="medium")
         with words:
-            st.markdown(f"##### {title}")
+            show_heading(f"{title}")
             st.latex(formula)
             st.caption(note)
         with picture:
             yield
+
+
+def _norm_name(sublayer: AttentionSublayer | FeedForwardSublayer) -> str:
+    return "LayerNorm" if sublayer.norm.bias is not None else "RMSNorm"
 
 
 def _limit(*vectors: ArrayLike) -> float:
@@ -48,7 +58,7 @@ def _limit(*vectors: ArrayLike) -> float:
 
 
 def _numbers(vector: ArrayLike) -> str:
-    """The first numbers of a vector."""
+    """Write the first numbers of a vector."""
     values = np.asarray(vector)
     return f"({', '.join(f'{value:.2f}' for value in values[:4])}, …)"
 
@@ -60,18 +70,21 @@ def show_projections(
     query: str,
     columns: Sequence[str],
 ) -> None:
-    """What is looked for, and what each key has: section 3.2.2."""
+    """Draw the query and the keys (section 3.2.2)."""
     d_model, d_k = attention.read.shape[1], len(steps.query)
     biased = attention.query_projection.bias is not None
     q, k, v = (f" + b_{letter}" if biased else "" for letter in "QKV")
-    what = "the encoder's output" if attention.kind == "cross" else "what the layer reads"
+    cross = attention.kind == "cross"
+    entered = "the stream after the layer's self-attention" if cross else "the layer's input"
+    what = "the encoder's output" if cross else "the same"
+    read = f"{_norm_name(attention)}(x)" if attention.norm_first else "x"
     with _step(
         "1. Query, keys and values",
-        rf"\begin{{aligned}} q &= x\,W_Q{q} \\ k_j &= y_j W_K{k} \\ "
+        rf"\begin{{aligned}} q &= r\,W_Q{q} \\ k_j &= y_j W_K{k} \\ "
         rf"v_j &= y_j W_V{v} \end{{aligned}}",
-        f"x, what the layer reads at the query, is 1 × {d_model}; y, {what} at the keys, "
-        f"{len(columns)} × {d_model}; each W {d_model} × {d_k}. So q is 1 × {d_k}, keys and values "
-        f"are {len(columns)} × {d_k}. q = {_numbers(steps.query)}",
+        f"x is {entered} at the query; r = {read}, what attention reads of it, is 1 × {d_model:,}; "
+        f"y, {what} at the keys, {len(columns)} × {d_model:,}; each W {d_model:,} × {d_k}. So q is "
+        f"1 × {d_k}, keys and values are {len(columns)} × {d_k}. q = {_numbers(steps.query)}",
     ):
         vectors = np.vstack([steps.query, steps.keys])
         labels = [f"q: {query}", *(f"k: {label}" for label in columns)]
@@ -89,8 +102,10 @@ def show_scores(
     allowed: NDArray[np.bool_],
     columns: Sequence[str],
     pair: int,
+    *,
+    scaled: bool,
 ) -> None:
-    """From products to weights: equation 1, one row of it."""
+    """Draw one row of equation 1, from products to weights."""
     d_k, masked = len(steps.query), int((~allowed).sum())
     mask = (
         f"{masked} later keys are masked: their score becomes −∞, their weight exactly 0."
@@ -98,38 +113,52 @@ def show_scores(
         else "No key is masked here: all may be looked at."
     )
     with st.container(border=True):
-        st.markdown("##### 2. Scores, mask and softmax")
-        st.latex(r"\alpha_j = \mathrm{softmax}_j\left(\frac{q \cdot k_j}{\sqrt{d_k}} + m_j\right)")
+        show_heading("2. Scores, mask and softmax")
+        stages = {"q · k": steps.products}
+        score, added = r"q \cdot k_j", ""
+        if scaled:
+            stages[f"÷ √{d_k} = {d_k**0.5:.2f}"] = steps.scaled
+            score = rf"\frac{{{score}}}{{\sqrt{{d_k}}}}"
+        if steps.position_bias is not None:
+            stages["position bias"], stages["sum"] = steps.position_bias, steps.scores
+            score += " + b_j"
+            added = "b is what the distance between query and key adds. "
+        st.latex(rf"\alpha_j = \mathrm{{softmax}}_j\left({score} + m_j\right)")
         figure = score_stages(
-            steps.products,
-            steps.scaled,
+            list(stages.values()),
             steps.weights,
             allowed=allowed,
             columns=columns,
-            names=("q · k", f"÷ √{d_k} = {d_k**0.5:.2f}", "masked", "softmax: weight"),
+            names=(*stages, "masked", "softmax: weight"),
             theme=selection.theme,
             selected=pair,
+        )
+        # In a window that is too narrow for the numbers the figure is scrolled sideways.
+        st.html(
+            "<style>.st-key-stages-box { overflow-x: auto; } .st-key-stages-box > * "
+            f"{{ min-width: {figure.layout.meta['readable']}px; }}</style>"
         )
         show_figure(
             figure,
             key="stages",
-            alt=f"Over {len(columns)} keys: the products, divided, masked, and the weights",
+            alt=f"Over {len(columns)} keys: {', '.join(stages)}, masked, and the weights",
         )
         st.caption(
             f"q Kᵀ is (1 × {d_k})({d_k} × {len(columns)}) = 1 × {len(columns)}: a number a key. "
-            f"{mask} The weights sum to {steps.weights.sum():.4f}. The framed key is taken apart."
+            f"{added}{mask} The weights sum to {steps.weights.sum():.4f}. The framed key is taken "
+            "apart."
         )
 
 
 def show_contributions(selection: Selection, steps: HeadSteps, key: int, label: str) -> None:
-    """One product taken apart by its dimensions."""
+    """Draw what each dimension adds to the product of the query with one key."""
     products = steps.query * steps.keys[key]
     most = np.argsort(-np.abs(products))[:3]
     with _step(
         "Which dimensions make this product",
         r"q \cdot k_j = \sum_{i=1}^{d_k} q_i\,k_{j,i}",
-        f"The {len(products)} products for {plain(label)} sum to {products.sum():.3f}. Most comes "
-        f"from dimensions {', '.join(map(str, most))}: "
+        f"The {len(products)} products for {escape_markdown(label)} sum to {products.sum():.3f}. "
+        f"Most comes from dimensions {', '.join(map(str, most))}: "
         f"{', '.join(f'{products[i]:+.2f}' for i in most)}.",
     ):
         figure = contribution_bars(
@@ -143,8 +172,8 @@ def show_contributions(selection: Selection, steps: HeadSteps, key: int, label: 
 
 
 def show_weighted(selection: Selection, steps: HeadSteps, columns: Sequence[str]) -> None:
-    """The rest of equation 1: values by their weights."""
-    heaviest = strongest(steps.weights, _MOST_KEYS)
+    """Draw the values times their weights, and their sum: the rest of equation 1."""
+    heaviest = largest_positive(steps.weights, _MOST_KEYS)
     others = np.setdiff1d(np.flatnonzero(np.isfinite(steps.masked)), heaviest)
     rows = [*steps.weighted[heaviest]]
     labels = [f"{steps.weights[j]:.3f} v: {columns[j]}" for j in heaviest]
@@ -173,21 +202,22 @@ def show_weighted(selection: Selection, steps: HeadSteps, columns: Sequence[str]
 
 
 def show_shares(
-    selection: Selection, attention: AttentionSublayer, shares: Shares, head: int
+    selection: Selection, attention: AttentionSublayer, shares: HeadShares, head: int
 ) -> None:
-    """Multi-head attention, section 3.2.2, as a sum over heads."""
+    """Draw multi-head attention (section 3.2.2) as a sum over heads."""
     heads, d_model = shares.parts.shape
     rows = attention.output_projection.weight.shape[0]
     biased = attention.output_projection.bias is not None
     labels = [f"head {h + 1}" for h in range(heads)] + ["b_O"] * biased
     parts = np.vstack([shares.parts, *([shares.bias] if biased else []), shares.output])
-    bias = " + b_O" if biased else ""
+    formula = multi_head_formula(str(heads), biased=biased)
     with _step(
         "4. All heads together",
-        rf"\mathrm{{Concat}}(\mathrm{{head}}_1, …, \mathrm{{head}}_{{{heads}}})\,W_O{bias}",
-        f"(1 × {rows})({rows} × {d_model}) = 1 × {d_model}, the sum of what each head adds through "
-        "its own rows of W_O. The bars: each head's share along that sum; they sum to 1, and a "
-        f"head that pulls the other way is below 0. Head {head + 1} has {shares.shares[head]:.3f}.",
+        rf"\begin{{gathered}} {formula} \end{{gathered}}",
+        f"(1 × {rows:,})({rows:,} × {d_model:,}) = 1 × {d_model:,}, the sum of what each head adds "
+        "through its own rows of W_O. The bars: each head's share along that sum; they sum to 1, "
+        "and a head that pulls the other way is below 0. "
+        f"Head {head + 1} has {shares.shares[head]:.3f}.",
     ):
         bars = share_bars(
             labels, shares.shares[: len(labels)].tolist(), theme=selection.theme, marked=head
@@ -210,14 +240,15 @@ def show_residual(
     title: str,
     key: str,
 ) -> None:
-    """What a sublayer adds to the stream, and the norm around it: section 3.1."""
+    """Draw what a sublayer adds to the stream, and the norm around it (section 3.1)."""
     name = {"attention": "Attention", "feed_forward": "FFN"}[key]
-    inner = rf"\mathrm{{{name}}}"
-    rows = {"x": steps.stream, f"{name}": steps.output, "sum": steps.total}
-    formula, order = rf"{_NORM}(x + {inner}(x))", "the paper's order"
+    norm, x = _norm_name(sublayer), {"attention": "x", "feed_forward": "z"}[key]
+    inner, outer = rf"\mathrm{{{name}}}", rf"\mathrm{{{norm}}}"
+    rows = {x: steps.stream, f"{name}": steps.output, "sum": steps.total}
+    formula, order = rf"{outer}({x} + {inner}({x}))", "the paper's order"
     if sublayer.norm_first:
-        rows = {"x": steps.stream, "LayerNorm(x)": steps.read, name: steps.output}
-        formula, order = rf"x + {inner}({_NORM}(x))", "pre-norm, not the paper's order"
+        rows = {x: steps.stream, f"{norm}({x})": steps.read, name: steps.output}
+        formula, order = rf"{x} + {inner}({outer}({x}))", "pre-norm, not the paper's order"
     rows |= {"what goes on": steps.result}
     vectors = np.vstack(list(rows.values()))
     # A few dimensions of a stream can be tens of times as large as the others.
@@ -226,9 +257,9 @@ def show_residual(
     with _step(
         title,
         formula,
-        f"x is the stream, 1 × {len(steps.stream)} ({order}; the norm has ε = "
-        f"{sublayer.norm.epsilon:g}). Lengths: {plain(lengths)}. Colours end at ±{limit:.1f}; the "
-        f"largest number is {np.abs(vectors).max():.1f}.",
+        f"{_STREAMS[key]}, 1 × {len(steps.stream)} ({order}; the norm has ε = "
+        f"{sublayer.norm.epsilon:g}). Lengths: {escape_markdown(lengths)}. Colours end at "
+        f"±{limit:.1f}; the largest number is {np.abs(vectors).max():.1f}.",
     ):
         figure = vector_map(vectors, labels=list(rows), limit=limit, theme=selection.theme)
         show_figure(figure, key=f"residual_{key}", alt=f"As rows: {', '.join(rows)}")
@@ -237,9 +268,12 @@ def show_residual(
 def show_feed_forward(
     selection: Selection, record: LayerTrace, kind: Kind, steps: FeedForwardSteps
 ) -> None:
-    """Equation 2, and what fires in it."""
+    """Draw equation 2, with the largest hidden units."""
     d_model, d_ff = record.feed_forward.expand.weight.shape
-    units = strongest(steps.hidden, _MOST_UNITS)
+    units = largest_positive(steps.hidden, _MOST_UNITS)
+    norm_first = record.feed_forward.norm_first
+    read = f"{_norm_name(record.feed_forward)}(z)" if norm_first else "z"
+    read += ", of the stream z after attention"
     between = (
         " Between the two stands cross-attention, which is followed as a kind of its own."
         if kind == "decoder_self"
@@ -247,9 +281,17 @@ def show_feed_forward(
     )
     with _step(
         "6. Feed-forward",
-        r"\mathrm{FFN}(x) = \max(0, x\,W_1 + b_1)\,W_2 + b_2",
-        f"W₁ is {d_model} × {d_ff}, W₂ {d_ff} × {d_model}. Of the {d_ff} hidden units "
-        f"{int((steps.hidden > 0).sum())} fire; drawn are those that fire most.{between}",
+        feed_forward_formula(
+            record.feed_forward.activation,
+            gated=record.feed_forward.gate is not None,
+            biased=record.feed_forward.expand.bias is not None,
+            read="s",
+        ),
+        f"s is what it reads: {read}. W₁ is {d_model:,} × {d_ff:,}, W₂ {d_ff:,} × {d_model:,}. Of "
+        f"the {d_ff:,} hidden units {int((steps.hidden > 0).sum()):,} are above 0; drawn are the "
+        f"largest.{between}",
     ):
-        figure = hidden_units(units.tolist(), steps.hidden[units].tolist(), theme=selection.theme)
-        show_figure(figure, key="units", alt="The hidden units that fire most, as bars")
+        figure = hidden_unit_bars(
+            units.tolist(), steps.hidden[units].tolist(), theme=selection.theme
+        )
+        show_figure(figure, key="units", alt="The largest hidden units, as bars")

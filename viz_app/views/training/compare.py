@@ -1,127 +1,142 @@
-"""Room of the page Training: two checkpoints, of one run or of two of the same languages."""
+"""The section "compare" of the page Training: two checkpoints of one run, or of two runs."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
+from operator import itemgetter
 
 import streamlit as st
 
-from model.checkpoint import CheckpointError, Run, list_runs, weights_path
-from viz_app.records import Trace
-from viz_app.views._session import Selection, run_named, trace_of
-from viz_app.views._widgets import forget_unless, note_files, plain
-from viz_app.views.address import check_asked
-from viz_app.views.choice import choose_units
-from viz_app.views.target import show_target, total_log_probability
-from viz_app.views.training.differences import Side, show_differences
-from viz_app.views.training.shared import (
+from model.files import CheckpointError
+from viz_app.records.trace import Trace
+from viz_app.served import served_models
+from viz_app.views.caches import Run, run_named, trace_of
+from viz_app.views.shared.head_choice import choose_units
+from viz_app.views.shared.markdown import escape_markdown
+from viz_app.views.shared.opening import show_link
+from viz_app.views.shared.panels import note_files
+from viz_app.views.shared.selection import Selection
+from viz_app.views.shared.target import show_target, show_target_text, total_log_probability
+from viz_app.views.shared.view import control
+from viz_app.views.training.differences import ComparedCheckpoint, show_differences
+from viz_app.views.training.shared_target import (
     SharedTarget,
-    choose_shared,
+    choose_shared_target,
     same_tokenizers,
 )
 
 
 @dataclass(frozen=True)
-class _Other:
-    """With what the page's checkpoint is compared."""
+class _OtherCheckpoint:
+    """The checkpoint with which the selected one is compared."""
 
     run: Run
     step: int
 
 
 def show_compare(selection: Selection) -> None:
-    """Draw the room."""
+    """Draw the section."""
     left, right = st.columns([2, 3], gap="medium")
     with left:
         other = _choose_other(selection)
     if other is None:
         st.info("The run has one checkpoint only, and there is no other run of its languages.")
         return
-    note_files(weights_path(other.run.folder, other.step))
+    note_files(other.run.weights_path(other.step))
     with right:
-        shared = choose_shared(selection)
+        shared = choose_shared_target(selection)
         units = choose_units() if same_tokenizers(other.run, selection.run) else "words"
-    names = _names(selection, other)
+    both = [(selection.run, selection.step), (other.run, other.step)]
+    if other.run is selection.run:
+        both.sort(key=itemgetter(1))  # A is the earlier one, so that B − A runs forward in time
     sides = []
-    for place, name, run, step in zip(
-        st.columns(2, gap="medium"),
-        names,
-        (selection.run, other.run),
-        (selection.step, other.step),
-        strict=True,
-    ):
+    for letter, place, (run, step) in zip("AB", st.columns(2, gap="medium"), both, strict=True):
+        name = f"step {step:,}"
+        if other.run is not selection.run:
+            name = f"{run.name}, {name}"
         target = shared.ids_for(run, selection.run)
         forced = trace_of(run, step, selection.text, target)
-        sides.append(Side(run, forced, name))
+        sides.append(ComparedCheckpoint(run, forced, name))
         with place:
-            own = trace_of(run, step, selection.text)
-            _show_translation(selection, own, forced, name, "AB"[len(sides) - 1])
+            translated = trace_of(run, step, selection.text)
+            _show_translation(selection, translated, forced, name, letter)
+            _show_way_to(selection, run, step, letter)
     _describe(shared, same_tokenizers(other.run, selection.run))
     first, second = sides
     show_differences(selection, first, second, units)
 
 
-def _choose_other(selection: Selection) -> _Other | None:
-    """Ask for the other run and its checkpoint; None where there is nothing to choose."""
+def _choose_other(selection: Selection) -> _OtherCheckpoint | None:
+    """Ask for the other run and its checkpoint; return None if there is nothing to choose."""
     own = selection.run
-    runs = [*([own.info.name] if len(own.steps()) > 1 else []), *_runs_like(own)]
+    runs = [*([own.name] if len(own.steps()) > 1 else []), *_runs_of_same_languages(own)]
     if not runs:
         return None
-    check_asked("other_run", "Compare with a checkpoint of", runs.__contains__)
-    forget_unless("other_run", runs)
+    label = "Compare with a checkpoint of"
     name = st.selectbox(
-        "Compare with a checkpoint of",
+        label,
         runs,
-        key="other_run",
-        bind="query-params",
         help="Any run that translates between the same languages in the same direction.",
+        **control("other_run", label, default=runs[0], usable=runs.__contains__),
     )
-    note_files(own.folder.parent / name / "run.json")
-    run = own if name == own.info.name else run_named(own.folder.parent, name)
+    run = own if name == own.name else run_named(name)
+    note_files(run.folder / "run.json")
     steps = [step for step in run.steps() if run is not own or step != selection.step]
     if len(steps) == 1:
         st.caption(f"Its checkpoint of step {steps[0]:,}.")
-        return _Other(run, steps[0])
-    check_asked("other_step", "Its checkpoint", [str(step) for step in steps].__contains__)
-    forget_unless("other_step", steps)
+        return _OtherCheckpoint(run, steps[0])
     # At first the middle of training against its end, or its end against whatever is open.
     at_end = run is own and selection.step > steps[-1]
+    first = steps[len(steps) // 2] if at_end else steps[-1]
     step = st.select_slider(
         "Its checkpoint, by training step",
         steps,
-        value=steps[len(steps) // 2] if at_end else steps[-1],
-        key="other_step",
-        bind="query-params",
+        format_func="{:,}".format,
+        **control(
+            "other_step",
+            "Its checkpoint",
+            default=first,
+            usable=steps.__contains__,
+            written="{:,}".format,
+        ),
     )
-    return _Other(run, step)
+    return _OtherCheckpoint(run, step)
 
 
-def _runs_like(own: Run) -> list[str]:
-    """Names of other runs of the same languages that can be opened and have a checkpoint."""
-    root, found = own.folder.parent, []
-    for name in list_runs(root):
+def _runs_of_same_languages(own: Run) -> list[str]:
+    """Return the names of runs of the same languages that can be opened and have a checkpoint."""
+    found = []
+    for name in served_models():
         with suppress(CheckpointError):  # one that cannot be opened says so when it is chosen
-            info = (run := run_named(root, name)).info
-            languages = (info.source_language, info.target_language)
-            same = languages == (own.info.source_language, own.info.target_language)
-            if name != own.info.name and same and run.steps():
+            run = run_named(name)
+            same = all(
+                not language or not other or language == other
+                for language, other in (
+                    (run.source_language, own.source_language),
+                    (run.target_language, own.target_language),
+                )
+            )  # those of some models are not known
+            if name != own.name and same and run.steps():
                 found.append(name)
     return found
 
 
-def _names(selection: Selection, other: _Other) -> tuple[str, str]:
-    """Of the two checkpoints: their steps, with the names of their runs where these differ."""
-    a, b = f"step {selection.step:,}", f"step {other.step:,}"
-    if other.run is selection.run:
-        return a, b
-    return f"{selection.run.info.name}, {a}", f"{other.run.info.name}, {b}"
+def _show_way_to(selection: Selection, run: Run, step: int, letter: str) -> None:
+    """Draw a link to the page Translate with one of the two checkpoints."""
+    choices: dict[str, object] = {"step": step}
+    if run is not selection.run:
+        choices |= {"run": run.name, "sentence": selection.text}
+    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+        show_link(f"Open step {step:,} on Translate", "translate", key=f"open-{letter}", **choices)
+        if run is selection.run and step == selection.step:
+            st.caption("the selected checkpoint", width="content")
 
 
 def _show_translation(
     selection: Selection, own: Trace, forced: Trace, name: str, letter: str
 ) -> None:
-    st.markdown(f"**{letter}: {plain(name)}**, its own translation")
+    st.markdown(f"**{letter}: {escape_markdown(name)}**, its own translation")
     show_target(selection, own, key=f"own-{letter}")
     st.caption(
         f"Shaded by probability; together {total_log_probability(own):.2f} nats. "
@@ -130,11 +145,10 @@ def _show_translation(
 
 
 def _describe(shared: SharedTarget, comparable: bool) -> None:
-    st.caption(f"All maps below are of one target, {shared.whose}, given to both:")
-    with st.container(key="shared-target"):
-        st.text(shared.text or "(no text: the model ended the sentence at once)")
+    st.caption(f"All maps below are of one target, {shared.description}, given to both:")
+    show_target_text(shared.text, key="shared-target")
     if not comparable:
         st.caption(
-            "The two runs have vocabularies of their own, in which a text has other pieces or none "
+            "The two runs have vocabularies of their own, in which a text has other tokens or none "
             "(\\<unk\\>): do not compare their log-probabilities."
         )

@@ -1,43 +1,45 @@
-"""Room of the page Training: what the logs say, over the steps."""
+"""The section "curves" of the page Training: what the logs say, over the steps."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
-from pathlib import Path
 
 import streamlit as st
 
-from model.checkpoint import list_runs, steps_of
-from viz_app.analysis.curves import curve_of, smoothed, thinned, turn_of
-from viz_app.curve_records import RunCurves
+from viz_app.analysis.curves import curve_of, downsample, find_overfitting, smooth
 from viz_app.figures.curves import MILESTONE_CURVES, MOST_RUNS, training_curves
-from viz_app.figures.training_panels import PANELS
-from viz_app.views._session import Row, Selection, Stamp, log_of, stamp_if_there
-from viz_app.views._widgets import choose_one, plain, problems_in_place, show_figure
-from viz_app.views.address import check_asked
+from viz_app.figures.training_panels import PANELS, drawn_panels
+from viz_app.records.curves import RunCurves
+from viz_app.served import served_models
+from viz_app.views.caches import LogRow, log_file, log_of, steps_in
+from viz_app.views.shared.cache import cached
+from viz_app.views.shared.errors import show_user_errors
+from viz_app.views.shared.markdown import escape_markdown
+from viz_app.views.shared.selection import Selection
+from viz_app.views.shared.stamps import stamp_if_there
+from viz_app.views.shared.view import change_view, control, view
+from viz_app.views.shared.widgets import choose_one, clicked_value, show_figure
 
 _SMOOTHING = (0.0, 0.5, 0.8, 0.9, 0.95, 0.99)
 
 
 def other_runs(selection: Selection) -> list[str]:
-    """The runs that are drawn beside the one in use; to be asked before the widget is drawn too."""
-    there = list_runs(selection.run.folder.parent)
-    chosen: list[str] = st.session_state.get("beside", st.query_params.get_all("beside"))
-    own = selection.run.folder.name
-    return [name for name in chosen if name in there and name != own][: MOST_RUNS - 1]
+    """Return the runs that are drawn beside the selected one, also before the widget is drawn."""
+    there = served_models()
+    own = selection.run.name
+    return [name for name in view().beside if name in there and name != own][: MOST_RUNS - 1]
 
 
 def show_curves(selection: Selection) -> None:
     """Draw the curves of this run and of others."""
     smoothing, log_steps, log_loss = _choose(selection)
     runs = []
-    for name in (selection.run.folder.name, *other_runs(selection)):
-        with problems_in_place():
+    for name in (selection.run.name, *other_runs(selection)):
+        with show_user_errors():
             runs.append(_curves_of(selection, name, smoothing))
     drawn = [run for run in runs if any(map(len, run.curves.values()))]
     if not drawn:
-        st.info("There is no line in the log yet; it will be drawn as soon as there is.")
+        st.info(_nothing(selection))
         return
     figure = training_curves(
         drawn,
@@ -46,93 +48,104 @@ def show_curves(selection: Selection) -> None:
         log_steps=log_steps,
         log_loss=log_loss,
     )
-    go = partial(_go_to_clicked, selection.run.folder.parent)
-    show_figure(figure, key="curves", alt=_alt(drawn, selection), on_select=go)
+    show_figure(figure, key="curves", alt=_alt(drawn, selection), on_select=_go_to_clicked)
     st.caption(_note(selection, drawn, smoothing=smoothing, log_steps=log_steps))
 
 
+def _nothing(selection: Selection) -> str:
+    """Say why no curve is drawn."""
+    log = log_file(selection.run.folder, "metrics.jsonl")
+    if log.suffix == ".jsonl" or log.exists():
+        return "There is no line in the log yet; it will be drawn as soon as there is."
+    return f"There are no curves: this model's folder has no {log.name}, the log of a training."
+
+
 def _choose(selection: Selection) -> tuple[float, bool, bool]:
-    """How much is smoothed; whether steps, and whether the loss, are on logarithmic axes."""
-    own = selection.run.folder.name
+    """Ask for smoothing, and whether the axes of steps and of the loss are logarithmic."""
+    own = selection.run.name
     beside, rest = st.columns([2, 3], gap="medium")
     with rest, st.container(horizontal=True, gap="medium"):
-        steps = choose_one("Steps", ["linear", "log"], key="steps_axis", default="linear")
-        loss = choose_one("Loss", ["linear", "log"], key="loss_axis", default="linear")
+        steps = choose_one("Steps", ["linear", "log"], key="steps_axis")
+        loss = choose_one("Loss", ["linear", "log"], key="loss_axis")
         smoothing: float = st.select_slider(
             "Smoothing",
             _SMOOTHING,
-            key="smoothing",
             width=180,
             help="Of what is logged between milestones: each value counts that many times as much "
             "as the next; behind it, pale, what was logged. Milestones are never smoothed.",
+            **control("smoothing", "Smoothing", usable=_SMOOTHING.__contains__),
         )
     with beside:
-        names = [name for name in list_runs(selection.run.folder.parent) if name != own]
-        if "beside" in st.session_state:
-            st.session_state["beside"] = other_runs(selection)
-        check_asked("beside", f"Beside {own}", names.__contains__, several=True)
+        names = [name for name in served_models() if name != own]
         st.multiselect(
-            f"Beside {plain(own)}",
+            f"Beside {escape_markdown(own)}",
             names,
-            key="beside",
             placeholder="other runs",
             max_selections=MOST_RUNS - 1,
-            bind="query-params",
             disabled=not names,
+            **control("beside", f"Beside {own}", usable=names.__contains__),
         )
     return smoothing, steps == "log", loss == "log"
 
 
 def _curves_of(selection: Selection, name: str, smoothing: float) -> RunCurves:
-    folder = selection.run.folder.parent / name
-    stamp = stamp_if_there(folder / "metrics.jsonl")
-    return _read(str(folder), name, smoothing, stamp, log_of(folder, "metrics.jsonl"))
+    folder = served_models()[name]
+    stamp = stamp_if_there(log_file(folder, "metrics.jsonl"))
+    rows = log_of(folder, "metrics.jsonl")
+    return cached(
+        "curves",
+        (str(folder), smoothing, stamp),
+        lambda: _make_curves(rows, name, smoothing),
+        entries=24,
+        facts=lambda _: {"run": name, "rows": len(rows)},
+    )
 
 
-@st.cache_resource(max_entries=24, show_spinner=False)
-def _read(
-    folder: str, name: str, smoothing: float, stamp: Stamp | None, _rows: Sequence[Row]
-) -> RunCurves:
-    whole = {curve: curve_of(_rows, curve) for panel in PANELS for curve in panel.names}
+def _make_curves(rows: Sequence[LogRow], name: str, smoothing: float) -> RunCurves:
+    whole = {curve: curve_of(rows, curve) for panel in PANELS for curve in panel.names}
     curves, raw = {}, {}
     for curve, values in whole.items():
-        curves[curve] = thinned(values)
+        curves[curve] = downsample(values)
         if smoothing and curve not in (*MILESTONE_CURVES, "learning_rate"):
             raw[curve] = curves[curve]
-            curves[curve] = thinned(smoothed(values, smoothing))
-    turn = turn_of(whole["valid_loss"], whole["train_loss"])
-    return RunCurves(name, curves, raw, turn)
+            curves[curve] = downsample(smooth(values, smoothing))
+    overfitting = find_overfitting(whole["valid_loss"], whole["train_loss"])
+    return RunCurves(name, curves, raw, overfitting)
 
 
-def _go_to_clicked(root: Path) -> None:
-    """Take the checkpoint whose mark was clicked, of another run too."""
-    points = st.session_state["curves"].selection.points
-    if not points or "customdata" not in points[0]:
+def _go_to_clicked() -> None:
+    """Select the checkpoint whose mark was clicked, and its run."""
+    clicked = clicked_value("curves")
+    if clicked is None:
         return
-    step, name = points[0]["customdata"].split(",", 1)
-    if int(step) in steps_of(root / name):
-        st.session_state.update(run=name, step=int(step))
+    step, name = clicked.split(",", 1)
+    if int(step) in steps_in(served_models()[name]):
+        change_view(run=name)
+        change_view(step=int(step))
     else:
         st.toast(f"There are no weights of step {int(step):,} any more.")
 
 
 def _note(selection: Selection, runs: list[RunCurves], *, smoothing: float, log_steps: bool) -> str:
     notes = [
-        f"The upright line is at the checkpoint in use, of step {selection.step:,}; a click on a "
+        f"The vertical line is at the checkpoint in use, of step {selection.step:,}; a click on a "
         "mark takes the checkpoint of that milestone, as the slider does."
     ]
     for run in runs:
-        if run.turn is not None:
-            turn = run.turn
+        if run.overfitting is not None:
+            onset = run.overfitting
             notes.append(
-                f"{plain(run.name)}: valid loss is lowest at step {turn.step:,} "
-                f"({turn.loss:.2f} nats), from there on it rises while train loss falls: "
+                f"{escape_markdown(run.name)}: valid loss is lowest at step {onset.step:,} "
+                f"({onset.loss:.2f} nats), from there on it rises while train loss falls: "
                 "overfitting."
             )
     if len(runs) > 1:
         notes.append(
-            "Losses are per piece: runs with different vocabularies cannot be compared by them."
+            "Losses are per token: runs with different vocabularies cannot be compared by them."
         )
+    shown = drawn_panels(runs)
+    if missing := [panel.title for panel in PANELS if panel not in shown]:
+        notes.append(f"Not logged: {', '.join(missing)}.")
     if log_steps:
         notes.append(
             "A logarithmic axis has no place for step 0: it is drawn left of the dotted line."
@@ -153,9 +166,10 @@ def _alt(runs: list[RunCurves], selection: Selection) -> str:
             if len(curve):
                 said.append(f"{word} {curve.values[-1]:.1f}")
         last = max(int(curve.steps[-1]) for curve in run.curves.values() if len(curve))
-        turn = f"; overfitting from step {run.turn.step:,}" if run.turn is not None else ""
-        parts.append(f"{run.name}, to step {last:,}: {', '.join(said)}{turn}")
+        onset = run.overfitting
+        suffix = f"; overfitting from step {onset.step:,}" if onset is not None else ""
+        parts.append(f"{run.name}, to step {last:,}: {', '.join(said)}{suffix}")
     return (
-        f"Loss, BLEU, chrF, learning rate, norm of the gradient and speed over the steps of "
-        f"training; a line at step {selection.step:,}. {'. '.join(parts)}."
+        f"{', '.join(panel.title for panel in drawn_panels(runs))} over the steps of training; a "
+        f"vertical line at step {selection.step:,}. {'. '.join(parts)}."
     )

@@ -1,4 +1,4 @@
-"""The maps of two checkpoints on one target: which heads differ most, and where one of them does.
+"""Compare the maps of two checkpoints on one target: which heads differ most, and where.
 
 Two runs with tokenizers of their own are compared by words; where these do not match, the maps
 stand side by side without a difference.
@@ -9,29 +9,36 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
 import streamlit as st
 
-from model.checkpoint import Run
-from viz_app.analysis.attention import max_pool
+from model.interface import KINDS, Head, Kind
+from viz_app.analysis.attention import max_pool, pool_mask
 from viz_app.analysis.differences import (
+    first_word_mismatch,
     head_distances,
     pool_differences,
-    ranked,
-    shapes,
-    why_not_by_cell,
 )
-from viz_app.analysis.grid import Grid, Reading, Units, make_grid
+from viz_app.analysis.grid import Grid, GridOptions, Units, make_grid
+from viz_app.analysis.head_ranking import rank_heads
 from viz_app.analysis.labels import KIND_NAMES
 from viz_app.figures.costs import distance_map
 from viz_app.figures.maps import attention_map, difference_map
 from viz_app.figures.mosaic import mosaic
-from viz_app.records import KINDS, Floats, Head, Kind, Trace
-from viz_app.views._session import Selection
-from viz_app.views._widgets import choose_for, choose_one, panel, plain, show_figure
-from viz_app.views.address import check_asked, is_switch
-from viz_app.views.choice import axes_of, choose_head, head_label, open_clicked
-from viz_app.views.training.shared import same_tokenizers
+from viz_app.records.trace import Floats, Trace
+from viz_app.views.caches import Run
+from viz_app.views.shared.head_choice import (
+    choices_for,
+    choose_clicked_head,
+    choose_head,
+    head_label,
+    map_arguments,
+)
+from viz_app.views.shared.markdown import escape_markdown
+from viz_app.views.shared.panels import panel
+from viz_app.views.shared.selection import Selection
+from viz_app.views.shared.view import change_view, control
+from viz_app.views.shared.widgets import choose_one, show_figure
+from viz_app.views.training.shared_target import same_tokenizers
 
 _PANEL = "differences"
 _MOST_CELLS = 40
@@ -39,59 +46,63 @@ _MOST_CELLS = 40
 _LARGE_WIDTH, _HALF_WIDTH = 530, 420
 """Pixels that maps have in a window of 1,280."""
 _MOST_NAMED = 5
-"""Heads that are listed."""
+"""Most heads that are listed."""
 
 
 @dataclass(frozen=True)
-class Side:
-    """One of the two checkpoints and its trace of the shared target."""
+class ComparedCheckpoint:
+    """One of the two checkpoints has its run, its trace of the shared target, and a name."""
 
     run: Run
     trace: Trace
     name: str
-    """For people."""
+    """The name that people read, such as “step 500”."""
 
 
 @dataclass(frozen=True)
 class _Pair:
-    """Both sides with their maps; ``against`` says why no cells can be set against each other."""
+    """A pair has both checkpoints and the grids of their maps."""
 
-    a: Side
-    b: Side
+    a: ComparedCheckpoint
+    b: ComparedCheckpoint
     grids: Mapping[Kind, tuple[Grid, Grid]]
     same_run: bool
-    against: str
+    mismatch: str
+    """Why the maps cannot be compared cell by cell; empty if they can."""
 
     @property
     def same_shape(self) -> bool:
-        """Whether both have as many layers and heads."""
-        return shapes(self.a.trace) == shapes(self.b.trace)
+        """Whether both have the same numbers of layers and heads."""
+        return self.a.trace.shapes == self.b.trace.shapes
 
     def maps(self, kind: Kind) -> tuple[Floats, Floats]:
-        """Of all heads: (L, H, rows, columns) of A and of B."""
+        """Return the maps of all heads of A and of B, (L, H, rows, columns)."""
         first, second = self.grids[kind]
         a, b = self.a.trace.attention[kind], self.b.trace.attention[kind]
         return first.apply(a), second.apply(b)
 
 
 @panel(_PANEL)
-def show_differences(selection: Selection, a: Side, b: Side, units: Units) -> None:
+def show_differences(
+    selection: Selection, a: ComparedCheckpoint, b: ComparedCheckpoint, units: Units
+) -> None:
     """Rank all heads by how far apart they are, and draw one of them large."""
-    pair = _pair(a, b, units)
-    kind, layer, head = choose_head(*shapes(a.trace))
-    place = _choose_other_head(pair, layer, head)
-    if pair.against:
+    pair = _make_pair(a, b, units)
+    kind, layer, head = choose_head(a.run.description)
+    place = _choose_other_head(pair, kind, layer, head)
+    if pair.mismatch:
         st.info(
-            f"{plain(pair.against)}. The maps have other rows or columns and cannot be compared "
-            "cell by cell; they stand side by side, without a difference and without distances."
+            f"{escape_markdown(pair.mismatch)}. The maps have other rows or columns and cannot be "
+            "compared cell by cell; they stand side by side, without a difference and without "
+            "distances."
         )
     elif not pair.same_run and not same_tokenizers(a.run, b.run):
         st.caption(
-            "The two runs cut text into other pieces, so maps are compared by words: weights are "
-            "summed over the pieces of a column and averaged over those of a row."
+            "The two runs cut text into other tokens, so maps are compared by words: weights are "
+            "summed over the tokens of a column and averaged over those of a row."
         )
-    if not pair.against:
-        _show_ranking(selection, pair, (kind, layer, head))
+    if not pair.mismatch:
+        _show_ranking(selection, pair, Head(kind, layer, head))
         left, right = st.columns([2, 3], gap="medium")
         with left:
             _show_overview(selection, pair, kind, (layer, head))
@@ -100,35 +111,33 @@ def show_differences(selection: Selection, a: Side, b: Side, units: Units) -> No
     _show_both(selection, pair, kind, (layer, head), place)
 
 
-def _pair(a: Side, b: Side, units: Units) -> _Pair:
+def _make_pair(a: ComparedCheckpoint, b: ComparedCheckpoint, units: Units) -> _Pair:
     same = same_tokenizers(a.run, b.run)
-    reading = Reading(units if same else "words")
+    grid_options = GridOptions(units if same else "words")
     folded = "word" in {run.tokenizers.target.kind for run in (a.run, b.run)}
-    against = ""
+    mismatch = ""
     if not same:
-        names = a.run.info.name, b.run.info.name
-        against = why_not_by_cell(a.trace, b.trace, names, folded=folded)
+        names = a.run.name, b.run.name
+        mismatch = first_word_mismatch(a.trace, b.trace, names, folded=folded)
     grids = {
-        kind: (make_grid(a.trace, kind, reading), make_grid(b.trace, kind, reading))
+        kind: (make_grid(a.trace, kind, grid_options), make_grid(b.trace, kind, grid_options))
         for kind in KINDS
     }
-    return _Pair(a, b, grids, a.run is b.run, against)
+    return _Pair(a, b, grids, a.run is b.run, mismatch)
 
 
-def _choose_other_head(pair: _Pair, layer: int, head: int) -> tuple[int, int]:
-    """Layer and head of B: those of A, or others where the two are of different runs."""
+def _choose_other_head(pair: _Pair, kind: Kind, layer: int, head: int) -> tuple[int, int]:
+    """Ask for layer and head of B: those of A, or others if the runs differ."""
     if pair.same_run:
         return layer, head
-    layers, heads = shapes(pair.b.trace)
+    layers, heads = pair.b.trace.shapes[kind]
     there = layer < layers and head < heads
-    name = plain(pair.b.run.info.name)
-    check_asked("unpaired", f"Another head of {pair.b.run.info.name}", is_switch)
+    name = escape_markdown(pair.b.run.name)
     if there and not st.toggle(
         f"Another head of {name}",
-        key="unpaired",
-        bind="query-params",
         help="Heads of two trainings have nothing but their numbers in common: a head of one may "
         "do what another does in the other.",
+        **control("unpaired", f"Another head of {pair.b.run.name}"),
     ):
         return layer, head
     with st.container(horizontal=True, gap="small"):
@@ -147,9 +156,10 @@ def _choose_other_head(pair: _Pair, layer: int, head: int) -> tuple[int, int]:
 def _show_ranking(selection: Selection, pair: _Pair, selected: Head) -> None:
     st.markdown("**How far apart the heads are**")
     if not pair.same_shape:
-        (layers, heads), (other_layers, other_heads) = shapes(pair.a.trace), shapes(pair.b.trace)
+        sizes = (pair.a.trace.shapes[selected.kind], pair.b.trace.shapes[selected.kind])
+        (layers, heads), (other_layers, other_heads) = sizes
         st.caption(
-            f"Not ranked: A has {layers} layers of {heads} heads, B {other_layers} of "
+            f"Not ranked: here A has {layers} layers of {heads} heads, B {other_layers} of "
             f"{other_heads}, so that heads do not pair. Choose a head of each."
         )
         return
@@ -162,18 +172,18 @@ def _show_ranking(selection: Selection, pair: _Pair, selected: Head) -> None:
             alt="Mean Jensen-Shannon distance between A and B of each head: a cell a head, layers "
             "from the top, kind by kind",
             name="distance-of-heads",
-            on_select=lambda: open_clicked("distances", _PANEL),
+            on_select=lambda: choose_clicked_head("distances", _PANEL),
         )
     with (
         right,
         st.container(horizontal=True, gap="small", key="farthest", vertical_alignment="center"),
     ):
         st.caption("Farthest apart:", width="content")
-        for place, (head, distance) in enumerate(ranked(distances)[:_MOST_NAMED]):
+        for place, (head, distance) in enumerate(rank_heads(distances)[:_MOST_NAMED]):
             st.button(
                 f"{head_label(head)} · {distance:.2f}",
                 key=f"farthest-{place}",
-                on_click=lambda head=head: _open(head),
+                on_click=lambda head=head: change_view(_PANEL, **choices_for(head)),
             )
     by_number = "" if pair.same_run else " Heads are paired by their numbers only."
     st.caption(
@@ -182,18 +192,12 @@ def _show_ranking(selection: Selection, pair: _Pair, selected: Head) -> None:
     )
 
 
-def _open(head: Head) -> None:
-    kind, layer, number = head
-    choose_for(_PANEL, kind=kind, layer=layer + 1, head=number + 1)
-
-
 def _show_overview(selection: Selection, pair: _Pair, kind: Kind, at: tuple[int, int]) -> None:
     grid = pair.grids[kind][0]
     shown = choose_one(
         "All heads",
         ["B − A", "A", "B"],
         key="overview",
-        default="B − A",
         help="Of the chosen kind, a small map each.",
     )
     a, b = pair.maps(kind)
@@ -206,14 +210,11 @@ def _show_overview(selection: Selection, pair: _Pair, kind: Kind, at: tuple[int,
         "A": lambda: max_pool(a, _MOST_CELLS),
         "B": lambda: max_pool(b, _MOST_CELLS),
     }[shown]()
-    allowed = grid.allowed
-    if allowed is not None:
-        allowed = max_pool(allowed.astype(np.float32), _MOST_CELLS) > 0
     show_figure(
         mosaic(
             maps,
             theme=selection.theme,
-            allowed=allowed,
+            allowed=pool_mask(grid.allowed, _MOST_CELLS),
             selected=at if shown != "B" else None,
             signed=signed,
         ),
@@ -221,7 +222,7 @@ def _show_overview(selection: Selection, pair: _Pair, kind: Kind, at: tuple[int,
         alt=f"{KIND_NAMES[kind]} attention of all heads, {shown}: {maps.shape[0]} layers from the "
         f"top, {maps.shape[1]} heads from the left",
         name=f"{kind}-all-heads-{shown.replace(' ', '')}",
-        on_select=lambda: open_clicked("overview-mosaic", _PANEL),
+        on_select=lambda: choose_clicked_head("overview-mosaic", _PANEL),
     )
     if max(len(grid.rows), len(grid.columns)) > _MOST_CELLS:
         what = "cell farthest from 0" if signed else "largest weight"
@@ -229,8 +230,8 @@ def _show_overview(selection: Selection, pair: _Pair, kind: Kind, at: tuple[int,
 
 
 def _heads_named(kind: Kind, at: tuple[int, int], place: tuple[int, int]) -> str:
-    first = head_label((kind, *at))
-    return first if at == place else f"{head_label((kind, *place))} of B, {first} of A"
+    first = head_label(Head(kind, *at))
+    return first if at == place else f"{head_label(Head(kind, *place))} of B, {first} of A"
 
 
 def _show_difference(
@@ -238,10 +239,12 @@ def _show_difference(
 ) -> None:
     a, b = pair.maps(kind)
     name = _heads_named(kind, at, place)
-    st.markdown(f"**B − A: {plain(name)}**")
+    st.markdown(f"**B − A: {escape_markdown(name)}**")
     show_figure(
         difference_map(
-            b[place] - a[at], width=_LARGE_WIDTH, **axes_of(pair.grids[kind][0], selection.theme)
+            b[place] - a[at],
+            width=_LARGE_WIDTH,
+            **map_arguments(pair.grids[kind][0], selection.theme),
         ),
         key="difference",
         alt=f"{name}: weights of {pair.b.name} minus those of {pair.a.name}",
@@ -257,11 +260,11 @@ def _show_both(
     for column, letter, side, grid, maps, of in zip(
         places, "AB", (pair.a, pair.b), pair.grids[kind], pair.maps(kind), (at, place), strict=True
     ):
-        label = head_label((kind, *of))
+        label = head_label(Head(kind, *of))
         with column:
-            st.markdown(f"**{letter}: {plain(side.name)}, {label}**")
+            st.markdown(f"**{letter}: {escape_markdown(side.name)}, {label}**")
             show_figure(
-                attention_map(maps[of], width=_HALF_WIDTH, **axes_of(grid, selection.theme)),
+                attention_map(maps[of], width=_HALF_WIDTH, **map_arguments(grid, selection.theme)),
                 key=f"map-{letter}",
                 alt=f"{label} of {side.name}: attention map of {len(grid.rows)} rows and "
                 f"{len(grid.columns)} columns",

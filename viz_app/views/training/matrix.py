@@ -1,97 +1,117 @@
-"""Room of the page Training: one measure of every head at every checkpoint."""
+"""The section "heads" of the page Training: one measure of every head at every checkpoint."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import cast
 
 import numpy as np
 import streamlit as st
 
-from viz_app.analysis.head_words import ABOUT, by_last_value, in_words, table_of, values_of
+from model.interface import KINDS, Head, Kind
+from viz_app.analysis.head_descriptions import MEASURE_DESCRIPTIONS, describe_value
+from viz_app.analysis.head_ranking import head_table, head_values, order_by_last_value
 from viz_app.analysis.labels import KIND_NAMES
-from viz_app.figures.head_matrix import Rows, head_matrix, measure_lines
-from viz_app.measure_records import MEASURES, Measures
-from viz_app.records import KINDS, Head
-from viz_app.views._session import Selection
-from viz_app.views._widgets import choose_one, panel, plain, show_figure
-from viz_app.views.choice import choose_head, head_label
-from viz_app.views.heads.measured import choose_measure, measured_of, show_state
-from viz_app.views.opening import open_on_translate
+from viz_app.figures.head_matrix import HeadRows, head_matrix, measure_lines
+from viz_app.records.measures import MEASURES, Measures
+from viz_app.views.shared.head_choice import choices_for, choose_head, head_label
+from viz_app.views.shared.markdown import escape_markdown
+from viz_app.views.shared.measures import choose_measure, measures_of, show_measure_state
+from viz_app.views.shared.opening import THE_HEAD_ALONE, open_page
+from viz_app.views.shared.panels import panel
+from viz_app.views.shared.selection import Selection
+from viz_app.views.shared.special_tokens import (
+    SpecialTokens,
+    measure_description,
+    special_tokens_of,
+)
+from viz_app.views.shared.widgets import choose_one, clicked_value, show_figure
 
 _MOST_LINES = 6
 
 
 def show_matrix(selection: Selection) -> None:
-    """Draw the room."""
-    measured = measured_of(selection.run, selection.run.steps())
-    show_state(selection.run, measured)
+    """Draw the section."""
+    steps = selection.run.steps()
+    measured = measures_of(selection.run, steps)
+    show_measure_state(selection.run, measured)
+    if len(measured.by_step) == 1:
+        steps = [*measured.by_step]
+        st.caption(
+            f"One checkpoint is measured, that of step {steps[0]:,}: there are no values over "
+            "training yet."
+        )
     if measured.by_step:
-        _show(selection, measured.by_step)
+        _show_panel(selection, measured.by_step, steps)
 
 
 @panel("matrix")
-def _show(selection: Selection, by_step: Mapping[int, Measures]) -> None:
-    config = selection.run.info.model
+def _show_panel(
+    selection: Selection, by_step: Mapping[int, Measures], steps: Sequence[int]
+) -> None:
+    """Draw the measures at these steps, some of which may have none."""
     choices, picture = st.columns([2, 3], gap="large")
     with choices:
-        name = choose_measure()
+        name = choose_measure(selection.run)
         order = choose_one(
             "Rows",
             ["layout", "last value"],
             key="matrix_rows",
-            default="layout",
             format_func=lambda order: {"layout": "by layer", "last value": "by last value"}[order],
             help="Kind by kind: by layer and head, or the largest value at the last checkpoint "
             "that was measured first.",
         )
-        head = choose_head(config.n_layers, config.n_heads)
+        head = choose_head(selection.run.description)
         st.button(
             f"Open {head_label(head)} at step {selection.step:,} on Translate",
             key="open_head",
             icon=":material/open_in_new:",
-            on_click=lambda: open_on_translate(head, step=selection.step),
+            on_click=lambda: open_page("translate", **choices_for(head), **THE_HEAD_ALONE),
         )
-        _show_lines(selection, by_step, head, name)
+        if len(steps) > 1:
+            _show_lines(selection, by_step, steps, head, name)
     with picture:
-        _show_cells(selection, by_step, name, head, by_value=order == "last value")
+        _show_cells(selection, by_step, steps, name, head, by_value=order == "last value")
 
 
 def _show_cells(
     selection: Selection,
     by_step: Mapping[int, Measures],
+    steps: Sequence[int],
     name: str,
     head: Head,
     *,
     by_value: bool,
 ) -> None:
-    steps = selection.run.steps()
     columns = [by_step[step].values[name] if step in by_step else None for step in steps]
-    heads, cells = table_of(columns)
-    about = ABOUT[name]
+    heads, cells = head_table(columns)
+    about = measure_description(name, selection.run)
+    tokens = special_tokens_of(selection.run)
     if not heads:
-        st.info(f"There is no value of “{plain(about.name)}” in these measures.")
+        st.info(f"There is no value of “{escape_markdown(about.name)}” in these measures.")
         return
-    order = by_last_value(heads, cells) if by_value else list(range(len(heads)))
+    order = order_by_last_value(heads, cells) if by_value else list(range(len(heads)))
     heads, cells = [heads[i] for i in order], cells[order]
     words = [
         [
-            in_words(name, each[0], float(value)) if step in by_step else "not measured"
+            _in_words(by_step.get(step), name, each, float(value), tokens)
             for step, value in zip(steps, row, strict=True)
         ]
         for each, row in zip(heads, cells, strict=True)
     ]
 
-    def take() -> None:
-        points = st.session_state["head_matrix"].selection.points
-        if points:
-            kind, layer, number, step = points[0]["customdata"].split(",")
-            open_on_translate((kind, int(layer), int(number)), step=int(step))
+    def open_cell() -> None:
+        if clicked := clicked_value("head_matrix"):
+            kind, layer, number, step = clicked.split(",")
+            clicked_head = Head(cast(Kind, kind), int(layer), int(number))
+            open_page("translate", step=int(step), **choices_for(clicked_head), **THE_HEAD_ALONE)
 
     left_out = [KIND_NAMES[kind] for kind in KINDS if all(one[0] != kind for one in heads)]
     figure = head_matrix(
-        Rows(heads, [head_label(each) for each in heads], cells, words),
+        HeadRows(heads, [head_label(each) for each in heads], cells, words),
         steps=steps,
         kinds=KIND_NAMES,
+        measured=about.name,
         signed=about.signed,
         theme=selection.theme,
         selected=(head, selection.step),
@@ -99,9 +119,10 @@ def _show_cells(
     show_figure(
         figure,
         key="head_matrix",
-        alt=f"{about.name} of {len(heads)} heads at {len(steps)} checkpoints. {about.note}",
+        alt=f"{about.name} of {len(heads)} heads at {len(steps)} checkpoint"
+        f"{'s' * (len(steps) != 1)}. {about.note}",
         name=f"heads-{name}",
-        on_select=take,
+        on_select=open_cell,
     )
     note = "Rows are layer.head, columns training steps. Click a cell to open that head at that "
     note += "step on Translate."
@@ -112,18 +133,32 @@ def _show_cells(
     st.caption(note)
 
 
+def _in_words(
+    measures: Measures | None, name: str, head: Head, value: float, tokens: SpecialTokens
+) -> str:
+    """Say what a cell of the matrix has."""
+    if measures is None:
+        return "not measured"
+    if name == "distance" and measures.distance_to == measures.step:
+        return "the checkpoint from which the others' distances are measured"
+    return tokens.name_in(describe_value(name, head.kind, value))
+
+
 def _show_lines(
-    selection: Selection, by_step: Mapping[int, Measures], head: Head, first: str
+    selection: Selection,
+    by_step: Mapping[int, Measures],
+    steps: Sequence[int],
+    head: Head,
+    first: str,
 ) -> None:
-    """The head's measures from 0 to 1 over the steps: the chosen one, then the largest."""
-    steps = selection.run.steps()
+    """Draw the head's measures from 0 to 1 over the steps: the chosen one, then the largest."""
     over_steps = [
-        values_of(by_step[step].values, head) if step in by_step else {} for step in steps
+        head_values(by_step[step].values, head) if step in by_step else {} for step in steps
     ]
     lines = {
         name: [values.get(name, np.nan) for values in over_steps]
         for name in MEASURES
-        if not ABOUT[name].signed
+        if not MEASURE_DESCRIPTIONS[name].signed
     }
     highest = {
         name: max(values, key=lambda v: -1.0 if np.isnan(v) else v)
@@ -131,7 +166,8 @@ def _show_lines(
     }
     known = [name for name in lines if not np.isnan(highest[name])]
     known.sort(key=lambda name: (name != first, -highest[name]))
-    shown = {ABOUT[name].name: lines[name] for name in known[:_MOST_LINES]}
+    names = {name: measure_description(name, selection.run).name for name in known[:_MOST_LINES]}
+    shown = {names[name]: lines[name] for name in names}
     if not shown:
         return
     title = f"{head_label(head)} over training"
@@ -146,6 +182,6 @@ def _show_lines(
         name=f"measures-of-{head[0]}-layer{head[1] + 1}-head{head[2] + 1}",
     )
     st.caption(
-        "Measures from 0 to 1 of this head: the chosen one and the largest of the others; the line "
-        f"is step {selection.step:,}."
+        "Measures from 0 to 1 of this head: the chosen one and the largest of the others; the "
+        f"vertical line is at step {selection.step:,}."
     )

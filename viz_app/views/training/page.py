@@ -1,4 +1,4 @@
-"""The page as a whole: which room is open; and what trains meanwhile."""
+"""The page Training: a section of it, below the trainings that are running."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from viz_app.analysis.grid import Reading
-from viz_app.views._session import Selection
-from viz_app.views._widgets import choose_one, problems_in_place
-from viz_app.views.live import watch
-from viz_app.views.take import show_take
+from viz_app.views.shared.download import show_download_menu
+from viz_app.views.shared.live import watch
+from viz_app.views.shared.selection import Selection
+from viz_app.views.shared.widgets import choose_one
 from viz_app.views.training.compare import show_compare
 from viz_app.views.training.curves import other_runs, show_curves
 from viz_app.views.training.embeddings import show_embeddings
@@ -18,7 +17,7 @@ from viz_app.views.training.matrix import show_matrix
 from viz_app.views.training.play import show_play
 from viz_app.views.training.translations import show_translations
 
-_ROOMS: dict[str, Callable[[Selection], None]] = {
+_SECTIONS: dict[str, Callable[[Selection], None]] = {
     "curves": show_curves,
     "translations": show_translations,
     "compare": show_compare,
@@ -27,18 +26,16 @@ _ROOMS: dict[str, Callable[[Selection], None]] = {
     "embeddings": show_embeddings,
 }
 _LOGS = {"curves": ("metrics.jsonl",), "translations": ("samples.jsonl",)}
-"""What a room shows of a training besides its checkpoints."""
+"""Section → the logs that it shows."""
 
 
 def page(selection: Selection) -> None:
     """Draw the page."""
-    with problems_in_place():
-        above = st.container()
-        room = choose_one("Show", list(_ROOMS), key="training", default="curves")
-        with above:
-            run = selection.run
-            others = other_runs(selection) if room == "curves" else []
-            watch(run.folder.parent, run.folder.name, others, logs=_LOGS.get(room, ()))
-        _ROOMS[room](selection)
-        with st.sidebar:
-            show_take(selection, None, Reading())
+    above = st.container()
+    section = choose_one("Show", list(_SECTIONS), key="training")
+    with above:
+        run = selection.run
+        others = other_runs(selection) if section == "curves" else []
+        watch(run.name, others, logs=_LOGS.get(section, ()))
+    _SECTIONS[section](selection)
+    show_download_menu(selection)

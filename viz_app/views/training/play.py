@@ -1,4 +1,4 @@
-"""Room of the page Training: one head, or all heads of a kind, played through all checkpoints."""
+"""The section "play" of the page Training: heads played through all checkpoints."""
 
 from __future__ import annotations
 
@@ -7,56 +7,61 @@ import time
 import numpy as np
 import streamlit as st
 
-from model.checkpoint import CheckpointError
-from viz_app.analysis.grid import Grid, Reading, make_grid
-from viz_app.analysis.labels import KIND_NAMES, piece_labels
-from viz_app.attention_trace import AttentionTrace
-from viz_app.components.player import Film, Frame, block_size, player
-from viz_app.records import Floats, Head
-from viz_app.trace import to_tokens
-from viz_app.views._events import tell_refusal
-from viz_app.views._session import (
-    Selection,
+from model.files import CheckpointError
+from model.interface import Head
+from viz_app.analysis.grid import Grid, GridOptions, make_grid
+from viz_app.analysis.labels import KIND_NAMES, token_labels
+from viz_app.components.player import Frame, MapAnimation, block_size, player
+from viz_app.records.trace import Floats
+from viz_app.views.caches import (
+    AttentionTrace,
     attention_of,
     checkpoint_of,
-    own_translation,
+    greedy_translation,
+    tokens_of,
     trace_of,
 )
-from viz_app.views._widgets import choose_one, plain
-from viz_app.views.choice import choose_head, choose_units, head_label
-from viz_app.views.training.shared import SharedTarget, choose_shared
+from viz_app.views.shared.head_choice import choose_head, choose_units, head_label
+from viz_app.views.shared.log import log_refusal
+from viz_app.views.shared.markdown import escape_markdown
+from viz_app.views.shared.selection import Selection
+from viz_app.views.shared.view import change_view
+from viz_app.views.shared.widgets import choose_one
+from viz_app.views.training.shared_target import SharedTarget, choose_shared_target
 
-_PATIENCE = 0.4
+_PROGRESS_AFTER = 0.4
 """Seconds after which progress is shown."""
-_MOST_PIECES = 80
-"""Of a translation that are shown; early checkpoints may never end a sentence."""
+_MOST_TOKENS = 80
+"""Most tokens of a translation that are shown; early checkpoints may never end a sentence."""
 
 
 def show_play(selection: Selection) -> None:
-    """Draw the room."""
+    """Draw the section."""
+    if len(selection.run.steps()) < 2:
+        st.info("This run has one checkpoint only: there is nothing to play.")
+        return
     left, right = st.columns(2, gap="medium")
     with left:
-        shared = choose_shared(selection)
+        shared = choose_shared_target(selection)
     with right, st.container(horizontal=True, gap="small"):
         units = choose_units()
         playing = choose_one(
             "Play",
             ["head", "all"],
             key="playing",
-            default="head",
             format_func=lambda what: {"head": "this head", "all": "all heads"}[what],
             help="The chosen head large, or all heads of the chosen kind of attention.",
         )
-    head = choose_head(selection.run.info.model.n_layers, selection.run.info.model.n_heads)
+    head = choose_head(selection.run.description)
     trace = trace_of(selection.run, selection.step, selection.text, shared.ids)
-    grid = make_grid(trace, head[0], Reading(units))
-    maps, frames = _film(selection, shared, grid, head, whole=playing == "all")
+    grid = make_grid(trace, head[0], GridOptions(units))
+    maps, frames = _maps_and_frames(selection, shared, grid, head, whole=playing == "all")
     if not frames:
         return
     what = head_label(head) if playing == "head" else f"{KIND_NAMES[head[0]]}, all heads"
-    st.markdown(f"**{what}**, on {shared.whose}: {plain(shared.text)}")
+    st.markdown(f"**{what}**, on {shared.description}: {escape_markdown(shared.text)}")
     player(
-        Film(
+        MapAnimation(
             maps=maps,
             frames=frames,
             rows=grid.rows,
@@ -67,22 +72,20 @@ def show_play(selection: Selection) -> None:
             selected=head[1:] if playing == "all" else None,
         ),
         start=selection.step,
-        of=f"{selection.run.info.name} {selection.text}",
-        language=selection.run.info.target_language,
+        content_id=f"{selection.run.name} {selection.text}",
+        language=selection.run.target_language,
         theme=selection.theme,
         key="player",
-        on_open=lambda step: st.session_state.update(step=step),
-        on_head=lambda layer, number: st.session_state.update(
-            layer=layer + 1, head=number + 1, playing="head"
-        ),
+        on_open=lambda step: change_view(step=step),
+        on_head=lambda layer, number: change_view(layer=layer + 1, head=number + 1, playing="head"),
     )
     st.caption(_note(maps.shape))
 
 
-def _film(
+def _maps_and_frames(
     selection: Selection, shared: SharedTarget, grid: Grid, head: Head, *, whole: bool
 ) -> tuple[Floats, list[Frame]]:
-    """Maps on the shared target and what runs along, of all checkpoints that can be used.
+    """Return the maps on the shared target, and a frame, of each checkpoint that can be used.
 
     Returns:
         (F, L, H, rows, columns) of all heads of the head's kind, or of it alone, (F, 1, 1, …);
@@ -95,13 +98,13 @@ def _film(
     every = run.steps()
     since, place = time.monotonic(), st.empty()
     for number, step in enumerate(every):
-        if time.monotonic() - since > _PATIENCE:
+        if time.monotonic() - since > _PROGRESS_AFTER:
             place.progress(number / len(every), f"Step {step:,} of {every[-1]:,}")
         try:
             checkpoint_of(run, step)
         except CheckpointError as problem:
-            tell_refusal(problem)
-            st.warning(f"Step {step:,} is left out: {plain(str(problem))}")
+            log_refusal(problem)
+            st.warning(f"Step {step:,} is left out: {escape_markdown(str(problem))}")
             continue
         given = attention_of(run, step, text, shared.ids)
         maps.append(grid.apply(given.attention[kind][of]))
@@ -111,15 +114,15 @@ def _film(
 
 
 def _frame(selection: Selection, step: int, given: AttentionTrace) -> Frame:
-    ids, log_probability = own_translation(selection.run, step, selection.text)
-    pieces = piece_labels(to_tokens(selection.run.tokenizers.target, ids[1:]))
+    ids, log_probability = greedy_translation(selection.run, step, selection.text)
+    tokens = token_labels(tokens_of(selection.run, "target", ids[1:]))
     probabilities: list[float] = np.exp(log_probability).tolist()
-    if len(pieces) > _MOST_PIECES:
-        pieces = [*pieces[: _MOST_PIECES - 1], "…"]
-        probabilities = [*probabilities[: _MOST_PIECES - 1], 0.0]
+    if len(tokens) > _MOST_TOKENS:
+        tokens = [*tokens[: _MOST_TOKENS - 1], "…"]
+        probabilities = [*probabilities[: _MOST_TOKENS - 1], 0.0]
     return Frame(
         step=step,
-        pieces=pieces,
+        tokens=tokens,
         probabilities=probabilities,
         score=f"own translation {_nats(log_probability)} · shared target "
         f"{_nats(given.log_probability)}",
@@ -128,12 +131,12 @@ def _frame(selection: Selection, step: int, given: AttentionTrace) -> Frame:
 
 def _nats(log_probability: Floats) -> str:
     total = float(log_probability.sum())
-    return f"{total:.2f} nats ({total / len(log_probability):.2f} a piece)"
+    return f"{total:.2f} nats ({total / len(log_probability):.2f} per token)"
 
 
 def _note(shape: tuple[int, ...]) -> str:
     notes = [
-        f"{shape[0]} checkpoints, each shown until the next: nothing is made up between them. "
+        f"{shape[0]} checkpoints, each shown until the next: no interpolation. "
         "Above the maps is what the checkpoint itself makes of the sentence, shaded by "
         "probability."
     ]

@@ -1,33 +1,44 @@
-"""Room of the page Training: sentences as each checkpoint translates them, from garbage on."""
+"""The section "translations" of the page Training: sentences as each checkpoint translates."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import streamlit as st
 
-from viz_app.figures.translations import Cell, Column, translation_table
-from viz_app.views._events import tell_refusal
-from viz_app.views._session import Row, Selection, log_of, own_translation
-from viz_app.views._widgets import PROBLEMS, choose_one, plain, problems_in_place
+from viz_app.components.row_table import Bar, Cell, MarkedText, Row, TextPart, row_table
+from viz_app.views.caches import LogRow, greedy_translation, log_of
+from viz_app.views.shared.cache import cached
+from viz_app.views.shared.errors import USER_ERRORS, show_user_errors
+from viz_app.views.shared.log import log_refusal
+from viz_app.views.shared.markdown import escape_markdown
+from viz_app.views.shared.opening import open_page
+from viz_app.views.shared.selection import Selection
+from viz_app.views.shared.special_tokens import special_tokens_of
+from viz_app.views.shared.view import change_view, control
+from viz_app.views.shared.widgets import choose_one, show_heading
 
-_QUICK = 0.3
-"""Seconds after which a person is shown how far it is."""
+_PROGRESS_AFTER = 0.3
+"""Seconds after which progress is shown."""
 
 
 def show_translations(selection: Selection) -> None:
-    """Draw the sample sentences, and the person's own."""
-    st.markdown("##### Sample sentences")
-    with problems_in_place():
-        _show_samples(selection)
-    st.markdown("##### Your sentence")
-    with problems_in_place():
-        _show_own(selection)
+    """Draw the person's own sentence, and below it the sample sentences."""
+    own, samples = st.container(), st.container()
+    with samples:  # first: all checkpoints have to translate the person's own
+        show_heading("Sample sentences")
+        with show_user_errors():
+            _show_samples(selection)
+    with own:
+        show_heading("Your sentence")
+        with show_user_errors():
+            _show_own(selection)
 
 
-def _samples(selection: Selection) -> list[Row]:
-    """Rows of the log that have all that is shown."""
+def _samples(selection: Selection) -> list[LogRow]:
+    """Return the rows of the log that have a source and a translation."""
     rows = log_of(selection.run.folder, "samples.jsonl")
     return [
         row for row in rows if all(isinstance(row.get(n), str) for n in ("source", "translation"))
@@ -37,153 +48,205 @@ def _samples(selection: Selection) -> list[Row]:
 def _show_samples(selection: Selection) -> None:
     rows = _samples(selection)
     if not rows:
-        st.info("No sentence of the training's own has been translated yet.")
+        st.info(
+            "No sentence of the training's own has been translated yet."
+            if selection.run.data is not None
+            else "The training logged no translations of sample sentences."
+        )
         return
     sources = list(dict.fromkeys(row["source"] for row in rows))
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
-        by = choose_one(
-            "Rows", ["one sentence", "one step"], key="samples_by", default="one sentence"
-        )
+        by = choose_one("Rows", ["one sentence", "one step"], key="samples_by")
         if by == "one sentence":
-            begin = sources.index(selection.text) if selection.text in sources else 0
-            source = st.selectbox("Sentence", sources, index=begin, key="sample")
+            first = selection.text if selection.text in sources else sources[0]
+            bound = control("sample", "Sentence", default=first, usable=sources.__contains__)
+            source = st.selectbox("Sentence", sources, **bound)
     if by == "one sentence":
         _show_sentence(selection, [row for row in rows if row["source"] == source])
     else:
         _show_step(selection, [row for row in rows if row["step"] == selection.step])
 
 
-def _show_sentence(selection: Selection, rows: Sequence[Row]) -> None:
-    """A sample sentence by steps."""
+def _show_sentence(selection: Selection, rows: Sequence[LogRow]) -> None:
+    """Draw the translations of a sample sentence at each step."""
     reference = _reference(rows[-1])
     if reference:
         st.text(f"Reference: {reference}")
-    info = selection.run.info
-    columns = [Column("step", "number"), Column("translation", language=info.target_language)]
-    lines: list[list[Cell]] = [[row["step"], row["translation"]] for row in rows]
-    exact = set()
-    if reference:
-        columns.append(Column("chrF", "score"))
-        for line, score in zip(lines, _scores(rows), strict=True):
-            line.append(score)
-        exact = {(at, 1) for at, row in enumerate(rows) if row["translation"] == reference}
-    steps = [row["step"] for row in rows]
-    used = steps.index(selection.step) if selection.step in steps else None
-    _draw(selection, columns, lines, used=used, exact=exact, key="sample_table")
+    scores = _scores(rows)
+    _draw_by_step(
+        selection,
+        ["translation", *(["chrF"] if reference else [])],
+        {
+            row["step"]: [
+                _translation(selection, row["translation"], reference),
+                *([_score(score)] if reference else []),
+            ]
+            for row, score in zip(rows, scores, strict=True)
+        },
+        key="sample_table",
+    )
 
 
-def _show_step(selection: Selection, rows: Sequence[Row]) -> None:
-    """All sample sentences at the step in use."""
+def _show_step(selection: Selection, rows: Sequence[LogRow]) -> None:
+    """Draw the translations of all sample sentences at the selected step."""
     if not rows:
         st.info(f"There are no translations of step {selection.step:,} in the log.")
         return
-    info = selection.run.info
-    columns = [
-        Column("source", language=info.source_language),
-        Column("reference", language=info.target_language),
-        Column(f"translation at step {selection.step:,}", language=info.target_language),
-        Column("chrF", "score"),
-    ]
-    lines: list[list[Cell]] = [
-        [row["source"], _reference(row) or None, row["translation"], score]
+    run = selection.run
+    lines = [
+        Row(
+            row["source"],
+            (
+                row["source"],
+                _text(_reference(row), run.target_language),
+                _translation(selection, row["translation"], _reference(row)),
+                _score(score),
+            ),
+        )
         for row, score in zip(rows, _scores(rows), strict=True)
     ]
-    exact = {(at, 2) for at, row in enumerate(rows) if row["translation"] == _reference(row)}
-    _draw(selection, columns, lines, exact=exact, key="sample_table")
+    row_table(
+        ["source", "reference", f"translation at step {selection.step:,}", "chrF"],
+        lines,
+        label=f"Sample sentences at step {selection.step:,}",
+        theme=selection.theme,
+        key="sample_table",
+        on_click=lambda source: open_page("translate", sentence=source),
+        action="Open on Translate",
+    )
 
 
-def _reference(row: Row) -> str:
+def _reference(row: LogRow) -> str:
     reference = row.get("reference")
     return reference if isinstance(reference, str) else ""
 
 
-def _scores(rows: Sequence[Row]) -> list[float | None]:
-    """chrF of each row that has a reference."""
+def _scores(rows: Sequence[LogRow]) -> Sequence[float | None]:
+    """Return the chrF of each row that has a reference."""
     return _chrf(tuple((row["translation"], _reference(row)) for row in rows))
 
 
-@st.cache_data(max_entries=64, show_spinner=False)
-def _chrf(pairs: tuple[tuple[str, str], ...]) -> list[float | None]:
-    """Of translations and references, sentence by sentence (Popović 2015), 0 to 100."""
-    from sacrebleu import CHRF  # takes time, and only this needs it
+def _chrf(pairs: tuple[tuple[str, str], ...]) -> Sequence[float | None]:
+    """Score translations by references, sentence by sentence (Popović 2015), from 0 to 100."""
 
-    chrf = CHRF()
-    return [
-        chrf.sentence_score(translation, [reference]).score if reference else None
-        for translation, reference in pairs
-    ]
+    def compute() -> tuple[float | None, ...]:
+        from sacrebleu import CHRF  # takes time, and only this needs it
+
+        chrf = CHRF()
+        return tuple(
+            chrf.sentence_score(translation, [reference]).score if reference else None
+            for translation, reference in pairs
+        )
+
+    return cached("chrF", pairs, compute, entries=64, facts=lambda found: {"pairs": len(found)})
 
 
 def _show_own(selection: Selection) -> None:
-    """The sentence of the frame by all checkpoints."""
+    """Draw the translations of the frame's sentence by all checkpoints."""
     known = {row["source"]: _reference(row) for row in _samples(selection)}
     known_reference = known.get(selection.text.strip(), "")
     typed = st.text_input(
         "Reference, if there is one",
-        key="own_reference",
         placeholder=known_reference or "a right translation, to measure by",
         help="Where the sentence is one of the samples and nothing is typed here, its reference "
         "is taken.",
+        **control("own_reference", "Reference"),
     )
     reference = typed.strip() or known_reference
-    steps = selection.run.steps()
-    lines, problems = _translate_by_all(selection, steps)
-    columns = [
-        Column("step", "number"),
-        Column("translation", language=selection.run.info.target_language),
-        Column("log-probability", "number", form=",.2f"),
-        Column("per piece", "number", form=",.2f"),
-    ]
-    exact = set()
-    if reference:
-        columns.append(Column("chrF", "score"))
-        texts = [str(line[1]) if line[2] is not None else "" for line in lines]
-        scores = _chrf(tuple((text, reference) for text in texts))
-        for line, score in zip(lines, scores, strict=True):
-            line.append(score if line[2] is not None else None)
-        exact = {(at, 1) for at, text in enumerate(texts) if text == reference}
-    _draw(selection, columns, lines, used=steps.index(selection.step), exact=exact, key="own_table")
+    found, problems = _translate_by_all(selection)
+    texts = tuple((one.text, reference) for one in found.values() if one is not None)
+    scores = iter(_chrf(texts) if reference else ())
+    lines: dict[int, list[Cell]] = {}
+    for step, one in found.items():
+        if one is None:
+            lines[step] = [""] * (3 + bool(reference))
+            continue
+        numbers = [f"{value:,.2f}" for value in (one.total, one.mean)]
+        lines[step] = [_translation(selection, one.text, reference), *numbers]
+        lines[step] += [_score(next(scores))] if reference else []
+    titles = ["translation", "log-probability", "per token", *(["chrF"] if reference else [])]
+    _draw_by_step(selection, titles, lines, key="own_table")
+    if len(found) > 1:
+        st.button(
+            f"Compare step {selection.step:,} with another",
+            key="to_compare",
+            icon=":material/compare_arrows:",
+            on_click=lambda: change_view(training="compare"),
+        )
     st.caption(
         "Each checkpoint's greedy translation, and how likely it takes it to be: the sum over its "
-        "pieces, `</s>` included, in nats, and the mean. A model can be sure and wrong."
+        f"tokens, `{special_tokens_of(selection.run).end}` included, in nats, and "
+        "the mean per token. A model can be sure and wrong. Click a row to use its checkpoint; ✓ "
+        "marks the reference to the letter."
     )
     for problem in problems:
-        st.error(plain(problem))
+        st.error(escape_markdown(problem))
 
 
-def _translate_by_all(
-    selection: Selection, steps: Sequence[int]
-) -> tuple[list[list[Cell]], list[str]]:
-    """Step, translation, log-probability and its mean by each checkpoint; what went wrong."""
+@dataclass(frozen=True)
+class _Translation:
+    """A translation has its log-probability in nats, in all and as a mean per token."""
+
+    text: str
+    total: float
+    mean: float
+
+
+def _translate_by_all(selection: Selection) -> tuple[dict[int, _Translation | None], list[str]]:
+    """Translate by each checkpoint; return what each made of the sentence, and the errors."""
     run, text = selection.run, selection.text
-    lines: list[list[Cell]] = []
+    steps = run.steps()
+    found: dict[int, _Translation | None] = {}
     problems = []
     begun, place = time.monotonic(), st.empty()
     for at, step in enumerate(steps):
-        if time.monotonic() - begun > _QUICK:
+        if time.monotonic() - begun > _PROGRESS_AFTER:
             place.progress(at / len(steps), f"Translating by the checkpoint of step {step:,}")
         try:
-            ids, log_probability = own_translation(run, step, text)
-        except PROBLEMS as problem:
-            tell_refusal(problem)
+            ids, log_probability = greedy_translation(run, step, text)
+        except USER_ERRORS as problem:
+            log_refusal(problem)
             problems.append(str(problem))
-            lines.append([step, None, None, None])
+            found[step] = None
             continue
-        translation = run.tokenizers.target.decode(ids)
         total, mean = float(log_probability.sum()), float(log_probability.mean())
-        lines.append([step, translation, total, mean])
+        found[step] = _Translation(run.tokenizers.target.decode(ids), total, mean)
     place.empty()
-    return lines, problems
+    return found, problems
 
 
-def _draw(
-    selection: Selection,
-    columns: Sequence[Column],
-    lines: Sequence[Sequence[Cell]],
-    *,
-    key: str,
-    used: int | None = None,
-    exact: set[tuple[int, int]],
+def _text(text: str, language: str, *, after: str = "") -> MarkedText:
+    return MarkedText((TextPart(text), *([TextPart(after)] if after else [])), language)
+
+
+def _translation(selection: Selection, text: str, reference: str) -> MarkedText:
+    """Return a cell with a translation, and a tick where it is the reference to the letter."""
+    tick = " ✓" if text and text == reference else ""
+    return _text(text or "(no text)", selection.run.target_language, after=tick)
+
+
+def _score(score: float | None) -> Cell:
+    return "" if score is None else Bar(score, f"{score:.1f}", high=100.0)
+
+
+def _draw_by_step(
+    selection: Selection, titles: Sequence[str], lines: Mapping[int, Sequence[Cell]], *, key: str
 ) -> None:
-    with st.container(key=key):
-        st.html(translation_table(columns, lines, theme=selection.theme, used=used, exact=exact))
+    """Draw a row for each step; a click selects the checkpoint of its step."""
+
+    def use(name: str) -> None:
+        if int(name) in selection.run.steps():
+            change_view(step=int(name))
+        else:
+            st.toast(f"There are no weights of step {int(name):,} any more.")
+
+    row_table(
+        ["step", *titles],
+        [Row(str(step), (f"{step:,}", *cells)) for step, cells in lines.items()],
+        label="Translations by step",
+        theme=selection.theme,
+        key=key,
+        chosen=str(selection.step),
+        on_click=use,
+        action="Use this checkpoint",
+    )

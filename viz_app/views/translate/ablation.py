@@ -1,58 +1,43 @@
-"""Heads switched off: another translation, and what each head is worth to this one."""
+"""Switch heads off: show the translation without them, and what each head contributes."""
 
 from __future__ import annotations
 
 import numpy as np
 import streamlit as st
 
+from model.interface import Head
 from viz_app.analysis.labels import KIND_NAMES
 from viz_app.figures.costs import cost_map
-from viz_app.records import KINDS, Head, Trace
-from viz_app.views._session import Selection, head_costs_of, trace_of
-from viz_app.views._widgets import panel, show_figure
-from viz_app.views.address import check_asked, is_switch
-from viz_app.views.choice import HEAD_PANELS, chosen_head, head_label, open_clicked
-from viz_app.views.target import show_target, total_log_probability
+from viz_app.records.trace import Trace
+from viz_app.views.caches import head_costs_of, trace_of
+from viz_app.views.shared.head_choice import choose_clicked_head, choose_heads, head_label
+from viz_app.views.shared.selection import Selection
+from viz_app.views.shared.target import show_target, total_log_probability
+from viz_app.views.shared.view import control
+from viz_app.views.shared.widgets import show_figure
+from viz_app.views.translate.shown_map import HEAD_PANELS, shown_head
 
 
-@panel("ablation")
 def show_ablation(selection: Selection, trace: Trace) -> None:
-    """Let heads of any kind be switched off, and rank all of them."""
-    st.markdown("##### Switch heads off")
+    """Ask for heads to switch off, and rank all heads by their cost."""
     choice, ranking = st.columns([2, 3], gap="large")
     with choice:
-        off = _choose_off(trace)
+        off = tuple(choose_heads(trace.heads, "Heads that are off", key="off"))
         if off:
             _show_translation_without(selection, trace, off)
         else:
             st.caption(
                 "Choose heads of any kind: what they add to the stream is set to zero, and the "
-                "sentence is translated anew."
+                "sentence is translated again."
             )
     with ranking:
         _show_ranking(selection, trace)
 
 
-def _choose_off(trace: Trace) -> tuple[Head, ...]:
-    layers, heads = trace.attention["cross"].shape[:2]
-    options: list[Head] = [(k, i, h) for k in KINDS for i in range(layers) for h in range(heads)]
-    names = [head_label(head) for head in options]
-    check_asked("off", "Heads that are off", names.__contains__, named=head_label, several=True)
-    chosen: list[Head] = st.multiselect(
-        "Heads that are off",
-        options,
-        format_func=head_label,
-        key="off",
-        placeholder="kind, layer and head",
-        bind="query-params",
-    )
-    return tuple(chosen)
-
-
 def _show_translation_without(selection: Selection, trace: Trace, off: tuple[Head, ...]) -> None:
     run, step, text = selection.run, selection.step, selection.text
-    own = trace_of(run, step, text, switched_off=off)
-    forced = trace_of(run, step, text, trace.target_ids, switched_off=off)
+    own = trace_of(run, step, text, ablated=off)
+    forced = trace_of(run, step, text, trace.target_ids, ablated=off)
     st.caption("The translation without them, shaded by probability")
     show_target(selection, own, key="without")
     before, after = map(total_log_probability, (trace, forced))
@@ -64,35 +49,38 @@ def _show_translation_without(selection: Selection, trace: Trace, off: tuple[Hea
 
 
 def _show_ranking(selection: Selection, trace: Trace) -> None:
-    check_asked("rank", "Rank all heads", is_switch)
     if not st.toggle(
         "Rank all heads",
-        key="rank",
-        bind="query-params",
         help="Switch off each head alone, all in one batch, and see what that costs the "
         "translation above.",
+        **control("rank", "Rank all heads"),
     ):
         return
     costs = head_costs_of(selection.run, selection.step, selection.text, trace.target_ids)
-    figure = cost_map(costs, theme=selection.theme, names=KIND_NAMES, selected=chosen_head())
+    figure = cost_map(
+        costs,
+        theme=selection.theme,
+        names=KIND_NAMES,
+        selected=shown_head(selection.run.description),
+    )
     show_figure(
         figure,
         key="costs",
         alt="What switching each head off costs the translation: a cell a head, kind by kind",
         name="cost-of-heads",
-        on_select=lambda: open_clicked("costs", *HEAD_PANELS, show="head"),
+        on_select=lambda: choose_clicked_head("costs", *HEAD_PANELS, show="head"),
     )
-    dearest = sorted(
+    costliest = sorted(
         (
-            (float(cells[i, h]), (kind, i, h))
+            (float(cells[i, h]), Head(kind, i, h))
             for kind, cells in costs.items()
             for i, h in np.ndindex(cells.shape)
         ),
         reverse=True,
     )[:3]
-    listed = ", ".join(f"{head_label(head)} ({cost:.2f})" for cost, head in dearest)
+    listed = ", ".join(f"{head_label(head)} ({cost:.2f})" for cost, head in costliest)
     st.caption(
         "Nats that the translation's log-probability loses without each head alone; below zero it "
-        f"would gain. Dearest: {listed}. A head that costs nothing alone may still matter together "
-        "with others. Click a head to enlarge its map."
+        f"would gain. Most costly: {listed}. A head that costs nothing alone may still matter "
+        "together with others. Click a head to enlarge its map."
     )

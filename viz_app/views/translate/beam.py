@@ -1,4 +1,4 @@
-"""A beam search as a tree, the way to the chosen hypothesis marked."""
+"""Show a beam search as a tree, with the way to the chosen hypothesis marked."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ import math
 
 import streamlit as st
 
-from viz_app.analysis.labels import piece_label
+from viz_app.analysis.labels import token_label
 from viz_app.figures.tree import beam_tree
-from viz_app.views._session import Beam, Selection
-from viz_app.views._widgets import show_figure
+from viz_app.views.caches import Beam
+from viz_app.views.shared.selection import Selection
+from viz_app.views.shared.view import control
+from viz_app.views.shared.widgets import show_figure
 
 _MOST_STEPS = 16
-"""That are drawn at once."""
+"""Most steps that are drawn at once."""
 
 
 def show_tree(selection: Selection, beam: Beam, chosen: int) -> None:
-    """Draw what the search looked at, of a long search some steps at a time."""
-    st.markdown("##### What the beam looked at")
+    """Draw the candidates of the search; of a long search, some steps at a time."""
     path, place = set(), beam.hypotheses[chosen].node
     while place >= 0:
         path.add(place)
@@ -28,17 +29,17 @@ def show_tree(selection: Selection, beam: Beam, chosen: int) -> None:
     ]
     at = {place: index for index, place in enumerate(shown)}
     nodes = [beam.tree[place] for place in shown]
-    pieces = selection.run.tokenizers.target.pieces([node.id for node in nodes])
+    tokens = selection.run.tokenizers.target.tokens([node.id for node in nodes])
     figure = beam_tree(
         [at.get(node.parent, -1) for node in nodes],
         steps=[node.step for node in nodes],
-        labels=[piece_label(piece) for piece in pieces],
+        labels=[token_label(token) for token in tokens],
         notes=[
-            f"{piece_label(piece)}: {node.fate}, log-probability {node.log_probability:.2f}, "
+            f"{token_label(token)}: {node.outcome}, log-probability {node.log_probability:.2f}, "
             f"score {node.score:.2f}"
-            for piece, node in zip(pieces, nodes, strict=True)
+            for token, node in zip(tokens, nodes, strict=True)
         ],
-        fates=[node.fate for node in nodes],
+        outcomes=[node.outcome for node in nodes],
         path=[at[place] for place in sorted(path & at.keys())],
         theme=selection.theme,
         first=first,
@@ -60,5 +61,7 @@ def _choose_first_step(last: int) -> int:
         return 0
     by = _MOST_STEPS // 2
     latest = math.ceil((last - _MOST_STEPS) / by) * by
-    first: int = st.slider(f"From step, of {last}", 0, latest, step=by, key="tree_from")
+    label = f"From step, of {last}"
+    bound = control("tree_from", label, usable=range(0, latest + 1, by).__contains__)
+    first: int = st.slider(label, 0, latest, step=by, **bound)
     return first

@@ -1,35 +1,42 @@
-"""All heads in one picture, one of them large, and two checkpoints side by side."""
+"""Show all heads in one picture, one of them large, and two checkpoints side by side."""
 
 from __future__ import annotations
 
 import math
 from typing import Literal, get_args
 
-import numpy as np
 import streamlit as st
 
-from viz_app.analysis.attention import max_pool
-from viz_app.analysis.flow import weights_of
-from viz_app.analysis.grid import Grid, Reading, make_grid
+from model.interface import Head
+from viz_app.analysis.attention import max_pool, pool_mask
+from viz_app.analysis.grid import Grid, GridOptions, make_grid
 from viz_app.analysis.labels import KIND_NAMES
+from viz_app.analysis.rollout import weights_of
+from viz_app.components.map_cells import map_cells
 from viz_app.figures.maps import attention_map, difference_map
 from viz_app.figures.mosaic import mosaic
-from viz_app.records import Trace
-from viz_app.views._session import Selection, trace_of
-from viz_app.views._widgets import choose_for, choose_one, panel, show_figure
-from viz_app.views.choice import (
-    HEAD_PANELS,
-    Shown,
-    axes_of,
+from viz_app.records.trace import Trace
+from viz_app.views.caches import trace_of
+from viz_app.views.shared.head_choice import (
+    choices_for,
+    choose_clicked_head,
     choose_head,
-    choose_shown,
-    open_clicked,
-    redraw_heads,
+    head_toolbar,
+    map_arguments,
 )
+from viz_app.views.shared.opening import open_page
+from viz_app.views.shared.panels import panel
+from viz_app.views.shared.selection import Selection
+from viz_app.views.shared.target import show_target_text, total_log_probability
+from viz_app.views.shared.view import change_view, view
+from viz_app.views.shared.widgets import choose_one, show_figure
+from viz_app.views.translate.head_words import show_head_words
 from viz_app.views.translate.lines import show_lines
+from viz_app.views.translate.reading import choose_reading
+from viz_app.views.translate.shown_map import HEAD_PANELS, ShownMap, choose_cells, redraw_heads
 from viz_app.views.translate.step import STEP_PANELS
 
-View = Literal["map", "lines", "joint"]
+_Style = Literal["map", "lines", "joint"]
 
 MOST_CELLS = 40
 """Cells a side of each head in the picture of all heads."""
@@ -44,49 +51,48 @@ def show_heads(
     selection: Selection,
     first: Trace,
     second: Trace | None,
-    reading: Reading,
+    grid_options: GridOptions,
     *,
     shared: str = "",
 ) -> None:
-    """Draw the heads of one trace, or of two on a target that is said to be ``shared``."""
-    layers, heads = first.attention["cross"].shape[:2]
-    left, right = st.columns([2, 3], gap="medium")
-    with left:
-        head = choose_head(layers, heads, on_change=redraw_heads)
-    with right:
-        shown = choose_shown(head, on_change=redraw_heads)
-    grid = make_grid(first, shown.kind, reading)
+    """Draw the heads of one trace, or of two on a target that ``shared`` names."""
+    toolbar = head_toolbar()
+    head = choose_head(selection.run.description, toolbar=toolbar, on_change=redraw_heads)
+    with toolbar:
+        style = _choose_style() if second is None else "map"
+        cells = choose_cells(on_change=redraw_heads)
+        choose_reading(selection.run)
+    shown = ShownMap(*head, view().show, cells)
+    grid = make_grid(first, shown.kind, grid_options)
     if not grid.rows or not grid.columns:
         st.caption("Without special tokens nothing is left of this map.")
         return
+    left, right = st.columns([2, 3], gap="medium")
     with left:
-        _show_mosaic(selection, first, grid, shown)
+        overview_height = _show_mosaic(selection, first, grid, shown)
+    words_right = False
     with right:
-        if second is None:
-            _show_large(selection, first, grid, shown, reading)
-        else:
+        if second is not None:
             _describe_comparison(selection, first, second, shared)
+        elif style == "map":
+            words_right = _show_map(selection, first, grid, shown) < overview_height
+        else:
+            show_lines(selection, first, shown, grid_options, joint=style == "joint")
+    with right if words_right else left:  # where there is more room
+        show_head_words(selection, first, shown, grid)
     if second is not None:
         _show_comparison(selection, first, second, grid, shown)
 
 
-def _show_large(
-    selection: Selection, trace: Trace, grid: Grid, shown: Shown, reading: Reading
-) -> None:
-    view: View = choose_one(
+def _choose_style() -> _Style:
+    style: _Style = choose_one(
         "View",
-        get_args(View),
-        key="view",
-        default="map",
-        format_func=lambda view: {"joint": "lines of all kinds"}.get(view, view),
-        help="The map; its cells as lines from token to token; or the lines of all three kinds of "
-        "attention in one picture.",
+        get_args(_Style),
+        key="style",
+        format_func=lambda style: {"joint": "all kinds"}.get(style, style),
+        show_label=False,
     )
-    st.markdown(f"**{shown.name}**")
-    if view == "map":
-        _show_map(selection, trace, grid, shown)
-    else:
-        show_lines(selection, trace, shown, reading, joint=view == "joint")
+    return style
 
 
 def _pool_note(grid: Grid) -> str:
@@ -99,16 +105,13 @@ def _pool_note(grid: Grid) -> str:
     )
 
 
-def _show_mosaic(selection: Selection, trace: Trace, grid: Grid, shown: Shown) -> None:
-    maps = max_pool(grid.apply(weights_of(trace, shown.kind, shown.measure)), MOST_CELLS)
-    allowed = grid.allowed
-    if allowed is not None:
-        allowed = max_pool(allowed.astype(np.float32), MOST_CELLS) > 0
-
+def _show_mosaic(selection: Selection, trace: Trace, grid: Grid, shown: ShownMap) -> int:
+    """Draw all heads in one picture, and return its height in pixels."""
+    maps = max_pool(grid.apply(weights_of(trace, shown.kind, shown.cell_value)), MOST_CELLS)
     figure = mosaic(
         maps,
         theme=selection.theme,
-        allowed=allowed,
+        allowed=pool_mask(grid.allowed, MOST_CELLS),
         selected=(shown.layer, shown.head) if shown.aggregate == "head" else None,
     )
     show_figure(
@@ -117,37 +120,67 @@ def _show_mosaic(selection: Selection, trace: Trace, grid: Grid, shown: Shown) -
         alt=f"{KIND_NAMES[shown.kind]} attention of all heads, a small map each: "
         f"{maps.shape[0]} layers from the top, {maps.shape[1]} heads from the left",
         name=f"{shown.kind}-all-heads",
-        on_select=lambda: open_clicked("mosaic", *HEAD_PANELS, show="head"),
+        on_select=lambda: choose_clicked_head("mosaic", *HEAD_PANELS, show="head"),
     )
     st.caption(f"Step {trace.step:,}: {_pool_note(grid)}")
+    return int(figure.layout.height)
 
 
-def _show_map(selection: Selection, trace: Trace, grid: Grid, shown: Shown) -> None:
-    """The large map; a click on a row's mark chooses that step of decoding."""
+def _show_map(selection: Selection, trace: Trace, grid: Grid, shown: ShownMap) -> int:
+    """Draw the large map, and return its height in pixels.
 
-    def take() -> None:
-        points = st.session_state["large"].selection.points
-        if points:
-            choose_for(*STEP_PANELS, at=grid.row_spans[round(points[0]["y"])].start)
+    Its cells open Inside a head, its rows choose a step of decoding.
+    """
+
+    def open_cell(row: int, column: int) -> None:
+        open_page(
+            "inside",
+            query=grid.row_spans[row].start,
+            key=grid.column_spans[column].start,
+            **choices_for(Head(shown.kind, shown.layer, shown.head)),
+        )
+
+    def choose_step(row: int) -> None:
+        change_view(*STEP_PANELS, at=grid.row_spans[row].start, below="steps")
 
     steps = shown.kind != "encoder_self"
-    at = min(st.session_state.get("at", 0), len(trace.consumed) - 1)
+    selected = grid.row_of(min(view().at, len(trace.consumed) - 1)) if steps else None
+    of_source = view().column if shown.kind != "decoder_self" else None
+    column = grid.column_of(of_source) if of_source is not None else None
+    weights = shown.map_of(trace, grid)
     figure = attention_map(
-        shown.map_of(trace, grid),
-        selected=grid.row_of(at) if steps else None,
+        weights,
+        selected=selected,
+        column=column,
         width=_MAP_WIDTH,
-        **axes_of(grid, selection.theme),
+        **map_arguments(grid, selection.theme),
     )
-    show_figure(
-        figure,
-        key="large",
-        alt=f"{shown.name}: attention map of {len(grid.rows)} rows ({grid.row_title}) and "
-        f"{len(grid.columns)} columns ({grid.column_title})",
-        name=shown.file_name,
-        on_select=take if steps else None,
-    )
+    with st.container(key="large-map"):
+        show_figure(
+            figure,
+            key="large",
+            alt=f"{shown.name}: attention map of {len(grid.rows)} rows ({grid.row_title}) and "
+            f"{len(grid.columns)} columns ({grid.column_title})",
+            name=shown.file_name,
+        )
+        map_cells(
+            weights,
+            rows=grid.rows,
+            columns=grid.columns,
+            allowed=grid.allowed,
+            start=(selected or 0, column or 0),
+            label=f"Cells of {shown.name}: arrow keys move",
+            hint="Click a cell, or press Enter on it, to open it in Inside a head."
+            + " A row's label, or the space bar, chooses its step." * steps,
+            container="large-map",
+            theme=selection.theme,
+            key="large_cells",
+            on_cell=open_cell,
+            on_row=choose_step if steps else None,
+        )
     whole = len(grid.columns) == len(grid.spans[1]) or grid.renormalised
     st.caption(shown.note + " Rows sum to 1." * (shown.aggregate != "max" and whole))
+    return int(figure.layout.height)
 
 
 def _describe_comparison(selection: Selection, first: Trace, second: Trace, shared: str) -> None:
@@ -157,18 +190,17 @@ def _describe_comparison(selection: Selection, first: Trace, second: Trace, shar
     )
     for trace in (first, second):
         own = trace_of(selection.run, trace.step, selection.text)
-        total = float(trace.predictions.log_probability.sum())
+        total = total_log_probability(trace)
         st.markdown(f"**Step {trace.step:,}**, own translation:")
-        with st.container(key=f"own-{trace.step}"):
-            st.text(own.target_text or "(no text: the model ended the sentence at once)")
+        show_target_text(own.target_text, key=f"own-{trace.step}")
         st.caption(f"Log-probability that it gives to the shared target: {total:.2f} nats")
 
 
 def _show_comparison(
-    selection: Selection, first: Trace, second: Trace, grid: Grid, shown: Shown
+    selection: Selection, first: Trace, second: Trace, grid: Grid, shown: ShownMap
 ) -> None:
     a, b = (shown.map_of(trace, grid) for trace in (first, second))
-    axes = axes_of(grid, selection.theme)
+    axes = map_arguments(grid, selection.theme)
     st.markdown(f"**{shown.name}**")
     side_by_side = len(grid.columns) <= _MOST_SIDE_BY_SIDE
     width = _THIRD_WIDTH if side_by_side else _FULL_WIDTH

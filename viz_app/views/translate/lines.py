@@ -1,4 +1,4 @@
-"""Lines from token to token: of one kind of attention, or of all three in one picture."""
+"""Show attention as lines from token to token, of one kind or of all three in one picture."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from dataclasses import replace
 import numpy as np
 import streamlit as st
 
-from viz_app.analysis.grid import Grid, Reading, make_grid
-from viz_app.components.lines import Bundle, Column, lines
-from viz_app.records import KINDS, Head, Kind, Trace
-from viz_app.views._session import Selection
-from viz_app.views.address import check_asked
-from viz_app.views.choice import Shown, head_label
+from model.interface import KINDS, Kind
+from viz_app.analysis.grid import Grid, GridOptions, make_grid
+from viz_app.components.lines import Bundle, TokenColumn, lines
+from viz_app.records.trace import Trace
+from viz_app.views.shared.head_choice import choose_heads
+from viz_app.views.shared.selection import Selection
+from viz_app.views.translate.shown_map import ShownMap
 
 _NOTE = (
     "A line goes from a query (→, what gathers) to a key (←, where it gathers from); the thicker "
@@ -25,16 +26,16 @@ _JOINT_NOTE = (
 
 
 def show_lines(
-    selection: Selection, trace: Trace, shown: Shown, reading: Reading, *, joint: bool
+    selection: Selection, trace: Trace, shown: ShownMap, grid_options: GridOptions, *, joint: bool
 ) -> None:
-    """Draw what is shown, and further heads, as lines; ``joint``: with all kinds at once."""
+    """Draw the shown map and further heads as lines, of all kinds at once if ``joint``."""
     kinds = KINDS if joint else (shown.kind,)
     first = [shown, *(replace(shown, kind=kind) for kind in kinds if kind != shown.kind)]
-    drawn = first + _further(trace, kinds, first, room=len(selection.theme.series) - len(first))
+    drawn = first + _further(trace, kinds, first, most=len(selection.theme.series) - len(first))
     if joint:
         # Led by what they consumed, decoder rows are at the same time the keys of decoder_self.
-        reading = replace(reading, lead="consumed")
-    grids = {kind: make_grid(trace, kind, reading) for kind in kinds}
+        grid_options = replace(grid_options, rows_by="consumed")
+    grids = {kind: make_grid(trace, kind, grid_options) for kind in kinds}
     columns = _columns(selection, grids[shown.kind], shown.kind)
     if joint:
         columns = _joint_columns(selection, grids)
@@ -64,33 +65,23 @@ _JOINT_SIDES: dict[Kind, tuple[int, int]] = {
 
 
 def _further(
-    trace: Trace, kinds: tuple[Kind, ...], first: list[Shown], *, room: int
-) -> list[Shown]:
-    """Heads to be drawn too, as many as there are colours left."""
-    layers, heads = trace.attention["cross"].shape[:2]
-    options: list[Head] = [(k, i, h) for k in kinds for i in range(layers) for h in range(heads)]
-    names = [head_label(head) for head in options]
-    check_asked("lines_of", "Further heads", names.__contains__, named=head_label, several=True)
-    chosen: list[Head] = st.multiselect(
-        "Further heads, each in a colour of its own",
-        options,
-        format_func=head_label,
-        key="lines_of",
-        placeholder="kind, layer and head",
-        bind="query-params",
-    )
-    further = [head for head in (Shown(*each) for each in chosen) if head not in first]
-    if len(further) > room:
-        st.caption(f"There are colours for {room} further heads; the first {room} are drawn.")
-    return further[:room]
+    trace: Trace, kinds: tuple[Kind, ...], first: list[ShownMap], *, most: int
+) -> list[ShownMap]:
+    """Ask for heads to be drawn besides the first ones, and return at most so many."""
+    options = [head for head in trace.heads if head.kind in kinds]
+    chosen = choose_heads(options, "Further heads, each in a colour of its own", key="lines_of")
+    further = [head for head in (ShownMap(*each) for each in chosen) if head not in first]
+    if len(further) > most:
+        st.caption(f"There are colours for {most} further heads; the first {most} are drawn.")
+    return further[:most]
 
 
-def _columns(selection: Selection, grid: Grid, kind: Kind) -> tuple[Column, Column]:
-    info = selection.run.info
-    source, target = info.source_language, info.target_language
+def _columns(selection: Selection, grid: Grid, kind: Kind) -> tuple[TokenColumn, TokenColumn]:
+    run = selection.run
+    source, target = run.source_language, run.target_language
     return (
-        Column(grid.column_title, grid.columns, target if kind == "decoder_self" else source),
-        Column(
+        TokenColumn(grid.column_title, grid.columns, target if kind == "decoder_self" else source),
+        TokenColumn(
             "query" if kind == "encoder_self" else grid.row_title,
             grid.rows,
             source if kind == "encoder_self" else target,
@@ -98,10 +89,12 @@ def _columns(selection: Selection, grid: Grid, kind: Kind) -> tuple[Column, Colu
     )
 
 
-def _joint_columns(selection: Selection, grids: dict[Kind, Grid]) -> tuple[Column, Column]:
-    info = selection.run.info
+def _joint_columns(
+    selection: Selection, grids: dict[Kind, Grid]
+) -> tuple[TokenColumn, TokenColumn]:
+    run = selection.run
     source, target = grids["encoder_self"], grids["decoder_self"]
     return (
-        Column("source", source.rows, info.source_language),
-        Column(target.row_title, target.rows, info.target_language),
+        TokenColumn("source", source.rows, run.source_language),
+        TokenColumn(target.row_title, target.rows, run.target_language),
     )

@@ -1,4 +1,4 @@
-"""Generation, step by step: what the decoder has, what it says next, and a fork from there."""
+"""Show generation step by step: what the decoder has, what it predicts, and alternatives."""
 
 from __future__ import annotations
 
@@ -7,27 +7,29 @@ import time
 import numpy as np
 import streamlit as st
 
-from viz_app.analysis.flow import weights_of
-from viz_app.analysis.grid import Reading, make_grid
-from viz_app.analysis.labels import KIND_NAMES, piece_label, piece_labels
-from viz_app.figures.charts import top_pieces
+from model.interface import Kind
+from viz_app.analysis.formulas import output_formula
+from viz_app.analysis.grid import GridOptions, make_grid
+from viz_app.analysis.labels import KIND_NAMES, token_label, token_labels
+from viz_app.analysis.rollout import weights_of
+from viz_app.figures.charts import token_bars
 from viz_app.figures.maps import head_rows
 from viz_app.figures.tokens import token_row
-from viz_app.records import Kind, Trace
-from viz_app.views._session import Selection, continued, trace_of
-from viz_app.views._widgets import begin_with, choose_for, panel, plain, redraw_all, show_figure
-from viz_app.views.target import show_target, total_log_probability
+from viz_app.records.trace import Trace
+from viz_app.views.caches import continuation_of, trace_of
+from viz_app.views.shared.selection import Selection
+from viz_app.views.shared.target import show_target, total_log_probability
+from viz_app.views.shared.view import change_view, control, redraw_all, view
+from viz_app.views.shared.widgets import clicked_value, show_figure
 
-STEP_PANELS = ("step", "heads")
-"""What depends on the step of decoding."""
+STEP_PANELS = ("tokens", "heads", "below")
+"""Panels that depend on the step of decoding."""
 _SECONDS = 1.2
-"""Between two steps while it plays."""
+"""Seconds between two steps while it plays."""
 
 
-@panel("step")
-def show_step(selection: Selection, trace: Trace, reading: Reading) -> None:
-    """The likeliest pieces at one step of decoding, and what follows if another is said."""
-    st.markdown("##### Generation, step by step")
+def show_step(selection: Selection, trace: Trace, grid_options: GridOptions) -> None:
+    """Draw the likeliest tokens at one step of decoding, and the translation after another."""
     at = _choose_step(trace)
     choice, chart = st.columns([2, 3], gap="large")
     with choice:
@@ -35,32 +37,36 @@ def show_step(selection: Selection, trace: Trace, reading: Reading) -> None:
     with chart:
         _show_distribution(selection, trace, at)
         _show_fork(selection, trace, at)
-    _show_rows(selection, trace, reading, at)
+    _show_rows(selection, trace, grid_options, at)
 
 
 def _choose_step(trace: Trace) -> int:
-    """A list of all steps, with buttons that go back, on, or through all of them in time."""
-    consumed, predicted = piece_labels(trace.consumed), piece_labels(trace.predicted)
+    """Ask for a step, with buttons that go back or on, or play all steps."""
+    consumed, predicted = token_labels(trace.consumed), token_labels(trace.predicted)
     last = len(consumed) - 1
     state = st.session_state
-    state.setdefault("at", 0)
+    steps = range(len(consumed))
+
+    def written(at: int) -> str:
+        return f"{at + 1}: after {consumed[at]}, {predicted[at]}"
 
     def go(by: int) -> None:
-        choose_for(*STEP_PANELS, at=min(max(state["at"] + by, 0), last))
+        change_view(*STEP_PANELS, at=min(max(view().at + by, 0), last))
 
     def begin() -> None:
         state["played_at"] = time.monotonic()
-        if state["play"] and state["at"] == last:
-            state["at"] = 0
+        if state["play"] and view().at == last:
+            change_view(at=0)
 
     with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
         at: int = st.selectbox(
             "Step",
-            range(len(consumed)),
-            format_func=lambda t: f"{t + 1}: after {consumed[t]}, {predicted[t]}",
-            key="at",
-            on_change=redraw_all,
+            steps,
+            format_func=written,
             width=360,
+            **control(
+                "at", "Step", usable=steps.__contains__, written=written, on_change=redraw_all
+            ),
         )
         st.button("Back", key="back", on_click=go, args=(-1,), disabled=at == 0)
         st.button("Next", key="next", on_click=go, args=(1,), disabled=at == last)
@@ -72,30 +78,30 @@ def _choose_step(trace: Trace) -> int:
 
 @st.fragment(run_every=_SECONDS)
 def _play() -> None:
-    """Go on by a step when it is time to."""
+    """Go to the next step when it is time."""
     state = st.session_state
     # It also runs when the page is drawn for another reason.
     if time.monotonic() - state["played_at"] >= 0.9 * _SECONDS:
         state["played_at"] = time.monotonic()
-        state["choices"] = {"at": state["at"] + 1}
+        change_view(at=view().at + 1)
         st.rerun()
 
 
 def _describe(selection: Selection, trace: Trace, at: int) -> None:
-    pieces = [*piece_labels(trace.consumed)[: at + 1], piece_labels(trace.predicted)[at]]
+    tokens = [*token_labels(trace.consumed)[: at + 1], token_labels(trace.predicted)[at]]
     predictions = trace.predictions
-    st.caption("The decoder has these pieces, and appends the last, framed one.")
+    st.caption("The decoder has these tokens, and appends the last, framed one.")
     with st.container(key="loop"):
         st.html(
             token_row(
-                pieces,
+                tokens,
                 theme=selection.theme,
                 selected=at + 1,
-                language=selection.run.info.target_language,
+                language=selection.run.target_language,
             )
         )
     st.text(
-        f"Probability of {pieces[-1]}: {np.exp(predictions.log_probability[at]):.3f}, "
+        f"Probability of {tokens[-1]}: {np.exp(predictions.log_probability[at]):.3f}, "
         f"rank {predictions.rank[at]:,}\n"
         f"Entropy of the prediction: {predictions.entropy[at]:.2f} nats"
     )
@@ -105,33 +111,41 @@ def _show_distribution(selection: Selection, trace: Trace, at: int) -> None:
     predictions = trace.predictions
     ids = predictions.top_ids[at].tolist()
     actual = trace.predicted.ids[at]
+    names = _alternatives(trace, at)
+
+    def force_clicked() -> None:
+        place = clicked_value("top_tokens")
+        if place is not None and ids[int(place)] in names:
+            change_view(fork=names[ids[int(place)]])
+
     show_figure(
-        top_pieces(
-            [piece_label(piece) for piece in trace.top_pieces[at]],
+        token_bars(
+            [token_label(token) for token in trace.top_tokens[at]],
             np.exp(predictions.top_log_probability[at]).tolist(),
             theme=selection.theme,
             actual=ids.index(actual) if actual in ids else None,
         ),
-        key="top_pieces",
-        alt=f"The likeliest pieces at step {at + 1} and their probabilities, as bars",
+        key="top_tokens",
+        alt=f"The likeliest tokens at step {at + 1} and their probabilities, as bars",
         name=f"likeliest-at-step{at + 1}",
+        on_select=force_clicked,
     )
-    model = selection.run.info.model
-    bias = " + b" if model.output_bias else ""
+    model = selection.run.description
     st.caption(
-        f"$P = \\mathrm{{softmax}}(h\\,W{bias})$: $h$ is what the decoder made of the last piece, "
-        f"1 × {model.d_model}; $W$ is {model.d_model} × {model.target_vocab_size:,}. Drawn are the "
-        f"{len(ids)} likeliest pieces."
+        f"$P = \\mathrm{{softmax}}({output_formula(model, 'h')})$: $h$ is what the decoder made of "
+        f"the last token, 1 × {model.d_model}; $W$ is {model.d_model} × "
+        f"{model.target_vocab_size:,}. Drawn are the {len(ids)} likeliest tokens. "
+        "Click one to force it here."
     )
 
 
-def _show_rows(selection: Selection, trace: Trace, reading: Reading, at: int) -> None:
-    """The row of this step in the maps of all heads of the decoder."""
+def _show_rows(selection: Selection, trace: Trace, grid_options: GridOptions, at: int) -> None:
+    """Draw the row of this step in the maps of all heads of the decoder."""
     kinds: tuple[Kind, ...] = ("cross", "decoder_self")
     for kind, place in zip(kinds, st.columns(2, gap="medium"), strict=True):
         with place:
             st.markdown(f"**{KIND_NAMES[kind]}: where each head looks at this step**")
-            grid = make_grid(trace, kind, reading)
+            grid = make_grid(trace, kind, grid_options)
             row = grid.row_of(at)
             seen = np.ones(len(grid.columns), bool) if grid.allowed is None else grid.allowed[row]
             if row is None or not seen.any():
@@ -154,34 +168,43 @@ def _show_rows(selection: Selection, trace: Trace, reading: Reading, at: int) ->
             )
 
 
-def _show_fork(selection: Selection, trace: Trace, at: int) -> None:
-    """Another piece in the place of the one that was predicted, decoded on from there."""
-    begin_with("fork", None, of=(trace.source.ids, trace.target_ids, at))
-    others: dict[str, int] = {}
-    ids = trace.predictions.top_ids[at].tolist()
-    for piece, id in zip(trace.top_pieces[at], ids, strict=True):
-        label = piece_label(piece)
+def _alternatives(trace: Trace, at: int) -> dict[int, str]:
+    """Return the likeliest tokens but the predicted one: their ids, and names that all differ."""
+    names: dict[int, str] = {}
+    for token, id in zip(trace.top_tokens[at], trace.predictions.top_ids[at].tolist(), strict=True):
+        label = token_label(token)
         if id != trace.predicted.ids[at]:
-            others[f"{label} ({id})" if label in others else label] = id
+            names[id] = f"{label} ({id})" if label in names.values() else label
+    return names
+
+
+def _show_fork(selection: Selection, trace: Trace, at: int) -> None:
+    """Ask for another token in place of the predicted one, and decode on from there."""
+    others = {name: id for id, name in _alternatives(trace, at).items()}
+    said = token_labels(trace.predicted)[at]
+
+    def written(name: str) -> str:
+        return name or f"none: {said}, as above"
+
+    # The list has a line for none: a browser does not empty a list whose value goes back to None.
     instead = st.selectbox(
-        f"Say something else than {plain(piece_labels(trace.predicted)[at])}",
-        list(others),
-        index=None,
-        key="fork",
-        placeholder="one of the likeliest pieces, or type your own",
+        "Force another token here: choose one of the likeliest, or type your own",
+        ["", *others],
+        format_func=written,
         accept_new_options=True,
-        help="What stands before it stays; the model goes on after it by itself.",
+        **control("fork", "Forced token", written=written),
     )
-    if instead is None:
+    if not instead or instead == written(""):
         return
     run, step, text = selection.run, selection.step, selection.text
     typed = [others[instead]] if instead in others else run.tokenizers.target.encode(instead)
     if not typed:
         return
     prefix = (*trace.target_ids[: at + 1], *typed)
-    forked = trace_of(run, step, text, continued(run, step, text, prefix))
+    forked = trace_of(run, step, text, continuation_of(run, step, text, prefix))
     show_target(selection, forked, key="forked", marked=at)
     scores = [total_log_probability(t) for t in (trace, forked)]
     st.caption(
-        f"Log-probability {scores[1]:.2f} nats, against {scores[0]:.2f} of the translation above."
+        f"Log-probability {scores[1]:.2f} nats, against {scores[0]:.2f} of the translation above. "
+        "What stands before the forced token stays; the model goes on after it by itself."
     )

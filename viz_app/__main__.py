@@ -1,0 +1,75 @@
+"""Start the app: python -m viz_app [MODEL …], or the command headwise."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from model.files import CheckpointError
+from model.placement import DEFAULT_PLACEMENT, Placement
+from model.runs import find_folder, open_folder, open_run
+from viz_app.served import FOLDER, runs_folder, serve
+
+
+@dataclass(frozen=True)
+class AppArguments:
+    """Open models in the app: their attention, head by head, in a browser.
+
+    Example: headwise my-output-folder
+    Without a model, the runs that come with Headwise are shown.
+    """
+
+    models: Annotated[
+        tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[MODEL ...]")
+    ] = ()
+    """Folders of runs, of Hugging Face models or of their trainings (checkpoint-500, …), or names
+    on the Hugging Face hub."""
+    checkpoints: Path | None = None
+    """Folder of runs that are shown too; by default those that come with Headwise."""
+    placement: Annotated[Placement, tyro.conf.arg(name="")] = DEFAULT_PLACEMENT
+    """Where models compute, and how precisely."""
+    port: int = 8501
+    """Port on this machine."""
+
+
+def main() -> None:
+    """Check the models and start Streamlit on the app."""
+    try:
+        arguments = tyro.cli(AppArguments, prog="headwise")
+        if arguments.checkpoints is not None:
+            os.environ[FOLDER] = str(arguments.checkpoints.resolve())
+        serve(_folders(arguments.models), arguments.placement)
+    except (CheckpointError, ValueError, OSError) as error:
+        sys.exit(f"error: {error}")
+    app = Path(__file__).with_name("app.py")
+    sys.argv = ["streamlit", "run", str(app), "--server.port", str(arguments.port)]
+    runpy.run_module("streamlit", run_name="__main__")
+
+
+def _folders(models: Sequence[str]) -> dict[str, Path]:
+    """Name each model by the end of its path, or by more of it where two ends are equal.
+
+    Raises:
+        CheckpointError: if there is no such model, or it cannot be opened.
+    """
+    found: dict[str, Path] = {}
+    for model in dict.fromkeys(models):
+        folder = find_folder(model, root=runs_folder())
+        run = open_run(model, root=runs_folder()) if folder is None else open_folder(folder, model)
+        run.steps()
+        _ = run.tokenizers  # loaded now, so that what is missing is said before the app starts
+        parts = Path(model).parts if Path(model).name else run.folder.parts
+        names = ("/".join(parts[-count:]) for count in range(1, len(parts) + 1))
+        found[next((name for name in names if name not in found), model)] = run.folder
+    return found
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""Facts of one attention map in numbers: where its largest weight is, and how much is on what.
+
+``Q`` queries, ``M`` keys. Rows with only one allowed key do not count: their weight is always 1.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from viz_app.records.trace import Floats, Tokens
+
+ALMOST_EVEN = 0.97
+"""Smallest evenness of a map that is called almost even."""
+
+
+@dataclass(frozen=True)
+class MapFacts:
+    """These are the facts of a map whose rows sum to 1; shares are means over its rows."""
+
+    largest: float
+    row: int
+    """The query of the largest weight."""
+    column: int
+    """The key of the largest weight."""
+    evenness: float
+    """Mean entropy of a row, divided by the largest possible: 1 is the same weight for all keys."""
+    even_weight: float
+    """Weight that each key would have on average if every row were even."""
+    special: float
+    """Share of the weight on special tokens, such as ``</s>``."""
+    punctuation: float | None
+    """Share of the weight on punctuation marks; None if there are none."""
+    itself: float | None
+    """Share of the weight on the query's own token; None where keys are other tokens."""
+
+
+def map_facts(
+    weights: Floats, keys: Tokens, *, allowed: NDArray[np.bool_] | None, own_keys: bool
+) -> MapFacts | None:
+    """Compute the facts of a map of single tokens; None if no row has two allowed keys.
+
+    Args:
+        weights: (Q, M); rows sum to 1.
+        keys: the M tokens of the columns.
+        allowed: bool (Q, M), False where the mask forbids; None if it allows all.
+        own_keys: whether key i is the token of query i, as in self-attention.
+    """
+    may = np.ones(weights.shape, bool) if allowed is None else allowed
+    count = may.sum(axis=1)
+    rows = np.flatnonzero(count > 1)
+    if not len(rows):
+        return None
+    shown = weights[rows].astype(np.float64)  # (rows, M)
+    row, column = np.unravel_index(shown.argmax(), shown.shape)
+    logarithms = np.log(shown, out=np.zeros_like(shown), where=shown > 0)
+    entropy = -(shown * logarithms).sum(axis=1)
+    special = np.isin(keys.ids, list(keys.special_ids))
+    marks = np.array([_is_punctuation(text) for text in keys.texts]) & ~special
+    return MapFacts(
+        largest=float(shown.max()),
+        row=int(rows[row]),
+        column=int(column),
+        evenness=float((entropy / np.log(count[rows])).mean()),
+        even_weight=float((1 / count[rows]).mean()),
+        special=_share(shown, special),
+        punctuation=_share(shown, marks) if marks.any() else None,
+        itself=float(weights[rows, rows].mean()) if own_keys else None,
+    )
+
+
+def _share(weights: NDArray[np.float64], columns: NDArray[np.bool_]) -> float:
+    return float(weights[:, columns].sum(axis=1).mean())
+
+
+def _is_punctuation(token: str) -> bool:
+    text = token.removeprefix(" ")
+    return bool(text) and all(unicodedata.category(letter)[0] == "P" for letter in text)

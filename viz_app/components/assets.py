@@ -1,0 +1,54 @@
+"""Registers components with Streamlit: each has a script, a style, and one element to draw in."""
+
+from __future__ import annotations
+
+import base64
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from viz_app.figures.theme import Theme
+
+if TYPE_CHECKING:
+    from streamlit.components.v2.types import ComponentRenderer
+
+_HERE = Path(__file__).parent
+_RELATIVE_IMPORT = re.compile(r'from "\./(\w+\.js)"')
+
+
+def component(name: str) -> ComponentRenderer:
+    """Register the component that ``name.js`` draws, in an element of the class ``name``."""
+    return st.components.v2.component(
+        f"headwise_{name}",
+        html=f'<div class="{name}"></div>',
+        css=(_HERE / f"{name}.css").read_text(encoding="utf-8"),
+        js=script(f"{name}.js"),
+    )
+
+
+def script(file_name: str) -> str:
+    """Read an ES module, with the modules that it imports.
+
+    The browser gets a component's script from Streamlit as a ``blob:`` URL, from which it can
+    resolve no relative import. So ``from "./other.js"`` becomes ``from "data:…"`` with the text of
+    that module. Equal ``data:`` URLs are one module, also to several components.
+    """
+    text = (_HERE / file_name).read_text(encoding="utf-8")
+    return _RELATIVE_IMPORT.sub(lambda found: f'from "{_data_url(script(found[1]))}"', text)
+
+
+def _data_url(text: str) -> str:
+    return "data:text/javascript;base64," + base64.b64encode(text.encode()).decode("ascii")
+
+
+def page_colours(theme: Theme) -> dict[str, str]:
+    """Return the colours that every component uses, by the names of their CSS variables."""
+    return {
+        "text": theme.text,
+        "muted": theme.muted,
+        "line": theme.line,
+        "accent": theme.accent,
+        "ground": theme.background,
+    }

@@ -1,0 +1,118 @@
+// The cells and rows of a heat map that Plotly has drawn: clicked, or walked with the arrow keys.
+
+import { bytesOf, html, mount } from "./shared.js";
+
+export default function (component) {
+  const { data, setTriggerValue } = component;
+  const state = mount(component, "map_cells", build);
+  state.listening?.abort();
+  state.listening = new AbortController();
+  const labels = JSON.stringify([data.rows, data.columns]);
+  if (state.labels !== labels) [state.row, state.column] = data.start;
+  Object.assign(state, { data, labels, weights: new Float32Array(bytesOf(data.weights).buffer) });
+  state.tell = ({ row, column }) => {
+    if (column !== null) setTriggerValue("cell", [row, column]);
+    else if (data.has_row) setTriggerValue("row", row);
+  };
+  listen(state);
+  const { walker } = state;
+  walker.setAttribute("aria-label", `${data.label}. ${data.hint}`);
+  if (walker.matches(":focus")) show(state);
+  else state.status.textContent = data.hint;
+  return () => state.listening.abort();
+}
+
+function build(root) {
+  const state = { root, walker: html("div", "walker"), cursor: html("div", "cursor"), status: html("div", "status") };
+  const { walker, cursor, status } = state;
+  walker.tabIndex = 0;
+  walker.setAttribute("role", "application");
+  status.setAttribute("aria-live", "polite");
+  walker.append(cursor);
+  root.append(walker, status);
+  walker.addEventListener("focus", () => show(state));
+  walker.addEventListener("blur", () => { status.textContent = state.data.hint; });
+  walker.addEventListener("keydown", (event) => {
+    if (press(state, event.key)) event.preventDefault();
+  });
+  return state;
+}
+
+function listen(state) {
+  const { root, data, listening: { signal } } = state;
+  const box = root.getRootNode().host.closest(`.st-key-${data.container}`);
+  state.area = () => [...box.querySelectorAll('.nsewdrag[data-subplot="xy"]')].find((area) => area.checkVisibility());
+  box.addEventListener("click", (event) => {
+    const at = place(state, event);
+    if (at) state.tell(at);
+  }, { signal });
+  box.addEventListener("pointermove", (event) => {
+    if (event.target.style && event.target !== root.getRootNode().host) {
+      event.target.style.cursor = place(state, event) ? "pointer" : "";
+    }
+  }, { signal });
+  const sizes = new ResizeObserver(() => cover(state));
+  sizes.observe(box);
+  signal.addEventListener("abort", () => sizes.disconnect());
+}
+
+// The cell under the mouse; a column of null is the label of a row, or its mark.
+function place({ area, data }, event) {
+  const frame = area()?.getBoundingClientRect();
+  const chart = event.target.closest?.(".js-plotly-plot");
+  if (!frame || !chart || event.target.closest(".modebar")) return null;
+  const row = Math.floor(((event.clientY - frame.top) / frame.height) * data.rows.length);
+  const column = Math.floor(((event.clientX - frame.left) / frame.width) * data.columns.length);
+  if (row < 0 || row >= data.rows.length || column >= data.columns.length) return null;
+  if (column >= 0) return { row, column };
+  return data.has_row ? { row, column: null } : null;
+}
+
+function press(state, key) {
+  const { data } = state;
+  const [last, end] = [data.rows.length - 1, data.columns.length - 1];
+  const moves = {
+    ArrowUp: [state.row - 1, state.column],
+    ArrowDown: [state.row + 1, state.column],
+    ArrowLeft: [state.row, state.column - 1],
+    ArrowRight: [state.row, state.column + 1],
+    Home: [state.row, 0],
+    End: [state.row, end],
+  };
+  if (key === "Enter") state.tell(state);
+  else if (key === " ") state.tell({ row: state.row, column: null });
+  else if (moves[key]) {
+    const [row, column] = moves[key];
+    state.row = Math.min(last, Math.max(0, row));
+    state.column = Math.min(end, Math.max(0, column));
+    show(state);
+  } else return false;
+  return true;
+}
+
+// Lay the focusable element over the cells.
+function cover({ area, root, walker }) {
+  const frame = area()?.getBoundingClientRect();
+  if (!frame) return;
+  const origin = root.getBoundingClientRect();
+  Object.assign(walker.style, {
+    left: `${frame.left - origin.left}px`,
+    top: `${frame.top - origin.top}px`,
+    width: `${frame.width}px`,
+    height: `${frame.height}px`,
+  });
+}
+
+function show(state) {
+  const { data, row, column, cursor, status, weights } = state;
+  cover(state);
+  Object.assign(cursor.style, {
+    left: `${(100 * column) / data.columns.length}%`,
+    top: `${(100 * row) / data.rows.length}%`,
+    width: `${100 / data.columns.length}%`,
+    height: `${100 / data.rows.length}%`,
+  });
+  const weight = weights[row * data.columns.length + column];
+  const value = Number.isNaN(weight) ? "masked" : `weight ${weight.toFixed(4)}`;
+  status.textContent = `query ${data.rows[row]}, key ${data.columns[column]}: ${value}`;
+}

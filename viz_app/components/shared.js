@@ -1,0 +1,52 @@
+// What the scripts of several components use. Every text is set as text, never as markup.
+
+const SVG = "http://www.w3.org/2000/svg";
+const LONGEST_LABEL = 22; // characters
+
+export function html(name, className = "", text = "") {
+  const element = document.createElement(name);
+  element.className = className;
+  element.textContent = text;
+  return element;
+}
+
+export function button(className, text, onClick = null) {
+  const element = html("button", className, text);
+  element.type = "button";
+  if (onClick) element.addEventListener("click", onClick);
+  return element;
+}
+
+export function svgElement(name, attributes = {}, text = null) {
+  const element = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  if (text !== null) element.textContent = text;
+  return element;
+}
+
+// A label with at most 22 characters. They are counted by code points, so that no pair of
+// surrogates is split.
+export function short(label) {
+  const characters = [...label];
+  if (characters.length <= LONGEST_LABEL) return label;
+  return characters.slice(0, LONGEST_LABEL - 1).join("") + "…";
+}
+
+export const bytesOf = (base64) => Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0));
+
+export function download(href, fileName) {
+  const link = html("a");
+  Object.assign(link, { href, download: fileName });
+  link.click();
+}
+
+const states = new WeakMap();
+
+// The state of a component, whose element is found by its class. Streamlit calls a script again with
+// new data for the same element: `build` makes the state at the first call only.
+export function mount({ parentElement, data }, className, build) {
+  const root = parentElement.querySelector(`.${className}`);
+  for (const [name, colour] of Object.entries(data.colours)) root.style.setProperty(`--${name}`, colour);
+  if (!states.has(root)) states.set(root, build(root));
+  return states.get(root);
+}

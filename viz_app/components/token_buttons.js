@@ -1,0 +1,47 @@
+// A row of tokens: one stop for Tab, then the arrow keys.
+
+import { button, html, mount } from "./shared.js";
+
+export default function (component) {
+  const { data, setTriggerValue } = component;
+  const { root } = mount(component, "token_buttons", (root) => ({ root }));
+  const focused = root.getRootNode().activeElement?.dataset.place;
+  const row = html("div", "tokens");
+  row.lang = data.language;
+  row.dir = "auto";
+  row.setAttribute("role", "group");
+  row.setAttribute("aria-label", data.name);
+  const buttons = data.tokens.map((token, place) => {
+    const element = button(place === data.chosen ? "chosen" : "", "", () => setTriggerValue("clicked", place));
+    element.append(html("bdi", "", token.label));
+    element.title = token.title;
+    element.dataset.place = place;
+    Object.assign(element.style, { background: token.background, color: token.colour });
+    element.setAttribute("aria-pressed", String(place === data.chosen));
+    return element;
+  });
+  // The only token that Tab comes to.
+  let current = Math.min(focused ?? data.chosen ?? 0, buttons.length - 1);
+  const goTo = (place) => {
+    current = Math.min(buttons.length - 1, Math.max(0, place));
+    buttons.forEach((each, at) => { each.tabIndex = at === current ? 0 : -1; });
+  };
+  goTo(current);
+  row.addEventListener("focusin", (event) => goTo(Number(event.target.dataset.place)));
+  row.addEventListener("keydown", (event) => {
+    const on = getComputedStyle(row).direction === "rtl" ? -1 : 1;
+    const places = { ArrowRight: current + on, ArrowLeft: current - on, Home: 0, End: buttons.length - 1 };
+    if (!(event.key in places)) return;
+    goTo(places[event.key]);
+    buttons[current].focus();
+    event.preventDefault();
+  });
+  row.append(...buttons.map((element, place) => {
+    const token = html("span", "token");
+    const { number } = data.tokens[place];
+    token.append(element, ...(number ? [html("small", "", number)] : []));
+    return token;
+  }));
+  root.replaceChildren(row);
+  if (focused !== undefined) buttons[current]?.focus();
+}

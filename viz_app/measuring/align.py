@@ -1,0 +1,159 @@
+"""Align the words of a corpus with eflomal, as the reference for alignment error rates.
+
+    pip install -e ".[align]"
+    python -m viz_app.measuring.align --run en-es --data valid.jsonl --train train.jsonl
+
+writes ``checkpoints/<run>/alignments.jsonl`` for the corpus given as --data, from which
+viz_app.measure computes error rates. eflomal (Östling and Tiedemann 2016, "Efficient word alignment
+with Markov Chain Monte Carlo") aligns both directions and learns from --train and --data together,
+without the model; the two directions are combined by grow-diag-final-and (Koehn et al. 2003).
+It samples without a fixed seed: running this again gives slightly different links.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib.metadata import version
+from itertools import product
+from pathlib import Path
+
+import tyro
+
+from model.checkpoint import CHECKPOINTS, CheckpointError, open_trained_run
+from model.config import UNK
+from model.tokenizer import Tokenizer
+from model.training.corpora import load_corpus
+from model.training.data import DataError
+from viz_app.measuring.alignments import Alignments, Links, alignments_path, write_alignments
+
+Pairs = set[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class AlignArguments:
+    """Align the words of a corpus, as a run's tokenizers make them."""
+
+    run: str
+    """Name of the run whose tokenizers divide the words."""
+    data: str
+    """The corpus to align: a file, or a name that model.evaluate knows."""
+    train: tuple[str, ...] = ()
+    """Further corpora of the same languages to learn from."""
+    split: str = "validation"
+    """Split of --data where it is a corpus by name; --train is read in its split "train"."""
+    columns: tuple[str, str] | None = None
+    """Names of the two columns of the data, where they are not the languages."""
+    checkpoints: Path = CHECKPOINTS
+    """Folder of the runs."""
+
+
+def words_of(tokenizer: Tokenizer, text: str) -> list[str]:
+    """Split a text into written words as a tokenizer does; unknown words are kept as written."""
+    ids = tokenizer.encode(text)
+    unknown = iter(tokenizer.unknown(text))
+    words = []
+    for word in tokenizer.words(ids):
+        inside = ids[word.start : word.stop]
+        read = next(unknown) if inside == [UNK] else tokenizer.decode(inside)
+        words.append("".join(read.split()) or "␣")  # a space would make two words of it
+    return words
+
+
+def symmetrise(forward: Pairs, backward: Pairs) -> Pairs:
+    """Combine the links of two directions by grow-diag-final-and (Koehn et al. 2003).
+
+    Start from the links that both directions have. Then add neighbours of these links, diagonal
+    ones too, if one direction has them and one of their words has no link yet. At last add links
+    whose words both have none.
+    """
+    links = forward & backward
+    sources, targets = {s for s, _ in links}, {t for _, t in links}
+
+    def add(link: tuple[int, int]) -> None:
+        links.add(link)
+        sources.add(link[0])
+        targets.add(link[1])
+
+    grown = True
+    while grown:
+        grown = False
+        for s, t in sorted(links):
+            for ds, dt in product((-1, 0, 1), repeat=2):
+                link = s + ds, t + dt
+                free = link[0] not in sources or link[1] not in targets
+                if free and link not in links and link in forward | backward:
+                    add(link)
+                    grown = True
+    for link in (*sorted(forward), *sorted(backward)):
+        if link[0] not in sources and link[1] not in targets:
+            add(link)
+    return links
+
+
+def _links(lines: Iterable[str]) -> list[Pairs]:
+    """Parse lines of links such as "0-0 1-2"."""
+    return [
+        {(int(s), int(t)) for s, t in (link.split("-") for link in line.split())} for line in lines
+    ]
+
+
+def main(arguments: AlignArguments) -> None:
+    """Align as the arguments say.
+
+    Raises:
+        ValueError: if eflomal is not installed.
+    """
+    try:
+        import eflomal
+    except ModuleNotFoundError:
+        raise ValueError('eflomal is not installed; pip install -e ".[align]"') from None
+
+    run = open_trained_run(arguments.run, root=arguments.checkpoints)
+    corpora = [
+        load_corpus(
+            name,
+            source=run.source_language,
+            target=run.target_language,
+            split=split,
+            columns=arguments.columns,
+        )
+        for name, split in (
+            (arguments.data, arguments.split),
+            *((name, "train") for name in arguments.train),
+        )
+    ]
+    sides: tuple[list[list[str]], list[list[str]]] = ([], [])
+    numbers = []
+    for corpus in corpora:
+        for number, pair in enumerate(corpus.pairs):
+            if pair.source and pair.target:
+                sides[0].append(words_of(run.tokenizers.source, pair.source))
+                sides[1].append(words_of(run.tokenizers.target, pair.target))
+                if corpus is corpora[0]:
+                    numbers.append(number)
+    texts = [[" ".join(words) + "\n" for words in side] for side in sides]
+    with tempfile.TemporaryDirectory() as folder:
+        files = [Path(folder) / name for name in ("forward", "backward")]
+        eflomal.Aligner().align(*texts, *map(str, files))
+        directions = [_links(file.read_text().splitlines()[: len(numbers)]) for file in files]
+    sentences = {
+        number: Links(len(source), len(target), frozenset(symmetrise(forward, backward)))
+        for number, source, target, forward, backward in zip(
+            numbers, *sides, *directions, strict=False
+        )
+    }
+    aligner = f"eflomal {version('eflomal')}, both directions, grow-diag-final-and; learnt from "
+    aligner += " + ".join(f"{corpus.name} ({len(corpus.pairs):,} pairs)" for corpus in corpora)
+    alignments = Alignments(corpora[0].name, corpora[0].sha256, aligner, sentences)
+    write_alignments(run.folder, alignments)
+    print(f"{alignments_path(run.folder)}: {len(sentences):,} sentences; {aligner}")
+
+
+if __name__ == "__main__":
+    try:
+        main(tyro.cli(AlignArguments))
+    except (CheckpointError, DataError, ValueError, OSError) as error:
+        sys.exit(f"error: {error}")

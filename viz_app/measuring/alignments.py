@@ -1,0 +1,118 @@
+"""Reference word alignments of a run's corpus: ``alignments.jsonl`` in its folder.
+
+The first line names the corpus and the aligner; each other line is a sentence: its index in the
+corpus, its numbers of source and target words, and the links between the two, as ``[[source word,
+target word], …]``. Indices begin at 0. Words are those of the run's tokenizer, without ``<s>`` and
+``</s>``. The file has no text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import orjson
+from pydantic import NonNegativeInt
+
+from model.files import CheckpointError, read_bytes, write_bytes
+from model.validation import format_version, validate_json
+
+ALIGNMENTS_VERSION = 1
+"""Version of the format of the file."""
+
+
+@dataclass(frozen=True)
+class _About:
+    """The first line of the file."""
+
+    format_version: int
+    corpus: str
+    sha256: str
+    aligner: str
+
+
+class _Row(NamedTuple):
+    """Each other line of the file."""
+
+    place: NonNegativeInt
+    source_words: NonNegativeInt
+    target_words: NonNegativeInt
+    pairs: frozenset[tuple[NonNegativeInt, NonNegativeInt]]
+
+
+@dataclass(frozen=True)
+class Links:
+    """The word alignment of a sentence consists of pairs of source word and target word."""
+
+    source_words: int
+    target_words: int
+    pairs: frozenset[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Alignments:
+    """The word alignments of all or some sentences of a corpus are held with their origin."""
+
+    corpus: str
+    sha256: str
+    """The sha256 of the corpus."""
+    aligner: str
+    sentences: Mapping[int, Links]
+    """Alignment of each sentence, by its index in the corpus."""
+
+
+def alignments_path(folder: Path) -> Path:
+    """Return the path of the alignments in a run's folder."""
+    return folder / "alignments.jsonl"
+
+
+def write_alignments(folder: Path, alignments: Alignments) -> None:
+    """Write alignments into a run's folder.
+
+    Raises:
+        CheckpointError: if they cannot be written.
+    """
+    about = _About(ALIGNMENTS_VERSION, alignments.corpus, alignments.sha256, alignments.aligner)
+    rows: Iterable[object] = (
+        [number, links.source_words, links.target_words, sorted(links.pairs)]
+        for number, links in sorted(alignments.sentences.items())
+    )
+    lines = b"".join(orjson.dumps(row) + b"\n" for row in (about, *rows))
+    write_bytes(alignments_path(folder), lines)
+
+
+def read_alignments(folder: Path) -> Alignments | None:
+    """Read the alignments in a run's folder; None if there are none.
+
+    Raises:
+        CheckpointError: if the file is damaged, foreign or of another version.
+    """
+    path = alignments_path(folder)
+    if not path.exists():
+        return None
+    try:
+        first, *rows = read_bytes(path).splitlines()
+        version = format_version(first)
+        if version == ALIGNMENTS_VERSION:
+            about = validate_json(_About, first)
+            return Alignments(about.corpus, about.sha256, about.aligner, dict(map(_sentence, rows)))
+    except ValueError as error:
+        raise CheckpointError(
+            f"{path}: not alignments, or damaged ({error}); restore the file or remove it"
+        ) from error
+    raise CheckpointError(
+        f"{path}: format version {version!r}, this program reads {ALIGNMENTS_VERSION}; make the "
+        "alignments again"
+    )
+
+
+def _sentence(row: bytes) -> tuple[int, Links]:
+    """Read a sentence's place in the corpus and its links from its line."""
+    place, source_words, target_words, pairs = validate_json(_Row, row)
+    if any(s >= source_words or t >= target_words for s, t in pairs):
+        raise ValueError(
+            f"expected links between {source_words} and {target_words} words, got {sorted(pairs)}"
+        )
+    return place, Links(source_words, target_words, pairs)

@@ -1,0 +1,238 @@
+"""Measures of a run on disk: ``measures/step-0000000.json`` and ``measures/sentences.jsonl``.
+
+There is one file for each checkpoint. The example sentences, the same for all checkpoints, are in a
+file by themselves, whose sha256 is in each of the others. Numbers have five decimals; null is NaN.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import numpy as np
+import orjson
+from pydantic import Field
+
+from model.files import CheckpointError, read_bytes, write_bytes
+from model.interface import KINDS, Head, Kind
+from model.validation import format_version, validate_json
+from viz_app.records.measures import (
+    FAILURES,
+    MEASURES,
+    CorpusSummary,
+    Example,
+    Measures,
+    Sentence,
+    TranslatedSentence,
+)
+from viz_app.records.trace import Floats
+
+MEASURES_VERSION = 1
+"""Version of the format; raised when a name or a meaning changes."""
+_NAME = re.compile(r"step-(\d{7})\.json")
+_DECIMALS = 5
+_LARGEST = float(np.finfo(np.float32).max)
+_Number = Annotated[float, Field(ge=-_LARGEST, le=_LARGEST, allow_inf_nan=False)]
+
+
+@dataclass(frozen=True)
+class _File:
+    """The JSON object in the file of a checkpoint; null is NaN."""
+
+    format_version: int
+    run: str
+    step: int
+    sha256: str
+    distance_to: int | None
+    corpus: _Corpus
+    examples_corpus: _Corpus
+    sentences_sha256: str
+    values: dict[str, dict[Kind, list[list[_Number | None]]]]
+    """Measure → kind → layer → head."""
+    examples: list[tuple[Kind, int, int, list[tuple[int, int, int, _Number]]]]
+    """Kind, layer, head, and the fields of its examples."""
+    translated: list[_TranslatedRow]
+
+
+@dataclass(frozen=True)
+class _Corpus:
+    """A ``CorpusSummary`` in the file, which calls its number of tokens ``pieces``."""
+
+    name: str
+    sha256: str
+    sentences: int
+    pieces: int
+
+
+class _TranslatedRow(NamedTuple):
+    """A translation, and its figures in the order of ``FAILURES``."""
+
+    translation: str
+    coverage: _Number | None
+    repetition: _Number | None
+    end: _Number | None
+    log_probability: _Number | None
+
+
+def measures_path(folder: Path, step: int) -> Path:
+    """Return the path of the measures of a checkpoint, in a run's folder."""
+    return folder / "measures" / f"step-{step:07d}.json"
+
+
+def _sentences_path(folder: Path) -> Path:
+    return folder / "measures" / "sentences.jsonl"
+
+
+def measured_steps(folder: Path) -> list[int]:
+    """List the steps whose measures are in a run's folder, in order."""
+    matches = (_NAME.fullmatch(path.name) for path in (folder / "measures").glob("step-*.json"))
+    return sorted(int(match[1]) for match in matches if match)
+
+
+# --- writing -------------------------------------------------------------------------------------
+
+
+def write_measures(folder: Path, measures: Measures) -> None:
+    """Write the measures of a checkpoint into a run's folder, in place of any that were there.
+
+    Raises:
+        CheckpointError: if they cannot be written.
+    """
+    try:
+        (folder / "measures").mkdir(exist_ok=True)
+    except OSError as error:
+        raise CheckpointError(
+            f"{folder / 'measures'}: cannot be made ({error.strerror}); see to that and measure "
+            "again"
+        ) from error
+    lines = b"".join(orjson.dumps(sentence) + b"\n" for sentence in measures.sentences)
+    path = _sentences_path(folder)
+    if not path.is_file() or path.read_bytes() != lines:
+        write_bytes(path, lines)
+    file = _File(
+        format_version=MEASURES_VERSION,
+        run=measures.run,
+        step=measures.step,
+        sha256=measures.sha256,
+        distance_to=measures.distance_to,
+        corpus=_Corpus(*vars(measures.corpus).values()),
+        examples_corpus=_Corpus(*vars(measures.examples_corpus).values()),
+        sentences_sha256=hashlib.sha256(lines).hexdigest(),
+        values={
+            name: {kind: _rounded(array) for kind, array in measures.values[name].items()}
+            for name in MEASURES
+        },
+        examples=[
+            (*head, [(e.sentence, e.query, e.key, round(e.weight, _DECIMALS)) for e in examples])
+            for head, examples in measures.examples.items()
+        ],
+        translated=[
+            _TranslatedRow(t.translation, *(round(t.figures[n], _DECIMALS) for n in FAILURES))
+            for t in measures.translated
+        ],
+    )
+    # A line for each of these, so that a change can be read; a NaN becomes null.
+    text = b",\n".join(
+        orjson.dumps(k) + b":" + orjson.dumps(v, default=tuple) for k, v in vars(file).items()
+    )
+    write_bytes(measures_path(folder, measures.step), b"{" + text + b"}\n")
+
+
+def _rounded(array: Floats) -> list[list[float | None]]:
+    return [[round(value, _DECIMALS) + 0.0 for value in row] for row in array.tolist()]  # no -0.0
+
+
+# --- reading -------------------------------------------------------------------------------------
+
+
+def read_measures(folder: Path, step: int) -> Measures:
+    """Read the measures of a checkpoint; the caller compares their sha256 with the weights.
+
+    Raises:
+        CheckpointError: if a file is missing, damaged, foreign or of another version, or the
+            example sentences are not those that were measured.
+    """
+    path = measures_path(folder, step)
+    if not path.is_file():
+        known = ", ".join(f"{s:,}" for s in measured_steps(folder)) or "none"
+        raise CheckpointError(
+            f"{path}: no measures of step {step:,}, there are those of: {known}; make them with "
+            f"python -m viz_app.measure --run {shlex.quote(str(folder))}"
+        )
+    try:
+        content = read_bytes(path)
+        version = format_version(content)
+        if version == MEASURES_VERSION:
+            return _rebuild(folder, step, validate_json(_File, content))
+    except (ValueError, KeyError) as error:
+        raise CheckpointError(
+            f"{path}: not measures of step {step:,}, or damaged ({error}); measure again"
+        ) from error
+    raise CheckpointError(
+        f"{path}: format version {version!r}, this program reads {MEASURES_VERSION}; measure again"
+    )
+
+
+def _rebuild(folder: Path, step: int, file: _File) -> Measures:
+    if file.step != step:
+        raise ValueError(f"its step is {file.step}")
+    values = {name: {kind: _array(file.values[name][kind]) for kind in KINDS} for name in MEASURES}
+    shapes = {kind: {arrays[kind].shape for arrays in values.values()} for kind in KINDS}
+    for kind, found_shapes in shapes.items():
+        if len(found_shapes) != 1:
+            raise ValueError(f"{kind}: expected values of one shape, got {sorted(found_shapes)}")
+    sentences = _sentences(folder, file.sentences_sha256)
+    examples: dict[Head, tuple[Example, ...]] = {
+        Head(kind, layer, head): tuple(Example(*example) for example in found)
+        for kind, layer, head, found in file.examples
+    }
+    heads = {Head(kind, *place) for kind in KINDS for place in np.ndindex(*shapes[kind].pop())}
+    if set(examples) != heads:
+        raise ValueError(f"expected examples of {len(heads)} heads, got {len(examples)}")
+    if len(file.translated) != len(sentences):
+        raise ValueError(f"expected {len(sentences)} translations, got {len(file.translated)}")
+    found = [example for of_head in examples.values() for example in of_head]
+    if any(not 0 <= example.sentence < len(sentences) for example in found):
+        raise ValueError(f"expected examples from {len(sentences)} sentences, got one of another")
+    return Measures(
+        run=file.run,
+        step=step,
+        sha256=file.sha256,
+        corpus=CorpusSummary(*vars(file.corpus).values()),
+        values=values,
+        examples_corpus=CorpusSummary(*vars(file.examples_corpus).values()),
+        sentences=sentences,
+        examples=examples,
+        translated=tuple(
+            TranslatedSentence(translation, dict(zip(FAILURES, map(_or_nan, figures), strict=True)))
+            for translation, *figures in file.translated
+        ),
+        distance_to=file.distance_to,
+    )
+
+
+def _or_nan(figure: float | None) -> float:
+    return float("nan") if figure is None else figure
+
+
+def _array(rows: Sequence[Sequence[float | None]]) -> Floats:
+    array: Floats = np.array(rows, dtype=np.float32)  # null becomes NaN
+    if array.ndim != 2:
+        raise ValueError(f"expected values by layer and head, got shape {array.shape}")
+    array.flags.writeable = False
+    return array
+
+
+def _sentences(folder: Path, sha256: str) -> tuple[Sentence, ...]:
+    path = _sentences_path(folder)
+    lines = read_bytes(path)
+    if hashlib.sha256(lines).hexdigest() != sha256:
+        raise CheckpointError(
+            f"{path}: not the example sentences that were measured; measure this step again"
+        )
+    return tuple(validate_json(Sentence, line) for line in lines.splitlines())

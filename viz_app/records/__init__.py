@@ -1,0 +1,1 @@
+"""Frozen dataclasses of NumPy arrays that traces, analyses, figures and pages share."""

@@ -1,0 +1,72 @@
+"""Which models the app serves; decided where it is started, never by what a visitor types.
+
+These are the runs in one folder and, before them, models that were named at the start.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from model.checkpoint import CHECKPOINTS, list_runs
+from model.placement import Placement
+
+MODELS = "HEADWISE_MODELS"
+"""The environment variable with the models that were named: a line for each, name, tab, folder."""
+FOLDER = "HEADWISE_CHECKPOINTS"
+"""The environment variable with the folder of runs."""
+DEVICE = "HEADWISE_DEVICE"
+"""The environment variable with the device of the models: auto, cpu or cuda."""
+DTYPE = "HEADWISE_DTYPE"
+"""The environment variable with the type of their weights: float32, bfloat16 or float16."""
+
+FIRST_RUN = "en-es"
+"""The run that is open at first, if no model was named and there is one of this name."""
+
+
+def runs_folder() -> Path:
+    """Return the folder of runs: that of the environment, or the project's own."""
+    return Path(os.environ.get(FOLDER) or CHECKPOINTS)
+
+
+def _named_models() -> dict[str, Path]:
+    """Return the folders of the models that were named at the start, by name."""
+    lines = filter(None, os.environ.get(MODELS, "").split("\n"))
+    return {name: Path(folder) for name, folder in (line.split("\t") for line in lines)}
+
+
+def served_models() -> dict[str, Path]:
+    """Return the folders of all models of the app, by name; those named at the start come first."""
+    named, root = _named_models(), runs_folder()
+    return named | {name: root / name for name in list_runs(root) if name not in named}
+
+
+def describe_served() -> str:
+    """Name the models of the app, and where they are, in one line."""
+    models = [f"{name} ({folder})" for name, folder in _named_models().items()]
+    return ", ".join([*models, f"the runs in {runs_folder()}"])
+
+
+def first_run(models: Mapping[str, Path]) -> int:
+    """Return the index of the model that is open at first: one that was named, or ``FIRST_RUN``."""
+    names = list(models)
+    return 0 if _named_models() or FIRST_RUN not in names else names.index(FIRST_RUN)
+
+
+def served_placement() -> Placement:
+    """Return where the models of the app compute, and how precisely.
+
+    Raises:
+        ValueError: if the environment names another device or type than there is.
+    """
+    given = {"device": os.environ.get(DEVICE), "dtype": os.environ.get(DTYPE)}
+    chosen: dict[str, Any] = {name: value for name, value in given.items() if value}
+    return Placement(**chosen)
+
+
+def serve(models: Mapping[str, Path], placement: Placement) -> None:
+    """Set the models that this process, and those it starts, will serve: name → folder."""
+    os.environ[DEVICE], os.environ[DTYPE] = placement.device, placement.dtype
+    os.environ[MODELS] = "\n".join(f"{name}\t{folder}" for name, folder in models.items())

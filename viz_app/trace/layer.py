@@ -1,0 +1,168 @@
+"""Runs a model once more on the input of a ``Trace`` and records one layer in full.
+
+This is the border from torch to NumPy. Heads that were ablated in the trace are ablated
+again. ``Q`` and ``M`` are the query and key lengths, ``D`` d_model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from model.decoding.ablation import ablate
+from model.hooks import capture, hook_names
+from model.interface import Head, Kind, Seq2SeqModel, attention_path
+from model.masks import causal_mask, padding_mask
+from viz_app.records.layer import (
+    AttentionSublayer,
+    FeedForwardSublayer,
+    LayerTrace,
+    LinearWeights,
+    NormWeights,
+)
+from viz_app.records.trace import Floats, Trace
+from viz_app.trace.sentence import to_numpy
+
+_ATTENTION_POINTS = ("query", "key", "value", "scores", "weights", "heads", "output")
+_FEED_FORWARD_POINTS = ("hidden", "output")
+
+
+class _StreamPoints(NamedTuple):
+    """The hook points at which the stream passes a sublayer; each tensor is (1, Q, D)."""
+
+    stream: str
+    """The point before the residual connection."""
+    read: str
+    """The point of the sublayer's input."""
+    result: str
+    """The point after the residual connection, and after its norm in post-norm."""
+
+
+@torch.inference_mode()
+def run_layer_trace(model: Seq2SeqModel, trace: Trace, kind: Kind, layer: int) -> LayerTrace:
+    """Run the pass of a trace again and record one layer.
+
+    Args:
+        model: the model of the trace, in evaluation mode.
+        trace: gives the source, the consumed target and the ablated heads.
+        kind: which attention of the layer to record.
+        layer: number of the layer in its stack, from 0.
+
+    Raises:
+        ValueError: if the model does not have the layer, or does not have an id or an ablated head
+            of the trace, which is then of another model.
+    """
+    layers = model.description.layers(kind)
+    if not 0 <= layer < layers:
+        raise ValueError(
+            f"layer: expected 0 to {layers - 1}, got {layer}; choose a layer that the model has"
+        )
+    path, _, name = attention_path(kind, layer).rpartition(".")
+    places = {
+        sublayer: _stream_points(model, path, sublayer) for sublayer in (name, "feed_forward")
+    }
+    points = {
+        *(point for of_sublayer in places.values() for point in of_sublayer),
+        *(f"{path}.{name}.{point}" for point in _ATTENTION_POINTS),
+        *(f"{path}.feed_forward.{point}" for point in _FEED_FORWARD_POINTS),
+    }
+    bias_point = f"{path}.{name}.bias"
+    if bias_point in hook_names(model):
+        points.add(bias_point)
+    source = torch.tensor([trace.source.ids]).to(model.device)
+    consumed = torch.tensor([trace.consumed.ids]).to(model.device)
+    off = [Head(*head) for head in trace.ablated]
+    with ablate(model, off), capture(model, points) as seen:
+        memory, memory_mask = model.encode(source)  # (1, S, D)
+        model.decode(consumed, memory, memory_mask)
+    arrays = {point: to_numpy(tensors[0][0]) for point, tensors in seen.items()}
+    mask = padding_mask(source, padding=model.special_ids.padding)  # (1, 1, 1, S)
+    if kind == "decoder_self":
+        mask = causal_mask(len(trace.consumed), len(trace.consumed))
+    read = arrays[places[name].read]
+    position_bias = arrays.get(bias_point)
+    d_k = arrays[f"{path}.{name}.query"].shape[-1]
+    norm_first = model.description.norm == "pre"
+    attention = AttentionSublayer(
+        kind=kind,
+        layer=layer,
+        n_heads=model.description.heads(kind),
+        norm_first=norm_first,
+        norm=_norm(model, f"{path}.{name}"),
+        query_projection=_linear(model, f"{path}.{name}.query_projection"),
+        key_projection=_linear(model, f"{path}.{name}.key_projection"),
+        value_projection=_linear(model, f"{path}.{name}.value_projection"),
+        output_projection=_linear(model, f"{path}.{name}.output_projection"),
+        allowed=_allowed(mask, len(read)),
+        stream=arrays[places[name].stream],
+        read=read,
+        memory=to_numpy(memory[0]) if kind == "cross" else read,
+        position_bias=position_bias,
+        scale=d_k**-0.5 if model.description.scale_scores else 1.0,
+        **{point: arrays[f"{path}.{name}.{point}"] for point in _ATTENTION_POINTS},
+        result=arrays[places[name].result],
+    )
+    return LayerTrace(attention, _feed_forward(model, arrays, places["feed_forward"], path))
+
+
+def _feed_forward(
+    model: Seq2SeqModel, arrays: Mapping[str, Floats], places: _StreamPoints, path: str
+) -> FeedForwardSublayer:
+    return FeedForwardSublayer(
+        norm_first=model.description.norm == "pre",
+        norm=_norm(model, f"{path}.feed_forward"),
+        activation=model.description.activation,
+        expand=_linear(model, f"{path}.feed_forward.expand"),
+        gate=_linear(model, f"{path}.feed_forward.gate") if model.description.gated else None,
+        contract=_linear(model, f"{path}.feed_forward.contract"),
+        stream=arrays[places.stream],
+        read=arrays[places.read],
+        **{point: arrays[f"{path}.feed_forward.{point}"] for point in _FEED_FORWARD_POINTS},
+        result=arrays[places.result],
+    )
+
+
+def _stream_points(model: Seq2SeqModel, path: str, sublayer: str) -> _StreamPoints:
+    """Return where the stream passes a sublayer of the layer at ``path``.
+
+    Pre-norm has the stream before each norm, post-norm after it; the layer's ``output`` follows the
+    last sublayer, and in post-norm that of the layer below comes before the first.
+    """
+    stack, _, index = path.split(".")
+    sublayers = ["self_attention", "cross_attention", "feed_forward"]
+    if stack == "encoder":
+        sublayers.remove("cross_attention")
+    norms = [f"{path}.{name}_residual.norm" for name in sublayers]
+    place = sublayers.index(sublayer)
+    if model.description.norm == "pre":
+        streams = [*(f"{norm}.before" for norm in norms), f"{path}.output"]
+        return _StreamPoints(streams[place], f"{norms[place]}.after", streams[place + 1])
+    below = f"{stack}.layers.{int(index) - 1}.output" if int(index) else f"{stack}.embedding.output"
+    streams = [below, *(f"{norm}.after" for norm in norms[:-1]), f"{path}.output"]
+    return _StreamPoints(streams[place], streams[place], streams[place + 1])
+
+
+def _allowed(mask: Tensor, n_queries: int) -> NDArray[np.bool_]:
+    """Expand a mask (1, 1, Q or 1, M) to every query: (Q, M), read-only."""
+    allowed: NDArray[np.bool_] = mask[0, 0].expand(n_queries, -1).cpu().contiguous().numpy()
+    allowed.flags.writeable = False
+    return allowed
+
+
+def _weights(tensor: Tensor) -> Floats:
+    return to_numpy(tensor.detach().clone())  # else it would change if the model is trained on
+
+
+def _linear(model: Seq2SeqModel, path: str) -> LinearWeights:
+    weight, bias = model.linear(path)
+    return LinearWeights(_weights(weight), _weights(bias) if bias is not None else None)
+
+
+def _norm(model: Seq2SeqModel, sublayer: str) -> NormWeights:
+    gain, bias, epsilon = model.norm(sublayer)
+    return NormWeights(_weights(gain), _weights(bias) if bias is not None else None, epsilon)

@@ -1,0 +1,289 @@
+"""Runs a model on a sentence and records a ``Trace``: the border from torch to NumPy.
+
+Decoding is fast and unhooked; then one teacher-forced pass over source and target is replayed under
+``capture``. Causality makes that equal to the step-by-step computation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import count, takewhile
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from model.decoding.ablation import ablate
+from model.decoding.greedy import greedy
+from model.hooks import capture, hook_names
+from model.interface import (
+    KINDS,
+    Head,
+    Kind,
+    Seq2SeqModel,
+    Tokenizers,
+    Vocabulary,
+    attention_path,
+)
+from model.placement import in_float32
+from viz_app.records.trace import (
+    Check,
+    Floats,
+    HookSummary,
+    Predictions,
+    StackInput,
+    Tokens,
+    Trace,
+    Word,
+)
+
+Captured = Mapping[str, list[Tensor]]
+
+
+@torch.inference_mode()
+def run_trace(
+    model: Seq2SeqModel,
+    tokenizers: Tokenizers,
+    source: str,
+    target: str | Sequence[int] | None = None,
+    *,
+    run: str = "",
+    step: int = 0,
+    sha256: str = "",
+    top_k: int = 10,
+    ablated: Collection[tuple[Kind, int, int]] = (),
+) -> Trace:
+    """Translate a sentence (or take a forced target) and record everything on the way.
+
+    Args:
+        model: the model, in evaluation mode.
+        tokenizers: those of the model's run.
+        source: the text to translate.
+        target: the target's text, or its ids from ``<s>`` on; None lets the model decode greedily.
+        run, step, sha256: what identifies the weights; kept in the trace.
+        top_k: how many of the likeliest tokens to keep at each step.
+        ablated: heads whose output is set to zero, in decoding too: kind, layer, head from 0.
+
+    Raises:
+        ValueError: if the source or the target is empty or too long for the model, or the model
+            does not have an ablated head.
+    """
+    source_ids = tokenizers.encode_source(source.strip())
+    off = [Head(*head) for head in ablated]
+    with ablate(model, off):
+        target_ids = _target_ids(model, tokenizers, source, source_ids, target)
+        consumed, predicted = target_ids[:-1], target_ids[1:]
+        plain_logits = _logits(model, source_ids, consumed)
+        with capture(model, hook_names(model)) as seen:
+            logits = _logits(model, source_ids, consumed)
+    top_k = min(top_k, logits.shape[-1])
+    predictions = _predictions(model, seen, logits, predicted, top_k)
+    return Trace(
+        run=run,
+        step=step,
+        sha256=sha256,
+        source_text=source.strip(),
+        target_text=tokenizers.target.decode(target_ids),
+        forced=target is not None,
+        source=to_tokens(tokenizers.source, source_ids),
+        consumed=to_tokens(tokenizers.target, consumed),
+        predicted=to_tokens(tokenizers.target, predicted),
+        attention=_by_kind(seen, "weights"),
+        value_norms={kind: _value_norms(model, seen, kind) for kind in KINDS},
+        queries=_by_kind(seen, "query"),
+        keys=_by_kind(seen, "key"),
+        values=_by_kind(seen, "value"),
+        source_embedding=_embedding(seen, "encoder"),
+        target_embedding=_embedding(seen, "decoder"),
+        encoder_stream=_stream(seen, "encoder"),
+        decoder_stream=_stream(seen, "decoder"),
+        predictions=predictions,
+        top_tokens=tuple(
+            tuple(tokenizers.target.tokens(row)) for row in predictions.top_ids.tolist()
+        ),
+        lens_tokens=tuple(
+            tuple(tuple(tokenizers.target.tokens(row)) for row in layer)
+            for layer in predictions.lens_ids.tolist()
+        ),
+        summary=tuple(_summarise(name, tensors[0]) for name, tensors in seen.items()),
+        checks=_checks(
+            seen, float((plain_logits - logits).abs().max() / logits.abs().max().clamp(min=1)), off
+        ),
+        ablated=tuple(off),
+    )
+
+
+def _logits(model: Seq2SeqModel, source: Sequence[int], consumed: Sequence[int]) -> Tensor:
+    """Compute the logits (T, V) of a teacher-forced pass."""
+    source_ids, consumed_ids = (
+        torch.tensor([list(ids)], device=model.device) for ids in (source, consumed)
+    )
+    memory, mask = model.encode(source_ids)
+    return in_float32(model.unembed(model.decode(consumed_ids, memory, mask)))[0]
+
+
+def _target_ids(
+    model: Seq2SeqModel,
+    tokenizers: Tokenizers,
+    source: str,
+    source_ids: Sequence[int],
+    target: str | Sequence[int] | None,
+) -> list[int]:
+    allowed = model.description.max_length
+    if not source.strip():
+        raise ValueError("there is nothing to translate: type a sentence")
+    if len(source_ids) > allowed:
+        raise ValueError(
+            f"the sentence has {len(source_ids):,} tokens, the model takes at most {allowed:,}; "
+            "shorten it"
+        )
+    if target is None:
+        return greedy(model, [source_ids], tokenizers.prefix)[0]
+    ids = tokenizers.encode_target(target.strip()) if isinstance(target, str) else list(target)
+    if len(ids) < 2 or (isinstance(target, str) and not target.strip()):
+        raise ValueError("the target is empty: type a translation, or leave it to the model")
+    start = tokenizers.prefix[0]
+    if ids[0] != start:
+        first = tokenizers.target.tokens([start])[0]
+        raise ValueError(f"target ids: expected {first} ({start}) first, got {ids[0]}")
+    vocabulary = model.description.target_vocab_size
+    if odd := [id for id in ids if not 0 <= id < vocabulary]:
+        raise ValueError(f"target ids: expected 0 to {vocabulary - 1}, got {odd[0]}")
+    if len(ids) - 1 > allowed:
+        raise ValueError(
+            f"the target has {len(ids) - 1:,} tokens, the model takes at most {allowed:,}; "
+            "shorten it"
+        )
+    return ids
+
+
+def to_numpy(tensor: Tensor) -> Floats:
+    """Return a tensor as a read-only float32 array, which may share its memory."""
+    array: Floats = tensor.detach().to("cpu", torch.float32).contiguous().numpy()
+    array.flags.writeable = False
+    return array
+
+
+def _integers(tensor: Tensor) -> NDArray[np.int64]:
+    array: NDArray[np.int64] = tensor.cpu().contiguous().numpy()
+    array.flags.writeable = False
+    return array
+
+
+def to_tokens(tokenizer: Vocabulary, ids: Sequence[int]) -> Tokens:
+    """Return the tokens of some ids, with the words that they make."""
+    words = []
+    for word in tokenizer.words(ids):
+        inside = ids[word.start : word.stop]
+        text = tokenizer.decode(inside) if len(inside) > 1 else tokenizer.tokens(inside)[0]
+        words.append(Word(text.strip() or text, word.start, word.stop))
+    return Tokens(tuple(ids), tuple(tokenizer.tokens(ids)), tuple(words), tokenizer.control_ids)
+
+
+def _stack(seen: Captured, name_of: Callable[[int], str]) -> Tensor:
+    """Stack a hook point of all layers, called ``name_of(layer)``: (L, …), no batch axis."""
+    names = takewhile(seen.__contains__, map(name_of, count()))
+    return torch.cat([seen[name][0] for name in names])
+
+
+def _layers(seen: Captured, kind: Kind, point: str) -> Tensor:
+    """Stack a hook point of one kind of attention in all layers: (L, …)."""
+    return _stack(seen, lambda layer: f"{attention_path(kind, layer)}.{point}")
+
+
+def _by_kind(seen: Captured, point: str) -> dict[Kind, Floats]:
+    return {kind: to_numpy(_layers(seen, kind, point)) for kind in KINDS}
+
+
+def _value_norms(model: Seq2SeqModel, seen: Captured, kind: Kind) -> Floats:
+    """Compute ‖v W_O‖, the length of what a key adds to the output at weight 1: (L, H, M)."""
+    norms = []
+    for layer, value in enumerate(_layers(seen, kind, "value")):  # (H, M, K)
+        weight = model.linear(f"{attention_path(kind, layer)}.output_projection").weight
+        per_head = weight.unflatten(0, (value.shape[0], -1))  # (H, K, D)
+        norms.append((value @ per_head).norm(dim=-1))
+    return to_numpy(torch.stack(norms))
+
+
+def _embedding(seen: Captured, side: str) -> StackInput:
+    """The parts of a stack's input; where a norm follows their sum, the sum is what it is given."""
+    normed = f"{side}.embedding.norm.before"
+    total = normed if normed in seen else f"{side}.embedding.output"
+    positions = seen.get(f"{side}.embedding.positions")
+    return StackInput(
+        tokens=to_numpy(seen[f"{side}.embedding.tokens"][0][0]),
+        positions=to_numpy(positions[0][0]) if positions is not None else None,
+        total=to_numpy(seen[total][0][0]),
+    )
+
+
+def _stream_tensors(seen: Captured, side: str) -> Tensor:
+    layers = _stack(seen, lambda layer: f"{side}.layers.{layer}.output")  # (L, ·, D)
+    return torch.cat([seen[f"{side}.embedding.output"][0], layers])  # (L + 1, ·, D)
+
+
+def _stream(seen: Captured, side: str) -> Floats:
+    return to_numpy(_stream_tensors(seen, side))
+
+
+def _predictions(
+    model: Seq2SeqModel, seen: Captured, logits: Tensor, predicted: Sequence[int], top_k: int
+) -> Predictions:
+    log_probability = logits.log_softmax(dim=-1)  # (T, V)
+    actual = log_probability[torch.arange(len(predicted)), torch.tensor(predicted)]
+    top = log_probability.topk(top_k)
+    streams = _stream_tensors(seen, "decoder")[:-1]
+    below = in_float32(model.lens(streams))  # (L, T, V), all but the last layer
+    lens = below.topk(top_k)
+    lens_log_probability = lens.values - below.logsumexp(dim=-1, keepdim=True)
+    return Predictions(
+        log_probability=to_numpy(actual),
+        rank=_integers((log_probability > actual[:, None]).sum(dim=-1) + 1),
+        entropy=to_numpy(-(log_probability.exp() * log_probability).sum(dim=-1)),
+        top_ids=_integers(top.indices),
+        top_log_probability=to_numpy(top.values),
+        lens_ids=_integers(torch.cat([lens.indices, top.indices[None]])),
+        lens_log_probability=to_numpy(torch.cat([lens_log_probability, top.values[None]])),
+    )
+
+
+def _summarise(name: str, tensor: Tensor) -> HookSummary:
+    values = tensor.float()
+    return HookSummary(
+        name=name,
+        shape=tuple(tensor.shape),
+        mean=float(values.mean()),
+        standard_deviation=float(values.std(correction=0)),
+        norm=float(torch.linalg.vector_norm(values, dim=-1).mean()),
+    )
+
+
+def _largest(deviations: Iterable[Tensor]) -> float:
+    """Return the largest absolute value; NaN if any of them is NaN."""
+    return float(torch.stack([deviation.abs().max() for deviation in deviations]).max())
+
+
+def _checks(seen: Captured, logits_deviation: float, off: Sequence[Head]) -> tuple[Check, ...]:
+    weights = {kind: _layers(seen, kind, "weights") for kind in KINDS}
+    sums = _largest(w.sum(dim=-1) - 1 for w in weights.values())
+    values = {kind: _layers(seen, kind, "value") for kind in KINDS}
+    rounding = torch.finfo(values["cross"].dtype).eps  # of a model's weights; 1.2e-7 for float32
+    outputs = {kind: w @ values[kind].to(w.dtype) for kind, w in weights.items()}
+    for kind, layer, head in off:
+        outputs[kind][layer, head] = 0
+    heads = _largest(output - _layers(seen, kind, "heads") for kind, output in outputs.items())
+    return (
+        Check("each row of attention weights sums to 1", sums, 1e-5),
+        Check(
+            "no weight on keys after the query (decoder self-attention)",
+            _largest([weights["decoder_self"].triu(1)]),
+            0.0,
+        ),
+        Check(
+            "logits are the same with and without recording",
+            logits_deviation,
+            max(1e-4, 8 * rounding),
+        ),
+        Check("weights times values give each head's output", heads, max(1e-5, 8 * rounding)),
+    )

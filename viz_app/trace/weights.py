@@ -1,0 +1,65 @@
+"""Names the weights of a model by the modules whose hook points use them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torch import Tensor
+
+from model.interface import NormParameters, Seq2SeqModel, Side, attention_path
+
+_PARTS = ("encoder", "decoder", "unembedding")
+"""The parts of a model that hold hook points and, in a model of ours, the weights as well."""
+
+
+def named_weights(model: Seq2SeqModel) -> list[tuple[str, tuple[int, ...], int]]:
+    """Return names, shapes and memory addresses of all weights; tied ones under each name.
+
+    Where the weights of a model are not beside its hook points, those that the interface gives are
+    named as if they were; the others keep the names that they have in the file.
+    """
+    return [(name, tuple(tensor.shape), tensor.data_ptr()) for name, tensor in _named(model)]
+
+
+def _named(model: Seq2SeqModel) -> list[tuple[str, Tensor]]:
+    own: list[tuple[str, Tensor]] = list(model.named_parameters(remove_duplicate=False))
+    foreign = [(name, tensor) for name, tensor in own if name.partition(".")[0] not in _PARTS]
+    if not foreign:
+        return own
+    placed = list(_given_by_interface(model))
+    known = {tensor.data_ptr() for _, tensor in placed}
+    return placed + [(name, tensor) for name, tensor in foreign if tensor.data_ptr() not in known]
+
+
+def _given_by_interface(model: Seq2SeqModel) -> Iterator[tuple[str, Tensor]]:
+    """Yield the weights that the interface gives, stored as outputs × inputs."""
+    description = model.description
+    sides: tuple[Side, ...] = ("source", "target")
+    for side, stack in zip(sides, ("encoder", "decoder"), strict=True):
+        yield f"{stack}.embedding.table.weight", model.embedding_table(side)
+        positions = model.position_table(side)
+        if positions is not None:
+            yield f"{stack}.embedding.position_table.weight", positions
+        norm = model.final_norm(side)
+        if norm is not None:
+            yield from _of_norm(f"{stack}.final_norm.norm", norm)
+    for kind, (layers, _) in description.shapes.items():
+        for layer in range(layers):
+            path = attention_path(kind, layer)
+            linears = {path: [f"{name}_projection" for name in ("query", "key", "value", "output")]}
+            if kind != "cross":
+                feed_forward = f"{path.rpartition('.')[0]}.feed_forward"
+                linears[feed_forward] = ["expand", *["gate"] * description.gated, "contract"]
+            for sublayer, names in linears.items():
+                for name in names:
+                    weight, bias = model.linear(f"{sublayer}.{name}")
+                    yield f"{sublayer}.{name}.weight", weight.T
+                    if bias is not None:
+                        yield f"{sublayer}.{name}.bias", bias
+                yield from _of_norm(f"{sublayer}_residual.norm.norm", model.norm(sublayer))
+
+
+def _of_norm(name: str, norm: NormParameters) -> Iterator[tuple[str, Tensor]]:
+    yield f"{name}.weight", norm.gain
+    if norm.bias is not None:
+        yield f"{name}.bias", norm.bias

@@ -1,0 +1,225 @@
+"""Show the paper's equations with the sizes and some numbers of this sentence."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import streamlit as st
+
+from model.interface import Description
+from viz_app.analysis.formulas import (
+    feed_forward_formula,
+    multi_head_formula,
+    norm_name,
+    output_formula,
+)
+from viz_app.analysis.labels import token_label
+from viz_app.analysis.positions import Order, encoding_formula, encodings, order_of
+from viz_app.records.trace import Floats, Trace
+from viz_app.views.shared.markdown import escape_markdown
+from viz_app.views.shared.opening import PageName, show_link
+from viz_app.views.shared.selection import Selection
+
+_PAGES: dict[PageName, str] = {
+    "inside": "Inside a head",
+    "embeddings": "Embeddings & positions",
+    "translate": "Translate",
+}
+"""Pages that show an equation in detail, and their titles."""
+
+
+@dataclass(frozen=True)
+class Equation:
+    """An equation of the paper has numbers of this sentence and a page that shows it in detail."""
+
+    title: str
+    formula: str
+    here: str
+    page: PageName
+
+
+def show_equations(selection: Selection, trace: Trace) -> None:
+    """Draw the equations, two in a row."""
+    found = list(equations_of(selection, trace))
+    for start in range(0, len(found), 2):
+        for equation, place in zip(found[start : start + 2], st.columns(2), strict=False):
+            with place, st.container(border=True, height="stretch"):
+                st.markdown(f"**{equation.title}**")
+                st.latex(equation.formula)
+                st.caption(equation.here)
+                show_link(
+                    f"Follow it on {_PAGES[equation.page]}",
+                    equation.page,
+                    key=f"follow-{equation.title}",
+                )
+
+
+def equations_of(selection: Selection, trace: Trace) -> Iterator[Equation]:
+    """Yield the equations of sections 3.1 to 3.5 in the order in which a sentence meets them."""
+    model = selection.run.description
+    source, steps = len(trace.source), len(trace.consumed)
+    yield from _of_positions(model, trace.source_embedding.positions, source, steps)
+    yield _of_embeddings(model)
+    yield from _of_attention(model, source, steps)
+    yield _of_feed_forward(model, source, steps)
+    yield _of_norm(model)
+    first = token_label(trace.predicted.texts[0])
+    scaled = f" x is divided by √{model.d_model:,} first." * model.scale_output
+    yield Equation(
+        "Output (section 3.4)",
+        rf"P = \mathrm{{softmax}}({output_formula(model, 'x')})",
+        f"({steps} × {model.d_model:,})({model.d_model:,} × {model.target_vocab_size:,}) = "
+        f"{steps} × {model.target_vocab_size:,}: a distribution a step.{scaled} The first gives "
+        f"{escape_markdown(first)} {np.exp(trace.predictions.log_probability[0]):.3f}.",
+        "translate",
+    )
+
+
+def _of_positions(
+    model: Description, positions: Floats | None, source: int, steps: int
+) -> Iterator[Equation]:
+    """Yield the equation of the positional encodings, where there is one."""
+    shapes = (
+        f"{source} × {model.d_model:,} for the source, {steps} × {model.d_model:,} for the target."
+    )
+    if model.positions == "relative":
+        yield Equation(
+            "Relative positions (not in the paper)",
+            r"B_{ij} = b(j - i)",
+            "Nothing is added to embeddings: each head adds to a score a learned number for the "
+            "distance from query to key, in self-attention only.",
+            "embeddings",
+        )
+    elif model.positions == "learned":
+        yield Equation(
+            "Positional encodings (section 3.5, learned)",
+            r"PE_{pos} = W_{pos}",
+            f"A learned row a position, no sines: {shapes}",
+            "embeddings",
+        )
+    elif positions is not None:
+        yield _sinusoidal(model, order_of(positions), positions, shapes)
+
+
+def _sinusoidal(
+    model: Description, order: Order | None, positions: Floats, shapes: str
+) -> Equation:
+    if order is None:
+        return Equation(
+            "Positional encodings (section 3.5)",
+            r"PE_{pos} = \sin, \cos\;\text{of}\;pos\;\text{at many wavelengths}",
+            f"Sines and cosines, but not those of the paper's formula: {shapes}",
+            "embeddings",
+        )
+    d_model, half = model.d_model, model.d_model // 2
+    first = positions[1] if len(positions) > 1 else encodings([1], d_model, order)[0]
+    second = 1 if order == "interleaved" else half
+    note = "" if order == "interleaved" else "All sines come first, then the cosines. "
+    return Equation(
+        "Positional encodings (section 3.5)",
+        encoding_formula(order),
+        f"{note}D = {d_model:,}, so i is 0 to {half - 1}: {shapes} At pos 1, i = 0: {first[0]:.3f} "
+        f"and {first[second]:.3f}.",
+        "embeddings",
+    )
+
+
+def _of_embeddings(model: Description) -> Equation:
+    d_model = model.d_model
+    scaled = (
+        f", times √{d_model:,} = {math.sqrt(d_model):.2f}."
+        if model.scale_embeddings
+        else ", unscaled here."
+    )
+    token = r"\sqrt{D}\,E_{id}" if model.scale_embeddings else "E_{id}"
+    whole = token + " + PE_{pos}" * (model.positions != "relative")
+    if model.embedding_norm:
+        whole = rf"\mathrm{{{norm_name(model)}}}({whole})"
+    return Equation(
+        "Embeddings (section 3.4)",
+        f"x_{{pos}} = {whole}",
+        f"E has {model.source_vocab_size:,} source rows of {d_model:,}{scaled}",
+        "embeddings",
+    )
+
+
+def _of_attention(model: Description, source: int, steps: int) -> Iterator[Equation]:
+    d_model, layers = model.d_model, model.n_encoder_layers + 2 * model.n_decoder_layers
+    heads = [model.n_encoder_heads, model.n_decoder_heads]
+    widths = [model.encoder_d_k, model.decoder_d_k]
+    weights = (
+        f"Weights are {source} × {source} in the encoder, {steps} × {steps} and masked in the "
+        f"decoder, {steps} × {source} across."
+    )
+    roots = [f"√{d_k} = {math.sqrt(d_k):.2f}" for d_k in widths]
+    if model.scale_scores:
+        fraction = r"\frac{QK^\top}{\sqrt{d_k}}"
+        scaled = f"√d_k = {_by_stack(*roots)}. "
+    else:
+        fraction, scaled = "QK^\\top", "Scores are not divided by √d_k here. "
+    relative = " + B" if model.positions == "relative" else ""
+    yield Equation(
+        f"{'Scaled dot' if model.scale_scores else 'Dot'}-product attention (equation 1)",
+        r"\begin{aligned} & \mathrm{Attention}(Q, K, V) \\ "
+        rf"& = \mathrm{{softmax}}\left({fraction}{relative}\right)V \end{{aligned}}",
+        scaled + "B is added in self-attention only. " * bool(relative) + weights,
+        "inside",
+    )
+    q, k, v = (f" + b_{letter}" if model.attention_bias else "" for letter in "QKV")
+    number = str(heads[0]) if heads[0] == heads[1] else "h"
+    each = [
+        f"{n} heads projects from {d_model:,} to {d_k}"
+        for n, d_k in zip(heads, widths, strict=True)
+    ]
+    outputs = [f"{n * d_k:,} × {d_model:,}" for n, d_k in zip(heads, widths, strict=True)]
+    total = model.n_encoder_layers * heads[0] + 2 * model.n_decoder_layers * heads[1]
+    yield Equation(
+        "Multi-head attention (section 3.2.2)",
+        rf"\begin{{gathered}} {multi_head_formula(number, biased=model.attention_bias)} \\ "
+        r"\mathrm{head}_i = \mathrm{Attention}(Q_i, K_i, V_i) \\ "
+        rf"Q_i = x W_Q{q},\quad K_i = y W_K{k} \\ V_i = y W_V{v} \end{{gathered}}",
+        f"Each of {_by_stack(*each, joined=', each of ')}; W_O is {_by_stack(*outputs)}. {layers} "
+        f"such modules, {total} heads.",
+        "inside",
+    )
+
+
+def _by_stack(encoder: str, decoder: str, *, joined: str = ", ") -> str:
+    """Join what is said of encoder and decoder, once if it is the same."""
+    if encoder == decoder:
+        return encoder
+    return f"{encoder} in the encoder{joined}{decoder} in the decoder"
+
+
+def _of_feed_forward(model: Description, source: int, steps: int) -> Equation:
+    d_model = model.d_model
+    widths = [
+        f"{d_model:,} × {d_ff:,}, W₂ {d_ff:,} × {d_model:,}"
+        for d_ff in (model.encoder_d_ff, model.decoder_d_ff)
+    ]
+    gate = " V has the shape of W₁." * model.gated
+    layers = model.n_encoder_layers + model.n_decoder_layers
+    return Equation(
+        "Feed-forward (equation 2)",
+        feed_forward_formula(model.activation, gated=model.gated, biased=model.feed_forward_bias),
+        f"W₁ is {_by_stack(*widths)}; at each of {source} + {steps} positions, in each of {layers} "
+        f"layers.{gate}",
+        "inside",
+    )
+
+
+def _of_norm(model: Description) -> Equation:
+    post, norm = model.norm == "post", rf"\mathrm{{{norm_name(model)}}}"
+    sublayers = 2 * model.n_encoder_layers + 3 * model.n_decoder_layers
+    order = "The order of the paper" if post else "Norm first; the paper has it after the sum"
+    root = "" if model.norm_kind == "layer" else "The norm divides by the root mean square. "
+    return Equation(
+        "Residual connection and norm (section 3.1)",
+        rf"{norm}(x + \mathrm{{Sublayer}}(x))" if post else rf"x + \mathrm{{Sublayer}}({norm}(x))",
+        f"{root}{order}, {sublayers} times, on rows of {model.d_model:,}"
+        + ("; and a norm on top of each stack." if model.final_norm else "."),
+        "inside",
+    )

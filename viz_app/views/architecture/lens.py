@@ -1,0 +1,56 @@
+"""Show what the unembedding would read from the decoder's stream after each layer."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from viz_app.analysis.grid import make_grid
+from viz_app.analysis.labels import numbered
+from viz_app.analysis.lens import read_lens
+from viz_app.figures.lens import lens_table
+from viz_app.records.trace import Trace
+from viz_app.views.shared.selection import Selection
+
+
+def show_lens(selection: Selection, trace: Trace) -> None:
+    """Draw a table with a row for each step and a column for each layer."""
+    lens = read_lens(trace)
+    layers, grid = lens.probabilities.shape[1] - 1, make_grid(trace, "cross")
+    with st.container(key="lens"):
+        st.html(
+            lens_table(
+                lens.labels,
+                lens.probabilities,
+                actual=lens.actual,
+                notes=lens.notes,
+                rows=numbered(grid.rows),
+                columns=["embedding", *(f"layer {layer + 1}" for layer in range(layers))],
+                row_title=f"step: {grid.row_title}",
+                theme=selection.theme,
+                language=selection.run.target_language,
+            )
+        )
+    config = selection.run.description
+    readers = ["the final norm"] * config.final_norm + ["the factor 1/√D"] * config.scale_output
+    reader = " and then ".join([*readers, "the unembedding"])
+    st.caption(
+        f"The likeliest token if {reader} read the decoder's stream there; the last column is the "
+        "model's prediction. Shaded by probability, on the scale of attention weights; ✓ and a "
+        "frame: it is the token that follows. Rest on a cell for the five likeliest."
+    )
+    st.caption(_caveat(config.norm == "post"))
+
+
+def _caveat(post_norm: bool) -> str:
+    caveat = (
+        "The unembedding was trained to read the last layer only. What an inner layer holds in "
+        "other directions is unreadable here and yet of use to later layers: a wrong token does "
+        "not mean that nothing is known."
+    )
+    if post_norm:
+        caveat += (
+            " All the more in this run, with its norm after each sublayer: every layer scales and "
+            "shifts the stream again, there is no final norm that all could share, and what an "
+            "inner layer holds was never meant for the unembedding."
+        )
+    return caveat

@@ -1,0 +1,81 @@
+"""Draw the page Architecture: the two stacks, modules, presets, masks, lens, checks, equations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import streamlit as st
+
+from viz_app.figures.architecture import architecture_svg, describe_architecture
+from viz_app.records.trace import Trace
+from viz_app.views.architecture.checks import show_checks
+from viz_app.views.architecture.equations import show_equations
+from viz_app.views.architecture.lens import show_lens
+from viz_app.views.architecture.masks import show_masks
+from viz_app.views.architecture.modules import show_modules
+from viz_app.views.architecture.presets import show_presets
+from viz_app.views.shared.download import show_download_menu
+from viz_app.views.shared.selection import Selection
+from viz_app.views.shared.target import choose_trace, show_target
+from viz_app.views.shared.widgets import show_heading
+
+_PARTS: dict[str, tuple[str, Callable[[Selection, Trace], None]]] = {
+    "The model, module by module": (
+        "parameters, and what each hook point recorded of this sentence",
+        show_modules,
+    ),
+    "This run beside the presets": (
+        "what was chosen, and what each choice changes",
+        lambda selection, _: show_presets(selection),
+    ),
+    "Masks": ("which keys a query may attend to", show_masks),
+    "The lens: what each layer would already say": (
+        "the decoder's stream after each layer, unembedded",
+        show_lens,
+    ),
+    "Self-checks on this sentence": (
+        "what must hold of every trace",
+        lambda _, trace: show_checks(trace),
+    ),
+    "The paper's equations, here": ("with this sentence's sizes and numbers", show_equations),
+}
+"""Title of each part → what is in it, and the function that draws it below its title."""
+
+
+def page(selection: Selection) -> None:
+    """Draw the page."""
+    trace = choose_trace(selection)
+    show_target(selection, trace, key="translation")
+    drawing, contents = st.columns([3, 2], gap="large")
+    with drawing:
+        _show_drawing(selection, trace)
+    with contents:
+        st.markdown("**On this page**")
+        st.markdown(
+            "\n".join(
+                f"- [{title}](#{_anchor(title)}): {what}" for title, (what, _) in _PARTS.items()
+            )
+        )
+    for title, (_, draw) in _PARTS.items():
+        show_heading(title)
+        draw(selection, trace)
+    show_download_menu(selection, trace)
+
+
+def _anchor(title: str) -> str:
+    """Return the name by which Streamlit makes a heading the target of links."""
+    return "-".join(re.findall(r"\w+", title.lower()))
+
+
+def _show_drawing(selection: Selection, trace: Trace) -> None:
+    model, source, steps = selection.run.description, len(trace.source), len(trace.consumed)
+    st.image(
+        architecture_svg(model, source=source, steps=steps, theme=selection.theme),
+        width=460,
+        alt=describe_architecture(model, source=source, steps=steps),
+    )
+    st.caption(
+        "The two stacks, from the bottom, with the shapes of this sentence: batch × position × "
+        "width. A line around a box is a residual connection, + its sum."
+    )

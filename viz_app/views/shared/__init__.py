@@ -1,0 +1,1 @@
+"""What more than one page uses: the frame around them, choices, widgets, the log."""

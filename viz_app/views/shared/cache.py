@@ -1,0 +1,116 @@
+"""Compute a result once for all sessions of the process, log it, and keep it while there is room.
+
+``cached`` is the only cache of the pages. Keys are plain values; where a result comes from files,
+the key has their stamps, so that a replaced file is read again. Arrays and models are cached, never
+figures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import is_dataclass
+from threading import Condition
+from typing import Any, TypeVar
+
+import cachetools
+import numpy as np
+import streamlit as st
+
+from viz_app.views.shared.log import Facts, log_timed
+
+Result = TypeVar("Result")
+
+MOST_BYTES = 512 * 2**20
+"""Most bytes of all large results together; the longest trace of ``en-es`` has 180 MiB."""
+MODEL_BYTES = 256 * 2**20
+"""Most bytes of all models together; a larger one is kept alone."""
+LEAST_BYTES = 2**20
+"""Bytes that a large result counts at least: its arrays may be smaller than its lists of tokens."""
+
+
+def cached(
+    what: str,
+    key: Hashable,
+    compute: Callable[[], Result],
+    *,
+    entries: int | None = None,
+    model_bytes: int | None = None,
+    facts: Callable[[Result], Facts] = lambda _: {},
+) -> Result:
+    """Return the result that is cached for a key, or compute, log and cache it.
+
+    Of several threads that ask for one key at once, one computes, and the others wait for it; other
+    keys do not wait. An error is not cached, nor a result of more than ``MOST_BYTES``. When a bound
+    is reached, the result that was used least recently is dropped.
+
+    Args:
+        what: the kind of result, as it is logged; each has keys of its own.
+        key: what identifies the result among those of its kind.
+        compute: makes the result; what it raises is raised here.
+        entries: how many results of this kind are kept, if they are small. None if they are large:
+            then they share ``MOST_BYTES`` with all other large ones.
+        model_bytes: size of the result, if it is a model. Models share ``MODEL_BYTES``; one that is
+            larger is kept alone. Others leave before it is loaded, so that memory need not hold
+            both.
+        facts: what is logged of a result, besides the time that it took.
+    """
+
+    def compute_and_log() -> Result:
+        with log_timed(what) as logged:
+            result = compute()
+            logged |= facts(result)
+        return result
+
+    name = "models" if model_bytes is not None else "large" if entries is None else what
+    result: Result = _cache(name, entries)((what, key), compute_and_log, model_bytes or 0)
+    return result
+
+
+@st.cache_resource(max_entries=64, show_spinner=False)
+def _cache(name: str, entries: int | None) -> Callable[[Hashable, Callable[[], Any], int], Any]:
+    """Return the one cache of this name in the process.
+
+    (A variable of this module would be made again when Streamlit loads an edited module.)
+    """
+    store: cachetools.LRUCache[Hashable, Any]
+    if name == "models":
+        store = cachetools.LRUCache(MODEL_BYTES, getsizeof=lambda m: min(size_of(m), MODEL_BYTES))
+    elif entries is None:
+        store = cachetools.LRUCache(MOST_BYTES, getsizeof=size_of)
+    else:
+        store = cachetools.LRUCache(entries)
+
+    condition = Condition()
+
+    @cachetools.cached(store, key=lambda key, *_: key, condition=condition)
+    def get(key: Hashable, compute: Callable[[], Any], size: int) -> Any:
+        with condition:
+            while store and store.currsize + size > store.maxsize:
+                store.popitem()
+        return compute()
+
+    return get
+
+
+def size_of(result: object) -> int:
+    """Return the bytes of a record's arrays or a model's parameters, each memory counted once.
+
+    A view of an array counts as the whole array, which it keeps alive.
+    """
+    return max(LEAST_BYTES, sum(dict(_memory(result)).values()))
+
+
+def _memory(result: object) -> Iterator[tuple[int, int]]:
+    """Yield the address and the bytes of each array or parameter of a result."""
+    if isinstance(result, np.ndarray):
+        while isinstance(result.base, np.ndarray):
+            result = result.base
+        yield result.ctypes.data, result.nbytes
+    elif isinstance(result, Mapping):
+        for value in result.values():
+            yield from _memory(value)
+    elif is_dataclass(result):
+        yield from _memory(vars(result))
+    elif parameters := getattr(result, "parameters", None):  # a PyTorch module
+        for parameter in parameters():
+            yield parameter.data_ptr(), parameter.nbytes

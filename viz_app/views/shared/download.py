@@ -1,0 +1,109 @@
+"""Draw a menu with the link to the page, a citation, and files to download."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from urllib.parse import urlencode
+
+import streamlit as st
+
+from viz_app.analysis.grid import GridOptions
+from viz_app.components.printing import print_figures
+from viz_app.records.trace import Trace
+from viz_app.report import provenance, to_html
+from viz_app.trace.saved import to_json, to_npz
+from viz_app.views.shared.head_choice import head_label
+from viz_app.views.shared.log import log_timed
+from viz_app.views.shared.panels import panel
+from viz_app.views.shared.selection import Selection
+from viz_app.views.shared.view import redraw_all, view
+from viz_app.views.shared.widgets import choose_one
+from viz_app.views.state import View, encode
+
+
+def show_download_menu(
+    selection: Selection, trace: Trace | None = None, grid_options: GridOptions | None = None
+) -> None:
+    """Draw the menu in the sidebar.
+
+    Args:
+        selection: run, step and sentence of the page.
+        trace: the trace to cite and to download. Without one, as on pages that show several, the
+            menu has the link and the format of pictures only.
+        grid_options: rows and columns of the maps of a downloaded page.
+    """
+    with st.sidebar:
+        print_figures(selection.theme)
+        _show_menu(selection, trace, grid_options or GridOptions())
+
+
+@panel("download-menu")
+def _show_menu(selection: Selection, trace: Trace | None, grid_options: GridOptions) -> None:
+    """Draw the button that opens the menu; opening it runs this again, so that the link is new."""
+    label = "Link, cite, download" if trace is not None else "Link, pictures"
+    icon = ":material/ios_share:"
+    with st.popover(label, icon=icon, width="stretch", key="download-menu", on_change="rerun"):
+        st.caption("Link to this page as it is")
+        st.code(_link(), language=None, wrap_lines=True)
+        if trace is not None:
+            _show_files(selection, trace, grid_options)
+        choose_one(
+            "Pictures are saved as",
+            ["svg", "png"],
+            key="pictures",
+            in_menu=True,
+            on_change=redraw_all,
+            help="By the camera that appears at the top right of a picture under the mouse: in "
+            "light colours, without marks of what is chosen here.",
+        )
+        choose_one(
+            "For a width on paper of",
+            ["85", "170"],
+            key="printed",
+            format_func=lambda width: f"{width} mm",
+            in_menu=True,
+            on_change=redraw_all,
+            help="One column or two: letters are then at least 7 points high.",
+        )
+
+
+def _show_files(selection: Selection, trace: Trace, grid_options: GridOptions) -> None:
+    st.caption("Cite")
+    st.code(citation(trace, view()), language=None, wrap_lines=True)
+    st.caption("This sentence: a page that needs no network; all arrays, to be read by programs")
+    with st.container(horizontal=True, gap="small"):
+        name = f"headwise-{trace.run}-{trace.step}"
+        files: dict[str, Callable[[], bytes]] = {
+            "html": lambda: to_html(trace, grid_options=grid_options, theme=selection.theme),
+            "npz": lambda: to_npz(trace),
+            "json": lambda: to_json(trace),
+        }
+        for ending, write in files.items():
+            st.download_button(
+                f".{ending}",
+                partial(_export, trace, ending, write),
+                file_name=f"{name}.{ending}",
+                key=f"download-{ending}",
+                on_click="ignore",
+            )
+
+
+def _export(trace: Trace, ending: str, write: Callable[[], bytes]) -> bytes:
+    with log_timed("export", run=trace.run, step=trace.step, form=ending) as facts:
+        content = write()
+        facts["bytes"] = len(content)
+    return content
+
+
+def citation(trace: Trace, shown: View) -> str:
+    """Return one line of text that identifies a trace and what the page shows of it."""
+    facts_of = provenance(trace) | {"view": urlencode(encode(shown), doseq=True)}
+    if shown.off:
+        facts_of["heads switched off"] = ", ".join(map(head_label, shown.off))
+    facts = "; ".join(f"{name}: {value}" for name, value in facts_of.items())
+    return f'Headwise, "{trace.source_text}" → "{trace.target_text}"; {facts}.'
+
+
+def _link() -> str:
+    return f"{(st.context.url or '').partition('?')[0]}?{urlencode(encode(view()), doseq=True)}"

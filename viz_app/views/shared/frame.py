@@ -1,0 +1,268 @@
+"""Draw the frame around every page, where run, checkpoint and sentence are selected."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from model.files import CheckpointError
+from model.interface import Languages
+from viz_app.served import first_run, runs_folder, served_models, served_placement
+from viz_app.views.caches import Run, run_named, steps_in
+from viz_app.views.shared.errors import show_user_errors
+from viz_app.views.shared.live import note_offered, watch
+from viz_app.views.shared.markdown import escape_markdown
+from viz_app.views.shared.panels import forget_files, note_files
+from viz_app.views.shared.selection import Selection, current_theme
+from viz_app.views.shared.view import (
+    LONGEST_TEXT_IN_ADDRESS,
+    change_view,
+    control,
+    fix,
+    read_address,
+    view,
+)
+
+_LANGUAGES = {"de": "German", "en": "English", "es": "Spanish", "fr": "French"}
+
+_ENGLISH = "The old man gave the little girl a red apple."
+
+_STYLE = """
+<style>
+  .stMainBlockContainer { padding: 3.6rem 2rem 2rem; }
+  .stMainBlockContainer > .stVerticalBlock { gap: .5rem; }
+  .stVerticalBlock:has(> .st-key-source_tokens) { gap: .3rem; }
+  .st-key-source_tokens { max-height: 4.5rem; overflow-y: auto; }
+  .st-key-target_tokens { max-height: 6rem; overflow-y: auto; }
+  .stSidebar h1 { font-size: 1.6rem; padding: 0; }
+  .stSidebarHeader { height: 1rem; margin-bottom: 0; }
+  .stApp [data-testid="stCaptionContainer"] { color: MUTED; opacity: 1; }
+  .stMultiSelect [data-tag] {
+    background: rgba(128, 128, 128, .18); color: inherit; border: 1px solid rgba(128, 128, 128, .6);
+  }
+  /* The sentence: a line at first, more as it grows. */
+  .st-key-sentence textarea {
+    field-sizing: content; height: auto !important; min-height: 0; max-height: 7rem;
+    padding-block: .45rem; resize: none;
+  }
+  .st-key-sentence [data-testid="InputInstructions"] { display: none; }
+  /* A row of small controls, their names beside them. */
+  .st-key-head-toolbar { gap: .3rem; }
+  .st-key-head-toolbar .stButtonGroup { display: flex; align-items: center; gap: .35rem; }
+  .st-key-head-toolbar .stButtonGroup label { margin: 0; min-height: 0; }
+  .st-key-head-toolbar button { min-height: 1.8rem; padding: 0 .45rem; }
+  .st-key-head-toolbar button *, .st-key-own-target button * { font-size: .85rem; }
+  .st-key-own-target button { min-height: 1.8rem; padding: 0 .6rem; }
+  .st-key-head-words > .stElementContainer .stMarkdown p {
+    font-size: .9rem; line-height: 1.45; margin-bottom: .5rem;
+  }
+  .st-key-example button { min-height: 2.25rem; }
+  /* Narrower than a laptop: what stands side by side stands one below the other. */
+  @media (max-width: 1000px) {
+    .stMainBlockContainer { padding: 3.6rem 1rem 2rem; }
+    .stHorizontalBlock:has(> .stColumn) { flex-wrap: wrap; }
+    .stHorizontalBlock > .stColumn { flex: 1 1 100%; min-width: 100%; }
+  }
+</style>
+"""
+
+# Streamlit's field of several lines takes Ctrl + Enter only, and its sidebar folds only on phones.
+_SCRIPT = """
+<script>
+  if (!window.headwise) {
+    window.headwise = true;
+    document.addEventListener('keydown', event => {
+      const {key, shiftKey, ctrlKey, metaKey, isComposing, target} = event;
+      if (key !== 'Enter' || shiftKey || ctrlKey || metaKey || isComposing) return;
+      if (!target.closest?.('.st-key-sentence textarea')) return;
+      event.preventDefault();
+      event.stopPropagation();
+      target.dispatchEvent(new KeyboardEvent('keydown', {key, ctrlKey: true, bubbles: true}));
+    }, true);
+    if (innerWidth < 1000) {
+      document.querySelector('[data-testid="stSidebarCollapseButton"] button')?.click();
+    }
+  }
+</script>
+"""
+
+
+def select(page: str = "") -> Selection | None:
+    """Draw the frame of a page and return the selection; None if something is missing, as shown."""
+    read_address(page)
+    st.html(_STYLE.replace("MUTED", current_theme().muted))
+    st.html(_SCRIPT, unsafe_allow_javascript=True)
+    st.session_state["notes_place"] = st.container()
+    st.sidebar.title("Headwise")
+    forget_files()
+    with show_user_errors():
+        with st.sidebar:
+            run = _choose_run()
+            step = _choose_step(run)
+        note_files(run.weights_path(step))
+        text = _ask_for_text(run)
+        if text.strip():
+            st.session_state["files"] = f"headwise-{run.name}-{step}"
+            return Selection(run=run, step=step, text=text, theme=current_theme())
+        st.info("Type a sentence above and press Enter.")
+    # What is missing may come: a training that has just begun writes it.
+    watch(view().run or "", logs=("run.json", "samples.jsonl"))
+    return None
+
+
+def _choose_run() -> Run:
+    models = served_models()
+    names = list(models)
+    note_offered(names, ())
+    if not names:
+        raise CheckpointError(
+            f"there is no run in {runs_folder()}: train one with python -m model.train, or restore "
+            "the folder from the repository"
+        )
+    first = names[first_run(models)]
+    bound = control("run", "Run", default=first, usable=names.__contains__)
+    name = st.selectbox("Run", names, **bound)
+    note_offered(names, steps_in(models[name]))
+    note_files(models[name] / "run.json")
+    run = _choose_languages(run_named(name), name)
+    st.caption(_describe(run))
+    if run.ignored_settings:
+        settings = ", ".join(f"{name} = {value}" for name, value in run.ignored_settings.items())
+        st.caption(
+            "Its generation settings ask for more than decoding does here: "
+            f"{escape_markdown(settings)}."
+        )
+    return run
+
+
+def _choose_languages(run: Run, name: str) -> Run:
+    """Ask for languages or task where a model knows several."""
+    choices = run.choices
+    wanted = {
+        "source_language": ("Source language", choices.sources),
+        "target_language": ("Target language", choices.targets),
+        "task": ("Task, put before the source", choices.prefixes),
+    }
+    chosen = [
+        st.selectbox(
+            label,
+            options,
+            index=None,
+            placeholder="none" if field == "task" else "as the model is set",
+            **control(field, label, usable=options.__contains__, optional=True),
+        )
+        if options
+        else None
+        for field, (label, options) in wanted.items()
+    ]
+    return run_named(name, Languages(*chosen)) if any(chosen) else run
+
+
+def _describe(run: Run) -> str:
+    units = {"bpe": "subword tokens", "word": "whole words"}[run.tokenizers.source.kind]
+    size = served_placement().bytes_of(run.parameters) / 2**20
+    text = f"{_format_count(run.parameters)} parameters ({size:,.1f} MiB); reads {units}."
+    if run.source_language and run.target_language:
+        languages = f"{_language(run.source_language)} → {_language(run.target_language)}"
+        text = f"{languages}, {text}"
+    if run.data is not None:
+        origin = (run.data.attribution or run.data.name, run.data.licence)
+        text += f" Data: {', '.join(map(escape_markdown, filter(None, origin)))}."
+    return text
+
+
+def _format_count(count: int) -> str:
+    return f"{count / 1e6:.1f} M" if count >= 100_000 else f"{count:,}"
+
+
+def _language(code: str) -> str:
+    return escape_markdown(_LANGUAGES.get(code, code))
+
+
+def _choose_step(run: Run) -> int:
+    steps = run.steps()
+    bound = control(
+        "step", "Checkpoint", default=steps[-1], usable=steps.__contains__, written="{:,}".format
+    )
+    if len(steps) == 1:
+        st.caption(f"Its only checkpoint is that of step {steps[0]:,}.")
+        step = steps[0]
+    else:
+        step = st.select_slider(
+            "Checkpoint, by training step",
+            steps,
+            format_func=lambda step: f"{step:,}",
+            help="The weights after so many steps of training. The newest is chosen at first; move "
+            "left to see how the heads came to be.",
+            **bound,
+        )
+    # Also the newest, where nobody chose it: a link shows it when the training has gone on.
+    fix(run=run.name, step=step)
+    _offer_newer(run, steps)
+    return step
+
+
+def _offer_newer(run: Run, steps: list[int]) -> None:
+    """Offer a checkpoint that was written since a person has seen the newest.
+
+    The one in use stays in use: a training that goes on moves nobody away from it.
+    """
+    seen: dict[str, int] = st.session_state.setdefault("newest_seen", {})
+    newest, name = steps[-1], run.folder.name
+    if view().step == newest or seen.get(name, newest) > newest:
+        seen[name] = newest
+    if newest > seen.setdefault(name, newest):
+        st.button(
+            f"Newer checkpoint: step {newest:,}",
+            key="newer",
+            icon=":material/fiber_new:",
+            on_click=lambda: change_view(step=newest),
+        )
+
+
+def _examples(run: Run) -> dict[str, str]:
+    """Return the run's sample sentences, the first for each thing they show.
+
+    A model of others has none; where it may know English, it gets one, so that a page is seen.
+    """
+    examples: dict[str, str] = {}
+    if run.data is None and run.source_language[:2] in ("", "en"):
+        examples["a sentence"] = _ENGLISH
+    for row in run.samples():
+        source = str(row.get("source", ""))
+        examples.setdefault(str(row.get("shows") or source[:20]), source)
+    return examples
+
+
+def _ask_for_text(run: Run) -> str:
+    examples: dict[str, str] = {}
+    with show_user_errors():
+        examples = _examples(run)
+    language = run.source_language
+    typed: dict[str, str] = st.session_state.setdefault("typed", {})
+    first = typed.get(language) or next(iter(examples.values()), "")
+    label = f"Sentence in {_language(language)}" if language else "Sentence"
+    bound = control("sentence", "Sentence", default=first)
+    with st.container(horizontal=True, gap="small"):
+        text = st.text_area(
+            label,
+            height="content",
+            placeholder=f"{label}: type it and press Enter",
+            label_visibility="collapsed",
+            **bound,
+        )
+        if examples:
+            st.menu_button(
+                "Examples",
+                list(examples),
+                key="example",
+                on_click=lambda: change_view(sentence=examples[st.session_state["example"]]),
+            )
+    typed[language] = text
+    if view().sentence is not None or text:  # an example may yet come, if a training has just begun
+        fix(sentence=text)
+    if len(text) > LONGEST_TEXT_IN_ADDRESS:
+        st.caption(
+            f"The sentence is longer than {LONGEST_TEXT_IN_ADDRESS:,} characters and is left out "
+            "of the page's address."
+        )
+    return text.replace("\n", " ")

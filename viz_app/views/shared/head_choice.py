@@ -1,0 +1,131 @@
+"""Choose heads, by buttons, from a list or by a click in a chart, and the units of their maps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, get_args
+
+import streamlit as st
+
+from model.interface import KINDS, Description, Head
+from viz_app.analysis.grid import Grid, Units
+from viz_app.analysis.labels import KIND_NAMES
+from viz_app.figures.theme import Theme
+from viz_app.views.shared.view import change_view, control, view
+from viz_app.views.shared.widgets import choose_one, clicked_value
+
+if TYPE_CHECKING:
+    from streamlit.delta_generator import DeltaGenerator
+
+
+def head_toolbar() -> DeltaGenerator:
+    """Return a row of small controls for ``choose_head`` and others, which wraps where it must."""
+    return st.container(
+        horizontal=True, gap="small", vertical_alignment="center", key="head-toolbar"
+    )
+
+
+def choose_head(
+    model: Description,
+    *,
+    toolbar: DeltaGenerator | None = None,
+    on_change: Callable[[], None] = lambda: None,
+) -> Head:
+    """Ask for kind, layer and head by rows of buttons; all pages share the choice.
+
+    Args:
+        model: has the numbers of layers and heads.
+        toolbar: the row of controls that they stand in; one of their own if it is None.
+        on_change: called when another button is pressed.
+    """
+    with toolbar or head_toolbar():
+        kind = choose_one(
+            "Attention",
+            KINDS,
+            key="kind",
+            format_func=lambda kind: KIND_NAMES[kind],
+            on_change=on_change,
+            show_label=False,
+        )
+        layers, heads = model.shapes[kind]
+        layer = choose_one(
+            "Layer", range(1, layers + 1), key="layer", default=layers, on_change=on_change
+        )
+        head = choose_one("Head", range(1, heads + 1), key="head", on_change=on_change)
+    return Head(kind, layer - 1, head - 1)
+
+
+def choose_units(*, in_menu: bool = False, on_change: Callable[[], None] = lambda: None) -> Units:
+    """Ask whether maps are of tokens or of words; the arguments are as for ``choose_one``."""
+    return choose_one(
+        "Units",
+        get_args(Units),
+        key="units",
+        in_menu=in_menu,
+        on_change=on_change,
+        help="The model reads tokens; · marks those that go on with a word. For words, weights are "
+        "summed over the tokens of a column and averaged over those of a row.",
+    )
+
+
+def map_arguments(grid: Grid, theme: Theme) -> dict[str, Any]:
+    """Return the arguments that all maps of a grid are drawn with."""
+    return {
+        "rows": grid.rows,
+        "columns": grid.columns,
+        "row_title": grid.row_title,
+        "column_title": grid.column_title,
+        "theme": theme,
+        "allowed": grid.allowed,
+    }
+
+
+def choose_heads(options: Sequence[Head], label: str, *, key: str) -> list[Head]:
+    """Ask for any number of heads; ``key`` is their field of the view."""
+    name = label.partition(",")[0]
+    chosen: list[Head] = st.multiselect(
+        label,
+        options,
+        format_func=head_label,
+        placeholder="kind, layer and head",
+        **control(key, name, usable=options.__contains__, written=head_label),
+    )
+    return chosen
+
+
+def chosen_head(model: Description) -> Head:
+    """Return the head that ``choose_head`` has chosen, for panels other than its own."""
+    shown = view()
+    layers, heads = model.shapes[shown.kind]
+    layer = shown.layer if shown.layer is not None and 1 <= shown.layer <= layers else layers
+    head = shown.head if 1 <= shown.head <= heads else 1
+    return Head(shown.kind, layer - 1, head - 1)
+
+
+def choices_for(head: Head) -> dict[str, object]:
+    """Return the fields of the view that choose a head, and their values."""
+    return {"kind": head.kind, "layer": head.layer + 1, "head": head.head + 1}
+
+
+def head_label(head: Head) -> str:
+    """Return kind, layer and number of a head in few letters, counted from 1."""
+    kind, layer, number = head
+    return f"{KIND_NAMES[kind]} {layer + 1}.{number + 1}"
+
+
+def choose_clicked_head(key: str, *panels: str, **choices: object) -> None:
+    """Choose the head whose marker was clicked in a chart, from the callback of the click.
+
+    A marker names layer and head, and its kind where the chart has more than one.
+
+    Args:
+        key: the key of the chart.
+        panels: the panels to draw again, as for ``change_view``.
+        choices: other fields of the view, and their values.
+    """
+    if clicked := clicked_value(key):
+        *kind, layer, head = clicked.split(",")
+        choices |= {"layer": int(layer) + 1, "head": int(head) + 1}
+        if kind:
+            choices["kind"] = kind[0]
+        change_view(*panels, **choices)

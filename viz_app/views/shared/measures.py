@@ -1,0 +1,144 @@
+"""Read the measures of a run's checkpoints, and show which are missing, stale or broken."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import streamlit as st
+
+from model.files import CheckpointError
+from viz_app.measuring.files import measured_steps, measures_path, read_measures
+from viz_app.records.measures import MEASURES, CorpusSummary, Measures
+from viz_app.views.caches import CHECKPOINTS, Run, weights_sha256
+from viz_app.views.shared.cache import cached
+from viz_app.views.shared.markdown import escape_markdown
+from viz_app.views.shared.special_tokens import measure_description
+from viz_app.views.shared.stamps import stamp_of
+from viz_app.views.shared.view import control
+
+
+@dataclass(frozen=True)
+class RunMeasures:
+    """The measures of some steps of a run are held with the steps that have none to be used."""
+
+    by_step: Mapping[int, Measures]
+    """The measures that were made with the weights that the checkpoints have."""
+    missing: Sequence[int]
+    stale: Sequence[int]
+    """Steps that were measured with other weights than the checkpoint has now."""
+    broken: Mapping[int, str]
+    """Step → what is wrong with its file."""
+
+    @property
+    def corpora(self) -> tuple[CorpusSummary, ...]:
+        """The corpora that were measured on, each once."""
+        return tuple(dict.fromkeys(measures.corpus for measures in self.by_step.values()))
+
+
+def measures_of(run: Run, steps: Sequence[int]) -> RunMeasures:
+    """Read the measures of some steps, without loading weights."""
+    by_step: dict[int, Measures] = {}
+    missing: list[int] = []
+    stale: list[int] = []
+    broken: dict[int, str] = {}
+    there = set(measured_steps(run.folder))
+    for step in steps:
+        if step not in there:
+            missing.append(step)
+            continue
+        try:
+            measures = _measures_of(run.folder, step)
+            if measures.sha256 == weights_sha256(run, step):
+                by_step[step] = measures
+            else:
+                stale.append(step)
+        except CheckpointError as problem:
+            broken[step] = str(problem)
+    return RunMeasures(by_step, missing, stale, broken)
+
+
+def _measures_of(folder: Path, step: int) -> Measures:
+    path = measures_path(folder, step)
+    stamps = stamp_of(path), stamp_of(path.with_name("sentences.jsonl"))
+    return cached(
+        "measures read",
+        (str(folder), step, stamps),
+        lambda: read_measures(folder, step),
+        entries=64,
+        facts=lambda _: {"run": folder.name, "step": step},
+    )
+
+
+def show_measure_state(run: Run, measured: RunMeasures) -> None:
+    """Show what was measured on, and what is missing, stale or broken."""
+    if not (measured.by_step or measured.stale or measured.broken):
+        which = "This run" if len(measured.missing) > 1 else "This checkpoint"
+        st.info(f"{which} has not been measured yet. In a terminal, with the file to measure on:")
+        st.code(_command(run, measured), language=None)
+        return
+    corpora = [
+        f"{escape_markdown(corpus.name)}: {corpus.sentences:,} sentences, {corpus.tokens:,} target "
+        "tokens"
+        for corpus in measured.corpora
+    ]
+    if corpora:
+        st.caption(
+            f"Measured on {'; and on '.join(corpora)}. The targets are the corpus's translations."
+        )
+    problems = []
+    if len(corpora) > 1:
+        problems.append("Checkpoints were measured on different sentences: do not compare them.")
+    if measured.stale:
+        problems.append(
+            f"Of step {_list_steps(measured.stale)} the weights have changed since they were "
+            "measured; those measures are left out."
+        )
+    problems += map(escape_markdown, dict.fromkeys(measured.broken.values()))
+    if measured.missing:
+        problems.append(f"Not measured: step {_list_steps(measured.missing)}.")
+    if problems:
+        st.warning("\n\n".join([*problems, "To measure, in a terminal:"]))
+        st.code(_command(run, measured), language=None)
+    last = run.steps()[-1]
+    ends = {m.distance_to for m in measured.by_step.values()} - {None, last}
+    if ends:
+        st.caption(
+            f"Distances are to step {_list_steps(sorted(end for end in ends if end is not None))}; "
+            f"the last is now {last:,}."
+        )
+
+
+def _command(run: Run, measured: RunMeasures) -> str:
+    command = ["python", "-m", "viz_app.measure", "--run"]
+    if run.data is None:
+        command += [str(run.folder), "--data", "FILE", "--columns", "SOURCE", "TARGET"]
+    else:
+        command += [run.name, "--data", run.data.valid_file]
+    if run.data is not None and run.folder.parent.resolve() != CHECKPOINTS.resolve():
+        command += ["--checkpoints", str(run.folder.parent)]
+    steps = sorted({*measured.missing, *measured.stale, *measured.broken})
+    if steps != run.steps():
+        command += ["--steps", *map(str, steps)]
+    return shlex.join(command)
+
+
+def _list_steps(steps: Sequence[int]) -> str:
+    return ", ".join(f"{step:,}" for step in steps)
+
+
+def choose_measure(run: Run) -> str:
+    """Ask for a measure, and show its description and formula."""
+    names = {name: measure_description(name, run).name for name in MEASURES}
+    name: str = st.selectbox(
+        "Measure",
+        MEASURES,
+        format_func=names.__getitem__,
+        **control("measure", "Measure", usable=names.__contains__, written=names.__getitem__),
+    )
+    about = measure_description(name, run)
+    st.caption(escape_markdown(about.note))
+    st.latex(about.formula)
+    return name

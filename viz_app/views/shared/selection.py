@@ -1,0 +1,25 @@
+"""The run, checkpoint and sentence that a person has selected, for all pages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import streamlit as st
+
+from viz_app.figures.theme import Theme, theme_named
+from viz_app.views.caches import Run
+
+
+@dataclass(frozen=True)
+class Selection:
+    """A selection has the run, step and sentence that were chosen in the frame, and the theme."""
+
+    run: Run
+    step: int
+    text: str
+    theme: Theme
+
+
+def current_theme() -> Theme:
+    """Return the theme that the browser shows."""
+    return theme_named(st.context.theme.type)

@@ -1,0 +1,174 @@
+"""Choose the target to trace: the model's own, greedy or from a beam, or a person's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import streamlit as st
+
+from viz_app.analysis.labels import token_labels
+from viz_app.figures.tokens import token_row
+from viz_app.records.trace import Trace
+from viz_app.views.caches import Beam, Run, beam_of, trace_of
+from viz_app.views.shared.markdown import escape_markdown
+from viz_app.views.shared.selection import Selection
+from viz_app.views.shared.special_tokens import special_tokens_of
+from viz_app.views.shared.view import change_view, control, view
+from viz_app.views.shared.widgets import choose_one
+
+_SIZES = (2, 3, 4, 5, 8)
+
+
+@dataclass(frozen=True)
+class Target:
+    """A target is traced by a page and says where it comes from."""
+
+    ids: tuple[int, ...] | None
+    """From ``<s>`` on; None leaves it to the model, which decodes greedily."""
+    description: str
+    """What the target is called in a sentence."""
+    beam: Beam | None
+    """The beam search that the target comes from, if any; ``hypothesis`` is its place there."""
+    hypothesis: int
+
+    @property
+    def given(self) -> bool:
+        """Whether a person typed the target or chose it among hypotheses."""
+        return self.ids is not None
+
+
+def choose_trace(selection: Selection) -> Trace:
+    """Ask, in the sidebar and on the page, for decoding and target; return the target's trace.
+
+    Raises:
+        CheckpointError: if the weights cannot be used.
+        ValueError: if the sentence or the target is empty or too long.
+    """
+    with st.sidebar:
+        size = choose_decoding()
+    target = choose_target(selection, size)
+    return trace_of(selection.run, selection.step, selection.text, target.ids)
+
+
+def choose_target(selection: Selection, size: int) -> Target:
+    """Offer a translation of a person's own or, if the beam is wider than 1, its hypotheses."""
+    own = _ask_for_own(selection)
+    if own is not None:
+        return Target(own, "your translation", None, 0)
+    if size == 1:
+        return Target(None, "the translation", None, 0)
+    beam, chosen = _choose_hypothesis(selection, size)
+    return Target(tuple(beam.hypotheses[chosen].target), "the chosen hypothesis", beam, chosen)
+
+
+def choose_decoding() -> int:
+    """Ask for the width of the beam; 1 is greedy."""
+    how = choose_one(
+        "Decoding",
+        ["greedy", "beam"],
+        key="decoding",
+        help="Greedy takes the likeliest token at every step. A beam keeps several hypotheses and "
+        "takes the best at the end, its log-probability divided by ((5 + n) / 6)^0.6 for n tokens "
+        "(Wu et al. 2016; section 6.1 of the paper).",
+    )
+    if how == "greedy":
+        return 1
+    label = "Width of the beam"
+    return st.select_slider(label, _SIZES, **control("beam", label, usable=_SIZES.__contains__))
+
+
+def _choose_hypothesis(selection: Selection, size: int) -> tuple[Beam, int]:
+    """Search, and ask which hypothesis is traced; at first the best."""
+    beam = beam_of(selection.run, selection.step, selection.text, size)
+    decode = selection.run.tokenizers.target.decode
+    names = {
+        place: f"{decode(h.target) or '(no text)'}  ·  {h.score:.2f}"
+        for place, h in enumerate(beam.hypotheses)
+    }
+    chosen = st.selectbox(
+        "Hypotheses of the beam, with their scores",
+        list(names),
+        format_func=names.__getitem__,
+        **control("hypothesis", "Hypothesis", usable=names.__contains__, written=names.__getitem__),
+    )
+    return beam, chosen
+
+
+def _ask_for_own(selection: Selection) -> tuple[int, ...] | None:
+    """Offer to force a translation, and return its ids; None leaves it to the model."""
+    forced = bool(view().target.strip())
+    with st.popover(
+        "Forced: your translation" if forced else "Force a translation",
+        key="own-target",
+        icon=":material/edit:",
+        type="primary" if forced else "secondary",
+    ):
+        label = "Your own translation, to see how likely the model finds it"
+        text = st.text_input(
+            label,
+            placeholder="empty: the model translates",
+            **control("target", label, in_menu=True),
+        )
+        if forced:
+            st.button(
+                "Let the model translate",
+                key="unforce",
+                on_click=lambda: change_view(target=""),
+            )
+    if not text.strip():
+        return None
+    return tuple(selection.run.tokenizers.encode_target(text.strip()))
+
+
+def show_target(selection: Selection, trace: Trace, *, key: str, marked: int | None = None) -> None:
+    """Draw the tokens and the text of a trace's target, with one token ``marked`` if given."""
+    probabilities, titles = target_probabilities(trace)
+    st.html(
+        token_row(
+            token_labels(trace.predicted),
+            theme=selection.theme,
+            probabilities=probabilities,
+            titles=titles,
+            selected=marked,
+            language=selection.run.target_language,
+        )
+    )
+    show_target_text(trace.target_text, key=key)
+    if ending := describe_ending(selection.run, trace):
+        st.caption(ending)
+
+
+def target_probabilities(trace: Trace) -> tuple[list[float], list[str]]:
+    """Return the probability of each token of a trace's target, and its probability in words."""
+    probabilities = np.exp(trace.predictions.log_probability).tolist()
+    titles = [
+        f"probability {p:.3f}, rank {rank:,}"
+        for p, rank in zip(probabilities, trace.predictions.rank.tolist(), strict=True)
+    ]
+    return probabilities, titles
+
+
+def describe_ending(run: Run, trace: Trace) -> str:
+    """Say of a target without text, or that was cut off, how it ended; of others, nothing."""
+    ids, end = trace.predicted.ids, special_tokens_of(run).end_id
+    if ids[-1] == end:
+        return "" if trace.target_text else "The model ended the sentence at once."
+    cut_off = f"cut off at {len(ids):,} tokens."
+    if len(set(ids)) > 1:
+        return f"It did not end the sentence; {cut_off}"
+    model = "The untrained model" if trace.step == 0 else "The model"
+    return (
+        f"{model} said nothing but {escape_markdown(token_labels(trace.predicted)[0])}; {cut_off}"
+    )
+
+
+def show_target_text(text: str, *, key: str) -> None:
+    """Draw the text of a target in a container, or say that it is empty."""
+    with st.container(key=key):
+        st.text(text or "(no text)")
+
+
+def total_log_probability(trace: Trace) -> float:
+    """Return the log-probability of the whole target, ``</s>`` included, in nats."""
+    return float(trace.predictions.log_probability.sum())

@@ -1,0 +1,194 @@
+"""The view of this session: read it, change it, bind widgets to it, keep the address its text.
+
+Every widget that chooses something is drawn with ``control``: it shows a field of the view, and
+when it is used it changes the view by ``change_view``, as all clicks do. So no widget has a memory
+of its own, whether Streamlit forgets it on another page or not.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import streamlit as st
+
+from viz_app.analysis.labels import make_visible
+from viz_app.views.shared.markdown import escape_markdown
+from viz_app.views.state import DEFAULTS, View, change, decode, encode, parameter_of, texts
+
+LONGEST_TEXT_IN_ADDRESS = 1_500
+"""Most characters of a sentence that the address keeps; a longer one is left out."""
+_LONGEST = 80
+"""Most characters of a value that are quoted."""
+
+
+def view() -> View:
+    """Return the view of this session."""
+    shown: View = st.session_state["view"]
+    return shown
+
+
+def change_view(*panels: str, **choices: Any) -> None:
+    """Change the view, from the callback of a widget or a click.
+
+    Args:
+        panels: panels to draw again in place of the panel of the widget, by their keys.
+        choices: fields of the view and their values.
+    """
+    st.session_state["view"] = change(view(), **choices)
+    st.session_state["changed"] = True
+    if panels:
+        st.rerun(panels)
+
+
+def fix(**shown: Any) -> None:
+    """Put into the view what is shown where it left the choice to the page."""
+    st.session_state["view"] = dataclasses.replace(view(), **shown)
+
+
+def redraw_all() -> None:
+    """Draw the whole page again, from the callback of a widget on which other panels depend.
+
+    (Naming panels there is not safe: when labels of options change, Streamlit may call back at the
+    next use of another widget, and the panels would then be drawn instead of what that changes.)
+    """
+    st.session_state["redraw"] = True
+
+
+def must_redraw() -> bool:
+    """Return, once, whether ``redraw_all`` was called."""
+    return bool(st.session_state.pop("redraw", False))
+
+
+def control(
+    field: str,
+    label: str,
+    *,
+    default: Any = None,
+    usable: Callable[[Any], bool] = lambda _: True,
+    written: Callable[[Any], str] = str,
+    optional: bool = False,
+    in_menu: bool = False,
+    on_change: Callable[[], None] = lambda: None,
+) -> dict[str, Any]:
+    """Bind the next widget to a field of the view; return the arguments that the widget is given.
+
+    A value that is not usable goes back to the default; if it came with the address, a note above
+    the page says so.
+
+    Args:
+        field: the field, which is also the key of the widget.
+        label: the name of the choice in a note.
+        default: what is shown while the view leaves the choice to the page.
+        usable: whether a value, or each of several, is one that the widget offers.
+        written: writes a value for people to read.
+        optional: whether a person can choose nothing.
+        in_menu: whether the widget stands in a menu, where the browser draws it only when the menu
+            is opened.
+        on_change: called when the widget is used, after the view has changed.
+    """
+    state, chosen = st.session_state, getattr(view(), field)
+    several = isinstance(chosen, tuple)
+    dropped = [value for value in (chosen if several else (chosen,)) if value is not None]
+    dropped = [value for value in dropped if not usable(value)]
+    if dropped:
+        kept = tuple(v for v in chosen if v not in dropped) if several else DEFAULTS[field]
+        fix(**{field: kept})
+        chosen = kept
+    shown = default if chosen is None else chosen
+    shown = list(shown) if isinstance(shown, tuple) else shown
+    if field in state["asked"]:
+        unreadable = state["asked"].pop(field)
+        if quoted := unreadable or [text for value in dropped for text in texts(value)]:
+            state["notes"].append(_note(field, quoted, label, shown, written))
+    _show(field, shown, written, again=in_menu and shown not in ("", False, None))
+    return {"key": field, "on_change": _take, "args": (field, usable, optional, on_change)}
+
+
+def _show(field: str, shown: Any, written: Callable[[Any], str], *, again: bool) -> None:
+    """Set the widget that is drawn next to a value, if it does not have it yet.
+
+    Streamlit sends what is set to the browser, over what a person may be typing there. It must be
+    sent again on another page, where the widget counts as new, and where its label has changed: the
+    browser knows an option by its label, and would send back one that no longer is. Sent ``again``
+    every time, it is also known to a browser that draws the widget later.
+    """
+    state = st.session_state
+    values = shown if isinstance(shown, list) else [shown] * (shown is not None)
+    drawn = state["page"], shown, [written(value) for value in values]
+    known = field in state and state[field] == shown and state["drawn"].get(field) == drawn
+    if again or not known:
+        state[field] = shown
+        state["drawn"][field] = drawn
+
+
+def _take(
+    field: str, usable: Callable[[Any], bool], optional: bool, then: Callable[[], None]
+) -> None:
+    """Change the view to what a widget has."""
+    chosen = st.session_state[field]
+    several = isinstance(chosen, list)
+    # An option that is offered no more may come from a browser that has yet to be told of it.
+    values = chosen if several else [chosen]
+    if all(usable(value) if value is not None else optional for value in values):
+        change_view(**{field: tuple(chosen) if several else chosen})
+        then()
+
+
+def _note(
+    field: str, quoted: Sequence[str], label: str, shown: Any, written: Callable[[Any], str]
+) -> str:
+    name = parameter_of(field)
+    asked = " and ".join(f"{name}={_short(value)}" for value in quoted[:3])
+    asked += f" and {len(quoted) - 3} more" if len(quoted) > 3 else ""
+    if isinstance(shown, bool):
+        used = "on" if shown else "off"
+    else:
+        values = shown if isinstance(shown, list) else [shown] * (shown not in (None, ""))
+        used = _short(", ".join(map(written, values))) or "nothing"
+    return f"The address has {asked}, which cannot be used here. {label}: {used}."
+
+
+def _short(value: str) -> str:
+    value = make_visible(value[: _LONGEST + 1])
+    return value if len(value) <= _LONGEST else value[: _LONGEST - 1] + "…"
+
+
+def read_address(page: str) -> None:
+    """Read the view from the address, when the session begins or a person goes back in it.
+
+    Call this before anything is drawn. (Streamlit empties the address when another page is opened
+    by its link; the view stays, and is written there again.)
+    """
+    state = st.session_state
+    state.setdefault("notes", [])
+    state.setdefault("drawn", {})
+    asked = {name: st.query_params.get_all(name) for name in st.query_params}
+    turned = state.get("page", page) != page
+    state["page"] = page
+    known = "view" in state and (state["changed"] or asked == state["written"])
+    if known or (turned and not asked):
+        return
+    state["view"], unreadable = decode(asked)
+    state["asked"] = {
+        field: unreadable.get(field, []) for field in DEFAULTS if parameter_of(field) in asked
+    }
+    state["changed"] = False
+
+
+def write_address() -> None:
+    """Write the view into the address, and show what of the address could not be used.
+
+    Call this when the page or a panel was drawn.
+    """
+    state, shown = st.session_state, view()
+    if len(shown.sentence or "") > LONGEST_TEXT_IN_ADDRESS:
+        shown = dataclasses.replace(shown, sentence=None)
+    state["written"] = encode(shown)
+    state["changed"] = False
+    if {name: st.query_params.get_all(name) for name in st.query_params} != state["written"]:
+        st.query_params.from_dict(state["written"])
+    if notes := state["notes"]:
+        state["notes_place"].warning("\n".join(f"- {escape_markdown(note)}" for note in notes))
+        state["notes"] = []

@@ -1,0 +1,238 @@
+"""The vocabulary of a side of the model, and the choice of tokens from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import streamlit as st
+from numpy.typing import NDArray
+from streamlit.delta_generator import DeltaGenerator
+
+from model.interface import Side
+from model.run_info import Counts
+from viz_app.analysis.labels import token_label
+from viz_app.analysis.projection import frequency_groups
+from viz_app.analysis.vocabulary import vocabulary_labels
+from viz_app.records.trace import Floats, Tokens
+from viz_app.views.caches import checkpoint_of, embedding_table
+from viz_app.views.shared.log import log_refusal
+from viz_app.views.shared.markdown import escape_markdown
+from viz_app.views.shared.selection import Selection
+from viz_app.views.shared.view import control
+
+TOKEN_HELP = (
+    "Type to search. The tokens of the sentence come first. A · stands before a token that follows "
+    "what is before it without a space."
+)
+
+_MOST_OFFERED = 20_000
+"""Most tokens in a list of choices, which the browser is sent as a whole."""
+
+
+@dataclass(frozen=True)
+class SideVocabulary:
+    """A vocabulary has the tokens of a side, their embeddings and their counts in training."""
+
+    side: Side
+    shared: bool
+    """Whether both sides have this one table."""
+    weights: str
+    """sha256 of the checkpoint."""
+    table: Floats
+    """Embeddings, (V, D)."""
+    labels: tuple[str, ...]
+    source: NDArray[np.int64]
+    """Occurrences on the source side, (V,); all 0 where that has a vocabulary of its own."""
+    target: NDArray[np.int64]
+    """Occurrences on the target side, likewise."""
+    counted: bool
+    """Whether occurrences are known; if not, all are 0, and the first tokens by id are taken where
+    the most frequent would be."""
+
+    def named(self, name: str) -> int | None:
+        """Return the id that ``token_name`` wrote as this name; None if it is a typed text."""
+        id = name.removeprefix("id:")
+        known = id != name and id.isdecimal() and int(id) < len(self.labels)
+        return int(id) if known else None
+
+    def written(self, name: str) -> str:
+        """Return a token that was chosen or typed as people read it."""
+        id = self.named(name)
+        return name if id is None else self.labels[id]
+
+    @property
+    def table_side(self) -> str:
+        """The side whose table this is; empty where both sides share it."""
+        return "" if self.shared else self.side
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """Number of occurrences on both sides together, (V,)."""
+        return self.source + self.target
+
+    @property
+    def name(self) -> str:
+        """What the table is called in a sentence."""
+        if self.shared:
+            return "the one table that source and target share"
+        return f"the {self.side} side's table"
+
+
+def vocabulary_of(selection: Selection, side: Side) -> SideVocabulary:
+    """Return the vocabulary of the side ``source`` or ``target``, or the one that both share.
+
+    Raises:
+        CheckpointError: if weights or counts cannot be used.
+    """
+    run = selection.run
+    table = embedding_table(run, selection.step, side)
+    shared = run.description.tied == "all"
+    none = np.zeros(len(table), np.int64)
+    counts = run.counts or Counts([0] * len(table), [0] * len(table))
+    tokenizer = getattr(run.tokenizers, side)
+    return SideVocabulary(
+        side=side,
+        shared=shared,
+        weights=checkpoint_of(run, selection.step).sha256,
+        table=table,
+        labels=vocabulary_labels(
+            tokenizer.tokens(range(len(table))),
+            spaced=tokenizer.kind == "bpe",
+            control_ids=tokenizer.control_ids,
+        ),
+        source=np.array(counts.source) if shared or side == "source" else none,
+        target=np.array(counts.target) if shared or side == "target" else none,
+        counted=run.counts is not None,
+    )
+
+
+def token_name(id: int) -> str:
+    """Return how the view names a token that was chosen from a list."""
+    return f"id:{id}"
+
+
+def find_token(selection: Selection, vocabulary: SideVocabulary, chosen: str) -> int:
+    """Return the id of a token that was chosen from the list, or typed.
+
+    Raises:
+        ValueError: if the typed text is not a single token; the message says what it is read as.
+    """
+    id = vocabulary.named(chosen)
+    if id is not None:
+        return id
+    tokenizer = getattr(selection.run.tokenizers, vocabulary.side)
+    ids = tokenizer.encode(chosen.strip())
+    if len(ids) == 1 and not tokenizer.unknown(chosen.strip()):
+        return int(ids[0])
+    read = " ".join(vocabulary.labels[id] for id in ids[:12]) + " …" * (len(ids) > 12)
+    raise ValueError(
+        f"“{token_label(chosen[:40])}” is no token of this vocabulary"
+        + (f": it is read as {read}" if ids else "")
+        + "; choose one of the list"
+    )
+
+
+def tokens_first(tokens: Tokens, vocabulary: SideVocabulary) -> Sequence[str]:
+    """Return the names of a vocabulary's tokens that are offered, those of a sentence first."""
+    return list(dict.fromkeys([*map(token_name, tokens.ids), *_offered(vocabulary)]))
+
+
+def _offered(vocabulary: SideVocabulary) -> list[str]:
+    """Return the names of the tokens that a list has; the others can be typed."""
+    return [token_name(id) for id in range(min(len(vocabulary.labels), _MOST_OFFERED))]
+
+
+def groups_by_frequency(
+    vocabulary: SideVocabulary, ids: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], list[str]]:
+    """Return the group of each token and the names of the groups; one group if none is counted."""
+    if vocabulary.counted:
+        return frequency_groups(vocabulary.counts[ids])
+    return np.ones(len(ids), np.int64), ["", "token of the vocabulary"]
+
+
+def counts_of(vocabulary: SideVocabulary, ids: NDArray[np.int64]) -> list[int] | None:
+    """Return how often each token occurs in the training data; None if that is not known."""
+    counts: list[int] = vocabulary.counts[ids].tolist()
+    return counts if vocabulary.counted else None
+
+
+def choose_number(
+    place: DeltaGenerator,
+    vocabulary: SideVocabulary,
+    numbers: Sequence[int],
+    *,
+    first: int,
+    key: str,
+) -> int:
+    """Ask how many of the most frequent tokens are drawn; a vocabulary with few is drawn whole.
+
+    Args:
+        place: where the slider is drawn.
+        vocabulary: the tokens.
+        numbers: the choices, rising; those below the vocabulary's size are offered, and its size.
+        first: the largest number that may be chosen at first.
+        key: the field of the view.
+    """
+    size = len(vocabulary.labels)
+    offered = [*(number for number in numbers if number < size), size]
+    if len(offered) == 1:
+        return size
+    label = (
+        "The most frequent tokens" if vocabulary.counted else "The first tokens of the vocabulary"
+    )
+
+    def written(number: int) -> str:
+        return f"all {size:,}" if number == size else f"{number:,}"
+
+    chosen: int = place.select_slider(
+        label,
+        offered,
+        format_func=written,
+        **control(
+            key,
+            label,
+            default=max(number for number in offered if number <= max(first, offered[0])),
+            usable=offered.__contains__,
+            written=written,
+        ),
+    )
+    return chosen
+
+
+def choose_tokens(
+    selection: Selection,
+    vocabulary: SideVocabulary,
+    label: str,
+    *,
+    most: int,
+    key: str,
+    default: Sequence[int] = (),
+) -> list[int]:
+    """Ask for tokens, to be chosen or typed, and return their ids; show what is not a token."""
+    chosen: list[str] = st.multiselect(
+        label,
+        _offered(vocabulary),
+        format_func=vocabulary.written,
+        max_selections=most,
+        accept_new_options=True,
+        select_all=False,
+        placeholder="Type to search",
+        help=TOKEN_HELP.replace(" The tokens of the sentence come first.", ""),
+        **control(
+            key,
+            label,
+            default=[token_name(id) for id in default],
+            written=vocabulary.written,
+        ),
+    )
+    ids = []
+    for token in chosen:
+        try:
+            ids.append(find_token(selection, vocabulary, token))
+        except ValueError as problem:
+            log_refusal(problem)
+            st.error(escape_markdown(str(problem)))
+    return ids

@@ -1,0 +1,112 @@
+"""Draw rows of buttons, figures that can be clicked, and headings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypeVar
+
+import streamlit as st
+
+from viz_app.components.printing import printed_width
+from viz_app.views.shared.view import control, view
+
+Option = TypeVar("Option")
+_MOST_STRETCHED = 1.25
+"""How much wider than it was made for a figure is drawn at most."""
+
+
+def choose_one(
+    label: str,
+    options: Sequence[Option],
+    *,
+    key: str,
+    default: Option | None = None,
+    format_func: Callable[[Option], str] = str,
+    on_change: Callable[[], None] = lambda: None,
+    help: str | None = None,
+    show_label: bool = True,
+    in_menu: bool = False,
+) -> Option:
+    """Ask for one of some options by a row of buttons; ``key`` is its field of the view.
+
+    Without ``show_label`` only screen readers read the label: the options speak for themselves.
+    ``in_menu`` is as for ``control``.
+    """
+    chosen: Option = st.segmented_control(
+        label,
+        options,
+        format_func=format_func,
+        required=True,
+        help=help,
+        label_visibility="visible" if show_label else "collapsed",
+        **control(
+            key,
+            label,
+            default=default,
+            usable=options.__contains__,
+            written=format_func,
+            in_menu=in_menu,
+            on_change=on_change,
+        ),
+    )
+    return chosen
+
+
+def show_figure(
+    figure: Any,
+    *,
+    key: str,
+    alt: str,
+    name: str = "",
+    on_select: Callable[[], None] | None = None,
+) -> None:
+    """Draw a figure in a container ``<key>-box``, with its own width or that of the page.
+
+    A figure that was made for a width fills the page only up to a little more, so that its cells
+    stay about as wide as they are high.
+
+    Args:
+        figure: a Plotly figure.
+        key: the key of its widget.
+        alt: what it shows, for those who cannot see it.
+        name: the name of its file when it is saved, after run and step; the key if empty.
+        on_select: called after a click on a mark.
+    """
+    form = view().pictures
+    saved: dict[str, Any] = {
+        "format": form,
+        "filename": f"{st.session_state.get('files', key)}-{name or key}",
+    }
+    width = printed_width(int(view().printed))
+    saved |= {"width": min(width, figure.layout.width or width), "height": figure.layout.height}
+    made_for = figure.layout.width or (figure.layout.meta or {}).get("width")
+    widest: int | Literal["stretch"] = round(_MOST_STRETCHED * made_for) if made_for else "stretch"
+    with st.container(key=f"{key}-box"):
+        st.plotly_chart(
+            figure,
+            theme=None,
+            config={
+                "displaylogo": False,
+                "modeBarButtons": [["toImage"]],
+                "toImageButtonOptions": saved | ({"scale": 3} if form == "png" else {}),
+            },
+            key=key,
+            width="content" if figure.layout.width else widest,
+            on_select=on_select or "ignore",
+            selection_mode="points",
+            alt=alt,
+        )
+
+
+def clicked_value(key: str) -> str | None:
+    """Return the customdata of the mark that was clicked in a figure; None without such a mark.
+
+    Call this in the ``on_select`` of ``show_figure``. (A click beside all marks selects none.)
+    """
+    points = st.session_state[key].selection.points
+    return points[0].get("customdata") if points else None
+
+
+def show_heading(title: str) -> None:
+    """Write the heading of a part of a page."""
+    st.markdown(f"##### {title}")

@@ -1,0 +1,100 @@
+"""Say in words and numbers what the enlarged map shows, over the corpus and in this sentence."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from model.interface import Head
+from viz_app.analysis.grid import Grid, make_grid
+from viz_app.analysis.head_descriptions import describe_head
+from viz_app.analysis.head_ranking import head_values
+from viz_app.analysis.map_facts import ALMOST_EVEN, MapFacts, map_facts
+from viz_app.records.trace import Trace
+from viz_app.views.shared.markdown import escape_markdown
+from viz_app.views.shared.measures import measures_of
+from viz_app.views.shared.selection import Selection
+from viz_app.views.shared.special_tokens import special_tokens_of
+from viz_app.views.translate.shown_map import ShownMap
+
+_LEAST_SHOWN = 0.5
+"""Smallest share of the weight that must be left without special tokens for a map not to look
+empty."""
+
+
+def show_head_words(selection: Selection, trace: Trace, shown: ShownMap, grid: Grid) -> None:
+    """Draw sentences on the enlarged map, and whether its checks hold."""
+    said = [f"**{shown.name}**"]
+    if shown.aggregate == "head":
+        said.append(_over_the_corpus(selection, Head(shown.kind, shown.layer, shown.head)))
+    if shown.aggregate != "max":  # rows of the maximum sum to more than 1
+        said.append(_in_this_sentence(selection, trace, shown, grid))
+    with st.container(key="head-words", gap="small"):
+        st.markdown("\n\n".join(said))
+        _show_checks(trace)
+
+
+def _over_the_corpus(selection: Selection, head: Head) -> str:
+    run, step = selection.run, selection.step
+    measures = measures_of(run, [step]).by_step.get(step)
+    if measures is None:
+        return "Over a corpus: not measured at this checkpoint."
+    words = "; ".join(describe_head(head_values(measures.values, head), head.kind))
+    said = escape_markdown(special_tokens_of(run).name_in(words))
+    return f"Over {measures.corpus.sentences:,} sentences: {said}."
+
+
+def _in_this_sentence(selection: Selection, trace: Trace, shown: ShownMap, grid: Grid) -> str:
+    kind, tokens = shown.kind, make_grid(trace, shown.kind)
+    facts = map_facts(
+        shown.map_of(trace, tokens),
+        trace.keys_of(kind),
+        allowed=tokens.allowed,
+        own_keys=kind != "cross",
+    )
+    if facts is None:
+        return "In this sentence: nothing to choose from, no row has more than one key."
+    special = special_tokens_of(selection.run)
+    on: dict[str, float | None] = {
+        special.start if kind == "decoder_self" else special.end: facts.special,
+        "punctuation": facts.punctuation,
+        "the token itself": facts.itself,
+    }
+    shares = [f"{share:.2f} on {what}" for what, share in on.items() if share is not None]
+    said = (
+        f"In this sentence: largest weight {facts.largest:.2f}, of “{tokens.rows[facts.row]}” on "
+        f"“{tokens.columns[facts.column]}”; of a row on average {', '.join(shares)}."
+    )
+    return escape_markdown(" ".join([said, *_why_it_looks_so(facts, grid)]))
+
+
+def _why_it_looks_so(facts: MapFacts, grid: Grid) -> list[str]:
+    """Explain maps that look as if something were wrong with them."""
+    notes = []
+    if facts.evenness >= ALMOST_EVEN:
+        notes.append(
+            "The map is almost even, and that is no fault of the display: the head spreads its "
+            f"weight over all keys, {facts.even_weight:.2f} each if it were quite even."
+        )
+    hidden = len(grid.columns) < len(grid.spans[1]) and not grid.renormalised
+    if hidden and 1 - facts.special < _LEAST_SHOWN:
+        notes.append(
+            f"The map looks empty because {facts.special:.2f} of the weight is on special tokens, "
+            "which are left out."
+        )
+    return notes
+
+
+def _show_checks(trace: Trace) -> None:
+    """Show whether the maps have the properties that every correct map has."""
+    failed = [check for check in trace.checks if not check.passed]
+    if failed:
+        st.warning(
+            "Do not trust these maps. Not so: "
+            + escape_markdown("; ".join(f"{c.name} (off by {c.deviation:.1e})" for c in failed))
+        )
+        return
+    with st.expander(f"✓ {len(trace.checks)} checks hold", key="checks-hold", type="compact"):
+        largest = ", ".join(f"{check.name} ({check.deviation:.1g})" for check in trace.checks)
+        st.caption(
+            f"Checked on this sentence, with the largest deviation: {escape_markdown(largest)}."
+        )

@@ -1,0 +1,106 @@
+"""Choose what the large map shows: one head, or the heads of its layer put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import get_args
+
+from model.interface import Description, Head, Kind
+from viz_app.analysis.attention import Aggregate, aggregate_heads
+from viz_app.analysis.grid import Grid
+from viz_app.analysis.labels import KIND_NAMES, KIND_NOTES
+from viz_app.analysis.rollout import CellValue, rollout_of, weights_of
+from viz_app.records.trace import Floats, Trace
+from viz_app.views.shared.head_choice import chosen_head
+from viz_app.views.shared.view import redraw_all, view
+from viz_app.views.shared.widgets import choose_one
+
+HEAD_PANELS = ("heads", "below")
+"""Panels that depend on the head that is shown."""
+_AGGREGATE_NOTES: dict[Aggregate, str] = {
+    "mean": "The mean of the layer's heads: what most of them look at; it hides that they differ.",
+    "max": "Cell by cell the largest weight of any head: nothing strong is hidden, but which head "
+    "it was is not said, and rows may sum to more than 1.",
+    "rollout": "Rollout up to this layer (Abnar and Zuidema 2020): from which inputs a position "
+    "could have gathered, if all heads counted alike and half of each layer were the residual. It "
+    "knows nothing of values, feed-forward layers, or heads that cancel each other.",
+}
+_CROSS_ROLLOUT_NOTE = (
+    "Here the mean of the layer's heads goes on through the whole encoder: a column is a source "
+    "token as it went in."
+)
+_VALUE_NORM_NOTE = (
+    "Weight times ‖v W_O‖, as shares of the row (Kobayashi et al. 2020): how much a key adds and "
+    "not only how much it is looked at. In which direction it adds is not said."
+)
+
+
+@dataclass(frozen=True)
+class ShownMap:
+    """The large map shows one head, or the heads of its layer put together."""
+
+    kind: Kind
+    layer: int
+    head: int
+    aggregate: Aggregate = "head"
+    cell_value: CellValue = "weight"
+
+    @property
+    def name(self) -> str:
+        """Kind, layer and head in words, counted from 1."""
+        of = {
+            "head": f"head {self.head + 1}",
+            "mean": "mean of heads",
+            "max": "max of heads",
+            "rollout": "rollout",
+        }[self.aggregate]
+        unit = "" if self.cell_value == "weight" else ", weight × value norm"
+        return f"{KIND_NAMES[self.kind]}, layer {self.layer + 1}, {of}{unit}"
+
+    @property
+    def file_name(self) -> str:
+        """Kind, layer and head as part of a file's name."""
+        of = f"head{self.head + 1}" if self.aggregate == "head" else self.aggregate
+        unit = "" if self.cell_value == "weight" else "-value-norm"
+        return f"{self.kind}-layer{self.layer + 1}-{of}{unit}"
+
+    def map_of(self, trace: Trace, grid: Grid) -> Floats:
+        """Compute the map of a trace in the rows and columns of a grid."""
+        if self.aggregate == "rollout":
+            return grid.apply(rollout_of(trace, self.kind, self.layer, self.cell_value))
+        weights = grid.apply(weights_of(trace, self.kind, self.cell_value)[self.layer])
+        return aggregate_heads(weights, self.aggregate, self.head)
+
+    @property
+    def note(self) -> str:
+        """Sentences on what the map shows, and what it does not."""
+        notes = [_AGGREGATE_NOTES.get(self.aggregate, KIND_NOTES[self.kind])]
+        if self.aggregate == "rollout" and self.kind == "cross":
+            notes.append(_CROSS_ROLLOUT_NOTE)
+        if self.cell_value == "value norm":
+            notes.append(_VALUE_NORM_NOTE)
+        return " ".join(notes)
+
+
+def choose_cells(*, on_change: Callable[[], None] = lambda: None) -> CellValue:
+    """Ask what the cells of maps are."""
+    return choose_one(
+        "Cells",
+        get_args(CellValue),
+        key="cells",
+        format_func=lambda cells: {"value norm": "× value norm"}.get(cells, cells),
+        on_change=on_change,
+        show_label=False,
+    )
+
+
+def shown_head(model: Description) -> Head | None:
+    """Return the chosen head if its own map is shown, and not one of several heads together."""
+    return chosen_head(model) if view().show == "head" else None
+
+
+def redraw_heads() -> None:
+    """Draw again, from a callback of ``choose_head``, what depends on the head that is shown."""
+    if view().rank:
+        redraw_all()

@@ -1,0 +1,45 @@
+"""Show the tokens of the sentence and of its translation, which choose a column and a step."""
+
+from __future__ import annotations
+
+from viz_app.analysis.labels import token_labels
+from viz_app.components.token_buttons import token_buttons
+from viz_app.records.trace import Trace
+from viz_app.views.shared.panels import panel
+from viz_app.views.shared.selection import Selection
+from viz_app.views.shared.target import target_probabilities
+from viz_app.views.shared.view import change_view, view
+from viz_app.views.translate.step import STEP_PANELS
+
+
+@panel("tokens")
+def show_tokens(selection: Selection, trace: Trace) -> None:
+    """Draw the tokens of a trace; a click marks a column of the map, or chooses a step."""
+
+    def mark_column(place: int) -> None:
+        change_view("tokens", "heads", column=None if place == view().column else place)
+
+    def choose_step(place: int) -> None:
+        change_view(*STEP_PANELS, at=place, below="steps")
+
+    token_buttons(
+        token_labels(trace.source),
+        name="Tokens of the source: each marks its column in the map",
+        theme=selection.theme,
+        key="source_tokens",
+        on_click=mark_column,
+        chosen=view().column,
+        language=selection.run.source_language,
+    )
+    probabilities, titles = target_probabilities(trace)
+    token_buttons(
+        token_labels(trace.predicted),
+        name="Tokens of the target: each chooses its step of decoding",
+        theme=selection.theme,
+        key="target_tokens",
+        on_click=choose_step,
+        chosen=view().at,
+        probabilities=probabilities,
+        titles=titles,
+        language=selection.run.target_language,
+    )
