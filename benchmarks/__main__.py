@@ -1,7 +1,8 @@
 """Headwise beside the tools that one would pick instead: ``python -m benchmarks``.
 
-Runs all parts, or those that are named, and writes ``results.md``, ``results.json`` and the plots
-into a folder. Peers are in ``benchmarks/requirements.txt``. Nothing else should run meanwhile.
+Runs all parts, or those that are named, and writes ``results.md``, ``results.json`` and, with
+``growth``, ``results.svg`` into a folder; git keeps only the first. Peers are in
+``benchmarks/requirements.txt``. Nothing else should run meanwhile.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ PARTS = (
     "forward",
     "capture",
     "trace",
+    "pretrained",
     "greedy",
     "training",
     "pages",
@@ -35,18 +37,19 @@ PARTS = (
 
 
 @dataclass(frozen=True)
-class Arguments:
+class BenchmarkArguments:
     """Measure Headwise beside its peers."""
 
     parts: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
-    """Some of forward, capture, trace, greedy, training, pages, start, growth, load; else all."""
+    """Some of forward, capture, trace, pretrained, greedy, training, pages, start, growth, load;
+    else all."""
     rounds: int = 10
     """Alternating runs of everything that is compared."""
     out: Path = Path(__file__).parent
-    """Folder for results.md, results.json and the plots."""
+    """Folder for results.md, results.json and results.svg."""
 
 
-def main(arguments: Arguments) -> int:
+def main(arguments: BenchmarkArguments) -> int:
     """Measure and write; 1 if a part could not be measured, 2 on wrong arguments."""
     if unknown := set(arguments.parts) - set(PARTS):
         print(f"no part named {min(unknown)}; there are {', '.join(PARTS)}", file=sys.stderr)
@@ -64,7 +67,7 @@ def main(arguments: Arguments) -> int:
             with tqdm(total=module.STEPS, desc=name, unit="step") as progress:
                 findings = module.measure(rounds=arguments.rounds, tick=_tick(progress))
         except ModuleNotFoundError as error:
-            message = f"{error}; pip install -r benchmarks/requirements.txt"
+            message = f"{error}; pip install -r requirements-dev.txt -r benchmarks/requirements.txt"
             findings = Findings((), fault=message)
         except (RuntimeError, ValueError, OSError, AssertionError) as error:
             findings = Findings((), fault=f"{type(error).__name__}: {error}")
@@ -88,4 +91,4 @@ def _tick(progress: tqdm[None]) -> Tick:
 
 
 if __name__ == "__main__":
-    sys.exit(main(tyro.cli(Arguments)))
+    sys.exit(main(tyro.cli(BenchmarkArguments)))

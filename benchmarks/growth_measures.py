@@ -16,12 +16,12 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.growth_runs import write_run
+from benchmarks.runs import write_run
 from model.config import TransformerConfig
 from model.tokenizer import TokenizerPair
 from model.transformer import Transformer
-from viz_app.measure import Arguments, main
-from viz_app.measure_files import read_measures
+from viz_app.measure import MeasureArguments, main
+from viz_app.measuring.files import read_measures
 
 _ROOT = Path(__file__).parents[1]
 _RUN = "tiny"
@@ -31,7 +31,7 @@ _WORDS = [first + second for first in "bdfgklmnprst" for second in "aeiou"]
 
 
 @dataclass(frozen=True)
-class Measured:
+class CorpusCost:
     """What a corpus took."""
 
     seconds: float
@@ -59,7 +59,14 @@ def write_task(root: Path, sizes: Sequence[int]) -> None:
     torch.manual_seed(0)
     vocabulary = tokenizers.source.vocab_size
     config = TransformerConfig(
-        vocabulary, vocabulary, n_layers=1, n_heads=1, d_model=8, d_ff=8, max_length=16
+        vocabulary,
+        vocabulary,
+        n_encoder_layers=1,
+        n_decoder_layers=1,
+        n_heads=1,
+        d_model=8,
+        d_ff=8,
+        max_length=16,
     )
     source, target = _LANGUAGES
     write_run(root / _RUN, Transformer(config), tokenizers, source=source, target=target)
@@ -74,7 +81,7 @@ def _data(root: Path, size: int) -> Path:
     return root / f"corpus-{size}.jsonl"
 
 
-def measure_apart(root: Path, size: int) -> Measured:
+def measure_apart(root: Path, size: int) -> CorpusCost:
     """Measure the heads over the corpus of a size in a process of its own.
 
     Raises:
@@ -87,14 +94,14 @@ def measure_apart(root: Path, size: int) -> Measured:
     measured = read_measures(root / _RUN, 0).corpus.sentences
     if measured != size:
         raise RuntimeError(f"expected measures of {size:,} sentences, got those of {measured:,}")
-    return Measured(**json.loads(done.stdout))
+    return CorpusCost(**json.loads(done.stdout))
 
 
-def measure_here(root: Path, size: int) -> Measured:
+def measure_here(root: Path, size: int) -> CorpusCost:
     """The same in this process."""
     began = time.perf_counter()
-    main(Arguments(_RUN, str(_data(root, size)), sentences=size, checkpoints=root))
-    return Measured(time.perf_counter() - began, most_resident())
+    main(MeasureArguments(_RUN, str(_data(root, size)), sentences=size, checkpoints=root))
+    return CorpusCost(time.perf_counter() - began, most_resident())
 
 
 def most_resident() -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -13,14 +14,15 @@ from urllib.parse import urlencode
 
 from websockets.exceptions import WebSocketException
 
-from benchmarks.growth_runs import Figures, Sentences, Size
 from benchmarks.load_answers import Answer, address_of, faults_of
 from benchmarks.load_server import serving
 from benchmarks.load_session import Session, connected
 from benchmarks.report import Tick
-from model.checkpoint import Checkpoint, Run, open_checkpoint
-from viz_app.records import Head
-from viz_app.trace import run_trace
+from benchmarks.runs import Figures, Sentences, Size
+from model.checkpoint import Checkpoint, TrainedRun
+from model.interface import Head
+from model.runs import open_checkpoint
+from viz_app.trace.sentence import run_trace
 
 _HEAD: Head = ("cross", 0, 0)
 
@@ -29,9 +31,18 @@ class _Reader(Session):
     """A session with a target of its own; its sentences may be too long for the address."""
 
     async def begin(self, run: str, sentence: str, target: str) -> None:
-        self._query = f"{address_of(run, self.head, sentence)}&{urlencode({'target': target})}"
+        self._run, self._target = run, target
+        await self.type(sentence)
+        self.seconds.clear()
+
+    async def type(self, sentence: str) -> None:
+        """Follow a link to a sentence with the session's target, which a typed one would drop."""
+        began = time.perf_counter()
+        address = address_of(self._run, self.head, sentence)
+        self._query = f"{address}&{urlencode({'target': self._target})}"
         await self._send(None)
         await self._until(sentence, among=(sentence,))
+        self.seconds.append(time.perf_counter() - began)
 
     def _note(self, among: tuple[str, ...]) -> str:
         # The address cannot say whose page this is; the map is compared in the end.
@@ -95,7 +106,7 @@ async def _draw(
     return found
 
 
-def _check(run: Run, checkpoint: Checkpoint, shown: Answer, target: str) -> None:
+def _check(run: TrainedRun, checkpoint: Checkpoint, shown: Answer, target: str) -> None:
     trace = run_trace(checkpoint.model, run.tokenizers, shown.sentence, target)
     kind, layer, head = _HEAD
     weights = trace.attention[kind][layer, head]

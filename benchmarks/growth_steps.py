@@ -8,16 +8,16 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TypeVar
 
-from benchmarks.growth_runs import Figures, Sentences, Size
 from benchmarks.report import Tick
+from benchmarks.runs import Figures, Sentences, Size
 from benchmarks.sizes import model_of
-from model.decoding import greedy
+from model.decoding.greedy import greedy
 from model.tokenizer import TokenizerPair
 from model.transformer import Transformer
-from viz_app.records import Trace
+from viz_app.records.trace import Trace
 from viz_app.report import to_html
-from viz_app.saved_trace import to_json, to_npz
-from viz_app.trace import run_trace
+from viz_app.trace.saved import to_json, to_npz
+from viz_app.trace.sentence import run_trace
 
 _EXPORTS: Mapping[str, Callable[[Trace], bytes]] = {
     ".html": to_html,
@@ -31,7 +31,7 @@ def run_steps(tokenizers: TokenizerPair, rounds: Mapping[Size, int], tick: Tick)
     """Run all steps on sentences of each size in turn.
 
     Args:
-        tokenizers: of as many pieces as ``sizes.VOCABULARY``.
+        tokenizers: of as many tokens as ``sizes.VOCABULARY``.
         rounds: size → how many sentences.
         tick: called after the last sentence of each size.
 

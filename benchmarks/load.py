@@ -46,7 +46,7 @@ _SHOWN = 20
 
 
 @dataclass(frozen=True)
-class Arguments:
+class LoadArguments:
     """Drive the app with many sessions and check every answer."""
 
     sessions: int = 20
@@ -158,7 +158,7 @@ def _measure(stage: Stage, times: list[float], seconds: float, memory: list[floa
         stage.memory, stage.growth = max(memory), growth(memory)
 
 
-async def run_stages(arguments: Arguments, tick: Tick) -> list[Stage]:
+async def run_stages(arguments: LoadArguments, tick: Tick) -> list[Stage]:
     """All stages on one server; what its log says counts for the last."""
     expected = Expected(arguments.run)
     sentences = sentences_of(arguments.run)
@@ -221,7 +221,7 @@ def table(stages: list[Stage], minutes: float) -> Table:
     return Table(f"Load, {minutes:g} minutes a stage", columns, rows)
 
 
-def main(arguments: Arguments) -> int:
+def main(arguments: LoadArguments) -> int:
     """The results on standard output, faults after them; 1 if there are any."""
     torch.set_num_threads(1)
     stages = asyncio.run(run_stages(arguments, lambda what: print(what, file=sys.stderr)))
@@ -238,4 +238,4 @@ def main(arguments: Arguments) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(tyro.cli(Arguments)))
+    sys.exit(main(tyro.cli(LoadArguments)))

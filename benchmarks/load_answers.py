@@ -13,11 +13,11 @@ from urllib.parse import urlencode
 
 import numpy as np
 
-from model.checkpoint import Checkpoint, Run, load_weights, open_run
+from model.checkpoint import Checkpoint, TrainedRun, load_weights, open_trained_run
+from model.interface import KINDS, Head
 from viz_app.analysis.grid import make_grid
-from viz_app.analysis.labels import KIND_NAMES
-from viz_app.records import KINDS, Floats, Head
-from viz_app.trace import run_trace
+from viz_app.records.trace import Floats
+from viz_app.trace.sentence import run_trace
 
 SENTENCES = Path(__file__).parents[1] / "viz_app" / "sentences"
 NOTHING = "(no text: the model ended the sentence at once)"
@@ -44,7 +44,7 @@ class Expected:
     """Traces of a run's newest checkpoint, computed here."""
 
     def __init__(self, run: str) -> None:
-        self.run: Run = open_run(run)
+        self.run: TrainedRun = open_trained_run(run)
 
     @cached_property
     def checkpoint(self) -> Checkpoint:
@@ -56,7 +56,7 @@ class Expected:
         config = self.run.info.model
         return (
             KINDS[session % 3],
-            session // 3 % config.n_layers,
+            session // 3 % config.n_decoder_layers,
             session % config.n_heads,
         )
 
@@ -87,7 +87,7 @@ def faults_of(answer: Answer, expected: Answer) -> list[str]:
 def address_of(run: str, head: Head, sentence: str) -> str:
     """The query of a link that opens a head on a sentence."""
     kind, layer, number = head
-    choices = {"run": run, "q": sentence, "kind": KIND_NAMES[kind]}
+    choices = {"run": run, "q": sentence, "kind": kind}
     return urlencode(choices | {"layer": layer + 1, "head": number + 1})
 
 

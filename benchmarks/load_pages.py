@@ -91,7 +91,7 @@ async def _type(
     sentence = next(sentences)
     try:
         await page.goto(f"{address}/?{address_of(run, head, sentence)}")
-        entry = page.locator(".st-key-sentence input")
+        entry = page.locator(".st-key-sentence textarea")
         await entry.wait_for()
         await page.locator(".st-key-large .js-plotly-plot").wait_for()
         until = time.monotonic() + seconds

@@ -17,7 +17,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.typing import Origin, Subprotocol
 
 from benchmarks.load_answers import Answer, address_of, cells_of
-from viz_app.records import Head
+from model.interface import Head
 
 PATIENCE = 60.0
 """Seconds that an answer may take before it counts as missing."""
@@ -133,8 +133,8 @@ class Session:
                 translation = element.text.body
             elif kind == "plotly_chart" and element.plotly_chart.id.endswith("-large"):
                 weights = cells_of(element.plotly_chart.spec)
-            elif kind == "text_input" and element.text_input.id.endswith("-sentence"):
-                self._field = element.text_input.id
+            elif kind == "text_area" and element.text_area.id.endswith("-sentence"):
+                self._field = element.text_area.id
         sentence = parse_qs(self._query).get("q", [""])[0]
         return Answer(self.number, self.head, sentence, translation, weights, tuple(problems))
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from model.config import BOS, EOS, PAD, TransformerConfig
-from model.data import Pair
 from model.tokenizer import TokenizerPair
+from model.training.data import Pair
 from model.transformer import Transformer
 
 VOCABULARY = 8_000
@@ -21,13 +21,14 @@ def model_of(
 ) -> Transformer:
     """D = 128, d_ff = 512, norms after the sublayers as in the peers; as a loaded checkpoint is.
 
-    With ``endless``, ``</s>`` is never chosen, so that every peer decodes as many pieces.
+    With ``endless``, ``</s>`` is never chosen, so that every peer decodes as many tokens.
     """
     torch.manual_seed(0)
     config = TransformerConfig(
         VOCABULARY,
         VOCABULARY,
-        n_layers=n_layers,
+        n_encoder_layers=n_layers,
+        n_decoder_layers=n_layers,
         n_heads=n_heads,
         d_model=128,
         d_ff=512,
@@ -50,15 +51,16 @@ def model_of(
 
 
 def ids_of(batch: int, length: int, *, seed: int) -> Tensor:
-    """Random pieces, none of them special: (batch, length)."""
+    """Random tokens, none of them special: (batch, length)."""
     generator = torch.Generator().manual_seed(seed)
     return torch.randint(EOS + 1, VOCABULARY, (batch, length), generator=generator)
 
 
-def tokenizers_of() -> TokenizerPair:
-    """Whole words, as many as the vocabulary has room for; a piece for each."""
-    letters = itertools.product(string.ascii_lowercase, repeat=3)
-    words = ["".join(word) for word in itertools.islice(letters, VOCABULARY - EOS - 1)]
+def tokenizers_of(vocabulary: int = VOCABULARY) -> TokenizerPair:
+    """Whole words, as many as the vocabulary has room for; a token for each."""
+    letters = itertools.product(string.ascii_lowercase, repeat=4)
+    words = ["".join(word) for word in itertools.islice(letters, vocabulary - EOS - 1)]
     pairs = [Pair(" ".join(words), " ".join(words))] * 2  # single words may be left out
-    sizes = VOCABULARY, VOCABULARY
-    return TokenizerPair.train(pairs, kind="word", vocab_sizes=sizes, shared=True)
+    return TokenizerPair.train(
+        pairs, kind="word", vocab_sizes=(vocabulary, vocabulary), shared=True
+    )

@@ -10,9 +10,10 @@ from benchmarks.chromium import PATIENCE, SCREEN, drawn_after, watch
 from benchmarks.load_answers import address_of
 from benchmarks.shown import PICTURES, SHOWN, given
 from benchmarks.traffic import Message, Traffic
-from model.checkpoint import Run, load_weights
-from viz_app.records import Head, Trace
-from viz_app.trace import run_trace
+from model.checkpoint import TrainedRun, load_weights
+from model.interface import Head
+from viz_app.records.trace import Trace
+from viz_app.trace.sentence import run_trace
 
 
 @dataclass(frozen=True)
@@ -29,13 +30,13 @@ class Drawn:
 class TypedPage:
     """A page on a run, opened with a sentence; its exceptions and messages end in an error."""
 
-    def __init__(self, browser: Browser, address: str, run: Run, sentence: str) -> None:
+    def __init__(self, browser: Browser, address: str, run: TrainedRun, sentence: str) -> None:
         self._run = run
         self._model = load_weights(run, run.steps()[-1]).model
         self.page = browser.new_page(viewport=SCREEN)
         self.page.set_default_timeout(1_000 * PATIENCE)
         self._traffic = Traffic(self.page)
-        self._head: Head = ("cross", run.info.model.n_layers - 1, 0)
+        self._head: Head = ("cross", run.info.model.n_decoder_layers - 1, 0)
         self.trace = self._trace_of(sentence)
         self.page.goto(f"{address}/?{address_of(run.info.name, self._head, sentence)}")
         watch(self.page, SHOWN, given(self.trace, self._head, before={}), since_opened=True)
@@ -51,7 +52,7 @@ class TypedPage:
             TimeoutError: if its maps are not drawn.
         """
         self.trace = self._trace_of(sentence)
-        entry = self.page.locator(".st-key-sentence input")
+        entry = self.page.locator(".st-key-sentence textarea")
         entry.fill(sentence)
         self._watch(before=self.page.evaluate(PICTURES))
         entry.press("Enter")

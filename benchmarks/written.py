@@ -81,7 +81,7 @@ def write_results(parts: Sequence[Part], folder: Path, *, rounds: int) -> None:
         "Written by `python -m benchmarks`; `README.md` beside it says how to read it.",
         f"Medians of {rounds} rounds in which everything that is compared runs in turn; ratios are",
         "medians of the rounds' own ratios. D = 128, 4 heads, 3 + 3 layers, d_ff = 512, 8,000",
-        "pieces, float32, unless said.",
+        "tokens, float32, unless said.",
         "",
         *(f"* {name}: {value}" for name, value in on.items()),
         "",
@@ -95,8 +95,6 @@ def write_results(parts: Sequence[Part], folder: Path, *, rounds: int) -> None:
             lines += [*markdown(table), ""]
         for note in part.findings.notes:
             lines += [note, ""]
-        if part.findings.plots:
-            lines += ["![growth](results.svg)", ""]
         lines += [f"Took {part.seconds / 60:.1f} min.", ""]
     (folder / "results.md").write_text("\n".join(lines[:-1]) + "\n", encoding="utf-8")
 

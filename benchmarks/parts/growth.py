@@ -13,14 +13,14 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.growth_measures import Measured, measure_apart, write_task
+from benchmarks.growth_measures import CorpusCost, measure_apart, write_task
 from benchmarks.growth_page import draw_pages
-from benchmarks.growth_runs import Figures, Size, write_run
 from benchmarks.growth_steps import run_steps
 from benchmarks.report import Curve, Findings, Plot, Rule, Table, Tick
 from benchmarks.rounds import median
+from benchmarks.runs import Figures, Size, write_run
 from benchmarks.sizes import model_of
-from model.checkpoint import open_run
+from model.checkpoint import open_trained_run
 
 _TOKENIZERS_OF = "en-es"
 _SQUARE, _LINEAR = 2.1, 1.1
@@ -91,7 +91,7 @@ def grow(sizes: Sizes, *, rounds: int, tick: Tick) -> Findings:
     Raises:
         RuntimeError: if what was measured is not right.
     """
-    tokenizers = open_run(_TOKENIZERS_OF).tokenizers
+    tokenizers = open_trained_run(_TOKENIZERS_OF).tokenizers
     often = sizes.rounds(rounds)
     figures = run_steps(tokenizers, often, tick)
     with tempfile.TemporaryDirectory() as folder:
@@ -111,7 +111,7 @@ def grow(sizes: Sizes, *, rounds: int, tick: Tick) -> Findings:
     return findings(sizes, figures, measured)
 
 
-def findings(sizes: Sizes, figures: Figures, measured: Mapping[int, Measured]) -> Findings:
+def findings(sizes: Sizes, figures: Figures, measured: Mapping[int, CorpusCost]) -> Findings:
     """Tables, curves and rules of what was measured."""
     axes: dict[str, Grown] = {
         axis: {

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import torch
 
-from benchmarks.load import MOST_MEMORY, Arguments, run_stages, table
+from benchmarks.load import MOST_MEMORY, LoadArguments, run_stages, table
 from benchmarks.report import Findings, Rule, Tick
 
 STEPS = 4
@@ -15,7 +15,7 @@ STEPS = 4
 
 def measure(*, rounds: int, tick: Tick) -> Findings:
     """1, 5 and 20 sessions over the WebSocket and 5 pages in Chromium, five minutes each."""
-    arguments = Arguments(minutes=min(rounds / 2, 5.0))  # ten rounds are the usual number
+    arguments = LoadArguments(minutes=min(rounds / 2, 5.0))  # ten rounds are the usual number
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

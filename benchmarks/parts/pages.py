@@ -17,15 +17,15 @@ from playwright.sync_api import Browser
 from playwright.sync_api import Error as BrowserError
 
 from benchmarks.chromium import PATIENCE, chromium
-from benchmarks.endless_run import endless_run
-from benchmarks.growth_runs import Sentences
 from benchmarks.load_server import serving
 from benchmarks.peers.bertviz import draw, fetch_scripts, lines_of, page_of
 from benchmarks.report import Cell, Findings, Rule, Table, Tick
 from benchmarks.rounds import median
+from benchmarks.runs import Sentences, sharp_run
 from benchmarks.typed import Drawn, TypedPage
-from model.checkpoint import open_run
-from viz_app.records import Head, Trace
+from model.checkpoint import open_trained_run
+from model.interface import Head
+from viz_app.records.trace import Trace
 
 _LAYERS, _HEADS = 6, 8
 _SIZES = {20: 100, 50: 5, 100: 3, 200: 1}
@@ -40,8 +40,8 @@ _CLICKS: Mapping[str, tuple[str, str, Head]] = {
 }
 _OTHERS: Mapping[str, tuple[str, ...]] = {
     "the next step of decoding": ("next",),
-    "lines instead of a map": ("view", "lines"),
-    "lines of all kinds": ("view", "lines of all kinds"),
+    "lines instead of a map": ("style", "lines"),
+    "lines of all kinds": ("style", "all kinds"),
 }
 _WARM_UPS = 2
 _NOTES = (
@@ -56,7 +56,7 @@ _NOTES = (
 
 
 @dataclass
-class Measured:
+class PageTimes:
     """Of sentences of one length."""
 
     ours: list[Drawn] = field(default_factory=list)
@@ -96,14 +96,14 @@ class BertViz:
 
 def measure(*, rounds: int, tick: Tick) -> Findings:
     """Type sentences into the app and give their traces to BertViz, in turn, length by length."""
-    tokenizers = open_run("en-es").tokenizers
+    tokenizers = open_trained_run("en-es").tokenizers
     sentences = Sentences(tokenizers, seed=0)
-    measured: dict[int, Measured] = {}
+    measured: dict[int, PageTimes] = {}
     clicked: dict[str, int] = {}
     with tempfile.TemporaryDirectory() as scratch, chromium() as launch:
         root = Path(scratch, "runs")
         shape = {"tokenizers": tokenizers, "n_layers": _LAYERS, "n_heads": _HEADS}
-        runs = {tokens: endless_run(root, tokens, **shape) for tokens in _SIZES}
+        runs = {tokens: sharp_run(root, tokens, **shape) for tokens in _SIZES}
         bertviz, browser = BertViz(launch, Path(scratch)), launch()
         with patch.dict(os.environ, {"HEADWISE_CHECKPOINTS": str(root)}), serving() as server:
             for tokens, run in runs.items():
@@ -112,7 +112,7 @@ def measure(*, rounds: int, tick: Tick) -> Findings:
                     page.type(sentences.of(tokens))
                 if not measured:
                     bertviz.draw(page.trace)
-                at = measured[tokens] = Measured()
+                at = measured[tokens] = PageTimes()
                 for round in range(rounds):
                     at.ours.append(page.type(sentences.of(tokens)))
                     _check(page.trace, tokens)
@@ -143,7 +143,7 @@ def click_through(page: TypedPage) -> dict[str, int]:
     return clicks | {name: page.received_for(*click) for name, click in _OTHERS.items()}
 
 
-def findings_of(measured: Mapping[int, Measured], clicked: Mapping[str, int]) -> Findings:
+def findings_of(measured: Mapping[int, PageTimes], clicked: Mapping[str, int]) -> Findings:
     rows, raw, shares = [], {}, {}
     for tokens, at in measured.items():
         seconds = [drawn.seconds for drawn in at.ours]

@@ -14,8 +14,8 @@ from benchmarks.peers.marian import marian_of
 from benchmarks.report import Findings, Rule, Table, Tick
 from benchmarks.rounds import in_rounds, median, ratio
 from benchmarks.sizes import ids_of, model_of, tokenizers_of
-from viz_app.records import Trace
-from viz_app.trace import run_trace
+from viz_app.records.trace import Trace
+from viz_app.trace.sentence import run_trace
 
 _LENGTHS = (20, 50, 100, 200)
 STEPS = len(_LENGTHS)
@@ -34,7 +34,7 @@ def measure(*, rounds: int, tick: Tick) -> Findings:
         text = tokenizers.source.decode(ids_of(1, length - 1, seed=1)[0].tolist())
         own = run_trace(ours, tokenizers, text)
         if (len(own.source), len(own.consumed)) != (length, length):
-            raise ValueError(f"expected {length} pieces a side, got {own.source}, {own.consumed}")
+            raise ValueError(f"expected {length} tokens a side, got {own.source}, {own.consumed}")
         calls: dict[str, Callable[[], object]] = {
             "forced": partial(run_trace, ours, tokenizers, text, own.target_ids),
             "own": partial(run_trace, ours, tokenizers, text),
@@ -70,8 +70,8 @@ def _prepared(marian: MarianMTModel, trace: Trace) -> str:
         encoder_attention=output.encoder_attentions,
         decoder_attention=output.decoder_attentions,
         cross_attention=output.cross_attentions,
-        encoder_tokens=list(trace.source.pieces),
-        decoder_tokens=list(trace.consumed.pieces),
+        encoder_tokens=list(trace.source.texts),
+        decoder_tokens=list(trace.consumed.texts),
         html_action="return",
     ).data
 

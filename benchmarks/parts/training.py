@@ -16,9 +16,10 @@ from benchmarks.peers.torch_nn import TorchTransformer
 from benchmarks.report import Findings, Rule, Table, Tick
 from benchmarks.rounds import in_rounds, median, ratio
 from benchmarks.sizes import ids_of, model_of
+from model.batching import pad
 from model.config import PAD
-from model.data import bucketed, pad
-from model.losses import cross_entropy
+from model.training.batches import bucketed
+from model.training.losses import cross_entropy
 from model.transformer import Transformer
 
 _PAIRS, _TOKENS = 128, 16
@@ -128,30 +129,30 @@ def _one_by_one(rounds: int) -> tuple[Table, dict[str, list[float]]]:
     variants: dict[str, tuple[Sequence[Sequence[int]], dict[str, bool]]] = {
         "fused attention, pairs at random, logits of padding too": (at_random, {}),
         "+ attention by the formula": (at_random, {"formula": True}),
-        "+ logits of pieces only": (at_random, {"formula": True, "kept": True}),
+        "+ logits of tokens only": (at_random, {"formula": True, "kept": True}),
         "+ batches of similar length": (similar, {"formula": True, "kept": True}),
         "+ bf16 (as `model.train` does)": (similar, {"formula": True, "kept": True, "bf16": True}),
     }
-    calls, pieces = {}, {}
+    calls, tokens = {}, {}
     for name, (batches, choices) in variants.items():
         some = batches[len(batches) // 8 :: len(batches) // 4]  # of all lengths, where sorted
         padded = [(pad([sources[i] for i in b]), pad([targets[i] for i in b])) for b in some]
         calls[name] = _our_steps(padded, **choices)
-        pieces[name] = sum(int((target[:, 1:] != PAD).sum()) for _, target in padded)
+        tokens[name] = sum(int((target[:, 1:] != PAD).sum()) for _, target in padded)
     seconds = in_rounds(calls, rounds)
-    speeds = {name: pieces[name] / median(values) for name, values in seconds.items()}
+    speeds = {name: tokens[name] / median(values) for name, values in seconds.items()}
     before = [None, *list(speeds.values())[:-1]]
     rows = [
         (name, speed, last and speed / last)
         for (name, speed), last in zip(speeds.items(), before, strict=True)
     ]
-    columns = ("", "target pieces/s", "times the line before")
-    table = Table("Our training step by step: 2 to 40 pieces a side", columns, tuple(rows))
+    columns = ("", "target tokens/s", "times the line before")
+    table = Table("Our training step by step: 2 to 40 tokens a side", columns, tuple(rows))
     return table, {f"training, {name} (s)": values for name, values in seconds.items()}
 
 
 def _pairs() -> tuple[list[list[int]], list[list[int]]]:
-    """Sources and targets of the same length, by median ten pieces as in short sentences."""
+    """Sources and targets of the same length, by median ten tokens as in short sentences."""
     draw = random.Random(0)
     lengths = [min(40, max(2, round(draw.lognormvariate(2.3, 0.5)))) for _ in range(4_096)]
     sources = ids_of(len(lengths), 40, seed=3).tolist()
@@ -172,7 +173,7 @@ def _our_steps(
     """A call that takes a step on each batch."""
     model = _fresh().train()
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, betas=(0.9, 0.98), fused=True)
-    fused = patch("model.attention.prefers_formula", lambda query: False)
+    fused = patch("model.attention.trains_on_cpu", lambda query: False)
 
     def steps() -> None:
         for source, target in batches:

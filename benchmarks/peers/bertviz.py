@@ -13,8 +13,8 @@ from bertviz import head_view, model_view
 from playwright.sync_api import Browser, Route
 
 from benchmarks.chromium import SCREEN, drawn_after, watch_next
-from viz_app.analysis.labels import piece_labels
-from viz_app.records import Trace
+from viz_app.analysis.labels import token_labels
+from viz_app.records.trace import Trace
 
 _CDN = "https://cdnjs.cloudflare.com/ajax/libs"
 _SCRIPTS = {
@@ -72,8 +72,8 @@ def page_of(trace: Trace) -> str:
             ("cross", "cross"),
         )
     }
-    given["encoder_tokens"] = piece_labels(trace.source)
-    given["decoder_tokens"] = piece_labels(trace.consumed)
+    given["encoder_tokens"] = token_labels(trace.source)
+    given["decoder_tokens"] = token_labels(trace.consumed)
     views = (view(**given, html_action="return").data for view in (model_view, head_view))
     return f'<!doctype html><meta charset="utf-8">{"".join(views)}'
 

@@ -21,16 +21,16 @@ if TYPE_CHECKING:  # the process needs neither
 
 
 def convert(marian: MarianMTModel, folder: Path) -> None:
-    """Write Marian as CTranslate2's model, its pieces being ids as text, into a new folder."""
+    """Write Marian as CTranslate2's model, its tokens being ids as text, into a new folder."""
     from ctranslate2.converters.transformers import BartLoader
 
     # Bart's loader: Marian's own begins every target with a vector of zeros, ours with <s>.
     marian = copy.deepcopy(marian)
     marian.config.normalize_before = marian.config.normalize_embedding = False
     spec = BartLoader().get_model_spec(marian)
-    pieces = [str(id) for id in range(marian.config.vocab_size)]
-    spec.register_source_vocabulary(pieces)
-    spec.register_target_vocabulary(pieces)
+    tokens = [str(id) for id in range(marian.config.vocab_size)]
+    spec.register_source_vocabulary(tokens)
+    spec.register_target_vocabulary(tokens)
     spec.config.bos_token = spec.config.decoder_start_token = str(BOS)
     spec.config.eos_token, spec.config.unk_token = str(EOS), "1"
     spec.config.add_source_eos = False
@@ -47,7 +47,7 @@ class Translator:
         self._connection = connection
 
     def __call__(self, source: list[list[int]], length: int) -> list[list[int]]:
-        """Greedy targets of so many pieces, ``<s>`` before them."""
+        """Greedy targets of so many tokens, ``<s>`` before them."""
         self._connection.send((source, length))
         found: list[list[int]] = self._connection.recv()
         return found
@@ -83,6 +83,6 @@ def _serve(connection: Connection, folder: str, threads: int) -> None:
             source, length = connection.recv()
         except EOFError:
             return
-        pieces = [[str(id) for id in row] for row in source]
-        found = model.translate_batch(pieces, beam_size=1, max_decoding_length=length)
+        tokens = [[str(id) for id in row] for row in source]
+        found = model.translate_batch(tokens, beam_size=1, max_decoding_length=length)
         connection.send([[BOS, *map(int, result.hypotheses[0])] for result in found])

@@ -26,8 +26,8 @@ def marian_of(ours: Transformer, *, attention: Literal["sdpa", "eager"] = "sdpa"
         MarianConfig(
             vocab_size=config.target_vocab_size,
             d_model=config.d_model,
-            encoder_layers=config.n_layers,
-            decoder_layers=config.n_layers,
+            encoder_layers=config.n_encoder_layers,
+            decoder_layers=config.n_decoder_layers,
             encoder_attention_heads=config.n_heads,
             decoder_attention_heads=config.n_heads,
             encoder_ffn_dim=config.d_ff,

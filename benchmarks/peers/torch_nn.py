@@ -33,10 +33,10 @@ class TorchTransformer(nn.Module):
         self.register_buffer("positions", positions, persistent=False)
         self.body = nn.Transformer(
             custom_encoder=nn.TransformerEncoder(
-                nn.TransformerEncoderLayer(**settings), config.n_layers
+                nn.TransformerEncoderLayer(**settings), config.n_encoder_layers
             ),
             custom_decoder=nn.TransformerDecoder(
-                nn.TransformerDecoderLayer(**settings), config.n_layers
+                nn.TransformerDecoderLayer(**settings), config.n_decoder_layers
             ),
             **settings,
         )

@@ -1,0 +1,232 @@
+"""What a translation run does with input unlike its corpus: long input, names, numbers.
+
+    python -m benchmarks.beyond --run en-es --data test.jsonl --train train.jsonl
+
+derives from a corpus, by a seed, groups of sentences joined to one input, sentences with names that
+are in no training text, and sentences with numbers of 2 to 6 digits; translates them greedily and
+prints a table, and then ten sentences with their translations for a person to judge.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import sacrebleu
+import tyro
+
+from model.checkpoint import (
+    CHECKPOINTS,
+    CheckpointError,
+    TrainedRun,
+    load_weights,
+    open_trained_run,
+)
+from model.decoding.translation import translate
+from model.training.corpora import load_corpus
+from model.training.data import DataError, Pair, references_by_source
+from model.training.evaluation import evaluate
+from model.training.replacement import (
+    common_words,
+    draw_number,
+    known_names,
+    notations_of,
+    places,
+    with_changes,
+)
+
+GROUPS = {2: 150, 3: 150, 4: 150, 6: 100}
+"""Sentences joined to one input, and how many such inputs there are."""
+
+SENTENCES = 200
+"""Sentences with names, and as many with numbers."""
+
+NAMES = (
+    "Wojciechowska Oyelaran Thistlewood Bramhall Kowalczyk Nakashima Szymborska Quisenberry "
+    "Abernathy Vandermeer Okafor Zielińska Hjörvarsdóttir Fjeldstad Mbatha Rautavaara Lindqvist "
+    "Papadimitriou Yamashita Blackwood Castellanos Dragomirescu Eriksen Featherstone Gudmundsson "
+    "Haverkamp Ivashchenko Jankowski Kjellberg Lewandowska Mikhailova Ngubane Ostrowski Pemberton "
+    "Quiñonero Ramaswamy Sokolowski Tanizaki Uchenna Vasquezillo Wetherby Xochitl Yildirim "
+    "Zubiaurre Anselmo Brunello Calloway Dimitriadis Ekwueme Fabianski Gruffydd Hashimoto "
+    "Iturralde Jóhannesson Kavanaugh Lagerkvist Mwanajuma Novotná Ólafsdóttir Przybylski "
+    "Rosenqvist Schönfeld Tchaikowsky Umarov Vukčević Whitcombe Yevgenia Zografou Aldeburgh "
+    "Bischofszell Clonmacnoise Dingwall Eyjafjörður Falkenberg Graubünden Herzogenrath "
+    "Inverkeithing Jönköping Kecskemét Llanelli Mikulov Narbonne Ostersund Pontevedra Quimper "
+    "Rovaniemi Skagafjord Terneuzen Uusikaupunki Vlissingen Wolgograd Xiangtan Yokkaichi Zakopane "
+    "Bellinzona Tarnowskie Egersund Karlskrona Mpumalanga Nakhchivan Dolgellau"
+)
+"""Names of people and places, none of them among those that a training replaces names by."""
+
+TEN = (
+    "Although it was raining heavily, the children decided to walk to school because they wanted "
+    "to see their friends before the lesson began.",
+    "My grandmother, who was born in a small village near the sea, used to tell us stories about "
+    "the fishermen who never came back.",
+    "Yesterday I met Katarzyna Wojciechowska at the airport in Reykjavik.",
+    "In 1987, my father bought 3,500 books for 12 dollars each.",
+    "The doctor told me that I should drink more water, sleep at least eight hours, and stop "
+    "smoking.",
+    "If you had told me that you were coming, I would have cleaned the house and cooked dinner.",
+    "We went to the market early in the morning, but all the shops were closed because it was a "
+    "holiday.",
+    "The man who lives next door has two dogs, three cats, and a parrot that speaks French.",
+    "I left my keys in the kitchen. Could you open the window, please? She has never been to "
+    "Mexico.",
+    "I think he forgot my birthday again, but I don't want to say anything.",
+)
+"""Sentences from English that a person is to judge."""
+
+
+@dataclass(frozen=True)
+class BeyondArguments:
+    """Measure a run beyond its corpus."""
+
+    run: str
+    """Name of the run."""
+    data: str
+    """A corpus that the run was not trained on."""
+    train: str
+    """The corpus it was trained on: names that occur in it are not used."""
+    step: int | None = None
+    """Step of the checkpoint; without it, the last."""
+    split: str = "test"
+    """Split of --data where it is a corpus by name."""
+    checkpoints: Path = CHECKPOINTS
+    """Folder of the runs."""
+    seed: int = 0
+    """Of the drawing of groups, names and numbers."""
+
+
+@dataclass(frozen=True)
+class Copied:
+    """A source with names or numbers put into it, and what its translation should have."""
+
+    source: str
+    wanted: list[str]
+
+
+def joined_groups(pairs: Sequence[Pair], size: int, count: int, seed: int) -> list[Pair]:
+    """Groups of ``size`` distinct sources in random order, with the first translation of each."""
+    distinct = [Pair(s, lines[0]) for s, lines in references_by_source(pairs).items()]
+    random.Random(f"{seed}-{size}").shuffle(distinct)
+    groups = [distinct[start : start + size] for start in range(0, len(distinct), size)]
+    return [Pair(*map(" ".join, zip(*group, strict=True))) for group in groups[:count]]
+
+
+def other_names(
+    pairs: Sequence[Pair], names: Sequence[str], run: TrainedRun, *, seed: int
+) -> list[Copied]:
+    """Sources of pairs with a name in both sentences, each with one or two words of ``names``."""
+    generator = random.Random(f"{seed}-names")
+    is_common = common_words(text for pair in pairs for text in pair)
+    found = []
+    for pair in pairs:
+        changes, wanted = [], []
+        for place in places(*pair, languages=_languages(run), is_common=is_common):
+            if place.kind == "name":
+                name = " ".join(generator.sample(names, generator.choice((1, 1, 2))))
+                changes += [(span, name) for span in place.source]
+                wanted.append(name)
+        if wanted:
+            found.append(Copied(with_changes(pair.source, changes), wanted))
+    return _some(found, generator, "names")
+
+
+def other_numbers(pairs: Sequence[Pair], run: TrainedRun, *, seed: int) -> list[Copied]:
+    """Sources of pairs with a number in both sentences, each with another of 2 to 6 digits."""
+    generator = random.Random(f"{seed}-numbers")
+    notations = notations_of(_languages(run))
+    numbers = [
+        (pair.source, place.source)
+        for pair in pairs
+        for place in places(*pair, languages=_languages(run), is_common=lambda _: True)
+        if place.kind == "number"
+    ]
+    found = []
+    for source, spans in numbers * (SENTENCES // max(1, len(numbers)) + 1):
+        number = target = ""
+        while not 2 <= len(_without_groups(number)) <= 6:
+            number, target = draw_number("number", generator, notations)
+        changed = with_changes(source, [(span, number) for span in spans])
+        found.append(Copied(changed, [target]))
+    return _some(found, generator, "numbers")
+
+
+def _languages(run: TrainedRun) -> tuple[str, str]:
+    return run.info.source_language, run.info.target_language
+
+
+def _some(found: list[Copied], generator: random.Random, what: str) -> list[Copied]:
+    if len(found) < SENTENCES:
+        raise DataError(
+            f"expected {SENTENCES} sentences with {what} in both languages, got {len(found)}; give "
+            "a larger --data"
+        )
+    return generator.sample(found, SENTENCES)
+
+
+def _without_groups(text: str) -> str:
+    """A text without marks between groups of three digits: 3,500 and 3.500 and 3 500 are alike."""
+    return re.sub(r"(?<=\d)[.,  ](?=\d{3}(?!\d))", "", text)
+
+
+def kept(copied: Sequence[Copied], translations: Sequence[str]) -> float:
+    """Percentage of the translations that have all names and numbers wanted, as whole words."""
+    good = 0
+    for sentence, translation in zip(copied, translations, strict=True):
+        text = _without_groups(translation)
+        good += all(
+            re.search(rf"(?<!\w){re.escape(_without_groups(wanted))}(?!\w)", text)
+            for wanted in sentence.wanted
+        )
+    return 100 * good / len(copied)
+
+
+def main(arguments: BeyondArguments) -> None:
+    """Measure and print, as Markdown."""
+    run = open_trained_run(arguments.run, root=arguments.checkpoints)
+    step = arguments.step if arguments.step is not None else run.steps()[-1]
+    checkpoint = load_weights(run, step)
+    source, target = _languages(run)
+    pairs, train = (
+        load_corpus(name, source=source, target=target, split=split).pairs
+        for name, split in ((arguments.data, arguments.split), (arguments.train, "train"))
+    )
+    seen = set(re.findall(r"\w+", "\n".join(text for pair in train for text in pair)))
+    names = [name for name in NAMES.split() if name not in seen and name not in known_names()]
+
+    def translated(texts: Sequence[str]) -> list[str]:
+        return translate(checkpoint.model, run.tokenizers, texts)
+
+    whole = evaluate(checkpoint.model, run.tokenizers, pairs)
+    print(f"{run.info.name}, step {step:,}, {Path(arguments.data).name}, greedy\n")
+    print(f"| input | figure |\n|---|---|\n| as it is, all references | {whole.bleu:.1f} BLEU |")
+    for size, count in GROUPS.items():
+        groups = joined_groups(pairs, size, count, arguments.seed)
+        score = sacrebleu.BLEU().corpus_score(
+            translated([group.source for group in groups]), [[group.target for group in groups]]
+        )
+        print(
+            f"| {len(groups)} groups of {size} joined, one reference | {score.score:.1f} BLEU, "
+            f"length ratio {score.sys_len / score.ref_len:.2f} |"
+        )
+    for what, copied in (
+        ("names in no training text", other_names(pairs, names, run, seed=arguments.seed)),
+        ("numbers of 2 to 6 digits", other_numbers(pairs, run, seed=arguments.seed)),
+    ):
+        share = kept(copied, translated([sentence.source for sentence in copied]))
+        print(f"| {len(copied)} sentences with {what} | {share:.1f}% kept |")
+    print()
+    for text, translation in zip(TEN, translated(TEN), strict=True):
+        print(f"* {text}\n  {translation}")
+
+
+if __name__ == "__main__":
+    try:
+        main(tyro.cli(BeyondArguments))
+    except (CheckpointError, DataError, ValueError, OSError) as error:
+        sys.exit(f"error: {error}")
