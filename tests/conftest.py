@@ -19,9 +19,11 @@ from torch import Tensor
 from model.config import EOS, TrainingConfig, TransformerConfig
 from model.transformer import Transformer
 
+pytest.register_assert_rewrite("tests.browser.driver")
+
 if TYPE_CHECKING:  # they take seconds to import, and few tests need them
-    from model.checkpoint import Run
-    from model.options import Arguments
+    from model.checkpoint import TrainedRun
+    from model.training.options import TrainArguments
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 torch.set_num_threads(1)
@@ -38,7 +40,8 @@ def _config(**changes: Any) -> TransformerConfig:
     values: dict[str, Any] = {
         "source_vocab_size": 37,
         "target_vocab_size": 41,
-        "n_layers": 2,
+        "n_encoder_layers": 2,
+        "n_decoder_layers": 2,
         "n_heads": 3,
         "d_k": 5,
         "d_model": 14,
@@ -78,7 +81,7 @@ def make_model() -> Callable[..., Transformer]:
 
 @pytest.fixture(scope="session")
 def make_ids() -> Callable[..., Tensor]:
-    """Random pieces: lengths and vocabulary size → ids (B, longest), padded on the right."""
+    """Random tokens: lengths and vocabulary size → ids (B, longest), padded on the right."""
     return _ids
 
 
@@ -100,14 +103,23 @@ def datasets_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def make_arguments(datasets_cache: Path) -> Callable[..., Arguments]:
+def make_arguments(datasets_cache: Path) -> Callable[..., TrainArguments]:
     """Arguments of a tiny training in a folder; takes changes of its ``TrainingConfig``.
 
     An epoch has 9 batches and a step takes 2 of them: the first epoch ends within the fifth step.
     """
-    from model.options import Arguments
+    from model.training.options import TrainArguments
 
-    model = TransformerConfig(420, 420, n_layers=1, n_heads=2, d_model=14, d_ff=23, max_length=61)
+    model = TransformerConfig(
+        420,
+        420,
+        n_encoder_layers=1,
+        n_decoder_layers=1,
+        n_heads=2,
+        d_model=14,
+        d_ff=23,
+        max_length=61,
+    )
     training = TrainingConfig(
         steps=8,
         batch_tokens=97,
@@ -121,8 +133,8 @@ def make_arguments(datasets_cache: Path) -> Callable[..., Arguments]:
         seed=5,
     )
 
-    def make(root: Path, **changes: Any) -> Arguments:
-        return Arguments(
+    def make(root: Path, **changes: Any) -> TrainArguments:
+        return TrainArguments(
             run="tiny",
             train=str(DATA / "train.jsonl"),
             valid=str(DATA / "valid.jsonl"),
@@ -136,10 +148,10 @@ def make_arguments(datasets_cache: Path) -> Callable[..., Arguments]:
 
 
 @pytest.fixture(scope="session")
-def to_flags() -> Callable[[Arguments], list[str]]:
+def to_flags() -> Callable[[TrainArguments], list[str]]:
     """A training as its command line says it."""
 
-    def flags(arguments: Arguments) -> list[str]:
+    def flags(arguments: TrainArguments) -> list[str]:
         given = ["--run", arguments.run, "--train", arguments.train, "--valid", arguments.valid]
         given += ["--licence", arguments.licence, "--checkpoints", str(arguments.checkpoints)]
         for group in ("model", "training"):
@@ -157,7 +169,7 @@ def to_flags() -> Callable[[Arguments], list[str]]:
 
 @pytest.fixture(scope="session")
 def trained_root(
-    make_arguments: Callable[..., Arguments], tmp_path_factory: pytest.TempPathFactory
+    make_arguments: Callable[..., TrainArguments], tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
     """A folder of runs that holds one, ``tiny``, trained to the end. Read it; change a copy."""
     from model.train import main
@@ -168,8 +180,8 @@ def trained_root(
 
 
 @pytest.fixture(scope="session")
-def trained_run(trained_root: Path) -> Run:
+def trained_run(trained_root: Path) -> TrainedRun:
     """The run in ``trained_root``."""
-    from model.checkpoint import open_run
+    from model.checkpoint import open_trained_run
 
-    return open_run("tiny", root=trained_root)
+    return open_trained_run("tiny", root=trained_root)

@@ -2,42 +2,13 @@
 
 from __future__ import annotations
 
-import ast
+import re
 import subprocess
 import sys
-from collections.abc import Iterator
-from functools import cache
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
-FILES = sorted(
-    path.relative_to(ROOT).as_posix()
-    for package in ("model", "viz_app")
-    for path in (ROOT / package).rglob("*.py")
-)
-
-
-def imports_of(source: str, file: str) -> Iterator[str]:
-    """Full names that a file imports: of modules, and of what it takes from them."""
-    package = file.removesuffix("/__init__.py").removesuffix(".py").split("/")
-    package = package if file.endswith("__init__.py") else package[:-1]
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            parents = package[: len(package) + 1 - node.level] if node.level else []
-            module = ".".join([*parents, *([node.module] if node.module else [])])
-            yield module
-            yield from (f"{module}.{alias.name}" for alias in node.names)
-
-
-@cache
-def all_imports() -> dict[str, set[str]]:
-    """File → what it imports."""
-    sources = {file: (ROOT / file).read_text(encoding="utf-8") for file in FILES}
-    return {file: set(imports_of(source, file)) for file, source in sources.items()}
+from tests.imports import FILES, ROOT, all_imports, imports_of
 
 
 def importers(module: str) -> set[str]:
@@ -83,15 +54,12 @@ def test_imports_are_found(line: str, file: str, expected: set[str]) -> None:
             "torch",
             [
                 "model/",
-                "viz_app/trace.py",
-                "viz_app/layer_trace.py",
-                "viz_app/attention_trace.py",
-                "viz_app/measure.py",
+                "viz_app/trace/",
                 "viz_app/measuring/",
-                "viz_app/views/_session.py",
             ],
         ),
         ("plotly", ["viz_app/figures/", "viz_app/export.py"]),
+        ("transformers", ["model/pretrained/"]),
         ("streamlit", ["viz_app/app.py", "viz_app/views/", "viz_app/components/"]),
         ("viz_app.views", ["viz_app/app.py", "viz_app/views/"]),
         ("viz_app.components", ["viz_app/app.py", "viz_app/views/", "viz_app/components/"]),
@@ -106,36 +74,10 @@ def test_a_module_is_imported_in_its_places_only(module: str, places: list[str])
     ("place", "modules"),
     [
         ("model/", ["viz_app", "plotly", "streamlit"]),
-        (
-            "viz_app/analysis/",
-            [
-                "viz_app.figures",
-                "viz_app.trace",
-                "viz_app.layer_trace",
-                "viz_app.attention_trace",
-                "model",
-                "torch",
-                "streamlit",
-                "plotly",
-            ],
-        ),
-        (
-            "viz_app/figures/",
-            [
-                "viz_app.analysis",
-                "viz_app.trace",
-                "viz_app.layer_trace",
-                "viz_app.attention_trace",
-                "model",
-                "torch",
-                "streamlit",
-            ],
-        ),
-        ("viz_app/records.py", ["viz_app", "model", "torch", "streamlit", "plotly"]),
-        ("viz_app/layer_records.py", ["model", "torch", "streamlit", "plotly"]),
-        ("viz_app/measure_records.py", ["model", "torch", "streamlit", "plotly"]),
-        ("viz_app/trace.py", ["viz_app.analysis", "viz_app.figures"]),
-        ("viz_app/layer_trace.py", ["viz_app.analysis", "viz_app.figures"]),
+        ("viz_app/analysis/", ["viz_app.figures", "viz_app.trace", "torch", "streamlit", "plotly"]),
+        ("viz_app/figures/", ["viz_app.analysis", "viz_app.trace", "torch", "streamlit"]),
+        ("viz_app/records/", ["torch", "streamlit", "plotly"]),
+        ("viz_app/trace/", ["viz_app.analysis", "viz_app.figures"]),
         ("viz_app/measure.py", ["viz_app.analysis", "viz_app.figures"]),
         ("viz_app/measuring/", ["viz_app.analysis", "viz_app.figures"]),
     ],
@@ -146,11 +88,44 @@ def test_a_place_imports_none_of_some_modules(place: str, modules: list[str]) ->
     } == {}
 
 
-def test_records_of_a_layer_need_only_the_records_of_a_trace() -> None:
-    names = all_imports()["viz_app/layer_records.py"]
-    ours = {name for name in names if name.split(".")[0] == "viz_app"}
-    assert "viz_app.records" in ours
-    assert {name for name in ours if not f"{name}.".startswith("viz_app.records.")} == set()
+def test_records_analysis_and_figures_know_only_the_interface_of_models() -> None:
+    places = within(set(FILES), "viz_app/records/", "viz_app/analysis/", "viz_app/figures/")
+    names = {name for file in places for name in all_imports()[file] if re.match(r"model\b", name)}
+    assert {name for name in names if not re.match(r"model\.interface\b", name)} == set()
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "model.checkpoint",
+        "model.decoding",
+        "model.transformer",
+        "viz_app.trace.attention",
+        "viz_app.trace.layer",
+        "viz_app.trace.sentence",
+    ],
+)
+def test_pages_run_models_through_the_caches_only(module: str) -> None:
+    assert within(importers(module), "viz_app/views/") <= {"viz_app/views/caches.py"}
+
+
+def test_no_page_imports_another_page() -> None:
+    folder = ROOT / "viz_app" / "views"
+    pages = {path.parent.name for path in folder.glob("*/__init__.py")} - {"shared"}
+    assert len(pages) >= 6
+    for page in pages:
+        own = f"viz_app/views/{page}/"
+        assert importers(f"viz_app.views.{page}") - within(set(FILES), own) == {"viz_app/app.py"}
+
+
+def test_records_need_only_records() -> None:
+    names = {
+        name
+        for file in within(set(FILES), "viz_app/records/")
+        for name in all_imports()[file]
+        if name.split(".")[0] == "viz_app"
+    }
+    assert {name for name in names if not name.startswith("viz_app.records")} == set()
 
 
 @pytest.mark.parametrize("module", ["torch", "plotly", "streamlit", "model", "viz_app.views"])
@@ -166,7 +141,7 @@ def test_analysis_and_figures_load_without_torch_and_streamlit(package: str) -> 
     assert len(modules) > 3
     code = (
         f"import sys, {', '.join(modules)}\n"
-        "print(sorted({'torch', 'streamlit', 'model'} & set(sys.modules)))"
+        "print(sorted({'torch', 'streamlit'} & set(sys.modules)))"
     )
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
@@ -177,7 +152,8 @@ def test_the_app_starts_without_what_only_training_needs() -> None:
     code = (
         "import sys, viz_app.views.embeddings, viz_app.views.translate.page\n"
         "heavy = {'accelerate', 'datasets', 'pyarrow', 'sacrebleu', 'tensorboard', 'tyro'}\n"
-        "heavy |= {'numba', 'sklearn', 'umap'}  # only a projection needs these\n"
+        "heavy |= {'transformers'}  # only models of others need it\n"
+        "heavy |= {'numba', 'scipy', 'sklearn', 'umap'}  # only some analyses need these\n"
         "print(sorted(heavy & set(sys.modules)))"
     )
     command = [sys.executable, "-c", code]

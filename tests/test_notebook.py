@@ -9,9 +9,9 @@ from typing import Any
 import plotly.graph_objects as go
 import pytest
 
-from viz_app.analysis.grid import Reading, make_grid
+from viz_app.analysis.grid import GridOptions, make_grid
 from viz_app.figures.maps import attention_map
-from viz_app.records import Trace
+from viz_app.records.trace import Trace
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOK = ROOT / "docs" / "from-python.ipynb"
@@ -43,7 +43,7 @@ def test_every_cell_runs(names: dict[str, Any]) -> None:
 
 def test_its_figure_is_the_map_of_the_head_that_it_names(names: dict[str, Any]) -> None:
     trace = names["trace"]
-    grid = make_grid(trace, "cross", Reading(units="words"))
+    grid = make_grid(trace, "cross", GridOptions(units="words"))
     assert names["grid"].rows == grid.rows
     figure = attention_map(names["through"], theme=names["LIGHT"], **names["axes"])
     assert isinstance(figure, go.Figure)

@@ -4,32 +4,19 @@ from __future__ import annotations
 
 import runpy
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
 from subprocess import CompletedProcess
-from types import ModuleType
 from typing import Any
 
 import pytest
 
-from model.checkpoint import open_run
-
-
-@pytest.fixture(scope="module")
-def growth() -> Iterator[ModuleType]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(Path(__file__).resolve().parents[2]))
-        import benchmarks.parts.growth
-
-        yield benchmarks.parts.growth
-
-
-@pytest.fixture(scope="module")
-def part(growth: ModuleType) -> dict[str, ModuleType]:
-    names = ("measures", "page", "runs", "steps")
-    return {name: sys.modules[f"benchmarks.growth_{name}"] for name in names}
+from benchmarks import growth_measures
+from benchmarks.parts import growth
+from benchmarks.runs import Sentences
+from model.checkpoint import open_trained_run
 
 
 @pytest.fixture
@@ -50,12 +37,12 @@ def in_this_process(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.usefixtures("in_this_process")
-def test_every_step_is_measured_at_every_size(growth: ModuleType) -> None:
+def test_every_step_is_measured_at_every_size() -> None:
     sizes = growth.Sizes((5, 9), (1, 2), 1, 7, (3, 40))
     ticks: list[str] = []
     # In a thread of its own: the browser's tests may have left a running loop in this one.
     with ThreadPoolExecutor(1) as apart:
-        found = apart.submit(growth.grow, sizes, rounds=2, tick=ticks.append).result()
+        found = apart.submit(growth.grow, sizes, rounds=1, tick=ticks.append).result()
     assert len(ticks) == sizes.ticks
     tokens, layers, sentences = found.tables
     names = [
@@ -78,38 +65,35 @@ def test_every_step_is_measured_at_every_size(growth: ModuleType) -> None:
     assert all(more.values()), more
 
 
-def test_sentences_have_as_many_pieces_as_asked(part: dict[str, ModuleType]) -> None:
-    tokenizers = open_run("en-es").tokenizers
-    sentences = part["runs"].Sentences(tokenizers, seed=3)
+def test_sentences_have_as_many_tokens_as_asked() -> None:
+    tokenizers = open_trained_run("en-es").tokenizers
+    sentences = Sentences(tokenizers, seed=3)
     for tokens in (2, 17, 1_000):
         text = sentences.of(tokens)
         assert len(tokenizers.encode_source(text)) == tokens
         assert len(tokenizers.encode_target(text)) == tokens + 1
 
 
-def test_no_sentence_of_a_corpus_comes_twice(part: dict[str, ModuleType]) -> None:
-    pairs = part["measures"].pairs(5_000)
+def test_no_sentence_of_a_corpus_comes_twice() -> None:
+    pairs = growth_measures.pairs(5_000)
     assert len({source for source, _ in islice(pairs, 5_000)}) == 5_000
 
 
 @pytest.mark.usefixtures("in_this_process")
-def test_a_corpus_must_be_measured_whole(
-    part: dict[str, ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    measures = part["measures"]
-    monkeypatch.setattr(measures, "pairs", lambda count: [("ba", "ba")] * count)
-    measures.write_task(tmp_path, [4])
+def test_a_corpus_must_be_measured_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(growth_measures, "pairs", lambda count: [("ba", "ba")] * count)
+    growth_measures.write_task(tmp_path, [4])
     with pytest.raises(RuntimeError, match="expected measures of 4 sentences, got those of 1"):
-        measures.measure_apart(tmp_path, 4)
+        growth_measures.measure_apart(tmp_path, 4)
 
 
-def test_exponents_are_those_of_the_larger_sizes(growth: ModuleType) -> None:
+def test_exponents_are_those_of_the_larger_sizes() -> None:
     constant_at_first = {x: max(2_500, x**2) for x in (10, 20, 50, 100, 200)}
     assert growth.exponent(constant_at_first) == pytest.approx(2)
     assert growth.exponent({3: 5 * 3**1.5, 7: 5 * 7**1.5}) == pytest.approx(1.5)
 
 
-def broken(growth: ModuleType, part: dict[str, ModuleType], **powers: float) -> list[str]:
+def broken(**powers: float) -> list[str]:
     """Rules that are not held where something grows by these powers."""
     sizes = growth.Sizes((10, 20, 50), (1, 2), 3, 50, (1_000, 10_000, 100_000))
     by = {"tokens": 2.0, "layers": 1.0, "sentences": 1.0} | powers
@@ -121,16 +105,16 @@ def broken(growth: ModuleType, part: dict[str, ModuleType], **powers: float) -> 
         "trace (s)": {size: [of["layers"](size) * of["tokens"](size)] for size in sizes.rounds(1)}
     }
     measured = {
-        n: part["measures"].Measured(n ** by["sentences"], 400 + by.get("memory", 0) * n)
+        n: growth_measures.CorpusCost(n ** by["sentences"], 400 + by.get("memory", 0) * n)
         for n in sizes.sentences
     }
     return [r.what for r in growth.findings(sizes, figures, measured).rules if not r.held]
 
 
-def test_more_than_the_square_is_noticed(growth: ModuleType, part: dict[str, ModuleType]) -> None:
-    assert broken(growth, part) == []
-    assert broken(growth, part, tokens=2.2) == ["trace (s): exponent of tokens"]
-    assert broken(growth, part, layers=1.2) == ["trace (s): exponent of layers"]
-    assert broken(growth, part, sentences=1.2) == ["measures (s): exponent of sentences"]
-    kept = broken(growth, part, memory=1.2e-4)  # 126 bytes a sentence
+def test_more_than_the_square_is_noticed() -> None:
+    assert broken() == []
+    assert broken(tokens=2.2) == ["trace (s): exponent of tokens"]
+    assert broken(layers=1.2) == ["trace (s): exponent of layers"]
+    assert broken(sentences=1.2) == ["measures (s): exponent of sentences"]
+    kept = broken(memory=1.2e-4)  # 126 bytes a sentence
     assert kept == ["measures: MiB more over 100,000 sentences than over 10,000"]

@@ -3,44 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import islice
-from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
 
+from benchmarks import load, load_answers, load_server, load_session
+
 CATS, DOGS = "We saw three black cats on the white roof.", "Do you know those dogs?"
 
 
-@pytest.fixture(scope="module")
-def load() -> Iterator[ModuleType]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(Path(__file__).resolve().parents[2]))
-        import benchmarks.load
-
-        yield benchmarks.load
-
-
-@pytest.fixture(scope="module")
-def part(load: ModuleType) -> dict[str, ModuleType]:
-    names = ("answers", "server", "session")
-    return {name: sys.modules[f"benchmarks.load_{name}"] for name in names}
-
-
-def test_two_sessions_are_answered_what_each_has_asked(
-    load: ModuleType, part: dict[str, ModuleType]
-) -> None:
-    expected = part["answers"].Expected("copy")
+def test_two_sessions_are_answered_what_each_has_asked() -> None:
+    expected = load_answers.Expected("copy")
     asked = [["c a f e b d g a c e", "b a d e"], ["g", "a b a b c d e f"]]
 
     async def one(number: int, address: str) -> list[object]:
         head = expected.head(number)
-        async with part["session"].connected(number, head, address) as session:
+        async with load_session.connected(number, head, address) as session:
             first, second = asked[number]
             await session.open("copy", first)
             await session.type(second)
@@ -51,7 +32,7 @@ def test_two_sessions_are_answered_what_each_has_asked(
         return await asyncio.gather(one(0, address), one(1, address))
 
     # In a thread of its own: the browser's tests may have left a running loop in this one.
-    with part["server"].serving() as server, ThreadPoolExecutor(1) as apart:
+    with load_server.serving() as server, ThreadPoolExecutor(1) as apart:
         seen = apart.submit(asyncio.run, both(server.address)).result()
         assert server.faults() == []
     for number, answers in enumerate(seen):
@@ -61,51 +42,50 @@ def test_two_sessions_are_answered_what_each_has_asked(
         assert sentences in ([first, second, second], [first, second, first, second])
         for answer in answers:
             right = expected.answer(number, expected.head(number), answer.sentence)
-            assert part["answers"].faults_of(answer, right) == []
+            assert load_answers.faults_of(answer, right) == []
         assert answers[1].translation == second  # what this run has learnt
 
 
-def test_another_sentences_answer_is_noticed(part: dict[str, ModuleType]) -> None:
-    answers = part["answers"]
-    expected = answers.Expected("en-es")
+def test_another_sentences_answer_is_noticed() -> None:
+    expected = load_answers.Expected("en-es")
     head = ("cross", 2, 1)
     cats, dogs = (expected.answer(3, head, text) for text in (CATS, DOGS))
-    assert answers.faults_of(cats, expected.answer(3, head, CATS)) == []
-    swapped = answers.faults_of(replace(dogs, sentence=CATS), cats)
+    assert load_answers.faults_of(cats, expected.answer(3, head, CATS)) == []
+    swapped = load_answers.faults_of(replace(dogs, sentence=CATS), cats)
     assert len(swapped) == 2
     assert all(fault.startswith(f"session 3, {CATS!r}: ") for fault in swapped)
     assert cats.translation in swapped[0]
     assert dogs.translation in swapped[0]
     neighbour = expected.answer(3, ("cross", 2, 0), CATS)
-    assert "another map" in answers.faults_of(neighbour, cats)[0]
+    assert "another map" in load_answers.faults_of(neighbour, cats)[0]
     hurt = cats.weights.copy()
     hurt[0, 0] += 1e-3
-    assert answers.faults_of(replace(cats, weights=hurt), cats)[0].endswith("off by 0.001")
+    assert load_answers.faults_of(replace(cats, weights=hurt), cats)[0].endswith("off by 0.001")
     hurt[0, 0] = np.nan
-    assert "another map" in answers.faults_of(replace(cats, weights=hurt), cats)[0]
-    assert answers.faults_of(replace(cats, weights=None), cats)[0].endswith("no map")
-    assert "KeyError" in answers.faults_of(replace(cats, problems=("KeyError: 1",)), cats)[0]
+    assert "another map" in load_answers.faults_of(replace(cats, weights=hurt), cats)[0]
+    assert load_answers.faults_of(replace(cats, weights=None), cats)[0].endswith("no map")
+    assert "KeyError" in load_answers.faults_of(replace(cats, problems=("KeyError: 1",)), cats)[0]
 
 
-def test_no_sentence_comes_twice(part: dict[str, ModuleType]) -> None:
-    assert list(part["answers"].pairs_of(["a", "b", "c"])) == [
+def test_no_sentence_comes_twice() -> None:
+    assert list(load_answers.pairs_of(["a", "b", "c"])) == [
         *("a b", "b c", "c a"),
         *("a c", "b a", "c b"),
     ]
-    sentences = list(islice(part["answers"].sentences_of("en-es"), 5_000))
+    sentences = list(islice(load_answers.sentences_of("en-es"), 5_000))
     assert len(set(sentences)) == 5_000
 
 
-def test_cells_are_read_as_the_browser_reads_them(part: dict[str, ModuleType]) -> None:
+def test_cells_are_read_as_the_browser_reads_them() -> None:
     packed = '{"dtype": "f4", "bdata": "AAAAPwAAgD4AAAAAAACAPwAAAAAAAAA/", "shape": "3, 2"}'
     expected = [[0.5, 0.25], [0.0, 1.0], [0.0, 0.5]]
     for cells in (packed, str(expected)):
-        drawn = part["answers"].cells_of(f'{{"data": [{{"z": {cells}}}]}}')
+        drawn = load_answers.cells_of(f'{{"data": [{{"z": {cells}}}]}}')
         np.testing.assert_array_equal(drawn, expected)
 
 
-def test_growth_is_that_of_the_last_third(part: dict[str, ModuleType]) -> None:
-    growth = part["server"].growth
+def test_growth_is_that_of_the_last_third() -> None:
+    growth = load_server.growth
     assert growth([1, 100, 50, 100, 100, 99]) == 0
     assert growth([1, 2, 100, 90, 110, 105]) == pytest.approx(0.1)
     assert growth([7, 8]) == 0
@@ -116,7 +96,7 @@ def test_growth_is_that_of_the_last_third(part: dict[str, ModuleType]) -> None:
     [(2_000, 0.04, 5, 0), (2_100, 0, 5, 1), (900, 0.06, 5, 1), (900, 0.06, 1, 0), (None, 0, 5, 0)],
 )
 def test_memory_has_a_limit_and_levels_off(
-    load: ModuleType, memory: float | None, growth: float, minutes: float, faults: int
+    memory: float | None, growth: float, minutes: float, faults: int
 ) -> None:
     stage = load.Stage("5 sessions", memory=memory, growth=growth)
     assert len(load.memory_faults(stage, minutes)) == faults

@@ -9,62 +9,52 @@ import re
 import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from unittest.mock import patch
 
 import numpy as np
 import pytest
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
-from model.checkpoint import Run, load_weights, open_run
-from viz_app.records import Trace
-from viz_app.trace import run_trace
+from benchmarks import chromium, shown, traffic, typed
+from benchmarks.load_server import serving
+from benchmarks.parts import start
+from benchmarks.runs import sharp_run
+from model.checkpoint import TrainedRun, load_weights, open_trained_run
+from viz_app.records.trace import Trace
+from viz_app.trace.sentence import run_trace
 
-ROOT = Path(__file__).resolve().parents[2]
 FIRST, SECOND = "a b c d e f", "g a b g e d"
 TOKENS = 7
 
 
-@pytest.fixture(autouse=True)
-def found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """``benchmarks/`` is no installed package."""
-    monkeypatch.syspath_prepend(ROOT)
-
-
-def module(name: str) -> ModuleType:
-    return import_module(f"benchmarks.{name}")
-
-
 @pytest.fixture
-def run(found: None, tmp_path: Path) -> Run:
-    tokenizers = open_run("copy").tokenizers
+def run(tmp_path: Path) -> TrainedRun:
+    tokenizers = open_trained_run("copy").tokenizers
     shape = {"tokenizers": tokenizers, "n_layers": 2, "n_heads": 2}
-    return module("endless_run").endless_run(tmp_path, TOKENS, **shape)
+    return sharp_run(tmp_path, TOKENS, **shape)
 
 
-def traced(run: Run, sentence: str) -> Trace:
+def traced(run: TrainedRun, sentence: str) -> Trace:
     return run_trace(load_weights(run, 0).model, run.tokenizers, sentence)
 
 
-def test_translations_are_as_long_as_their_sentences(run: Run) -> None:
+def test_translations_are_as_long_as_their_sentences(run: TrainedRun) -> None:
     for sentence in (FIRST, SECOND):
         trace = traced(run, sentence)
         assert len(trace.source) == len(trace.consumed) == TOKENS
 
 
 def test_messages_are_read_from_frames() -> None:
-    traffic = module("traffic")
     chart, text, over = ForwardMsg(), ForwardMsg(), ForwardMsg()
-    chart.delta.new_element.plotly_chart.id = "$$ID-0a1b-top-pieces"
+    chart.delta.new_element.plotly_chart.id = "$$ID-0a1b-top-tokens"
     chart.delta.new_element.plotly_chart.spec = "ä" * 500
     text.delta.new_element.markdown.body = "words"
     over.script_finished = ForwardMsg.FINISHED_FRAGMENT_RUN_SUCCESSFULLY
     sent = [message.SerializeToString() for message in (chart, text, over)]
     frames = [{"opcode": 2, "payloadData": base64.b64encode(data).decode()} for data in sent]
     messages = [traffic.read(traffic.payload_of(frame)) for frame in frames]
-    names = ["plotly_chart top-pieces", "markdown", "script_finished"]
+    names = ["plotly_chart top-tokens", "markdown", "script_finished"]
     assert [message.name for message in messages] == names
     assert [message.size for message in messages] == list(map(len, sent))
     assert messages[0].size > 1_000
@@ -80,19 +70,17 @@ def in_a_browser(drive: Callable[[Callable[[], object]], None]) -> None:
         pytest.skip("there is no chromium on the path")
 
     def apart() -> None:
-        with module("chromium").chromium() as launch:
+        with chromium.chromium() as launch:
             drive(launch)
 
     with ThreadPoolExecutor(1) as thread:
         thread.submit(apart).result()
 
 
-def test_a_sentence_is_drawn_and_its_bytes_are_counted(run: Run) -> None:
-    typed, shown = module("typed"), module("shown")
-
+def test_a_sentence_is_drawn_and_its_bytes_are_counted(run: TrainedRun) -> None:
     def drive(launch: Callable[[], object]) -> None:
         checkpoints = {"HEADWISE_CHECKPOINTS": str(run.folder.parent)}
-        with patch.dict(os.environ, checkpoints), module("load_server").serving() as server:
+        with patch.dict(os.environ, checkpoints), serving() as server:
             page = typed.TypedPage(launch(), server.address, run, FIRST)
             drawn = page.type(SECOND)
             names = [message.name for message in drawn.messages]
@@ -112,8 +100,6 @@ def test_a_sentence_is_drawn_and_its_bytes_are_counted(run: Run) -> None:
 
 
 def test_seconds_are_counted_from_the_key_to_what_it_leads_to() -> None:
-    chromium = module("chromium")
-
     def drive(launch: Callable[[], object]) -> None:
         page = launch().new_page()
         page.set_content("<input><p>before</p>")
@@ -134,10 +120,12 @@ def test_seconds_are_counted_from_the_key_to_what_it_leads_to() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # BertViz leaves its files open
-def test_bertviz_is_given_the_same_arrays(run: Run) -> None:
+def test_bertviz_is_given_the_same_arrays(run: TrainedRun) -> None:
     pytest.importorskip("bertviz")
+    from benchmarks.peers.bertviz import lines_of, page_of
+
     trace = traced(run, FIRST)
-    page = module("peers.bertviz").page_of(trace)
+    page = page_of(trace)
     views = [json.loads(found) for found in re.findall(r"params = (\{.*\});", page)]
     assert len(views) == 2
     for view in views:
@@ -146,15 +134,16 @@ def test_bertviz_is_given_the_same_arrays(run: Run) -> None:
         ):
             np.testing.assert_array_equal(np.float32(given["attn"]), trace.attention[kind])
             assert [len(given[f"{side}_text"]) for side in ("left", "right")] == [TOKENS, TOKENS]
-    assert module("peers.bertviz").lines_of(trace) == (2 * 2 + 2) * TOKENS * TOKENS
+    assert lines_of(trace) == (2 * 2 + 2) * TOKENS * TOKENS
 
 
 def test_findings_say_what_was_not_drawn() -> None:
     pytest.importorskip("bertviz")
-    pages, typed = module("parts.pages"), module("typed")
-    message = module("traffic").Message("plotly_chart large", 30, False)
+    from benchmarks.parts import pages
+
+    message = traffic.Message("plotly_chart large", 30, False)
     measured = {
-        tokens: pages.Measured(
+        tokens: pages.PageTimes(
             [typed.Drawn(seconds, 60 * tokens, (message, message)) for seconds in (0.1, 0.3, 0.9)],
             [1_000.0 * tokens],
             [3.0] if tokens < 100 else [float("inf")],
@@ -178,5 +167,5 @@ def test_times_of_imports_are_summed_by_package() -> None:
         "import time:     2000 |       2120 | torch\n"
         "import time:       500 |        500 | json\n"
     )
-    times = module("parts.start").times_of(log)
+    times = start.times_of(log)
     assert times == {"torch": pytest.approx(0.00212), "json": pytest.approx(0.0005)}

@@ -13,7 +13,7 @@ import torch
 from benchmarks.peers.torch_nn import TorchTransformer
 from benchmarks.sizes import tokenizers_of
 from model.config import EOS, PAD
-from model.decoding import greedy
+from model.decoding.greedy import greedy
 from model.transformer import Transformer
 
 SIZE = {
@@ -30,7 +30,7 @@ SIZE = {
 
 @pytest.fixture
 def ours(make_model: Callable[..., Transformer]) -> Transformer:
-    return make_model(**SIZE).for_inference()
+    return make_model(**SIZE).eval()
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_ctranslate2(ours: Transformer, tmp_path: Path, monkeypatch: pytest.Monk
         assert translate([sentence], len(expected[0]) - 1) == expected
 
 
-def test_words_are_one_piece_each() -> None:
+def test_words_are_one_token_each() -> None:
     tokenizers = tokenizers_of()
     text = tokenizers.source.decode([4, 77, 7_999])
     assert tokenizers.encode_source(text) == [4, 77, 7_999, EOS]

@@ -1,4 +1,4 @@
-"""Every page opens on a link, in both themes, and draws what the analysis says."""
+"""Every page draws what the analysis says in both themes, and choices go along to the next."""
 
 from __future__ import annotations
 
@@ -7,86 +7,74 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from playwright.sync_api import expect
 
-from model.checkpoint import Run, load_weights
+from model.checkpoint import TrainedRun, load_weights
 from viz_app.analysis.inside import follow_head
 from viz_app.analysis.similarity import cosine_similarity
-from viz_app.layer_trace import run_layer_trace
-from viz_app.records import Floats, Trace
-from viz_app.trace import run_trace
+from viz_app.records.trace import Trace
+from viz_app.trace.layer import run_layer_trace
+from viz_app.trace.sentence import run_trace
 
 if TYPE_CHECKING:
-    from tests.browser.conftest import App
+    from tests.browser.driver import App
 
 SENTENCE = "The old woman did not open the window."
 TARGET = "La anciana no abrió la ventana."
 LINK = {
     "q": SENTENCE,
     "target": TARGET,
-    "kind": "Encoder self",
-    "layer": 2,
-    "head": 3,
-    "room": "similarity",
-    "training": "compare",
-    "shared": "your own",
+    "kind": "encoder_self",
+    "layer": "2",
+    "head": "3",
 }
-
-
-def translate(trace: Trace, run: Run) -> tuple[str, Floats]:
-    return "large", trace.attention["encoder_self"][1, 2]
-
-
-def inside(trace: Trace, run: Run) -> tuple[str, Floats]:
-    model = load_weights(run, run.steps()[-2]).model
-    layer = run_layer_trace(model, trace, "encoder_self", layer=1)
-    steps = follow_head(layer.attention, head=2, row=0)
-    return "stages", np.stack([steps.products, steps.scaled, steps.masked]).astype(np.float32)
-
-
-def flow(trace: Trace, run: Run) -> tuple[str, Floats]:
-    return "causal", np.tri(len(trace.consumed), dtype=np.float32)
-
-
-def embeddings(trace: Trace, run: Run) -> tuple[str, Floats]:
-    tokens = trace.source_embedding.tokens
-    return "similarity", cosine_similarity(tokens, tokens)
-
-
-def training(trace: Trace, run: Run) -> tuple[str, Floats]:
-    last = load_weights(run, run.steps()[-1]).model
-    later = run_trace(last, run.tokenizers, SENTENCE, trace.target_ids)
-    first, second = (each.attention["encoder_self"][1, 2] for each in (trace, later))
-    return "difference", second - first
+LUMINANCE = """element => {
+    const channels = getComputedStyle(element)[element.ownerSVGElement ? 'fill' : 'backgroundColor']
+        .match(/[\\d.]+/g).slice(0, 3).map(value => value / 255)
+        .map(c => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * channels[0] + 0.7152 * channels[1] + 0.0722 * channels[2];
+}"""
+"""Relative luminance of an element's colour (WCAG 2.2)."""
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize(
-    ("path", "expected"),
-    [
-        ("/", translate),
-        ("/inside", inside),
-        ("/flow", flow),
-        ("/embeddings", embeddings),
-        ("/training", training),
-    ],
-    ids=["translate", "inside", "flow", "embeddings", "training"],
-)
-def test_a_link_opens_a_page_as_it_was(
-    new_app: Callable[..., App],
-    run: Run,
-    trace_at: Callable[..., Trace],
-    scheme: str,
-    path: str,
-    expected: Callable[[Trace, Run], tuple[str, Floats]],
+def test_every_page_is_drawn_as_the_link_says(
+    new_app: Callable[..., App], run: TrainedRun, trace_at: Callable[..., Trace], scheme: str
 ) -> None:
     step = run.steps()[-2]
     trace = trace_at(step, SENTENCE, tuple(run.tokenizers.encode_target(TARGET)))
+    layer = run_layer_trace(load_weights(run, step).model, trace, "encoder_self", layer=1)
+    steps = follow_head(layer.attention, head=2, row=0)
+    stages = np.stack([steps.products, steps.scaled, steps.masked])
+    tokens = trace.source_embedding.tokens
+    similarity = cosine_similarity(tokens, tokens)
+    last = load_weights(run, run.steps()[-1]).model
+    later = run_trace(last, run.tokenizers, SENTENCE, trace.target_ids)
+    first, second = (each.attention["encoder_self"][1, 2] for each in (trace, later))
+    pages = (
+        ("Translate", {}, "large", first),
+        ("Inside a head", {}, "stages", stages),
+        ("Architecture", {}, "causal", np.tri(len(trace.consumed))),
+        ("Embeddings & positions", {"section": "similarity"}, "similarity", similarity),
+        ("Training", {"training": "compare", "shared": "own"}, "difference", second - first),
+        ("Translate", {}, "large", first),
+    )
     app = new_app(color_scheme=scheme)
-    app.open(path, step=step, **LINK)
-    key, cells = expected(trace, run)
-    app.expect_drawn(key, cells, tolerance=1e-4)
-    assert app.page.locator(".stException, .stAlert").count() == 0
-    charts = app.page.locator(".stPlotlyChart")
-    described = app.page.locator(".stPlotlyChart[aria-label], .stPlotlyChart [aria-label]")
-    assert charts.count() > 0
-    assert described.count() >= charts.count()
+    app.open(step=step, **LINK)
+    for place, (title, choices, key, cells) in enumerate(pages):
+        if place:
+            app.go_to(title)
+            app.choose(**choices)
+        app.expect_drawn(key, cells, tolerance=1e-4)
+        app.expect_address(**(LINK | {"step": str(step)}))
+        expect(app.page.locator(".stAlert")).to_have_count(0)
+        undescribed = app.page.locator(".stPlotlyChart:not([aria-label]):not(:has([aria-label]))")
+        expect(undescribed).to_have_count(0)
+    app.expect_field("target", TARGET)
+    app.expect_text("translation", TARGET)
+
+    ground = app.page.locator(".stApp").evaluate(LUMINANCE)
+    assert ground < 0.1 if scheme == "dark" else ground > 0.9
+    for place in (".st-key-large .xtick", ".st-key-large .ytick", ".st-key-mosaic .ytick"):
+        low, high = sorted((app.page.locator(f"{place} text").first.evaluate(LUMINANCE), ground))
+        assert (high + 0.05) / (low + 0.05) >= 4.5

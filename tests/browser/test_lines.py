@@ -1,6 +1,6 @@
-"""Lines from token to token are those of a trace computed here, whatever is chosen.
+"""Lines from token to token are those of a trace computed here, and follow mouse and keyboard.
 
-A cell is (bundle, query, key); the tokens of both columns are counted on, left ones first.
+The tokens of both columns are counted on, left ones first.
 """
 
 from __future__ import annotations
@@ -8,38 +8,35 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import expect
 
-from model.checkpoint import Run
+from model.interface import KINDS, Kind
+from tests.browser.driver import NAMES, cut, expect_lines, heavy_cells, lines_locator
 from viz_app.analysis.attention import aggregate_heads
-from viz_app.analysis.flow import rolled_out
-from viz_app.analysis.grid import Reading, make_grid
-from viz_app.records import KINDS, Floats, Kind, Trace
+from viz_app.analysis.grid import Grid, GridOptions, make_grid
+from viz_app.analysis.rollout import rollout_of
+from viz_app.records.trace import Floats, Trace
 
 if TYPE_CHECKING:
-    from tests.browser.conftest import App
+    from tests.browser.driver import App
 
 SHORT = "We saw three black cats on the white roof."
+BRIEF = "I am hungry."
 IN_PARTS = "The acrobats unbuttoned their waistcoats."
-NAMES = {"encoder_self": "Encoder self", "decoder_self": "Decoder self", "cross": "Cross"}
-LEAST = 0.1
-"""What is drawn at first."""
-EXACT = 1e-4
-"""To this weights are sent."""
-Cells = dict[tuple[int, int, int], float]
-
-DRAWN = """() => {
-    const root = document.querySelector('.st-key-lines [data-testid="stBidiComponentIsolated"]');
-    return [...root?.shadowRoot?.querySelectorAll('path') ?? []]
-        .filter(path => getComputedStyle(path.parentNode).display !== 'none')
-        .map(({dataset: d}) => [[d.bundle, d.query, d.key].join(), +d.weight]);
-}"""
-"""The lines that can be seen."""
+GOTHIC = "xx" + "𐌰" * 21
+"""A word of more letters than a label has; most of them count twice in JavaScript."""
+HOSTILE = (
+    "<script>window.__hacked=1</script> <b>bold</b> <img src=x onerror=alert(1)> &lt; "
+    "👩‍👩‍👧 😀 مرحبا שלום \u202eabc"
+)
+DRAWING = {"g", "path", "rect", "svg", "text", "title"}
+AROUND = {"b", "button", "div", "input", "label", "output", "span", "style"}
+"""Elements that the picture is made of."""
 ENDS = """paths => paths.map(path => {
     const boxes = [...path.ownerSVGElement.querySelectorAll('.token rect')].map(r => r.getBBox());
     const near = (a, b) => Math.abs(a - b) < 1;
@@ -53,207 +50,264 @@ ENDS = """paths => paths.map(path => {
 })"""
 """At which tokens each line begins and ends, and where it runs."""
 PLACES = "all => all.map(path => [path.dataset.query, path.dataset.key].map(Number))"
+WIDTHS = """all => all.map(path =>
+    [+path.dataset.weight, +getComputedStyle(path).strokeWidth.replace('px', '')])"""
 COLOURS = "all => all.map(element => getComputedStyle(element).{})"
 WHERE = {"encoder_self": "left", "decoder_self": "right", "cross": "between"}
-
-
-@pytest.fixture
-def newest(run: Run) -> int:
-    """The step that the app chooses at first."""
-    return run.steps()[-1]
-
-
-def cells_of(*maps: Floats, least: float = LEAST) -> Cells:
-    """All cells of some bundles that are heavy enough."""
-    return {
-        (bundle, int(query), int(key)): float(cells[query, key])
-        for bundle, cells in enumerate(maps)
-        for query, key in np.argwhere(cells >= least)
-    }
-
-
-def expect_lines(app: App, expected: Cells) -> None:
-    """Wait until exactly these lines can be seen; fails, with both, if they cannot."""
-    app.wait(
-        f"""([expected, exact]) => {{
-            const drawn = ({DRAWN})();
-            return drawn.length === expected.length && drawn.length === new Map(drawn).size &&
-                expected.every(([cell, weight]) =>
-                    Math.abs(new Map(drawn).get(cell) - weight) <= exact);
-        }}""",
-        [[[",".join(map(str, cell)), weight] for cell, weight in expected.items()], EXACT],
-    )
-    pairs = app.page.evaluate(DRAWN)
-    drawn = {tuple(map(int, cell.split(","))): weight for cell, weight in pairs}
-    assert len(pairs) == len(drawn)
-    assert drawn == pytest.approx(expected, rel=0, abs=EXACT)
-
-
-def inside(app: App, what: str) -> Locator:
-    return app.page.locator(f".st-key-lines {what}")
+SVG = "{http://www.w3.org/2000/svg}"
 
 
 def expect_tokens(app: App, left: Sequence[str], right: Sequence[str]) -> None:
     """Both columns have these labels, long ones cut and whole where the mouse rests."""
     labels = [*left, *right]
-    expect(inside(app, ".token title")).to_have_text(labels)
-    drawn = inside(app, ".token > text").all_text_contents()
-    assert drawn == [t if len(t) <= 22 else t[:21] + "…" for t in labels]
+    expect(lines_locator(app, ".token title")).to_have_text(labels)
+    expect(lines_locator(app, ".token > text")).to_have_text(cut(labels))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_lines_of_a_head_are_its_cells(
-    app: App, newest: int, trace_at: Callable[..., Trace], kind: Kind
+def slide_to(app: App, least: float) -> None:
+    lines_locator(app, "input[type=range]").fill(f"{least:.2f}")
+
+
+def leave(app: App) -> None:
+    """Move the mouse away from the lines."""
+    app.page.mouse.move(2, 2)
+
+
+def test_lines_of_a_head_run_from_token_to_token(
+    app: App, newest: int, trace_at: Callable[..., Trace]
 ) -> None:
     trace = trace_at(newest, SHORT)
-    grid = make_grid(trace, kind)
-    app.open(q=SHORT, view="lines", kind=NAMES[kind], layer=2, head=3)
-    cells = cells_of(trace.attention[kind][1, 2])
-    expect_lines(app, cells)
-    assert len(cells) > 5
-    expect_tokens(app, grid.columns, grid.rows)
-    expect(inside(app, ".name")).to_have_text([f"{NAMES[kind]}, layer 2, head 3"])
-
-    paths = inside(app, ".all path")
-    drawn = paths.evaluate_all(PLACES)
-    across = len(grid.columns)
-    expected = [[across + query, key, "between"] for query, key in drawn]
-    assert paths.evaluate_all(ENDS) == expected
-    widths = sorted(
-        paths.evaluate_all(
-            "all => all.map(p => [+p.dataset.weight, +getComputedStyle(p)"
-            ".strokeWidth.replace('px', '')])"
-        )
-    )
-    for (light, thin), (heavy, thick) in pairwise(widths):
-        assert thick >= thin
-        assert thick > thin or heavy - light < 0.01
-    assert widths[-1][1] > 2 * widths[0][1]
+    app.open(q=SHORT, style="lines", layer=2, head=3)
+    for kind in KINDS:
+        app.choose(kind=kind)
+        grid = make_grid(trace, kind)
+        expect_lines(app, heavy_cells(trace.attention[kind][1, 2]))
+        expect_tokens(app, grid.columns, grid.rows)
+        expect(lines_locator(app, ".name")).to_have_text([f"{NAMES[kind]}, layer 2, head 3"])
+        paths = lines_locator(app, ".all path")
+        across = len(grid.columns)
+        places = paths.evaluate_all(PLACES)
+        assert len(places) > 5
+        ends = [[across + query, key, "between"] for query, key in places]
+        assert paths.evaluate_all(ENDS) == ends
+        widths = sorted(paths.evaluate_all(WIDTHS))
+        for (light, thin), (heavy, thick) in pairwise(widths):
+            assert thick >= thin
+            assert thick > thin or heavy - light < 0.01
+        assert widths[-1][1] > 2 * widths[0][1]
 
 
-@pytest.mark.parametrize(
-    ("chosen", "reading"),
-    [
-        ({"show": "mean", "rows": "consumed", "units": "words"}, ("words", "consumed")),
-        ({"show": "max", "special": "false"}, ("pieces", "predicted", False)),
-        (
-            {"show": "rollout", "renormalised": "true", "special": "false"},
-            ("pieces", "predicted", False, True),
-        ),
-    ],
-    ids=["mean of words", "max without special tokens", "rollout renormalised"],
-)
-def test_lines_are_read_as_maps_are(
-    app: App,
-    newest: int,
-    trace_at: Callable[..., Trace],
-    chosen: dict[str, str],
-    reading: tuple[Any, ...],
-) -> None:
+def test_lines_are_read_as_maps_are(app: App, newest: int, trace_at: Callable[..., Trace]) -> None:
+    """As words; and rolled out without special tokens, renormalised."""
     trace = trace_at(newest, IN_PARTS)
-    grid = make_grid(trace, "cross", Reading(*reading))
-    if chosen["show"] == "rollout":
-        weights = grid.apply(rolled_out(trace, "cross", 2))
-    else:
-        weights = aggregate_heads(grid.apply(trace.attention["cross"])[2], chosen["show"])
-    app.open(q=IN_PARTS, view="lines", **chosen)
-    expect_lines(app, cells_of(weights))
+    app.open(q=IN_PARTS, style="lines", show="mean", rows="consumed", units="words")
+    grid = make_grid(trace, "cross", GridOptions("words", "consumed"))
+    mean = aggregate_heads(grid.apply(trace.attention["cross"])[2], "mean")
+    expect_lines(app, heavy_cells(mean))
     expect_tokens(app, grid.columns, grid.rows)
-    expect(inside(app, ".title")).to_have_text([grid.column_title, grid.row_title])
+    expect(lines_locator(app, ".title")).to_have_text([grid.column_title, grid.row_title])
+
+    app.open(q=IN_PARTS, style="lines", show="rollout", renormalised="true", special="false")
+    grid = make_grid(trace, "cross", GridOptions(special=False, renormalised=True))
+    expect_lines(app, heavy_cells(grid.apply(rollout_of(trace, "cross", 2))))
+    expect_tokens(app, grid.columns, grid.rows)
 
 
-def test_further_heads_have_colours_of_their_own(
+def test_further_heads_have_colours_as_long_as_there_are_any(
     app: App, newest: int, trace_at: Callable[..., Trace]
 ) -> None:
     """The one that is shown already, named again, is not drawn twice."""
     weights = trace_at(newest, SHORT).attention["cross"]
-    further = ["Cross 2.1", "Cross 2.3", "Cross 1.4"]
-    app.open(q=SHORT, view="lines", layer=2, head=3, lines_of=further)
-    expect_lines(app, cells_of(weights[1, 2], weights[1, 0], weights[0, 3]))
-    expect(inside(app, ".name")).to_have_text(
-        ["Cross, layer 2, head 3", "Cross, layer 2, head 1", "Cross, layer 1, head 4"]
-    )
-    swatches = inside(app, ".swatch").evaluate_all(COLOURS.format("backgroundColor"))
-    assert len(set(swatches)) == 3
-    for bundle, colour in enumerate(swatches):
-        paths = inside(app, f'.all path[data-bundle="{bundle}"]')
-        assert set(paths.evaluate_all(COLOURS.format("stroke"))) == {colour}
-
-
-def test_more_heads_than_colours_are_said_to_be_left_out(
-    app: App, newest: int, trace_at: Callable[..., Trace]
-) -> None:
-    weights = trace_at(newest, SHORT).attention["cross"]
     layers, heads = weights.shape[:2]
-    every = [f"Cross {i + 1}.{h + 1}" for i in range(layers) for h in range(heads)]
-    app.open(q=SHORT, view="lines", layer=3, head=4, lines_of=every)
-    expect_lines(app, cells_of(weights[2, 3], *weights[0], weights[1, 0]))
+    every = [f"cross.{i + 1}.{h + 1}" for i in range(layers) for h in range(heads)]
+    app.open(q=SHORT, style="lines", layer=3, head=4, lines_of=every)
+    expect_lines(app, heavy_cells(weights[2, 3], *weights[0], weights[1, 0]))
+    names = ["3, head 4", "1, head 1", "1, head 2", "1, head 3", "1, head 4", "2, head 1"]
+    expect(lines_locator(app, ".name")).to_have_text([f"Cross, layer {name}" for name in names])
+    swatches = lines_locator(app, ".swatch").evaluate_all(COLOURS.format("backgroundColor"))
+    assert len(set(swatches)) == 6
+    for bundle, colour in enumerate(swatches):
+        paths = lines_locator(app, f'.all path[data-bundle="{bundle}"]')
+        assert set(paths.evaluate_all(COLOURS.format("stroke"))) == {colour}
     said = "There are colours for 5 further heads; the first 5 are drawn."
     app.page.get_by_text(said).wait_for()
-    app.choose("head", "1")
-    expect_lines(app, cells_of(weights[2, 0], *weights[0], weights[1, 0]))
-    app.choose("view", "lines of all kinds")
+    app.choose(head="1", layer="1")
+    expect_lines(app, heavy_cells(*weights[0], *weights[1, :2]))
+    app.choose(style="joint")
     app.page.get_by_text("There are colours for 3 further heads").wait_for()
-    assert app.page.get_by_role("alert").count() == 0
 
 
 @pytest.mark.parametrize(
-    ("chosen", "reading"),
+    ("first", "chosen", "reading"),
     [
-        ({}, Reading(lead="consumed")),
-        ({"units": "words", "kind": "Decoder self"}, Reading("words", "consumed")),
-        ({"special": "false"}, Reading(lead="consumed", special=False)),
+        ("cross", {}, GridOptions(rows_by="consumed")),
+        ("decoder_self", {"units": "words"}, GridOptions("words", "consumed")),
     ],
-    ids=["pieces", "words", "without special tokens"],
+    ids=["tokens", "words"],
 )
-def test_all_kinds_run_between_the_source_and_what_was_consumed(
+def test_lines_of_all_kinds_run_between_source_and_consumed(
     app: App,
     newest: int,
     trace_at: Callable[..., Trace],
+    first: Kind,
     chosen: dict[str, str],
-    reading: Reading,
+    reading: GridOptions,
 ) -> None:
     trace = trace_at(newest, IN_PARTS)
-    first: Kind = "decoder_self" if "kind" in chosen else "cross"
     kinds = [first, *(kind for kind in KINDS if kind != first)]
     grids = {kind: make_grid(trace, kind, reading) for kind in kinds}
-    app.open(q=IN_PARTS, view="lines of all kinds", layer=2, head=4, **chosen)
-    expect_lines(app, cells_of(*[grids[kind].apply(trace.attention[kind])[1, 3] for kind in kinds]))
+    view = {"style": "joint", "kind": first, "layer": 2, "head": 4}
+    app.open(q=IN_PARTS, **view, **chosen)
+    expect_lines(
+        app, heavy_cells(*[grids[kind].apply(trace.attention[kind])[1, 3] for kind in kinds])
+    )
     expect_tokens(app, grids["encoder_self"].columns, grids["decoder_self"].rows)
-    expect(inside(app, ".title")).to_have_text(["source", "consumed → predicted"])
-    expect(inside(app, ".name")).to_have_text([f"{NAMES[k]}, layer 2, head 4" for k in kinds])
+    expect(lines_locator(app, ".title")).to_have_text(["source", "consumed → predicted"])
+    named = [f"{NAMES[kind]}, layer 2, head 4" for kind in kinds]
+    expect(lines_locator(app, ".name")).to_have_text(named)
 
     across = len(grids["encoder_self"].columns)
+    sides = {"encoder_self": (0, 0), "decoder_self": (across, across), "cross": (across, 0)}
     for bundle, kind in enumerate(kinds):
-        paths = inside(app, f'.all path[data-bundle="{bundle}"]')
-        drawn = paths.evaluate_all(PLACES)
-        assert drawn
-        sides = {"encoder_self": (0, 0), "decoder_self": (across, across), "cross": (across, 0)}
-        side, where = sides[kind], WHERE[kind]
-        expected = [[side[0] + query, side[1] + key, where] for query, key in drawn]
-        assert paths.evaluate_all(ENDS) == expected
+        paths = lines_locator(app, f'.all path[data-bundle="{bundle}"]')
+        places = paths.evaluate_all(PLACES)
+        assert places
+        side = sides[kind]
+        ends = [[side[0] + query, side[1] + key, WHERE[kind]] for query, key in places]
+        assert paths.evaluate_all(ENDS) == ends
 
 
-def test_the_picture_is_saved_with_its_labels_and_the_names_of_its_colours(
+def test_picture_of_lines_is_saved_with_labels_and_names(
     app: App, newest: int, trace_at: Callable[..., Trace], tmp_path: Path
 ) -> None:
     trace = trace_at(newest, SHORT)
     grid = make_grid(trace, "cross")
-    app.open(q=SHORT, view="lines", layer=2, head=3, lines_of="Cross 1.4")
-    maps = [trace.attention["cross"][layer, head] for layer, head in ((1, 2), (0, 3))]
-    expect_lines(app, cells_of(*maps))
-    with app.page.expect_download() as started:
-        inside(app, "button").get_by_text("Save as SVG").click()
-    assert started.value.suggested_filename == (
-        f"headwise-en-es-{newest}-cross-layer2-head3-lines.svg"
-    )
-    started.value.save_as(tmp_path / "lines.svg")
+    app.open(q=SHORT, style="lines", layer=2, head=3, lines_of="cross.1.4")
+    cells = heavy_cells(trace.attention["cross"][1, 2], trace.attention["cross"][0, 3])
+    expect_lines(app, cells)
+    file = app.download(lines_locator(app, "button").get_by_text("Save as SVG"))
+    assert file.suggested_filename == f"headwise-en-es-{newest}-cross-layer2-head3-lines.svg"
+    file.save_as(tmp_path / "lines.svg")
     picture = ElementTree.parse(tmp_path / "lines.svg").getroot()
-    texts = [element.text for element in picture.iter("{http://www.w3.org/2000/svg}text")]
+    texts = list(picture.iter(f"{SVG}text"))
     names = ["Cross, layer 2, head 3", "Cross, layer 1, head 4"]
-    assert texts == [grid.column_title, *grid.columns, grid.row_title, *grid.rows, *names]
-    lines = picture.findall(".//{http://www.w3.org/2000/svg}path")
-    assert len(lines) == len(cells_of(*maps))
+    labels = [grid.column_title, *grid.columns, grid.row_title, *grid.rows]
+    assert [text.text for text in texts] == [*labels, *names]
+    assert len(picture.findall(f".//{SVG}path")) == len(cells)
     height = float(picture.attrib["height"])
-    places = picture.iter("{http://www.w3.org/2000/svg}text")
-    assert all(float(text.attrib["y"]) <= height for text in places)
+    assert all(float(text.attrib["y"]) <= height for text in texts)
+
+
+def test_mouse_and_slider_change_lines_without_the_server(
+    app: App, newest: int, trace_at: Callable[..., Trace]
+) -> None:
+    heads = trace_at(newest, SHORT).attention["cross"]
+    weights = heads[1, 2]
+    keys = weights.shape[-1]
+    query, key = (int(at) for at in np.unravel_index(weights.argmax(), weights.shape))
+    tokens, slider = lines_locator(app, ".token"), lines_locator(app, "input[type=range]")
+    sent = app.frames("framesent")
+    app.open(q=SHORT, style="lines", layer=2, head=3)
+    expect_lines(app, heavy_cells(weights))
+    before = len(sent)
+
+    tokens.nth(key).hover()
+    expect_lines(app, heavy_cells(weights, key=key))
+    tokens.nth(keys + query).hover()
+    expect_lines(app, heavy_cells(weights, query=query))
+    leave(app)
+    expect_lines(app, heavy_cells(weights))
+    assert 0 < len(heavy_cells(weights, query=query)) < len(heavy_cells(weights))
+
+    tokens.nth(key).click()
+    leave(app)
+    expect_lines(app, heavy_cells(weights, key=key))
+    slide_to(app, 0.02)
+    expect_lines(app, heavy_cells(weights, key=key, least=0.02))
+    tokens.nth(keys + query).hover()
+    expect_lines(app, heavy_cells(weights, query=query, least=0.02))
+    tokens.nth(key).click()
+    leave(app)
+    expect_lines(app, heavy_cells(weights, least=0.02))
+    tokens.nth(keys + query).click()
+    leave(app)
+    expect_lines(app, heavy_cells(weights, query=query, least=0.02))
+    app.page.keyboard.press("Escape")
+    for press, least in (("Home", 0.01), ("ArrowRight", 0.02), ("End", 1.0)):
+        slider.press(press)
+        expect(lines_locator(app, "output")).to_have_text(f"{least:.2f}")
+        expect_lines(app, heavy_cells(weights, least=least))
+    slide_to(app, 0.3)
+    expect_lines(app, heavy_cells(weights, least=0.3))
+
+    app.choose(head="2")
+    expect_lines(app, heavy_cells(heads[1, 1], least=0.3))
+    expect(slider).to_have_value("0.3")
+    assert len(sent) - before == 1, "more than the choice of a head was sent"
+
+
+def expect_said(app: App, grid: Grid, weights: Floats, side: int, index: int) -> None:
+    """In words: a token, and its heaviest connection, with the weight."""
+    across = weights if side else weights.T
+    other = int(across[index].argmax())
+    labels = (grid.columns, grid.rows)
+    heaviest = f"{labels[1 - side][other]} {across[index, other]:.3f}"
+    said = lines_locator(app, ".status[aria-live=polite]")
+    expect(said).to_contain_text(f"{labels[side][index]}: {'→' if side else '←'} {heaviest}")
+
+
+def test_keyboard_reaches_tokens_and_a_new_sentence_forgets_the_chosen_one(
+    app: App, newest: int, trace_at: Callable[..., Trace]
+) -> None:
+    trace = trace_at(newest, SHORT)
+    grid, weights = make_grid(trace, "cross"), trace.attention["cross"]
+    keys, tokens = len(grid.columns), lines_locator(app, ".token")
+    app.open(q=SHORT, style="lines", layer=2, head=3)
+    expect_lines(app, heavy_cells(weights[1, 2]))
+    lines_locator(app, "button").press("Tab")
+    expect(tokens.nth(0)).to_be_focused()
+    expect_said(app, grid, weights[1, 2], 0, 0)
+    moves = {"ArrowDown": 1, "ArrowUp": 0, "ArrowRight": keys}
+    for button, at in moves.items():
+        app.page.keyboard.press(button)
+        expect(tokens.nth(at)).to_be_focused()
+        expect_said(app, grid, weights[1, 2], *divmod(at, keys))
+    app.page.keyboard.press("Enter")
+    lines_locator(app, "input[type=range]").focus()
+    expect_lines(app, heavy_cells(weights[1, 2], query=0))
+
+    tokens.nth(keys - 1).click()
+    leave(app)
+    expect_lines(app, heavy_cells(weights[1, 2], key=keys - 1))
+    app.choose(head="2")
+    expect_lines(app, heavy_cells(weights[1, 1], key=keys - 1))
+    expect(lines_locator(app, ".pinned")).to_have_count(1)
+    app.type(BRIEF)
+    trace = trace_at(newest, BRIEF)
+    assert len(trace.source) < keys
+    expect_lines(app, heavy_cells(trace.attention["cross"][1, 1]))
+    expect(lines_locator(app, ".pinned")).to_have_count(0)
+    grid = make_grid(trace, "cross")
+    expect(lines_locator(app, ".token title")).to_have_text([*grid.columns, *grid.rows])
+
+
+def test_tokens_that_look_like_markup_are_text_and_long_ones_cut_between_letters(
+    app: App, newest: int, trace_at: Callable[..., Trace]
+) -> None:
+    trace = trace_at(newest, HOSTILE)
+    grid = make_grid(trace, "cross", GridOptions(units="words"))
+    labels = [*grid.columns, *grid.rows]
+    opened: list[str] = []
+    app.page.on("dialog", lambda dialog: (opened.append(dialog.message), dialog.dismiss()))
+    app.open(q=HOSTILE, style="lines", units="words")
+    expect_lines(app, heavy_cells(grid.apply(trace.attention["cross"])[2, 0]))
+    expect_tokens(app, grid.columns, grid.rows)
+    for index, label in enumerate(labels):
+        lines_locator(app, ".token").nth(index).focus()
+        expect(lines_locator(app, ".status > b").first).to_have_text(label)
+    made = lines_locator(app, "*").evaluate_all("all => all.map(element => element.localName)")
+    assert set(made) == DRAWING | AROUND
+    app.type(f"{GOTHIC} is here.")
+    expect(lines_locator(app, ".token > text").first).to_have_text(GOTHIC[:21] + "…")
+    assert opened == []
+    assert app.page.evaluate("window.__hacked") is None

@@ -12,20 +12,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from playwright.sync_api import expect
 
-from model.checkpoint import open_run, steps_of
+from model.checkpoint import open_trained_run, steps_of
 from viz_app.analysis.curves import curve_of
 
 if TYPE_CHECKING:
-    from tests.browser.conftest import App
+    from tests.browser.driver import App
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "tests" / "data"
 OPTIONS = """--licence CC0-1.0 --model.source-vocab-size 420 --model.target-vocab-size 420
-    --model.n-layers 1 --model.n-heads 2 --model.d-model 14 --model.d-ff 23 --model.max-length 61
+    --model.n-encoder-layers 1 --model.n-decoder-layers 1 --model.n-heads 2
+    --model.d-model 14 --model.d-ff 23 --model.max-length 61
     --training.steps 1000000 --training.batch-tokens 97 --training.precision no
     --training.log-every 10 --training.resume-every 1000000
     --training.learning-rate 0.001 --training.milestones"""
+STEP = "() => +new URL(location).searchParams.get('step')"
 MILESTONES = [0, *range(50, 50_000, 50)]
 
 
@@ -53,25 +56,16 @@ def training(root: Path) -> Iterator[None]:
         process.wait()
 
 
-def drawn(app: App, name: str) -> np.ndarray:
-    """Steps and values of one of the curves, as they are drawn."""
-    curve = f"gd._fullData.find(trace => trace.name === '{name}')"
-    return np.array(app.read("curves", f"[Array.from({curve}.x), Array.from({curve}.y)]"))
+CURVE = """(name => {
+    const curve = gd._fullData.find(trace => trace.name === name);
+    const valid = gd._fullData.find(trace => trace.name === 'valid');
+    const live = valid?.customdata[0] === '0,live' && valid.x.length >= 3;
+    return live ? [curve.x, curve.y] : undefined;
+})"""
+"""Steps and values of a curve of this run, once it has three milestones."""
 
 
-def wait_for_milestones(app: App, number: int) -> None:
-    """Wait until so many of this run are drawn."""
-    app.wait(
-        """number => {
-            const valid = document.querySelector('.st-key-curves .js-plotly-plot')
-                ?._fullData?.find(trace => trace.name === 'valid');
-            return valid?.customdata[0] === '0,live' && valid.x.length >= number;
-        }""",
-        number,
-    )
-
-
-def test_a_training_is_followed(
+def test_training_is_followed_without_a_reload(
     new_app: Callable[..., App], serve: Callable[..., str], tmp_path: Path
 ) -> None:
     shutil.copytree(ROOT / "checkpoints" / "copy", tmp_path / "copy")
@@ -81,39 +75,34 @@ def test_a_training_is_followed(
     with training(tmp_path):
         # It appears, and is opened, with what there is so far.
         app.page.get_by_role("button", name="Show it").click()
-        app.wait("() => new URL(location).searchParams.get('run') === 'live'")
+        app.expect_address(run="live")
 
         # Both curves grow; what is drawn is what the log says.
-        wait_for_milestones(app, 3)
-        for name, curve in (("train", "train_loss"), ("valid", "valid_loss")):
-            steps, values = drawn(app, name)
-            logged = curve_of(open_run("live", root=tmp_path).metrics(), curve)
+        for name, key in (("train", "train_loss"), ("valid", "valid_loss")):
+            steps, values = np.array(app.read("curves", f"{CURVE}('{name}')"))
+            logged = curve_of(open_trained_run("live", root=tmp_path).metrics(), key)
             np.testing.assert_array_equal(steps, logged.steps[: len(steps)])
             np.testing.assert_allclose(values, logged.values[: len(steps)], rtol=1e-6)
             assert len(steps) >= 3
-        status = app.page.locator(".st-key-live-live").text_content() or ""
-        assert "live, training: step " in status
-        assert " of 1,000,000, " in status
+        status = app.page.locator(".st-key-live-live")
+        expect(status).to_contain_text("live, training: step ")
+        expect(status).to_contain_text(" of 1,000,000, ")
 
         # The checkpoint in use is left alone, and the newest is offered.
-        opened = app.page.evaluate("+new URL(location).searchParams.get('step')")
-        app.page.locator(".st-key-newer button").click()
-        app.wait("opened => +new URL(location).searchParams.get('step') > opened", opened)
-        chosen = int(app.page.evaluate("new URL(location).searchParams.get('step')"))
-        assert chosen in steps_of(tmp_path / "live")
+        opened = app.find(STEP)
         newer = app.page.locator(".st-key-newer button")
+        newer.click()
+        app.expect(f"opened => ({STEP})() > opened", True, opened)
+        chosen = app.find(STEP)
+        assert chosen in steps_of(tmp_path / "live")
         newer.wait_for()
-        assert app.page.evaluate("+new URL(location).searchParams.get('step')") == chosen
+        assert app.find(STEP) == chosen
 
         # So do the translations.
-        app.choose("training", "translations")
+        app.choose(training="translations")
         rows = app.page.locator(".st-key-sample_table tbody tr")
         rows.first.wait_for()
-        before = rows.count()
-        app.wait(
-            "n => document.querySelectorAll('.st-key-sample_table tbody tr').length > n", before
-        )
-        assert rows.count() > before
-        used = app.page.locator(".st-key-sample_table tr.used td").first
-        assert used.text_content() == f"{chosen:,}"
+        rows.nth(rows.count()).wait_for()
+        used = app.page.locator(".st-key-sample_table tbody tr.chosen th")
+        expect(used.first).to_have_text(f"{chosen:,}")
     assert app.page.evaluate("window.untouched")

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, TimeoutError, expect
 
-from model.checkpoint import Run
-from viz_app.analysis.grid import Reading, make_grid
+from model.checkpoint import TrainedRun
+from model.interface import KINDS, Kind
+from tests.browser.driver import TEXTS, cut
+from viz_app.analysis.grid import GridOptions, make_grid
 from viz_app.figures.theme import DARK, LIGHT
-from viz_app.records import KINDS, Floats, Kind, Trace
+from viz_app.records.trace import Floats, Trace
 from viz_app.report import to_html
 
 SENTENCE = "We saw three black cats on the white roof."
@@ -39,7 +42,7 @@ CONTRAST = """element => {
 
 
 @pytest.fixture
-def trace(run: Run, trace_at: Callable[..., Trace]) -> Trace:
+def trace(run: TrainedRun, trace_at: Callable[..., Trace]) -> Trace:
     return trace_at(run.steps()[-1], SENTENCE)
 
 
@@ -77,6 +80,9 @@ def expect_large(page: Page, kind: Kind, expected: Floats) -> None:
     """Wait until the large map of a kind draws these cells, to the last bit."""
     large = page.locator(f"#{kind} .large")
     expect(large.locator(".xtick").first).to_be_visible()
+    matches = f"([plot, cells]) => JSON.stringify(({CELLS})(plot)) === JSON.stringify(cells)"
+    with suppress(TimeoutError):  # the assertion says what is drawn then
+        page.wait_for_function(matches, arg=[large.element_handle(), expected.tolist()])
     drawn = np.array(large.evaluate(CELLS), dtype=np.float32)
     np.testing.assert_array_equal(drawn, expected)
 
@@ -84,7 +90,8 @@ def expect_large(page: Page, kind: Kind, expected: Floats) -> None:
 def expect_chosen(page: Page, kind: Kind, layer: int, head: int) -> None:
     """The lists say this layer and head, and the frame is around the head's map."""
     lists = page.locator(f"#{kind} select")
-    assert lists.evaluate_all("all => all.map(list => list.value)") == [str(layer), str(head)]
+    for at, value in enumerate((layer, head)):
+        expect(lists.nth(at)).to_have_value(str(value))
     mosaic = page.locator(f"#{kind} .mosaic")
     frame = mosaic.locator(".shapelayer path").bounding_box()
     assert frame is not None
@@ -107,6 +114,22 @@ def place_of(page: Page, kind: Kind, layer: int, head: int) -> tuple[float, floa
     )
 
 
+def click_head(page: Page, kind: Kind, layer: int, head: int) -> None:
+    """Click a head's map, once the chart has seen the mouse there; one just drawn does not yet."""
+    mosaic = page.locator(f"#{kind} .mosaic")
+    mosaic.scroll_into_view_if_needed()
+    mosaic.evaluate("gd => { gd._hoverdata = undefined; }")
+    for attempt in range(100):
+        x, y = place_of(page, kind, layer, head)
+        page.mouse.move(x + attempt % 2, y)
+        with suppress(TimeoutError):
+            hovered = "gd => gd._hoverdata?.length"
+            page.wait_for_function(hovered, arg=mosaic.element_handle(), timeout=300)
+            break
+    page.mouse.down()
+    page.mouse.up()
+
+
 def test_a_page_from_disk_draws_every_head_without_a_network(
     open_page: Callable[[bytes], Page], trace: Trace
 ) -> None:
@@ -121,10 +144,7 @@ def test_a_page_from_disk_draws_every_head_without_a_network(
             expect_large(page, kind, attention[layer, head])
             expect_chosen(page, kind, layer, head)
         for layer, head in ((0, 2), (2, 1)):
-            page.locator(f"#{kind} .mosaic").scroll_into_view_if_needed()
-            page.mouse.move(*place_of(page, kind, layer, head))
-            page.mouse.down()
-            page.mouse.up()
+            click_head(page, kind, layer, head)
             expect_large(page, kind, attention[layer, head])
             expect_chosen(page, kind, layer, head)
     for kind in KINDS:
@@ -132,17 +152,17 @@ def test_a_page_from_disk_draws_every_head_without_a_network(
 
 
 def test_markup_in_a_page_from_disk_is_text(
-    open_page: Callable[[bytes], Page], run: Run, trace_at: Callable[..., Trace]
+    open_page: Callable[[bytes], Page], run: TrainedRun, trace_at: Callable[..., Trace]
 ) -> None:
     trace = trace_at(run.steps()[-1], HOSTILE)
-    reading = Reading(units="words")
-    page = open_page(to_html(trace, reading=reading))
+    reading = GridOptions(units="words")
+    page = open_page(to_html(trace, grid_options=reading))
     assert page.title() == HOSTILE
     assert page.locator("h1").text_content() == HOSTILE
     grid = make_grid(trace, "cross", reading)
     expect_large(page, "cross", grid.apply(trace.attention["cross"])[0, 0])
-    ticks = page.locator("#cross .large .xtick").all_text_contents()
-    assert ticks == [text if len(text) <= 22 else text[:21] + "…" for text in grid.columns]
+    ticks = page.locator("#cross .large .xtick").evaluate_all(TEXTS)
+    assert ticks == cut(grid.columns)
     assert page.locator("img, body b, iframe").count() == 0
     assert page.evaluate("window.__hacked") is None
 

@@ -1,22 +1,24 @@
-"""The page Translate draws what a trace computed here says, whatever is chosen."""
+"""The page Translate draws what a trace computed here says; heads are chosen by a click."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pytest
 
-from model.checkpoint import Run, load_weights
-from model.decoding import greedy
-from viz_app.analysis.attention import aggregate_heads, max_pool
-from viz_app.analysis.grid import Reading, make_grid
-from viz_app.analysis.labels import piece_label, piece_labels
-from viz_app.records import KINDS, Floats, Kind, Trace
+from model.checkpoint import TrainedRun, list_runs, load_weights, open_trained_run
+from model.decoding.ablation import head_costs
+from model.interface import KINDS, Kind
+from tests.browser.driver import TEXTS
+from viz_app.analysis.attention import max_pool
+from viz_app.analysis.grid import make_grid
+from viz_app.analysis.labels import token_labels
+from viz_app.records.trace import Floats, Trace
+from viz_app.trace.sentence import run_trace
 
 if TYPE_CHECKING:
-    from tests.browser.conftest import App
+    from tests.browser.driver import App
 
 SHORT = "We saw three black cats on the white roof."
 LONG = (
@@ -24,17 +26,15 @@ LONG = (
     "why he had left without saying goodbye, and he told them that he had been looking for his "
     "younger brother, who had lost his way in the snow."
 )
-IN_PARTS = "The acrobats unbuttoned their waistcoats."
-NAMES = {"encoder_self": "Encoder self", "decoder_self": "Decoder self", "cross": "Cross"}
+SENTENCES = {
+    "de": "Zwei kleine Hunde rennen über die Wiese.",
+    "en": "My sister zigzags to school.",
+    "symbols": "b a d g e",
+}
+LANGUAGES = {"de": "German", "en": "English", "symbols": "symbols"}
 STEPS, MASKED, GAP = 250, 253, 255
 QUANTISED = 1 / 499
 """A little more than half a step of the mosaic."""
-
-
-@pytest.fixture
-def newest(run: Run) -> int:
-    """The step that the app chooses at first."""
-    return run.steps()[-1]
 
 
 def heads_in(cells: Floats, layers: int, heads: int) -> Floats:
@@ -51,7 +51,7 @@ def expect_mosaic(app: App, trace: Trace, kind: Kind) -> None:
     """Each head of the mosaic is its pooled map, but for the rounding."""
     weights = trace.attention[kind]
     pooled = max_pool(weights)
-    maps = heads_in(app.drawn("mosaic"), *pooled.shape[:2])
+    maps = heads_in(np.array(app.read("mosaic", "gd._fullData[0].z")), *pooled.shape[:2])
     assert maps.shape == pooled.shape
     masked = np.zeros(pooled.shape[-2:], dtype=bool)
     if kind == "decoder_self":
@@ -62,137 +62,73 @@ def expect_mosaic(app: App, trace: Trace, kind: Kind) -> None:
     )
 
 
-def expect_map(app: App, trace: Trace, kind: Kind, layer: int, head: int, **reading: Any) -> None:
+def expect_map(app: App, trace: Trace, kind: Kind, layer: int, head: int) -> None:
     """The large map is that of a head, both counted from 0, with the labels of its tokens."""
-    grid = make_grid(trace, kind, Reading(**reading))
+    grid = make_grid(trace, kind)
     app.expect_drawn("large", grid.apply(trace.attention[kind])[layer, head])
     app.expect_labels("large", "y", grid.rows)
     app.expect_labels("large", "x", grid.columns)
 
 
-def step_label(trace: Trace, at: int) -> str:
-    """A step of decoding as the list of steps names it."""
-    return (
-        f"{at + 1}: after {piece_labels(trace.consumed)[at]}, {piece_labels(trace.predicted)[at]}"
-    )
-
-
-def expect_step(app: App, trace: Trace, at: int) -> None:
-    """A step of decoding is chosen, and its likeliest pieces are those of the trace."""
-    app.expect_text("at", step_label(trace, at), within="input", by="value")
-    app.expect_drawn(
-        "top_pieces", np.exp(trace.predictions.top_log_probability[at]), values="x", tolerance=1e-5
-    )
-    app.expect_labels("top_pieces", "y", [piece_label(piece) for piece in trace.top_pieces[at]])
-
-
-@pytest.mark.parametrize("sentence", [SHORT, LONG], ids=["short", "long"])
-def test_a_typed_sentence_is_translated_and_every_head_is_drawn(
-    app: App, newest: int, trace_at: Callable[..., Trace], sentence: str
+def test_typed_sentence_is_translated_and_every_head_drawn(
+    app: App, newest: int, trace_at: Callable[..., Trace]
 ) -> None:
-    trace = trace_at(newest, sentence)
-    assert (len(trace.source) > 40) == (sentence == LONG)
+    trace = trace_at(newest, LONG)
+    assert len(trace.source) > 40
     app.open()
-    app.type(sentence)
+    app.type(LONG)
     app.expect_text("translation", trace.target_text)
-    assert app.page.locator(".tokens").all_text_contents()[:2] == [
-        "".join(piece_labels(trace.source)),
-        "".join(piece_labels(trace.predicted)),
-    ]
+    for key, side in (("source_tokens", trace.source), ("target_tokens", trace.predicted)):
+        assert app.page.locator(f".st-key-{key} bdi").evaluate_all(TEXTS) == token_labels(side)
     for kind in KINDS:
-        app.choose("kind", NAMES[kind])
+        app.choose(kind=kind)
         expect_map(app, trace, kind, -1, 0)
         expect_mosaic(app, trace, kind)
 
 
-def test_another_checkpoint_is_drawn_when_the_slider_moves(
-    app: App, run: Run, trace_at: Callable[..., Trace]
-) -> None:
-    *_, older, newest = run.steps()
-    app.open(q=SHORT)
-    app.expect_text("translation", trace_at(newest, SHORT).target_text)
-    app.press("step", "ArrowLeft")
-    trace = trace_at(older, SHORT)
-    expect_map(app, trace, "cross", -1, 0)
-    expect_mosaic(app, trace, "cross")
-    app.expect_text("translation", trace.target_text)
-    expect_step(app, trace, 0)
-
-
-def test_a_head_is_chosen_by_a_click_in_the_overview_and_by_the_widgets(
-    app: App, newest: int, trace_at: Callable[..., Trace]
+def test_clicks_in_overview_and_ranking_choose_a_head(
+    app: App, run: TrainedRun, newest: int, trace_at: Callable[..., Trace]
 ) -> None:
     trace = trace_at(newest, SHORT)
+    source = run.tokenizers.encode_source(SHORT)
+    costs = head_costs(load_weights(run, newest).model, source, trace.target_ids)
     layers, heads, rows, columns = trace.attention["cross"].shape
-    app.open(q=SHORT)
+    app.open(q=SHORT, rank="true", show="max")
     app.expect_text("translation", trace.target_text)
-    app.choose("show", "max")
     app.expect_drawn("large", trace.attention["cross"][-1].max(axis=0))
     across, down = heads * (columns + 1) - 1, layers * (rows + 1) - 1
     app.click_in("mosaic", (2 * (columns + 1) + columns / 2) / across, (rows / 2) / down)
     expect_map(app, trace, "cross", 0, 2)
-    chosen = {"layer": "1", "head": "3", "show": "one head"}
-    assert {key: app.chosen(key) for key in chosen} == chosen
-    app.choose("head", "2")
-    expect_map(app, trace, "cross", 0, 1)
-    app.choose("layer", "2")
+    app.expect_chosen(layer="1", head="3", show="one head")
+    app.choose(head="2", layer="2")
     expect_map(app, trace, "cross", 1, 1)
-    assert app.page.get_by_text("Cross, layer 2, head 2").is_visible()
+    app.page.get_by_text("Cross, layer 2, head 2").wait_for()
+
+    drawn = np.array(app.read("costs", "gd._fullData[0].z"), dtype=np.float64)
+    for place, kind in enumerate(KINDS):
+        np.testing.assert_allclose(drawn[:, 5 * place : 5 * place + 4], costs[kind], atol=1e-4)
+    app.click_in("costs", 3.5 / 14, 0.5)  # of the encoder, layer 2, head 4
+    expect_map(app, trace, "encoder_self", 1, 3)
 
 
-def test_a_click_on_a_row_and_the_list_choose_the_step_of_decoding(
-    app: App, newest: int, trace_at: Callable[..., Trace]
-) -> None:
-    trace = trace_at(newest, SHORT)
-    steps = len(trace.consumed)
-    app.open(q=SHORT)
-    app.expect_text("translation", trace.target_text)
-    expect_step(app, trace, 0)
-    app.click_in("large", 0.5, 3.5 / steps, subplot="x2y")
-    expect_step(app, trace, 3)
-    app.pick("at", step_label(trace, steps - 1))
-    expect_step(app, trace, steps - 1)
-
-
-def test_words_rows_by_consumed_mean_and_max_change_how_maps_are_read(
-    app: App, newest: int, trace_at: Callable[..., Trace]
-) -> None:
-    trace = trace_at(newest, IN_PARTS)
-    assert len(trace.source.words) < len(trace.source)
-    app.open(q=IN_PARTS)
-    app.expect_text("translation", trace.target_text)
-    app.choose("rows", "consumed")
-    expect_map(app, trace, "cross", -1, 0, lead="consumed")
-    app.choose("units", "words")
-    expect_map(app, trace, "cross", -1, 0, lead="consumed", units="words")
-    app.choose("kind", "Decoder self")
-    expect_map(app, trace, "decoder_self", -1, 0, lead="consumed", units="words")
-    app.choose("rows", "predicted")
-    expect_map(app, trace, "decoder_self", -1, 0, units="words")
-    grid = make_grid(trace, "decoder_self", Reading(units="words"))
-    words = grid.apply(trace.attention["decoder_self"])[-1]
-    app.choose("show", "mean")
-    app.expect_drawn("large", aggregate_heads(words, "mean"))
-    app.choose("show", "max")
-    app.expect_drawn("large", aggregate_heads(words, "max"))
-
-
-def test_a_target_of_ones_own_is_forced_and_forked(
-    app: App, run: Run, newest: int, trace_at: Callable[..., Trace]
-) -> None:
-    """From a link; then, at the fifth step, another word is typed and the model goes on."""
-    text = "Vimos a tres gatos en el techo."
-    target = tuple(run.tokenizers.encode_target(text))
-    app.open(q=SHORT, target=text)
-    expect_map(app, trace_at(newest, SHORT, target), "cross", 2, 0)
-    app.expect_text("translation", text)
-
-    app.pick("at", step_label(trace_at(newest, SHORT, target), 4))
-    field = app.page.locator(".st-key-fork input")
-    field.fill("perros")
-    field.press("Enter")
-    prefix = [*target[:5], *run.tokenizers.target.encode("perros")]
-    model = load_weights(run, newest).model
-    [forked] = greedy(model, [run.tokenizers.encode_source(SHORT)], prefix)
-    assert run.tokenizers.target.decode(forked).startswith("Vimos a tres perros")
-    app.expect_text("forked", run.tokenizers.target.decode(forked))
+def test_every_shipped_run_translates_and_each_language_keeps_its_sentence(app: App) -> None:
+    """The newest checkpoint's text, and the last layer's first head of cross-attention."""
+    app.open(run="en-es")
+    typed: dict[str, str] = {}
+    for name in list_runs():
+        run = open_trained_run(name)
+        language = run.info.source_language
+        app.pick("run", name)
+        app.expect_field("run", name)
+        name = f"Sentence in {LANGUAGES[language]}"
+        app.page.get_by_role("textbox", name=name, exact=True).wait_for()
+        if language in typed:
+            app.expect_field("sentence", typed[language])
+        else:
+            app.type(SENTENCES[language])
+            typed[language] = SENTENCES[language]
+        trace = run_trace(load_weights(run, run.steps()[-1]).model, run.tokenizers, typed[language])
+        app.expect_text("translation", trace.target_text)
+        app.choose(layer=str(len(trace.attention["cross"])))  # runs differ in depth
+        expect_map(app, trace, "cross", -1, 0)
+    assert len(typed) < len(list_runs())

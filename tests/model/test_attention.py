@@ -43,7 +43,7 @@ MASKS = {
 
 
 def by_hand(attention: MultiHeadAttention, x: Tensor, y: Tensor, mask: Tensor | None) -> Tensor:
-    """Section 3.2.2 one head at a time: Concat(head_1, …, head_h) W_O."""
+    """Compute section 3.2.2 one head at a time: Concat(head_1, …, head_h) W_O."""
     queries = attention.query_projection(x).split(WIDTH, dim=-1)
     keys = attention.key_projection(y).split(WIDTH, dim=-1)
     values = attention.value_projection(y).split(WIDTH, dim=-1)
@@ -70,7 +70,7 @@ def test_scores_and_weights_computed_by_hand() -> None:
     torch.testing.assert_close(weights.flatten(), torch.tensor([0.75, 0.25, 0.0]))
 
 
-def test_a_masked_key_gets_nothing_however_low_the_others_score() -> None:
+def test_a_masked_key_has_zero_weight_however_low_the_other_scores() -> None:
     weights = attention_weights(torch.tensor([-1e30, 7.0]), torch.tensor([True, False]))
     assert weights.tolist() == [1.0, 0.0]
 
@@ -132,7 +132,7 @@ def test_training_on_a_cpu_has_the_gradients_of_the_fused_kernel(
     gradients = []
     for formula in (True, False):
         if not formula:
-            monkeypatch.setattr("model.attention.prefers_formula", lambda query: False)
+            monkeypatch.setattr("model.attention.trains_on_cpu", lambda query: False)
         attention.zero_grad()
         attention(x, x, mask=causal_mask(x.shape[1], x.shape[1])).square().sum().backward()
         assert fused.called is not formula

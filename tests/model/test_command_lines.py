@@ -1,4 +1,4 @@
-"""What the programs have in common."""
+"""Test what the command lines have in common."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def options(kind: type, prefix: str = "") -> Iterator[str]:
     for name, hint in typing.get_type_hints(kind).items():
         option = prefix + name.replace("_", "-")
         if dataclasses.is_dataclass(hint):
-            # The ways of decoding stand among the other options.
-            inner = "" if name == "decoding" else f"{option}."
+            # The ways of decoding, device and type stand among the other options.
+            inner = "" if name in ("decoding", "placement") else f"{option}."
             yield from options(typing.cast(type, hint), inner)
         else:
             yield option
@@ -36,6 +36,7 @@ def test_help_names_every_option(
         command(program, "--help")
     assert ended.value.code == 0
     text = capfd.readouterr().out
-    for option in options(importlib.import_module(f"model.{program}").Arguments):
+    module = importlib.import_module(f"model.{program}")
+    for option in options(getattr(module, f"{program.title()}Arguments")):
         wanted = "Text in UTF-8" if option == "file" else rf"--{re.escape(option)}[ ,│\n]"
         assert re.search(wanted, text), option

@@ -1,4 +1,4 @@
-"""Files that are no parallel corpus: the error names file, line and what was expected."""
+"""Refuse files that are no parallel corpus: the error names file, line and what was expected."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import datasets
 import pytest
 
-from model.corpora import load_corpus
-from model.data import DataError
+from model.training.corpora import load_corpus
+from model.training.data import DataError
 
 pytestmark = pytest.mark.usefixtures("datasets_cache")
 
@@ -18,7 +18,7 @@ LINE = '{"en": "a", "es": "b"}\n'
 
 
 def refused(path: Path, content: str | bytes) -> str:
-    """What is said of a file beyond its name."""
+    """Return the error message for a file without its name."""
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(DataError) as error:
         load_corpus(str(path), source="en", target="es")
@@ -74,7 +74,7 @@ def test_no_pairs(tmp_path: Path, name: str, content: str) -> None:
         (LINE + r'{"en": "\ud800", "es": "b"}', "line 2: expected text, got half a character"),
     ],
 )
-def test_objects_of_something_else(tmp_path: Path, content: str, message: str) -> None:
+def test_other_json_values_are_refused(tmp_path: Path, content: str, message: str) -> None:
     assert re.search(message, refused(tmp_path / "a.jsonl", content))
 
 
@@ -119,7 +119,9 @@ def test_rows_unlike_the_header(
         ('en,es\n"a"b,c\n', 2, "',' expected after '\"'"),
     ],
 )
-def test_quotes_that_do_not_fit(tmp_path: Path, content: str, line: int, reason: str) -> None:
+def test_unbalanced_quotes_are_refused(
+    tmp_path: Path, content: str, line: int, reason: str
+) -> None:
     assert refused(tmp_path / "a.csv", content) == (
         f", line {line}: expected fields between commas, those with quotes in quotes and theirs "
         f"doubled ({reason})"
@@ -140,7 +142,7 @@ def test_lines_are_counted_within_fields_too(tmp_path: Path) -> None:
     ],
 )
 def test_text_in_another_encoding(tmp_path: Path, name: str, content: str) -> None:
-    """Latin-1 is found out by its first letter beyond ASCII, UTF-16 by its mark or its zeros."""
+    """Latin-1 is detected by its first non-ASCII letter, UTF-16 by its mark or its zeros."""
     for encoding, line, byte in (("latin-1", 2, "f1"), ("utf-16", 1, "ff"), ("utf-16-le", 1, "00")):
         message = refused(tmp_path / name, content.encode(encoding))
         assert (

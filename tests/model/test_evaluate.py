@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from model.checkpoint import Run, load_weights, weights_path
-from model.corpora import load_corpus
-from model.data import Pair
-from model.decoding import GREEDY, Decoding, translate
-from model.evaluation import evaluate
+from model.checkpoint import TrainedRun, load_weights, weights_path
+from model.decoding.translation import GREEDY, Decoding, translate
+from model.training.corpora import load_corpus
+from model.training.data import Pair
+from model.training.evaluation import evaluate
 
 Command = Callable[..., str]
 
@@ -29,7 +29,7 @@ Command = Callable[..., str]
 )
 def test_evaluate_prints_a_line_of_json_for_each_checkpoint(
     command: Command,
-    trained_run: Run,
+    trained_run: TrainedRun,
     trained_root: Path,
     data_folder: Path,
     flags: list[str],
@@ -49,6 +49,7 @@ def test_evaluate_prints_a_line_of_json_for_each_checkpoint(
         "sha256": checkpoint.sha256,
         "data": "valid.jsonl",
         "decoding": vars(GREEDY),
+        "dtype": "float32",
         **vars(evaluate(checkpoint.model, trained_run.tokenizers, pairs)),
     }
 
@@ -64,9 +65,9 @@ def test_evaluate_prints_a_line_of_json_for_each_checkpoint(
         ),
     ],
 )
-def test_another_way_of_decoding_is_used_and_written_down(
+def test_the_way_of_decoding_is_used_and_printed(
     command: Command,
-    trained_run: Run,
+    trained_run: TrainedRun,
     trained_root: Path,
     data_folder: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -79,7 +80,7 @@ def test_another_way_of_decoding_is_used_and_written_down(
         asked.append(decoding)
         return translate(*arguments, decoding=decoding)
 
-    monkeypatch.setattr("model.evaluation.translate", spy)
+    monkeypatch.setattr("model.training.evaluation.translate", spy)
     data = data_folder / "valid.jsonl"
     run = ["--run", "tiny", "--data", data, "--checkpoints", trained_root]
     row = json.loads(command("evaluate", *run, *flags))
@@ -92,7 +93,7 @@ def test_another_way_of_decoding_is_used_and_written_down(
 
 
 def test_columns_are_named(
-    command: Command, trained_run: Run, trained_root: Path, tmp_path: Path
+    command: Command, trained_run: TrainedRun, trained_root: Path, tmp_path: Path
 ) -> None:
     data = tmp_path / "a.tsv"
     data.write_text("es\tanswer\tquestion\nno\tEl gato.\tThe cat.\n", encoding="utf-8")
@@ -111,15 +112,10 @@ def test_columns_are_named(
         (["--step", "4"], "error: .* no weights of step 4"),
         (["--columns", "x", "es"], "error: .*valid.jsonl, line 1: expected a column 'x', got 'en'"),
         (["--beam", "0"], "error: beam: expected at least 1, got 0"),
-        (
-            ["--beam", "2", "--temperature", "1"],
-            "error: expected a beam or a temperature, got both",
-        ),
-        (["--top-p", "0.5"], "error: top_p belongs to sampling; give a temperature too"),
         (["--data", "nowhere.jsonl"], "error: nowhere.jsonl: no such file"),
     ],
 )
-def test_evaluate_says_what_is_wrong(
+def test_evaluate_reports_bad_arguments(
     command: Command, trained_root: Path, data_folder: Path, flags: list[str], message: str
 ) -> None:
     data = [] if "--data" in flags else ["--data", data_folder / "valid.jsonl"]
@@ -128,7 +124,7 @@ def test_evaluate_says_what_is_wrong(
 
 
 def test_evaluate_names_a_broken_checkpoint(
-    command: Command, trained_run: Run, tmp_path: Path, data_folder: Path
+    command: Command, trained_run: TrainedRun, tmp_path: Path, data_folder: Path
 ) -> None:
     folder = tmp_path / "tiny"
     folder.mkdir()

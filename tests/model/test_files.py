@@ -91,7 +91,7 @@ def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
 # The lock
 
 
-def test_a_lock_is_held_by_one(tmp_path: Path) -> None:
+def test_only_one_process_holds_the_lock(tmp_path: Path) -> None:
     folder = tmp_path / "runs" / "a"
     with only_writer(folder):
         (folder / "run.json").touch()
@@ -103,7 +103,7 @@ def test_a_lock_is_held_by_one(tmp_path: Path) -> None:
     assert (folder / "run.json").exists()
 
 
-def test_whether_a_lock_is_held_can_be_asked(tmp_path: Path) -> None:
+def test_has_writer_tells_whether_the_lock_is_held(tmp_path: Path) -> None:
     assert not has_writer(tmp_path)
     assert not (tmp_path / "training.lock").exists()
     with only_writer(tmp_path):
@@ -114,7 +114,7 @@ def test_whether_a_lock_is_held_can_be_asked(tmp_path: Path) -> None:
         pass
 
 
-def test_a_run_that_came_to_nothing_leaves_no_folder(tmp_path: Path) -> None:
+def test_a_run_without_files_leaves_no_folder(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no"), only_writer(tmp_path / "a"):
         raise ValueError("no")
     assert not (tmp_path / "a").exists()

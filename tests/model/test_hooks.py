@@ -64,7 +64,7 @@ def test_names_are_the_module_paths_of_all_hook_points(model: Transformer) -> No
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
-def test_every_promised_name_exists(make_model: Callable[..., Transformer], norm: str) -> None:
+def test_every_documented_name_exists(make_model: Callable[..., Transformer], norm: str) -> None:
     promised = {"logits"}
     for layer in range(LAYERS):
         promised |= {f"{kind.format(layer)}.{point}" for kind in KINDS for point in POINTS}
@@ -183,7 +183,7 @@ def test_captures_nest(model: Transformer, source: Tensor, target: Tensor) -> No
 def test_closing_the_outer_capture_first_keeps_the_inner_one(
     model: Transformer, source: Tensor, target: Tensor
 ) -> None:
-    """Both records are empty, hence equal: the right one must go."""
+    """Both records are empty, hence equal: the right one must be removed."""
     outer, inner = capture(model, [QUERY]), capture(model, [QUERY])
     with outer as outer_seen:
         inner_seen = inner.__enter__()
@@ -196,13 +196,15 @@ def test_closing_the_outer_capture_first_keeps_the_inner_one(
 # Edit
 
 
-def test_no_edits_leave_every_bit(model: Transformer, source: Tensor, target: Tensor) -> None:
+def test_without_edits_results_are_bit_identical(
+    model: Transformer, source: Tensor, target: Tensor
+) -> None:
     logits = model(source, target)
     with edit(model, {}):
         assert torch.equal(model(source, target), logits)
 
 
-def test_an_edit_replaces_what_the_model_goes_on_with(
+def test_an_edit_replaces_the_tensor_that_the_model_uses(
     model: Transformer, source: Tensor, target: Tensor
 ) -> None:
     wanted = torch.randn(BATCH, TARGET, D_MODEL)
@@ -287,16 +289,33 @@ def test_zero_weights_of_a_head_equal_a_zero_slice_of_its_output_projection(
 # Errors and cleaning up
 
 
-def test_forward_hooks_of_torch_are_called_too(
-    model: Transformer, source: Tensor, target: Tensor
+@pytest.mark.filterwarnings("ignore:Full backward hook is firing")  # of ids there is no gradient
+@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
+def test_hooks_of_pytorch_run_on_every_module(
+    make_model: Callable[..., Transformer],
+    source: Tensor,
+    target: Tensor,
+    norm: str,
+    training: bool,
 ) -> None:
-    seen: list[Tensor] = []
-    hook = model.logits.register_forward_hook(lambda _, __, output: seen.append(output))
-    logits = model(source, target)
-    hook.remove()
-    model(source, target)
-    assert len(seen) == 1
-    assert seen[0] is logits
+    """In evaluation there is no dropout; a ``ModuleList`` only holds the layers; positions are not
+    learned, so that no gradient comes to them."""
+    model = make_model(norm=norm).train(training)
+    expected = {
+        name
+        for name, module in model.named_modules()
+        if not isinstance(module, nn.ModuleList)
+        and (training or not isinstance(module, nn.Dropout) or "embedding" in name)
+    }
+    called: dict[str, set[str]] = {kind: set() for kind in ("before", "after", "backward")}
+    for name, module in model.named_modules():
+        module.register_forward_pre_hook(lambda *_, name=name: called["before"].add(name))
+        module.register_forward_hook(lambda *_, name=name: called["after"].add(name))
+        module.register_full_backward_hook(lambda *_, name=name: called["backward"].add(name))
+    model(source, target).sum().backward()
+    assert called["before"] == called["after"] == expected
+    assert called["backward"] == {name for name in expected if not name.endswith(".positions")}
 
 
 def test_a_module_that_is_no_hook_point_is_refused(model: Transformer) -> None:
@@ -320,13 +339,13 @@ def test_an_unknown_name_is_refused_with_a_suggestion(
     assert_no_hook_in_use(model)
 
 
-def test_an_unknown_name_like_no_other_points_to_the_list(model: Transformer) -> None:
+def test_an_unknown_name_without_similar_ones_points_to_hook_names(model: Transformer) -> None:
     message = r"no hook point named '~'; hook_names\(\) lists them"
     with pytest.raises(ValueError, match=message), capture(model, ["~"]):
         pass
 
 
-def test_nothing_stays_after_an_exception_in_the_body(
+def test_hooks_are_removed_after_an_exception_in_the_body(
     model: Transformer, source: Tensor, target: Tensor
 ) -> None:
     logits = model(source, target)
@@ -337,7 +356,7 @@ def test_nothing_stays_after_an_exception_in_the_body(
     assert seen == {QUERY: []}
 
 
-def test_nothing_stays_after_an_exception_in_an_edit(
+def test_hooks_are_removed_after_an_exception_in_an_edit(
     model: Transformer, source: Tensor, target: Tensor
 ) -> None:
     logits = model(source, target)
@@ -357,7 +376,7 @@ def test_nothing_stays_after_an_exception_in_an_edit(
 
 
 def test_threads_do_not_see_each_other(model: Transformer, make_ids: Callable[..., Tensor]) -> None:
-    """Two threads, held inside one forward at the same time, and a third one without hooks."""
+    """Two threads wait inside a forward at the same time; a third one has no hooks."""
     rounds = 200
     names = hook_names(model)
     pairs = [(make_ids([7, 5], 37), make_ids([5, 3], 41)), (make_ids([3], 37), make_ids([11], 41))]

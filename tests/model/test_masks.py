@@ -10,7 +10,7 @@ from model.masks import causal_mask, padding_mask, padding_mask_if_padded
 
 
 @given(st.data(), st.integers(1, 5), st.integers(1, 11))
-def test_padding_mask_allows_exactly_the_pieces(
+def test_padding_mask_allows_exactly_the_tokens(
     data: st.DataObject, batch: int, length: int
 ) -> None:
     row = st.lists(st.integers(PAD, 4), min_size=length, max_size=length).filter(any)
@@ -20,10 +20,10 @@ def test_padding_mask_allows_exactly_the_pieces(
 
     assert mask.dtype == torch.bool
     assert mask.shape == (batch, 1, 1, length)
-    assert mask[:, 0, 0].tolist() == [[piece != PAD for piece in row] for row in rows]
+    assert mask[:, 0, 0].tolist() == [[token != PAD for token in row] for row in rows]
 
 
-def test_where_nothing_is_padded_there_is_no_mask() -> None:
+def test_without_padding_there_is_no_mask() -> None:
     assert padding_mask_if_padded(torch.tensor([[5, 6], [7, 8]])) is None
     ids = torch.tensor([[5, 6], [7, PAD]])
     mask = padding_mask_if_padded(ids)
@@ -36,7 +36,7 @@ def test_where_nothing_is_padded_there_is_no_mask() -> None:
 
 def test_a_row_of_padding_only_is_refused() -> None:
     ids = torch.tensor([[5, PAD], [PAD, PAD], [PAD, PAD]])
-    message = "row 1 of the batch allows no key: expected at least one piece .* got padding only; "
+    message = "row 1 of the batch allows no key: expected at least one token .* got padding only; "
     with pytest.raises(ValueError, match=message):
         padding_mask(ids)
 

@@ -1,4 +1,4 @@
-"""Against ``torch.nn`` with the same weights, in float64.
+"""Compare with ``torch.nn`` with the same weights, in float64.
 
 Masks there are True where attention is forbidden.
 """
@@ -43,7 +43,7 @@ def final_norm(request: pytest.FixtureRequest) -> bool:
 def model(
     make_model: Callable[..., Transformer], norm_first: bool, final_norm: bool
 ) -> Transformer:
-    """In train mode: in eval mode torch.nn takes shortcuts of its own."""
+    """Make a model in train mode: in eval mode torch.nn takes shortcuts."""
     changes: dict[str, Any] = {"n_heads": N_HEADS, "d_k": None, "dropout": 0.0}
     norm = "pre" if norm_first else "post"
     return make_model(norm=norm, final_norm=final_norm, **changes).double().train()
@@ -140,15 +140,15 @@ def test_attention(bias: bool, masked: bool) -> None:
     x = torch.randn(2, 5, D_MODEL, dtype=torch.float64)
     y = torch.randn(2, 7, D_MODEL, dtype=torch.float64)
     past = causal_mask(5, 7)
-    pieces = padding_mask(torch.tensor([[9] * 7, [9] * 3 + [PAD] * 4]))
+    tokens = padding_mask(torch.tensor([[9] * 7, [9] * 3 + [PAD] * 4]))
 
-    output = ours(x, y, mask=past & pieces if masked else None)
+    output = ours(x, y, mask=past & tokens if masked else None)
     expected, _ = theirs(
         x,
         y,
         y,
         attn_mask=~past[0, 0] if masked else None,
-        key_padding_mask=~pieces[:, 0, 0] if masked else None,
+        key_padding_mask=~tokens[:, 0, 0] if masked else None,
         need_weights=False,
     )
 

@@ -1,4 +1,4 @@
-"""A training as a process of its own, killed and started again."""
+"""A training in a separate process is killed and started again."""
 
 from __future__ import annotations
 
@@ -6,28 +6,25 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from model.checkpoint import open_run, weights_path
+from model.checkpoint import open_trained_run, weights_path
 from model.files import read_log
-from model.options import Arguments
-from model.resume import latest_resume_step
+from model.training.options import TrainArguments
+from model.training.resume import latest_resume_step
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="kill -9 is of POSIX systems")
 
-MakeArguments = Callable[..., Arguments]
+MakeArguments = Callable[..., TrainArguments]
 
 PROGRAM = """
-import itertools, os, signal, sys
-import torch
-from model import files, train, training
+import itertools, os, signal
+from model import files, train
+from model.training import loop as training
 
-torch.set_num_threads(1)
 calls = itertools.count(1)
 
 
@@ -37,7 +34,7 @@ def kill():
 
 {sabotage}
 
-train.main(train.parse(sys.argv[1:]))
+train.main(train.parse({flags}))
 """
 
 IN_A_STEP = """
@@ -81,32 +78,25 @@ training.append_log = append_log
 @pytest.fixture
 def train(
     make_arguments: MakeArguments,
-    to_flags: Callable[[Arguments], list[str]],
+    to_flags: Callable[[TrainArguments], list[str]],
+    run_forked: Callable[..., list[tuple[int | None, str]]],
     tmp_path: Path,
-    datasets_cache: Path,
 ) -> Callable[[str, int], int]:
-    """Trains the tiny run in a new process, with --resume, sabotaged; its exit status."""
+    """Return a function that trains in a new process with a fault and returns its exit status."""
     flags = [*to_flags(make_arguments(tmp_path)), "--resume"]
 
     def run(sabotage: str, call: int) -> int:
-        program = PROGRAM.format(sabotage=sabotage.format(call=call))
-        done = subprocess.run(
-            [sys.executable, "-c", program, *flags],
-            cwd=Path(__file__).parents[2],
-            env=os.environ | {"HF_DATASETS_CACHE": str(datasets_cache)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode in (0, -signal.SIGKILL), done.stderr
-        return done.returncode
+        program = PROGRAM.format(sabotage=sabotage.format(call=call), flags=flags)
+        [(status, output)] = run_forked(program)
+        assert status in (0, -signal.SIGKILL), output
+        return status
 
     return run
 
 
 def weights(root: Path) -> dict[int, str]:
-    """Step → sha256 of its weights."""
-    run = open_run("tiny", root=root)
+    """Return the sha256 of the weights of each step."""
+    run = open_trained_run("tiny", root=root)
     found = {}
     for step in run.steps():
         content = weights_path(run.folder, step).read_bytes()
@@ -116,8 +106,8 @@ def weights(root: Path) -> dict[int, str]:
 
 
 def same_end(root: Path, trained_root: Path) -> None:
-    """The run ended with the bits and the samples of one that was never stopped."""
-    run, other = (open_run("tiny", root=folder) for folder in (root, trained_root))
+    """Assert that the run has the weights and samples of one that was never stopped."""
+    run, other = (open_trained_run("tiny", root=folder) for folder in (root, trained_root))
     assert weights(root) == weights(trained_root)
     for name in ("samples.jsonl", "run.json", "counts.json", "resume/step-0000008/state.json"):
         assert (run.folder / name).read_bytes() == (other.folder / name).read_bytes(), name
@@ -128,7 +118,7 @@ def same_end(root: Path, trained_root: Path) -> None:
 def test_killed_in_mid_epoch_it_ends_as_if_never_stopped(
     train: Callable[[str, int], int], trained_root: Path, tmp_path: Path
 ) -> None:
-    """In the second batch of the seventh step, after the state of step 4."""
+    """It is killed in the second batch of the seventh step, after the state of step 4."""
     assert train(IN_A_STEP, 14) == -signal.SIGKILL
     assert latest_resume_step(tmp_path / "tiny") == 4
     assert max(row["step"] for row in read_log(tmp_path / "tiny" / "metrics.jsonl")) == 6

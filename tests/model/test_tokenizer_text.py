@@ -1,4 +1,4 @@
-"""Texts of tokenizers that are almost ours: refused before the native library runs them."""
+"""Refuse tokenizers that differ from this project's before the native library loads them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from model.tokenizer import Tokenizer, WordTokenizer
-from model.tokenizer_text import describe
+from model.tokenizer_text import parse_description
 
 TEXTS = ["The cat sees the dog.", "Where is the cat?"] * 2
 # The library reads this one, and panics at the first text.
@@ -23,16 +23,16 @@ def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
     return request.param
 
 
-def test_a_text_is_taken_to_pieces(tokenizer: Tokenizer) -> None:
-    told = describe(tokenizer.to_text())
+def test_a_text_is_taken_to_tokens(tokenizer: Tokenizer) -> None:
+    told = parse_description(tokenizer.to_text())
     assert told.model == {"bpe": "BPE", "word": "WordLevel"}[tokenizer.kind]
     assert list(told.vocabulary)[:2] == ["<pad>", "<unk>"]
     assert len(told.vocabulary) == tokenizer.vocab_size
     assert bool(told.merges) == (tokenizer.kind == "bpe")
-    assert {"normalizer", "pre_tokenizer", "model.unk_token"} < set(told.rest)
+    assert {"normalizer", "pre_tokenizer", "model.unk_token"} < set(told.settings)
 
 
-def test_a_setting_that_is_not_named_does_not_count(tokenizer: Tokenizer) -> None:
+def test_a_missing_setting_is_ignored(tokenizer: Tokenizer) -> None:
     """Another version of the library may not have it."""
     told = json.loads(tokenizer.to_text())
     del told["truncation"]
@@ -66,7 +66,7 @@ def test_another_tokenizer_is_refused(
         Tokenizer.from_text(json.dumps(told))
 
 
-def test_merges_of_unknown_pieces_and_deep_nesting_are_refused() -> None:
+def test_merges_of_unknown_tokens_and_deep_nesting_are_refused() -> None:
     told = json.loads(Tokenizer.train(TEXTS, 300).to_text())
     told["model"]["merges"].append(["", "zzz"])
     for text in (json.dumps(told), "[" * 100_000):

@@ -2,41 +2,30 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from model.checkpoint import load_weights, open_run
+from model.checkpoint import load_weights, open_trained_run
 
 Command = Callable[..., str]
 
 
+@pytest.mark.usefixtures("datasets_cache")
 def test_a_run_is_trained_from_the_shell(
-    tmp_path: Path, data_folder: Path, datasets_cache: Path
+    command: Command, tmp_path: Path, data_folder: Path
 ) -> None:
     flags = (
         f"--run new --train {data_folder}/train.jsonl --valid {data_folder}/valid.jsonl"
         f" --checkpoints {tmp_path} --source es --target en --training.steps 2"
         " --training.precision no --training.milestones 1 --training.log-every 2"
-        " --model.d-model 12 --model.n-heads 3 --model.n-layers 1 --model.d-ff 16"
+        " --model.n-encoder-layers 1 --model.n-decoder-layers 1"
+        " --model.d-model 12 --model.n-heads 3 --model.d-ff 16"
         " --model.source-vocab-size 390 --model.target-vocab-size 400 --model.tied output"
     )
-    finished = subprocess.run(
-        [sys.executable, "-m", "model.train", *flags.split()],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | {"HF_DATASETS_CACHE": str(datasets_cache), "OMP_NUM_THREADS": "1"},
-    )
-    assert finished.returncode == 0, finished.stderr
-    assert finished.stdout == ""
-    assert "48 pairs kept of 48" in finished.stderr
-    assert "milestone 2: {'step': 2, 'valid_loss'" in finished.stderr
-    run = open_run("new", root=tmp_path)
+    assert command("train", *flags.split()) == ""
+    run = open_trained_run("new", root=tmp_path)
     assert run.steps() == [1, 2]
     assert (run.info.source_language, run.info.target_language) == ("es", "en")
     assert not run.tokenizers.shared
@@ -56,7 +45,7 @@ def test_a_run_is_trained_from_the_shell(
         ),
     ],
 )
-def test_train_says_what_is_wrong(
+def test_train_reports_bad_arguments(
     command: Command, tmp_path: Path, data_folder: Path, flags: list[str], message: str
 ) -> None:
     train = [] if "--train" in flags else ["--train", data_folder / "train.jsonl"]

@@ -33,7 +33,7 @@ def count(module: nn.Module) -> int:
 
 
 @given(length=st.integers(2, 11), data=st.data())
-def test_a_target_piece_changes_no_logits_before_it(
+def test_a_target_token_changes_no_logits_before_it(
     model: Transformer, make_ids: MakeIds, length: int, data: st.DataObject
 ) -> None:
     position = data.draw(st.integers(0, length - 1))
@@ -90,7 +90,7 @@ def test_cached_decoding_equals_one_forward(
 
 
 @pytest.mark.parametrize("rows", [[2, 0, 1], [1, 1, 2, 0, 0], [2]])
-def test_a_cache_goes_on_with_the_rows_it_keeps(
+def test_a_cache_continues_with_selected_rows(
     model: Transformer, make_ids: MakeIds, rows: list[int]
 ) -> None:
     source, target = make_ids([5, 3, 4], 37), make_ids([7, 7, 7], 41)
@@ -112,7 +112,7 @@ def test_a_cache_counts_towards_the_maximum_length(
     memory, memory_mask = model.encode(make_ids([7], 37))
     cache = DecoderCache(2)
     model.decode(make_ids([11], 41), memory, memory_mask, cache)
-    with pytest.raises(ValueError, match="expected at most 11 pieces, got 12"):
+    with pytest.raises(ValueError, match="expected at most 11 tokens, got 12"):
         model.decode(make_ids([1], 41), memory, memory_mask, cache)
 
 
@@ -153,7 +153,7 @@ def test_only_kept_positions_are_unembedded(model: Transformer, make_ids: MakeId
 
 
 def test_every_parameter_gets_a_gradient(model: Transformer, make_ids: MakeIds) -> None:
-    """A last norm makes the sum of a logit's gradients vanish, hence the squares."""
+    """A final norm makes the gradients of a sum of logits vanish, hence the squares."""
     model.zero_grad()
     model(make_ids([7, 4], 37), make_ids([3, 5], 41)).square().sum().backward()
     without = [name for name, p in model.named_parameters() if p.grad is None or not p.grad.any()]
@@ -224,21 +224,8 @@ def test_the_number_of_parameters(
     assert count(make_model(**changes)) == 2 * (encoder_layer + decoder_layer) + rest
 
 
-def test_the_number_of_parameters_of_the_default_with_8000_pieces() -> None:
-    attention = 4 * (192 * 192 + 192)  # 148,224
-    feed_forward = 192 * 768 + 768 + 768 * 192 + 192  # 295,872
-    norm = 2 * 192
-    encoder_layer = attention + feed_forward + 2 * norm  # 444,864
-    decoder_layer = 2 * attention + feed_forward + 3 * norm  # 593,472
-    expected = 8_000 * 192 + 3 * (encoder_layer + decoder_layer) + 2 * norm
-
-    model = Transformer(TransformerConfig(source_vocab_size=8_000, target_vocab_size=8_000))
-
-    assert count(model) == expected == 4_651_776
-
-
 def test_only_parameters_are_stored(model: Transformer) -> None:
-    """Positions above all are not."""
+    """Above all, positions are not stored."""
     names = {name for name, _ in model.named_parameters(remove_duplicate=False)}
     assert set(model.state_dict()) == names
     assert not [name for name in names if "position" in name]
@@ -265,14 +252,20 @@ def test_initial_weights_shared_with_the_output_are_those_of_embeddings(
 
 
 def test_keys_narrower_than_d_model_over_h_computed_by_hand() -> None:
-    """An encoder layer of the preset free-key-dim with D = 2, h = 1, d_k = 1 and no feed-forward.
+    """It is an encoder layer like free-key-dim with D = 2, h = 1, d_k = 1 and no feed-forward.
 
     Streams (1, 3) and (5, 1) become (-1, 1) and (1, -1) by their norms. Queries are -1 and 1, keys
     ln 3 / 2 and -ln 3 / 2: the weights are 1/4, 3/4 and 3/4, 1/4. Values are -4 and 4, so heads are
     2 and -2, which W_O spreads as (1, 10). No norm comes after the residual sum.
     """
     config = replace(
-        PRESETS["free-key-dim"].model, d_model=2, n_heads=1, d_k=1, n_layers=1, dropout=0.0
+        PRESETS["free-key-dim"].model,
+        d_model=2,
+        n_heads=1,
+        d_k=1,
+        n_encoder_layers=1,
+        n_decoder_layers=1,
+        dropout=0.0,
     )
     encoder = Transformer(config).encoder.eval()
     [layer] = encoder.layers

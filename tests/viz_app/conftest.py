@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
+import runpy
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -15,22 +17,23 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
+from model.batching import pad
 from model.checkpoint import (
-    Run,
+    TrainedRun,
     create_run,
     load_weights,
-    open_run,
+    open_trained_run,
     save_weights,
     tokenizer_sha256,
 )
 from model.config import PAD, TrainingConfig, TransformerConfig
-from model.data import pad
 from model.files import append_log
 from model.run_info import Counts, DataSource, RunInfo
-from model.tokenizer import SPECIAL_PIECES, Tokenizer, TokenizerPair
+from model.tokenizer import SPECIAL_TOKENS, Tokenizer, TokenizerPair
 from model.transformer import Transformer
-from viz_app.records import Tokens, Trace, Word
-from viz_app.trace import run_trace
+from viz_app.figures.theme import DARK, LIGHT, Theme
+from viz_app.records.trace import Tokens, Trace, Word
+from viz_app.trace.sentence import run_trace
 
 ENGLISH = (
     "The old man gave the little girl a red apple.",
@@ -81,9 +84,32 @@ def run_root(
 ) -> Path:
     """A folder of runs with one run, ``tiny``: steps 0, 20 and 60. Not to be changed."""
     root = tmp_path_factory.mktemp("checkpoints")
+    _write_run(root / "tiny", make_config, tokenizers)
+    return root
+
+
+@pytest.fixture(scope="session")
+def unequal_root(
+    make_config: Callable[..., TransformerConfig],
+    tokenizers: TokenizerPair,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Path:
+    """As ``run_root``, but the encoder has 3 layers and the decoder 2. Not to be changed."""
+    root = tmp_path_factory.mktemp("unequal")
+    _write_run(root / "tiny", make_config, tokenizers, n_encoder_layers=3, n_decoder_layers=2)
+    return root
+
+
+def _write_run(
+    folder: Path,
+    make_config: Callable[..., TransformerConfig],
+    tokenizers: TokenizerPair,
+    **changes: int,
+) -> None:
     config = make_config(
         source_vocab_size=tokenizers.source.vocab_size,
         target_vocab_size=tokenizers.target.vocab_size,
+        **changes,
     )
     torch.manual_seed(7)
     model = Transformer(config).eval()
@@ -109,14 +135,13 @@ def run_root(
         tokenizer_sha256=tokenizer_sha256(tokenizers),
     )
     counts = Counts([1] * config.source_vocab_size, [1] * config.target_vocab_size)
-    create_run(root / "tiny", info, tokenizers, counts)
+    create_run(folder, info, tokenizers, counts)
     samples = (("negation", ENGLISH[2]), ("question", ENGLISH[3]))
     append_log(
-        root / "tiny" / "samples.jsonl",
+        folder / "samples.jsonl",
         [{"step": 0, "shows": shows, "source": source} for shows, source in samples],
     )
-    _train(model, tokenizers, root / "tiny")
-    return root
+    _train(model, tokenizers, folder)
 
 
 def _train(model: Transformer, tokenizers: TokenizerPair, folder: Path) -> None:
@@ -140,13 +165,13 @@ def own_root(run_root: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def run(run_root: Path) -> Run:
+def run(run_root: Path) -> TrainedRun:
     """The run ``tiny``."""
-    return open_run("tiny", root=run_root)
+    return open_trained_run("tiny", root=run_root)
 
 
 @pytest.fixture(scope="session")
-def trained(run: Run) -> Transformer:
+def trained(run: TrainedRun) -> Transformer:
     """The model of its last step."""
     return load_weights(run, MILESTONES[-1]).model
 
@@ -167,17 +192,17 @@ def trace(trained: Transformer, tokenizers: TokenizerPair) -> Trace:
 
 @pytest.fixture(scope="session")
 def make_tokens() -> Callable[..., Tokens]:
-    """Tokens from the pieces of each word; ids count up from 4, but for those of special pieces."""
+    """Tokens from the tokens of each word; ids count up from 4, but for those of special tokens."""
 
     def make(*words: Sequence[str]) -> Tokens:
         spans, start = [], 0
         for word in words:
             spans.append(Word("".join(word).strip(), start, start + len(word)))
             start += len(word)
-        pieces = tuple(piece for word in words for piece in word)
-        special = {piece: id for id, piece in enumerate(SPECIAL_PIECES)}
-        ids = tuple(special.get(piece, 4 + index) for index, piece in enumerate(pieces))
-        return Tokens(ids, pieces, tuple(spans))
+        tokens = tuple(token for word in words for token in word)
+        special = {token: id for id, token in enumerate(SPECIAL_TOKENS)}
+        ids = tuple(special.get(token, 4 + index) for index, token in enumerate(tokens))
+        return Tokens(ids, tokens, tuple(spans))
 
     return make
 
@@ -219,3 +244,66 @@ def read_only() -> Callable[[Path], AbstractContextManager[list[str]]]:
             folders.clear()
 
     return enter
+
+
+RunCommand = Callable[..., str]
+
+
+@pytest.fixture
+def run_command(monkeypatch: pytest.MonkeyPatch) -> RunCommand:
+    """Run a module as ``python -m`` does and return the message with which it fails."""
+
+    def run(name: str, *line: str) -> str:
+        monkeypatch.setattr(sys, "argv", [name, *line])
+        monkeypatch.delitem(sys.modules, name, raising=False)
+        with pytest.raises(SystemExit) as ended:
+            runpy.run_module(name, run_name="__main__", alter_sys=True)
+        message = ended.value.code
+        assert isinstance(message, str)  # it is printed, and the status is 1
+        assert "\n" not in message
+        return message
+
+    return run
+
+
+@pytest.fixture(params=[LIGHT, DARK], ids=["light", "dark"])
+def theme(request: pytest.FixtureRequest) -> Theme:
+    """Each of the two themes."""
+    chosen: Theme = request.param
+    return chosen
+
+
+class HtmlPage(HTMLParser):
+    """Tags with their attributes, and texts by the elements that they stand in."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: dict[str, list[str]] = {}
+        self._open = ""
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._open = tag
+        self.tags.append((tag, dict(attrs)))
+        self.texts.setdefault(tag, []).append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._open = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._open:
+            self.texts[self._open][-1] += data
+
+
+@pytest.fixture(scope="session")
+def read_html() -> Callable[[str], HtmlPage]:
+    """Reads HTML as a browser does."""
+    return HtmlPage
+
+
+@pytest.fixture(scope="session")
+def markup() -> str:
+    """A text that would do harm if it were read as HTML or as a formula."""
+    return '<b onclick="x">&lt;\'$x$</bdi></div></table></details><script>'

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-import runpy
+import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -12,14 +13,15 @@ import numpy as np
 import pytest
 import tyro
 
-from model.checkpoint import Run, load_weights
-from model.corpora import stream_corpus
-from model.data import DataError
-from viz_app.alignments import Alignments, Links, write_alignments
-from viz_app.measure import Arguments, main
-from viz_app.measure_files import measured_steps, read_measures
-from viz_app.measure_records import MEASURES, Corpus, Measures
-from viz_app.records import KINDS
+from model.checkpoint import TrainedRun, load_weights
+from model.interface import KINDS
+from model.training.corpora import stream_corpus
+from model.training.data import DataError
+from tests.viz_app.conftest import RunCommand
+from viz_app.measure import MeasureArguments, main
+from viz_app.measuring.alignments import Alignments, Links, write_alignments
+from viz_app.measuring.files import measured_steps, read_measures
+from viz_app.records.measures import MEASURES, CorpusSummary, Measures
 
 pytestmark = pytest.mark.usefixtures("datasets_cache")
 
@@ -57,7 +59,7 @@ def line(root: Path, *rest: str) -> list[str]:
 
 
 def measure(root: Path, *rest: str) -> None:
-    main(tyro.cli(Arguments, args=line(root, *rest)))
+    main(tyro.cli(MeasureArguments, args=line(root, *rest)))
 
 
 def align(folder: Path, data: Path) -> None:
@@ -66,18 +68,18 @@ def align(folder: Path, data: Path) -> None:
 
 
 def test_every_checkpoint_is_measured(
-    own_root: Path, run: Run, data: Path, examples: Path, capsys: pytest.CaptureFixture[str]
+    own_root: Path, run: TrainedRun, data: Path, examples: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     align(own_root / "tiny", data)
     measure(own_root, "--data", str(data), "--examples", str(examples))
     folder = own_root / "tiny"
     assert measured_steps(folder) == [0, 20, 60]
     sha256 = stream_corpus(str(data), source="en", target="es").sha256
-    pieces = [len(run.tokenizers.encode_target(PAIRS[n][1])) - 1 for n in (0, 1, 3, 4)]
+    tokens = [len(run.tokenizers.encode_target(PAIRS[n][1])) - 1 for n in (0, 1, 3, 4)]
     for step in (0, 20, 60):
         measures = read_measures(folder, step)
         assert measures.sha256 == load_weights(run, step).sha256
-        assert measures.corpus == Corpus("valid.jsonl", sha256, 4, sum(pieces))
+        assert measures.corpus == CorpusSummary("valid.jsonl", sha256, 4, sum(tokens))
         assert [s.source for s in measures.sentences] == ["We don't know.", "Where?"]
         assert measures.examples_corpus.sentences == len(measures.translated) == 2
         assert measures.values["entropy"]["cross"].shape == (2, 3)
@@ -86,10 +88,10 @@ def test_every_checkpoint_is_measured(
         assert np.isfinite(measures.values["aer_predicted"]["cross"]).all()
     said = capsys.readouterr().err
     assert "alignments: by hand" in said
-    assert "0 with an empty side, 1 with a source that stood there before, 1 too long" in said
-    assert "2 sentences of examples.jsonl; left out: 0 with an empty side, 0 with a source" in said
+    assert "0 with an empty side, 1 with a repeated source, 1 too long" in said
+    assert "2 sentences of examples.jsonl; left out: 0 with an empty side, 0 with a rep" in said
     assert "step 60: 4 sentences measured; the figures are rough" in said
-    assert "1536/1536" in said  # of 512 a step, as many as there are
+    assert "12/12" in said  # of 512 a step, as many as there are
 
 
 def test_steps_and_sentences_can_be_chosen_and_files_are_replaced(
@@ -104,7 +106,22 @@ def test_steps_and_sentences_can_be_chosen_and_files_are_replaced(
     assert read_measures(own_root / "tiny", 0).corpus.sentences == 1
 
 
-def test_without_examples_of_its_languages_the_corpus_gives_them(
+def test_measures_of_short_weights_are_those_of_float32_but_for_rounding(
+    own_root: Path, data: Path
+) -> None:
+    measured = []
+    for dtype in ("float32", "bfloat16"):
+        measure(own_root, "--data", str(data), "--steps", "60", "--dtype", dtype)
+        measured.append(read_measures(own_root / "tiny", 60))
+    whole, short = measured
+    for kind in KINDS:
+        for name in ("entropy", "cost"):
+            expected, found = whole.values[name][kind], short.values[name][kind]
+            np.testing.assert_allclose(found, expected, atol=0.1)
+            assert not np.array_equal(found, expected)
+
+
+def test_corpus_gives_examples_for_other_languages(
     own_root: Path, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = data.parent / "sentences"
@@ -121,7 +138,7 @@ def test_without_examples_of_its_languages_the_corpus_gives_them(
 
 
 @pytest.mark.parametrize("other", [False, True], ids=["none", "another"])
-def test_without_alignments_of_the_corpus_there_are_no_error_rates(
+def test_no_error_rates_without_alignments(
     own_root: Path, data: Path, examples: Path, capsys: pytest.CaptureFixture[str], other: bool
 ) -> None:
     if other:
@@ -132,14 +149,18 @@ def test_without_alignments_of_the_corpus_there_are_no_error_rates(
     assert np.isnan(values["aer_predicted"]["cross"]).all()
     said = capsys.readouterr().err
     assert "alignment error rates are left out" in said
-    expected = "is of another corpus, other.jsonl with" if other else "benchmarks/align.py makes it"
+    expected = (
+        "is of another corpus, other.jsonl with"
+        if other
+        else f"--run tiny --data {data} --checkpoints {own_root} makes it"
+    )
     assert expected in said
 
 
 # What cannot be done
 
 
-def test_the_corpus_is_asked_for_where_its_name_does_not_lead_to_it(own_root: Path) -> None:
+def test_unknown_validation_corpus_asks_for_data(own_root: Path) -> None:
     message = (
         r"expected --data with .* that tiny was validated with: six sentences, file valid.jsonl"
     )
@@ -162,19 +183,14 @@ def test_unknown_steps_and_files_and_no_sentences_are_refused(own_root: Path, da
     assert measured_steps(own_root / "tiny") == []
 
 
-def test_the_program_ends_with_what_is_wrong(
-    own_root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["measure", *line(own_root)])
-    monkeypatch.delitem(sys.modules, "viz_app.measure")  # run anew, as -m does
-    with pytest.raises(SystemExit, match=r"^error: expected --data"):
-        runpy.run_module("viz_app.measure", run_name="__main__", alter_sys=True)
+def test_command_exits_with_the_error(run_command: RunCommand, own_root: Path) -> None:
+    assert run_command("viz_app.measure", *line(own_root)).startswith("error: expected --data")
 
 
 # Several processes
 
 
-def test_two_processes_write_what_one_does(own_root: Path, data: Path) -> None:
+def test_two_processes_write_the_same_as_one(own_root: Path, data: Path) -> None:
     """Forty sentences more, so that there are batches for both."""
     with data.open("a", encoding="utf-8") as file:
         for number in range(40):
@@ -185,19 +201,31 @@ def test_two_processes_write_what_one_does(own_root: Path, data: Path) -> None:
     one = [read_measures(own_root / "tiny", step) for step in (0, 60)]
     for path in (own_root / "tiny" / "measures").iterdir():
         path.unlink()
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    command += ["-m", "--", "viz_app.measure", *line(own_root, *rest)]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stderr
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        together = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "OMP_NUM_THREADS": "1"}
+        together["MASTER_PORT"] = str(free.getsockname()[1])
+    command = [sys.executable, "-m", "viz_app.measure", *line(own_root, *rest)]
+    started = [
+        subprocess.Popen(
+            command,
+            env=os.environ | together | {"RANK": rank, "LOCAL_RANK": rank},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in "01"
+    ]
+    said = [process.communicate(timeout=120)[1] for process in started]
+    assert [process.returncode for process in started] == [0, 0], said
     for alone in one:
-        together = read_measures(own_root / "tiny", alone.step)
-        assert _rest(together) == _rest(alone)
+        both = read_measures(own_root / "tiny", alone.step)
+        assert _rest(both) == _rest(alone)
         for name in MEASURES:
             for kind in KINDS:
                 np.testing.assert_allclose(
-                    together.values[name][kind], alone.values[name][kind], atol=1.1e-5
+                    both.values[name][kind], alone.values[name][kind], atol=1.1e-5
                 )
-    assert ended.stderr.count("step 60: 44 sentences measured") == 1
+    assert "".join(said).count("step 60: 44 sentences measured") == 1
 
 
 def _as_examples(data: Path) -> Path:

@@ -9,8 +9,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import runpy
-import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -18,32 +16,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from model.checkpoint import Run, load_weights
+from model.checkpoint import TrainedRun, load_weights
 from model.files import has_writer
-from viz_app.saved_trace import to_npz
-from viz_app.trace import run_trace
+from tests.viz_app.conftest import RunCommand
+from viz_app.trace.saved import to_npz
+from viz_app.trace.sentence import run_trace
 
 if TYPE_CHECKING:
-    from model.options import Arguments
+    from model.training.options import TrainArguments
 
 ReadOnly = Callable[[Path], AbstractContextManager[list[str]]]
 
 pytestmark = pytest.mark.usefixtures("datasets_cache")
 
 TEXT = "Where is the old dog?"
-
-
-def program(name: str, *line: str) -> str:
-    """With what a module that is run with ``-m`` ends."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", [name, *line])
-        patch.delitem(sys.modules, name, raising=False)
-        with pytest.raises(SystemExit) as ended:
-            runpy.run_module(name, run_name="__main__", alter_sys=True)
-    message = ended.value.code
-    assert isinstance(message, str)  # it is printed, and the status is 1
-    assert "\n" not in message
-    return message
 
 
 def tree(folder: Path) -> dict[str, bytes]:
@@ -55,19 +41,14 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.fixture
-def measure(own_root: Path, tmp_path: Path) -> Callable[[], str]:
+def measure(own_root: Path, tmp_path: Path, run_command: RunCommand) -> Callable[[], str]:
     """Measures the last checkpoint of ``own_root``, which fails; what it says."""
     path = tmp_path / "valid.jsonl"
     pair = {"source": TEXT, "reference": "¿Dónde está?"}
     path.write_text(json.dumps(pair) + "\n", encoding="utf-8")
     line = ["--run", "tiny", "--checkpoints", str(own_root), "--steps", "60"]
     line += ["--data", str(path), "--columns", "source", "reference", "--examples", str(path)]
-    return lambda: program("viz_app.measure", *line)
-
-
-def export(root: Path, out: Path) -> str:
-    common = ["--run", "tiny", "--checkpoints", str(root), "--text", TEXT]
-    return program("viz_app.export", *common, str(out))
+    return lambda: run_command("viz_app.measure", *line)
 
 
 def test_the_refusal_is_real(read_only: ReadOnly, tmp_path: Path) -> None:
@@ -107,11 +88,12 @@ def test_measures_in_a_read_only_folder(
 
 
 def test_an_export_into_a_read_only_folder(
-    read_only: ReadOnly, run_root: Path, tmp_path: Path
+    run_command: RunCommand, read_only: ReadOnly, run_root: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out.html"
+    line = ["--run", "tiny", "--checkpoints", str(run_root), "--text", TEXT, str(out)]
     with read_only(tmp_path):
-        said = export(run_root, out)
+        said = run_command("viz_app.export", *line)
     assert said.startswith(f"error: {out}: cannot be written (Read-only file system); ")
     assert "run the command again" in said
     assert not tree(tmp_path)
@@ -119,8 +101,9 @@ def test_an_export_into_a_read_only_folder(
 
 @pytest.mark.parametrize("resume", [False, True], ids=["new", "resumed"])
 def test_a_training_into_a_read_only_folder(
-    make_arguments: Callable[..., Arguments],
-    to_flags: Callable[[Arguments], list[str]],
+    make_arguments: Callable[..., TrainArguments],
+    to_flags: Callable[[TrainArguments], list[str]],
+    run_command: RunCommand,
     read_only: ReadOnly,
     own_root: Path,
     resume: bool,
@@ -128,7 +111,7 @@ def test_a_training_into_a_read_only_folder(
     root = own_root if resume else own_root.parent
     before = tree(root)
     with read_only(root):
-        said = program("model.train", *to_flags(make_arguments(root)), *["--resume"] * resume)
+        said = run_command("model.train", *to_flags(make_arguments(root)), *["--resume"] * resume)
     assert said.startswith(f"error: {root / 'tiny'}: cannot be written (Read-only file system); ")
     assert tree(root) == before
 
@@ -146,10 +129,9 @@ def test_measures_on_a_full_disk(
     assert tree(own_root) == before
 
 
-@pytest.mark.parametrize("ending", ["html", "npz", "json"])
-@pytest.mark.parametrize("old", [None, b"old"], ids=["new", "replaced"])
+@pytest.mark.parametrize(("ending", "old"), [("html", b"old"), ("npz", None), ("json", b"old")])
 def test_an_export_that_does_not_fit(
-    run: Run, run_root: Path, tmp_path: Path, ending: str, old: bytes | None
+    run: TrainedRun, run_command: RunCommand, tmp_path: Path, ending: str, old: bytes | None
 ) -> None:
     resource = pytest.importorskip("resource", reason="only POSIX limits the size of files")
     saved = tmp_path / "saved.npz"
@@ -161,7 +143,7 @@ def test_an_export_that_does_not_fit(
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
     try:
-        said = program("viz_app.export", "--trace", str(saved), str(out))
+        said = run_command("viz_app.export", "--trace", str(saved), str(out))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert said.startswith(f"error: {out}: cannot be written (File too large); what was written")

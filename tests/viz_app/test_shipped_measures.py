@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 from safetensors import safe_open
 
-from model.checkpoint import CHECKPOINTS, Run, list_runs, open_run, weights_path
+from model.checkpoint import CHECKPOINTS, TrainedRun, list_runs, open_trained_run, weights_path
 from model.config import BOS, EOS
-from viz_app.alignments import alignments_path, read_alignments
-from viz_app.measure_files import measured_steps, measures_path, read_measures
-from viz_app.records import KINDS
+from model.interface import KINDS
+from viz_app.measuring.alignments import alignments_path, read_alignments
+from viz_app.measuring.files import measured_steps, measures_path, read_measures
 
 
 @pytest.fixture(params=list_runs())
-def run(request: pytest.FixtureRequest) -> Run:
-    return open_run(request.param)
+def run(request: pytest.FixtureRequest) -> TrainedRun:
+    return open_trained_run(request.param)
 
 
-def test_every_checkpoint_has_measures_of_its_weights(run: Run) -> None:
+def test_every_checkpoint_has_measures_of_its_weights(run: TrainedRun) -> None:
     assert measured_steps(run.folder) == run.steps()
     model = run.info.model
     for step in run.steps():
@@ -30,7 +30,7 @@ def test_every_checkpoint_has_measures_of_its_weights(run: Run) -> None:
         assert measures.corpus.sentences == 512
         assert len(measures.translated) == len(measures.sentences) >= 150
         for kind in KINDS:
-            assert measures.values["entropy"][kind].shape == (model.n_layers, model.n_heads)
+            assert measures.values["entropy"][kind].shape == model.description.shapes[kind]
             for name in ("entropy", "confidence", "same", "cost", "distance"):
                 assert np.isfinite(measures.values[name][kind]).all()
         for way in ("predicted", "consumed"):
@@ -38,7 +38,7 @@ def test_every_checkpoint_has_measures_of_its_weights(run: Run) -> None:
         assert all(len(found) == 8 for found in measures.examples.values())
 
 
-def test_examples_are_places_in_their_sentences(run: Run) -> None:
+def test_examples_are_places_in_their_sentences(run: TrainedRun) -> None:
     measures = read_measures(run.folder, run.steps()[-1])
     source, target = run.tokenizers.encode_source, run.tokenizers.encode_target
     for (kind, _, _), examples in measures.examples.items():
@@ -55,14 +55,14 @@ def test_examples_are_places_in_their_sentences(run: Run) -> None:
             assert keys[example.key] not in (BOS, EOS)
 
 
-def test_the_best_head_aligns_what_is_predicted(run: Run) -> None:
+def test_the_best_head_aligns_what_is_predicted(run: TrainedRun) -> None:
     """Cross-attention aligns the word that is being written far better than the one before it."""
     values = read_measures(run.folder, run.steps()[-1]).values
     predicted, consumed = (values[f"aer_{way}"]["cross"].min() for way in ("predicted", "consumed"))
     assert predicted < consumed - 0.1
 
 
-def test_alignments_are_of_the_validation_corpus(run: Run) -> None:
+def test_alignments_are_of_the_validation_corpus(run: TrainedRun) -> None:
     alignments = read_alignments(run.folder)
     if run.info.name == "copy":
         assert alignments is None

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from viz_app.analysis.batches import Ids, batch_of_lengths
+from viz_app.analysis.batches import TokenIds, batch_of_lengths
 
 
-def ids(length: int, first: int = 4) -> Ids:
+def ids(length: int, first: int = 4) -> TokenIds:
     return (*range(first, first + length - 1), 3)
 
 
@@ -25,7 +25,7 @@ def ids(length: int, first: int = 4) -> Ids:
         (1, [], [1]),
     ],
 )
-def test_the_nearest_lengths_are_taken_and_where_none_are_pieces_cut_off(
+def test_nearest_lengths_come_first_then_cut_sentences(
     length: int, others: list[int], expected: list[int]
 ) -> None:
     batch = batch_of_lengths(ids(length), [ids(n, 50) for n in others])
@@ -34,7 +34,7 @@ def test_the_nearest_lengths_are_taken_and_where_none_are_pieces_cut_off(
     assert all(row[-1] == 3 for row in batch)
 
 
-def test_a_cut_sentence_keeps_its_first_pieces_and_its_end() -> None:
+def test_cut_sentence_has_its_beginning_and_end() -> None:
     assert batch_of_lengths((4, 5, 6, 7, 3), [], size=2) == ((4, 5, 6, 7, 3), (4, 5, 6, 3))
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from viz_app.analysis.curves import RISE, curve_of, progress, smoothed, thinned, turn_of
-from viz_app.curve_records import Curve, Turn
+from viz_app.analysis.curves import RISE, curve_of, downsample, find_overfitting, progress, smooth
+from viz_app.records.curves import Curve, OverfittingOnset
 
 CHECKPOINTS = Path(__file__).parents[3] / "checkpoints"
 
@@ -27,7 +27,7 @@ def rows_of(run: str) -> list[dict[str, Any]]:
 # From rows to curves
 
 
-def test_a_curve_has_the_finite_numbers_of_its_name_by_rising_steps() -> None:
+def test_curve_has_finite_numbers_by_rising_step() -> None:
     rows = [
         {"step": 5, "loss": 3.0},
         {"step": 0, "loss": 7},
@@ -43,39 +43,39 @@ def test_a_curve_has_the_finite_numbers_of_its_name_by_rising_steps() -> None:
     assert len(curve_of(rows, "chrf")) == 0
 
 
-def test_a_thinned_curve_keeps_its_ends_and_its_extremes() -> None:
+def test_thinned_curve_has_ends_and_extremes() -> None:
     values = np.sin(np.arange(10_000) / 7.0)
     values[4_321], values[7_777] = 9.0, -9.0
     whole = curve(range(10_000), values.tolist())
-    thin = thinned(whole, 100)
+    thin = downsample(whole, 100)
     assert len(thin) <= 100
     assert {0, 4_321, 7_777, 9_999} <= set(thin.steps.tolist())
     np.testing.assert_array_equal(thin.values, values[thin.steps])
     assert (np.diff(thin.steps) > 0).all()
-    assert thinned(whole, 10_000) is whole
-    assert 990 < len(thinned(whole)) <= 1_000
+    assert downsample(whole, 10_000) is whole
+    assert 990 < len(downsample(whole)) <= 1_000
 
 
 @pytest.mark.parametrize("most", [4, 5, 6])
-def test_a_curve_can_be_thinned_to_a_few_points(most: int) -> None:
+def test_thinning_to_few_points(most: int) -> None:
     values = [3.0, 1.0, 2.0, 9.0, 5.0, 4.0, 4.5, 6.0]
-    thin = thinned(curve(range(8), values), most)
+    thin = downsample(curve(range(8), values), most)
     assert len(thin) <= most
     assert {0, 1, 3, 7} <= set(thin.steps.tolist())
 
 
-def test_a_smoothed_value_is_the_weighted_mean_of_those_up_to_it() -> None:
-    found = smoothed(curve([1, 2, 3], [4.0, 1.0, 7.0]), 0.5)
+def test_smoothing_is_a_weighted_mean_of_earlier_values() -> None:
+    found = smooth(curve([1, 2, 3], [4.0, 1.0, 7.0]), 0.5)
     # 4; (4/2 + 1) / (1/2 + 1); (4/4 + 1/2 + 7) / (1/4 + 1/2 + 1)
     np.testing.assert_allclose(found.values, [4.0, 2.0, 8.5 / 1.75])
     assert found.steps.tolist() == [1, 2, 3]
-    assert smoothed(found, 0.0).values.tolist() == found.values.tolist()
+    assert smooth(found, 0.0).values.tolist() == found.values.tolist()
 
 
 @pytest.mark.parametrize("weight", [-0.1, 1.0])
-def test_a_weight_out_of_range_is_refused(weight: float) -> None:
+def test_smoothing_weight_out_of_range_is_refused(weight: float) -> None:
     with pytest.raises(ValueError, match=r"^weight: expected 0 <= weight < 1, got"):
-        smoothed(curve([1], [1.0]), weight)
+        smooth(curve([1], [1.0]), weight)
 
 
 # Where the loss turns up
@@ -84,9 +84,9 @@ STEPS = [0, 10, 20, 30, 40]
 FALLING = curve(range(1, 41), np.linspace(8, 0.1, 40).tolist())
 
 
-def test_a_loss_that_rises_while_train_loss_falls_turns_at_its_lowest() -> None:
+def test_overfitting_begins_at_lowest_validation_loss() -> None:
     valid = curve(STEPS, [8.0, 4.0, 3.0, 3.2, 3.1])
-    assert turn_of(valid, FALLING) == Turn(step=20, loss=3.0, last=40)
+    assert find_overfitting(valid, FALLING) == OverfittingOnset(step=20, loss=3.0, last=40)
 
 
 @pytest.mark.parametrize(
@@ -99,63 +99,63 @@ def test_a_loss_that_rises_while_train_loss_falls_turns_at_its_lowest() -> None:
         [3.0, 4.0, 3.5, 3.6, 3.7],  # nothing was learned
     ],
 )
-def test_others_do_not_turn(losses: list[float]) -> None:
-    assert turn_of(curve(STEPS, losses), FALLING) is None
+def test_no_overfitting_without_lasting_rise(losses: list[float]) -> None:
+    assert find_overfitting(curve(STEPS, losses), FALLING) is None
 
 
-def test_a_training_that_diverges_does_not_overfit() -> None:
+def test_diverging_training_does_not_overfit() -> None:
     """From 11 to 20 the train loss is 2 in the mean, from 31 to 40 it is 3."""
     valid = curve(STEPS, [8.0, 4.0, 3.0, 3.2, 3.4])
     train = curve(range(1, 41), [4.0] * 10 + [2.0] * 10 + [2.5] * 10 + [3.0] * 10)
-    assert turn_of(valid, train) is None
+    assert find_overfitting(valid, train) is None
     lower = curve(range(1, 41), [4.0] * 10 + [2.0] * 20 + [1.9] * 10)
-    assert turn_of(valid, lower) is not None
+    assert find_overfitting(valid, lower) is not None
 
 
-def test_what_was_learned_last_is_since_the_last_but_one_milestone() -> None:
+def test_latest_train_loss_is_since_last_but_one_milestone() -> None:
     """From 11 to 20 the train loss is 2, then 3, and 1 from 51 to 60 only."""
     valid = curve([0, 10, 20, 30, 40, 50, 60], [8.0, 4.0, 3.0, 3.2, 3.3, 3.4, 3.5])
     levels = [4.0] * 10 + [2.0] * 10 + [3.0] * 30 + [1.0] * 10
-    assert turn_of(valid, curve(range(1, 61), levels)) == Turn(step=20, loss=3.0, last=60)
+    assert find_overfitting(valid, curve(range(1, 61), levels)) == OverfittingOnset(
+        step=20, loss=3.0, last=60
+    )
 
 
-def test_four_milestones_are_enough() -> None:
+def test_overfitting_is_found_with_four_milestones() -> None:
     valid = curve(STEPS[:4], [8.0, 3.0, 3.2, 3.1])
-    assert turn_of(valid, FALLING) == Turn(step=10, loss=3.0, last=30)
+    assert find_overfitting(valid, FALLING) == OverfittingOnset(step=10, loss=3.0, last=30)
 
 
 @pytest.mark.parametrize(("before", "last"), [(9.0, 0.0), (2.0, 2.0)], ids=["1.8", "2.0"])
-def test_a_stretch_of_train_loss_has_its_end_and_not_its_beginning(
-    before: float, last: float
-) -> None:
+def test_train_loss_between_milestones_excludes_the_first(before: float, last: float) -> None:
     """From 11 to 20 its mean is given; from 31 to 40 it is 0.1 more: nothing was learned."""
     then = (9 * 2.0 + last) / 10
     train = curve(
         range(1, 41), [before] * 10 + [2.0] * 9 + [last] + [before] * 9 + [2.0] + [then + 0.1] * 10
     )
-    assert turn_of(curve(STEPS, [8.0, 4.0, 3.0, 3.2, 3.4]), train) is None
+    assert find_overfitting(curve(STEPS, [8.0, 4.0, 3.0, 3.2, 3.4]), train) is None
 
 
-def test_without_a_train_loss_nothing_is_said() -> None:
+def test_no_overfitting_without_train_loss() -> None:
     valid = curve(STEPS, [8.0, 4.0, 3.0, 3.2, 3.4])
-    assert turn_of(valid, curve([], [])) is None
-    assert turn_of(curve(STEPS[:3], [3.0, 2.0, 4.0]), FALLING) is None
+    assert find_overfitting(valid, curve([], [])) is None
+    assert find_overfitting(curve(STEPS[:3], [3.0, 2.0, 4.0]), FALLING) is None
 
 
 @pytest.mark.parametrize(
     ("run", "step"), [("books-small", 2_000), ("en-es", None), ("de-en", None), ("copy", None)]
 )
-def test_of_the_shipped_runs_only_the_small_one_overfits(run: str, step: int | None) -> None:
+def test_only_the_small_shipped_run_overfits(run: str, step: int | None) -> None:
     rows = rows_of(run)
-    turn = turn_of(curve_of(rows, "valid_loss"), curve_of(rows, "train_loss"))
+    turn = find_overfitting(curve_of(rows, "valid_loss"), curve_of(rows, "train_loss"))
     assert (turn and turn.step) == step
 
 
 # How far it is
 
 
-def test_progress_counts_what_is_left_at_the_last_speed() -> None:
-    """40 pieces a step: 75 steps are 3,000 pieces, at 12.5 a second 240 seconds."""
+def test_remaining_time_is_estimated_from_the_last_speed() -> None:
+    """40 tokens a step: 75 steps are 3,000 tokens, at 12.5 a second 240 seconds."""
     rows = [
         {"step": 20, "tokens": 810, "tokens_per_second": 99.0},
         {"step": 25, "tokens": 1_000, "tokens_per_second": 12.5},
@@ -167,7 +167,7 @@ def test_progress_counts_what_is_left_at_the_last_speed() -> None:
     assert str(far) == "step 25 of 100, 12 tokens/s, about 4 min left"
 
 
-def test_the_first_speed_may_be_none() -> None:
+def test_progress_without_speed_in_first_row() -> None:
     rows = [
         {"step": 1, "tokens": 40, "tokens_per_second": 0.0},
         {"step": 2, "tokens": 80, "tokens_per_second": 16.0},
@@ -186,7 +186,7 @@ def test_the_first_speed_may_be_none() -> None:
         (1_000.0, "step 1,000 of 10,000, 1,000 tokens/s, about 5 h left"),
     ],
 )
-def test_progress_is_written_without_false_precision(speed: float, written: str) -> None:
+def test_progress_rounds_speed_to_two_digits(speed: float, written: str) -> None:
     rows = [{"step": 1_000, "tokens": 2_000_000, "tokens_per_second": speed}]
     assert str(progress(rows, 10_000)) == written
 
@@ -201,14 +201,14 @@ def test_progress_is_written_without_false_precision(speed: float, written: str)
         (200 * 60, "about 3 h"),
     ],
 )
-def test_what_is_left_is_said_in_minutes_or_hours(speed: float, left: str) -> None:
+def test_remaining_time_in_minutes_or_hours(speed: float, left: str) -> None:
     """A step takes this many seconds, and one is left."""
     rows = [{"step": 1, "tokens": speed, "tokens_per_second": 1.0}]
     assert str(progress(rows, 2)).endswith(f", {left} left")
 
 
 @pytest.mark.parametrize("steps", [5, 3])
-def test_nothing_is_left_at_the_end(steps: int) -> None:
+def test_no_remaining_time_at_the_end(steps: int) -> None:
     far = progress([{"step": 5, "tokens": 10, "tokens_per_second": 0.5}], steps)
     assert far is not None
     assert (far.speed, far.seconds) == (0.5, 0.0)
@@ -223,19 +223,17 @@ def test_nothing_is_left_at_the_end(steps: int) -> None:
         (1, 40, 40.0, "step 1 of 9, 40 tokens/s, less than a minute left"),
     ],
 )
-def test_a_log_that_has_only_begun_says_what_it_can(
-    step: int, tokens: int, speed: float, said: str
-) -> None:
+def test_progress_of_incomplete_rows(step: int, tokens: int, speed: float, said: str) -> None:
     rows = [{"step": step, "tokens": tokens, "tokens_per_second": speed}]
     assert str(progress(rows, 9)) == said
 
 
-def test_a_log_without_speed_says_the_step_only() -> None:
+def test_progress_without_speed_has_only_the_step() -> None:
     assert str(progress([{"step": 0, "valid_loss": 8.0}], 1_000)) == "step 0 of 1,000"
     assert progress([], 1_000) is None
 
 
-def test_numbers_beyond_any_measure_are_left_out() -> None:
+def test_infinite_remaining_time_is_left_out() -> None:
     rows = [
         {"step": 1, "tokens": 10**400},
         {"step": 2, "tokens": -(10**400)},

@@ -7,8 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from viz_app.analysis.labels import piece_label, piece_labels, visible, word_labels
-from viz_app.records import Tokens
+from viz_app.analysis.labels import (
+    make_visible,
+    numbered,
+    token_label,
+    token_labels,
+    word_labels,
+)
+from viz_app.records.trace import Tokens
 
 
 @pytest.mark.parametrize(
@@ -33,19 +39,19 @@ from viz_app.records import Tokens
         ("", ""),
     ],
 )
-def test_nothing_is_invisible(text: str, expected: str) -> None:
-    assert visible(text) == expected
+def test_visible_replaces_invisible_characters(text: str, expected: str) -> None:
+    assert make_visible(text) == expected
 
 
 @given(st.text(min_size=1))
-def test_no_control_or_direction_character_is_left(text: str) -> None:
-    seen = visible(text)
+def test_visible_leaves_no_control_or_format_character(text: str) -> None:
+    seen = make_visible(text)
     assert seen.strip()
     assert not {"Cc", "Cf"} & {unicodedata.category(character) for character in seen}
 
 
 @pytest.mark.parametrize(
-    ("piece", "label"),
+    ("token", "label"),
     [
         (" the", "the"),
         ("s", "s"),
@@ -56,15 +62,19 @@ def test_no_control_or_direction_character_is_left(text: str) -> None:
         (" ·", "·"),
     ],
 )
-def test_a_piece(piece: str, label: str) -> None:
-    assert piece_label(piece) == label
+def test_token_label(token: str, label: str) -> None:
+    assert token_label(token) == label
 
 
-def test_a_piece_that_goes_on_with_a_word_is_marked(make_tokens: Callable[..., Tokens]) -> None:
+def test_continuing_tokens_are_marked(make_tokens: Callable[..., Tokens]) -> None:
     tokens = make_tokens(["<s>"], [" see", "s"], [","], [" n", "i", "ñ", "a"], [" "], ["</s>"])
-    assert piece_labels(tokens) == ["<s>", "see", "·s", ",", "n", "·i", "·ñ", "·a", "␣", "</s>"]
+    assert token_labels(tokens) == ["<s>", "see", "·s", ",", "n", "·i", "·ñ", "·a", "␣", "</s>"]
 
 
-def test_words(make_tokens: Callable[..., Tokens]) -> None:
+def test_word_labels(make_tokens: Callable[..., Tokens]) -> None:
     tokens = make_tokens(["<s>"], [" see", "s"], [","], [" \u202ea", "b"], ["</s>"])
     assert word_labels(tokens) == ["<s>", "sees", ",", "\\u202eab", "</s>"]
+
+
+def test_places_are_counted_from_one() -> None:
+    assert numbered(["a", "b"]) == ["1: a", "2: b"]

@@ -7,11 +7,11 @@ import pytest
 
 from model.layers import sinusoidal_positions
 from viz_app.analysis.positions import (
-    departure,
     divisor,
     encodings,
+    largest_deviation,
+    sample_dimensions,
     similarity_by_distance,
-    spread_dimensions,
     wavelength,
 )
 
@@ -22,13 +22,13 @@ LENGTH, D = 17, 22
     ("dimension", "d_model", "expected"),
     [(0, 4, 1.0), (1, 4, 1.0), (2, 4, 100.0), (3, 4, 100.0), (2, 8, 10.0), (7, 8, 1000.0)],
 )
-def test_waves_by_hand(dimension: int, d_model: int, expected: float) -> None:
+def test_wavelength_by_hand(dimension: int, d_model: int, expected: float) -> None:
     assert divisor(dimension, d_model) == pytest.approx(expected)
     assert wavelength(dimension, d_model) == pytest.approx(2 * math.pi * expected)
 
 
 @pytest.mark.parametrize("dimension", [-1, 4])
-def test_a_dimension_that_is_not_there_is_refused(dimension: int) -> None:
+def test_unknown_dimension_is_refused(dimension: int) -> None:
     with pytest.raises(ValueError, match=rf"^dimension: expected 0 to 3, got {dimension}$"):
         wavelength(dimension, 4)
 
@@ -42,20 +42,26 @@ def test_encodings_by_hand() -> None:
     np.testing.assert_allclose(encodings([0, 1, 2.5], 4), expected, atol=1e-7)
 
 
-def test_encodings_are_the_model_s() -> None:
+def test_halves_are_the_same_waves_in_another_order() -> None:
+    places = np.arange(7)
+    halves = encodings(places, 6, "halves")
+    np.testing.assert_array_equal(halves, encodings(places, 6)[:, [0, 2, 4, 1, 3, 5]])
+
+
+def test_encodings_match_the_model() -> None:
     expected = sinusoidal_positions(LENGTH, D).numpy()
     encoded = encodings(np.arange(LENGTH), D)
     np.testing.assert_allclose(encoded, expected, atol=1e-5)
     assert encoded.dtype == np.float32
 
 
-def test_a_dimension_repeats_after_its_wavelength() -> None:
+def test_dimension_repeats_after_its_wavelength() -> None:
     for dimension in (0, 5, 21):
         there = encodings([3.0, 3.0 + wavelength(dimension, D)], D)[:, dimension]
         assert there[0] == pytest.approx(there[1], abs=1e-6)
 
 
-def test_the_product_depends_on_the_distance_only() -> None:
+def test_dot_product_depends_only_on_distance() -> None:
     curve = similarity_by_distance(LENGTH, D)
     encoded = encodings(np.arange(LENGTH), D).astype(float)
     products = encoded @ encoded.T
@@ -67,17 +73,17 @@ def test_the_product_depends_on_the_distance_only() -> None:
     np.testing.assert_allclose(similarity_by_distance(3, 4)[2], math.cos(2) + math.cos(0.02))
 
 
-def test_what_departs_from_the_curve_is_found() -> None:
+def test_largest_deviation_finds_a_changed_encoding() -> None:
     encoded = encodings(np.arange(LENGTH), D)
-    assert departure(encoded) < 1e-5
+    assert largest_deviation(encoded) < 1e-5
     encoded[11, 3] += 0.5  # its own product grows by (e + 0.5)² - e²
     e = float(encodings([11], D)[0, 3])
-    assert departure(encoded) >= abs((e + 0.5) ** 2 - e**2) - 1e-5
+    assert largest_deviation(encoded) >= abs((e + 0.5) ** 2 - e**2) - 1e-5
 
 
 @pytest.mark.parametrize(
     ("d_model", "expected"),
     [(192, [0, 1, 24, 48, 96]), (64, [0, 1, 8, 16, 32]), (14, [0, 1, 2, 6]), (2, [0, 1])],
 )
-def test_the_first_choice_of_dimensions(d_model: int, expected: list[int]) -> None:
-    assert spread_dimensions(d_model) == expected
+def test_sample_dimensions(d_model: int, expected: list[int]) -> None:
+    assert sample_dimensions(d_model) == expected

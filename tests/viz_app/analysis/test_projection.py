@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 
 from viz_app.analysis.projection import (
-    decades,
+    digit_counts,
     frequency_groups,
     most_frequent,
     principal_components,
-    sides,
+    sides_of_tokens,
 )
 
 
 @pytest.mark.parametrize("shape", [(13, 7), (5, 11)], ids=["more rows", "more dimensions"])
-def test_components_are_those_of_a_singular_value_decomposition(shape: tuple[int, int]) -> None:
+def test_principal_components_match_svd(shape: tuple[int, int]) -> None:
     rows = np.random.default_rng(3).standard_normal(shape).astype(np.float32) + 5
     found = principal_components(rows)
     centred = rows - rows.mean(axis=0)
@@ -28,7 +28,7 @@ def test_components_are_those_of_a_singular_value_decomposition(shape: tuple[int
     np.testing.assert_allclose(centred @ found.directions, found.points, atol=1e-5)
 
 
-def test_components_by_hand() -> None:
+def test_principal_components_by_hand() -> None:
     # Around (1, 2, 0): ±4 along the second axis, ±1 along the third.
     rows = np.array([[1, 6, 0], [1, -2, 0], [1, 2, 1], [1, 2, -1]], np.float32)
     found = principal_components(rows)
@@ -39,7 +39,7 @@ def test_components_by_hand() -> None:
 
 
 @pytest.mark.parametrize("shape", [(1, 3), (3, 1)])
-def test_what_is_missing_is_zero(shape: tuple[int, int]) -> None:
+def test_missing_components_are_zero(shape: tuple[int, int]) -> None:
     found = principal_components(np.arange(3, dtype=np.float32).reshape(shape))
     assert found.points.shape == (shape[0], 2)
     assert not found.points[:, 1].any()
@@ -47,18 +47,18 @@ def test_what_is_missing_is_zero(shape: tuple[int, int]) -> None:
     assert found.shares[0] == pytest.approx(float(shape[0] > 1))
 
 
-def test_the_most_frequent_come_first_and_equal_ones_by_id() -> None:
+def test_most_frequent_orders_ties_by_id() -> None:
     counts = np.array([3, 0, 7, 3, 7])
     assert most_frequent(counts, 4).tolist() == [2, 4, 0, 3]
     assert most_frequent(counts, 9).tolist() == [2, 4, 0, 3, 1]
 
 
-def test_decades_of_counts() -> None:
+def test_digit_counts() -> None:
     counts = np.array([0, 1, 9, 10, 99, 100, 12345])
-    assert decades(counts).tolist() == [0, 1, 1, 2, 2, 3, 5]
+    assert digit_counts(counts).tolist() == [0, 1, 1, 2, 2, 3, 5]
 
 
-def test_groups_are_those_from_the_rarest_to_the_most_frequent() -> None:
+def test_frequency_groups_begin_at_the_rarest_token() -> None:
     group, names = frequency_groups(np.array([0, 45, 1200, 99]))
     assert names == ["never", "10 to 99 times", "100 to 999 times", "1,000 to 9,999 times"]
     assert group.tolist() == [0, 1, 3, 1]
@@ -69,4 +69,4 @@ def test_groups_are_those_from_the_rarest_to_the_most_frequent() -> None:
 
 
 def test_sides_of_tokens() -> None:
-    assert sides(np.array([0, 5, 1, 0]), np.array([0, 0, 1, 1])).tolist() == [0, 1, 2, 3]
+    assert sides_of_tokens(np.array([0, 5, 1, 0]), np.array([0, 0, 1, 1])).tolist() == [0, 1, 2, 3]

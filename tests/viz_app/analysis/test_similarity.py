@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from viz_app.analysis.similarity import (
     cosine_similarity,
-    mean_between,
+    mean_pairwise_similarity,
     nearest_neighbours,
     similar_pairs,
 )
@@ -16,7 +16,7 @@ TABLE = np.array([[2, 0], [0, 3], [-1, 0], [1, 1], [0, 0], [4, 1], [9, 0]], dtyp
 ALL = np.ones(len(TABLE), dtype=bool)
 
 
-def test_cosines() -> None:
+def test_cosines_by_hand() -> None:
     half = 0.5**0.5
     cosine = cosine_similarity(TABLE[:2], TABLE[:5])
     np.testing.assert_allclose(cosine, [[1, 0, -1, half, 0], [0, 1, 0, half, 0]], atol=1e-6)
@@ -24,7 +24,7 @@ def test_cosines() -> None:
 
 
 @given(seed=st.integers(0, 99), scale=st.sampled_from([1e-6, 1.0, 1e6]))
-def test_cosines_are_those_of_directions(seed: int, scale: float) -> None:
+def test_cosines_ignore_scale(seed: int, scale: float) -> None:
     rows = np.random.default_rng(seed).standard_normal((7, 5)).astype(np.float32)
     cosine = cosine_similarity(rows, rows)
     assert (np.abs(cosine) <= 1).all()
@@ -33,29 +33,25 @@ def test_cosines_are_those_of_directions(seed: int, scale: float) -> None:
     np.testing.assert_allclose(cosine_similarity(np.float32(scale) * rows, rows), cosine, atol=1e-6)
 
 
-def test_neighbours_come_in_order_without_the_row_itself() -> None:
+def test_neighbours_are_sorted_without_the_row_itself() -> None:
     found = nearest_neighbours(TABLE, 0, count=3, among=ALL)
     assert found.ids.tolist() == [6, 5, 3]
     np.testing.assert_allclose(found.cosine, [1, 4 / 17**0.5, 0.5**0.5], atol=1e-6)
 
 
-def test_equal_neighbours_come_by_id() -> None:
+def test_equal_neighbours_are_sorted_by_id() -> None:
     found = nearest_neighbours(TABLE, 4, count=9, among=ALL)  # a zero row: all cosines are 0
     assert found.ids.tolist() == [0, 1, 2, 3, 5, 6]
     assert not found.cosine.any()
 
 
-def test_neighbours_come_from_among_the_given() -> None:
+def test_neighbours_are_limited_to_among() -> None:
     among = np.array([True, True, True, False, False, True, False])
     assert nearest_neighbours(TABLE, 0, count=9, among=among).ids.tolist() == [5, 1, 2]
 
 
-def test_there_may_be_no_neighbour() -> None:
-    assert nearest_neighbours(TABLE, 0, count=3, among=~ALL).ids.tolist() == []
-
-
 @pytest.mark.parametrize("id", [-1, 7])
-def test_a_row_that_is_not_there_is_refused(id: int) -> None:
+def test_unknown_row_is_refused(id: int) -> None:
     with pytest.raises(ValueError, match=rf"^id: expected 0 to 6, got {id}$"):
         nearest_neighbours(TABLE, id, count=3, among=ALL)
 
@@ -72,7 +68,7 @@ def test_pairs_by_hand() -> None:
     np.testing.assert_allclose(found.cosine, [1, near, near, 5 / 34**0.5], atol=1e-6)
 
 
-def test_pairs_come_from_among_the_given() -> None:
+def test_pairs_are_limited_to_among() -> None:
     among = np.array([False, True, True, True, False, False, True])
     found = similar_pairs(TABLE, count=9, among=among)
     pairs = set(zip(found.first.tolist(), found.second.tolist(), strict=True))
@@ -81,7 +77,7 @@ def test_pairs_come_from_among_the_given() -> None:
 
 
 @pytest.mark.parametrize("among", [~ALL, np.arange(7) == 3], ids=["none", "one"])
-def test_there_may_be_no_pair(among: np.ndarray) -> None:
+def test_no_pairs(among: np.ndarray) -> None:
     assert similar_pairs(TABLE, count=3, among=among).cosine.tolist() == []
 
 
@@ -93,7 +89,7 @@ def test_there_may_be_no_pair(among: np.ndarray) -> None:
 )
 @example(seed=1, rows=23, block=23, count=100)
 @example(seed=4, rows=23, block=23, count=100)
-def test_pairs_are_the_same_in_any_blocks(seed: int, rows: int, block: int, count: int) -> None:
+def test_pairs_do_not_depend_on_block_size(seed: int, rows: int, block: int, count: int) -> None:
     table = np.random.default_rng(seed).standard_normal((rows, 3)).astype(np.float32)
     found = similar_pairs(table, count=count, among=np.ones(rows, bool), block=block)
     first, second = np.triu_indices(rows, 1)
@@ -105,8 +101,8 @@ def test_pairs_are_the_same_in_any_blocks(seed: int, rows: int, block: int, coun
     assert len({*zip(found.first.tolist(), found.second.tolist(), strict=True)}) == len(drawn)
 
 
-def test_the_mean_leaves_out_the_diagonal() -> None:
+def test_mean_pairwise_similarity_leaves_out_the_diagonal() -> None:
     similarity = np.array([[1, 0.5, 0.25], [0.5, 1, 0], [0.25, 0, 1]], np.float32)
-    assert mean_between(similarity) == pytest.approx(0.25)
-    assert mean_between(similarity[:2, :2]) == pytest.approx(0.5)
-    assert np.isnan(mean_between(similarity[:1, :1]))
+    assert mean_pairwise_similarity(similarity) == pytest.approx(0.25)
+    assert mean_pairwise_similarity(similarity[:2, :2]) == pytest.approx(0.5)
+    assert np.isnan(mean_pairwise_similarity(similarity[:1, :1]))

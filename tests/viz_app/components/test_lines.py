@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from viz_app.components.lines import LEAST_WEIGHT, Bundle, Column, line_data
-from viz_app.figures.theme import DARK, LIGHT, Theme
+from viz_app.components.lines import LEAST_WEIGHT, Bundle, TokenColumn, line_data
+from viz_app.figures.theme import LIGHT, Theme
 
-SOURCE = Column("source (key)", ("The", "·s", "</s>"), "en")
-TARGET = Column("predicted ← consumed", ("El ← <s>", "<b>", "$x$", "niña", "😀"), "es")
+SOURCE = TokenColumn("source (key)", ("The", "·s", "</s>"), "en")
+TARGET = TokenColumn("predicted ← consumed", ("El ← <s>", "<b>", "$x$", "niña", "😀"), "es")
 CROSS = np.array(
     [
         [0.123456, 0, 0.876544],
@@ -27,14 +27,14 @@ SQUARE = np.eye(3, k=1, dtype=np.float32)
 
 
 def bundle(**changes: Any) -> Bundle:
-    return replace(Bundle("Cross 1.2", CROSS, queries=1, keys=0), **changes)
+    return replace(Bundle("Cross 1.2", CROSS, query_column=1, key_column=0), **changes)
 
 
 def data_of(*bundles: Bundle, theme: Theme = LIGHT) -> dict[str, Any]:
     return line_data((SOURCE, TARGET), bundles or [bundle()], theme=theme)
 
 
-def test_only_weights_that_can_be_seen_are_sent_row_by_row() -> None:
+def test_only_visible_weights_are_sent_row_by_row() -> None:
     [sent] = data_of()["bundles"]
     assert list(zip(sent["queries"], sent["keys"], sent["weights"], strict=True)) == [
         (0, 0, 0.1235),
@@ -49,17 +49,17 @@ def test_only_weights_that_can_be_seen_are_sent_row_by_row() -> None:
     assert data_of()["least"] == LEAST_WEIGHT == 0.01
 
 
-def test_a_map_without_a_weight_that_can_be_seen_sends_no_lines() -> None:
+def test_a_map_without_a_visible_weight_sends_no_lines() -> None:
     [sent] = data_of(bundle(weights=CROSS * 0.001))["bundles"]
     assert [sent[name] for name in ("queries", "keys", "weights")] == [[], [], []]
 
 
 def test_bundles_say_between_which_columns_they_run() -> None:
     sent = data_of(
-        Bundle("encoder", SQUARE, queries=0, keys=0),
-        Bundle("decoder", np.eye(5, dtype=np.float32), queries=1, keys=1),
-        Bundle("cross", CROSS, queries=1, keys=0),
-        Bundle("back", CROSS.T, queries=0, keys=1),
+        Bundle("encoder", SQUARE, query_column=0, key_column=0),
+        Bundle("decoder", np.eye(5, dtype=np.float32), query_column=1, key_column=1),
+        Bundle("cross", CROSS, query_column=1, key_column=0),
+        Bundle("back", CROSS.T, query_column=0, key_column=1),
     )["bundles"]
     assert [(each["name"], each["from"], each["to"]) for each in sent] == [
         ("encoder", 0, 0),
@@ -70,7 +70,6 @@ def test_bundles_say_between_which_columns_they_run() -> None:
     assert (sent[0]["queries"], sent[0]["keys"]) == ([0, 1], [1, 2])
 
 
-@pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
 def test_each_bundle_has_the_next_colour_of_the_theme(theme: Theme) -> None:
     data = data_of(*[bundle()] * len(theme.series), theme=theme)
     colours = [each["colour"] for each in data["bundles"]]
@@ -82,10 +81,11 @@ def test_each_bundle_has_the_next_colour_of_the_theme(theme: Theme) -> None:
         "muted": theme.muted,
         "line": theme.line,
         "accent": theme.accent,
+        "ground": theme.background,
     }
 
 
-def test_what_is_sent_is_plain() -> None:
+def test_data_can_be_sent_as_json() -> None:
     data = data_of()
     text = json.dumps(data, allow_nan=False)
     assert json.loads(text)["bundles"] == data["bundles"]
@@ -94,7 +94,7 @@ def test_what_is_sent_is_plain() -> None:
     assert types == {"queries": {int}, "keys": {int}, "weights": {float}}
 
 
-def test_columns_are_sent_as_they_are() -> None:
+def test_labels_of_columns_are_sent_unchanged() -> None:
     assert json.loads(json.dumps(data_of()))["columns"] == [
         {"title": "source (key)", "labels": ["The", "·s", "</s>"], "language": "en"},
         {
@@ -117,11 +117,11 @@ def test_columns_are_sent_as_they_are() -> None:
             r"^turned: expected \(5, 3\) weights, got \(3, 5\)$",
         ),
         (
-            lambda: data_of(bundle(queries=0, keys=1)),
+            lambda: data_of(bundle(query_column=0, key_column=1)),
             r"^Cross 1\.2: expected \(3, 5\) weights, got \(5, 3\)$",
         ),
         (
-            lambda: data_of(Bundle("encoder", SQUARE, queries=1, keys=1)),
+            lambda: data_of(Bundle("encoder", SQUARE, query_column=1, key_column=1)),
             r"^encoder: expected \(5, 5\) weights, got \(3, 3\)$",
         ),
     ],

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from viz_app.components.player import MOST_BYTES, Film, Frame, block_size, film_data, pooled
-from viz_app.figures.theme import DARK, LIGHT, Theme, text_on_weight, weight_colour
-from viz_app.records import Floats
+from viz_app.components.player import MOST_BYTES, Frame, MapAnimation, animation_data, block_size
+from viz_app.figures.theme import LIGHT, Theme, text_on_weight, weight_colour
 
 F, L, H, Q, M = 2, 2, 3, 5, 7
 MAPS = np.random.default_rng(0).random((F, L, H, Q, M), dtype=np.float32)
-FILM = Film(
+ANIMATION = MapAnimation(
     maps=MAPS,
     frames=(
         Frame(0, ("<b>", "·😀"), (0.0, 1.0), "-3.00 nats"),
@@ -29,44 +28,43 @@ FILM = Film(
 
 
 def data_of(theme: Theme = LIGHT, **changes: Any) -> dict[str, Any]:
-    return film_data(replace(FILM, **changes), theme=theme)
+    return animation_data(replace(ANIMATION, **changes), theme=theme)
 
 
-def decoded(data: dict[str, Any], *, of: str = "cells") -> np.ndarray:
-    """What the browser reads, as it does."""
-    return np.frombuffer(base64.b64decode(data[of]), np.uint8)
+def decoded(data: dict[str, Any], *, name: str = "cells") -> np.ndarray:
+    """Return the bytes that the browser reads."""
+    return np.frombuffer(base64.b64decode(data[name]), np.uint8)
 
 
-def test_weights_come_back_in_order_within_half_a_level() -> None:
+def test_weights_are_sent_in_order_and_within_half_a_level() -> None:
     cells = decoded(data_of()).reshape(MAPS.shape) / 255
     assert np.abs(cells - MAPS).max() <= 0.5 / 255 + 1e-6
 
 
-def test_nought_and_one_are_exact_and_weights_are_clipped() -> None:
+def test_zero_and_one_are_exact_and_weights_are_clipped() -> None:
     maps = np.zeros_like(MAPS)
     maps[0, 0, 0, 0, :4] = [1, 1.00001, -0.00001, 0.5]
     assert decoded(data_of(maps=maps))[:5].tolist() == [255, 255, 0, 128, 0]
 
 
-def test_masked_cells_are_told_apart_from_nought() -> None:
+def test_masked_cells_differ_from_zero() -> None:
     assert data_of()["allowed"] is None
     allowed = np.tri(Q, M, dtype=bool)
-    sent = decoded(data_of(allowed=allowed), of="allowed").reshape(Q, M)
+    sent = decoded(data_of(allowed=allowed), name="allowed").reshape(Q, M)
     np.testing.assert_array_equal(sent, allowed)
 
 
-def test_what_runs_along_is_sent_plain() -> None:
+def test_translations_and_labels_can_be_sent_as_json() -> None:
     data = json.loads(json.dumps(data_of(selected=(1, 2)), allow_nan=False))
     assert data["frames"] == [
-        {"step": 0, "pieces": ["<b>", "·😀"], "shades": [0, 255], "score": "-3.00 nats"},
-        {"step": 2000, "pieces": ["niña"], "shades": [128], "score": "-1.00 nats"},
+        {"step": 0, "tokens": ["<b>", "·😀"], "shades": [0, 255], "score": "-3.00 nats"},
+        {"step": 2000, "tokens": ["niña"], "shades": [128], "score": "-1.00 nats"},
     ]
-    assert (data["rows"], data["columns"]) == (list(FILM.rows), list(FILM.columns))
+    assert (data["rows"], data["columns"]) == (list(ANIMATION.rows), list(ANIMATION.columns))
     assert data["titles"] == ["predicted ← consumed", "source (key)"]
-    assert (data["layers"], data["heads"], data["block"], data["selected"]) == (2, 3, 1, [1, 2])
+    assert (data["layers"], data["heads"], data["selected"]) == (2, 3, [1, 2])
 
 
-@pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
 def test_each_level_has_the_colour_of_its_weight(theme: Theme) -> None:
     data = data_of(theme)
     assert len(data["shades"]) == len(data["inks"]) == 256
@@ -76,22 +74,22 @@ def test_each_level_has_the_colour_of_its_weight(theme: Theme) -> None:
     assert data["colours"]["masked"] == theme.masked
 
 
-def test_twelve_checkpoints_of_one_head_and_60_tokens_are_whole_and_light() -> None:
+def test_twelve_maps_of_60_tokens_are_sent_unpooled_in_under_120_kilobytes() -> None:
     maps = np.random.default_rng(1).random((12, 1, 1, 60, 60), dtype=np.float32)
     labels = tuple(f"token {i} ← token" for i in range(60))
     frames = [Frame(step, labels, [0.5] * 60, "score") for step in range(12)]
     data = data_of(maps=maps, frames=frames, rows=labels, columns=labels)
-    assert data["block"] == 1
+    assert decoded(data).size == maps.size
     assert len(json.dumps(data)) < 120_000
 
 
-def test_large_films_are_pooled_to_the_largest_weight_of_each_block() -> None:
+def test_large_maps_are_pooled_to_the_largest_weight_of_each_block() -> None:
     maps = np.random.default_rng(2).random((12, 3, 4, 81, 90), dtype=np.float32)
     rows, columns = (tuple(f"{axis}{i}" for i in range(n)) for axis, n in (("q", 81), ("k", 90)))
     allowed = np.tri(81, 90, dtype=bool)
     frames = [Frame(step, (), (), "") for step in range(12)]
     data = data_of(maps=maps, frames=frames, rows=rows, columns=columns, allowed=allowed)
-    assert data["block"] == block_size(maps.shape) == 2
+    assert block_size(maps.shape) == 2
     cells = decoded(data).reshape(12, 3, 4, 41, 45)
     assert cells.size <= MOST_BYTES
     for row, column in ((0, 0), (7, 30), (40, 44)):
@@ -99,15 +97,8 @@ def test_large_films_are_pooled_to_the_largest_weight_of_each_block() -> None:
         assert abs(cells[5, 2, 3, row, column] / 255 - block.max()) <= 0.5 / 255 + 1e-6
     assert data["rows"][:1] + data["rows"][-1:] == ["q0 … q1", "q80"]
     assert len(data["columns"]) == 45
-    assert decoded(data, of="allowed").reshape(41, 45)[0, :2].tolist() == [1, 0]
+    assert decoded(data, name="allowed").reshape(41, 45)[0, :2].tolist() == [1, 0]
     assert len(json.dumps(data)) < 1_000_000
-
-
-def test_blocks_by_hand() -> None:
-    maps: Floats = np.arange(12, dtype=np.float32).reshape(3, 4)
-    np.testing.assert_array_equal(pooled(maps, 1), maps)
-    np.testing.assert_array_equal(pooled(maps, 2), [[5, 7], [9, 11]])
-    np.testing.assert_array_equal(pooled(maps, 3), [[10, 11]])
 
 
 @pytest.mark.parametrize(
@@ -120,7 +111,9 @@ def test_blocks_by_hand() -> None:
     ],
     ids=["no frames", "too few", "turned", "no heads"],
 )
-def test_films_that_do_not_fit_are_refused(draw: Callable[[], Any], got: str) -> None:
+def test_maps_that_do_not_fit_labels_and_frames_are_refused(
+    draw: Callable[[], Any], got: str
+) -> None:
     message = rf"^expected maps .* for 2 frames, 5 rows and 7 columns, got {got}$"
     with pytest.raises(ValueError, match=message):
         draw()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from viz_app.components.scatter import Cloud, Frames, scatter_data
-from viz_app.figures.theme import DARK, LIGHT, Theme
+from viz_app.figures.theme import LIGHT, Theme
 
 CLOUD = Cloud(
     points=np.array([[-1, 0], [3, 1], [1, -1], [0, 0.5], [2, 0]], np.float32),
@@ -22,11 +22,11 @@ CLOUD = Cloud(
 
 
 def data_of(cloud: Cloud = CLOUD, theme: Theme = LIGHT, **changes: Any) -> dict[str, Any]:
-    given: dict[str, Any] = {"sentence": [], "searched": [], "of": "this"}
+    given: dict[str, Any] = {"sentence": [], "searched": [], "content_id": "this"}
     return scatter_data(cloud, theme=theme, **(given | changes))
 
 
-def test_points_are_sent_as_whole_numbers_on_one_scale() -> None:
+def test_points_are_sent_as_integers_on_one_scale() -> None:
     data = data_of()
     # From -1 to 3 across is the wider: 4 are 10,000; upwards from -1.
     assert data["points"] == [0, 2500, 10_000, 5000, 5000, 0, 2500, 3750, 7500, 2500]
@@ -39,16 +39,16 @@ def test_a_single_point_and_points_in_one_place_can_be_drawn() -> None:
     assert (data_of(alone)["width"], data_of(alone)["height"]) == (0, 0)
 
 
-def test_labels_counts_and_groups_are_sent_as_they_are() -> None:
+def test_labels_counts_and_groups_are_sent_unchanged() -> None:
     data = json.loads(json.dumps(data_of(), allow_nan=False))
     assert data["labels"] == ["the", "·s", "<b>", "$x$", "niña"]
     assert data["counts"] == [700, 30, 0, 4, 1]
     assert data["group"] == [3, 2, 0, 1, 1]
     assert [group["name"] for group in data["groups"]] == list(CLOUD.groups)
-    assert data["of"] == "this"
+    assert data["content_id"] == "this"
 
 
-def test_each_point_is_marked_once_and_what_was_looked_for_last() -> None:
+def test_each_point_is_marked_once_and_searched_points_come_last() -> None:
     marks = data_of(sentence=[0, 3, 0, 1], searched=[4, 3, 4])["marks"]
     assert [(mark["point"], mark["kind"]) for mark in marks] == [
         (0, "sentence"),
@@ -58,8 +58,7 @@ def test_each_point_is_marked_once_and_what_was_looked_for_last() -> None:
     ]
 
 
-@pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
-def test_colours_are_the_theme_s(theme: Theme) -> None:
+def test_colours_come_from_the_theme(theme: Theme) -> None:
     data = data_of(theme=theme)
     ordered = [group["colour"] for group in data["groups"]]
     assert ordered[0] == theme.line
@@ -69,7 +68,7 @@ def test_colours_are_the_theme_s(theme: Theme) -> None:
     kinds = data_of(replace(CLOUD, ordered=False), theme)
     assert [group["colour"] for group in kinds["groups"]] == [theme.line, *theme.series[:3]]
     assert kinds["named"] is True
-    assert data["colours"]["ground"] == theme.gap
+    assert data["colours"]["ground"] == theme.background
     assert data["colours"]["accent"] == theme.accent
 
 
@@ -85,7 +84,7 @@ def test_colours_are_the_theme_s(theme: Theme) -> None:
     ],
     ids=["labels", "counts", "groups", "points", "three axes", "none"],
 )
-def test_what_does_not_fit_is_refused(cloud: Cloud) -> None:
+def test_points_that_do_not_fit_their_labels_are_refused(cloud: Cloud) -> None:
     with pytest.raises(ValueError, match=r"^expected points \(n, 2\) with n labels, counts"):
         data_of(cloud)
 

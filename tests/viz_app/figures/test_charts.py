@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from viz_app.figures.charts import cosines, head_shares, hidden_units, top_pieces
+from viz_app.figures.charts import cosine_bars, hidden_unit_bars, share_bars, token_bars
 from viz_app.figures.theme import LIGHT
 
 LABELS = ("le", "<b>", "$x$")
@@ -12,8 +14,8 @@ PROBABILITIES = (0.75, 0.2, 0.00003)
 
 
 def test_bars_are_probabilities_with_the_likeliest_on_top() -> None:
-    figure = top_pieces(LABELS, PROBABILITIES, theme=LIGHT)
-    (bars,) = figure.data
+    figure = token_bars(LABELS, PROBABILITIES, theme=LIGHT)
+    bars = figure.data[0]
     np.testing.assert_array_equal(bars.x, np.float32(PROBABILITIES))
     assert list(bars.y) == [0, 1, 2]
     assert figure.layout.yaxis.range == (2.5, -0.5)
@@ -21,33 +23,42 @@ def test_bars_are_probabilities_with_the_likeliest_on_top() -> None:
     assert list(bars.text) == ["0.750", "0.200", "3e-05"]
 
 
-def test_labels_are_shown_as_they_are_written() -> None:
-    axis = top_pieces(LABELS, PROBABILITIES, theme=LIGHT).layout.yaxis
-    assert list(axis.ticktext) == ["le", "&lt;b&gt;", "&#36;x&#36;"]
-    assert list(axis.tickvals) == [0, 1, 2]
-
-
 @pytest.mark.parametrize("actual", [None, 0, 2])
-def test_the_actual_piece_stands_out(actual: int | None) -> None:
-    colours = top_pieces(LABELS, PROBABILITIES, theme=LIGHT, actual=actual).data[0].marker.color
+def test_the_actual_token_has_the_accent_colour(actual: int | None) -> None:
+    colours = token_bars(LABELS, PROBABILITIES, theme=LIGHT, actual=actual).data[0].marker.color
     assert [place for place, colour in enumerate(colours) if colour == LIGHT.accent] == (
         [] if actual is None else [actual]
     )
 
 
+@pytest.mark.parametrize("draw", [token_bars, cosine_bars])
+def test_the_whole_row_of_a_bar_gives_its_place_when_clicked(draw: Any) -> None:
+    figure = draw(LABELS, PROBABILITIES, theme=LIGHT)
+    whole = figure.data[-1]
+    low, high = figure.layout.xaxis.range
+    assert list(whole.customdata) == ["0", "1", "2"]
+    assert list(whole.y) == [0, 1, 2]
+    assert [(whole.base, whole.base + length) for length in whole.x] == [(low, high)] * 3
+    assert whole.marker.opacity == whole.unselected.marker.opacity == 0
+    assert figure.data[0].unselected.marker.opacity == 1
+    assert "<b>" not in whole.hovertext[1]
+
+
 def test_cosines_are_written_behind_their_bars() -> None:
-    figure = cosines(("uno", "dos"), (0.91234, 0.5), theme=LIGHT)
+    figure = cosine_bars(("uno", "dos"), (0.91234, 0.5), theme=LIGHT)
     np.testing.assert_array_equal(figure.data[0].x, np.float32([0.91234, 0.5]))
     assert list(figure.data[0].text) == ["0.912", "0.500"]
     assert list(figure.layout.yaxis.ticktext) == ["uno", "dos"]
 
 
-def test_there_may_be_nothing_to_draw() -> None:
-    assert len(cosines((), (), theme=LIGHT).data[0].x) == 0
+def test_counts_are_written_behind_cosines() -> None:
+    figure = cosine_bars(("uno", "dos"), (0.91234, 0.5), theme=LIGHT, counts=(1_234, 5))
+    assert list(figure.data[0].text) == ["0.912 · 1,234×", "0.500 · 5×"]
+    assert figure.layout.margin.r >= 7 * len("0.912 · 1,234×")
 
 
 def test_negative_cosines_stay_in_the_chart() -> None:
-    figure = cosines(("uno", "dos"), (0.2, -0.4), theme=LIGHT)
+    figure = cosine_bars(("uno", "dos"), (0.2, -0.4), theme=LIGHT)
     low, high = figure.layout.xaxis.range
     assert low <= -0.4
     assert high >= 0.2
@@ -61,7 +72,7 @@ SHARES = (0.75, -0.4375, 0.6875, 0.0)
 
 
 def test_shares_are_signed_and_written_with_their_sign() -> None:
-    figure = head_shares(HEADS, SHARES, theme=LIGHT)
+    figure = share_bars(HEADS, SHARES, theme=LIGHT)
     [bars] = figure.data
     np.testing.assert_array_equal(bars.x, np.float32(SHARES))
     assert list(bars.y) == [0, 1, 2, 3]
@@ -71,7 +82,7 @@ def test_shares_are_signed_and_written_with_their_sign() -> None:
 
 @pytest.mark.parametrize("marked", [None, 0, 2])
 def test_one_head_may_be_marked(marked: int | None) -> None:
-    [bars] = head_shares(HEADS, SHARES, theme=LIGHT, marked=marked).data
+    [bars] = share_bars(HEADS, SHARES, theme=LIGHT, marked=marked).data
     accent = [place for place, colour in enumerate(bars.marker.color) if colour == LIGHT.accent]
     assert accent == ([] if marked is None else [marked])
 
@@ -85,15 +96,10 @@ def around_bars(figure: go.Figure) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize("shares", [(1.25, -0.25), (0.5, -0.25, 0.75), (-5.0, 7.0, -1.0)])
-def test_a_number_on_the_left_of_a_bar_has_room(shares: tuple[float, ...]) -> None:
+def test_the_value_left_of_a_negative_bar_fits_into_the_chart(shares: tuple[float, ...]) -> None:
     """Six signs of 7 pixels are a tenth of the 420 that a column has at least."""
-    left, _ = around_bars(head_shares(HEADS[: len(shares)], shares, theme=LIGHT))
+    left, _ = around_bars(share_bars(HEADS[: len(shares)], shares, theme=LIGHT))
     assert left >= 0.1
-
-
-def test_bars_that_are_not_negative_begin_at_the_left() -> None:
-    figure = head_shares(HEADS, (0.25, 0.5, 0.25, 0), theme=LIGHT)
-    assert figure.layout.xaxis.range == (0, 1)
 
 
 # Hidden units
@@ -103,7 +109,7 @@ UNITS, FIRED = (211, 7, 503), (12.345, 11.0, 0.125)
 
 
 def test_hidden_units_are_named_by_their_numbers_the_strongest_on_top() -> None:
-    figure = hidden_units(UNITS, FIRED, theme=LIGHT)
+    figure = hidden_unit_bars(UNITS, FIRED, theme=LIGHT)
     [bars] = figure.data
     np.testing.assert_array_equal(bars.x, np.float32(FIRED))
     assert list(bars.text) == ["12.35", "11.00", "0.12"]
@@ -113,14 +119,14 @@ def test_hidden_units_are_named_by_their_numbers_the_strongest_on_top() -> None:
 
 
 @pytest.mark.parametrize("largest", [1.5, 12.345, 190.0])
-def test_a_number_on_the_right_of_a_bar_beyond_1_has_room(largest: float) -> None:
-    figure = hidden_units(UNITS, (largest, 0.5, 0.125), theme=LIGHT)
+def test_the_value_right_of_a_bar_beyond_1_fits_into_the_chart(largest: float) -> None:
+    figure = hidden_unit_bars(UNITS, (largest, 0.5, 0.125), theme=LIGHT)
     _, right = around_bars(figure)
     assert right >= 0.1
     assert figure.layout.xaxis.range[0] == 0
 
 
-def test_no_unit_may_fire() -> None:
-    figure = hidden_units((), (), theme=LIGHT)
+def test_a_chart_without_active_units_can_be_drawn() -> None:
+    figure = hidden_unit_bars((), (), theme=LIGHT)
     assert len(figure.data[0].x) == 0
     assert figure.layout.xaxis.range == (0, 1)

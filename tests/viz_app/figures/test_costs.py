@@ -3,9 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from model.interface import Kind
 from viz_app.figures.costs import cost_map, distance_map
 from viz_app.figures.theme import text_on_weight, theme_named, weight_scale
-from viz_app.records import Floats, Kind
+from viz_app.records.trace import Floats
 
 THEME = theme_named("light")
 NAMES: dict[Kind, str] = {"encoder_self": "Encoder <self>", "decoder_self": "D", "cross": "Cross"}
@@ -33,7 +34,7 @@ def test_every_head_has_its_cell() -> None:
     assert titles == [("Encoder &lt;self&gt;", 1), ("D", 5), ("Cross", 9)]
 
 
-def test_a_click_says_kind_layer_and_head() -> None:
+def test_a_click_gives_kind_layer_and_head() -> None:
     markers = cost_map(costs(), theme=THEME, names=NAMES).data[1]
     assert len(markers.customdata) == 18
     at = list(markers.customdata).index("decoder_self,1,2")
@@ -42,7 +43,7 @@ def test_a_click_says_kind_layer_and_head() -> None:
     assert markers.marker.opacity == markers.selected.marker.opacity == 0
 
 
-def test_the_chosen_head_is_framed() -> None:
+def test_the_selected_head_is_framed() -> None:
     [frame] = cost_map(costs(), theme=THEME, names=NAMES, selected=("cross", 1, 0)).layout.shapes
     assert (frame.x0, frame.x1, frame.y0, frame.y1) == (7.5, 8.5, 0.5, 1.5)
     assert not cost_map(costs(), theme=THEME, names=NAMES).layout.shapes
@@ -54,15 +55,25 @@ def test_many_heads_stay_in_their_width_without_numbers() -> None:
     assert figure.data[0].texttemplate is None
 
 
-def test_costs_of_nothing_are_drawn() -> None:
+def test_costs_of_zero_can_be_drawn() -> None:
     none = {kind: np.zeros((2, 3), dtype=np.float32) for kind in NAMES}
     assert cost_map(none, theme=THEME, names=NAMES).data[0].zmax == 1
 
 
-def test_kinds_of_different_shape_are_refused() -> None:
-    uneven = costs() | {"cross": np.zeros((1, 3), dtype=np.float32)}
-    with pytest.raises(ValueError, match=r"expected kinds of one shape .* got \[\(1, 3\), \(2, 3"):
-        cost_map(uneven, theme=THEME, names=NAMES)
+def test_kinds_may_differ_in_layers_and_heads() -> None:
+    uneven = costs(2, 2) | {"cross": np.full((1, 3), 7, dtype=np.float32)}
+    figure = cost_map(uneven, theme=THEME, names=NAMES, selected=("cross", 0, 2))
+    nan = np.nan
+    expected = [[-5, -4, nan, 95, 96, nan, 7, 7, 7], [5, 6, nan, 105, 106, nan, nan, nan, nan]]
+    np.testing.assert_array_equal(figure.data[0].z, expected)
+    assert list(figure.data[1].customdata)[-3:] == ["cross,0,0", "cross,0,1", "cross,0,2"]
+    assert len(figure.data[1].customdata) == 4 + 4 + 3
+    assert [note.x for note in figure.layout.annotations] == [0.5, 3.5, 7]
+
+
+def test_no_kinds_are_refused() -> None:
+    with pytest.raises(ValueError, match="expected at least one kind of attention, got none"):
+        cost_map({}, theme=THEME, names=NAMES)
 
 
 def test_distances_are_drawn_on_the_fixed_range_of_weights() -> None:

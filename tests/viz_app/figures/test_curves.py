@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from viz_app.curve_records import Curve, RunCurves, Turn
 from viz_app.figures.curves import MOST_RUNS, training_curves
 from viz_app.figures.theme import DARK, LIGHT
+from viz_app.records.curves import Curve, OverfittingOnset, RunCurves
 
 
 def curve(values: Mapping[int, float]) -> Curve:
@@ -46,7 +46,7 @@ def test_every_curve_is_drawn_in_its_panel() -> None:
 def test_a_line_in_every_panel_is_at_the_checkpoint_in_use() -> None:
     figure = training_curves([run_of("a")], step=20, theme=DARK)
     lines = [shape for shape in figure.layout.shapes if shape.line.color == DARK.accent]
-    assert [line.xref for line in lines] == ["x", "x2", "x3", "x4", "x5", "x6"]
+    assert [line.xref for line in lines] == ["x", "x2", "x3"]
     assert {(line.x0, line.x1) for line in lines} == {(20, 20)}
 
 
@@ -61,13 +61,13 @@ def test_step_0_stands_apart_on_a_logarithmic_axis() -> None:
     at_zero = [s for s in figure.layout.shapes if s.line.color == LIGHT.accent]
     assert at_zero[0].x0 == valid.x[0]
     dotted = [s for s in figure.layout.shapes if s.line.dash == "dot"]
-    assert len(dotted) == 6
+    assert len(dotted) == 3
     assert valid.x[0] < dotted[0].x0 < 10
     assert (figure.layout.xaxis.type, figure.layout.yaxis.type) == ("log", "log")
     assert figure.layout.yaxis2.type is None
 
 
-def test_runs_differ_by_colour_dashes_and_marks() -> None:
+def test_runs_differ_in_colour_dashes_and_markers() -> None:
     runs = [run_of(f"run {n}") for n in range(MOST_RUNS)]
     figure = training_curves(runs, step=20, theme=LIGHT)
     valid = [trace for trace in figure.data if trace.showlegend]
@@ -77,8 +77,8 @@ def test_runs_differ_by_colour_dashes_and_marks() -> None:
         assert len({trace[kind][name] for trace in valid}) == MOST_RUNS
 
 
-def test_a_turn_is_shaded_and_said() -> None:
-    turned = run_of("<b>", turn=Turn(step=20, loss=4.5, last=30))
+def test_overfitting_is_shaded_and_named() -> None:
+    turned = run_of("<b>", overfitting=OverfittingOnset(step=20, loss=4.5, last=30))
     figure = training_curves([run_of("a"), turned], step=0, theme=LIGHT)
     [shade] = [shape for shape in figure.layout.shapes if shape.type == "rect"]
     assert (shade.x0, shade.x1, shade.xref, shade.fillcolor) == (20, 30, "x", LIGHT.series[1])
@@ -92,7 +92,7 @@ def test_a_turn_is_shaded_and_said() -> None:
     ]
 
 
-def test_what_was_smoothed_is_pale_behind() -> None:
+def test_unsmoothed_values_are_drawn_pale() -> None:
     raw = {"train_loss": curve({10: 6.5, 20: 3.5, 30: 3.2})}
     figure = training_curves([run_of("a", raw=raw)], step=0, theme=LIGHT)
     behind, smooth = figure.data[:2]

@@ -25,6 +25,6 @@ def test_lines_are_the_cosines_and_named_at_their_ends_without_overlap() -> None
     assert figure.layout.shapes[0].x0 == 1
 
 
-def test_no_line_is_no_picture_that_fails() -> None:
+def test_a_chart_without_lines_can_be_drawn() -> None:
     empty = np.zeros((2, 0), np.float32)
     assert not cosine_lines(empty, steps=[0, 1], names=[], theme=LIGHT, marked=0).data

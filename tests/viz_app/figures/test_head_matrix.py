@@ -5,14 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from viz_app.figures.head_matrix import Rows, head_matrix, measure_lines
+from model.interface import Kind
+from viz_app.figures.head_matrix import HeadRows, head_matrix, measure_lines
 from viz_app.figures.theme import DARK, LIGHT
-from viz_app.records import Kind
 
 NAN = float("nan")
 KINDS: dict[Kind, str] = {"encoder_self": "Encoder <self>", "decoder_self": "D", "cross": "Cross"}
 STEPS = [0, 20, 10_000]
-ROWS = Rows(
+ROWS = HeadRows(
     heads=[("encoder_self", 0, 0), ("encoder_self", 0, 1), ("cross", 0, 0), ("cross", 0, 1)],
     names=["E 1.1", "E 1.2", "C 1.1", "C 1.2"],
     cells=np.array(
@@ -23,7 +23,7 @@ ROWS = Rows(
 
 
 def test_rows_stand_below_the_name_of_their_kind() -> None:
-    figure = head_matrix(ROWS, steps=STEPS, kinds=KINDS, signed=False, theme=LIGHT)
+    figure = head_matrix(ROWS, steps=STEPS, kinds=KINDS, measured="cost", signed=False, theme=LIGHT)
     cells = np.array(figure.data[0].z)
     assert cells.shape == (6, 3)
     np.testing.assert_array_equal(cells[[1, 2, 4, 5]], ROWS.cells)
@@ -37,8 +37,8 @@ def test_rows_stand_below_the_name_of_their_kind() -> None:
     assert figure.layout.xaxis.ticktext == ("0", "20", "10,000")
 
 
-def test_cells_without_a_value_are_grey_and_rows_of_names_are_not() -> None:
-    figure = head_matrix(ROWS, steps=STEPS, kinds=KINDS, signed=False, theme=DARK)
+def test_only_cells_without_a_value_are_grey() -> None:
+    figure = head_matrix(ROWS, steps=STEPS, kinds=KINDS, measured="cost", signed=False, theme=DARK)
     grey = figure.data[1]
     assert np.argwhere(np.array(grey.z)).tolist() == [[2, 0]]
     assert grey.colorscale[-1][1] == DARK.masked
@@ -46,7 +46,9 @@ def test_cells_without_a_value_are_grey_and_rows_of_names_are_not() -> None:
 
 @pytest.mark.parametrize(("signed", "ends"), [(False, (0, 1)), (True, (-0.9, 0.9))])
 def test_scales_are_fixed_or_symmetric_about_zero(signed: bool, ends: tuple[float, float]) -> None:
-    figure = head_matrix(ROWS, steps=STEPS, kinds=KINDS, signed=signed, theme=LIGHT)
+    figure = head_matrix(
+        ROWS, steps=STEPS, kinds=KINDS, measured="cost", signed=signed, theme=LIGHT
+    )
     drawn = figure.data[0]
     assert (drawn.zmin, drawn.zmax) == pytest.approx(ends)
     colours = LIGHT.difference if signed else LIGHT.weights
@@ -55,15 +57,20 @@ def test_scales_are_fixed_or_symmetric_about_zero(signed: bool, ends: tuple[floa
         assert [at for at, _ in drawn.colorscale][3:5] == pytest.approx([0.5, 0.5 + 1 / 18])
 
 
-def test_nothing_but_zeros_can_be_drawn_about_zero() -> None:
+def test_a_signed_matrix_of_zeros_can_be_drawn() -> None:
     figure = head_matrix(
-        replace(ROWS, cells=ROWS.cells * 0), steps=STEPS, kinds=KINDS, signed=True, theme=LIGHT
+        replace(ROWS, cells=ROWS.cells * 0),
+        steps=STEPS,
+        kinds=KINDS,
+        measured="cost",
+        signed=True,
+        theme=LIGHT,
     )
     assert (figure.data[0].zmin, figure.data[0].zmax) == (-1, 1)
 
 
-def test_each_cell_has_a_marker_that_says_what_it_is() -> None:
-    figure = head_matrix(ROWS, steps=STEPS, kinds=KINDS, signed=False, theme=LIGHT)
+def test_each_cell_has_a_click_target() -> None:
+    figure = head_matrix(ROWS, steps=STEPS, kinds=KINDS, measured="cost", signed=False, theme=LIGHT)
     marks = figure.data[-1]
     assert len(marks.x) == 12
     at = marks.customdata.index("cross,0,1,10000")
@@ -72,10 +79,16 @@ def test_each_cell_has_a_marker_that_says_what_it_is() -> None:
     assert marks.marker.opacity == marks.unselected.marker.opacity == 0
 
 
-def test_a_chosen_cell_is_framed_where_it_is_drawn() -> None:
+def test_a_selected_cell_is_framed_if_it_is_drawn() -> None:
     def shapes(head: tuple[Kind, int, int], step: int) -> list[tuple[float, ...]]:
         figure = head_matrix(
-            ROWS, steps=STEPS, kinds=KINDS, signed=False, theme=LIGHT, selected=(head, step)
+            ROWS,
+            steps=STEPS,
+            kinds=KINDS,
+            measured="cost",
+            signed=False,
+            theme=LIGHT,
+            selected=(head, step),
         )
         return [(shape.x0, shape.x1, shape.y0, shape.y1) for shape in figure.layout.shapes]
 
@@ -83,10 +96,10 @@ def test_a_chosen_cell_is_framed_where_it_is_drawn() -> None:
     assert shapes(("decoder_self", 0, 0), 20) == shapes(("cross", 0, 0), 7) == []
 
 
-def test_many_checkpoints_fit_and_their_labels_thin_out() -> None:
+def test_many_checkpoints_fit_and_only_some_are_labelled() -> None:
     steps = [100 * i for i in range(90)]
-    rows = Rows(ROWS.heads, ROWS.names, np.zeros((4, 90), np.float32), [[""] * 90] * 4)
-    figure = head_matrix(rows, steps=steps, kinds=KINDS, signed=False, theme=LIGHT)
+    rows = HeadRows(ROWS.heads, ROWS.names, np.zeros((4, 90), np.float32), [[""] * 90] * 4)
+    figure = head_matrix(rows, steps=steps, kinds=KINDS, measured="cost", signed=False, theme=LIGHT)
     assert figure.layout.width <= 700
     assert figure.layout.xaxis.tickangle == -90
     assert 10 <= len(figure.layout.xaxis.tickvals) <= 60
@@ -98,12 +111,12 @@ def test_many_checkpoints_fit_and_their_labels_thin_out() -> None:
         replace(ROWS, cells=ROWS.cells[:3]),
         replace(ROWS, names=ROWS.names[:3]),
         replace(ROWS, words=ROWS.words[:3]),
-        Rows([], [], np.zeros((0, 3), np.float32), []),
+        HeadRows([], [], np.zeros((0, 3), np.float32), []),
     ],
 )
-def test_what_does_not_fit_is_refused(rows: Rows) -> None:
+def test_arrays_that_do_not_fit_their_labels_are_refused(rows: HeadRows) -> None:
     with pytest.raises(ValueError, match=r"^expected"):
-        head_matrix(rows, steps=STEPS, kinds=KINDS, signed=False, theme=LIGHT)
+        head_matrix(rows, steps=STEPS, kinds=KINDS, measured="cost", signed=False, theme=LIGHT)
 
 
 def test_measures_are_lines_over_the_checkpoints() -> None:

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from viz_app.figures.lens import lens_table
-from viz_app.figures.theme import DARK, LIGHT, Theme, text_on_weight, weight_colour
+from viz_app.figures.theme import LIGHT, Theme, text_on_weight, weight_colour
 
-NASTY = '<b onclick="x">&lt;\'$x$</table><script>'
 P = np.array([[0.0, 0.5], [0.9, 1.0], [0.2, 0.3]], np.float32)
 ACTUAL = np.array([[False, True], [True, True], [False, False]])
 
@@ -32,7 +31,7 @@ def body(table: Element) -> list[list[Element]]:
     return [list(row) for row in table.findall(".//tbody/tr")]
 
 
-def test_a_row_a_step_and_a_column_a_layer() -> None:
+def test_each_step_has_a_row_and_each_layer_a_column() -> None:
     table = drawn()
     heads = [head.text for head in table.findall(".//thead//th")]
     assert heads == ["step", "embedding", "layer 1"]
@@ -49,21 +48,22 @@ def test_hits_of_a_column_are_counted() -> None:
     assert foot == ["✓ says what follows", "1 of 3", "2 of 3"]
 
 
-@pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
-def test_cells_have_the_colours_of_weights(theme: Theme) -> None:
+def test_cells_are_coloured_on_the_scale_of_weights(theme: Theme) -> None:
     for row, p_row in zip(body(drawn(theme=theme)), P.tolist(), strict=True):
         for cell, p in zip(row[1:], p_row, strict=True):
             expected = f"background:{weight_colour(theme, p)};color:{text_on_weight(theme, p)}"
             assert cell.get("style") == expected
 
 
-def test_no_text_is_markup() -> None:
-    nasty = [[NASTY, NASTY]] * 3
-    table = drawn(labels=nasty, notes=nasty, rows=[NASTY] * 3, columns=[NASTY] * 2, language=NASTY)
+def test_no_text_is_read_as_html(markup: str) -> None:
+    cells = [[markup, markup]] * 3
+    table = drawn(
+        labels=cells, notes=cells, rows=[markup] * 3, columns=[markup] * 2, language=markup
+    )
     assert not list(table.iter("script"))
     texts = ["".join(cell.itertext()).removeprefix("✓ ") for row in body(table) for cell in row]
-    assert set(texts) == {NASTY}
-    assert body(table)[0][1].get("title") == NASTY
+    assert set(texts) == {markup}
+    assert body(table)[0][1].get("title") == markup
 
 
 @pytest.mark.parametrize(
@@ -75,6 +75,6 @@ def test_no_text_is_markup() -> None:
         ("notes", [["a", "b"], ["c"], ["d", "e"]]),
     ],
 )
-def test_what_does_not_fit_is_refused(name: str, value: Any) -> None:
+def test_arrays_that_do_not_fit_their_labels_are_refused(name: str, value: Any) -> None:
     with pytest.raises(ValueError, match=rf"^{name}: expected \(3, 2\), got"):
         drawn(**{name: value})

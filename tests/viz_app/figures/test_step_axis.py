@@ -5,15 +5,15 @@ import math
 import numpy as np
 import pytest
 
-from viz_app.curve_records import Curve, RunCurves
 from viz_app.figures.step_axis import StepAxis
+from viz_app.records.curves import Curve, RunCurves
 
 
 def run_of(*steps: int) -> RunCurves:
     return RunCurves("a", {"bleu": Curve(np.array(steps), np.ones(len(steps)))})
 
 
-def test_a_linear_axis_has_every_step_at_its_place() -> None:
+def test_a_linear_axis_draws_steps_at_their_values() -> None:
     axis = StepAxis.of([run_of(0, 50, 200)], log=False)
     assert [axis.place(step) for step in (0, 50, 200)] == [0, 50, 200]
     low, high = axis.layout()["range"]
@@ -21,9 +21,9 @@ def test_a_linear_axis_has_every_step_at_its_place() -> None:
     assert high > 200
 
 
-def test_step_0_has_a_place_of_its_own_left_of_the_line_on_a_logarithmic_axis() -> None:
+def test_a_logarithmic_axis_draws_step_0_left_of_the_line() -> None:
     axis = StepAxis.of([run_of(0, 50, 200), run_of(10_000)], log=True)
-    assert (axis.first, axis.last, axis.begins) == (50, 10_000, True)
+    assert (axis.first, axis.last, axis.has_zero) == (50, 10_000, True)
     assert [axis.place(step) for step in (50, 200, 10_000)] == [50, 200, 10_000]
     layout = axis.layout()
     low, high = layout["range"]
@@ -33,15 +33,15 @@ def test_step_0_has_a_place_of_its_own_left_of_the_line_on_a_logarithmic_axis() 
     assert layout["tickvals"] == [axis.place(0), 100, 1_000, 10_000]
 
 
-def test_without_a_step_0_there_is_none_on_the_axis() -> None:
+def test_an_axis_without_step_0_has_no_tick_for_it() -> None:
     axis = StepAxis.of([run_of(20, 60)], log=True)
-    assert not axis.begins
+    assert not axis.has_zero
     layout = axis.layout()
     assert layout["ticktext"] == ["20", "50"]
     assert layout["range"][0] == pytest.approx(math.log10(axis.line))
 
 
 @pytest.mark.parametrize("steps", [(), (0,)])
-def test_an_axis_of_hardly_anything_can_be_drawn(steps: tuple[int, ...]) -> None:
+def test_an_axis_of_very_few_steps_can_be_drawn(steps: tuple[int, ...]) -> None:
     low, high = StepAxis.of([run_of(*steps)], log=True).layout()["range"]
     assert low < high

@@ -1,16 +1,20 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
 import plotly.graph_objects as go
 
 from viz_app.figures.step_axis import StepAxis
 from viz_app.figures.theme import LIGHT, new_figure
-from viz_app.figures.training_panels import PANELS, axes_of, lay_out
+from viz_app.figures.training_panels import PANELS, Panel, axis_names, drawn_panels, lay_out
+from viz_app.records.curves import Curve, RunCurves
 
 
-def laid_out() -> go.Figure:
+def laid_out(panels: Sequence[Panel] = PANELS) -> go.Figure:
     figure = new_figure(LIGHT)
-    axis = StepAxis(first=10, last=100, log=False, begins=True)
-    lay_out(figure, axis, LIGHT, top=50, titles=[panel.title for panel in PANELS])
+    axis = StepAxis(first=10, last=100, log=False, has_zero=True)
+    lay_out(figure, axis, LIGHT, top=50, panels=panels, titles=[panel.title for panel in panels])
     return figure
 
 
@@ -19,7 +23,7 @@ def test_every_panel_has_axes_over_the_same_steps_and_a_title() -> None:
     layout = figure.layout
     places = set()
     for place, panel in enumerate(PANELS):
-        x, y = axes_of(place)
+        x, y = axis_names(place)
         across, down = layout[f"xaxis{x[1:]}"], layout[f"yaxis{y[1:]}"]
         assert (across.anchor, down.anchor) == (y, x)
         assert across.range == layout.xaxis.range
@@ -31,14 +35,28 @@ def test_every_panel_has_axes_over_the_same_steps_and_a_title() -> None:
 
 def test_steps_are_written_below_the_lowest_panels_only() -> None:
     layout = laid_out().layout
-    shown = [layout[f"xaxis{axes_of(place)[0][1:]}"].showticklabels for place in range(6)]
+    shown = [layout[f"xaxis{axis_names(place)[0][1:]}"].showticklabels for place in range(6)]
     assert shown == [False] * 4 + [True] * 2
 
 
 def test_panels_do_not_overlap() -> None:
     layout = laid_out().layout
-    downs = [layout[f"yaxis{axes_of(place)[1][1:]}"].domain for place in (0, 2, 4)]
+    downs = [layout[f"yaxis{axis_names(place)[1][1:]}"].domain for place in (0, 2, 4)]
     assert downs[0][1] == 1
     assert downs[0][0] > downs[1][1] > downs[1][0] > downs[2][1]
     assert abs(downs[2][0]) < 1e-9
     assert layout.xaxis.domain[1] < layout.xaxis2.domain[0]
+
+
+def test_panels_without_a_line_are_left_out() -> None:
+    line = Curve(np.array([10]), np.array([0.1]))
+    runs = [RunCurves("a", {"learning_rate": line}), RunCurves("b", {"gradient_norm": line})]
+    panels = drawn_panels(runs)
+    assert [panel.names[-1] for panel in panels] == ["valid_loss", "learning_rate", "gradient_norm"]
+    layout = laid_out(panels).layout
+    assert [layout[f"xaxis{n}"].showticklabels for n in ("", 2, 3)] == [False, False, True]
+    assert {layout[f"xaxis{n}"].domain for n in ("", 2, 3)} == {(0, 1)}  # the other side is empty
+    layout = laid_out([panel for panel in PANELS if panel.names[0] != "chrf"]).layout
+    assert layout.xaxis4.domain == layout.xaxis.domain
+    assert layout.xaxis5.domain == layout.xaxis2.domain  # the last one moves up
+    assert layout.yaxis5.domain == layout.yaxis3.domain

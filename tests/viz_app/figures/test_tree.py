@@ -13,7 +13,7 @@ TREE: dict[str, Any] = {
     "steps": [0, 1, 1, 1, 2, 2],
     "labels": ["<s>", "el", "la", "un", "</s>", "perro"],
     "notes": ["a", "b", "c", "d", "e", "<b>f"],
-    "fates": ["kept", "kept", "kept", "dropped", "ended", "dropped"],
+    "outcomes": ["kept", "kept", "kept", "dropped", "ended", "dropped"],
 }
 
 
@@ -25,7 +25,7 @@ def test_candidates_stand_in_the_order_of_their_step() -> None:
     assert texts.hovertext[5] == "&lt;b&gt;f"
 
 
-def test_edges_go_by_fate_and_path() -> None:
+def test_edges_are_drawn_by_outcome_and_path() -> None:
     """From behind the parent's text, as long as it is, to just before the child's."""
     dropped, kept, path, texts = beam_tree(**TREE, path=[4, 2, 0], theme=THEME).data
     ends = [
@@ -50,7 +50,7 @@ def test_long_searches_have_short_labels() -> None:
         steps=range(steps + 1),
         labels=["comprado"] * (steps + 1),
         notes=[""] * (steps + 1),
-        fates=["kept"] * (steps + 1),
+        outcomes=["kept"] * (steps + 1),
         path=[],
         theme=THEME,
     )
@@ -71,7 +71,7 @@ def test_a_search_can_be_drawn_from_a_later_step() -> None:
     assert list(axis.ticktext) == ["1", "2"]
 
 
-@pytest.mark.parametrize("name", ["steps", "labels", "notes", "fates"])
+@pytest.mark.parametrize("name", ["steps", "labels", "notes", "outcomes"])
 def test_sequences_of_different_length_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match=f"expected 6 {name}, got 5"):
         beam_tree(**TREE | {name: TREE[name][:5]}, path=[0], theme=THEME)

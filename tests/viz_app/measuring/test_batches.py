@@ -8,16 +8,23 @@ import pytest
 import torch
 
 from model.config import EOS, PAD
-from model.data import Pair
+from model.interface import KINDS
 from model.tokenizer import TokenizerPair, WordTokenizer
+from model.training.data import Pair
 from model.transformer import Transformer
 from viz_app.measuring import batches
-from viz_app.measuring.batches import Encoded, Ids, LeftOut, attention_maps, encode, in_batches
-from viz_app.records import KINDS
-from viz_app.trace import run_trace
+from viz_app.measuring.batches import (
+    EncodedPair,
+    LeftOutCounts,
+    PaddedIds,
+    attention_maps,
+    batches_by_length,
+    encode,
+)
+from viz_app.trace.sentence import run_trace
 
 
-def test_pairs_that_cannot_be_measured_are_left_out(tokenizers: TokenizerPair) -> None:
+def test_empty_repeated_and_long_pairs_are_left_out(tokenizers: TokenizerPair) -> None:
     pairs = [
         Pair("The cat", "El gato"),
         Pair("", "El gato"),
@@ -27,48 +34,48 @@ def test_pairs_that_cannot_be_measured_are_left_out(tokenizers: TokenizerPair) -
         Pair("Where?", ""),
         Pair("Where?", "¿Dónde?"),
     ]
-    left_out = LeftOut()
+    left_out = LeftOutCounts()
     found = list(encode(pairs, tokenizers, max_length=31, left_out=left_out))
     assert [(e.number, e.pair) for e in found] == [(0, pairs[0]), (6, pairs[6])]
     assert found[1].source == [*tokenizers.source.encode("Where?"), EOS]
     assert found[1].target == tokenizers.encode_target("¿Dónde?")
-    assert left_out == LeftOut(empty=2, repeated=1, too_long=2)
+    assert left_out == LeftOutCounts(empty=2, repeated=1, too_long=2)
 
 
-def test_what_the_tokenizer_takes_for_no_text_is_empty() -> None:
+def test_text_without_tokens_counts_as_empty() -> None:
     words = WordTokenizer.train(["the cat", "el gato"], 20)
-    left_out = LeftOut()
+    left_out = LeftOutCounts()
     pairs = [Pair(" ", "el gato"), Pair("the cat", "\t")]
     whole = TokenizerPair(words, words)
     assert list(encode(pairs, whole, max_length=31, left_out=left_out)) == []
-    assert left_out == LeftOut(empty=2)
+    assert left_out == LeftOutCounts(empty=2)
 
 
-def test_the_longest_allowed_fits(tokenizers: TokenizerPair) -> None:
-    """A target may have one piece more than a source: its last one is only predicted."""
+def test_longest_allowed_pair_is_encoded(tokenizers: TokenizerPair) -> None:
+    """A target may have one token more than a source: its last one is only predicted."""
     pair = Pair("The cat", "El gato")
     longest = max(
         len(tokenizers.encode_source(pair[0])), len(tokenizers.encode_target(pair[1])) - 1
     )
     for allowed, kept in ((longest, 1), (longest - 1, 0)):
-        found = list(encode([pair], tokenizers, max_length=allowed, left_out=LeftOut()))
+        found = list(encode([pair], tokenizers, max_length=allowed, left_out=LeftOutCounts()))
         assert len(found) == kept
 
 
-def sentence(number: int, source: int, target: int) -> Encoded:
-    return Encoded(number, Pair("", ""), [5] * source, [6] * target)
+def sentence(number: int, source: int, target: int) -> EncodedPair:
+    return EncodedPair(number, Pair("", ""), [5] * source, [6] * target)
 
 
-def test_batches_hold_similar_lengths_and_not_too_many_cells() -> None:
+def test_batches_have_similar_lengths_and_limited_cells() -> None:
     sentences = [sentence(n, 3 + n % 5, 4) for n in range(70)]
     sentences += [sentence(70, 300, 20), sentence(71, 10, 500), sentence(72, 64, 64)]
-    found = list(in_batches(sentences))
+    found = list(batches_by_length(sentences))
     assert sorted(e.number for batch in found for e in batch) == list(range(73))
     assert [len(batch) for batch in found] == [32, 32, 6, 1, 1, 1]
     assert max(len(e.source) for e in found[0]) < max(len(e.source) for e in found[2])
 
 
-def test_no_more_of_a_corpus_is_read_than_a_window(
+def test_corpus_is_read_one_window_at_a_time(
     monkeypatch: pytest.MonkeyPatch, tokenizers: TokenizerPair
 ) -> None:
     """So memory does not grow with the corpus: nor by what is known of repeated sources."""
@@ -81,23 +88,25 @@ def test_no_more_of_a_corpus_is_read_than_a_window(
         for read in range(1, 1_000):
             yield Pair(f"cat {read % 6}", "gato")
 
-    left_out = LeftOut()
-    stream = in_batches(encode(corpus(), tokenizers, max_length=31, left_out=left_out), size=4)
+    left_out = LeftOutCounts()
+    stream = batches_by_length(
+        encode(corpus(), tokenizers, max_length=31, left_out=left_out), size=4
+    )
     for number in range(1, 41):
         assert len(next(stream)) == 4
         assert read <= (number + 1) // 2 * 8
     assert left_out.repeated == 0  # the sixth before is forgotten
 
 
-def test_maps_of_a_batch_are_those_of_its_sentences(
+def test_batched_maps_match_single_sentences(
     trained: Transformer, tokenizers: TokenizerPair
 ) -> None:
     pairs = [
         Pair("Don't worry, she sees him.", "No te preocupes."),
         Pair("Where?", "¿Dónde está el perro viejo?"),
     ]
-    found = list(encode(pairs, tokenizers, max_length=31, left_out=LeftOut()))
-    ids = Ids.of([e.source for e in found], [e.target for e in found], torch.device("cpu"))
+    found = list(encode(pairs, tokenizers, max_length=31, left_out=LeftOutCounts()))
+    ids = PaddedIds.of([e.source for e in found], [e.target for e in found], trained)
     maps, stream = attention_maps(trained, ids)
     for row, pair in enumerate(pairs):
         trace = run_trace(trained, tokenizers, pair.source, pair.target)

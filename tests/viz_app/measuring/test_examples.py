@@ -5,26 +5,26 @@ from __future__ import annotations
 import pytest
 import torch
 
-from model.ablation import all_heads
-from model.config import BOS, EOS
-from model.data import Pair
-from model.decoding import translate
+from model.config import BOS, EOS, PAD, UNK
+from model.decoding.translation import translate
+from model.interface import KINDS, SpecialIds
 from model.tokenizer import TokenizerPair
+from model.training.data import Pair
 from model.transformer import Transformer
-from viz_app.measure_records import Example
-from viz_app.measuring.batches import Encoded, LeftOut, encode
+from viz_app.measuring.batches import EncodedPair, LeftOutCounts, encode
 from viz_app.measuring.examples import (
     coverage,
-    examples_of,
-    largest,
+    examples_in_batch,
+    largest_weights,
     repetition,
-    strongest,
-    translated,
+    strongest_examples,
+    translate_batch,
 )
 from viz_app.measuring.words import word_numbers
-from viz_app.records import KINDS
-from viz_app.trace import run_trace
+from viz_app.records.measures import Example
+from viz_app.trace.sentence import run_trace
 
+SPECIAL = SpecialIds(start=BOS, end=EOS, padding=PAD, unknown=UNK)
 PAIRS = [
     Pair("Don't worry, she sees him.", "No te preocupes, ella lo ve."),
     Pair("Where is the old dog?", "¿Dónde está el perro?"),
@@ -33,11 +33,11 @@ PAIRS = [
 
 
 @pytest.fixture(scope="module")
-def sentences(tokenizers: TokenizerPair) -> list[Encoded]:
-    return list(encode(PAIRS, tokenizers, max_length=31, left_out=LeftOut()))
+def sentences(tokenizers: TokenizerPair) -> list[EncodedPair]:
+    return list(encode(PAIRS, tokenizers, max_length=31, left_out=LeftOutCounts()))
 
 
-def test_special_keys_and_rows_with_one_key_are_no_examples() -> None:
+def test_special_keys_and_rows_with_one_key_are_ignored() -> None:
     allowed = torch.ones(1, 3, 3, dtype=torch.bool).tril()
     maps = torch.tensor([[[[1.0, 0, 0], [0.7, 0.3, 0], [0.5, 0.1, 0.4]]]])
     for keys, expected in (
@@ -46,19 +46,22 @@ def test_special_keys_and_rows_with_one_key_are_no_examples() -> None:
         ([BOS, 7, EOS], (0.3, 1, 1)),
         ([BOS, EOS, EOS], (-1.0, 0, 0)),
     ):
-        found = [side.item() for side in largest(maps, allowed, torch.tensor([keys]))]
+        found = [
+            side.item() for side in largest_weights(maps, allowed, torch.tensor([keys]), SPECIAL)
+        ]
         assert found == pytest.approx(list(expected))
 
 
-def test_examples_are_those_of_the_traces(
-    trained: Transformer, tokenizers: TokenizerPair, sentences: list[Encoded]
+def test_examples_match_traces(
+    trained: Transformer, tokenizers: TokenizerPair, sentences: list[EncodedPair]
 ) -> None:
     """Of a batch of sentences that differ in length, each as if it were alone."""
-    found = examples_of(trained, sentences)
+    found = examples_in_batch(trained, sentences)
+    heads = trained.description.all_heads()
     assert list(found) == [0, 1, 2]
     for number, pair in enumerate(PAIRS):
         trace = run_trace(trained, tokenizers, *pair)
-        for example, (kind, layer, head) in zip(found[number], all_heads(trained), strict=True):
+        for example, (kind, layer, head) in zip(found[number], heads, strict=True):
             maps = trace.attention[kind][layer, head].copy()
             assert example.sentence == number
             assert example.weight == pytest.approx(
@@ -73,41 +76,41 @@ def test_examples_are_those_of_the_traces(
             assert example.weight == pytest.approx(float(maps.max()), abs=1e-5)
 
 
-def test_the_strongest_examples_of_each_head_come_first(trained: Transformer) -> None:
-    n_heads = len(all_heads(trained))
+def test_strongest_examples_come_first(trained: Transformer) -> None:
+    n_heads = len(trained.description.all_heads())
     weights = [0.5, 0.25, 0.75, -1, 0.5, *(0.01 * n for n in range(10))]
     rows = [[Example(n, n, 0, weight)] * n_heads for n, weight in enumerate(weights)]
     rows[1][4] = Example(1, 9, 9, 0.99)
-    found = strongest(trained, rows)
+    found = strongest_examples(trained, rows)
     assert list(found) == [(kind, i, h) for kind in KINDS for i in range(2) for h in range(3)]
     assert [e.sentence for e in found["encoder_self", 0, 0]] == [2, 0, 4, 1, 14, 13, 12, 11]
     assert [e.sentence for e in found["encoder_self", 1, 1]][:3] == [1, 2, 0]
 
 
-def test_coverage_is_at_most_one_a_word() -> None:
-    """Weights on the words: .3 + .2 + .9 → 1 (two pieces), and .25; </s> does not count."""
+def test_coverage_is_at_most_1_a_word() -> None:
+    """Weights on the words: .3 + .2 + .9 → 1 (two tokens), and .25; </s> does not count."""
     cross = torch.tensor([[0.3, 0.2, 0.05, 0.45], [0.9, 0.0, 0.2, -0.1]])
-    assert coverage(cross, [0, 0, 1]) == pytest.approx((1 + 0.25) / 2)
+    assert coverage(cross, [0, 0, 1, -1]) == pytest.approx((1 + 0.25) / 2)
 
 
 @pytest.mark.parametrize(
     ("words", "share"),
     [("a b c d", 0), ("a b a b a", 2 / 4), ("a a a a", 2 / 3), ("a", 0), ("", 0), ("a b b a", 0)],
 )
-def test_repetition_is_the_share_of_pairs_that_stood_there_before(words: str, share: float) -> None:
+def test_repetition_by_hand(words: str, share: float) -> None:
     assert repetition(words.split()) == pytest.approx(share)
 
 
-def test_translations_and_their_figures_are_those_of_the_traces(
-    trained: Transformer, tokenizers: TokenizerPair, sentences: list[Encoded]
+def test_translations_and_figures_match_traces(
+    trained: Transformer, tokenizers: TokenizerPair, sentences: list[EncodedPair]
 ) -> None:
-    found = translated(trained, tokenizers, sentences)
+    found = translate_batch(trained, tokenizers, sentences)
     texts = translate(trained, tokenizers, [pair.source for pair in PAIRS])
     assert [found[number].translation for number in range(3)] == texts
     for number, pair in enumerate(PAIRS):
         trace = run_trace(trained, tokenizers, pair.source)
         cross = trace.attention["cross"][-1].mean(axis=0)  # (T, S)
-        words = word_numbers(tokenizers.source, trace.source.ids[:-1])
+        words = word_numbers(tokenizers.source, trace.source.ids)
         expected = {
             "coverage": coverage(torch.tensor(cross), words),
             "repetition": repetition([w.text for w in trace.predicted.words if w.text != "</s>"]),

@@ -9,20 +9,20 @@ import pytest
 import torch
 from torch import Tensor
 
-from viz_app.measuring.heads import Sum, confidence, distance, entropy, on_keys, on_offset
+from viz_app.measuring.heads import HeadSum, confidence, distance, entropy, on_keys, on_offset
 
-Measure = Callable[[Tensor, Tensor], Sum]
+Measure = Callable[[Tensor, Tensor], HeadSum]
 
 CAUSAL = torch.ones(1, 3, 3, dtype=torch.bool).tril()
 MAP = torch.tensor([[[[1.0, 0.0, 0.0], [0.25, 0.75, 0.0], [0.5, 0.25, 0.25]]]])
 """One sentence, one head; the first row allows one key and must not count."""
 
 
-def mean(found: Sum) -> list[float]:
+def mean(found: HeadSum) -> list[float]:
     return (found.total / found.count).tolist()
 
 
-def test_entropy_is_a_share_of_that_of_equal_weights() -> None:
+def test_entropy_is_relative_to_uniform_weights() -> None:
     second = (0.25 * math.log(4) + 0.75 * math.log(4 / 3)) / math.log(2)
     third = (0.5 * math.log(2) + 0.5 * math.log(4)) / math.log(3)
     found = entropy(MAP, CAUSAL)
@@ -39,13 +39,13 @@ def test_confidence_is_the_largest_weight() -> None:
 @pytest.mark.parametrize(
     ("offset", "weights"), [(-1, [0.25, 0.25]), (0, [0.75, 0.25]), (-2, [0.5]), (1, []), (5, [])]
 )
-def test_offsets_count_only_rows_with_such_a_key(offset: int, weights: list[float]) -> None:
+def test_on_offset_counts_only_rows_with_such_a_key(offset: int, weights: list[float]) -> None:
     found = on_offset(MAP, CAUSAL, offset)
     assert found.count == len(weights)
     assert found.total.tolist() == pytest.approx([sum(weights)])
 
 
-def test_offsets_of_maps_that_are_not_square() -> None:
+def test_on_offset_of_rectangular_maps() -> None:
     """Two rows, three keys: row 1 has key 2 after it, row 0 none before it."""
     weights = torch.tensor([[[[0.1, 0.2, 0.7], [0.3, 0.4, 0.3]]]])
     allowed = torch.ones(1, 2, 3, dtype=torch.bool)
@@ -53,7 +53,7 @@ def test_offsets_of_maps_that_are_not_square() -> None:
     assert mean(on_offset(weights, allowed, -1)) == pytest.approx([0.3])
 
 
-def test_weight_on_keys_counts_only_rows_that_allow_one() -> None:
+def test_on_keys_counts_only_rows_that_allow_one() -> None:
     last = torch.tensor([[False, False, True]])
     assert mean(on_keys(MAP, CAUSAL, last)) == pytest.approx([0.25])
     assert on_keys(MAP, CAUSAL, last).count == 1
@@ -62,7 +62,7 @@ def test_weight_on_keys_counts_only_rows_that_allow_one() -> None:
     assert on_keys(MAP, CAUSAL, torch.zeros(1, 3, dtype=torch.bool)).count == 0
 
 
-def test_distance_is_zero_of_the_same_and_one_of_what_has_nothing_in_common() -> None:
+def test_distance_is_0_for_equal_and_1_for_disjoint_rows() -> None:
     allowed = torch.ones(1, 1, 2, dtype=torch.bool)
     one, other, half = (torch.tensor([[[row]]]) for row in ([1.0, 0.0], [0.0, 1.0], [0.5, 0.5]))
     assert mean(distance(one, one, allowed)) == [0]
@@ -84,7 +84,7 @@ def test_distance_is_zero_of_the_same_and_one_of_what_has_nothing_in_common() ->
         lambda weights, allowed: distance(weights, weights.flip(1), allowed),
     ],
 )
-def test_what_stands_at_padding_is_not_read(measure: Measure) -> None:
+def test_padding_does_not_count(measure: Measure) -> None:
     """Two sentences, of 5 × 7 and 3 × 4, together and each alone."""
     torch.manual_seed(3)
     allowed = torch.zeros(2, 5, 7, dtype=torch.bool)

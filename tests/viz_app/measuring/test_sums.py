@@ -6,20 +6,22 @@ import numpy as np
 import pytest
 import torch
 
-from model.ablation import head_costs
-from model.checkpoint import Run, load_weights
-from model.data import Pair
-from model.processes import ALONE
+from model.checkpoint import TrainedRun, load_weights
+from model.config import TransformerConfig
+from model.decoding.ablation import head_costs
+from model.interface import KINDS, Kind
 from model.tokenizer import TokenizerPair
+from model.training.data import Pair
+from model.training.processes import ALONE
 from model.transformer import Transformer
-from viz_app.alignments import Alignments, Links
-from viz_app.measure_records import MEASURES
-from viz_app.measuring.batches import Encoded, Ids, LeftOut, encode
-from viz_app.measuring.heads import Sum
-from viz_app.measuring.sums import Measurer, Sums, punctuation_ids
-from viz_app.measuring.words import from_file, link
-from viz_app.records import KINDS, Floats, Kind
-from viz_app.trace import run_trace
+from viz_app.measuring.alignments import Alignments, Links
+from viz_app.measuring.batches import EncodedPair, LeftOutCounts, PaddedIds, encode
+from viz_app.measuring.heads import HeadSum
+from viz_app.measuring.sums import Measurer, MeasureSums, punctuation_ids
+from viz_app.measuring.words import align_batch, links_from_file
+from viz_app.records.measures import MEASURES
+from viz_app.records.trace import Floats
+from viz_app.trace.sentence import run_trace
 
 CPU = torch.device("cpu")
 PAIRS = [
@@ -35,30 +37,30 @@ Values = dict[str, dict[Kind, Floats]]
 
 
 @pytest.fixture(scope="module")
-def sentences(tokenizers: TokenizerPair) -> list[Encoded]:
-    return list(encode(PAIRS, tokenizers, max_length=31, left_out=LeftOut()))
+def sentences(tokenizers: TokenizerPair) -> list[EncodedPair]:
+    return list(encode(PAIRS, tokenizers, max_length=31, left_out=LeftOutCounts()))
 
 
 def measured(
-    run: Run, model: Transformer, newest: Transformer, batches: list[list[Encoded]]
+    run: TrainedRun, model: Transformer, newest: Transformer, batches: list[list[EncodedPair]]
 ) -> Values:
-    measurer, sums = Measurer(run.tokenizers, newest), Sums(2, 3, CPU)
-    links_of = from_file(Alignments("a", "5ha", "by hand", LINKS))
+    measurer, sums = Measurer(run.tokenizers, newest), MeasureSums(newest.description, CPU)
+    links_of = links_from_file(Alignments("a", "5ha", "by hand", LINKS))
     for batch in batches:
-        ids = Ids.of([e.source for e in batch], [e.target for e in batch], CPU)
-        measurer.add(sums, model, ids, link(batch, run.tokenizers, links_of, CPU))
-    sums.over_all(ALONE)
+        ids = PaddedIds.of([e.source for e in batch], [e.target for e in batch], model)
+        measurer.add(sums, model, ids, align_batch(batch, run.tokenizers, links_of, CPU))
+    sums.all_reduce(ALONE)
     return sums.values()
 
 
 @pytest.fixture(scope="module")
-def values(run: Run, trained: Transformer, sentences: list[Encoded]) -> Values:
+def values(run: TrainedRun, trained: Transformer, sentences: list[EncodedPair]) -> Values:
     """Of step 20, all sentences in one batch; the distance is to step 60."""
     return measured(run, load_weights(run, 20).model, trained, [sentences])
 
 
 def test_padding_does_not_count(
-    run: Run, trained: Transformer, sentences: list[Encoded], values: Values
+    run: TrainedRun, trained: Transformer, sentences: list[EncodedPair], values: Values
 ) -> None:
     alone = measured(run, load_weights(run, 20).model, trained, [[e] for e in sentences])
     for name in MEASURES:
@@ -66,7 +68,7 @@ def test_padding_does_not_count(
             np.testing.assert_allclose(values[name][kind], alone[name][kind], atol=1e-5)
 
 
-def test_measures_without_a_meaning_are_no_numbers(values: Values) -> None:
+def test_undefined_measures_are_nan(values: Values) -> None:
     nan = {(n, k) for n in MEASURES for k in KINDS if np.isnan(values[n][k]).any()}
     assert nan == {
         ("next", "decoder_self"),
@@ -77,7 +79,7 @@ def test_measures_without_a_meaning_are_no_numbers(values: Values) -> None:
     }
 
 
-def test_weights_on_places_and_pieces_are_those_of_the_traces(run: Run, values: Values) -> None:
+def test_weights_on_offsets_and_tokens_match_traces(run: TrainedRun, values: Values) -> None:
     model = load_weights(run, 20).model
     found: dict[str, list[Floats]] = {"previous": [], "end": [], "comma": []}
     for pair in PAIRS:
@@ -88,7 +90,7 @@ def test_weights_on_places_and_pieces_are_those_of_the_traces(run: Run, values: 
         ]
         found["end"] += [cross[:, :, t, -1] for t in range(cross.shape[2])]
         own = trace.attention["decoder_self"]
-        marks = [i for i, piece in enumerate(trace.consumed.pieces) if piece.strip() in ",.?¿"]
+        marks = [i for i, token in enumerate(trace.consumed.texts) if token.strip() in ",.?¿"]
         found["comma"] += [
             own[:, :, t, marks].sum(axis=-1)
             for t in range(own.shape[2])
@@ -102,16 +104,18 @@ def test_weights_on_places_and_pieces_are_those_of_the_traces(run: Run, values: 
         np.testing.assert_allclose(values[name][kind], np.mean(rows, axis=0), atol=1e-5)
 
 
-def test_costs_are_nats_a_piece(run: Run, sentences: list[Encoded], values: Values) -> None:
+def test_cost_is_in_nats_a_token(
+    run: TrainedRun, sentences: list[EncodedPair], values: Values
+) -> None:
     model = load_weights(run, 20).model
     costs = [head_costs(model, e.source, e.target) for e in sentences]
-    pieces = sum(len(e.target) - 1 for e in sentences)
+    tokens = sum(len(e.target) - 1 for e in sentences)
     for kind in KINDS:
-        expected = sum(cost[kind] for cost in costs) / pieces
+        expected = sum(cost[kind] for cost in costs) / tokens
         np.testing.assert_allclose(values["cost"][kind], expected, atol=1e-5)
 
 
-def test_error_rates_are_of_hard_alignments(values: Values) -> None:
+def test_alignment_error_rates_use_hard_alignments(values: Values) -> None:
     """14 links of words and 8 of references: 1 − 2 hits / 22."""
     for way in ("predicted", "consumed"):
         hits = (1 - values[f"aer_{way}"]["cross"]) * 22 / 2
@@ -120,8 +124,8 @@ def test_error_rates_are_of_hard_alignments(values: Values) -> None:
     assert (values["aer_predicted"]["cross"] != values["aer_consumed"]["cross"]).any()
 
 
-def test_the_newest_checkpoint_is_at_no_distance_from_itself(
-    run: Run, trained: Transformer, sentences: list[Encoded], values: Values
+def test_newest_checkpoint_has_distance_0(
+    run: TrainedRun, trained: Transformer, sentences: list[EncodedPair], values: Values
 ) -> None:
     itself = measured(run, trained, trained, [sentences])["distance"]
     again = measured(run, load_weights(run, 60).model, trained, [sentences])["distance"]
@@ -132,10 +136,13 @@ def test_the_newest_checkpoint_is_at_no_distance_from_itself(
         assert (values["distance"][kind] < 1).all()
 
 
-def test_sums_count_their_own_rows() -> None:
-    sums = Sums(1, 2, CPU)
+def test_mean_divides_by_counted_rows() -> None:
+    config = TransformerConfig(
+        5, 5, n_encoder_layers=1, n_decoder_layers=1, n_heads=2, d_model=2, d_ff=3
+    )
+    sums = MeasureSums(config.description, CPU)
     for total, count in ((3.0, 2), (4.0, 5)):
-        found = Sum(torch.tensor([total, 2 * total], dtype=torch.float64), torch.tensor(count))
+        found = HeadSum(torch.tensor([total, 2 * total], dtype=torch.float64), torch.tensor(count))
         sums.add("same", "cross", found)
         sums.add("aer_consumed", "cross", found)
     values = sums.values()
@@ -144,9 +151,9 @@ def test_sums_count_their_own_rows() -> None:
     assert np.isnan(values["same"]["encoder_self"]).all()
 
 
-def test_punctuation_is_nothing_but_punctuation(tokenizers: TokenizerPair) -> None:
+def test_punctuation_ids(tokenizers: TokenizerPair) -> None:
     tokenizer = tokenizers.target
     marks = punctuation_ids(tokenizer)
-    found = tokenizer.pieces(marks.nonzero().flatten().tolist())
-    assert {",", ".", "¿", "?", "'"} <= {piece.strip() for piece in found}
-    assert not {"<s>", "</s>", "a", "$", "+", "", "<0x2C>"} & {piece.strip() for piece in found}
+    found = tokenizer.tokens(marks.nonzero().flatten().tolist())
+    assert {",", ".", "¿", "?", "'"} <= {token.strip() for token in found}
+    assert not {"<s>", "</s>", "a", "$", "+", "", "<0x2C>"} & {token.strip() for token in found}

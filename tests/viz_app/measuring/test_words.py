@@ -6,22 +6,31 @@ import pytest
 import torch
 
 from model.config import BOS, EOS
-from model.data import Pair
 from model.files import CheckpointError
 from model.tokenizer import TokenizerPair
-from viz_app.alignments import Alignments, Links
-from viz_app.measuring.batches import Encoded
-from viz_app.measuring.words import Linked, from_file, hits, identity, link, word_numbers
+from model.training.data import Pair
+from viz_app.measuring.alignments import Alignments, Links
+from viz_app.measuring.batches import EncodedPair
+from viz_app.measuring.words import (
+    AlignedBatch,
+    align_batch,
+    count_correct_links,
+    identity_links,
+    links_from_file,
+    word_numbers,
+)
 
 CPU = torch.device("cpu")
 
 
-def encoded(tokenizers: TokenizerPair, number: int, source: str, target: str) -> Encoded:
+def encoded(tokenizers: TokenizerPair, number: int, source: str, target: str) -> EncodedPair:
     pair = Pair(source, target)
-    return Encoded(number, pair, tokenizers.encode_source(source), tokenizers.encode_target(target))
+    return EncodedPair(
+        number, pair, tokenizers.encode_source(source), tokenizers.encode_target(target)
+    )
 
 
-def test_pieces_know_their_words(tokenizers: TokenizerPair) -> None:
+def test_word_numbers(tokenizers: TokenizerPair) -> None:
     ids = tokenizers.source.encode("Where is Zoë?")
     numbers = word_numbers(tokenizers.source, ids)
     assert len(numbers) == len(ids) > 4
@@ -31,9 +40,9 @@ def test_pieces_know_their_words(tokenizers: TokenizerPair) -> None:
     )
 
 
-def one_sentence(reference: list[list[bool]]) -> Linked:
-    """Source words of 2 pieces and 1, then </s>; target words of 1 piece and 2."""
-    return Linked(
+def one_sentence(reference: list[list[bool]]) -> AlignedBatch:
+    """Source words of 2 tokens and 1, then </s>; target words of 1 token and 2."""
+    return AlignedBatch(
         rows=torch.tensor([0]),
         keys=torch.tensor([[0, 0, 1, -1]]),
         predicted=torch.tensor([[0, 1, 1, -1]]),
@@ -42,7 +51,7 @@ def one_sentence(reference: list[list[bool]]) -> Linked:
     )
 
 
-def test_words_are_linked_to_the_word_with_most_weight() -> None:
+def test_hard_alignment_takes_the_largest_weight() -> None:
     """Two heads; the second has most of its weight on </s>, which is no word."""
     maps = torch.tensor(
         [
@@ -66,15 +75,15 @@ def test_words_are_linked_to_the_word_with_most_weight() -> None:
     # Predicted: of the first head, word 0 (.6, .4), word 1 (.5, 1.5); of the second, word 0
     # (.1, .2), word 1 (.4, .1).
     predicted = one_sentence(straight).predicted
-    assert hits(maps, one_sentence(straight), predicted).tolist() == [2, 0]
-    assert hits(maps, one_sentence(crossed), predicted).tolist() == [0, 2]
+    assert count_correct_links(maps, one_sentence(straight), predicted).tolist() == [2, 0]
+    assert count_correct_links(maps, one_sentence(crossed), predicted).tolist() == [0, 2]
     # Consumed: of the first head, word 0 (.1, .9), word 1 (1.3, .7).
     consumed = one_sentence(crossed).consumed
-    assert hits(maps, one_sentence(crossed), consumed).tolist()[0] == 2
-    assert hits(maps, one_sentence(straight), consumed).tolist()[0] == 0
+    assert count_correct_links(maps, one_sentence(crossed), consumed).tolist()[0] == 2
+    assert count_correct_links(maps, one_sentence(straight), consumed).tolist()[0] == 0
 
 
-def test_links_of_both_sides_are_counted() -> None:
+def test_size_counts_hard_and_reference_links() -> None:
     for reference, size in (
         ([[True, False], [False, True]], 4),
         ([[True, True], [False, True]], 5),
@@ -83,8 +92,8 @@ def test_links_of_both_sides_are_counted() -> None:
         assert one_sentence(reference).size == size
 
 
-def test_a_batch_is_linked_where_there_are_references(tokenizers: TokenizerPair) -> None:
-    """The second of three sentences has none; the third's second word is linked to nothing."""
+def test_align_batch_uses_sentences_with_references(tokenizers: TokenizerPair) -> None:
+    """The second of three sentences has none; the third's second word is aligned to nothing."""
     batch = [
         encoded(tokenizers, 4, "The cat", "El gato"),
         encoded(tokenizers, 5, "Where", "Dónde"),
@@ -93,22 +102,22 @@ def test_a_batch_is_linked_where_there_are_references(tokenizers: TokenizerPair)
     first = Links(2, 2, frozenset({(0, 0), (1, 1)}))
     third = Links(2, 3, frozenset({(0, 0), (1, 2)}))
     alignments = Alignments("a", "5ha", "by hand", {4: first, 9: third})
-    linked = link(batch, tokenizers, from_file(alignments), CPU)
-    assert linked is not None
-    assert linked.rows.tolist() == [0, 2]
-    assert linked.reference.tolist() == [
+    aligned = align_batch(batch, tokenizers, links_from_file(alignments), CPU)
+    assert aligned is not None
+    assert aligned.rows.tolist() == [0, 2]
+    assert aligned.reference.tolist() == [
         [[True, False], [False, True], [False, False]],
         [[True, False], [False, False], [False, True]],
     ]
-    assert linked.size == 2 + 3 + 2 + 2
+    assert aligned.size == 2 + 3 + 2 + 2
     for row, sentence in enumerate((batch[0], batch[2])):
         steps = len(sentence.target) - 1
         target = word_numbers(tokenizers.target, sentence.target[1:-1])
         source = word_numbers(tokenizers.source, sentence.source[:-1])
         for found, expected in (
-            (linked.predicted, [*target, -1]),
-            (linked.consumed, [-1, *target]),
-            (linked.keys, [*source, -1]),
+            (aligned.predicted, [*target, -1]),
+            (aligned.consumed, [-1, *target]),
+            (aligned.keys, [*source, -1]),
         ):
             assert found[row, : len(expected)].tolist() == expected
             assert (found[row, len(expected) :] == -1).all()
@@ -125,36 +134,42 @@ def test_padding_does_not_count(tokenizers: TokenizerPair) -> None:
         0: Links(2, 4, frozenset({(0, 0), (1, 1), (1, 2)})),
         1: Links(6, 1, frozenset({(0, 0)})),
     }
-    links_of = from_file(Alignments("a", "5ha", "by hand", links))
-    together = link(batch, tokenizers, links_of, CPU)
+    links_of = links_from_file(Alignments("a", "5ha", "by hand", links))
+    together = align_batch(batch, tokenizers, links_of, CPU)
     assert together is not None
     size = together.predicted.shape[1], together.keys.shape[1]
     maps = torch.rand(2, 50, *size)
     for way in ("predicted", "consumed"):
         alone = torch.zeros(50)
         for row, sentence in enumerate(batch):
-            linked = link([sentence], tokenizers, links_of, CPU)
-            assert linked is not None
-            queries = getattr(linked, way)
-            shape = queries.shape[1], linked.keys.shape[1]
-            alone += hits(maps[row : row + 1, :, : shape[0], : shape[1]], linked, queries)
-        assert hits(maps, together, getattr(together, way)).tolist() == alone.tolist()
+            aligned = align_batch([sentence], tokenizers, links_of, CPU)
+            assert aligned is not None
+            queries = getattr(aligned, way)
+            shape = queries.shape[1], aligned.keys.shape[1]
+            alone += count_correct_links(
+                maps[row : row + 1, :, : shape[0], : shape[1]], aligned, queries
+            )
+        assert (
+            count_correct_links(maps, together, getattr(together, way)).tolist() == alone.tolist()
+        )
     assert 0 < alone.sum() < 250
 
 
-def test_nothing_is_linked_without_references(tokenizers: TokenizerPair) -> None:
+def test_align_batch_without_references_is_none(tokenizers: TokenizerPair) -> None:
     batch = [encoded(tokenizers, 0, "The cat", "El gato")]
-    assert link(batch, tokenizers, from_file(Alignments("a", "5ha", "", {})), CPU) is None
+    assert (
+        align_batch(batch, tokenizers, links_from_file(Alignments("a", "5ha", "", {})), CPU) is None
+    )
 
 
-def test_alignments_of_other_words_are_refused(tokenizers: TokenizerPair) -> None:
+def test_alignment_of_other_words_is_refused(tokenizers: TokenizerPair) -> None:
     batch = [encoded(tokenizers, 6, "The cat", "El gato")]
-    links_of = from_file(Alignments("a", "5ha", "", {6: Links(2, 3, frozenset())}))
+    links_of = links_from_file(Alignments("a", "5ha", "", {6: Links(2, 3, frozenset())}))
     message = r"sentence 7 of the corpus has \(2, 2\) words, .* \(2, 3\); make the alignments again"
     with pytest.raises(CheckpointError, match=message):
-        link(batch, tokenizers, links_of, CPU)
+        align_batch(batch, tokenizers, links_of, CPU)
 
 
-def test_a_copy_is_aligned_with_itself(tokenizers: TokenizerPair) -> None:
-    same = Encoded(0, Pair("a", "a"), [*tokenizers.source.encode("the dog."), EOS], [BOS, EOS])
-    assert identity(tokenizers)(same) == Links(3, 3, frozenset({(0, 0), (1, 1), (2, 2)}))
+def test_copy_is_aligned_with_itself(tokenizers: TokenizerPair) -> None:
+    same = EncodedPair(0, Pair("a", "a"), [*tokenizers.source.encode("the dog."), EOS], [BOS, EOS])
+    assert identity_links(tokenizers)(same) == Links(3, 3, frozenset({(0, 0), (1, 1), (2, 2)}))

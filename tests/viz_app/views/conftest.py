@@ -1,35 +1,145 @@
-"""A page inside the frame, run without a browser."""
+"""Pages that AppTest draws, inside the frame and without a browser."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import shutil
+from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
+import tyro
+from safetensors.torch import load_file, save_file
 from streamlit.testing.v1 import AppTest
+
+from tests.viz_app.views.driver import Folders, Start, open_page
+from viz_app.measure import MeasureArguments, main
+from viz_app.served import MODELS
+from viz_app.views.embeddings import projection
+from viz_app.views.training import embeddings as training_embeddings
+
+SENTENCE = "The dog sees a red house."
+TRAINER_STEPS = (10, 20)
+_BESIDE_T5S_TOKENIZER: dict[str, tuple[str, dict[str, str]]] = {
+    "t5": ("t5", {"feed_forward_proj": "gated-gelu"}),
+    "t5_1_1": ("t5_1_1", {}),
+    "mt5": ("mt5", {}),
+    "pegasus": ("pegasus", {}),
+}
+"""Name → family and changes of the configuration of a model that T5's tokenizer fits."""
 
 
 @pytest.fixture
-def start_page(run_root: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., AppTest]:
+def start_page(run_root: Path, monkeypatch: pytest.MonkeyPatch) -> Start:
     """Open a page by its module's name, on a folder of runs and an address's parameters.
 
-    By a script of its own: Streamlit's tests can switch to file pages only.
+    The page "app" is the whole app, at its first page.
     """
 
-    def script(page: str) -> None:
-        from importlib import import_module
-
-        from viz_app.views import frame
-
-        selection = frame.select()
-        if selection is not None:
-            import_module(f"viz_app.views.{page}").page(selection)
-
     def start(page: str, root: Path = run_root, **address: str) -> AppTest:
-        monkeypatch.setenv("HEADWISE_CHECKPOINTS", str(root))
-        app = AppTest.from_function(script, default_timeout=60, args=(page,))
-        for key, value in address.items():
-            app.query_params[key] = value
-        return app.run()
+        return open_page(page, root, monkeypatch, address)
+
+    return start
+
+
+@pytest.fixture
+def start(start_page: Start, request: pytest.FixtureRequest) -> Start:
+    """Open the page that the test's module names in ``PAGE``, at what it gives in ``ADDRESS``."""
+    return partial(start_page, request.module.PAGE, **getattr(request.module, "ADDRESS", {}))
+
+
+@pytest.fixture(scope="module")
+def opened(run_root: Path, request: pytest.FixtureRequest) -> AppTest:
+    """The page that the test's module names, opened once for all who only read it."""
+    address = getattr(request.module, "ADDRESS", {})
+    with pytest.MonkeyPatch.context() as patch:
+        return open_page(request.module.PAGE, run_root, patch, address)
+
+
+@pytest.fixture
+def clouds(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """Collect what pages give to the component ``scatter``; the newest is last."""
+    given: list[dict[str, Any]] = []
+    for view in (projection, training_embeddings):
+        monkeypatch.setattr(
+            view, "scatter", lambda cloud, **others: given.append({"cloud": cloud} | others)
+        )
+    return given
+
+
+@pytest.fixture(scope="session")
+def folders(tmp_path_factory: pytest.TempPathFactory, data_folder: Path) -> Folders:
+    """Return a function that makes a folder of a Hugging Face model of a family, once.
+
+    With ``trained=True`` it is that of a training, with two checkpoints. The T5 is gated, as newer
+    ones are; "t5_relu" is as the first ones were, and has a prefix for its task.
+    """
+    from model.pretrained.quiet import quiet  # these import transformers
+    from tests.model.pretrained.tiny import FOLDERS, save_model
+
+    rows = [json.loads(line) for line in (data_folder / "train.jsonl").read_text().splitlines()]
+    sentences = {language: [row[language] for row in rows] for language in ("en", "es")}
+
+    @cache
+    def make(name: str, *, trained: bool = False) -> Path:
+        if trained:
+            return _train(make(name), tmp_path_factory.mktemp("training") / name)
+        folder = tmp_path_factory.mktemp("single") / name
+        folder.mkdir()
+        with quiet():
+            if name in FOLDERS and name not in _BESIDE_T5S_TOKENIZER:
+                FOLDERS[name](folder, sentences)
+            else:
+                FOLDERS["t5"](folder, sentences)
+            if name in _BESIDE_T5S_TOKENIZER:
+                family, changes = _BESIDE_T5S_TOKENIZER[name]
+                size = json.loads((folder / "config.json").read_text())["vocab_size"]
+                save_model(folder, family, vocab_size=size, **changes)
+        return folder
+
+    return make
+
+
+def _train(single: Path, folder: Path) -> Path:
+    """Write what a training might leave: checkpoints whose weights differ, and the log."""
+    log: list[dict[str, float]] = []
+    for step in TRAINER_STEPS:
+        place = shutil.copytree(single, folder / f"checkpoint-{step}")
+        generator = torch.Generator().manual_seed(step)
+        weights = load_file(place / "model.safetensors")
+        for tensor in weights.values():
+            tensor += 0.01 * torch.randn(tensor.shape, generator=generator)
+        save_file(weights, place / "model.safetensors", {"format": "pt"})
+        log += [{"step": step, "loss": 50 / step}, {"step": step, "eval_loss": 60 / step}]
+        state = {"log_history": log, "max_steps": 20, "global_step": step}
+        (place / "trainer_state.json").write_text(json.dumps(state))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def measured(folders: Folders, data_folder: Path) -> Folders:
+    """Return a function that makes the folder of a training whose heads are measured, once."""
+
+    @cache
+    def make(name: str) -> Path:
+        trained = folders(name, trained=True)
+        folder = shutil.copytree(trained, trained.parent / "measured")
+        line = ["--run", str(folder), "--data", str(data_folder / "train.jsonl")]
+        line += ["--columns", "en", "es", "--sentences", "3"]
+        main(tyro.cli(MeasureArguments, args=line))
+        return folder
+
+    return make
+
+
+@pytest.fixture
+def start_model(start_page: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Start:
+    """Open a page by its module's name, on the folder of a model and an address's parameters."""
+
+    def start(page: str, folder: Path, **address: str) -> AppTest:
+        monkeypatch.setenv(MODELS, f"theirs\t{folder}")
+        return start_page(page, tmp_path, **({"q": SENTENCE} | address))
 
     return start

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
-import re
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
@@ -17,116 +14,76 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from model.ablation import head_costs
-from model.beam import beam_search
-from model.checkpoint import Run, load_weights, save_weights, weights_path
-from model.decoding import greedy
+from model.checkpoint import TrainedRun, load_weights, save_weights, weights_path
+from model.decoding.ablation import head_costs
+from model.decoding.beam import beam_search
+from model.decoding.greedy import greedy
+from model.interface import KINDS, Kind
+from tests.viz_app.views.driver import (
+    CATS,
+    CATS_TRANSLATED,
+    DOG,
+    DOG_TRANSLATED,
+    Start,
+    array,
+    assert_cells,
+    break_file,
+    captions,
+    cells,
+    charts,
+    choose,
+    errors,
+    html,
+    texts,
+    texts_in,
+    token_row,
+    traced,
+    unescaped,
+)
 from viz_app.analysis.attention import Aggregate, aggregate_heads
-from viz_app.analysis.flow import Measure, rolled_out, weights_of
-from viz_app.analysis.grid import Lead, Reading, Units, make_grid
-from viz_app.analysis.labels import piece_label, piece_labels
-from viz_app.records import KINDS, Check, Kind, Trace
-from viz_app.trace import run_trace
-from viz_app.views import _session
-from viz_app.views._widgets import plain
+from viz_app.analysis.grid import GridOptions, make_grid
+from viz_app.analysis.labels import token_label, token_labels
+from viz_app.analysis.rollout import CellValue, rollout_of, weights_of
+from viz_app.figures.mosaic import tile
+from viz_app.records.trace import Check, Tokens, Trace, Word
+from viz_app.trace.sentence import run_trace
+from viz_app.views import caches
+from viz_app.views.shared.markdown import escape_markdown
+from viz_app.views.shared.target import describe_ending
 from viz_app.views.translate import beam as beam_view
 from viz_app.views.translate import heads
 
-APP = Path(__file__).resolve().parents[3] / "viz_app" / "app.py"
-CATS, DOG = "The cats don't see the dog.", "Where is the old dog?"  # the run's sample sentences
-CATS_TRANSLATED, DOG_TRANSLATED = "Los gatos no ven al perro.", "¿Dónde está el perro viejo?"
-
-Start = Callable[..., AppTest]
-
-
-@pytest.fixture
-def start(run_root: Path, monkeypatch: pytest.MonkeyPatch) -> Start:
-    """Open the app on a folder of runs (``run_root`` by default) and an address's parameters."""
-
-    def start(root: Path = run_root, **address: str) -> AppTest:
-        monkeypatch.setenv("HEADWISE_CHECKPOINTS", str(root))
-        app = AppTest.from_file(str(APP), default_timeout=60)
-        for key, value in address.items():
-            app.query_params[key] = value
-        return app.run()
-
-    return start
-
-
-def traced(run: Run, text: str, *, step: int = 60, target: tuple[int, ...] | None = None) -> Trace:
-    return run_trace(load_weights(run, step).model, run.tokenizers, text, target)
-
-
-def charts(app: AppTest) -> dict[str, Any]:
-    """Key of each chart → its figure, in the order of the page."""
-    found = app.get("plotly_chart")
-    return {chart.proto.id.split("-", 2)[2]: json.loads(chart.proto.spec) for chart in found}
-
-
-def array(written: Any) -> np.ndarray:
-    """An array as Plotly writes it."""
-    if isinstance(written, list):
-        return np.array(written)
-    flat = np.frombuffer(base64.b64decode(written["bdata"]), written["dtype"])
-    return flat.reshape([int(n) for n in str(written.get("shape", flat.size)).split(",")])
-
-
-def cells(app: AppTest, key: str) -> np.ndarray:
-    return array(charts(app)[key]["data"][0]["z"])
-
-
-def texts(app: AppTest) -> list[str]:
-    """What ``st.text`` shows, markup or not."""
-    return [element.value for element in app.text]
-
-
-def errors(app: AppTest) -> list[str]:
-    """Error messages as people read them."""
-    assert not app.exception
-    return [re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", error.value) for error in app.error]
-
-
-def type_sentence(app: AppTest, text: str) -> AppTest:
-    return app.text_input(key="sentence").set_value(text).run()
-
-
-def choose(app: AppTest, **choices: Any) -> AppTest:
-    """Choose in widgets one after the other, as a person does, and see the whole page again."""
-    kinds = {bool: "toggle", str: "segmented_control", int: "segmented_control"}
-    for key, value in choices.items():
-        kind = "selectbox" if key == "at" else kinds[type(value)]
-        # A run of some panels alone leaves only these in the tree.
-        app = getattr(app, kind)(key=key).set_value(value).run().run()
-    return app
-
+PAGE = "app"
 
 # At the start
 
 
-def test_it_starts_with_an_example_and_its_translation_by_the_newest_checkpoint(
-    start: Start,
+def test_the_size_of_the_model_stands_below_its_name(
+    run: TrainedRun, start_page: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = start()
-    assert errors(app) == []
-    assert app.text_input(key="sentence").value == CATS
-    assert app.select_slider(key="step").value == 60
-    assert CATS_TRANSLATED in texts(app)
-    drawn = ["mosaic", "large", "top_pieces", "rows_cross", "rows_decoder_self"]
-    assert list(charts(app)) == drawn
+    for dtype, width in (("float32", 4), ("bfloat16", 2)):
+        monkeypatch.setenv("HEADWISE_DTYPE", dtype)
+        size = f"{run.parameters * width / 2**20:.1f} MiB"
+        assert f"{run.parameters:,} parameters ({size}); reads" in captions(start_page(PAGE))
 
 
-def test_the_sentence_comes_from_the_address(start: Start) -> None:
-    app = start(q=DOG)
-    assert app.text_input(key="sentence").value == DOG
-    assert DOG_TRANSLATED in texts(app)
+def test_it_starts_with_an_example_and_its_translation_by_the_newest_checkpoint(
+    opened: AppTest,
+) -> None:
+    assert errors(opened) == []
+    assert opened.text_area(key="sentence").value == CATS
+    assert opened.select_slider(key="step").value == 60
+    assert CATS_TRANSLATED in texts(opened)
+    drawn = ["mosaic", "large", "top_tokens", "rows_cross", "rows_decoder_self"]
+    assert list(charts(opened)) == drawn
 
 
-def test_the_address_restores_every_choice(start: Start, run: Run) -> None:
+def test_the_address_restores_every_choice(start: Start, run: TrainedRun) -> None:
     address = {
         "run": "tiny",
         "step": "20",
         "q": DOG,
-        "kind": "Decoder self",
+        "kind": "decoder_self",
         "layer": "1",
         "head": "3",
         "show": "max",
@@ -136,20 +93,23 @@ def test_the_address_restores_every_choice(start: Start, run: Run) -> None:
     app = start(**address)
     assert errors(app) == []
     trace = traced(run, DOG, step=20)
-    grid = make_grid(trace, "decoder_self", Reading(units="words", lead="consumed"))
+    grid = make_grid(trace, "decoder_self", GridOptions(units="words", rows_by="consumed"))
     expected = grid.apply(trace.attention["decoder_self"][0]).max(axis=0)
-    np.testing.assert_allclose(cells(app, "large"), expected, atol=1e-6)
+    assert_cells(app, "large", expected)
 
 
 @pytest.mark.parametrize(
     "address",
     [
-        {"step": "7"},
-        {"run": "nowhere"},
-        {"layer": "9"},
-        {"head": "0"},
-        {"kind": "<b>"},
-        {"show": "median", "units": "bytes", "rows": "none"},
+        {"run": "nowhere", "step": "7"},
+        {
+            "layer": "9",
+            "head": "0",
+            "kind": "<b>",
+            "show": "median",
+            "units": "bytes",
+            "rows": "no",
+        },
     ],
 )
 def test_an_address_that_fits_nothing_does_no_harm(start: Start, address: dict[str, str]) -> None:
@@ -159,91 +119,43 @@ def test_an_address_that_fits_nothing_does_no_harm(start: Start, address: dict[s
 
 
 def test_the_address_holds_the_sentence_and_the_step(start: Start) -> None:
-    app = type_sentence(start(), DOG)
+    app = choose(start(), sentence=DOG)
     assert app.query_params["q"] in (DOG, [DOG])
     assert app.query_params["step"] in ("60", ["60"])
 
 
 def test_an_example_is_one_click_away(start: Start) -> None:
-    app = start().button(key="example-question").click().run()
-    assert app.text_input(key="sentence").value == DOG
+    app = start().menu_button(key="example").click("question").run()
+    assert app.text_area(key="sentence").value == DOG
     assert DOG_TRANSLATED in texts(app)
 
 
 # The translation
 
 
-def test_pieces_of_source_and_translation_are_shown(start: Start, run: Run) -> None:
-    rows = [element.proto.body for element in start().get("html") if "bdi" in element.proto.body]
-    html = "".join(rows[:2])
-    shown = [unescape(text) for text in re.findall(r"<bdi[^>]*>(.*?)</bdi>", html)]
-    trace = traced(run, CATS)
-    assert shown[:3] == ["The", "cat", "·s"]
-    assert len(shown) == len(trace.source) + len(trace.predicted)
-    titles = re.findall(r'title="(.*?)"', html)
+def test_tokens_of_source_and_translation_are_shown(opened: AppTest, run: TrainedRun) -> None:
+    source, target = (token_row(opened, side) for side in ("source", "target"))
+    trace = traced(run)
+    assert [token["label"] for token in source] == token_labels(trace.source)
+    assert [token["label"] for token in target] == token_labels(trace.predicted)
+    titles = [token["title"] for token in target]
     probability = np.exp(trace.predictions.log_probability[1])
     assert titles[1] == f"probability {probability:.3f}, rank {trace.predictions.rank[1]}"
 
 
-def test_another_checkpoint_translates_otherwise(start: Start, run: Run) -> None:
-    app = start().select_slider(key="step").set_value(0).run()
-    expected = traced(run, CATS, step=0).target_text
+def test_another_checkpoint_translates_otherwise(start: Start, run: TrainedRun) -> None:
+    app = choose(start(), step=0)
+    expected = traced(run, step=0).target_text
     assert expected != CATS_TRANSLATED
     assert expected in texts(app)
-    assert "did not end the sentence" in " ".join(caption.value for caption in app.caption)
+    assert "did not end the sentence" in captions(app)
 
 
 def test_a_sentence_longer_than_the_training_s_says_so(start: Start) -> None:
-    def notes(app: AppTest) -> str:
-        return " ".join(caption.value for caption in app.caption)
-
-    app = start(q="the" + " the" * 20)  # and </s>: 22 pieces
-    assert "longer than anything" not in notes(app)
-    app = type_sentence(app, "the" + " the" * 21)
-    assert "With 23 pieces the sentence is longer than anything seen in training (22)." in notes(
-        app
-    )
-
-
-@pytest.mark.parametrize("text", ["", "   "])
-def test_an_empty_sentence_invites_to_type(start: Start, text: str) -> None:
-    app = type_sentence(start(), text)
-    assert errors(app) == []
-    (invitation,) = app.info
-    assert invitation.value == "Type a sentence above and press Enter, or choose an example."
-    assert not charts(app)
-    assert CATS_TRANSLATED in texts(type_sentence(app, CATS))
-
-
-def test_too_long_a_sentence_says_how_long_is_allowed(start: Start) -> None:
-    app = type_sentence(start(), "the" + " the" * 30)  # and </s>
-    assert errors(app) == [
-        "the sentence has 32 pieces, the model takes at most 31; shorten it",
-    ]
-    assert not charts(app)
-    assert app.select_slider(key="step").value == 60  # the frame is there
-
-    app = type_sentence(app, DOG)
-    assert errors(app) == []
-    assert DOG_TRANSLATED in texts(app)
-
-
-MARKUP = "<b>a</b> $x$ **c** %{z} &lt;"
-
-
-def test_markup_in_a_sentence_is_shown_as_text(start: Start, run: Run) -> None:
-    app = type_sentence(start(), MARKUP)
-    assert errors(app) == []
-    rows = "".join(element.proto.body for element in app.get("html") if "bdi" in element.proto.body)
-    assert "<b>" not in rows
-    shown = [unescape(text) for text in re.findall(r"<bdi[^>]*>(.*?)</bdi>", rows)]
-    pieces = re.sub("[␣·]", "", "".join(shown))
-    assert pieces.startswith(MARKUP.replace(" ", "") + "</s>")
-    for element in [*app.markdown, *app.caption]:
-        assert not [part for part in MARKUP.split() if part in element.value]
-    aliases = list(charts(app)["large"]["layout"]["xaxis"]["labelalias"].values())
-    assert [unescape(alias) for alias in aliases] == piece_labels(traced(run, MARKUP).source)
-    assert not set("<>$") & set("".join(aliases))
+    app = start(q="the" + " the" * 20)  # and </s>: 22 tokens
+    assert "longer than anything" not in captions(app)
+    said = captions(choose(app, sentence="the" + " the" * 21))
+    assert "With 23 tokens the sentence is longer than anything seen in training (22)." in said
 
 
 @pytest.mark.parametrize(
@@ -256,7 +168,7 @@ def test_markup_in_a_sentence_is_shown_as_text(start: Start, run: Run) -> None:
     ],
 )
 def test_plain_markdown(text: str, expected: str) -> None:
-    assert plain(text) == expected
+    assert escape_markdown(text) == expected
 
 
 # The address and long sentences
@@ -266,124 +178,87 @@ def test_plain_markdown(text: str, expected: str) -> None:
 def test_a_long_sentence_is_left_out_of_the_address_with_a_note(
     start: Start, length: int, kept: bool
 ) -> None:
-    app = type_sentence(start(), "a" * length)
+    app = choose(start(), sentence="a" * length)
     note = "The sentence is longer than 1,500 characters and is left out of the page's address."
     assert ("q" in app.query_params) is kept
-    assert (note in [caption.value for caption in app.caption]) is not kept
+    assert (note in captions(app)) is not kept
 
 
 # Heads
 
 
 @pytest.mark.parametrize(
-    ("kind", "layer", "head", "show", "units", "rows"),
+    ("kind", "layer", "head", "show", "measure", "reading"),
     [
-        ("cross", 2, 1, "head", "pieces", "predicted"),
-        ("encoder_self", 1, 2, "head", "pieces", "consumed"),
-        ("encoder_self", 2, 3, "mean", "words", "predicted"),
-        ("decoder_self", 1, 3, "head", "words", "predicted"),
-        ("decoder_self", 2, 2, "max", "words", "consumed"),
-        ("cross", 1, 3, "mean", "words", "predicted"),
-        ("cross", 1, 1, "max", "pieces", "consumed"),
+        ("decoder_self", 1, 3, "head", "weight", GridOptions("words")),
+        ("cross", 1, 1, "max", "weight", GridOptions(rows_by="consumed")),
+        ("cross", 2, 1, "rollout", "weight", GridOptions()),
+        ("encoder_self", 2, 1, "rollout", "value norm", GridOptions("words")),
+        ("cross", 1, 3, "head", "value norm", GridOptions(special=False, renormalised=True)),
+        (
+            "decoder_self",
+            1,
+            1,
+            "mean",
+            "value norm",
+            GridOptions(rows_by="consumed", special=False),
+        ),
     ],
 )
 def test_the_large_map_is_what_the_widgets_say(
     start: Start,
-    run: Run,
+    run: TrainedRun,
     kind: Kind,
     layer: int,
     head: int,
     show: Aggregate,
-    units: Units,
-    rows: Lead,
+    measure: CellValue,
+    reading: GridOptions,
 ) -> None:
-    app = start()
-    chosen = {
-        "kind": kind,
-        "layer": layer,
-        "head": head,
-        "show": show,
-        "units": units,
-        "rows": rows,
-    }
-    app = choose(app, **chosen)
-    assert errors(app) == []
-
-    trace = traced(run, CATS)
-    grid = make_grid(trace, kind, Reading(units=units, lead=rows))
-    expected = aggregate_heads(grid.apply(trace.attention[kind][layer - 1]), show, head - 1)
-    np.testing.assert_allclose(cells(app, "large"), expected, atol=1e-6)
-
-    layout = charts(app)["large"]["layout"]
-    assert layout["annotations"][0]["text"] == grid.row_title
-    assert list(layout["yaxis"]["labelalias"].values()) == [
-        label.replace("<", "&lt;").replace(">", "&gt;") for label in grid.rows
-    ]
-    of = f"head {head}" if show == "head" else f"{show} of heads"
-    names = [markdown.value for markdown in app.markdown]
-    assert [name for name in names if name.endswith(f"layer {layer}, {of}**")]
-    summing = [caption.value for caption in app.caption if "Rows sum to 1." in caption.value]
-    assert bool(summing) is (show != "max")
-
-
-@pytest.mark.parametrize(
-    ("kind", "show", "measure", "reading"),
-    [
-        ("cross", "rollout", "weight", Reading()),
-        ("encoder_self", "rollout", "value norm", Reading(units="words")),
-        ("decoder_self", "rollout", "weight", Reading(special=False)),
-        ("cross", "head", "value norm", Reading(special=False, renormalised=True)),
-        ("decoder_self", "mean", "value norm", Reading(lead="consumed", special=False)),
-    ],
-)
-def test_maps_beyond_the_weight_say_what_they_are(
-    start: Start, run: Run, kind: Kind, show: Aggregate, measure: Measure, reading: Reading
-) -> None:
-    app = choose(start(), special=reading.special, units=reading.units, rows=reading.lead)
-    app = choose(app, kind=kind, layer=1, show=show, cells=measure)
+    app = choose(start(), special=reading.special, units=reading.units, rows=reading.rows_by)
+    app = choose(app, kind=kind, layer=layer, show=show, cells=measure).run()
+    if show == "head":
+        app = choose(app, head=head).run()
     if reading.renormalised:
-        app = choose(app, renormalised=True)
+        app = choose(app, renormalised=True).run()
     assert errors(app) == []
 
-    trace = traced(run, CATS)
+    trace = traced(run)
     grid = make_grid(trace, kind, reading)
     expected = (
-        grid.apply(rolled_out(trace, kind, 0, measure))
+        grid.apply(rollout_of(trace, kind, layer - 1, measure))
         if show == "rollout"
-        else aggregate_heads(grid.apply(weights_of(trace, kind, measure)[0]), show, 0)
+        else aggregate_heads(
+            grid.apply(weights_of(trace, kind, measure)[layer - 1]), show, head - 1
+        )
     )
-    np.testing.assert_allclose(cells(app, "large"), expected, atol=1e-6)
-    titles = [annotation["text"] for annotation in charts(app)["large"]["layout"]["annotations"]]
-    assert titles[1] == grid.column_title
-    captions = " ".join(caption.value for caption in app.caption)
-    assert ("Abnar and Zuidema 2020" in captions) is (show == "rollout")
-    assert ("Kobayashi et al. 2020" in captions) is (measure == "value norm")
-    assert ("Rows sum to 1." in captions) is (reading.special or reading.renormalised)
+    assert_cells(app, "large", expected)
+    layout = charts(app)["large"]["layout"]
+    titles = [annotation["text"] for annotation in layout["annotations"]]
+    assert titles[:2] == [grid.row_title, grid.column_title]
+    assert tuple(map(unescape, layout["yaxis"]["labelalias"].values())) == grid.rows
+    if show != "rollout":
+        of = f"head {head}" if show == "head" else f"{show} of heads"
+        assert [m for m in app.markdown if f"layer {layer}, {of}" in m.value]
+    said = captions(app)
+    assert ("Abnar and Zuidema 2020" in said) is (show == "rollout")
+    assert ("Kobayashi et al. 2020" in said) is (measure == "value norm")
+    sums_to_1 = show != "max" and (reading.special or reading.renormalised)
+    assert ("Rows sum to 1." in said) is sums_to_1
 
 
-@pytest.mark.parametrize("kind", ["encoder_self", "decoder_self", "cross"])
-def test_the_picture_of_all_heads_holds_every_weight(start: Start, run: Run, kind: Kind) -> None:
-    app = start().segmented_control(key="kind").set_value(kind).run()
-    weights = traced(run, CATS).attention[kind]  # (L, H, Q, M)
-    tiles = cells(app, "mosaic").astype(int)
-    _, _, queries, keys = weights.shape
-    for layer in range(2):
-        for head in range(3):
-            down, across = layer * (queries + 1), head * (keys + 1)
-            drawn = tiles[down : down + queries, across : across + keys]
-            masked = drawn == 253
-            expected = np.triu(np.ones((queries, keys)), 1) if kind == "decoder_self" else 0 * drawn
-            np.testing.assert_array_equal(masked, expected)
-            off = np.abs(drawn / 250 - weights[layer, head])[~masked]
-            assert off.max() <= 1 / 500 + 1e-6
-    assert "Step 60: click a head to enlarge it." in [caption.value for caption in app.caption]
+def test_the_picture_of_all_heads_holds_every_weight(start: Start, run: TrainedRun) -> None:
+    app = choose(start(), kind="decoder_self")
+    trace = traced(run)
+    allowed = make_grid(trace, "decoder_self").allowed
+    assert_cells(app, "mosaic", tile(trace.attention["decoder_self"], allowed))
+    assert "Step 60: click a head to enlarge it." in captions(app)
 
 
 def test_a_pooled_picture_says_so(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heads, "MOST_CELLS", 6)
-    app = start().segmented_control(key="kind").set_value("encoder_self").run()
-    notes = [caption.value for caption in app.caption]
-    assert [note for note in notes if "Each cell here is the largest of 2 × 2 weights" in note]
+    app = choose(start(), kind="encoder_self")
+    assert "Each cell here is the largest of 2 × 2 weights" in captions(app)
     assert cells(app, "large").shape == (12, 12)
     assert cells(app, "mosaic").shape == (2 * 7 - 1, 3 * 7 - 1)
 
@@ -391,29 +266,28 @@ def test_a_pooled_picture_says_so(start: Start, monkeypatch: pytest.MonkeyPatch)
 # One step of decoding
 
 
-def test_the_likeliest_pieces_of_the_chosen_step(start: Start, run: Run) -> None:
+def test_the_likeliest_tokens_of_the_chosen_step(start: Start, run: TrainedRun) -> None:
     app = start()
-    trace = traced(run, CATS)
+    trace = traced(run)
     predictions = trace.predictions
-    consumed, predicted = piece_labels(trace.consumed), piece_labels(trace.predicted)
+    consumed, predicted = token_labels(trace.consumed), token_labels(trace.predicted)
     for step in (0, 2):
-        app = choose(app, at=step)
-        bars = charts(app)["top_pieces"]["data"][0]
+        app = choose(app, at=step).run()
+        bars = charts(app)["top_tokens"]["data"][0]
         expected = np.exp(predictions.top_log_probability[step])
         np.testing.assert_allclose(array(bars["x"]), expected, atol=1e-6)
         frame = charts(app)["large"]["layout"]["shapes"][0]
         assert (frame["y0"], frame["y1"]) == (step - 0.5, step + 0.5)
-        loop = [html.proto.body for html in app.get("html") if "bdi" in html.proto.body][2]
-        pieces = [unescape(text) for text in re.findall(r"<bdi[^>]*>(.*?)</bdi>", loop)]
-        assert pieces == [*consumed[: step + 1], predicted[step]]
-        told = f"Probability of {pieces[-1]}: {np.exp(predictions.log_probability[step]):.3f}, "
+        tokens = texts_in(html(app, "bdi")[0], "bdi")
+        assert tokens == [*consumed[: step + 1], predicted[step]]
+        told = f"Probability of {tokens[-1]}: {np.exp(predictions.log_probability[step]):.3f}, "
         assert [text for text in texts(app) if text.startswith(told)]
 
 
 def test_a_shorter_sentence_forgets_a_step_that_it_lacks(start: Start) -> None:
     app = start()
     app = choose(app, at=8)
-    app = type_sentence(app, "She gave him a book.")
+    app = choose(app, sentence="She gave him a book.")
     assert errors(app) == []
     assert app.selectbox(key="at").value == 0
     assert charts(app)["large"]["layout"]["shapes"][0]["y0"] == -0.5
@@ -422,55 +296,55 @@ def test_a_shorter_sentence_forgets_a_step_that_it_lacks(start: Start) -> None:
 # A target of one's own, and forks
 
 
-def test_a_forced_translation_is_traced(start: Start, run: Run) -> None:
-    app = start().text_input(key="target").set_value("  Los perros no ven el libro. ").run()
+def test_a_forced_translation_is_traced(start: Start, run: TrainedRun) -> None:
+    app = choose(start(), target="  Los perros no ven el libro. ")
     assert errors(app) == []
     target = tuple(run.tokenizers.encode_target("Los perros no ven el libro."))
-    trace = traced(run, CATS, target=target)
+    trace = traced(run, target=target)
     grid = make_grid(trace, "cross")
-    np.testing.assert_allclose(
-        cells(app, "large"), grid.apply(trace.attention["cross"])[-1, 0], atol=1e-6
-    )
+    assert_cells(app, "large", grid.apply(trace.attention["cross"])[-1, 0])
     total = float(trace.predictions.log_probability.sum())
-    [note] = [c.value for c in app.caption if "your translation shaded" in c.value]
-    assert f"together {total:.2f} nats, {total / len(trace.predicted):.2f} a piece." in note
+    [note] = [c.value for c in app.caption if "of your translation:" in c.value]
+    assert f"{total:.2f} nats, {total / len(trace.predicted):.2f} a token." in note
 
-    app.toggle(key="compare").set_value(True).run()
+    choose(app, compare=True)
     assert [c for c in app.caption if "one target, your translation, given to both" in c.value]
-    expected = traced(run, CATS, target=target, step=20).attention["cross"][-1, 0]
-    np.testing.assert_allclose(cells(app, "second_map"), expected, atol=1e-6)
+    expected = traced(run, target=target, step=20).attention["cross"][-1, 0]
+    assert_cells(app, "second_map", expected)
 
 
-def test_a_fork_keeps_what_stands_before_and_goes_on_by_itself(start: Start, run: Run) -> None:
-    """Another of the likeliest pieces in the fourth place; chosen for that step only."""
-    app = start().selectbox(key="at").set_value(3).run()
-    whole = traced(run, CATS)
-    instead = piece_label(whole.top_pieces[3][4])
-    app.selectbox(key="fork").set_value(instead).run()
+def test_a_fork_keeps_what_stands_before_and_goes_on_by_itself(
+    start: Start, run: TrainedRun
+) -> None:
+    """Another of the likeliest tokens in the fourth place; chosen for that step only."""
+    app = choose(start(), at=3)
+    whole = traced(run)
+    instead = token_label(whole.top_tokens[3][4])
+    choose(app, fork=instead)
     assert errors(app) == []
     prefix = [*whole.target_ids[:4], int(whole.predictions.top_ids[3][4])]
-    model = load_weights(run, run.steps()[-1]).model
+    model = load_weights(run, 60).model
     [target] = greedy(model, [run.tokenizers.encode_source(CATS)], prefix)
     assert target[: len(prefix)] == prefix
-    forked = traced(run, CATS, target=tuple(target))
+    forked = traced(run, target=tuple(target))
     assert forked.target_text in texts(app)
     scores = [float(t.predictions.log_probability.sum()) for t in (forked, whole)]
     wanted = f"Log-probability {scores[0]:.2f} nats, against {scores[1]:.2f} of the translation abo"
     assert [c for c in app.caption if c.value.startswith(wanted)]
 
-    app.selectbox(key="at").set_value(2).run()
-    assert app.selectbox(key="fork").value is None
+    choose(app, at=2)
+    assert app.selectbox(key="fork").value == ""
 
 
 # Beam
 
 
-def test_a_beam_s_hypotheses_can_be_traced(start: Start, run: Run) -> None:
-    app = start().segmented_control(key="decoding").set_value("beam").run()
+def test_a_beam_s_hypotheses_can_be_traced(start: Start, run: TrainedRun) -> None:
+    app = choose(start(), decoding="beam")
     assert app.select_slider(key="beam").value == 4
-    app.select_slider(key="beam").set_value(3).run()
+    choose(app, beam=3)
     assert errors(app) == []
-    model = load_weights(run, run.steps()[-1]).model
+    model = load_weights(run, 60).model
     [beam] = beam_search(model, [run.tokenizers.encode_source(CATS)], size=3)
     decode = run.tokenizers.target.decode
     assert [option.rsplit("  ·  ", 1) for option in app.selectbox(key="hypothesis").options] == [
@@ -478,23 +352,23 @@ def test_a_beam_s_hypotheses_can_be_traced(start: Start, run: Run) -> None:
     ]
     assert beam.hypotheses[0].target != beam.hypotheses[2].target
 
-    app.selectbox(key="hypothesis").set_value(2).run()
-    trace = traced(run, CATS, target=tuple(beam.hypotheses[2].target))
-    np.testing.assert_allclose(cells(app, "large"), trace.attention["cross"][-1, 0], atol=1e-6)
+    app = choose(app, hypothesis=2, below="beam").run()
+    trace = traced(run, target=tuple(beam.hypotheses[2].target))
+    assert_cells(app, "large", trace.attention["cross"][-1, 0])
     texts_drawn = charts(app)["tree"]["data"][3]["text"]
-    pieces = run.tokenizers.target.pieces([node.id for node in beam.tree])
-    for text, piece in zip(texts_drawn, pieces, strict=True):
-        assert piece_label(piece).startswith(unescape(text).removesuffix("…"))
+    tokens = run.tokenizers.target.tokens([node.id for node in beam.tree])
+    for text, token in zip(texts_drawn, tokens, strict=True):
+        assert token_label(token).startswith(unescape(text).removesuffix("…"))
 
-    app.select_slider(key="beam").set_value(2).run()
+    choose(app, beam=2)
     assert app.selectbox(key="hypothesis").value == 0
 
 
 def test_a_long_search_is_drawn_some_steps_at_a_time(
-    start: Start, run: Run, monkeypatch: pytest.MonkeyPatch
+    start: Start, run: TrainedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(beam_view, "_MOST_STEPS", 4)
-    app = start().segmented_control(key="decoding").set_value("beam").run()
+    app = start(decoding="beam", below="beam")
     [beam] = beam_search(load_weights(run, 60).model, [run.tokenizers.encode_source(CATS)], size=4)
     steps = [node.step for node in beam.tree]
 
@@ -503,18 +377,16 @@ def test_a_long_search_is_drawn_some_steps_at_a_time(
 
     assert drawn() == [step for step in steps if step <= 4]
     slider = app.slider(key="tree_from")
-    seen = set(drawn())
-    for first in range(0, int(slider.max) + 1, int(slider.step)):
-        app.slider(key="tree_from").set_value(first).run()
-        assert errors(app) == []
-        assert drawn() == [step for step in steps if first <= step <= first + 4]
-        seen.update(drawn())
-    assert seen == set(steps)
+    places = range(0, int(slider.max) + 1, int(slider.step))
+    assert {step for first in places for step in range(first, first + 5)} >= set(steps)
+    choose(app, tree_from=places[-1])
+    assert errors(app) == []
+    assert drawn() == [step for step in steps if places[-1] <= step <= places[-1] + 4]
 
 
 def test_a_target_of_ones_own_goes_before_the_beam(start: Start) -> None:
-    app = start().segmented_control(key="decoding").set_value("beam").run()
-    app.text_input(key="target").set_value("Ella").run()
+    app = choose(start(), decoding="beam")
+    choose(app, target="Ella")
     assert errors(app) == []
     assert "tree" not in charts(app)
     assert "Ella" in texts(app)
@@ -523,16 +395,16 @@ def test_a_target_of_ones_own_goes_before_the_beam(start: Start) -> None:
 # Heads switched off
 
 
-def test_heads_that_are_off_change_the_translation(start: Start, run: Run) -> None:
-    app = start()
+def test_heads_that_are_off_change_the_translation(start: Start, run: TrainedRun) -> None:
+    app = choose(start(), below="off")
     off = (("cross", 1, 0), ("cross", 1, 1), ("cross", 1, 2), ("encoder_self", 0, 2))
-    app.multiselect(key="off").set_value(list(off)).run()
+    choose(app, off=list(off))
     assert errors(app) == []
 
-    checkpoint = load_weights(run, run.steps()[-1])
-    whole = traced(run, CATS)
+    checkpoint = load_weights(run, 60)
+    whole = traced(run)
     own, forced = (
-        run_trace(checkpoint.model, run.tokenizers, CATS, target, switched_off=off)
+        run_trace(checkpoint.model, run.tokenizers, CATS, target, ablated=off)
         for target in (None, whole.target_ids)
     )
     assert own.target_text != whole.target_text
@@ -542,18 +414,79 @@ def test_heads_that_are_off_change_the_translation(start: Start, run: Run) -> No
     assert [caption for caption in app.caption if caption.value.endswith(wanted)]
 
 
-def test_all_heads_are_ranked_on_demand(start: Start, run: Run) -> None:
-    app = start()
+def test_all_heads_are_ranked_on_demand(start: Start, run: TrainedRun) -> None:
+    app = choose(start(), below="off")
     assert "costs" not in charts(app)
-    app.toggle(key="rank").set_value(True).run()
+    choose(app, rank=True)
     assert errors(app) == []
-    checkpoint = load_weights(run, run.steps()[-1])
+    checkpoint = load_weights(run, 60)
     source = run.tokenizers.encode_source(CATS)
-    costs = head_costs(checkpoint.model, source, traced(run, CATS).target_ids)
+    costs = head_costs(checkpoint.model, source, traced(run).target_ids)
     drawn = cells(app, "costs")
     for place, kind in enumerate(KINDS):
         np.testing.assert_allclose(drawn[:, 4 * place : 4 * place + 3], costs[kind], atol=1e-4)
-    assert [caption for caption in app.caption if "Dearest: " in caption.value]
+    assert [caption for caption in app.caption if "Most costly: " in caption.value]
+
+
+# Below the maps
+
+
+@pytest.mark.parametrize(
+    ("address", "drawn", "left_out"),
+    [
+        ({}, "at", "off"),
+        ({"at": "2", "fork": "perro"}, "at", "off"),
+        ({"off": "cross.1.1"}, "off", "at"),
+        ({"rank": "true"}, "off", "at"),
+        ({"decoding": "beam", "below": "beam"}, "tree", "at"),
+        ({"below": "beam"}, "at", "tree"),  # greedy has none
+    ],
+)
+def test_a_link_opens_the_section_of_its_choices_and_no_other(
+    start: Start, address: dict[str, str], drawn: str, left_out: str
+) -> None:
+    app = start(**address)
+    assert errors(app) == []
+    keys = {widget.key for widget in [*app.selectbox, *app.multiselect]} | charts(app).keys()
+    assert drawn in keys
+    assert left_out not in keys
+
+
+# What is said of the map
+
+
+def test_the_map_is_described_by_its_numbers(start: Start, run: TrainedRun) -> None:
+    app = start(kind="decoder_self", layer="1", head="2")
+    weights = traced(run).attention["decoder_self"][0, 1]
+    [said] = [m.value for m in app.markdown if "In this sentence" in m.value]
+    assert f"largest weight {weights[1:].max():.2f}" in unescaped(said)
+    assert f"{weights[1:, 0].mean():.2f} on <s>" in unescaped(said)
+    assert f"{np.diag(weights)[1:].mean():.2f} on the token itself" in unescaped(said)
+    assert "Over a corpus: not measured at this checkpoint" in said
+
+
+@pytest.mark.parametrize(
+    ("ids", "step", "expected"),
+    [
+        ((5, 6, 3), 9, ""),
+        ((3,), 9, "The model ended the sentence at once."),
+        ((5, 6, 7), 9, "It did not end the sentence; cut off at 3 tokens."),
+        ((2, 2, 2), 0, "The untrained model said nothing but <s>; cut off at 3 tokens."),
+    ],
+)
+def test_one_sentence_says_how_a_target_ended(
+    run: TrainedRun, ids: tuple[int, ...], step: int, expected: str
+) -> None:
+    trace = traced(run)
+    texts_of = tuple(run.tokenizers.target.tokens(ids))
+    words = tuple(Word(text, at, at + 1) for at, text in enumerate(texts_of))
+    ended = replace(
+        trace,
+        step=step,
+        predicted=Tokens(ids, texts_of, words),
+        target_text=run.tokenizers.target.decode(ids),
+    )
+    assert unescaped(describe_ending(run, ended)) == expected
 
 
 # Two checkpoints
@@ -567,43 +500,44 @@ def test_self_checks_are_shown(start: Start, monkeypatch: pytest.MonkeyPatch) ->
     def broken(*args: Any, **kwargs: Any) -> Trace:
         return replace(run_trace(*args, **kwargs), checks=(Check("all is well", 0.5, 0.1),))
 
-    monkeypatch.setattr(_session, "run_trace", broken)
-    [warning] = type_sentence(app, "The cats see the old dog.").warning
+    monkeypatch.setattr(caches, "run_trace", broken)
+    [warning] = choose(app, sentence="The cats see the old dog.").warning
     assert (
-        warning.value == f"Do not trust these maps. Not so: {plain('all is well (off by 5.0e-01)')}"
+        warning.value
+        == f"Do not trust these maps. Not so: {escape_markdown('all is well (off by 5.0e-01)')}"
     )
 
 
-def test_two_checkpoints_side_by_side(start: Start, run: Run) -> None:
-    app = start().toggle(key="compare").set_value(True).run()
-    app = app.select_slider(key="second").set_value(0).run()
+def test_two_checkpoints_side_by_side(start: Start, run: TrainedRun) -> None:
+    app = choose(start(), compare=True)
+    app = choose(app, second=0)
     assert errors(app) == []
     drawn = charts(app)
     assert list(drawn)[:4] == ["mosaic", "first", "second_map", "difference"]
 
-    target = traced(run, CATS).target_ids
-    a, b = (
-        traced(run, CATS, step=step, target=target).attention["cross"][1, 0] for step in (60, 0)
-    )
-    np.testing.assert_allclose(cells(app, "first"), a, atol=1e-6)
-    np.testing.assert_allclose(cells(app, "second_map"), b, atol=1e-6)
-    np.testing.assert_allclose(cells(app, "difference"), b - a, atol=1e-6)
+    target = traced(run).target_ids
+    a, b = (traced(run, step=step, target=target).attention["cross"][1, 0] for step in (60, 0))
+    assert_cells(app, "first", a)
+    assert_cells(app, "second_map", b)
+    assert_cells(app, "difference", b - a)
     assert drawn["difference"]["data"][0]["zmin"] == -1
     labels = [drawn[key]["layout"]["yaxis"]["labelalias"] for key in ("first", "second_map")]
     assert labels[0] == labels[1]
     assert "Step 0 minus step 60" in texts(app)
-    assert {CATS_TRANSLATED, traced(run, CATS, step=0).target_text} <= set(texts(app))
+    assert {CATS_TRANSLATED, traced(run, step=0).target_text} <= set(texts(app))
 
 
-def test_the_newer_translation_is_shared_whichever_is_chosen_first(start: Start, run: Run) -> None:
+def test_the_newer_translation_is_shared_whichever_is_chosen_first(
+    start: Start, run: TrainedRun
+) -> None:
     app = start(step="0", compare="true", second="60")
-    target = traced(run, CATS).target_ids
-    expected = traced(run, CATS, step=0, target=target).attention["cross"][1, 0]
-    np.testing.assert_allclose(cells(app, "first"), expected, atol=1e-6)
+    target = traced(run).target_ids
+    expected = traced(run, step=0, target=target).attention["cross"][1, 0]
+    assert_cells(app, "first", expected)
 
 
 def test_a_second_checkpoint_that_becomes_the_first_is_replaced(start: Start) -> None:
-    app = start(compare="true", second="20").select_slider(key="step").set_value(20).run()
+    app = choose(start(compare="true", second="20"), step=20)
     assert errors(app) == []
     assert app.select_slider(key="second").value != 20
     assert "difference" in charts(app)
@@ -612,18 +546,10 @@ def test_a_second_checkpoint_that_becomes_the_first_is_replaced(start: Start) ->
 # What is missing or broken
 
 
-@pytest.mark.parametrize("folder", ["", "nowhere"])
-def test_without_a_run_it_says_what_to_do(start: Start, tmp_path: Path, folder: str) -> None:
-    root = tmp_path / folder
+def test_without_a_run_it_says_what_to_do(start: Start, tmp_path: Path) -> None:
+    root = tmp_path / "nowhere"
     (message,) = errors(start(root))
     assert message.startswith(f"there is no run in {root}: train one with python -m model.train")
-
-
-def test_a_run_without_weights_says_so(start: Start, own_root: Path) -> None:
-    for path in own_root.glob("tiny/step-*"):
-        path.unlink()
-    (message,) = errors(start(own_root))
-    assert message == f"{own_root / 'tiny'}: there are no weights yet; train the run first"
 
 
 def test_a_run_with_one_checkpoint_offers_no_choice(start: Start, own_root: Path) -> None:
@@ -633,28 +559,12 @@ def test_a_run_with_one_checkpoint_offers_no_choice(start: Start, own_root: Path
     assert errors(app) == []
     assert CATS_TRANSLATED in texts(app)
     assert not app.select_slider
-    assert {toggle.key for toggle in app.toggle} == {"special", "play", "rank"}
-
-
-def test_a_truncated_file_is_named_and_the_other_checkpoints_work(
-    start: Start, own_root: Path, run: Run
-) -> None:
-    path = weights_path(own_root / "tiny", 60)
-    path.write_bytes(path.read_bytes()[:-100])
-
-    app = start(own_root)
-    (message,) = errors(app)
-    assert message.startswith(f"{path}: truncated")
-    assert not charts(app)
-
-    app = app.select_slider(key="step").set_value(20).run()
-    assert errors(app) == []
-    assert traced(run, CATS, step=20).target_text in texts(app)
+    assert {toggle.key for toggle in app.toggle} == {"special", "play"}
 
 
 def test_a_broken_second_checkpoint_is_named(start: Start, own_root: Path) -> None:
     path = weights_path(own_root / "tiny", 0)
-    path.write_bytes(path.read_bytes()[:-100])
+    break_file(path)
     app = start(own_root, compare="true", second="0")
     (message,) = errors(app)
     assert message.startswith(f"{path}: truncated")
@@ -668,21 +578,12 @@ def test_a_broken_run_is_named_and_another_works(start: Start, own_root: Path) -
     (message,) = errors(app)
     assert message.startswith(f"{own_root / 'broken' / 'run.json'}: not JSON")
 
-    app = app.selectbox(key="run").set_value("tiny").run()
+    app = choose(app, run="tiny")
     assert errors(app) == []
     assert CATS_TRANSLATED in texts(app)
 
 
-def test_broken_samples_are_named_and_the_page_goes_on(start: Start, own_root: Path) -> None:
-    path = own_root / "tiny" / "samples.jsonl"
-    path.write_text("{\n" + path.read_text(encoding="utf-8"), encoding="utf-8")
-    app = start(own_root, q=DOG)
-    (message,) = errors(app)
-    assert message.startswith(f"{path}, line 1: not JSON")
-    assert DOG_TRANSLATED in texts(app)
-
-
-def test_a_replaced_checkpoint_is_read_again(start: Start, own_root: Path, run: Run) -> None:
+def test_a_replaced_checkpoint_is_read_again(start: Start, own_root: Path, run: TrainedRun) -> None:
     app = start(own_root)
     assert CATS_TRANSLATED in texts(app)
     path = weights_path(own_root / "tiny", 60)
@@ -691,7 +592,7 @@ def test_a_replaced_checkpoint_is_read_again(start: Start, own_root: Path, run: 
     os.utime(path, ns=(stamp, stamp + 1_000_000_000))
     app.run()
     assert CATS_TRANSLATED not in texts(app)
-    assert traced(run, CATS, step=0).target_text in texts(app)
+    assert traced(run, step=0).target_text in texts(app)
 
 
 def test_what_a_run_says_of_itself_is_shown_as_text(start: Start, own_root: Path) -> None:

@@ -1,12 +1,14 @@
-"""What is kept in a process: bounded, the large by bytes, and computed once, however many ask."""
+"""The caches are bounded, the large results by bytes, and compute each result once."""
 
 from __future__ import annotations
 
-import ast
+import gc
+import re
 import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from threading import Barrier, Event
 from typing import Any
@@ -16,18 +18,16 @@ import pytest
 import streamlit as st
 import torch
 
-from model.checkpoint import Checkpoint, Run, load_weights
-from viz_app.attention_trace import AttentionTrace, run_attention
-from viz_app.figures.theme import LIGHT
-from viz_app.layer_trace import run_layer_trace
-from viz_app.records import Trace
-from viz_app.views import _caches, _session
-from viz_app.views._caches import LEAST_BYTES, MOST_BYTES, kept, size_of
+from model.checkpoint import Checkpoint, TrainedRun, load_weights
+from tests.viz_app.views.driver import DOG
+from viz_app.records.trace import Trace
+from viz_app.trace.attention import AttentionTrace, run_attention
+from viz_app.trace.layer import run_layer_trace
+from viz_app.views import caches
+from viz_app.views.shared import cache
+from viz_app.views.shared.cache import LEAST_BYTES, MOST_BYTES, cached, size_of
 
-SENTENCE = "Where is the old dog?"
 ROOT = Path(__file__).resolve().parents[3]
-CACHES = {"cache_data", "cache_resource", "lru_cache", "cache"}
-BOUNDS = {"max_entries", "maxsize"}
 
 
 @pytest.fixture(autouse=True)
@@ -44,70 +44,32 @@ def large(number: int) -> AttentionTrace:
     return AttentionTrace({"cross": np.zeros((1, 1, number, 2**18), np.float32)}, nothing)
 
 
-def name_of(decorator: ast.expr) -> str:
-    """The last name of ``a.b.name`` and of ``a.b.name(…)``."""
-    called = decorator.func if isinstance(decorator, ast.Call) else decorator
-    return called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
-
-
-def unbounded(source: str) -> list[str]:
-    """Functions whose cache can grow without end: they have arguments, and it has no bound."""
-    found = []
-    for node in ast.walk(ast.parse(source)):
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            continue
-        given = node.args
-        has_arguments = any(
-            [given.args, given.posonlyargs, given.kwonlyargs, given.vararg, given.kwarg]
-        )
-        for decorator in node.decorator_list:
-            keywords = decorator.keywords if isinstance(decorator, ast.Call) else []
-            bounded = any(
-                k.arg in BOUNDS and isinstance(k.value, ast.Constant) and k.value.value is not None
-                for k in keywords
-            )
-            if name_of(decorator) in CACHES and has_arguments and not bounded:
-                found.append(node.name)
-    return found
-
-
 def test_every_cache_of_the_app_is_bounded() -> None:
-    sources = {path: path.read_text("utf-8") for path in (ROOT / "viz_app").rglob("*.py")}
-    assert sum("cache_resource(" in source for source in sources.values()) > 3
-    assert {path.name: names for path, text in sources.items() if (names := unbounded(text))} == {}
-
-
-@pytest.mark.parametrize(
-    ("decorator", "arguments", "expected"),
-    [
-        ("@st.cache_data", "x", ["f"]),
-        ("@st.cache_resource(show_spinner=False)", "x", ["f"]),
-        ("@st.cache_resource(max_entries=None)", "*x", ["f"]),
-        ("@cache", "*, x", ["f"]),
-        ("@st.cache_resource(max_entries=8)", "x", []),
-        ("@st.cache_resource(show_spinner=False)", "", []),
-        ("@other", "x", []),
-    ],
-)
-def test_an_unbounded_cache_is_seen(decorator: str, arguments: str, expected: list[str]) -> None:
-    assert unbounded(f"{decorator}\ndef f({arguments}): ...") == expected
+    """The pages cache by ``cached`` alone; what it uses itself has a bound or no arguments."""
+    texts = {path.name: path.read_text("utf-8") for path in (ROOT / "viz_app").rglob("*.py")}
+    decorator = r"@(?:st\.cache|(?:functools\.)?(?:lru_)?cache\b)"
+    pattern = rf"(?m)^ *{decorator}[^\n]*\n *def \w+\([^)]*\)"
+    found = {name: caches for name, text in texts.items() if (caches := re.findall(pattern, text))}
+    assert found.keys() == {"cache.py", "app.py"}
+    for one in (*found["cache.py"], *found["app.py"]):
+        assert "max_entries=" in one or one.endswith("()")
 
 
 def test_a_checkpoint_is_read_once_however_many_ask_at_once(
-    run: Run, monkeypatch: pytest.MonkeyPatch
+    run: TrainedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[int] = []
 
-    def counted(run: Run, step: int) -> Checkpoint:
+    def counted(run: TrainedRun, step: int, dtype: torch.dtype) -> Checkpoint:
         read.append(step)
-        return load_weights(run, step)
+        return load_weights(run, step, dtype)
 
-    monkeypatch.setattr(_session, "load_weights", counted)
+    monkeypatch.setattr(TrainedRun, "load", counted)
     together = Barrier(8)
 
     def ask(_: int) -> Checkpoint:
         together.wait()
-        return _session.checkpoint_of(run, run.steps()[-1])
+        return caches.checkpoint_of(run, run.steps()[-1])
 
     with ThreadPoolExecutor(8) as threads:
         checkpoints = list(threads.map(ask, range(8)))
@@ -118,28 +80,28 @@ def test_a_checkpoint_is_read_once_however_many_ask_at_once(
 # By bytes
 
 
-def test_long_traces_are_kept_while_they_fit_together(
-    run: Run, trace: Trace, monkeypatch: pytest.MonkeyPatch
+def test_long_traces_are_cached_while_they_fit_together(
+    run: TrainedRun, trace: Trace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     maps = large(180).attention
-    monkeypatch.setattr(_session, "run_trace", lambda *_, **__: replace(trace, attention=maps))
-    monkeypatch.setattr(_session, "run_attention", lambda *_: large(90))
+    monkeypatch.setattr(caches, "run_trace", lambda *_, **__: replace(trace, attention=maps))
+    monkeypatch.setattr(caches, "run_attention", lambda *_: large(90))
     made: list[weakref.ref[Any]] = []
     for number in range(24):
-        made.append(weakref.ref(_session.trace_of(run, 60, f"{SENTENCE} {number}")))
-        made.append(weakref.ref(_session.attention_of(run, 60, SENTENCE, (1, 4, number))))
+        made.append(weakref.ref(caches.trace_of(run, 60, f"{DOG} {number}")))
+        made.append(weakref.ref(caches.attention_of(run, 60, DOG, (1, 4, number))))
     alive = [result for ref in made if (result := ref()) is not None]
     assert sum(map(size_of, alive)) <= MOST_BYTES
     assert len(alive) == 3
-    assert alive[-1] is _session.attention_of(run, 60, SENTENCE, (1, 4, 23))
+    assert alive[-1] is caches.attention_of(run, 60, DOG, (1, 4, 23))
 
 
 @pytest.fixture
-def room_for_three(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_caches, "MOST_BYTES", 3 * LEAST_BYTES)
+def space_for_three(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "MOST_BYTES", 3 * LEAST_BYTES)
 
 
-@pytest.mark.usefixtures("room_for_three")
+@pytest.mark.usefixtures("space_for_three")
 def test_what_was_used_least_recently_goes_first() -> None:
     computed: list[str] = []
 
@@ -148,7 +110,7 @@ def test_what_was_used_least_recently_goes_first() -> None:
             computed.append(key)
             return object()
 
-        return kept((key,), compute)
+        return cached("test", key, compute)
 
     for key in "abc":
         ask(key)
@@ -159,11 +121,12 @@ def test_what_was_used_least_recently_goes_first() -> None:
     assert "".join(computed) == "abcdb"
 
 
-@pytest.mark.usefixtures("room_for_three")
-def test_what_does_not_fit_alone_is_not_kept_and_drives_nothing_out() -> None:
-    small = kept("small", object)
-    assert kept("large", lambda: large(4)) is not kept("large", lambda: large(4))
-    assert kept("small", object) is small
+@pytest.mark.usefixtures("space_for_three")
+def test_what_does_not_fit_alone_is_not_cached_and_drops_nothing() -> None:
+    small = cached("test", "small", object)
+    ask = partial(cached, "test", "large", lambda: large(4))
+    assert ask() is not ask()
+    assert cached("test", "small", object) is small
 
 
 def test_one_of_two_threads_computes_and_others_do_not_wait() -> None:
@@ -175,50 +138,117 @@ def test_one_of_two_threads_computes_and_others_do_not_wait() -> None:
         return object()
 
     with ThreadPoolExecutor(2) as threads:
-        first = threads.submit(kept, "slow", slow)
+        first = threads.submit(cached, "test", "slow", slow)
         assert begun.wait(30)
-        second = threads.submit(kept, "slow", lambda: pytest.fail("computed twice"))
-        assert kept("other", lambda: "other") == "other"
+        second = threads.submit(cached, "test", "slow", lambda: pytest.fail("computed twice"))
+        assert cached("test", "other", lambda: "other") == "other"
         go_on.set()
         assert first.result() is second.result()
 
 
-def test_an_error_is_not_kept() -> None:
+def test_an_error_is_not_cached() -> None:
     with pytest.raises(ZeroDivisionError):
-        kept("key", lambda: 1 / 0)
-    assert kept("key", lambda: "right") == "right"
+        cached("test", "key", lambda: 1 / 0)
+    assert cached("test", "key", lambda: "right") == "right"
+
+
+def test_small_results_are_bounded_by_their_number_and_kinds_do_not_mix() -> None:
+    ask = partial(cached, "small", entries=2)
+    first = ask("a", object)
+    assert cached("other", "a", object, entries=2) is not first
+    ask("b", object)
+    assert ask("a", object) is first
+    ask("c", object)  # "b" was used least recently
+    assert ask("a", object) is first
+    assert ask("b", lambda: "again") == "again"
+
+
+def test_a_result_is_logged_once_with_what_is_said_of_it(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "viz_app")
+    for _ in range(2):
+        cached("sum", 3, lambda: 1 + 2, entries=1, facts=lambda result: {"result": result})
+    [message] = caplog.messages
+    assert re.fullmatch(r"sum: result 3, \d+ ms", message)
 
 
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda run, trace: _session.checkpoint_of(run, 60),
-        lambda run, trace: _session.trace_of(run, 60, SENTENCE),
-        lambda run, trace: _session.attention_of(run, 60, SENTENCE, trace.target_ids),
-        lambda run, trace: _session.layer_trace_of(
-            _session.Selection(run, 60, SENTENCE, LIGHT), trace, "cross", 1
-        ),
+        lambda run, trace: caches.trace_of(run, 60, DOG),
+        lambda run, trace: caches.attention_of(run, 60, DOG, trace.target_ids),
+        lambda run, trace: caches.layer_trace_of(run, trace, "cross", 1),
     ],
-    ids=["checkpoint", "trace", "attention", "layer"],
+    ids=["trace", "attention", "layer"],
 )
-def test_all_that_is_large_is_kept_there(
-    ask: Callable[[Run, Trace], object], run: Run, trace: Trace, monkeypatch: pytest.MonkeyPatch
+def test_all_that_is_large_is_bounded_by_bytes(
+    ask: Callable[[TrainedRun, Trace], object],
+    run: TrainedRun,
+    trace: Trace,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert ask(run, trace) is ask(run, trace)
-    monkeypatch.setattr(_caches, "MOST_BYTES", 0)
+    monkeypatch.setattr(cache, "MOST_BYTES", 0)
     st.cache_resource.clear()
     assert ask(run, trace) is not ask(run, trace)
 
 
-def test_a_layer_without_some_heads_is_another(run: Run, trace: Trace) -> None:
-    selection = _session.Selection(run, 60, SENTENCE, LIGHT)
-    whole = _session.layer_trace_of(selection, trace, "cross", 1)
-    without = replace(trace, switched_off=(("cross", 1, 0),))
-    assert _session.layer_trace_of(selection, without, "cross", 1) is not whole
+def test_models_are_bounded_by_bytes_but_one_is_always_kept(
+    run: TrainedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = caches.checkpoint_of(run, 20)
+    caches.checkpoint_of(run, 60)
+    assert caches.checkpoint_of(run, 20) is first
+    monkeypatch.setattr(cache, "MODEL_BYTES", 1)  # less than any model
+    st.cache_resource.clear()
+    first = caches.checkpoint_of(run, 20)
+    assert caches.checkpoint_of(run, 20) is first
+    caches.checkpoint_of(run, 60)
+    assert caches.checkpoint_of(run, 20) is not first
+
+
+def test_a_model_over_the_bound_leaves_before_the_next_is_loaded(
+    run: TrainedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache, "MODEL_BYTES", 1)
+    held: list[bool] = []
+
+    def load(run: TrainedRun, step: int, dtype: torch.dtype) -> Checkpoint:
+        gc.collect()
+        held.append(first() is not None)
+        return load_weights(run, step, dtype)
+
+    first = weakref.ref(caches.checkpoint_of(run, 20).model)
+    assert first() is not None
+    monkeypatch.setattr(TrainedRun, "load", load)
+    caches.checkpoint_of(run, 60)
+    assert held == [False]
+
+
+def test_weights_of_a_short_type_are_what_the_pages_get(
+    run: TrainedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADWISE_DTYPE", "bfloat16")
+    model = caches.checkpoint_of(run, 60).model
+    assert {tensor.dtype for _, tensor in model.named_parameters()} == {torch.bfloat16}
+    assert caches.embedding_table(run, 60, "source").dtype == np.float32
+    target, log_probability = caches.greedy_translation(run, 60, DOG)
+    assert log_probability.dtype == np.float32
+    costs = caches.head_costs_of(run, 60, DOG, target)
+    assert {cost.dtype for cost in costs.values()} == {np.dtype(np.float32)}
+    monkeypatch.setenv("HEADWISE_DTYPE", "int8")
+    st.cache_resource.clear()
+    with pytest.raises(ValueError, match=r"dtype: expected one of float32, .*; got 'int8'"):
+        caches.checkpoint_of(run, 60)
+
+
+def test_a_layer_without_some_heads_is_another(run: TrainedRun, trace: Trace) -> None:
+    whole = caches.layer_trace_of(run, trace, "cross", 1)
+    without = replace(trace, ablated=(("cross", 1, 0),))
+    assert caches.layer_trace_of(run, without, "cross", 1) is not whole
 
 
 def test_each_memory_counts_once_and_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_caches, "LEAST_BYTES", 0)
+    monkeypatch.setattr(cache, "LEAST_BYTES", 0)
     row = np.zeros((1000, 10), np.float32)[:1]
     other = np.zeros(7, np.float32)
     maps: Any = {"encoder_self": row, "decoder_self": row, "cross": other}
@@ -241,9 +271,9 @@ def memory_of(values: object) -> dict[int, int]:
 
 
 def test_no_array_of_a_record_keeps_more_memory_than_is_counted(
-    run: Run, trace: Trace, monkeypatch: pytest.MonkeyPatch
+    run: TrainedRun, trace: Trace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_caches, "LEAST_BYTES", 0)
+    monkeypatch.setattr(cache, "LEAST_BYTES", 0)
     checkpoint = load_weights(run, 60)
     layer = run_layer_trace(checkpoint.model, trace, "cross", 1)
     maps = run_attention(checkpoint.model, trace.source.ids, trace.target_ids)

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import re
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,38 +10,34 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from model.checkpoint import Run, load_weights
+from model.checkpoint import TrainedRun
 from model.layers import sinusoidal_positions
-from viz_app.analysis.labels import piece_label
+from tests.viz_app.views.driver import (
+    Start,
+    array,
+    assert_cells,
+    captions,
+    cells,
+    charts,
+    choose,
+    embedding_table,
+    errors,
+    html,
+    traced,
+    unescaped,
+)
+from viz_app.analysis.labels import token_label
 from viz_app.analysis.positions import encodings, similarity_by_distance
 from viz_app.analysis.projection import most_frequent, principal_components
 from viz_app.analysis.similarity import cosine_similarity, nearest_neighbours, similar_pairs
 from viz_app.analysis.vocabulary import vocabulary_labels
 from viz_app.components.scatter import Cloud
-from viz_app.records import Floats, Trace
-from viz_app.trace import run_trace
 from viz_app.views.embeddings import projection
+from viz_app.views.shared.vocabulary import token_name
 
-CATS = "The cats don't see the dog."
 D, SOURCE_SIZE, TARGET_SIZE = 14, 400, 420
 
-Start = Callable[..., AppTest]
-
-
-@pytest.fixture
-def start(start_page: Callable[..., AppTest]) -> Start:
-    """Open the page."""
-    return partial(start_page, "embeddings")
-
-
-@pytest.fixture
-def clouds(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """What the page gives to the component, instead of to a browser; the newest last."""
-    seen: list[dict[str, Any]] = []
-    monkeypatch.setattr(
-        projection, "scatter", lambda cloud, **given: seen.append({"cloud": cloud} | given)
-    )
-    return seen
+PAGE = "embeddings"
 
 
 @pytest.fixture
@@ -64,58 +56,15 @@ def counted(own_root: Path) -> Path:
     return own_root
 
 
-def traced(run: Run, text: str) -> Trace:
-    return run_trace(load_weights(run, 60).model, run.tokenizers, text)
-
-
-def table_of(run: Run, side: str) -> Floats:
-    model = load_weights(run, 60).model
-    stack = model.encoder if side == "source" else model.decoder
-    table: Floats = stack.embedding.table.weight.numpy(force=True)
-    return table
-
-
-def labels_of(run: Run, side: str = "source") -> tuple[str, ...]:
+def labels_of(run: TrainedRun, side: str = "source") -> tuple[str, ...]:
     tokenizer = getattr(run.tokenizers, side)
-    return vocabulary_labels(tokenizer.pieces(range(tokenizer.vocab_size)), spaced=True)
-
-
-def charts(app: AppTest) -> dict[str, Any]:
-    """Key of each chart → its figure, in the order of the page."""
-    found = app.get("plotly_chart")
-    return {chart.proto.id.split("-", 2)[2]: json.loads(chart.proto.spec) for chart in found}
-
-
-def array(written: Any) -> np.ndarray:
-    """An array as Plotly writes it."""
-    if isinstance(written, list):
-        return np.array(written)
-    flat = np.frombuffer(base64.b64decode(written["bdata"]), written["dtype"])
-    return flat.reshape([int(n) for n in str(written.get("shape", flat.size)).split(",")])
-
-
-def cells(app: AppTest, key: str) -> np.ndarray:
-    return array(charts(app)[key]["data"][0]["z"])
+    return vocabulary_labels(tokenizer.tokens(range(tokenizer.vocab_size)), spaced=True)
 
 
 def bars(app: AppTest) -> tuple[list[str], np.ndarray]:
     """Labels and lengths of the neighbours' bars."""
     figure = charts(app)["neighbours"]
     return figure["layout"]["yaxis"]["ticktext"], array(figure["data"][0]["x"])
-
-
-def unescaped(text: str) -> str:
-    return re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", text)
-
-
-def errors(app: AppTest) -> list[str]:
-    """Error messages as people read them."""
-    assert not app.exception
-    return [unescaped(error.value) for error in app.error]
-
-
-def captions(app: AppTest) -> str:
-    return unescaped(" ".join(caption.value for caption in app.caption))
 
 
 def type_token(app: AppTest, text: str) -> AppTest:
@@ -129,15 +78,17 @@ def type_token(app: AppTest, text: str) -> AppTest:
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
-def test_the_input_before_and_after_adding_positions(start: Start, run: Run, side: str) -> None:
+def test_the_input_before_and_after_adding_positions(
+    start: Start, run: TrainedRun, side: str
+) -> None:
     app = start(side=side)
     assert errors(app) == []
-    embedding = getattr(traced(run, CATS), f"{side}_embedding")
+    embedding = getattr(traced(run), f"{side}_embedding")
     drawn = charts(app)
     assert list(drawn) == ["tokens", "positions", "total"]
     limits = {}
     for name in ("tokens", "positions", "total"):
-        np.testing.assert_allclose(cells(app, name), getattr(embedding, name), atol=1e-6)
+        assert_cells(app, name, getattr(embedding, name))
         limits[name] = drawn[name]["data"][0]["zmax"]
     assert limits["positions"] == 1
     assert limits["tokens"] == limits["total"] >= np.abs(embedding.tokens).max()
@@ -147,27 +98,19 @@ def test_the_input_before_and_after_adding_positions(start: Start, run: Run, sid
     assert "√(D / 2) = 2.6" in captions(app)
 
 
-@pytest.mark.parametrize("room", ["input", "positions", "similarity", "projection"])
-def test_an_empty_sentence_invites_to_type_here_too(start: Start, room: str) -> None:
-    app = start(room=room, q=" ")
-    assert errors(app) == []
-    assert len(app.info) == 1
-    assert not charts(app)
-
-
 # Positions
 
 
-def test_encodings_of_fifty_positions_at_least(start: Start, run: Run) -> None:
-    app = start(room="positions")
+def test_encodings_of_fifty_positions_at_least(start: Start, run: TrainedRun) -> None:
+    app = start(section="positions")
     assert errors(app) == []
     assert list(charts(app)) == ["encodings", "waves", "distances"]
     np.testing.assert_allclose(
         cells(app, "encodings"), sinusoidal_positions(50, D).numpy(), atol=1e-5
     )
-    pieces = len(traced(run, CATS).source)
-    assert charts(app)["encodings"]["layout"]["shapes"][0]["y0"] == pieces - 0.5
-    assert f"the {pieces} pieces of this source end" in captions(app)
+    tokens = len(traced(run).source)
+    assert charts(app)["encodings"]["layout"]["shapes"][0]["y0"] == tokens - 0.5
+    assert f"the {tokens} tokens of this source end" in captions(app)
 
 
 def test_more_positions_than_fifty_where_the_sentence_has_them(
@@ -176,22 +119,22 @@ def test_more_positions_than_fifty_where_the_sentence_has_them(
     from viz_app.views.embeddings import positions
 
     monkeypatch.setattr(positions, "_FEWEST_POSITIONS", 3)
-    app = start(room="positions")
-    assert len(cells(app, "encodings")) == 12  # pieces of the sentence
+    app = start(section="positions")
+    assert len(cells(app, "encodings")) == 12  # tokens of the sentence
     assert "shapes" not in charts(app)["encodings"]["layout"]
 
 
 def test_chosen_dimensions_are_drawn_with_their_wavelengths(start: Start) -> None:
-    app = start(room="positions")
+    app = start(section="positions")
     assert app.multiselect(key="dimensions").value == [0, 1, 2, 6]
-    app = app.multiselect(key="dimensions").set_value([5, 2]).run().run()
+    app = choose(app, dimensions=[5, 2]).run()
     data = charts(app)["waves"]["data"]
     assert len(data) == 4
     encoded = encodings(np.arange(50), D)
     np.testing.assert_allclose(array(data[2]["y"]), encoded[:, 5], atol=1e-6)
     np.testing.assert_allclose(array(data[3]["y"]), encoded[:, 2], atol=1e-6)
     np.testing.assert_allclose(array(data[0]["y"])[::8], encoded[:, 5], atol=1e-6)
-    [legend] = [e.proto.body for e in app.get("html") if 'class="waves"' in e.proto.body]
+    [legend] = html(app, 'class="waves"')
     # 10000^(4/14) = 13.895 and 10000^(2/14) = 3.728; times 2π
     assert "PE(pos, 5) = cos(pos / 13.9)" in legend
     assert "wavelength 87.3" in legend
@@ -200,13 +143,13 @@ def test_chosen_dimensions_are_drawn_with_their_wavelengths(start: Start) -> Non
 
 
 def test_without_a_dimension_there_is_no_wave(start: Start) -> None:
-    app = start(room="positions").multiselect(key="dimensions").set_value([]).run().run()
+    app = choose(start(section="positions"), dimensions=[]).run()
     assert errors(app) == []
     assert list(charts(app)) == ["encodings", "distances"]
 
 
 def test_products_by_distance(start: Start) -> None:
-    app = start(room="positions")
+    app = start(section="positions")
     drawn = array(charts(app)["distances"]["data"][0]["y"])
     np.testing.assert_allclose(drawn, similarity_by_distance(50, D), atol=1e-5)
     assert "D / 2 = 7." in captions(app)
@@ -216,12 +159,15 @@ def test_products_by_distance(start: Start) -> None:
 # Similarity
 
 
-@pytest.mark.parametrize("side", ["source", "target"])
-@pytest.mark.parametrize("part", ["tokens", "total", "1", "2"])
-def test_similarity_of_the_sentence_s_pieces(start: Start, run: Run, part: str, side: str) -> None:
-    app = start(room="similarity", side=side)
-    app = app.segmented_control(key="similarity_of").set_value(part).run().run()
-    trace = traced(run, CATS)
+@pytest.mark.parametrize(
+    ("part", "side"), [("tokens", "target"), ("total", "source"), ("2", "target")]
+)
+def test_similarity_of_the_sentence_s_tokens(
+    start: Start, run: TrainedRun, part: str, side: str
+) -> None:
+    app = start(section="similarity", side=side)
+    app = choose(app, similarity_of=part).run()
+    trace = traced(run)
     stream = trace.encoder_stream if side == "source" else trace.decoder_stream
     vectors = (
         stream[int(part)]
@@ -229,13 +175,13 @@ def test_similarity_of_the_sentence_s_pieces(start: Start, run: Run, part: str, 
         else getattr(getattr(trace, f"{side}_embedding"), part)
     )
     expected = cosine_similarity(vectors, vectors)
-    np.testing.assert_allclose(cells(app, "similarity"), expected, atol=1e-6)
+    assert_cells(app, "similarity", expected)
     different = expected[~np.eye(len(expected), dtype=bool)].mean()
     assert f"Of two different places it is {different:.2f} on average." in captions(app)
 
 
 def test_neighbours_come_from_the_training_data_only(
-    start: Start, own_root: Path, run: Run
+    start: Start, own_root: Path, run: TrainedRun
 ) -> None:
     counts = {"source": [0] * SOURCE_SIZE, "target": [0] * TARGET_SIZE}
     seen = [*range(270, SOURCE_SIZE, 3)]
@@ -243,29 +189,29 @@ def test_neighbours_come_from_the_training_data_only(
         counts["source"][id] = 5
     (own_root / "tiny" / "counts.json").write_text(json.dumps(counts))
 
-    id = traced(run, CATS).source.ids[1]
-    app = start(own_root, room="similarity").selectbox(key="token").set_value(id).run().run()
+    id = traced(run).source.ids[1]
+    app = choose(start(own_root, section="similarity"), token=token_name(id)).run()
     assert errors(app) == []
     found = nearest_neighbours(
-        table_of(run, "source"), id, count=12, among=np.array(counts["source"]) > 0
+        embedding_table(run, "source"), id, count=12, among=np.array(counts["source"]) > 0
     )
     assert set(found.ids.tolist()) <= set(seen)
     np.testing.assert_allclose(bars(app)[1], found.cosine, atol=1e-6)
     assert "among tokens that the training data has on the source side" in captions(app)
 
 
-def test_any_token_of_the_vocabulary_has_neighbours(start: Start, run: Run) -> None:
-    app = start(room="similarity", side="target")
+def test_any_token_of_the_vocabulary_has_neighbours(start: Start, run: TrainedRun) -> None:
+    app = start(section="similarity", side="target")
     box = app.selectbox(key="token")
-    sentence = list(dict.fromkeys(traced(run, CATS).consumed.ids))
+    sentence = list(dict.fromkeys(traced(run).consumed.ids))
     labels = labels_of(run, "target")
     assert box.options[: len(sentence)] == [labels[id] for id in sentence]
     assert sorted(box.options) == sorted(labels)
-    assert box.value == sentence[0]
+    assert box.value == token_name(sentence[0])
     id = next(id for id in range(TARGET_SIZE) if id not in sentence and labels[id].isalpha())
-    app = box.set_value(id).run().run()
+    app = box.set_value(token_name(id)).run().run()
     everything = np.ones(TARGET_SIZE, bool)
-    found = nearest_neighbours(table_of(run, "target"), id, count=12, among=everything)
+    found = nearest_neighbours(embedding_table(run, "target"), id, count=12, among=everything)
     names, lengths = bars(app)
     np.testing.assert_allclose(lengths, found.cosine, atol=1e-6)
     escaped = [labels[id].replace("<", "&lt;").replace(">", "&gt;")[:40] for id in found.ids]
@@ -274,36 +220,36 @@ def test_any_token_of_the_vocabulary_has_neighbours(start: Start, run: Run) -> N
     assert "the target side's table" in captions(app)
 
 
-def test_a_token_typed_as_a_word_is_found(start: Start, run: Run) -> None:
-    app = type_token(start(room="similarity"), " cat ")
+def test_a_token_typed_as_a_word_is_found(start: Start, run: TrainedRun) -> None:
+    app = type_token(start(section="similarity"), " cat ")
     assert errors(app) == []
     [id] = run.tokenizers.source.encode("cat")
     found = nearest_neighbours(
-        table_of(run, "source"), id, count=12, among=np.ones(SOURCE_SIZE, bool)
+        embedding_table(run, "source"), id, count=12, among=np.ones(SOURCE_SIZE, bool)
     )
     np.testing.assert_allclose(bars(app)[1], found.cosine, atol=1e-6)
 
 
 @pytest.mark.parametrize("typed", ["zebra", "<b>*a*</b>"])
-def test_what_is_no_token_says_how_it_is_read(start: Start, run: Run, typed: str) -> None:
-    app = type_token(start(room="similarity"), typed)
+def test_what_is_no_token_says_how_it_is_read(start: Start, run: TrainedRun, typed: str) -> None:
+    app = type_token(start(section="similarity"), typed)
     labels = labels_of(run)
     read = " ".join(labels[id] for id in run.tokenizers.source.encode(typed)[:12])
     assert errors(app) == [
-        f"“{piece_label(typed)}” is no token of this vocabulary: it is read as {read}; choose one "
+        f"“{token_label(typed)}” is no token of this vocabulary: it is read as {read}; choose one "
         "of the list"
     ]
     assert list(charts(app)) == ["similarity"]
 
 
 def test_pairs_are_those_of_tokens_that_occur_often_enough(
-    start: Start, counted: Path, run: Run
+    start: Start, counted: Path, run: TrainedRun
 ) -> None:
-    app = start(counted, room="similarity")
-    app = app.select_slider(key="least").set_value(200).run().run()
+    app = start(counted, section="similarity")
+    app = choose(app, least=200).run()
     assert errors(app) == []
     among = np.arange(SOURCE_SIZE) >= 200
-    found = similar_pairs(table_of(run, "source"), count=300, among=among)
+    found = similar_pairs(embedding_table(run, "source"), count=300, among=among)
     [table] = [element.value for element in app.dataframe]
     labels = labels_of(run)
     assert table["token"].tolist() == [labels[id] for id in found.first]
@@ -315,7 +261,7 @@ def test_pairs_are_those_of_tokens_that_occur_often_enough(
 
 
 def test_without_pairs_it_says_what_to_do(start: Start) -> None:
-    app = start(room="similarity")  # each token occurs once
+    app = start(section="similarity")  # each token occurs once
     assert [info.value for info in app.info] == [
         "Fewer than two tokens occur 10 times: choose a smaller number."
     ]
@@ -325,10 +271,10 @@ def test_without_pairs_it_says_what_to_do(start: Start) -> None:
 def test_missing_counts_are_named_below_what_needs_none(start: Start, own_root: Path) -> None:
     path = own_root / "tiny" / "counts.json"
     path.unlink()
-    app = start(own_root, room="similarity")
+    app = start(own_root, section="similarity")
     assert [message.startswith(f"{path}: cannot be read") for message in errors(app)] == [True] * 2
     assert list(charts(app)) == ["similarity"]
-    assert len(errors(start(own_root, room="projection"))) == 1
+    assert len(errors(start(own_root, section="projection"))) == 1
     assert errors(start(own_root)) == []
 
 
@@ -336,17 +282,17 @@ def test_missing_counts_are_named_below_what_needs_none(start: Start, own_root: 
 
 
 def test_the_most_frequent_tokens_by_their_components(
-    start: Start, counted: Path, run: Run, clouds: list[dict[str, Any]]
+    start: Start, counted: Path, run: TrainedRun, clouds: list[dict[str, Any]]
 ) -> None:
-    app = start(counted, room="projection", side="target")
-    app = app.select_slider(key="number").set_value(100).run().run()
+    app = start(counted, section="projection", side="target")
+    app = choose(app, number=100).run()
     assert errors(app) == []
     given = clouds[-1]
     cloud: Cloud = given["cloud"]
     counts = 3 * np.arange(TARGET_SIZE)
     ids = most_frequent(counts, 100)
     assert ids[0] == TARGET_SIZE - 1
-    components = principal_components(table_of(run, "target")[ids])
+    components = principal_components(embedding_table(run, "target")[ids])
     np.testing.assert_allclose(cloud.points, components.points, atol=1e-6)
     assert list(cloud.labels) == [labels_of(run, "target")[id] for id in ids]
     assert list(cloud.counts) == counts[ids].tolist()
@@ -354,7 +300,7 @@ def test_the_most_frequent_tokens_by_their_components(
     assert names == ["1,000 to 9,999 times" if n > 999 else "100 to 999 times" for n in counts[ids]]
     assert f"has {components.shares[0]:.1%} of the variance" in captions(app)
 
-    sentence = dict.fromkeys(traced(run, CATS).consumed.ids)
+    sentence = dict.fromkeys(traced(run).consumed.ids)
     places = {id: place for place, id in enumerate(ids.tolist())}
     assert list(dict.fromkeys(given["sentence"])) == [places[i] for i in sentence if i in places]
     missing = [labels_of(run, "target")[id] for id in sentence if id not in places]
@@ -362,14 +308,13 @@ def test_the_most_frequent_tokens_by_their_components(
 
 
 def test_tokens_that_are_looked_for_are_marked(
-    start: Start, run: Run, clouds: list[dict[str, Any]]
+    start: Start, run: TrainedRun, clouds: list[dict[str, Any]]
 ) -> None:
-    app = start(room="projection")
-    app = app.select_slider(key="number").set_value(SOURCE_SIZE).run().run()
+    app = start(section="projection", number=str(SOURCE_SIZE))
     assert clouds[-1]["searched"] == []
     [id] = run.tokenizers.source.encode("cat")
-    app.session_state["searched"] = ["cat", "zebra", 7]
-    app = app.run()
+    searched = ["cat", "zebra", token_name(7)]
+    app = start(section="projection", number=str(SOURCE_SIZE), searched=searched)
     assert clouds[-1]["searched"] == [id, 7]  # each occurs once: places are ids
     [message] = errors(app)
     assert message.startswith("“zebra” is no token of this vocabulary: it is read as ")
@@ -377,26 +322,23 @@ def test_tokens_that_are_looked_for_are_marked(
 
 
 def test_umap_waits_to_be_asked_and_is_then_kept(
-    start: Start,
-    run: Run,
-    cache: Path,
-    clouds: list[dict[str, Any]],
+    start: Start, run: TrainedRun, cache: Path, clouds: list[dict[str, Any]]
 ) -> None:
-    app = start(room="projection")
-    app = app.select_slider(key="number").set_value(50).run().run()
+    app = start(section="projection")
+    app = choose(app, number=50).run()
     clouds.clear()
-    app = app.segmented_control(key="projection_by").set_value("UMAP").run().run()
+    app = choose(app, projection_by="UMAP").run()
     assert not clouds
     assert not cache.exists()
     assert app.button(key="compute").label == "Compute UMAP of 50 tokens"
     app.button(key="compute").click().run()
     assert errors(app) == []
-    expected = table_of(run, "source")[:50, 3:5]
+    expected = embedding_table(run, "source")[:50, 3:5]
     np.testing.assert_array_equal(clouds[-1]["cloud"].points, expected)
     [file] = cache.iterdir()
 
-    app = start(room="projection", projection_by="UMAP")
-    app = app.select_slider(key="number").set_value(50).run().run()
+    app = start(section="projection", projection_by="UMAP")
+    app = choose(app, number=50).run()
     assert not [button for button in app.button if button.key == "compute"]
     np.testing.assert_array_equal(clouds[-1]["cloud"].points, expected)
 
@@ -411,8 +353,8 @@ def test_a_cache_that_cannot_be_written_to_is_said(
     start: Start, cache: Path, clouds: list[dict[str, Any]]
 ) -> None:
     cache.write_text("a file stands where the folder should be")
-    app = start(room="projection", projection_by="UMAP")
-    app = app.select_slider(key="number").set_value(50).run().run()
+    app = start(section="projection", projection_by="UMAP")
+    app = choose(app, number=50).run()
     app = app.button(key="compute").click().run()
     assert len(clouds) >= 1
     [warning] = app.warning

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,10 +13,10 @@ import torch
 from streamlit.testing.v1 import AppTest
 
 from model.checkpoint import (
-    Run,
+    TrainedRun,
     create_run,
     load_weights,
-    open_run,
+    open_trained_run,
     save_weights,
     tokenizer_sha256,
     weights_path,
@@ -26,46 +24,36 @@ from model.checkpoint import (
 from model.run_info import Counts
 from model.tokenizer import Tokenizer, TokenizerPair
 from model.transformer import Transformer
-from viz_app.records import Trace
-from viz_app.trace import run_trace
-
-CATS = "The cats don't see the dog."
-TYPED = "Where is the cat?"
-ROOMS = ("curves", "translations", "compare", "play", "heads", "embeddings")
-PAGES = [
-    *((page, {}) for page in ("translate", "inside", "flow", "embeddings", "heads")),
-    *(("training", {"training": room}) for room in ROOMS),
-]
-READ_NO_WEIGHTS = ("heads", "curves")
-"""Pages, and rooms of Training."""
-Start = Callable[..., AppTest]
-every_page = pytest.mark.parametrize(
-    ("page", "room"), PAGES, ids=["-".join([page, *room.values()]) for page, room in PAGES]
+from tests.viz_app.views.driver import (
+    CATS,
+    Start,
+    break_file,
+    choose,
+    errors,
+    every_page,
+    texts,
+    traced,
 )
+from viz_app.records.trace import Trace
+from viz_app.trace.sentence import run_trace
 
-
-def errors(app: AppTest) -> list[str]:
-    """Error messages as people read them."""
-    assert not app.exception
-    return [re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", error.value) for error in app.error]
+TYPED = "Where is the cat?"
+READ_NO_WEIGHTS = ("heads", "curves")
+"""Pages, and sections of Training."""
 
 
 def sentence(app: AppTest) -> str:
-    shown: str = app.text_input(key="sentence").value
+    shown: str = app.text_area(key="sentence").value
     return shown
-
-
-def texts(app: AppTest) -> list[str]:
-    return [element.value for element in app.text]
 
 
 @every_page
 def test_runs_and_weights_go_and_come_back(
-    start_page: Start, own_root: Path, page: str, room: dict[str, str]
+    start_page: Start, own_root: Path, page: str, address: dict[str, str]
 ) -> None:
     tiny, away = own_root / "tiny", own_root.parent / "away"
-    app = start_page(page, own_root, **room)
-    app.text_input(key="sentence").set_value(TYPED).run()
+    app = start_page(page, own_root, **address)
+    choose(app, sentence=TYPED)
     assert errors(app) == []
 
     tiny.rename(away)
@@ -83,9 +71,9 @@ def test_runs_and_weights_go_and_come_back(
     assert app.selectbox(key="run").options == ["other", "tiny"]
     weights = weights_path(tiny, 60)
     content = weights.read_bytes()
-    weights.write_bytes(content[: len(content) // 2])
-    app.selectbox(key="run").set_value("tiny").run()
-    reads_weights = not {page, *room.values()} & set(READ_NO_WEIGHTS)
+    break_file(weights)
+    choose(app, run="tiny")
+    reads_weights = not {page, *address.values()} & set(READ_NO_WEIGHTS)
     named = [error.startswith(f"{weights}: truncated") for error in errors(app)]
     assert named == [True] * len(named)
     assert bool(named) is reads_weights
@@ -98,20 +86,21 @@ def test_runs_and_weights_go_and_come_back(
     assert (app.selectbox(key="run").value, sentence(app)) == ("tiny", TYPED)
 
 
-def test_another_checkpoint_can_be_chosen_meanwhile(start_page: Start, own_root: Path) -> None:
+def test_another_checkpoint_can_be_chosen_meanwhile(
+    start_page: Start, own_root: Path, run: TrainedRun
+) -> None:
     weights_path(own_root / "tiny", 60).write_bytes(b"")
     app = start_page("translate", own_root, q=CATS)
     assert "truncated" in errors(app)[0]
-    app.select_slider(key="step").set_value(20).run()
+    choose(app, step=20)
     assert errors(app) == []
-    run = open_run("tiny", root=own_root)
-    assert run_trace(load_weights(run, 20).model, run.tokenizers, CATS).target_text in texts(app)
+    assert traced(run, step=20).target_text in texts(app)
 
 
 def test_a_text_too_long_for_the_address_is_kept_too(start_page: Start, own_root: Path) -> None:
     app = start_page("training", own_root)
     long = "the " * 400
-    app.text_input(key="sentence").set_value(long).run()
+    choose(app, sentence=long)
     (own_root / "tiny").rename(own_root.parent / "away")
     app.run()
     assert errors(app)[0].startswith("there is no run")
@@ -120,28 +109,14 @@ def test_a_text_too_long_for_the_address_is_kept_too(start_page: Start, own_root
     assert sentence(app) == long
 
 
-@every_page
-def test_a_read_only_folder_is_enough(
-    start_page: Start,
-    own_root: Path,
-    read_only: Callable[[Path], AbstractContextManager[list[str]]],
-    page: str,
-    room: dict[str, str],
-) -> None:
-    with read_only(own_root) as refused:
-        app = start_page(page, own_root, q=CATS, **room)
-    assert errors(app) == []
-    assert refused == []
-
-
 # Replaced
 
 
 @pytest.fixture
-def replace_run(run: Run) -> Callable[[Path], Callable[[int], Trace]]:
+def replace_run(run: TrainedRun) -> Callable[[Path], Callable[[int], Trace]]:
     """Puts another run into a folder; comes back with traces of ``CATS`` by it, by step.
 
-    Its name, configuration and numbers of pieces are the same; its pieces and weights are not.
+    Its name, configuration and numbers of tokens are the same; its tokens and weights are not.
     """
 
     def put(folder: Path) -> Callable[[int], Trace]:
@@ -155,30 +130,30 @@ def replace_run(run: Run) -> Callable[[Path], Callable[[int], Trace]]:
         for step in run.steps():
             torch.manual_seed(step)
             save_weights(folder, Transformer(model), run="tiny", step=step)
-        new = open_run("tiny", root=folder.parent)
+        new = open_trained_run("tiny", root=folder.parent)
         return lambda step: run_trace(load_weights(new, step).model, pair, CATS)
 
     return put
 
 
 @pytest.mark.parametrize(
-    ("page", "room"),
+    ("page", "address"),
     [
         ("translate", {}),
-        ("embeddings", {"room": "similarity"}),
+        ("embeddings", {"section": "similarity"}),
         ("training", {"training": "play"}),
         ("training", {"training": "embeddings"}),
     ],
     ids=["translate", "embeddings", "play", "training-embeddings"],
 )
-def test_a_replaced_run_is_read_anew(
+def test_a_replaced_run_is_read_again(
     start_page: Start,
     own_root: Path,
     replace_run: Callable[[Path], Callable[[int], Trace]],
     page: str,
-    room: dict[str, str],
+    address: dict[str, str],
 ) -> None:
-    app = start_page(page, own_root, q=CATS, **room)
+    app = start_page(page, own_root, q=CATS, **address)
     trace_at = replace_run(own_root / "tiny")
     app.run()
     assert errors(app) == []
@@ -194,7 +169,7 @@ def test_a_replaced_run_is_read_anew(
     ],
     ids=["translate", "training"],
 )
-def test_a_part_of_the_page_never_puts_old_pieces_and_new_weights_together(
+def test_a_part_of_the_page_never_puts_old_tokens_and_new_weights_together(
     start_page: Start,
     own_root: Path,
     replace_run: Callable[[Path], Callable[[int], Trace]],
@@ -218,15 +193,15 @@ def test_a_part_of_the_page_never_puts_old_pieces_and_new_weights_together(
 @pytest.mark.parametrize(
     ("layers", "message"),
     [
-        (10**9, "n_layers: expected at most 1,000, got 1000000000"),
+        (10**9, "n_encoder_layers: expected at most 1,000, got 1000000000"),
         (3, "the model is not that of the weights in this folder; restore run.json"),
     ],
 )
 def test_widgets_are_never_made_for_layers_that_are_not_there(
     start_page: Start, own_root: Path, layers: int, message: str
 ) -> None:
-    """In this room they are drawn before any weights are read, or with those that were before."""
-    address = {"training": "play", "shared": "your own", "target": "El gato."}
+    """In this section they are drawn before weights are read, or with those read earlier."""
+    address = {"training": "play", "shared": "own", "target": "El gato."}
     shutil.copytree(own_root / "tiny", own_root / "other")
     app = start_page("training", own_root, q=TYPED, run="tiny", **address)
     path = own_root / "tiny" / "run.json"
@@ -236,6 +211,6 @@ def test_widgets_are_never_made_for_layers_that_are_not_there(
     app.run()
     (problem,) = errors(app)
     assert problem.startswith(f"{path}: {message}")
-    app.selectbox(key="run").set_value("other").run()
+    choose(app, run="other")
     assert errors(app) == []
     assert sentence(app) == TYPED

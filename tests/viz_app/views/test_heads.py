@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import json
-import re
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,28 +12,29 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from model.checkpoint import load_weights, open_run, save_weights
-from viz_app.analysis.head_words import ranked, telling, values_of
-from viz_app.components.picks import Bar, Row, Spans
-from viz_app.measure_files import measures_path, write_measures
-from viz_app.measure_records import (
+from model.checkpoint import load_weights, open_trained_run, save_weights
+from model.interface import KINDS, Kind
+from tests.viz_app.views.driver import STEPS, Start, array, cells, charts, choose, unescaped
+from viz_app.analysis.head_descriptions import describe_head
+from viz_app.analysis.head_ranking import head_values, rank_heads
+from viz_app.components.row_table import Bar, MarkedText, Row
+from viz_app.measuring.files import measures_path, write_measures
+from viz_app.records.measures import (
     FAILURES,
     MEASURES,
-    Corpus,
+    CorpusSummary,
     Example,
     Measures,
     Sentence,
-    Translated,
+    TranslatedSentence,
 )
-from viz_app.records import KINDS, Floats, Kind
+from viz_app.records.trace import Floats
 from viz_app.views.heads import examples, failures, overview
 
-STEPS = (0, 20, 60)
 SENTENCES = (
     Sentence("The cats don't see the dog.", "Los gatos no ven al perro."),
     Sentence("Where is the <b>old</b> dog?", "¿Dónde está el perro viejo?"),
 )
-Start = Callable[..., AppTest]
 Lists = dict[str, dict[str, Any]]
 
 
@@ -54,17 +51,17 @@ def made_up(root: Path, step: int) -> Measures:
     return Measures(
         run="tiny",
         step=step,
-        sha256=load_weights(open_run("tiny", root=root), step).sha256,
-        corpus=Corpus("six <sentences>", "5ha", 600, 7_000),
+        sha256=load_weights(open_trained_run("tiny", root=root), step).sha256,
+        corpus=CorpusSummary("six <sentences>", "5ha", 600, 7_000),
         values=values,
-        examples_corpus=Corpus("some", "5ha", 2, 19),
+        examples_corpus=CorpusSummary("some", "5ha", 2, 19),
         sentences=SENTENCES,
         examples={
             head: (Example(1, 3, 1, 0.9), Example(0, 1, 1, 0.4)) if head[1] else ()
             for head in heads
         },
         translated=tuple(
-            Translated(f"_{place}_", {name: random.random() for name in FAILURES})
+            TranslatedSentence(f"_{place}_", {name: random.random() for name in FAILURES})
             for place in range(2)
         ),
         distance_to=60,
@@ -81,7 +78,7 @@ def measured(own_root: Path) -> dict[int, Measures]:
 
 
 @pytest.fixture
-def start(start_page: Callable[..., AppTest], own_root: Path) -> Start:
+def start(start_page: Start, own_root: Path) -> Start:
     """Open a page on ``own_root``."""
     return partial(start_page, root=own_root)
 
@@ -95,12 +92,8 @@ def lists(monkeypatch: pytest.MonkeyPatch) -> Lists:
         seen[given["key"]] = {"titles": titles, "rows": rows} | given
 
     for view in (overview, examples, failures):
-        monkeypatch.setattr(view, "picks", keep)
+        monkeypatch.setattr(view, "row_table", keep)
     return seen
-
-
-def unescaped(text: str) -> str:
-    return re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", text)
 
 
 def said(app: AppTest) -> str:
@@ -110,21 +103,11 @@ def said(app: AppTest) -> str:
     return unescaped("\n".join(part.value for part in parts))
 
 
-def figure(app: AppTest, key: str) -> Any:
-    found = {c.proto.id.split("-", 2)[2]: c.proto.spec for c in app.get("plotly_chart")}
-    return json.loads(found[key])
-
-
-def array(written: Any) -> np.ndarray:
-    flat = np.frombuffer(base64.b64decode(written["bdata"]), written["dtype"])
-    return flat.reshape([int(n) for n in str(written.get("shape", flat.size)).split(",")])
-
-
-def text(spans: Spans) -> str:
+def text(spans: MarkedText) -> str:
     return "".join(f"[{p.mark}: {p.text}]" if p.mark else p.text for p in spans.parts)
 
 
-# --- the matrix ----------------------------------------------------------------------------------
+# The matrix
 
 
 def matrix(start: Start, **address: str) -> AppTest:
@@ -134,27 +117,27 @@ def matrix(start: Start, **address: str) -> AppTest:
 def test_every_head_stands_beside_every_checkpoint(
     start: Start, measured: dict[int, Measures]
 ) -> None:
-    app = matrix(start, measure="on </s>")
-    drawn = array(figure(app, "head_matrix")["data"][0]["z"])
+    app = matrix(start, measure="end")
+    drawn = cells(app, "head_matrix")
     for first, kind in ((1, "encoder_self"), (8, "cross")):  # the decoder has no </s> to look at
         expected = [measured[step].values["end"][kind].ravel() for step in STEPS]
         np.testing.assert_allclose(drawn[first : first + 6], np.transpose(expected), atol=1e-5)
     assert drawn.shape == (14, 3)
     assert "has no meaning for Decoder self attention" in said(app)
-    assert "six <sentences>: 600 sentences, 7,000 target pieces" in said(app)
+    assert "six <sentences>: 600 sentences, 7,000 target tokens" in said(app)
 
 
 def test_rows_are_sorted_by_what_came_last(start: Start, measured: dict[int, Measures]) -> None:
-    app = matrix(start, matrix_rows="by last value")
-    drawn = array(figure(app, "head_matrix")["data"][0]["z"])
+    app = matrix(start, matrix_rows="last value")
+    drawn = cells(app, "head_matrix")
     for first, kind in zip((1, 8, 15), KINDS, strict=True):
         expected = np.sort(measured[60].values["cost"][kind].ravel())[::-1]
         np.testing.assert_allclose(drawn[first : first + 6, -1], expected, atol=1e-5)
 
 
 def test_the_lines_are_of_the_chosen_head(start: Start, measured: dict[int, Measures]) -> None:
-    app = matrix(start, measure="same token", kind="Encoder self", layer="1", head="2")
-    line = figure(app, "head_lines")["data"][0]
+    app = matrix(start, measure="same", kind="encoder_self", layer="1", head="2")
+    line = charts(app)["head_lines"]["data"][0]
     assert line["name"] == "same token"
     expected = [measured[step].values["same"]["encoder_self"][0, 1] for step in STEPS]
     np.testing.assert_allclose(array(line["y"]), expected, atol=1e-5)
@@ -163,18 +146,14 @@ def test_the_lines_are_of_the_chosen_head(start: Start, measured: dict[int, Meas
 def test_a_button_opens_the_head_as_a_click_does(
     start: Start, measured: dict[int, Measures]
 ) -> None:
-    app = matrix(start, kind="Encoder self", layer="1", head="2", step="20")
+    app = matrix(start, kind="encoder_self", layer="1", head="2", step="20")
     button = app.button(key="open_head")
     assert button.label == "Open Encoder self 1.2 at step 20 on Translate"
     button.click().run()
-    assert app.session_state["opening"] == {
-        "run": "tiny",
-        "sentence": SENTENCES[0].source,
-        "step": 20,
-        "kind": "encoder_self",
-        "layer": 1,
-        "head": 2,
-    }
+    assert app.session_state["opening"] == "translate"
+    shown = app.session_state["view"]
+    assert (shown.run, shown.step, shown.sentence) == ("tiny", 20, SENTENCES[0].source)
+    assert (shown.kind, shown.layer, shown.head) == ("encoder_self", 1, 2)
 
 
 def test_a_run_without_measures_says_how_to_make_them(start: Start, own_root: Path) -> None:
@@ -193,6 +172,9 @@ def test_checkpoints_that_are_missing_stale_or_broken_are_named_and_the_rest_is_
     app = matrix(start)
     assert f"{measures_path(folder, 0)}: not measures of step 0, or damaged" in said(app)
     assert "--steps 0" in said(app)
+    assert np.isnan(cells(app, "head_matrix")[:, 0]).all()
+    assert "Grey cells have no value" in said(app)
+    assert "head_lines" in charts(app)
     write_measures(folder, replace(measured[20], sha256="another"))
     app = matrix(start)
     assert "Of step 20 the weights have changed since they were measured" in said(app)
@@ -200,91 +182,98 @@ def test_checkpoints_that_are_missing_stale_or_broken_are_named_and_the_rest_is_
     app = matrix(start)
     assert "Not measured: step 0." in said(app)
     assert "--steps 0 20" in said(app)
-    drawn = array(figure(app, "head_matrix")["data"][0]["z"])
-    assert np.isnan(drawn[:, :2]).all()
+    assert "One checkpoint is measured, that of step 60" in said(app)
+    drawn = cells(app, "head_matrix")
+    assert drawn.shape[1] == 1
     np.testing.assert_allclose(
-        drawn[1:7, 2], measured[60].values["cost"]["encoder_self"].ravel(), atol=1e-5
+        drawn[1:7, 0], measured[60].values["cost"]["encoder_self"].ravel(), atol=1e-5
     )
-    assert "Grey cells have no value" in said(app)
+    assert "head_lines" not in charts(app)
 
 
 def test_measures_are_read_again_when_files_change(
     start: Start, own_root: Path, measured: dict[int, Measures]
 ) -> None:
     matrix(start)
-    write_measures(own_root / "tiny", replace(measured[60], corpus=Corpus("new", "5ha", 9, 99)))
+    write_measures(
+        own_root / "tiny", replace(measured[60], corpus=CorpusSummary("new", "5ha", 9, 99))
+    )
     assert "new: 9 sentences" in said(matrix(start))
     assert "measured on different sentences" in said(matrix(start))
-    run = open_run("tiny", root=own_root)
+    run = open_trained_run("tiny", root=own_root)
     save_weights(own_root / "tiny", load_weights(run, 0).model, run="tiny", step=60)
     assert "Of step 60 the weights have changed" in said(matrix(start))
 
 
-# --- heads, examples, failures -------------------------------------------------------------------
+# Heads, examples, failures
 
 
 def test_heads_are_listed_in_words_by_a_measure(
     start: Start, measured: dict[int, Measures], lists: Lists
 ) -> None:
-    start("heads", measure="cost of switching off")
-    rows = lists["head_picks"]["rows"]
-    expected = ranked(measured[60].values["cost"])
+    start("heads", measure="cost")
+    rows = lists["head_table"]["rows"]
+    expected = rank_heads(measured[60].values["cost"])
     assert [row.name for row in rows] == [",".join(map(str, head)) for head, _ in expected]
     for row, (head, value) in zip(rows, expected, strict=True):
         label, bar, words = row.cells
         assert label.endswith(f" {head[1] + 1}.{head[2] + 1}")
         assert isinstance(bar, Bar)
         assert bar.value == pytest.approx(value, abs=1e-5)
-        values = values_of(measured[60].values, head)
-        assert words.startswith(telling(values, head[0])[0][:-20])
-    assert lists["head_picks"]["chosen"] == "cross,1,0"
+        values = head_values(measured[60].values, head)
+        assert words.startswith(describe_head(values, head[0])[0][:-20])
+    assert lists["head_table"]["chosen"] == "cross,1,0"
 
 
 def test_heads_are_filtered(start: Start, measured: dict[int, Measures], lists: Lists) -> None:
-    address = {"measure": "on </s>", "heads_kind": "Cross", "heads_order": "smallest first"}
+    address = {"measure": "end", "heads_kind": "cross", "heads_order": "smallest first"}
     app = start("heads", heads_least="0.4", step="20", **address)
-    expected = ranked(measured[20].values["end"], kinds=["cross"], descending=False, least=0.4)
+    expected = rank_heads(measured[20].values["end"], kinds=["cross"], descending=False, least=0.4)
     assert 0 < len(expected) < 6
-    assert [row.name for row in lists["head_picks"]["rows"]] == [
+    assert [row.name for row in lists["head_table"]["rows"]] == [
         ",".join(map(str, head)) for head, _ in expected
     ]
-    app.number_input(key="heads_least").set_value(2.0).run()
+    choose(app, heads_least=2.0)
     assert "No head has a value of “on </s>” here of 2.000 or more." in said(app)
+
+
+@pytest.mark.parametrize(("step", "told"), [("20", True), ("60", False)])
+def test_the_last_checkpoint_is_not_said_to_be_near_itself(
+    start: Start, measured: dict[int, Measures], step: str, told: bool
+) -> None:
+    app = start("heads", step=step)
+    assert measured[60].distance_to == 60
+    assert ("last checkpoint: distance" in said(app)) is told
 
 
 @pytest.mark.parametrize(
     ("kind", "source", "target"),
     [
         (
-            "Encoder self",
+            "encoder_self",
             "[key: Where] is [query: the] <b>old</b> dog? </s>",
             "<s> ¿Dónde está el perro viejo? </s>",
         ),
         (
-            "Decoder self",
+            "decoder_self",
             "Where is the <b>old</b> dog? </s>",
             "<s> [key: ¿]Dónde [query: está] el perro viejo? </s>",
         ),
         (
-            "Cross",
+            "cross",
             "[key: Where] is the <b>old</b> dog? </s>",
             "<s> ¿Dónde está [query: el] perro viejo? </s>",
         ),
     ],
 )
 def test_examples_have_their_two_words_marked(
-    start: Start,
-    measured: dict[int, Measures],
-    lists: Lists,
-    kind: str,
-    source: str,
-    target: str,
+    start: Start, measured: dict[int, Measures], lists: Lists, kind: str, source: str, target: str
 ) -> None:
     app = start("heads", kind=kind, layer="2", head="3")
-    strongest = lists["example_picks"]["rows"][0]
+    strongest = lists["example_table"]["rows"][0]
     assert [text(cell) for cell in strongest.cells[1:]] == [source, target]
     assert strongest.cells[0] == "0.900"
-    app.segmented_control(key="layer").set_value(1).run()
+    choose(app, layer=1)
     assert "No example of this head was kept." in said(app)
 
 
@@ -293,36 +282,28 @@ def test_an_example_opens_with_its_target_and_a_failure_with_none(
 ) -> None:
     opened: list[Any] = []
     for view in (examples, failures):
-        monkeypatch.setattr(
-            view, "open_on_translate", lambda *a, **given: opened.append((a, given))
-        )
-    start("heads", kind="Cross", layer="2", head="3", step="20")
-    lists["example_picks"]["on_pick"]("0")
-    lists["failure_picks"]["on_pick"]("1")
+        monkeypatch.setattr(view, "open_page", lambda _, **given: opened.append(given))
+    start("heads", kind="cross", layer="2", head="3", step="20")
+    lists["example_table"]["on_click"]("0")
+    lists["failure_table"]["on_click"]("1")
     sentence = SENTENCES[1]
-    assert opened == [
-        (
-            (("cross", 1, 2),),
-            {"step": 20, "sentence": sentence.source, "target": sentence.reference},
-        ),
-        ((), {"step": 20, "sentence": sentence.source, "target": ""}),
-    ]
+    example, failure = opened
+    assert (example["kind"], example["layer"], example["head"]) == ("cross", 2, 3)
+    assert (example["sentence"], example["target"]) == (sentence.source, sentence.reference)
+    assert (failure["sentence"], failure["target"]) == (sentence.source, "")
 
 
 @pytest.mark.parametrize(
     ("name", "sign"),
-    [("coverage", 1), ("repetition", -1), ("weight on \\<\\/s\\>", -1), ("log\\-probability", 1)],
+    [("coverage", 1), ("repetition", -1), ("end", -1), ("log_probability", 1)],
 )
 def test_sentences_are_listed_the_worst_first(
     start: Start, measured: dict[int, Measures], lists: Lists, name: str, sign: int
 ) -> None:
     start("heads", failure=name)
-    key = {"coverage": "coverage", "repetition": "repetition"}.get(
-        name, "end" if "weight" in name else "log_probability"
-    )
-    figures = [translated.figures[key] for translated in measured[60].translated]
+    figures = [translated.figures[name] for translated in measured[60].translated]
     order = sorted(range(2), key=lambda place: sign * figures[place])
-    rows = lists["failure_picks"]["rows"]
+    rows = lists["failure_table"]["rows"]
     assert [row.name for row in rows] == [str(place) for place in order]
     worst = order[0]
     assert rows[0].cells[0] == f"{figures[worst]:.2f}"

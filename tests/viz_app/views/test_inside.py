@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import re
-import string
 from collections.abc import Callable
-from functools import partial
 from html import unescape
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from model.checkpoint import Run, create_run, load_weights, open_run, save_weights
+from model.checkpoint import TrainedRun, create_run, load_weights, open_trained_run, save_weights
+from model.interface import Kind
 from model.transformer import Transformer
+from tests.viz_app.views.driver import (
+    CATS,
+    DOG,
+    Start,
+    array,
+    charts,
+    choose,
+    errors,
+    traced,
+    unescaped,
+)
 from viz_app.analysis.grid import make_grid
 from viz_app.analysis.inside import (
     HeadSteps,
@@ -25,14 +33,12 @@ from viz_app.analysis.inside import (
     follow_head,
     follow_residual,
     head_shares,
-    strongest,
+    largest_positive,
 )
-from viz_app.layer_records import LayerTrace
-from viz_app.layer_trace import run_layer_trace
-from viz_app.records import Floats, Kind, Trace
-from viz_app.trace import run_trace
+from viz_app.records.layer import LayerTrace
+from viz_app.records.trace import Trace
+from viz_app.trace.layer import run_layer_trace
 
-CATS, DOG = "The cats don't see the dog.", "Where is the old dog?"
 CHARTS = [
     "projections",
     "stages",
@@ -46,7 +52,7 @@ CHARTS = [
 ]
 K, D, D_FF, H = 5, 14, 23, 3
 
-Start = Callable[..., AppTest]
+PAGE = "inside"
 
 
 class Place(NamedTuple):
@@ -61,45 +67,23 @@ class Place(NamedTuple):
 
 
 @pytest.fixture
-def start(start_page: Callable[..., AppTest]) -> Start:
-    """Open the page."""
-    return partial(start_page, "inside")
-
-
-@pytest.fixture
-def post_norm(run: Run, make_speaker: Callable[..., Transformer], tmp_path: Path) -> Run:
+def post_norm(
+    run: TrainedRun, make_speaker: Callable[..., Transformer], tmp_path: Path
+) -> TrainedRun:
     """A run with the norms after the sums and no biases in its attention, untrained."""
     model = make_speaker(norm="post", attention_bias=False)
     values = vars(run.info) | {"name": "post", "model": model.config}
     create_run(tmp_path / "post", type(run.info)(**values), run.tokenizers, run.counts)
     save_weights(tmp_path / "post", model, run="post", step=60)
-    return open_run("post", root=tmp_path)
+    return open_trained_run("post", root=tmp_path)
 
 
-def traced(run: Run, text: str, target: tuple[int, ...] | None = None) -> Trace:
-    return run_trace(load_weights(run, 60).model, run.tokenizers, text, target)
-
-
-def record_of(run: Run, trace: Trace, place: Place) -> LayerTrace:
+def record_of(run: TrainedRun, trace: Trace, place: Place) -> LayerTrace:
     return run_layer_trace(load_weights(run, 60).model, trace, place.kind, place.layer - 1)
 
 
-def steps_of(run: Run, trace: Trace, place: Place) -> HeadSteps:
+def steps_of(run: TrainedRun, trace: Trace, place: Place) -> HeadSteps:
     return follow_head(record_of(run, trace, place).attention, place.head - 1, place.query)
-
-
-def charts(app: AppTest) -> dict[str, Any]:
-    """Key of each chart → its figure, in the order of the page."""
-    found = app.get("plotly_chart")
-    return {chart.proto.id.split("-", 2)[2]: json.loads(chart.proto.spec) for chart in found}
-
-
-def array(written: Any) -> Floats:
-    """An array as Plotly writes it."""
-    if isinstance(written, list):
-        return np.array(written)
-    flat = np.frombuffer(base64.b64decode(written["bdata"]), written["dtype"])
-    return flat.reshape([int(n) for n in str(written.get("shape", flat.size)).split(",")])
 
 
 def labels(app: AppTest, key: str, axis: str = "y") -> list[str]:
@@ -110,16 +94,6 @@ def labels(app: AppTest, key: str, axis: str = "y") -> list[str]:
     return [unescape(label) for label in written]
 
 
-def errors(app: AppTest) -> list[str]:
-    """Error messages as people read them."""
-    assert not app.exception
-    return [unescaped(error.value) for error in app.error]
-
-
-def unescaped(markdown: str) -> str:
-    return re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", markdown)
-
-
 def caption(app: AppTest, beginning: str) -> str:
     """The caption that begins like this, as people read it."""
     [found] = [c.value for c in app.caption if c.value.startswith(beginning)]
@@ -127,21 +101,13 @@ def caption(app: AppTest, beginning: str) -> str:
 
 
 def go_to(app: AppTest, place: Place) -> AppTest:
-    """Choose what differs, one after the other, as a person does."""
-    for key in ("kind", "layer", "head"):
-        if app.segmented_control(key=key).value != getattr(place, key):
-            app = app.segmented_control(key=key).set_value(getattr(place, key)).run()
-    app = pick(app, query=place.query)
-    return app if place.key is None else pick(app, pair=place.key)
+    """Choose a head, then a query, then a key, as a person does."""
+    app = choose(app, kind=place.kind, layer=place.layer, head=place.head)
+    app = choose(app, query=place.query)
+    return app if place.key is None else choose(app, key=place.key)
 
 
-def pick(app: AppTest, **choice: int) -> AppTest:
-    """Choose in a list."""
-    [(key, value)] = choice.items()
-    return app.selectbox(key=key).set_value(value).run()
-
-
-def expect_page(app: AppTest, run: Run, trace: Trace, place: Place) -> None:
+def expect_page(app: AppTest, run: TrainedRun, trace: Trace, place: Place) -> None:
     """Every chart draws what the analysis gives at a place."""
     assert errors(app) == []
     record = record_of(run, trace, place)
@@ -153,9 +119,9 @@ def expect_page(app: AppTest, run: Run, trace: Trace, place: Place) -> None:
     end = follow_residual(feed_forward, hidden.output, place.query)
     key = int(steps.weights.argmax()) if place.key is None else place.key
     assert app.selectbox(key="query").value == place.query
-    assert app.selectbox(key="pair").value == key
+    assert app.selectbox(key="key").value == key
 
-    heaviest = strongest(steps.weights, 8)
+    heaviest = largest_positive(steps.weights, 8)
     seen = np.flatnonzero(attention.allowed[place.query])
     rest = steps.weighted[np.setdiff1d(seen, heaviest)]
     others = [rest.sum(axis=0)] if len(rest) else []
@@ -188,7 +154,7 @@ def expect_page(app: AppTest, run: Run, trace: Trace, place: Place) -> None:
     factors = np.stack([steps.query, steps.keys[key]], axis=-1)
     customdata = array(drawn["contributions"]["data"][0]["customdata"])
     np.testing.assert_allclose(customdata, factors, rtol=1e-5, atol=1e-5)
-    units = [f"unit {unit}" for unit in strongest(hidden.hidden, 10)]
+    units = [f"unit {unit}" for unit in largest_positive(hidden.hidden, 10)]
     assert labels(app, "units") == units
 
     grid = make_grid(trace, place.kind)
@@ -200,34 +166,31 @@ def expect_page(app: AppTest, run: Run, trace: Trace, place: Place) -> None:
 # Charts
 
 
-def test_it_starts_at_the_first_query_and_its_heaviest_key(start: Start, run: Run) -> None:
-    app = start()
-    trace = traced(run, CATS)
-    expect_page(app, run, trace, Place())
-    assert not app.warning
-    options = app.selectbox(key="query").options
+def test_it_starts_at_the_first_query_and_its_heaviest_key(
+    opened: AppTest, run: TrainedRun
+) -> None:
+    trace = traced(run)
+    expect_page(opened, run, trace, Place())
+    assert not opened.warning
+    options = opened.selectbox(key="query").options
     assert options == [f"{i + 1}: {row}" for i, row in enumerate(make_grid(trace, "cross").rows)]
-    options = app.selectbox(key="pair").options
-    assert options[1:3] == ["2: cat", "3: ·s"]
+    assert opened.selectbox(key="key").options[1:3] == ["2: cat", "3: ·s"]
 
 
 @pytest.mark.parametrize(
     "place",
     [
         Place("cross", 1, 3, 5, 2),
-        Place("encoder_self", 1, 2, 11, 0),
-        Place("encoder_self", 2, 3, 7),
-        Place("decoder_self", 2, 2, 4, 3),
+        Place("encoder_self", 2, 2, 11),
         Place("decoder_self", 1, 3, 2, 8),  # a key that is masked
-        Place("decoder_self", 2, 1, 0),
     ],
     ids=str,
 )
 def test_every_chart_is_of_the_chosen_head_query_and_key(
-    start: Start, run: Run, place: Place
+    start: Start, run: TrainedRun, place: Place
 ) -> None:
-    app = go_to(start(), place)
-    trace = traced(run, CATS)
+    app = go_to(start(), place).run()
+    trace = traced(run)
     expect_page(app, run, trace, place)
     grid = make_grid(trace, place.kind)
     grey = charts(app)["stages"]["data"][2:]
@@ -238,26 +201,29 @@ def test_every_chart_is_of_the_chosen_head_query_and_key(
         np.testing.assert_array_equal(array(grey[0]["z"]), expected)
 
 
-def test_norms_after_the_sums_and_no_biases(start: Start, post_norm: Run) -> None:
+def test_norms_after_the_sums_and_no_biases(start: Start, post_norm: TrainedRun) -> None:
     app = go_to(start(post_norm.folder.parent, q=CATS), Place("decoder_self", 1, 2, 3))
-    expect_page(app, post_norm, traced(post_norm, CATS), Place("decoder_self", 1, 2, 3))
+    expect_page(app, post_norm, traced(post_norm), Place("decoder_self", 1, 2, 3))
     assert labels(app, "shares") == ["head 1", "head 2", "head 3"]
     assert labels(app, "parts") == ["head 1", "head 2", "head 3", "sum"]
     assert labels(app, "residual_attention") == ["x", "Attention", "sum", "what goes on"]
-    assert labels(app, "residual_feed_forward") == ["x", "FFN", "sum", "what goes on"]
+    assert labels(app, "residual_feed_forward") == ["z", "FFN", "sum", "what goes on"]
     written = [unescaped(c.value) for c in app.caption]
     assert len([c for c in written if "the paper's order; the norm has ε = 1e-05" in c]) == 2
     assert not [c for c in written if "pre-norm" in c]
 
 
-def test_rows_are_named(start: Start, run: Run) -> None:
-    app = start()
+def test_rows_are_named(opened: AppTest, run: TrainedRun) -> None:
+    app = opened
     assert labels(app, "shares") == ["head 1", "head 2", "head 3", "b_O"]
     assert labels(app, "parts") == ["head 1", "head 2", "head 3", "b_O", "sum"]
-    for key, name in (("residual_attention", "Attention"), ("residual_feed_forward", "FFN")):
-        assert labels(app, key) == ["x", "LayerNorm(x)", name, "what goes on"]
+    for x, key, name in (
+        ("x", "residual_attention", "Attention"),
+        ("z", "residual_feed_forward", "FFN"),
+    ):
+        assert labels(app, key) == [x, f"LayerNorm({x})", name, "what goes on"]
     assert labels(app, "stages") == ["q · k", "÷ √5 = 2.24", "masked", "softmax: weight"]
-    trace = traced(run, CATS)
+    trace = traced(run)
     columns, steps = make_grid(trace, "cross").columns, steps_of(run, trace, Place())
     *heaviest, others, last = labels(app, "weighted")
     assert heaviest == [f"{steps.weights[j]:.3f} v: {columns[j]}" for j in heaviest_of(steps)]
@@ -269,7 +235,7 @@ def heaviest_of(steps: HeadSteps) -> list[int]:
     return sorted(range(len(steps.weights)), key=lambda j: -steps.weights[j])[:8]
 
 
-def test_all_of_few_keys_are_drawn(start: Start, run: Run) -> None:
+def test_all_of_few_keys_are_drawn(start: Start, run: TrainedRun) -> None:
     app = start(q="the dog")
     trace = traced(run, "the dog")
     assert len(trace.source) < 8
@@ -281,15 +247,14 @@ def test_all_of_few_keys_are_drawn(start: Start, run: Run) -> None:
     np.testing.assert_allclose(np.sum(rows, axis=0), total, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("head", [1, 3])
-def test_the_followed_head_stands_out_among_the_shares(start: Start, head: int) -> None:
-    colours = charts(start(head=str(head)))["shares"]["data"][0]["marker"]["color"]
-    assert [place for place, c in enumerate(colours) if colours.count(c) == 1] == [head - 1]
+def test_the_followed_head_stands_out_among_the_shares(start: Start) -> None:
+    colours = charts(start(head="3"))["shares"]["data"][0]["marker"]["color"]
+    assert [place for place, c in enumerate(colours) if colours.count(c) == 1] == [2]
 
 
-def test_vectors_that_are_compared_have_one_scale(start: Start) -> None:
+def test_vectors_that_are_compared_have_one_scale(opened: AppTest) -> None:
     """No larger than their largest number; of streams, what 98 of 100 numbers do not reach."""
-    drawn = {key: chart["data"][0] for key, chart in charts(start()).items()}
+    drawn = {key: chart["data"][0] for key, chart in charts(opened).items()}
     for key in ("projections", "weighted", "parts"):
         assert drawn[key]["zmax"] == pytest.approx(np.abs(array(drawn[key]["z"])).max(), rel=1e-5)
     for key in ("residual_attention", "residual_feed_forward"):
@@ -304,32 +269,44 @@ def formulas(app: AppTest) -> list[str]:
     return [latex.value.strip("$\n ") for latex in app.latex]
 
 
-def test_formulas_are_those_of_the_model(start: Start) -> None:
-    found = formulas(start())
+def test_formulas_are_those_of_the_model(opened: AppTest) -> None:
+    found = formulas(opened)
     assert len(found) == 7 + 1
-    assert r"q &= x\,W_Q + b_Q" in found[0]
+    assert r"q &= r\,W_Q + b_Q" in found[0]
     assert r"v_j &= y_j W_V + b_V" in found[0]
-    assert found[4].endswith(r"\mathrm{head}_{3})\,W_O + b_O")
-    norm = r"\mathrm{LayerNorm}(x)"
-    assert found[5] == rf"x + \mathrm{{Attention}}({norm})"
-    assert found[7] == rf"x + \mathrm{{FFN}}({norm})"
+    assert r"C\,W_O + b_O \\" in found[4]
+    assert r"\mathrm{head}_{3})" in found[4]
+    norm = r"\mathrm{LayerNorm}"
+    assert found[5] == rf"x + \mathrm{{Attention}}({norm}(x))"
+    assert r"\mathrm{FFN}(s)" in found[6]
+    assert found[7] == rf"z + \mathrm{{FFN}}({norm}(z))"
 
 
-def test_formulas_of_a_model_with_other_norms_and_no_biases(start: Start, post_norm: Run) -> None:
+def test_formulas_of_a_model_with_other_norms_and_no_biases(
+    start: Start, post_norm: TrainedRun
+) -> None:
     found = formulas(start(post_norm.folder.parent, q=CATS))
     assert not [formula for formula in (found[0], found[4]) if "b_" in formula]
     norm = r"\mathrm{LayerNorm}"
     assert found[5] == rf"{norm}(x + \mathrm{{Attention}}(x))"
-    assert found[7] == rf"{norm}(x + \mathrm{{FFN}}(x))"
+    assert found[7] == rf"{norm}(z + \mathrm{{FFN}}(z))"
 
 
 @pytest.mark.parametrize("kind", ["cross", "decoder_self"])
-def test_captions_have_the_shapes_of_this_sentence(start: Start, run: Run, kind: Kind) -> None:
+def test_captions_have_the_shapes_of_this_sentence(
+    start: Start, run: TrainedRun, kind: Kind
+) -> None:
     app = go_to(start(), Place(kind, 2, 2, 3))
-    trace = traced(run, CATS)
+    trace = traced(run)
     keys = len(make_grid(trace, kind).columns)
-    whose = {"cross": "the encoder's output", "decoder_self": "what the layer reads"}[kind]
-    first = caption(app, "x, what the layer reads")
+    whose = {"cross": "the encoder's output", "decoder_self": "the same"}[kind]
+    x = {
+        "cross": "the stream after the layer's self-attention",
+        "decoder_self": "the layer's input",
+    }
+    first = caption(
+        app, f"x is {x[kind]} at the query; r = LayerNorm(x), what attention reads of it"
+    )
     assert f"is 1 × {D}; y, {whose} at the keys, {keys} × {D}; each W {D} × {K}." in first
     assert f"So q is 1 × {K}, keys and values are {keys} × {K}." in first
     query = steps_of(run, trace, Place(kind, 2, 2, 3)).query
@@ -342,14 +319,15 @@ def test_captions_have_the_shapes_of_this_sentence(start: Start, run: Run, kind:
     weighted = caption(app, "Each value times its weight")
     assert f"(1 × {keys})({keys} × {K}) = 1 × {K}: (" in weighted
     assert caption(app, f"(1 × {H * K})({H * K} × {D}) = 1 × {D}, the sum")
-    fed = caption(app, f"W₁ is {D} × {D_FF}, W₂ {D_FF} × {D}.")
+    fed = caption(app, "s is what it reads: LayerNorm(z), of the stream z after attention. ")
+    assert f"W₁ is {D} × {D_FF}, W₂ {D_FF} × {D}." in fed
     assert ("Between the two stands cross-attention" in fed) is (kind == "decoder_self")
 
 
-def test_captions_say_numbers_of_this_head(start: Start, run: Run) -> None:
+def test_captions_say_numbers_of_this_head(start: Start, run: TrainedRun) -> None:
     place = Place("encoder_self", 1, 2, 6, 3)
     app = go_to(start(), place)
-    trace = traced(run, CATS)
+    trace = traced(run)
     record, steps = record_of(run, trace, place), steps_of(run, trace, place)
 
     label = make_grid(trace, "encoder_self").columns[3]
@@ -365,27 +343,29 @@ def test_captions_say_numbers_of_this_head(start: Start, run: Run) -> None:
     assert together.endswith(f"Head 2 has {shares.shares[1]:.3f}.")
     hidden = follow_feed_forward(record.feed_forward, 6)
     fire = int((hidden.before > 0).sum())
-    assert f"Of the {D_FF} hidden units {fire} fire" in caption(app, "W₁ is")
+    assert f"Of the {D_FF} hidden units {fire} are above 0" in caption(app, "s is what")
 
     after = follow_residual(record.attention, shares.output, 6)
     end = follow_residual(record.feed_forward, hidden.output, 6)
-    streams = [unescaped(c.value) for c in app.caption if c.value.startswith("x is the stream")]
-    for said, name, steps_around in zip(streams, ("Attention", "FFN"), (after, end), strict=True):
+    for x, where, name, steps_around in (
+        ("x", "attention, as above", "Attention", after),
+        ("z", "the feed-forward", "FFN", end),
+    ):
+        said = caption(app, f"{x} is the stream before {where}, 1 × {D} (pre-norm, not the paper's")
         rows = {
-            "x": steps_around.stream,
-            "LayerNorm(x)": steps_around.read,
+            x: steps_around.stream,
+            f"LayerNorm({x})": steps_around.read,
             name: steps_around.output,
             "what goes on": steps_around.result,
         }
-        assert f"x is the stream, 1 × {D} (pre-norm, not the paper's order; " in said
         lengths = [f"{row} {(vector @ vector) ** 0.5:.1f}" for row, vector in rows.items()]
         assert f"Lengths: {', '.join(lengths)}." in said
         largest_number = max(np.abs(vector).max() for vector in rows.values())
         assert said.endswith(f"the largest number is {largest_number:.1f}.")
 
 
-def test_it_says_how_far_all_is_from_what_the_model_computed(start: Start) -> None:
-    said = caption(start(), "All of this is computed here")
+def test_it_says_how_far_all_is_from_what_the_model_computed(opened: AppTest) -> None:
+    said = caption(opened, "All of this is computed here")
     distances = re.findall(r"([a-z -]+) (\de[+-]\d+)", said)
     assert len(distances) == 9
     assert [float(distance) < 1e-4 for _, distance in distances] == [True] * 9
@@ -394,91 +374,41 @@ def test_it_says_how_far_all_is_from_what_the_model_computed(start: Start) -> No
 # Choices
 
 
-def test_another_query_begins_with_its_heaviest_key(start: Start, run: Run) -> None:
-    trace = traced(run, CATS)
-    app = start()
-    for query in range(1, 4):
-        app = pick(app, pair=11)
-        app = pick(app, query=query)
-        expect_page(app, run, trace, Place(query=query))
+def test_another_query_begins_with_its_heaviest_key(start: Start, run: TrainedRun) -> None:
+    app = choose(choose(start(), key=11), query=2)
+    expect_page(app, run, traced(run), Place(query=2))
 
 
-def test_a_key_stays_while_its_query_does(start: Start, run: Run) -> None:
-    app = go_to(start(), Place(query=4, key=9)).run()
-    expect_page(app, run, traced(run, CATS), Place(query=4, key=9))
-
-
-@pytest.mark.parametrize("changed", [{"head": 2}, {"layer": 1}, {"kind": "decoder_self"}], ids=str)
 def test_another_head_keeps_the_query_and_begins_with_its_own_heaviest_key(
-    start: Start, run: Run, changed: dict[str, Any]
+    start: Start, run: TrainedRun
 ) -> None:
     app = go_to(start(), Place(query=4, key=9))
-    [(key, value)] = changed.items()
-    app = app.segmented_control(key=key).set_value(value).run()
-    expect_page(app, run, traced(run, CATS), Place(query=4)._replace(**changed))
+    expect_page(choose(app, head=2), run, traced(run), Place(head=2, query=4))
+    app = choose(choose(app, key=9), kind="decoder_self")
+    expect_page(app, run, traced(run), Place("decoder_self", head=2, query=4))
 
 
-def test_another_sentence_begins_at_its_first_query(start: Start, run: Run) -> None:
+def test_another_sentence_begins_at_its_first_query(start: Start, run: TrainedRun) -> None:
     app = go_to(start(), Place(query=9, key=9))
-    app = app.text_input(key="sentence").set_value(DOG).run()
+    app = choose(app, sentence=DOG)
     expect_page(app, run, traced(run, DOG), Place())
 
 
-def test_a_target_of_one_s_own_is_followed(start: Start, run: Run) -> None:
-    app = start().text_input(key="target").set_value(" Ella no ve el libro. ").run()
+def test_a_target_of_one_s_own_is_followed(start: Start, run: TrainedRun) -> None:
+    app = choose(start(), target=" Ella no ve el libro. ")
     target = tuple(run.tokenizers.encode_target("Ella no ve el libro."))
-    trace = traced(run, CATS, target)
-    assert trace.target_ids != traced(run, CATS).target_ids
+    trace = traced(run, target=target)
+    assert trace.target_ids != traced(run).target_ids
     expect_page(app, run, trace, Place())
     place = Place("decoder_self", 1, 3, 5, 1)
     expect_page(go_to(app, place), run, trace, place)
     assert app.selectbox(key="query").label == "Query: predicted ← consumed"
 
 
-# Sentences that are none, and markup
-
-
-@pytest.mark.parametrize("text", ["", "   "])
-def test_an_empty_sentence_invites_to_type(start: Start, run: Run, text: str) -> None:
-    app = start().text_input(key="sentence").set_value(text).run()
-    assert errors(app) == []
-    (invitation,) = app.info
-    assert invitation.value == "Type a sentence above and press Enter, or choose an example."
-    assert not charts(app)
-    app = app.text_input(key="sentence").set_value(CATS).run()
-    expect_page(app, run, traced(run, CATS), Place())
-
-
-def test_too_long_a_sentence_says_how_long_is_allowed(start: Start, run: Run) -> None:
-    app = start().text_input(key="sentence").set_value("the" + " the" * 30).run()
-    message = "the sentence has 32 pieces, the model takes at most 31; shorten it"
-    assert errors(app) == [message]
-    assert not charts(app)
-    app = app.text_input(key="sentence").set_value(DOG).run()
-    expect_page(app, run, traced(run, DOG), Place())
-
-
-def test_too_long_a_target_says_how_long_is_allowed(start: Start, run: Run) -> None:
-    app = start().text_input(key="target").set_value("el" + " el" * 40).run()
+def test_too_long_a_target_says_how_long_is_allowed(start: Start, run: TrainedRun) -> None:
+    app = choose(start(), target="el" + " el" * 40)
     (message,) = errors(app)
     assert "at most 31" in message
     assert not charts(app)
-    app = app.text_input(key="target").set_value("").run()
-    expect_page(app, run, traced(run, CATS), Place())
-
-
-@pytest.mark.parametrize("text", ["<b> a $x$ %{z} **a**", "&lt; a_b `c` [a](b) :red[d]"])
-def test_markup_in_a_sentence_is_shown_as_text(start: Start, run: Run, text: str) -> None:
-    trace = traced(run, text)
-    columns = make_grid(trace, "encoder_self").columns
-    app = go_to(start(q=text), Place("encoder_self", 2, 2))
-    expect_page(app, run, trace, Place("encoder_self", 2, 2))
-    for element in [*app.markdown, *app.caption]:
-        assert not [part for part in text.split() if len(part) > 1 and part in element.value]
-    for label in {label for label in columns if set(string.punctuation) & set(label)}:
-        key = columns.index(label)
-        app = pick(app, pair=key)
-        [written] = [c.value for c in app.caption if c.value.startswith("The 5 products for")]
-        shown = written.removeprefix("The 5 products for ").partition(" sum to ")[0]
-        assert unescaped(shown) == label
-        assert not set(string.punctuation) & set(re.sub(r"\\.", "", shown))
+    app = choose(app, target="")
+    expect_page(app, run, traced(run), Place())

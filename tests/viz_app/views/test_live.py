@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from streamlit.testing.v1 import AppTest
 
-from model.checkpoint import Run, load_weights, save_weights, steps_of, weights_path
+from model.checkpoint import TrainedRun, load_weights, save_weights, steps_of, weights_path
 from model.files import append_log, only_writer
-from viz_app.views.live import Seen, look
+from tests.viz_app.views.driver import CATS, Start, choose, errors
+from viz_app.views.shared.live import FilesState, files_state
 
 PAGE = "training"
-
-
-def errors(app: AppTest) -> list[str]:
-    assert not app.exception
-    return [re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", error.value) for error in app.error]
 
 
 def labels(app: AppTest) -> list[str]:
@@ -26,9 +21,9 @@ def labels(app: AppTest) -> list[str]:
 
 
 def test_a_new_checkpoint_is_offered_and_the_one_in_use_stays(
-    start_page: Callable[..., AppTest], own_root: Path, run: Run
+    start: Start, own_root: Path, run: TrainedRun
 ) -> None:
-    app = start_page(PAGE, own_root)
+    app = start(own_root)
     assert app.select_slider(key="step").value == 60
     save_weights(own_root / "tiny", load_weights(run, 60).model, run="tiny", step=80)
     app.run()
@@ -41,9 +36,9 @@ def test_a_new_checkpoint_is_offered_and_the_one_in_use_stays(
 
 
 def test_an_older_checkpoint_that_was_chosen_needs_no_button(
-    start_page: Callable[..., AppTest], own_root: Path, run: Run
+    start: Start, own_root: Path, run: TrainedRun
 ) -> None:
-    app = start_page(PAGE, own_root, step="20")
+    app = start(own_root, step="20")
     assert not [label for label in labels(app) if label.startswith("Newer")]
     save_weights(own_root / "tiny", load_weights(run, 60).model, run="tiny", step=80)
     app.run()
@@ -51,12 +46,15 @@ def test_an_older_checkpoint_that_was_chosen_needs_no_button(
     assert "Newer checkpoint: step 80" in labels(app)
 
 
-def test_a_look_sees_runs_checkpoints_and_lines_and_nothing_else(own_root: Path, run: Run) -> None:
+def test_a_look_sees_runs_checkpoints_and_lines_and_nothing_else(
+    own_root: Path, run: TrainedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADWISE_CHECKPOINTS", str(own_root))
     folder = own_root / "tiny"
     paths = [folder / "metrics.jsonl"]
 
-    def seen() -> Seen:
-        return look(own_root, "tiny", paths)
+    def seen() -> FilesState:
+        return files_state("tiny", paths)
 
     first = seen()
     assert first == ((("tiny",), (0, 20, 60)), (None,))
@@ -79,24 +77,22 @@ def test_a_look_sees_runs_checkpoints_and_lines_and_nothing_else(own_root: Path,
     assert len(set(found)) == len(found)
 
 
-def test_what_the_frame_offers_is_what_a_look_sees(
-    start_page: Callable[..., AppTest], own_root: Path
-) -> None:
+def test_what_the_frame_offers_is_what_a_look_sees(start: Start, own_root: Path) -> None:
     """Else the app would be drawn again at each look."""
     for name in ("tiny", "other"):  # a folder may have another name than its run
-        app = start_page(PAGE, own_root, run=name)
-        assert app.session_state["offered"] == look(own_root, name, [])[0]
+        app = start(own_root, run=name)
+        assert app.session_state["offered"] == files_state(name, [])[0]
         if name == "tiny":
             shutil.copytree(own_root / "tiny", own_root / "other")
     (own_root / "other" / "run.json").write_text("{", encoding="utf-8")
     app.run()
-    assert app.session_state["offered"] == look(own_root, "other", [])[0]
+    assert app.session_state["offered"] == files_state("other", [])[0]
 
 
-def test_a_training_says_how_far_it_is(start_page: Callable[..., AppTest], own_root: Path) -> None:
+def test_a_training_says_how_far_it_is(start: Start, own_root: Path) -> None:
     row = {"step": 30, "tokens": 3_000, "train_loss": 2.0, "tokens_per_second": 25.0}
     append_log(own_root / "tiny" / "metrics.jsonl", [row])
-    app = start_page(PAGE, own_root)
+    app = start(own_root)
     assert not [text for text in app.markdown if "training:" in text.value]
     with only_writer(own_root / "tiny"):
         app.run()
@@ -104,12 +100,10 @@ def test_a_training_says_how_far_it_is(start_page: Callable[..., AppTest], own_r
     assert said.endswith("**tiny**, training: step 30 of 60, 25 tokens/s, about 2 min left")
 
 
-def test_another_run_that_is_trained_can_be_opened(
-    start_page: Callable[..., AppTest], own_root: Path
-) -> None:
+def test_another_run_that_is_trained_can_be_opened(start: Start, own_root: Path) -> None:
     shutil.copytree(own_root / "tiny", own_root / "other")
     with only_writer(own_root / "other"):
-        app = start_page(PAGE, own_root, run="tiny")
+        app = start(own_root, run="tiny")
         assert labels(app).count("Show it") == 1
         (said,) = [text.value for text in app.markdown if "training:" in text.value]
         assert said.endswith("**other**, training: begun, 60 steps to go")
@@ -119,21 +113,19 @@ def test_another_run_that_is_trained_can_be_opened(
 
 
 def test_a_run_that_cannot_be_opened_says_so_while_it_is_trained(
-    start_page: Callable[..., AppTest], own_root: Path
+    start: Start, own_root: Path
 ) -> None:
     shutil.copytree(own_root / "tiny", own_root / "other")
     (own_root / "other" / "run.json").write_text("{", encoding="utf-8")
     with only_writer(own_root / "other"):
-        app = start_page(PAGE, own_root, run="tiny")
+        app = start(own_root, run="tiny")
     assert errors(app) == []
     assert [c for c in app.caption if c.value.startswith("other is being trained, but cannot")]
 
 
-def test_a_deleted_run_gives_way_to_another(
-    start_page: Callable[..., AppTest], own_root: Path
-) -> None:
+def test_a_deleted_run_gives_way_to_another(start: Start, own_root: Path) -> None:
     shutil.copytree(own_root / "tiny", own_root / "b-copy")
-    app = start_page(PAGE, own_root, run="tiny")
+    app = start(own_root, run="tiny")
     shutil.rmtree(own_root / "tiny")
     app.run()
     assert app.selectbox(key="run").value == "b-copy"
@@ -144,30 +136,30 @@ def test_a_deleted_run_gives_way_to_another(
 
 
 def test_a_run_without_checkpoints_waits_for_them(
-    start_page: Callable[..., AppTest], own_root: Path, run: Run
+    start: Start, own_root: Path, run: TrainedRun
 ) -> None:
     folder = own_root / "tiny"
     samples = folder / "samples.jsonl"
     later = samples.rename(own_root / "later.jsonl")
     for step in steps_of(folder):
         weights_path(folder, step).unlink()
-    app = start_page(PAGE, own_root)
+    app = start(own_root)
     assert "there are no weights yet" in errors(app)[0]
     save_weights(folder, load_weights(run, 0).model, run="tiny", step=0)
     app.run()
     assert errors(app) == []
-    assert app.text_input(key="sentence").value == ""
+    assert app.text_area(key="sentence").value == ""
     later.rename(samples)
     app.run()
-    assert app.text_input(key="sentence").value == "The cats don't see the dog."
-    app.text_input(key="sentence").set_value("").run()
-    assert app.text_input(key="sentence").value == ""  # as a person wants it
-    app.text_input(key="sentence").set_value("Where is the dog?").run()
+    assert app.text_area(key="sentence").value == CATS
+    choose(app, sentence="")
+    assert app.text_area(key="sentence").value == ""  # as a person wants it
+    choose(app, sentence="Where is the dog?")
     assert app.segmented_control(key="training").value == "curves"
 
 
 def test_a_run_of_another_language_waits_for_its_first_example(
-    start_page: Callable[..., AppTest], own_root: Path, run: Run
+    start: Start, own_root: Path, run: TrainedRun
 ) -> None:
     """And for its first checkpoint; the sentence of the other language is not taken."""
     other = shutil.copytree(own_root / "tiny", own_root / "other")
@@ -178,13 +170,13 @@ def test_a_run_of_another_language_waits_for_its_first_example(
     samples = (other / "samples.jsonl").rename(own_root / "later.jsonl")
     for step in steps_of(other):
         weights_path(other, step).unlink()
-    app = start_page(PAGE, own_root, run="tiny")
-    app.selectbox(key="run").set_value("other").run()
+    app = start(own_root, run="tiny")
+    choose(app, run="other")
     assert "there are no weights yet" in errors(app)[0]
     save_weights(other, load_weights(run, 0).model, run="tiny", step=0)
     app.run()
-    assert app.text_input(key="sentence").value == ""
+    assert app.text_area(key="sentence").value == ""
     samples.rename(other / "samples.jsonl")
     app.run()
-    assert app.text_input(key="sentence").value == "The cats don't see the dog."
+    assert app.text_area(key="sentence").value == CATS
     assert app.segmented_control(key="training").value == "curves"

@@ -1,64 +1,65 @@
-"""The room compare of the page Training, run without a browser on tiny runs."""
+"""The section "compare" of the page Training, run without a browser on tiny runs."""
 
 from __future__ import annotations
 
-import base64
-import json
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from model.checkpoint import (
-    Run,
+    TrainedRun,
     create_run,
     load_weights,
-    open_run,
+    open_trained_run,
     save_weights,
     tokenizer_sha256,
     weights_path,
 )
 from model.files import append_log
+from model.interface import KINDS, Kind
 from model.run_info import Counts
 from model.tokenizer import TokenizerPair
 from model.transformer import Transformer
-from viz_app.analysis.differences import head_distances, ranked
-from viz_app.analysis.grid import Reading, make_grid
+from tests.viz_app.views.driver import (
+    CATS,
+    CATS_TRANSLATED,
+    DOG,
+    DOG_TRANSLATED,
+    Start,
+    assert_cells,
+    break_file,
+    captions,
+    cells,
+    charts,
+    choose,
+    errors,
+    texts,
+    traced,
+    unescaped,
+)
+from viz_app.analysis.differences import head_distances
+from viz_app.analysis.grid import GridOptions, make_grid
+from viz_app.analysis.head_ranking import rank_heads
 from viz_app.figures.mosaic import MASKED, tile
-from viz_app.records import KINDS, Kind, Trace
-from viz_app.trace import run_trace
-from viz_app.views.choice import head_label
+from viz_app.records.trace import Trace
+from viz_app.views.shared.head_choice import head_label
 
-CATS = "The cats don't see the dog."
-REFERENCE = "Los gatos no ven al perro."
-
-Start = Callable[..., AppTest]
+PAGE, ADDRESS = "training", {"training": "compare"}
 
 
 @pytest.fixture
-def start(start_page: Callable[..., AppTest]) -> Start:
-    """Open the room."""
-    return partial(start_page, "training", training="compare")
-
-
-@pytest.fixture
-def word_root(own_root: Path, run: Run, make_model: Callable[..., Transformer]) -> Path:
+def word_root(own_root: Path, run: TrainedRun, make_model: Callable[..., Transformer]) -> Path:
     """Beside ``tiny`` a run of the same languages that reads words, of 2 layers of 2 heads."""
-    pairs = [(CATS, REFERENCE), ("Where is the old dog?", "¿Dónde está el perro viejo?")]
+    pairs = [(CATS, CATS_TRANSLATED), (DOG, DOG_TRANSLATED)]
     tokenizers = TokenizerPair.train(pairs, kind="word", vocab_sizes=(40, 43), shared=False)
     sizes = tokenizers.source.vocab_size, tokenizers.target.vocab_size
     model = make_model(source_vocab_size=sizes[0], target_vocab_size=sizes[1], n_heads=2)
     info = replace(
-        run.info,
-        name="words",
-        model=model.config,
-        tokenizer_sha256=tokenizer_sha256(tokenizers),
+        run.info, name="words", model=model.config, tokenizer_sha256=tokenizer_sha256(tokenizers)
     )
     counts = Counts([1] * sizes[0], [1] * sizes[1])
     create_run(own_root / "words", info, tokenizers, counts)
@@ -69,79 +70,57 @@ def word_root(own_root: Path, run: Run, make_model: Callable[..., Transformer]) 
     return own_root
 
 
-def traced(run: Run, step: int, target: Sequence[int] | str | None = None) -> Trace:
-    return run_trace(load_weights(run, step).model, run.tokenizers, CATS, target, step=step)
-
-
-def shared_traces(run: Run, a: int, b: int) -> tuple[Trace, Trace]:
+def shared_traces(run: TrainedRun, a: int, b: int) -> tuple[Trace, Trace]:
     """Of two steps, on what the newest makes of the sentence."""
-    target = traced(run, run.steps()[-1]).target_ids
-    return traced(run, a, target), traced(run, b, target)
-
-
-def charts(app: AppTest) -> dict[str, Any]:
-    """Key of each chart → its figure."""
-    found = app.get("plotly_chart")
-    return {chart.proto.id.split("-", 2)[2]: json.loads(chart.proto.spec) for chart in found}
-
-
-def cells(app: AppTest, key: str) -> np.ndarray:
-    written = charts(app)[key]["data"][0]["z"]
-    if isinstance(written, list):
-        return np.array(written)
-    flat = np.frombuffer(base64.b64decode(written["bdata"]), written["dtype"])
-    return flat.reshape([int(n) for n in str(written.get("shape", flat.size)).split(",")])
-
-
-def unescaped(text: str) -> str:
-    return re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", text)
-
-
-def errors(app: AppTest) -> list[str]:
-    assert not app.exception
-    return [unescaped(error.value) for error in app.error]
-
-
-def captions(app: AppTest) -> str:
-    return unescaped(" ".join(caption.value for caption in app.caption))
-
-
-def texts(app: AppTest) -> list[str]:
-    return [text.value for text in app.text]
+    target = traced(run).target_ids
+    return traced(run, step=a, target=target), traced(run, step=b, target=target)
 
 
 # Two checkpoints
 
 
-def test_the_chosen_head_of_both_and_the_signed_difference(start: Start, run: Run) -> None:
-    app = start(step="0", other_step="20", kind="Decoder self", layer="2", head="3")
+def test_the_chosen_head_of_both_and_the_signed_difference(start: Start, run: TrainedRun) -> None:
+    app = start(step="0", other_step="20", kind="decoder_self", layer="2", head="3")
     assert errors(app) == []
     a, b = (trace.attention["decoder_self"][1, 2] for trace in shared_traces(run, 0, 20))
-    np.testing.assert_allclose(cells(app, "map-A"), a, atol=1e-6)
-    np.testing.assert_allclose(cells(app, "map-B"), b, atol=1e-6)
-    np.testing.assert_allclose(cells(app, "difference"), b - a, atol=1e-6)
+    assert_cells(app, "map-A", a)
+    assert_cells(app, "map-B", b)
+    assert_cells(app, "difference", b - a)
     drawn = charts(app)["difference"]["data"]
     assert (drawn[0]["zmin"], drawn[0]["zmax"]) == (-1, 1)
     assert len(drawn) == 2  # masked cells lie over it
 
 
 def test_translations_stand_side_by_side_with_their_log_probabilities(
-    start: Start, run: Run
+    start: Start, run: TrainedRun
 ) -> None:
     app = start(step="60", other_step="20")
-    own = [traced(run, step) for step in (60, 20)]
+    own = [traced(run, step=step) for step in (20, 60)]
     shown = texts(app)
     assert [text for text in shown if text in {trace.target_text for trace in own}][:2] == [
         trace.target_text for trace in own
     ]
     notes = captions(app)
-    for trace, forced in zip(own, shared_traces(run, 60, 20), strict=True):
+    for trace, forced in zip(own, shared_traces(run, 20, 60), strict=True):
         total, given = (float(t.predictions.log_probability.sum()) for t in (trace, forced))
         assert f"together {total:.2f} nats. The shared target has {given:.2f} nats here." in notes
     assert "the translation at step 60, given to both" in notes
 
 
-@pytest.mark.parametrize(("step", "expected"), [("60", 20), ("20", 60), ("0", 60)])
+@pytest.mark.parametrize(("step", "other"), [("60", "20"), ("20", "60")])
+def test_the_earlier_checkpoint_is_a_whichever_is_selected(
+    start: Start, run: TrainedRun, step: str, other: str
+) -> None:
+    app = start(step=step, other_step=other, kind="cross", layer="1", head="1")
+    a, b = (trace.attention["cross"][0, 0] for trace in shared_traces(run, 20, 60))
+    assert_cells(app, "difference", b - a)
+    link = app.button(key="open-A")
+    assert link.label == "Open step 20 on Translate"
+    link.click().run()
+    assert (app.session_state["opening"], app.session_state["view"].step) == ("translate", 20)
+
+
+@pytest.mark.parametrize(("step", "expected"), [("60", 20), ("20", 60)])
 def test_at_first_it_is_set_against_the_end_or_the_middle(
     start: Start, step: str, expected: int
 ) -> None:
@@ -151,12 +130,12 @@ def test_at_first_it_is_set_against_the_end_or_the_middle(
 
 def test_a_checkpoint_is_never_compared_with_itself(start: Start) -> None:
     app = start(step="60", other_step="20")
-    app.select_slider(key="step").set_value(20).run()
+    choose(app, step=20)
     assert errors(app) == []
     assert app.select_slider(key="other_step").options == ["0", "60"]
 
 
-def test_all_kinds_are_ranked_and_a_button_opens_a_head(start: Start, run: Run) -> None:
+def test_all_kinds_are_ranked_and_a_button_opens_a_head(start: Start, run: TrainedRun) -> None:
     app = start(step="0", other_step="60")
     traces = shared_traces(run, 0, 60)
     distances: dict[Kind, Any] = {
@@ -168,44 +147,44 @@ def test_all_kinds_are_ranked_and_a_button_opens_a_head(start: Start, run: Run) 
         np.hstack([distances[kind] for kind in KINDS]),
         atol=1e-5,
     )
-    order = ranked(distances)[:5]
+    order = rank_heads(distances)[:5]
     named = [app.button(key=f"farthest-{place}").label for place in range(5)]
     assert named == [f"{head_label(head)} · {distance:.2f}" for head, distance in order]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_all_heads_of_a_kind_are_drawn_as_differences(start: Start, run: Run, kind: Kind) -> None:
-    app = start(step="0", other_step="60")
-    app.segmented_control(key="kind").set_value(kind).run()
+def test_all_heads_of_a_kind_are_drawn_as_differences(start: Start, run: TrainedRun) -> None:
+    app = choose(start(step="0", other_step="60"), kind="decoder_self")
     traces = shared_traces(run, 0, 60)
-    a, b = (trace.attention[kind] for trace in traces)
-    allowed = make_grid(traces[0], kind).allowed
+    a, b = (trace.attention["decoder_self"] for trace in traces)
+    allowed = make_grid(traces[0], "decoder_self").allowed
     drawn = cells(app, "overview-mosaic")
     np.testing.assert_allclose(drawn, tile(((b - a + 1) / 2).astype(np.float32), allowed), atol=1)
-    assert (MASKED in drawn) == (kind == "decoder_self")
-    app.segmented_control(key="overview").set_value("A").run()
+    assert MASKED in drawn
+    choose(app, overview="A")
     np.testing.assert_allclose(cells(app, "overview-mosaic"), tile(a, allowed), atol=1)
 
 
-def test_words_instead_of_pieces(start: Start, run: Run) -> None:
+def test_words_instead_of_tokens(start: Start, run: TrainedRun) -> None:
     app = start(step="0", other_step="60", units="words", layer="1", head="2")
     a, b = (
-        make_grid(trace, "cross", Reading("words")).apply(trace.attention["cross"])[0, 1]
+        make_grid(trace, "cross", GridOptions("words")).apply(trace.attention["cross"])[0, 1]
         for trace in shared_traces(run, 0, 60)
     )
-    np.testing.assert_allclose(cells(app, "difference"), b - a, atol=1e-6)
+    assert_cells(app, "difference", b - a)
 
 
 # The shared target
 
 
-def test_a_sample_s_reference_can_be_shared(start: Start, own_root: Path, run: Run) -> None:
-    row = {"step": 0, "source": CATS, "reference": REFERENCE, "shows": "reference"}
+def test_a_sample_s_reference_can_be_shared(start: Start, own_root: Path, run: TrainedRun) -> None:
+    row = {"step": 0, "source": CATS, "reference": CATS_TRANSLATED, "shows": "reference"}
     append_log(own_root / "tiny" / "samples.jsonl", [row])
     app = start(own_root, q=CATS, shared="reference", step="0", other_step="60", layer="1")
-    assert REFERENCE in texts(app)
-    a, b = (traced(run, step, REFERENCE).attention["cross"][0, 0] for step in (0, 60))
-    np.testing.assert_allclose(cells(app, "difference"), b - a, atol=1e-6)
+    assert CATS_TRANSLATED in texts(app)
+    a, b = (
+        traced(run, step=step, target=CATS_TRANSLATED).attention["cross"][0, 0] for step in (0, 60)
+    )
+    assert_cells(app, "difference", b - a)
 
 
 def test_without_a_reference_none_is_offered(start: Start) -> None:
@@ -215,13 +194,15 @@ def test_without_a_reference_none_is_offered(start: Start) -> None:
     ]
 
 
-def test_a_translation_of_ones_own_can_be_shared(start: Start, run: Run) -> None:
-    app = start(shared="your own", step="0", other_step="60", layer="2", head="1")
+def test_a_translation_of_ones_own_can_be_shared(start: Start, run: TrainedRun) -> None:
+    app = start(shared="own", step="0", other_step="60", layer="2", head="1")
     assert "the translation at step 60, given to both" in captions(app)
-    app.text_input(key="target").set_value("El perro <b>").run()
+    choose(app, target="El perro <b>")
     assert "your translation, given to both" in captions(app)
-    a, b = (traced(run, step, "El perro <b>").attention["cross"][1, 0] for step in (0, 60))
-    np.testing.assert_allclose(cells(app, "difference"), b - a, atol=1e-6)
+    a, b = (
+        traced(run, step=step, target="El perro <b>").attention["cross"][1, 0] for step in (0, 60)
+    )
+    assert_cells(app, "difference", b - a)
 
 
 # Two runs
@@ -235,48 +216,50 @@ def test_only_runs_of_the_same_languages_are_offered(start: Start, word_root: Pa
 
 
 def test_runs_with_other_tokenizers_are_compared_by_words(
-    start: Start, word_root: Path, run: Run
+    start: Start, word_root: Path, run: TrainedRun
 ) -> None:
     app = start(
         word_root,
         run="tiny",
         q=CATS,
         other_run="words",
-        shared="your own",
-        target=REFERENCE,
+        shared="own",
+        target=CATS_TRANSLATED,
         layer="2",
         head="2",
     )
     assert errors(app) == []
-    words = open_run("words", root=word_root)
+    words = open_trained_run("words", root=word_root)
     a, b = (
-        make_grid(trace, "cross", Reading("words")).apply(trace.attention["cross"])[1, 1]
-        for trace in (traced(run, 60, REFERENCE), traced(words, 7, REFERENCE))
+        make_grid(trace, "cross", GridOptions("words")).apply(trace.attention["cross"])[1, 1]
+        for trace in (
+            traced(run, step=60, target=CATS_TRANSLATED),
+            traced(words, step=7, target=CATS_TRANSLATED),
+        )
     )
     assert a.shape == b.shape
-    np.testing.assert_allclose(cells(app, "map-B"), b, atol=1e-6)
-    np.testing.assert_allclose(cells(app, "difference"), b - a, atol=1e-6)
+    assert_cells(app, "map-B", b)
+    assert_cells(app, "difference", b - a)
     notes = captions(app)
     assert "compared by words" in notes
     assert "do not compare their log-probabilities" in notes
-    assert "Not ranked: A has 2 layers of 3 heads, B 2 of 2" in notes
+    assert "Not ranked: here A has 2 layers of 3 heads, B 2 of 2" in notes
     assert "distances" not in charts(app)
 
-    app.toggle(key="unpaired").set_value(True).run()
-    app.segmented_control(key="other_head").set_value(1).run()
-    b = make_grid(traced(words, 7, REFERENCE), "cross", Reading("words")).apply(
-        traced(words, 7, REFERENCE).attention["cross"]
-    )[1, 0]
-    np.testing.assert_allclose(cells(app, "difference"), b - a, atol=1e-6)
-    app.segmented_control(key="head").set_value(3).run()  # of which the other has none
+    choose(choose(app, unpaired=True), other_head=1)
+    b = make_grid(
+        traced(words, step=7, target=CATS_TRANSLATED), "cross", GridOptions("words")
+    ).apply(traced(words, step=7, target=CATS_TRANSLATED).attention["cross"])[1, 0]
+    assert_cells(app, "difference", b - a)
+    choose(app, head=3)  # of which the other has none
     assert errors(app) == []
-    np.testing.assert_allclose(cells(app, "map-B"), b, atol=1e-6)
+    assert_cells(app, "map-B", b)
 
 
 def test_other_words_are_named_and_maps_stand_side_by_side(
-    start: Start, word_root: Path, run: Run
+    start: Start, word_root: Path, run: TrainedRun
 ) -> None:
-    twice = "The  cats"  # a space is a piece, and no word of the other
+    twice = "The  cats"  # a space is a token, and no word of the other
     app = start(word_root, run="tiny", q=twice, other_run="words")
     assert errors(app) == []
     [info] = app.info
@@ -286,10 +269,10 @@ def test_other_words_are_named_and_maps_stand_side_by_side(
 
 def test_a_broken_checkpoint_of_the_other_is_named(start: Start, own_root: Path) -> None:
     path = weights_path(own_root / "tiny", 0)
-    path.write_bytes(path.read_bytes()[:-100])
+    break_file(path)
     app = start(own_root, other_step="0")
     (message,) = errors(app)
     assert message.startswith(f"{path}: truncated")
-    app.select_slider(key="other_step").set_value(20).run()
+    choose(app, other_step=20)
     assert errors(app) == []
     assert "difference" in charts(app)

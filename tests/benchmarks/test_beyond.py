@@ -1,0 +1,170 @@
+"""``benchmarks/beyond.py``: the inputs it makes from a corpus, what it counts, and its table."""
+
+from __future__ import annotations
+
+import json
+import re
+import runpy
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from benchmarks import beyond
+from model.checkpoint import TrainedRun
+from model.training.data import DataError, Pair
+
+NAMES = ["Oyelaran", "Zubiaurre", "Quimper"]
+PAIRS = [
+    Pair("Tom has 3 dogs.", "Tom tiene 3 perros."),
+    Pair("Ana saw Tom.", "Ana vio a Tom."),
+    Pair("I bought 25 books.", "Compré 25 libros."),
+    Pair("Ana has twelve cats.", "Ana tiene doce gatos."),
+    Pair("The cat runs.", "El gato corre."),
+]
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fewer inputs, and none that is too long for a tiny model."""
+    monkeypatch.setattr(beyond, "GROUPS", {2: 2})
+    monkeypatch.setattr(beyond, "SENTENCES", 3)
+    monkeypatch.setattr(beyond, "TEN", ("The dog sleeps.",))
+
+
+@pytest.fixture
+def arguments_for(
+    trained_root: Path, tmp_path: Path, datasets_cache: Path
+) -> Callable[..., beyond.BeyondArguments]:
+    """Arguments to measure the tiny run on some pairs, as if it was trained on others."""
+
+    def make(pairs: Sequence[Pair], train: Sequence[Pair] = PAIRS) -> beyond.BeyondArguments:
+        for name, rows in (("data", pairs), ("train", train)):
+            lines = [json.dumps({"en": pair.source, "es": pair.target}) for pair in rows]
+            (tmp_path / f"{name}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        files = {name: str(tmp_path / f"{name}.jsonl") for name in ("data", "train")}
+        return beyond.BeyondArguments(run="tiny", checkpoints=trained_root, **files)
+
+    return make
+
+
+def test_sources_are_joined_in_the_order_of_their_first_references() -> None:
+    pairs = [Pair(f"s{i}", f"{which}{i}") for i in range(7) for which in ("first", "second")]
+    groups = beyond.joined_groups(pairs, 2, 3, seed=0)
+    sources = [group.source.split() for group in groups]
+    assert [len(group) for group in sources] == [2, 2, 2]
+    assert len({source for group in sources for source in group}) == 6
+    for group, joined in zip(sources, groups, strict=True):
+        assert joined.target == " ".join(f"first{source[1:]}" for source in group)
+    assert groups == beyond.joined_groups(pairs, 2, 3, seed=0)
+    assert groups != beyond.joined_groups(pairs, 2, 3, seed=1)
+
+
+def test_names_of_both_sentences_are_replaced_in_the_source(trained_run: TrainedRun) -> None:
+    found = beyond.other_names(PAIRS, NAMES, trained_run, seed=0)
+    assert len(found) == 3
+    for sentence in found:
+        assert not {"Tom", "Ana"} & set(re.findall(r"\w+", sentence.source))
+        assert len(sentence.wanted) == (2 if "saw" in sentence.source else 1)
+        for wanted in sentence.wanted:
+            assert wanted in sentence.source
+            assert set(wanted.split()) <= set(NAMES)
+
+
+def test_numbers_have_2_to_6_digits_in_each_notation(
+    trained_run: TrainedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(beyond, "SENTENCES", 60)
+    found = beyond.other_numbers(PAIRS * 40, trained_run, seed=0)
+    assert len(found) == 60
+    sizes = set()
+    for sentence in found:
+        (wanted,) = sentence.wanted
+        assert wanted.translate(str.maketrans(".,", ",.")) in sentence.source
+        sizes.add(len(wanted.replace(".", "")))
+    assert sizes == {2, 3, 4, 5, 6}
+    assert any("." in sentence.wanted[0] for sentence in found)
+    assert len(beyond.other_numbers(PAIRS[:1], trained_run, seed=0)) == 60
+
+
+@pytest.mark.parametrize(
+    ("wanted", "translation", "share"),
+    [
+        (["Quimper"], "Vive en Quimper.", 100),
+        (["Quimper"], "Los quimperianos y Quimperville.", 0),
+        (["Ana Quimper"], "Ana de Quimper.", 0),
+        (["3.500"], "Son 3500.", 100),
+        (["3.500"], "Son 3,500 libros.", 100),
+        (["3500"], "Son 3.500.", 100),
+        (["3.500"], "Son 13.500.", 0),
+        (["350"], "Son 3500.", 0),
+        (["Quimper", "12"], "Quimper tiene 21.", 0),
+    ],
+)
+def test_only_whole_words_count_as_kept(wanted: list[str], translation: str, share: float) -> None:
+    assert beyond.kept([beyond.Copied("", wanted)], [translation]) == share
+
+
+def test_the_share_kept_is_that_of_all_sentences() -> None:
+    copied = [beyond.Copied("", [word]) for word in ("a", "b", "c", "d")]
+    assert beyond.kept(copied, ["a", "x", "x", "x"]) == 25
+
+
+def test_the_command_prints_a_table_and_translations(
+    arguments_for: Callable[..., beyond.BeyondArguments], capsys: pytest.CaptureFixture[str]
+) -> None:
+    beyond.main(arguments_for(PAIRS))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "tiny, step 8, data.jsonl, greedy"
+    rows = [line.strip("|").split("|") for line in lines if line.startswith("| ")]
+    assert [row[0].strip() for row in rows] == [
+        "input",
+        "as it is, all references",
+        "2 groups of 2 joined, one reference",
+        "3 sentences with names in no training text",
+        "3 sentences with numbers of 2 to 6 digits",
+    ]
+    assert re.fullmatch(r" [\d.]+ BLEU, length ratio [\d.]+ ", rows[2][1])
+    assert re.fullmatch(r" [\d.]+% kept ", rows[3][1])
+    assert "* The dog sleeps." in lines
+
+
+def test_names_of_the_training_text_are_not_used(
+    arguments_for: Callable[..., beyond.BeyondArguments],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Where each translation is its source, all names and numbers are kept."""
+    seen: list[str] = []
+
+    def translate(model: object, tokenizers: object, texts: Sequence[str]) -> list[str]:
+        seen.extend(texts)
+        return list(texts)
+
+    monkeypatch.setattr(beyond, "translate", translate)
+    monkeypatch.setattr(beyond, "NAMES", " ".join(NAMES))
+    beyond.main(arguments_for(PAIRS, [Pair("Where is Quimper?", "¿Dónde está Quimper?")]))
+    words = {word for text in seen for word in re.findall(r"\w+", text)}
+    assert words & set(NAMES) == {"Oyelaran", "Zubiaurre"}
+    assert capsys.readouterr().out.count("| 100.0% kept |") == 2
+
+
+def test_data_without_enough_names_are_refused(
+    arguments_for: Callable[..., beyond.BeyondArguments],
+) -> None:
+    with pytest.raises(
+        DataError, match=r"expected 3 sentences with names .*, got 0; give a larger"
+    ):
+        beyond.main(arguments_for([PAIRS[2], PAIRS[4]]))
+
+
+def test_the_program_ends_with_the_message_of_an_error(
+    arguments_for: Callable[..., beyond.BeyondArguments], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = arguments_for(PAIRS)
+    flags = ["--run", "none", "--data", given.data, "--train", given.train]
+    monkeypatch.setattr(sys, "argv", ["beyond", *flags, "--checkpoints", str(given.checkpoints)])
+    monkeypatch.delitem(sys.modules, "benchmarks.beyond")
+    with pytest.raises(SystemExit, match=r"error: .*none"):
+        runpy.run_module("benchmarks.beyond", run_name="__main__", alter_sys=True)

@@ -1,0 +1,391 @@
+"""The app as a person runs it, in a real Chromium.
+
+Charts are known by the keys of their widgets. What a chart shows is read from Plotly's own objects
+after Plotly has decoded them, and its labels from the page, as they are drawn. While a script runs,
+Streamlit leaves what it drew before beside what it draws now, and hidden copies may stay for good:
+``App.find`` waits until the script rests and reads what is visible, in one call.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+import numpy as np
+from playwright.sync_api import (
+    BrowserContext,
+    ConsoleMessage,
+    Download,
+    Locator,
+    Page,
+    TimeoutError,
+)
+
+from model.interface import Kind
+from viz_app.analysis.labels import token_labels
+from viz_app.records.trace import Floats, Trace
+
+PATIENCE = 60_000
+"""Milliseconds; spent only where something is broken."""
+NAMES: dict[Kind, str] = {
+    "encoder_self": "Encoder self",
+    "decoder_self": "Decoder self",
+    "cross": "Cross",
+}
+"""Kinds of attention as the page names them."""
+_WRITTEN = {
+    **NAMES,
+    "joint": "all kinds",
+    "own": "your own",
+    "all": "all heads",
+}
+"""Choice as the address has it → its label, if that is another."""
+_MENUS = {
+    **dict.fromkeys(("show", "units", "rows", "special", "renormalised"), "reading"),
+    "target": "own-target",
+}
+"""Widget → the menu that it stands in on Translate, or on all pages."""
+TEXTS = "all => all.map(element => element.textContent)"
+_HARMLESS = re.compile(
+    r"/(architecture|embeddings|heads|inside|training)/_stcore/(health|host-config)$"
+)
+"""Streamlit looks for its server under the address of a page first, and is told 404."""
+_ANY = object()
+_LOOK = """argument => {
+    const roots = [...document.querySelectorAll('[data-testid="stBidiComponentIsolated"]')]
+        .map(component => component.shadowRoot).filter(Boolean);
+    const everywhere = place =>
+        [document, ...roots].flatMap(root => [...root.querySelectorAll(place)]);
+    const visible = place => everywhere(place).filter(element => element.checkVisibility());
+    const asList = value => ArrayBuffer.isView(value) || Array.isArray(value)
+        ? Array.from(value, asList)
+        : typeof value === 'number' && !Number.isFinite(value) ? null : value ?? null;
+    const found = (LOOK)(argument);
+    return found === undefined ? undefined : asList(found);
+}"""
+"""What a function finds, as lists; ``everywhere`` looks into components too.
+
+``visible`` leaves out what is hidden: Streamlit leaves copies of charts in the page after a click.
+"""
+_FIND = """([argument, wanted, tolerance]) => {
+    const near = (a, b) => Array.isArray(b)
+        ? Array.isArray(a) && a.length === b.length && b.every((each, i) => near(a[i], each))
+        : typeof a === 'number' && typeof b === 'number' ? Math.abs(a - b) <= tolerance : a === b;
+    const failed = [...document.querySelectorAll('.stException')].map(e => e.textContent);
+    if (failed.length) return {failed};
+    if (!document.querySelector('.stApp[data-test-script-state="notRunning"]')) return false;
+    let value;
+    try { value = (LOOK)(argument); } catch { return false; }
+    return value !== undefined && (wanted === null || near(value, wanted[0])) && {value};
+}"""
+_CHART = """() => {
+    const charts = visible('.st-key-KEY .js-plotly-plot');
+    const [gd] = charts;
+    return charts.length === 1 && gd._fullData ? (EXPRESSION) : undefined;
+}"""
+_LABELS = """(() => {
+    const unescape = text => {
+        const field = document.createElement('textarea');
+        field.innerHTML = text;
+        return field.value;
+    };
+    const aliases = Object.entries(gd.layout.AXISaxis.labelalias ?? {});
+    const labels = new Map(aliases.map(([at, text]) => [+at, unescape(text)]));
+    const drawn = [...gd.querySelectorAll('.AXIStick')];
+    for (const tick of drawn) labels.set(tick.__data__.x, tick.textContent);
+    const sorted = [...labels].sort((a, b) => a[0] - b[0]);
+    return drawn.length && sorted.every(([at], i) => at === i)
+        ? sorted.map(([, text]) => text) : undefined;
+})()"""
+"""What is drawn; where an axis draws only some of its labels, also what the others would be."""
+_BOX = """place => {
+    const elements = visible(place);
+    if (elements.length !== 1) return undefined;
+    elements[0].scrollIntoViewIfNeeded();
+    const {x, y, width, height} = elements[0].getBoundingClientRect();
+    const [before, now] = [window.__box, [place, x, y, width, height].join()];
+    window.__box = now;
+    return before === now ? [x, y, width, height] : undefined;
+}"""
+"""Where an element is, once it has stayed there for two frames."""
+
+
+def cut(labels: Sequence[str]) -> list[str]:
+    """Return labels as maps and lines draw them."""
+    return [label if len(label) <= 22 else label[:21] + "…" for label in labels]
+
+
+def step_label(trace: Trace, at: int) -> str:
+    """Return a step of decoding as the list of steps names it."""
+    consumed, predicted = token_labels(trace.consumed), token_labels(trace.predicted)
+    return f"{at + 1}: after {consumed[at]}, {predicted[at]}"
+
+
+def rgb(colour: str) -> str:
+    """Return ``#rrggbb`` as browsers write it."""
+    return f"rgb({', '.join(str(value) for value in bytes.fromhex(colour[1:]))})"
+
+
+class App:
+    """One page of the app."""
+
+    def __init__(self, context: BrowserContext, address: str) -> None:
+        self.address = address
+        self.complaints: list[str] = []
+        self.page: Page = context.new_page()
+        self.page.set_default_timeout(PATIENCE)
+        self.page.on("request", lambda request: self._check_host(request.url))
+        self.page.on("console", self._note_message)
+        self.page.on("websocket", lambda socket: self._check_host(socket.url))
+        self.page.on("pageerror", lambda error: self.complaints.append(f"page error: {error}"))
+
+    def _check_host(self, url: str) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("data", "blob") and parts.netloc != urlsplit(self.address).netloc:
+            self.complaints.append(f"another host: {url}")
+
+    def _note_message(self, message: ConsoleMessage) -> None:
+        harmless = _HARMLESS.search(urlsplit(message.location["url"]).path)
+        if message.type in ("error", "warning") and not harmless:
+            self.complaints.append(f"console {message.type}: {message.text} {message.location}")
+
+    # What a person does
+
+    def open(self, path: str = "/", **query: object) -> None:
+        """Go to an address of the app, or to a path and query of it."""
+        url = path if path.startswith("http") else self.address + path
+        self.page.goto(url + ("?" + urlencode(query, doseq=True) if query else ""))
+        self.page.locator(".st-key-sentence textarea").wait_for()
+
+    def go_to(self, title: str) -> None:
+        """Follow the link to another page."""
+        self.page.get_by_role("link", name=title).click()
+
+    @contextmanager
+    def menu_of(self, key: str) -> Iterator[None]:
+        """Open the menu that a widget stands in, if it stands in one, and close it in the end."""
+        widget = self.page.locator(f".st-key-{key}")
+        if key in _MENUS:
+            self.page.locator(f".st-key-{key}, .st-key-{_MENUS[key]}").first.wait_for()
+        if key not in _MENUS or widget.count():
+            yield  # on other pages some stand on the page itself
+            return
+        self.page.locator(f".st-key-{_MENUS[key]} button").first.click()
+        widget.wait_for()
+        yield
+        self.page.keyboard.press("Escape")
+        widget.wait_for(state="detached")
+
+    def enter(self, key: str, text: str) -> None:
+        """Type a text and press Enter."""
+        with self.menu_of(key):
+            field = self.page.locator(f".st-key-{key} :is(input, textarea)")
+            field.fill(text)
+            field.press("Enter")
+
+    def toggle(self, key: str) -> None:
+        """Switch something on or off."""
+        with self.menu_of(key):
+            self.page.locator(f".st-key-{key} label").first.click()
+
+    def type(self, sentence: str) -> None:
+        """Type a sentence and press Enter."""
+        self.enter("sentence", sentence)
+
+    def choose(self, **choices: str) -> None:
+        """Choose options of segmented controls, one after the other."""
+        for key, option in choices.items():
+            control = self.page.locator(f".st-key-{key}")
+            label = _WRITTEN.get(option, option)
+            with self.menu_of(key):
+                control.get_by_role("radio", name=label, exact=True).click()
+                self.expect_chosen(**{key: option})
+
+    def pick(self, key: str, label: str) -> None:
+        """Choose in a list that opens."""
+        self.page.locator(f".st-key-{key} input").fill(label)
+        self.page.get_by_role("option", name=label, exact=True).click()
+
+    def press(self, key: str, button: str) -> None:
+        """Press a button of the keyboard, such as ArrowLeft, on a slider."""
+        self.page.locator(f".st-key-{key} input").press(button)
+
+    def click_in(self, key: str, x: float, y: float, *, subplot: str = "xy") -> None:
+        """Click in a chart, at parts of its width and height between the axes."""
+        self.read(key, "(gd._hoverdata = undefined) ?? true")  # of where the mouse was before
+        hovered = f"document.querySelector('.st-key-{key} .js-plotly-plot')?._hoverdata?.length"
+        for attempt in range(100):  # a chart that was only just drawn does not listen yet
+            self.hover_in(key, x + attempt % 2 * 0.002, y, subplot=subplot)
+            with suppress(TimeoutError):
+                self.page.wait_for_function(hovered, timeout=300)
+                break
+        self.page.mouse.down()
+        self.page.mouse.up()
+
+    def hover_in(self, key: str, x: float, y: float, *, subplot: str = "xy") -> None:
+        """Move the mouse in a chart, to parts of its width and height between the axes."""
+        left, top, width, height = self.box(f'.st-key-{key} .nsewdrag[data-subplot="{subplot}"]')
+        self.page.mouse.move(left + x * width, top + y * height)
+
+    def download(self, button: Locator) -> Download:
+        """Press a button and wait for the file that it gives."""
+        with self.page.expect_download() as started:
+            button.click()
+        return started.value
+
+    # What there is to see
+
+    def find(
+        self, look: str, argument: object = None, *, wanted: Any = _ANY, tolerance: float = 0
+    ) -> Any:
+        """Return what a function in JavaScript finds once the script rests and it finds something.
+
+        With ``wanted`` it waits for that value, numbers within a tolerance; where it never comes,
+        the value that is there is returned, so that an assertion can say it. NaN is None.
+        """
+        look = _LOOK.replace("LOOK", look)
+        arguments = [argument, None if wanted is _ANY else [wanted], tolerance]
+        try:
+            handle = self.page.wait_for_function(_FIND.replace("LOOK", look), arg=arguments)
+        except TimeoutError:
+            last = self.page.evaluate(look, argument)
+            state = self.page.locator(".stApp").get_attribute("data-test-script-state")
+            assert state == "notRunning", f"the script does not come to rest: {state}"
+            assert last is not None, f"there is nothing, or more than one, of what is read: {look}"
+            return last
+        found: dict[str, Any] = handle.json_value()
+        assert "failed" not in found, found["failed"]
+        return found["value"]
+
+    def expect(
+        self, look: str, expected: Any, argument: object = None, *, tolerance: float = 0
+    ) -> None:
+        """Wait until a function in JavaScript finds a value; fails, with both, if it does not."""
+        if not isinstance(expected, np.ndarray):
+            assert self.find(look, argument, wanted=expected, tolerance=tolerance) == expected
+            return
+        wanted = np.where(np.isfinite(expected), expected, None).tolist()
+        found = self.find(look, argument, wanted=wanted, tolerance=tolerance)
+        if expected.size == 0:
+            assert found == []
+        else:
+            drawn = np.array(found, dtype=np.float64)
+            np.testing.assert_allclose(drawn, expected, rtol=0, atol=tolerance)
+
+    def box(self, place: str) -> tuple[float, float, float, float]:
+        """Left, top, width and height of an element that is scrolled to and rests."""
+        left, top, width, height = self.find(_BOX, place)
+        return left, top, width, height
+
+    def read(self, key: str, expression: str) -> Any:
+        """Return a value from the only chart of a key, ``gd`` in the expression."""
+        return self.find(_CHART.replace("KEY", key).replace("EXPRESSION", expression))
+
+    def expect_read(self, key: str, expression: str, expected: Any, tolerance: float = 0) -> None:
+        """Wait until a chart gives this value; fails, with both, if it does not."""
+        look = _CHART.replace("KEY", key).replace("EXPRESSION", expression)
+        self.expect(look, expected, tolerance=tolerance)
+
+    def expect_drawn(
+        self, key: str, expected: Floats, *, values: str = "z", tolerance: float = 1e-6
+    ) -> None:
+        """Wait until a chart draws these values: cells z of a heat map, lengths x of bars."""
+        self.expect_read(key, f"gd._fullData[0].{values}", np.asarray(expected), tolerance)
+
+    def expect_labels(self, key: str, axis: str, expected: Sequence[str]) -> None:
+        """Wait until an axis, x or y, has these labels, long ones cut."""
+        self.expect_read(key, _LABELS.replace("AXIS", axis), cut(expected))
+
+    def expect_text(
+        self, key: str, expected: str, *, within: str = "", by: str = "textContent"
+    ) -> None:
+        """Wait until an element shows this text; fails, with both, if it does not."""
+        self.expect(
+            """([place, by]) => {
+                const elements = visible(place);
+                return elements.length === 1 ? elements[0][by] : undefined;
+            }""",
+            expected,
+            [f".st-key-{key} {within}", by],
+        )
+
+    def expect_field(self, key: str, expected: str) -> None:
+        """Wait until a field or list shows this text."""
+        with self.menu_of(key):
+            self.expect_text(key, expected, within=":is(input, textarea)", by="value")
+
+    def expect_chosen(self, **choices: str) -> None:
+        """Wait until segmented controls show these options and the script rests."""
+        for key, option in choices.items():
+            label = _WRITTEN.get(option, option)
+            with self.menu_of(key):
+                self.expect_text(key, label, within='[role="radio"][aria-checked="true"]')
+
+    def expect_address(self, **expected: str | None) -> None:
+        """Wait until the address has these parameters; None: has it not."""
+        look = "keys => keys.map(key => new URLSearchParams(location.search).get(key))"
+        self.expect(look, list(expected.values()), list(expected))
+
+    def rows(self, place: str, columns: int | None = None) -> list[list[str]]:
+        """Return the texts of a table's rows, or of their first cells, once there are any."""
+        found: list[list[str]] = self.find(
+            """([place, columns]) => {
+                const rows = [...document.querySelectorAll(place)];
+                const cells = rows.map(row => [...row.cells].slice(0, columns ?? undefined));
+                return rows.length ? cells.map(row => row.map(cell => cell.textContent.trim()))
+                    : undefined;
+            }""",
+            [place, columns],
+        )
+        return found
+
+    def frames(self, event: str) -> list[bytes]:
+        """Return a list that collects what the page sends or receives from now on.
+
+        ``event`` is ``framesent`` or ``framereceived``.
+        """
+        collected: list[bytes] = []
+
+        def note(frame: bytes | str) -> None:
+            collected.append(frame if isinstance(frame, bytes) else frame.encode())
+
+        self.page.on("websocket", lambda socket: socket.on(event, note))
+        return collected
+
+
+# The lines from token to token on Translate
+
+_LINES = """() => {
+    const places = ({bundle, query, key, weight}) => [bundle, query, key, weight].map(Number);
+    return everywhere('.token').length === 0 ? undefined : everywhere('path[data-bundle]')
+        .filter(path => getComputedStyle(path.parentNode).display !== 'none')
+        .map(path => places(path.dataset))
+        .sort((a, b) => a[0] - b[0] || a[1] - b[1] || a[2] - b[2]);
+}"""
+"""Bundle, query, key and weight of the lines that can be seen."""
+
+
+def heavy_cells(
+    *maps: Floats, least: float = 0.1, key: int | None = None, query: int | None = None
+) -> Floats:
+    """Return bundle, query, key and weight (cells, 4) of what lines draw of some maps."""
+    cells = [
+        (bundle, *at, weights[tuple(at)])
+        for bundle, weights in enumerate(maps)
+        for at in np.argwhere(weights >= least)
+        if key in (None, at[1]) and query in (None, at[0])
+    ]
+    return np.array(cells, dtype=np.float32)
+
+
+def expect_lines(app: App, expected: Floats) -> None:
+    """Wait until exactly these lines can be seen; fails, with both, if they cannot."""
+    app.expect(_LINES, expected, tolerance=1e-4)  # to which weights are sent
+
+
+def lines_locator(app: App, what: str) -> Locator:
+    """Return what stands in the component of lines."""
+    return app.page.locator(f".st-key-lines {what}")

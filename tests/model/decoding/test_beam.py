@@ -1,0 +1,337 @@
+"""Compare beam search with hand-computed tables, and with scoring whole targets uncached."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from model.config import BOS, EOS, TransformerConfig
+from model.decoding.beam import Beam, Hypothesis, Node, beam_search, length_norm
+from model.decoding.generation import longest_target
+from model.decoding.greedy import greedy
+from model.transformer import DecoderCache, Transformer
+
+MakeModel = Callable[..., Transformer]
+
+# By hand
+
+A, B, C = 4, 5, 6
+"""All tokens of a table but the special ones."""
+
+Table = dict[tuple[int, ...], dict[int, float]]
+
+GARDEN_PATH: Table = {
+    (): {A: 0.5, B: 0.4, EOS: 0.06, C: 0.04},
+    (A,): {A: 0.4, B: 0.3, EOS: 0.2, C: 0.1},
+    (B,): {EOS: 0.9, A: 0.05, B: 0.03, C: 0.02},
+    (A, A): {EOS: 0.6, A: 0.2, B: 0.15, C: 0.05},
+    (A, B): {EOS: 0.5, A: 0.3, B: 0.15, C: 0.05},
+}
+"""The likeliest first token does not begin the likeliest target."""
+
+SHORT_OR_LONG: Table = {
+    (): {A: 0.55, EOS: 0.4, B: 0.03, C: 0.02},
+    (A,): {B: 0.8, A: 0.1, C: 0.06, EOS: 0.04},
+    (B,): {A: 0.4, B: 0.3, C: 0.2, EOS: 0.1},
+    (A, A): {A: 0.4, B: 0.3, C: 0.2, EOS: 0.1},
+    (A, B): {EOS: 0.9, A: 0.05, B: 0.03, C: 0.02},
+}
+"""``</s>`` at once has 0.4; A B ``</s>`` has 0.55 · 0.8 · 0.9 = 0.396."""
+
+
+class TableModel(Transformer):
+    """Predicts the next token from a table, by the target so far; others have no probability."""
+
+    def __init__(self, table: Table, max_length: int) -> None:
+        super().__init__(
+            TransformerConfig(
+                7,
+                7,
+                n_encoder_layers=1,
+                n_decoder_layers=1,
+                n_heads=1,
+                d_model=2,
+                d_ff=2,
+                max_length=max_length,
+            )
+        )
+        self.table = table
+        self.eval()
+
+    def decode(
+        self,
+        target: Tensor,
+        memory: Tensor,
+        memory_mask: Tensor,
+        cache: DecoderCache | None = None,
+    ) -> Tensor:
+        """Store the target so far in the cache of keys, so that its rows move as those do."""
+        assert cache is not None
+        new = target[:, None, :, None]
+        ids, _ = cache.layers[0].self_attention.append(new, new)  # (R, 1, T, 1)
+        logits = torch.full((len(target), 1, 7), -1e9)
+        for row, (bos, *tokens) in enumerate(ids[:, 0, :, 0].tolist()):
+            assert bos == BOS
+            for id, probability in self.table[tuple(tokens)].items():
+                logits[row, 0, id] = math.log(probability)
+        return logits
+
+    def unembed(self, stream: Tensor) -> Tensor:
+        return stream
+
+
+def search(table: Table, *, size: int, alpha: float = 0.6, limit: int = 5) -> Beam:
+    [beam] = beam_search(TableModel(table, limit), [[EOS]], size=size, alpha=alpha)
+    return beam
+
+
+def best(beam: Beam) -> list[tuple[list[int], float]]:
+    """Return tokens and probability of each hypothesis."""
+    return [
+        (h.target[1:], pytest.approx(math.exp(h.log_probability), rel=1e-5))
+        for h in beam.hypotheses
+    ]
+
+
+def close(value: float) -> float:
+    wanted: float = pytest.approx(value, abs=1e-5)
+    return wanted
+
+
+def test_two_hypotheses_find_what_greedy_decoding_misses() -> None:
+    """The whole tree: A, B; then B ends, A A, A B; then both of these end, which is enough."""
+    assert greedy(TableModel(GARDEN_PATH, 5), [[EOS]]) == [[BOS, A, A, EOS]]  # 0.12
+
+    beam = search(GARDEN_PATH, size=2)
+
+    def node(parent: int, id: int, step: int, probability: float, outcome: Any) -> Node:
+        norm = {1: 1, 2: (7 / 6) ** 0.6, 3: (8 / 6) ** 0.6}[step]
+        log_probability = math.log(probability)
+        return Node(
+            parent, id, step, close(log_probability), close(log_probability / norm), outcome
+        )
+
+    assert beam.tree == (
+        Node(-1, BOS, 0, 0.0, 0.0, "kept"),
+        node(0, A, 1, 0.5, "kept"),
+        node(0, B, 1, 0.4, "kept"),
+        node(0, EOS, 1, 0.06, "dropped"),  # it ends, but is not among the best two
+        node(0, C, 1, 0.04, "dropped"),
+        node(2, EOS, 2, 0.36, "ended"),
+        node(1, A, 2, 0.20, "kept"),
+        node(1, B, 2, 0.15, "kept"),
+        node(1, EOS, 2, 0.10, "dropped"),
+        node(6, EOS, 3, 0.12, "ended"),
+        node(7, EOS, 3, 0.075, "ended"),
+        node(7, A, 3, 0.045, "kept"),
+        node(6, A, 3, 0.04, "kept"),
+    )
+    assert beam.hypotheses == [
+        Hypothesis([BOS, B, EOS], close(-1.02165), close(-0.93140), 5),
+        Hypothesis([BOS, A, A, EOS], close(-2.12026), close(-1.78413), 9),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("alpha", "first", "second"),
+    [
+        (0, ([EOS], 0.4), ([A, B, EOS], 0.396)),
+        (0.6, ([A, B, EOS], 0.396), ([EOS], 0.4)),
+    ],
+)
+def test_the_normalisation_for_length_decides_between_short_and_long(
+    alpha: float, first: tuple[list[int], float], second: tuple[list[int], float]
+) -> None:
+    assert best(search(SHORT_OR_LONG, size=2, alpha=alpha)) == [first, second]
+
+
+def test_a_search_ends_when_size_hypotheses_have_ended() -> None:
+    """``</s>`` was ended in the first step, A B ``</s>`` in the third; A B A does not go on."""
+    tree = search(SHORT_OR_LONG, size=2).tree
+    assert [node.step for node in tree if node.outcome == "ended"] == [1, 3]
+    assert max(node.step for node in tree) == 3
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"),
+    [
+        (1, [([A], 0.5), ([B], 0.4)]),
+        (2, [([B, EOS], 0.36), ([A, A], 0.2)]),
+        (3, [([B, EOS], 0.36), ([A, A, EOS], 0.12)]),
+    ],
+)
+def test_hypotheses_without_an_end_count_at_the_limit(
+    limit: int, expected: list[tuple[list[int], float]]
+) -> None:
+    assert best(search(GARDEN_PATH, size=2, limit=limit)) == expected
+
+
+def test_the_norm_of_wu_et_al() -> None:
+    assert [length_norm(n, 1) for n in (1, 7, 13)] == [1, 2, 3]
+    assert length_norm(13, 2) == 9
+    assert length_norm(13, 0) == 1
+
+
+# Against whole targets
+
+SOURCES = st.lists(
+    st.lists(st.integers(EOS + 1, 36), max_size=5).map(lambda tokens: [*tokens, EOS]),
+    min_size=1,
+    max_size=3,
+)
+
+
+def path(beam: Beam, place: int) -> list[int]:
+    """Return the ids from ``<s>`` to a node."""
+    node = beam.tree[place]
+    return [*path(beam, node.parent), node.id] if node.parent >= 0 else [node.id]
+
+
+@torch.inference_mode()
+def next_log_probabilities(model: Transformer, source: list[int], target: list[int]) -> Tensor:
+    """Compute log-probabilities of the token after each beginning of a target, (T, V), uncached."""
+    return model(torch.tensor([source]), torch.tensor([target])).log_softmax(dim=-1)[0]
+
+
+def log_probability(model: Transformer, source: list[int], target: list[int]) -> float:
+    steps = next_log_probabilities(model, source, target[:-1])  # (T, V)
+    return float(steps.gather(1, torch.tensor(target[1:])[:, None]).sum())
+
+
+def test_a_beam_of_one_is_greedy_decoding(model: Transformer) -> None:
+    generator = torch.Generator().manual_seed(3)
+    sources = [
+        [*torch.randint(EOS + 1, 37, (n % 11,), generator=generator).tolist(), EOS]
+        for n in range(60)
+    ]
+    targets = greedy(model, sources)
+    ended = [target[-1] == EOS for target in targets]
+    assert any(ended)
+    assert not all(ended)
+    beams = beam_search(model, sources, size=1)
+    assert [[h.target for h in beam.hypotheses] for beam in beams] == [[t] for t in targets]
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
+@pytest.mark.parametrize("source", [[EOS], [7, EOS], [31, 5, EOS]])
+def test_a_beam_wide_enough_for_all_targets_finds_the_best_of_them(
+    make_model: MakeModel, source: list[int], alpha: float
+) -> None:
+    """Of at most 3 tokens out of 5: 1 + 4 + 16 that end and 64 that reach the limit."""
+    model = make_model(target_vocab_size=5, max_length=3)
+    going_on = [id for id in range(5) if id != EOS]
+    targets = [
+        [BOS, *tokens, *end]
+        for length, end in [(0, [EOS]), (1, [EOS]), (2, [EOS]), (3, [])]
+        for tokens in itertools.product(going_on, repeat=length)
+    ]
+    scores = {}
+    for target in targets:
+        norm = ((5 + len(target) - 1) / 6) ** alpha
+        scores[tuple(target)] = log_probability(model, source, target) / norm
+    order = sorted(scores, key=lambda target: -scores[target])
+
+    [beam] = beam_search(model, [source], size=len(targets), alpha=alpha)
+
+    assert len(beam.hypotheses) == len(targets) == 85
+    assert [tuple(h.target) for h in beam.hypotheses[:5]] == order[:5]
+    assert {tuple(h.target): h.score for h in beam.hypotheses} == pytest.approx(scores, abs=1e-5)
+
+
+@given(SOURCES, st.integers(1, 5), st.sampled_from([0.0, 0.6, 1.0]))
+def test_the_tree_of_a_search(
+    model: Transformer, sources: list[list[int]], size: int, alpha: float
+) -> None:
+    beams = beam_search(model, sources, size=size, alpha=alpha)
+    for source, beam in zip(sources, beams, strict=True):
+        limit = longest_target(len(source), model.config.max_length)
+        assert beam.tree[0] == Node(-1, BOS, 0, 0.0, 0.0, "kept")
+        for place, node in enumerate(beam.tree[1:], start=1):
+            parent = beam.tree[node.parent]
+            assert 0 <= node.parent < place
+            assert (parent.outcome, parent.step) == ("kept", node.step - 1)
+            assert node.log_probability <= parent.log_probability
+            assert node.score == pytest.approx(
+                node.log_probability / ((5 + node.step) / 6) ** alpha
+            )
+            assert node.outcome == "dropped" or (node.outcome == "ended") == (node.id == EOS)
+        steps = [list(nodes) for _, nodes in itertools.groupby(beam.tree[1:], lambda n: n.step)]
+        assert [nodes[0].step for nodes in steps] == list(range(1, len(steps) + 1))
+        for nodes in steps:
+            values = [node.log_probability for node in nodes]
+            assert values == sorted(values, reverse=True)
+            assert len(nodes) == 2 * size  # there are 41 tokens
+            assert sum(node.outcome == "kept" for node in nodes) == size
+        ended = sum(node.outcome == "ended" for node in beam.tree)
+        assert len(steps) == limit or ended >= size
+        scores = [h.score for h in beam.hypotheses]
+        assert len(scores) == size
+        assert scores == sorted(scores, reverse=True)
+        for h in beam.hypotheses:
+            node = beam.tree[h.node]
+            assert h.target == path(beam, h.node)
+            assert (h.log_probability, h.score) == (node.log_probability, node.score)
+            assert node.outcome == "ended" or (node.outcome == "kept" and node.step == limit)
+
+
+@settings(max_examples=10)
+@given(SOURCES, st.integers(1, 5))
+def test_each_step_has_the_best_tokens_after_the_continued_hypotheses(
+    model: Transformer, sources: list[list[int]], size: int
+) -> None:
+    """Compare with whole targets without a cache, for each source by itself."""
+    for source, beam in zip(sources, beam_search(model, sources, size=size), strict=True):
+        last = beam.tree[-1].step
+        for step in {1, min(3, last), last}:
+            live = [
+                (place, node)
+                for place, node in enumerate(beam.tree)
+                if node.step == step - 1 and node.outcome == "kept"
+            ]
+            after = [
+                node.log_probability + next_log_probabilities(model, source, path(beam, place))[-1]
+                for place, node in live
+            ]
+            values = [node.log_probability for node in beam.tree if node.step == step]
+            wanted = torch.cat(after).topk(2 * size).values.tolist()
+            assert values == pytest.approx(wanted, abs=1e-4)
+        for h in beam.hypotheses:
+            alone = log_probability(model, source, h.target)
+            assert h.log_probability == pytest.approx(alone, abs=1e-4)
+
+
+def test_a_batch_is_searched_like_its_sources_one_by_one(model: Transformer) -> None:
+    sources = [[9, 31, 5, 5, 22, EOS], [EOS], [17, EOS], [8, 30, 12, 4, 6, 6, 29, 13, EOS]]
+    beams = beam_search(model, sources, size=3)
+    assert len({beam.tree[-1].step for beam in beams}) > 1
+    for source, beam in zip(sources, beams, strict=True):
+        [alone] = beam_search(model, [source], size=3)
+        assert [h.target for h in beam.hypotheses] == [h.target for h in alone.hypotheses]
+        for one, other in zip(beam.tree, alone.tree, strict=True):
+            assert (one.parent, one.id, one.outcome) == (other.parent, other.id, other.outcome)
+            assert one.log_probability == pytest.approx(other.log_probability, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("sources", "size", "alpha", "message"),
+    [
+        ([[EOS]], 0, 0.6, "beam: expected at least 1, got 0"),
+        ([[EOS]], 2, -0.5, "length penalty: expected 0 to 10, got -0.5"),
+        ([], 2, 0.6, "expected at least one source, got an empty batch"),
+        ([[EOS], []], 2, 0.6, "allows no key: expected at least one token in each row"),
+        ([[5] * 32], 2, 0.6, "expected at most 31 tokens, got 32"),
+    ],
+)
+def test_beam_search_refuses_bad_arguments(
+    model: Transformer, sources: list[list[int]], size: int, alpha: float, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        beam_search(model, sources, size=size, alpha=alpha)

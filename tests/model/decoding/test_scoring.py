@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from model.decoding import scoring
+from model.decoding.scoring import log_probabilities
+from model.transformer import Transformer
+
+
+@pytest.mark.parametrize("at_a_time", [1, 3, 1024])
+@torch.inference_mode()
+def test_log_probabilities_are_those_of_the_logits(
+    make_model: Callable[..., Transformer],
+    make_ids: Callable[..., Tensor],
+    monkeypatch: pytest.MonkeyPatch,
+    at_a_time: int,
+) -> None:
+    monkeypatch.setattr(scoring, "_POSITIONS_AT_A_TIME", at_a_time)
+    model = make_model()
+    source, target = make_ids([5], 37), make_ids([8], 41)
+    memory, mask = model.encode(source)
+    stream = model.decode(target[:, :-1], memory, mask)[0]
+    found = log_probabilities(model, stream, target[0, 1:])
+    logits = model(source, target[:, :-1])[0]
+    expected = [logits[t].softmax(dim=-1)[target[0, t + 1]].log() for t in range(7)]
+    torch.testing.assert_close(found, torch.stack(expected))

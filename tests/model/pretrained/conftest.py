@@ -1,0 +1,75 @@
+"""Tiny models of each family, and folders of them, made once a session."""
+
+from __future__ import annotations
+
+import functools
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file, save_file
+
+from model.pretrained.quiet import quiet
+from tests.model.pretrained.saved import WEIGHTS, MakeFolder, trainer_state
+from tests.model.pretrained.tiny import FAMILY_NAMES, FOLDERS, Texts, Twins, build
+
+
+@pytest.fixture(scope="session")
+def make_twins() -> Callable[[str], Twins]:
+    """Return a function that makes a family's twins, once. Read them; change your own."""
+    return functools.cache(build)
+
+
+@pytest.fixture(params=FAMILY_NAMES)
+def twins(request: pytest.FixtureRequest, make_twins: Callable[[str], Twins]) -> Twins:
+    """Twins of every family, one after the other."""
+    return make_twins(request.param)
+
+
+@pytest.fixture(scope="session")
+def sentences(data_folder: Path) -> Texts:
+    """The sentences of ``tests/data`` by language."""
+    rows = [json.loads(line) for line in (data_folder / "train.jsonl").read_text().splitlines()]
+    return {language: [row[language] for row in rows] for language in ("en", "es")}
+
+
+@pytest.fixture(scope="session")
+def make_folder(tmp_path_factory: pytest.TempPathFactory, sentences: Texts) -> MakeFolder:
+    """Return a function that makes a folder of ``FOLDERS``, once. Read it, or change a copy."""
+
+    def make(name: str) -> Path:
+        folder = tmp_path_factory.mktemp(name)
+        with quiet():
+            FOLDERS[name](folder, sentences)
+        return folder
+
+    return functools.cache(make)
+
+
+@pytest.fixture
+def folder(make_folder: MakeFolder, tmp_path: Path) -> Path:
+    """A T5's folder that a test may damage."""
+    return shutil.copytree(make_folder("t5"), tmp_path / "t5")
+
+
+@pytest.fixture
+def training(make_folder: MakeFolder, tmp_path: Path) -> Path:
+    """A Trainer's folder of a Marian with two checkpoints; the tokenizer only at the top."""
+    top = tmp_path / "out"
+    model = ("config.json", "generation_config.json", WEIGHTS)
+    shutil.copytree(make_folder("marian"), top)
+    for step in (20, 100):
+        place = top / f"checkpoint-{step}"
+        place.mkdir()
+        for name in model:
+            shutil.copy(top / name, place / name)
+        (place / "trainer_state.json").write_text(trainer_state(step))
+        (place / "training_args.bin").write_bytes(b"a pickle")
+    weights = load_file(top / WEIGHTS)
+    weights["model.decoder.layers.0.fc1.weight"] *= 2
+    save_file(weights, top / "checkpoint-100" / WEIGHTS, {"format": "pt"})
+    for name in model:
+        (top / name).unlink()
+    return top

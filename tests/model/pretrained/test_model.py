@@ -1,0 +1,230 @@
+"""The model behind our interface: decoding, hook points, weights, threads."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from model.decoding.ablation import ablate
+from model.decoding.beam import beam_search
+from model.decoding.generation import longest_target
+from model.decoding.greedy import greedy
+from model.hooks import capture, hook_names
+from model.interface import KINDS, Head, Kind
+from model.pretrained.families import FAMILIES
+from model.pretrained.model import PretrainedModel
+from tests.model.pretrained.passes import close, inputs, run
+from tests.model.pretrained.tiny import LANGUAGE, VOCABULARY, Twins, build, random_ids
+
+
+def _theirs(twins: Twins, source: list[int], **settings: Any) -> list[int]:
+    """What ``generate`` makes of a source, with the limit of our decoding."""
+    longest = longest_target(len(source), twins.ours.description.max_length)
+    ids = torch.tensor([source])
+    is_t5 = twins.ours.description.positions == "relative"
+    found = twins.eager.generate(
+        input_ids=ids,
+        attention_mask=torch.ones_like(ids),
+        num_beams=1,
+        do_sample=False,
+        max_new_tokens=longest,
+        use_cache=not is_t5,  # of unequal depths, it raises IndexError with a cache
+        **settings,
+    )
+    return found[0].tolist()
+
+
+def _prefix(twins: Twins) -> list[int]:
+    forced = twins.eager.generation_config.forced_bos_token_id
+    return [twins.ours.special_ids.start, *([] if forced is None else [forced])]
+
+
+def test_greedy_decoding_is_that_of_generate(twins: Twins) -> None:
+    special = twins.ours.special_ids
+    sources = [random_ids(n, padding=special.padding, seed=n)[0].tolist() for n in (1, 7, 12, 40)]
+    sources[2] = sources[2][:5] + sources[2][:7]
+    found = greedy(twins.ours, sources, _prefix(twins))
+    assert found == [_theirs(twins, source) for source in sources]
+    assert len({tuple(target) for target in found}) > 1
+
+
+def test_greedy_decoding_ends_where_generate_ends() -> None:
+    twins = build("marian")
+    end = twins.ours.special_ids.end
+    for inner in (twins.eager, twins.ours.inner):
+        inner.final_logits_bias[0, end] = 3.0
+    sources = [random_ids(n, padding=VOCABULARY - 1, seed=n)[0].tolist() for n in (3, 7, 13, 9)]
+    found = greedy(twins.ours, sources)
+    assert found == [_theirs(twins, source) for source in sources]
+    assert any(target[-1] == end for target in found)
+    assert len({len(target) for target in found}) > 1  # rows leave the batch at different steps
+
+
+def test_m2m100_begins_with_the_forced_language(make_twins: Callable[[str], Twins]) -> None:
+    twins = make_twins("m2m_100")
+    assert _theirs(twins, [7, 8, 9])[:2] == _prefix(twins) == [2, LANGUAGE]
+
+
+def test_forbidden_tokens_are_not_generated() -> None:
+    twins = build("marian")
+    padding = VOCABULARY - 1
+    assert twins.ours.special_ids.never_generated == (padding,)
+    source = random_ids(7, padding=padding)[0].tolist()
+    with torch.inference_mode():
+        memory, mask = twins.ours.encode(torch.tensor([source]))
+        logits = twins.ours.unembed(twins.ours.decode(torch.tensor([[padding]]), memory, mask))
+    assert int(logits.argmax()) == padding  # the bias makes it the likeliest
+    best = beam_search(twins.ours, [source], size=3)[0].hypotheses[0].target
+    assert padding not in best[1:]
+
+
+def test_forbidden_tokens_come_from_the_generation_settings() -> None:
+    inner = build("bart").ours.inner
+    settings = inner.generation_config
+    settings.suppress_tokens = [9, 11]
+    # Longer entries are not single tokens, the end cannot be forbidden, the last is no token.
+    settings.bad_words_ids = [[13], [14, 15], [settings.eos_token_id], [VOCABULARY]]
+    assert PretrainedModel(inner).special_ids.never_generated == (9, 11, 13)
+
+
+def test_start_is_the_bos_token_where_no_other_is_given() -> None:
+    twins = build("mbart", decoder_start_token_id=None, bos_token_id=3)
+    assert twins.ours.special_ids.start == 3
+    assert _theirs(twins, [7, 8, 9])[0] == 3
+
+
+def test_cached_decoding_equals_the_pass_without_cache_also_after_selecting_rows(
+    twins: Twins,
+) -> None:
+    source, target = inputs(twins, 7, 4, 6)
+    model, rows = twins.ours, torch.tensor([2, 0, 2, 1])
+    with torch.inference_mode():
+        memory, mask = model.encode(source)
+        cache = model.new_cache()
+        parts = [model.decode(target[:, :2], memory, mask, cache)]
+        parts.append(model.decode(target[:, 2:3], memory, mask, cache))
+        cache.keep(rows)
+        memory, kept = memory[rows], target[rows]
+        assert mask is not None
+        mask = mask[rows]
+        parts = [part[rows] for part in parts]
+        parts += [model.decode(kept[:, i : i + 1], memory, mask, cache) for i in range(3, 9)]
+        whole = model.decode(kept, memory, mask)
+    close(torch.cat(parts, dim=1), whole)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_ablation_equals_an_output_projection_without_the_rows_of_the_head(
+    twins: Twins, kind: Kind
+) -> None:
+    source, target = inputs(twins, 7, 4)
+    model = twins.ours
+    head = Head(kind, 1, 1)
+    d_k = model.description.encoder_d_k if kind == "encoder_self" else model.description.decoder_d_k
+    with ablate(model, [head]):
+        ablated = run(model, source, target)
+        batch = greedy(model, [source[0].tolist()], _prefix(twins))
+    eager = copy.deepcopy(twins.eager)
+    stack = eager.get_encoder() if kind == "encoder_self" else eager.get_decoder()
+    family = FAMILIES[eager.config.model_type]
+    layer = getattr(stack, family.layers)[1]
+    paths = family.cross_attention if kind == "cross" else family.self_attention
+    projection = layer.get_submodule(paths.module).get_submodule(family.projections[-1])
+    projection.weight.data[:, d_k : 2 * d_k] = 0
+    changed = Twins(eager, model)
+    close(ablated, changed.logits(source, target).logits)
+    assert batch == [_theirs(changed, source[0].tolist())]
+    assert float((ablated - twins.logits(source, target).logits).abs().max()) > 1e-3
+
+
+def test_lens_of_the_last_layer_equals_the_logits(twins: Twins) -> None:
+    source, target = inputs(twins, 7)
+    names = [f"decoder.layers.{layer}.output" for layer in range(2)]
+    with capture(twins.ours, names) as seen:
+        logits = run(twins.ours, source, target)
+    first, last = (twins.ours.lens(seen[name][0]) for name in names)
+    close(last, logits)
+    assert float((first - logits).abs().max()) > 1e-2
+
+
+def test_description_says_what_the_model_is(twins: Twins) -> None:
+    config, description = twins.eager.config, twins.ours.description
+    kind = config.model_type
+    is_t5 = kind in ("t5", "mt5")
+    heads = (3, 3) if is_t5 else (2, 3)
+    assert description.shapes == {
+        "encoder_self": (3, heads[0]),
+        "decoder_self": (2, heads[1]),
+        "cross": (2, heads[1]),
+    }
+    assert (description.encoder_d_k, description.decoder_d_k) == ((5, 5) if is_t5 else (12, 8))
+    assert (description.encoder_d_ff, description.decoder_d_ff) == ((31, 31) if is_t5 else (31, 29))
+    assert description.norm == ("post" if kind in ("marian", "bart") else "pre")
+    assert description.final_norm == (description.norm == "pre")
+    assert description.embedding_norm == (kind in ("bart", "mbart"))
+    positions = {"bart": "learned", "mbart": "learned", "t5": "relative", "mt5": "relative"}
+    assert description.positions == positions.get(kind, "sinusoidal")
+    assert description.norm_kind == ("rms" if is_t5 else "layer")
+    assert description.scale_scores == description.attention_bias == (not is_t5)
+    assert description.output_bias == (kind in ("marian", "bart", "mbart", "pegasus"))
+    assert description.gated == (config.to_dict().get("feed_forward_proj") == "gated-gelu")
+    assert description.scale_embeddings == (kind in ("marian", "mbart", "pegasus", "m2m_100"))
+    assert description.tied == "all"
+    assert description.source_vocab_size == description.target_vocab_size == VOCABULARY
+
+
+def test_weights_are_found_by_path(twins: Twins) -> None:
+    model, description = twins.ours, twins.ours.description
+    source, target = inputs(twins, 7)
+    with capture(model, hook_names(model)) as seen:
+        run(model, source, target)
+    path = "decoder.layers.1.cross_attention"
+    norm = model.norm(path)
+    x = seen[f"{path}_residual.norm.before"][0]
+    if description.norm_kind == "rms":
+        assert norm.bias is None
+        expected = x * (x.square().mean(-1, keepdim=True) + norm.epsilon).rsqrt() * norm.gain
+    else:
+        expected = torch.nn.functional.layer_norm(x, (24,), norm.gain, norm.bias, norm.epsilon)
+    close(seen[f"{path}_residual.norm.after"][0], expected)
+    query = model.linear(f"{path}.query_projection")
+    assert query.weight.shape == (24, description.n_decoder_heads * description.decoder_d_k)
+    contract = model.linear("encoder.layers.1.feed_forward.contract")
+    output = seen["encoder.layers.1.feed_forward.hidden"][0] @ contract.weight
+    output = output if contract.bias is None else output + contract.bias
+    close(seen["encoder.layers.1.feed_forward.output"][0], output)
+    assert model.linear("encoder.layers.1.feed_forward.expand").weight.shape == (24, 31)
+    if description.gated:
+        assert model.linear("decoder.layers.1.feed_forward.gate").weight.shape == (24, 31)
+    table = model.embedding_table("target")
+    tokens = table[target[0]] * (24**0.5 if description.scale_embeddings else 1)
+    close(seen["decoder.embedding.tokens"][0][0], tokens)
+
+
+def test_tables_of_a_model_with_two_vocabularies() -> None:
+    twins = build("marian", decoder_vocab_size=59, share_encoder_decoder_embeddings=False)
+    assert twins.ours.embedding_table("source").shape == (VOCABULARY, 24)
+    assert twins.ours.embedding_table("target").shape == (59, 24)
+    description = twins.ours.description
+    assert (description.source_vocab_size, description.target_vocab_size) == (VOCABULARY, 59)
+    assert description.tied == "output"
+
+
+def test_bad_ids_are_refused(twins: Twins) -> None:
+    model, longest = twins.ours, twins.ours.description.max_length
+    padding = model.special_ids.padding
+    with pytest.raises(ValueError, match=r"expected shape \(batch, length\), got \(3,\)"):
+        model.encode(torch.tensor([7, 8, 9]))
+    with pytest.raises(ValueError, match=f"at most {longest} tokens, got {longest + 1}"):
+        model.encode(torch.full((1, longest + 1), 7))
+    with pytest.raises(ValueError, match="padding only"):
+        model.encode(torch.tensor([[7, 8], [padding, padding]]))
+    with pytest.raises(ValueError, match=f"expected ids from 0 to {VOCABULARY - 1}"):
+        model.encode(torch.tensor([[7, VOCABULARY]]))
+    memory, mask = model.encode(torch.tensor([[7, 8]]))
+    with pytest.raises(ValueError, match=f"at most {longest} tokens, got {longest + 1}"):
+        model.decode(torch.full((1, longest + 1), 7), memory, mask)

@@ -1,0 +1,225 @@
+"""Hook points of opened models: their names, what acts there, and threads."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from model.decoding.ablation import ablate
+from model.hooks import capture, edit, hook_names
+from model.interface import Head, attention_path
+from model.transformer import Transformer
+from tests.model.pretrained.passes import close, inputs, run
+from tests.model.pretrained.tiny import Twins
+
+
+def test_hook_points_have_the_names_of_our_own_model(
+    twins: Twins, make_model: Callable[..., Transformer]
+) -> None:
+    description = twins.ours.description
+    own = make_model(
+        n_encoder_layers=3,
+        n_decoder_layers=2,
+        norm=description.norm,
+        final_norm=description.final_norm,
+    )
+    ours, theirs = set(hook_names(own)), set(hook_names(twins.ours))
+    sides = ("encoder", "decoder")
+    if description.positions == "relative":
+        assert ours - theirs == {f"{side}.embedding.positions" for side in sides}
+        layers = {"encoder": 3, "decoder": 2}
+        assert theirs - ours == {
+            f"{side}.layers.{layer}.self_attention.bias"
+            for side in sides
+            for layer in range(layers[side])
+        }
+    else:
+        assert ours - theirs == set()
+        norms = {f"{side}.embedding.norm.{at}" for side in sides for at in ("before", "after")}
+        assert theirs - ours == (norms if description.embedding_norm else set())
+    assert description.embedding_norm == (twins.eager.config.model_type in ("bart", "mbart"))
+
+
+def test_streams_and_embeddings_add_up(twins: Twins) -> None:
+    """Tokens and positions make the input; a residual sum is the stream before it plus output."""
+    source, target = inputs(twins, 7)
+    with capture(twins.ours, hook_names(twins.ours)) as seen:
+        run(twins.ours, source, target)
+    tensor = {name: tensors[0] for name, tensors in seen.items()}
+    for side in ("encoder", "decoder"):
+        tokens = tensor[f"{side}.embedding.tokens"]
+        positions = tensor.get(f"{side}.embedding.positions", torch.zeros(()))
+        first = tensor[f"{side}.embedding.output"]
+        close(tensor.get(f"{side}.embedding.norm.before", first), tokens + positions)
+        close(tensor.get(f"{side}.embedding.norm.after", first), first)
+        path = f"{side}.layers.0.self_attention"
+        after = first + tensor[f"{path}.output"]
+        following = "feed_forward" if side == "encoder" else "cross_attention"
+        if twins.ours.description.norm == "pre":
+            close(tensor[f"{path}_residual.norm.before"], first)
+            close(tensor[f"{side}.layers.0.{following}_residual.norm.before"], after)
+        else:
+            close(tensor[f"{path}_residual.norm.before"], after)
+            last = tensor[f"{side}.layers.0.feed_forward_residual.norm.after"]
+            close(tensor[f"{side}.layers.0.output"], last)
+
+
+_POINTS = {
+    "encoder.embedding.tokens": ("encoder", "{tokens}", "scaled"),
+    "encoder.embedding.output": ("encoder", "{layers}.0", "in"),
+    "encoder.layers.1.self_attention_residual.norm.before": ("encoder", "{self_norm}", "in"),
+    "encoder.layers.1.self_attention_residual.norm.after": ("encoder", "{self_norm}", "out"),
+    "decoder.layers.1.cross_attention_residual.norm.before": ("decoder", "{cross_norm}", "in"),
+    "decoder.layers.1.cross_attention_residual.norm.after": ("decoder", "{cross_norm}", "out"),
+    "decoder.layers.1.cross_attention.output": ("decoder", "{cross_output}", "out"),
+    "encoder.layers.1.feed_forward.hidden": ("encoder", "{contract}", "in"),
+    "encoder.layers.1.feed_forward.output": ("encoder", "{contract}", "out"),
+    "decoder.layers.0.output": ("decoder", "{layers}.0", "out"),
+}
+"""Hook points, and the stack, module and side of ``transformers`` that they must act on."""
+
+
+_PLACES = {
+    "tokens": ("embed_tokens", "embed_tokens"),
+    "layers": ("layers", "block"),
+    "self_norm": ("layers.1.self_attn_layer_norm", "block.1.layer.0.layer_norm"),
+    "cross_norm": ("layers.1.encoder_attn_layer_norm", "block.1.layer.1.layer_norm"),
+    "cross_output": ("layers.1.encoder_attn.out_proj", "block.1.layer.1.EncDecAttention.o"),
+    "contract": ("layers.1.fc2", "block.1.layer.1.DenseReluDense.wo"),
+}
+"""Names in ``_POINTS``: the module of Marian and its like, and of T5 and its like."""
+
+
+@pytest.mark.parametrize("point", _POINTS)
+def test_edit_at_a_hook_point_acts_where_its_name_says(twins: Twins, point: str) -> None:
+    source, target = inputs(twins, 7, 4)
+    stack, place, side = _POINTS[point]
+    is_t5 = twins.ours.description.positions == "relative"
+    path = place.format(**{name: paths[is_t5] for name, paths in _PLACES.items()})
+    module = getattr(twins.eager, f"get_{stack}")().get_submodule(path)
+    scale = 24**0.5 if twins.ours.description.scale_embeddings and side == "scaled" else 1.0
+    # Some multiply by the scale within the embedding, others behind it.
+    scale = 1.0 if hasattr(module, "embed_scale") else scale
+
+    def change(x: Tensor) -> Tensor:
+        return 1.5 * x + torch.linspace(-1, 1, x.shape[-1])
+
+    def before(_module: Any, args: Any) -> Any:
+        return (change(args[0]), *args[1:])
+
+    def after(_module: Any, _args: Any, output: Any) -> Any:
+        if isinstance(output, tuple):
+            return (change(output[0]), *output[1:])
+        return change(output * scale) / scale
+
+    register = (
+        module.register_forward_pre_hook(before)
+        if side == "in"
+        else module.register_forward_hook(after)
+    )
+    try:
+        expected = twins.logits(source, target).logits
+    finally:
+        register.remove()
+    with edit(twins.ours, {point: change}):
+        edited = run(twins.ours, source, target)
+    close(edited, expected)
+    assert float((edited - twins.logits(source, target).logits).abs().max()) > 1e-3
+
+
+@pytest.mark.parametrize("side", ["encoder", "decoder"])
+def test_positions_can_be_taken_away(twins: Twins, side: str) -> None:
+    if twins.ours.description.positions == "relative":
+        pytest.skip("positions are in the scores: test_attention.py")
+    source, target = inputs(twins, 7)
+    name = f"{side}.embedding"
+    summed = f"{name}.norm.before" if twins.ours.description.embedding_norm else f"{name}.output"
+    with (
+        edit(twins.ours, {f"{name}.positions": torch.zeros_like}),
+        capture(twins.ours, [f"{name}.tokens", summed]) as seen,
+    ):
+        run(twins.ours, source, target)
+    assert torch.equal(seen[summed][0], seen[f"{name}.tokens"][0])
+
+
+def test_logits_are_a_hook_point(twins: Twins) -> None:
+    source, target = inputs(twins, 7)
+    plain = run(twins.ours, source, target)
+    with edit(twins.ours, {"logits": torch.neg}), capture(twins.ours, ["logits"]) as seen:
+        edited = run(twins.ours, source, target)
+    assert torch.equal(edited, -plain)
+    assert torch.equal(seen["logits"][0], edited)
+
+
+def test_threads_that_share_a_model_are_never_mixed(make_twins: Callable[[str], Twins]) -> None:
+    twins = make_twins("t5")
+    model = twins.ours
+    source, target = inputs(twins, 7)
+    head = Head("cross", 0, 1)
+    point = f"{attention_path('cross', 0)}.heads"
+
+    def captured() -> Tensor:
+        with capture(model, [point]) as seen:
+            run(model, source, target)
+        return torch.cat(seen[point])
+
+    def ablated() -> Tensor:
+        with ablate(model, [head]):
+            return run(model, source, target)
+
+    def plain() -> Tensor:
+        return run(model, source, target)
+
+    alone = _repeat_side_by_side(captured, ablated, plain)
+    assert not torch.equal(alone[1], alone[2])
+
+
+def test_threads_with_a_model_and_an_edit_each_are_never_mixed(
+    make_twins: Callable[[str], Twins],
+) -> None:
+    point = f"{attention_path('cross', 1)}.weights"
+
+    def task_of(name: str, head: int, scale: float) -> Callable[[], Tensor]:
+        twins = make_twins(name)
+        source, target = inputs(twins, 7, 4)
+
+        def change(scores: Tensor) -> Tensor:
+            scores = scores.clone()
+            scores[:, head] *= scale
+            return scores
+
+        def task() -> Tensor:
+            edits = {f"{attention_path('cross', 0)}.scores": change}
+            with edit(twins.ours, edits), capture(twins.ours, [point]) as seen:
+                logits = run(twins.ours, source, target)
+            [maps] = seen[point]
+            return torch.cat([maps.flatten(), logits.flatten()])
+
+        return task
+
+    alone = _repeat_side_by_side(task_of("marian", 0, 3.0), task_of("t5", 1, -2.0))
+    for name, edited in zip(("marian", "t5"), alone, strict=True):
+        assert not torch.equal(task_of(name, 0, 1.0)(), edited)
+
+
+def _repeat_side_by_side(*tasks: Callable[[], Tensor]) -> list[Tensor]:
+    """Run tasks in a thread each, many times; return what they give alone, which must be equal."""
+    alone = [task() for task in tasks]
+    barrier = threading.Barrier(len(tasks))
+
+    def repeat(task: Callable[[], Tensor]) -> list[Tensor]:
+        torch.set_num_threads(1)
+        barrier.wait()
+        return [task() for _ in range(25)]
+
+    with ThreadPoolExecutor(len(tasks)) as threads:
+        found = list(threads.map(repeat, tasks))
+    for expected, results in zip(alone, found, strict=True):
+        assert all(torch.equal(result, expected) for result in results)
+    return alone

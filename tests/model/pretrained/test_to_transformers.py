@@ -1,0 +1,347 @@
+"""Runs of ours, saved for ``transformers``: they compute what ours do."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, TrainerState
+from transformers.utils import logging
+
+from model.batching import pad
+from model.checkpoint import (
+    CHECKPOINTS,
+    TrainedRun,
+    create_run,
+    load_weights,
+    open_trained_run,
+    save_weights,
+    tokenizer_sha256,
+)
+from model.config import BOS, PAD
+from model.decoding.generation import longest_target
+from model.decoding.greedy import greedy
+from model.decoding.translation import translate
+from model.files import CheckpointError
+from model.hooks import capture
+from model.interface import KINDS, attention_path
+from model.pretrained.run import PretrainedRun
+from model.pretrained.to_transformers import TARGET_TOKENIZER, save_for_transformers, to_tokenizer
+from model.run_info import Counts, RunInfo
+from model.tokenizer import TokenizerPair, WordTokenizer
+from model.transformer import Transformer
+from viz_app.trace.sentence import run_trace
+
+logging.disable_progress_bar()
+
+PAIRS = [
+    ("The book is on the table.", "El libro está en la mesa."),
+    ("Where is the key?", "¿Dónde está la llave?"),
+    ("We don't want water.", "No queremos agua."),
+]
+TEXTS = [source for source, _ in PAIRS]
+STEP = 3
+
+PRE = {"norm": "pre", "final_norm": True}
+POST = {"norm": "post", "final_norm": False}
+NO_BIAS: dict[str, Any] = {"attention_bias": False, "scale_embeddings": False}
+UNEQUAL = {"n_encoder_layers": 1, "n_decoder_layers": 3}
+MODELS: dict[str, dict[str, Any]] = {
+    "pre, all tied": PRE | {"tied": "all"},
+    "pre, output tied": PRE | UNEQUAL | {"tied": "output", "output_bias": True},
+    "pre, none tied": PRE | NO_BIAS | {"tied": "none"},
+    "post, all tied": POST | NO_BIAS | {"tied": "all"},
+    "post, output tied": POST | UNEQUAL | {"tied": "output", "own": True},
+    "post, none tied": POST | {"tied": "none", "own": True, "output_bias": True},
+    "pre, words": PRE | {"tied": "all", "kind": "word"},
+    "post, words": POST | {"tied": "none", "own": True, "kind": "word"},
+    "pre, sources begin with <s>": PRE | {"tied": "all", "source_start": True},
+}
+
+
+@pytest.fixture(scope="module")
+def make_run(
+    make_model: Callable[..., Transformer], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., TrainedRun]:
+    """A tiny run on disk; ``own`` gives each language a vocabulary of its own."""
+
+    def make(
+        *, own: bool = False, kind: str = "bpe", source_start: bool = False, **changes: Any
+    ) -> TrainedRun:
+        pair = TokenizerPair.train(PAIRS, kind=kind, vocab_sizes=(290, 307), shared=not own)
+        pair = TokenizerPair(pair.source, pair.target, source_start=source_start)
+        sizes = pair.source.vocab_size, pair.target.vocab_size
+        shape = {"n_heads": 2, "d_k": None, "max_length": 97} | changes
+        model = make_model(source_vocab_size=sizes[0], target_vocab_size=sizes[1], **shape)
+        root = tmp_path_factory.mktemp("runs")
+        info = RunInfo(
+            name="tiny",
+            source_language="en",
+            target_language="es",
+            model=model.config,
+            training=None,
+            data=None,
+            parameters=sum(p.numel() for p in model.parameters()),
+            tokenizer_sha256=tokenizer_sha256(pair),
+            source_start=source_start,
+        )
+        create_run(root / "tiny", info, pair, Counts([0] * sizes[0], [0] * sizes[1]))
+        save_weights(root / "tiny", model, run="tiny", step=STEP)
+        return open_trained_run("tiny", root=root)
+
+    return make
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def converted(
+    request: pytest.FixtureRequest,
+    make_run: Callable[..., TrainedRun],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[TrainedRun, Path]:
+    """A tiny run, and the folder to which it was saved."""
+    run = make_run(**MODELS[request.param])
+    folder = tmp_path_factory.mktemp("converted") / "out"
+    save_for_transformers(run, folder)
+    return run, folder
+
+
+def test_logits_and_maps_are_equal(converted: tuple[TrainedRun, Path]) -> None:
+    """In a padded batch, all three kinds."""
+    run, folder = converted
+    ours: Any = load_weights(run, STEP).model
+    theirs = AutoModelForSeq2SeqLM.from_pretrained(folder, attn_implementation="eager")
+    source = pad([run.tokenizers.encode_source(text) for text, _ in PAIRS], PAD)
+    target = pad([run.tokenizers.encode_target(text)[:-1] for _, text in PAIRS], PAD)
+    assert bool((source == PAD).any())
+    points = [
+        f"{attention_path(kind, layer)}.weights"
+        for kind in KINDS
+        for layer in range(run.description.layers(kind))
+    ]
+    with torch.inference_mode(), capture(ours, points) as seen:
+        logits = ours(source, target)
+        found = theirs(
+            input_ids=source,
+            attention_mask=source != PAD,
+            decoder_input_ids=target,
+            output_attentions=True,
+        )
+    assert float(logits.std()) > 0.1
+    torch.testing.assert_close(found.logits, logits, atol=1e-5, rtol=0)
+    maps = [*found.encoder_attentions, *found.decoder_attentions, *found.cross_attentions]
+    for point, theirs_map in zip(points, maps, strict=True):
+        torch.testing.assert_close(theirs_map, seen[point][0], atol=2e-5, rtol=0, msg=point)
+
+
+def test_generate_translates_as_ours(converted: tuple[TrainedRun, Path]) -> None:
+    run, folder = converted
+    ours = load_weights(run, STEP).model
+    theirs = AutoModelForSeq2SeqLM.from_pretrained(folder)
+    source_tokenizer = target_tokenizer = AutoTokenizer.from_pretrained(folder)
+    if (folder / TARGET_TOKENIZER).exists():
+        target_tokenizer = AutoTokenizer.from_pretrained(folder, subfolder=TARGET_TOKENIZER)
+    longest = run.description.max_length
+    for text, translation in zip(TEXTS, translate(ours, run.tokenizers, TEXTS), strict=True):
+        ids = run.tokenizers.encode_source(text)
+        batch = source_tokenizer(text, return_tensors="pt")
+        assert batch["input_ids"].tolist() == [ids]
+        [expected] = greedy(ours, [ids])
+        limit = longest_target(len(ids), longest)
+        assert theirs.generation_config.max_length == longest + 1 > limit
+        theirs.generation_config.max_length = limit + 1
+        [found] = theirs.generate(**batch).tolist()
+        theirs.generation_config.max_length = longest + 1
+        assert found == expected
+        if "\ufffd" not in translation:  # for bytes that are no character, one or several
+            assert target_tokenizer.decode(found, skip_special_tokens=True) == translation
+        labels = target_tokenizer(text_target=translation)["input_ids"]
+        assert [BOS, *labels] == run.tokenizers.encode_target(translation)
+
+
+def test_our_interface_opens_it_and_traces_the_same(converted: tuple[TrainedRun, Path]) -> None:
+    run, folder = converted
+    ours = load_weights(run, STEP).model
+    back = PretrainedRun(folder, "back")
+    assert back.steps() == [STEP]
+    theirs = back.load(STEP).model
+    assert theirs.special_ids == ours.special_ids
+    wanted, found = (run_trace(model, run.tokenizers, TEXTS[0]) for model in (ours, theirs))
+    assert found.source == wanted.source
+    assert found.predicted == wanted.predicted
+    for name in ("attention", "value_norms", "queries", "keys", "values"):
+        for kind in KINDS:
+            one, other = getattr(found, name)[kind], getattr(wanted, name)[kind]
+            np.testing.assert_allclose(one, other, atol=2e-5, err_msg=f"{name} {kind}")
+    for name in ("log_probability", "top_log_probability", "lens_log_probability"):
+        one, other = getattr(found.predictions, name), getattr(wanted.predictions, name)
+        np.testing.assert_allclose(one, other, atol=2e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("kind", ["bpe", "word"])
+def test_its_tokenizers_give_the_same_tokens(
+    make_run: Callable[..., TrainedRun], kind: str
+) -> None:
+    """Also for names of special tokens in a text."""
+    ours = make_run(kind=kind, norm="pre", tied="all").tokenizers.source
+    theirs = to_tokenizer(ours, 97)
+    texts = st.text() | st.text("</s>unkpad Ll'’ ¿?tT.,()") | st.sampled_from(["</s>", "<pad> a"])
+
+    @given(texts)
+    def check(text: str) -> None:
+        ids = ours.encode(text)
+        assert theirs(text)["input_ids"] == [*ids, 3]
+        if kind == "bpe":
+            assert theirs.decode(ids) == ours.decode(ids) == text
+        known = [id for id in ids if id != 1]
+        assert theirs.decode(known) == ours.decode(known)
+
+    check()
+
+
+def test_written_spacing_is_that_of_our_decoder() -> None:
+    text = "don ' t i ’ m ¿ qué ? ( a ) « b » . l ' a s , 's t x"
+    ours = WordTokenizer.of(sorted(set(text.split())), at_spaces=True)
+    ids = ours.encode(text)
+    assert 1 not in ids
+    assert to_tokenizer(ours, 97).decode(ids) == ours.decode(ids)
+    assert "don't i’m ¿qué? (a) «b»." in ours.decode(ids)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"norm": "pre", "final_norm": False},
+            "/tiny: norms before the sublayers and none at the end of each stack cannot be "
+            "converted: Pegasus, like all .* has one there",
+        ),
+        (
+            {"norm": "post", "final_norm": True},
+            "/tiny: norms after the sublayers and others at the end of each stack cannot be "
+            "converted: Marian has none",
+        ),
+        (
+            {"d_k": 5},
+            "/tiny: a head is d_k = 5 wide, which cannot be converted: .* 2 heads and d_model = 14",
+        ),
+        (
+            {"own": True, "tied": "output"},
+            r"/tiny: norms before .*, with vocabularies of different sizes, \d+ and \d+ tokens, "
+            "cannot be converted: Pegasus has one size",
+        ),
+    ],
+)
+def test_what_no_family_can_express_is_refused(
+    make_run: Callable[..., TrainedRun], tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(CheckpointError, match=message):
+        save_for_transformers(make_run(**changes), tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_in_use_is_refused(make_run: Callable[..., TrainedRun], tmp_path: Path) -> None:
+    run = make_run(tied="all")
+    (tmp_path / "file").touch()
+    for folder in (tmp_path, tmp_path / "file"):
+        with pytest.raises(CheckpointError, match=f"{folder}: there is something already; name"):
+            save_for_transformers(run, folder)
+    (tmp_path / "empty").mkdir()
+    save_for_transformers(run, tmp_path / "empty")
+    assert (tmp_path / "empty" / "config.json").is_file()
+
+
+def test_nothing_is_left_of_a_conversion_that_failed(
+    make_run: Callable[..., TrainedRun], tmp_path: Path
+) -> None:
+    run = make_run(tied="all")
+    with pytest.raises(CheckpointError, match=r"no weights of step 7; there are those of: 3"):
+        save_for_transformers(run, tmp_path / "out", 7)
+    assert list(tmp_path.iterdir()) == []
+
+
+Command = Callable[..., str]
+
+
+def test_all_steps_become_a_folder_of_the_trainer(
+    command: Command, trained_run: TrainedRun, trained_root: Path, tmp_path: Path
+) -> None:
+    flags = ["--run", "tiny", "--step", "all", "--checkpoints", trained_root]
+    output = command("convert", "to-transformers", *flags, tmp_path / "out")
+    assert output == f"{tmp_path / 'out'}: Pegasus, step 0, 3, 5, 8\n"
+    back = PretrainedRun(tmp_path / "out", "back")
+    assert back.steps() == trained_run.steps() == [0, 3, 5, 8]
+    assert back.planned_steps == 8
+    for step in back.steps():
+        state = tmp_path / "out" / f"checkpoint-{step}" / "trainer_state.json"
+        history = TrainerState.load_from_json(str(state)).log_history
+        rows = [row for row in trained_run.metrics() if row["step"] <= step]
+        for theirs, ours in [("loss", "train_loss"), ("grad_norm", "gradient_norm")]:
+            assert [row[theirs] for row in history if theirs in row] == [
+                row[ours] for row in rows if ours in row
+            ]
+        for theirs, ours in [("eval_loss", "valid_loss"), ("eval_chrf", "chrf")]:
+            assert [(row["step"], row[theirs]) for row in history if theirs in row] == [
+                (row["step"], row[ours]) for row in rows if ours in row
+            ]
+        one, other = (run.load(step).model for run in (back, trained_run))
+        assert translate(one, back.tokenizers, TEXTS) == translate(
+            other, trained_run.tokenizers, TEXTS
+        )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--run", "none"], "error: no run named 'none'"),
+        (["--run", "tiny", "--step", 4], "error: .*no weights of step 4"),
+    ],
+)
+def test_bad_arguments_are_named(
+    command: Command, trained_root: Path, tmp_path: Path, arguments: list[object], message: str
+) -> None:
+    with pytest.raises(SystemExit, match=message):
+        command(
+            "convert", "to-transformers", *arguments, "--checkpoints", trained_root, tmp_path / "o"
+        )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_help_needs_no_transformers() -> None:
+    code = "import sys, model.convert; print('transformers' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+THEIRS_ALONE = """
+import json, sys
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained("out")
+model = AutoModelForSeq2SeqLM.from_pretrained("out")
+batch = tokenizer(json.loads(sys.argv[1]), padding=True, return_tensors="pt")
+texts = tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True)
+print(json.dumps({"texts": texts, "ours": [n for n in sys.modules if n.split(".")[0] == "model"]}))
+"""
+
+
+def test_a_shipped_run_translates_with_nothing_of_ours(tmp_path: Path) -> None:
+    run = open_trained_run("en-es", root=CHECKPOINTS)
+    save_for_transformers(run, tmp_path / "out")
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", THEIRS_ALONE, json.dumps(TEXTS)],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+    )
+    expected = translate(run.load(run.steps()[-1]).model, run.tokenizers, TEXTS)
+    assert json.loads(done.stdout) == {"texts": expected, "ours": []}

@@ -1,0 +1,273 @@
+"""Tokenizers that are trained here, behind our interface: the same ids, texts and words."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from model.pretrained.run import PretrainedRun
+from model.pretrained.tokenizers import Languages, PretrainedTokenizers, load_tokenizer
+from tests.model.pretrained.saved import MakeFolder
+
+NAMES = ("marian", "marian_separate", "t5", "nllb", "mbart", "m2m_100", "bart")
+ENGLISH = "The dog runs, and the cat sleeps."
+SPANISH = "El perro corre y el gato no duerme."
+
+
+def _open(folder: Path, **languages: str) -> PretrainedTokenizers:
+    return PretrainedRun(folder, "tiny", Languages(**languages)).tokenizers
+
+
+@pytest.fixture(params=NAMES)
+def folder(request: pytest.FixtureRequest, make_folder: MakeFolder) -> Path:
+    return make_folder(request.param)
+
+
+@pytest.fixture
+def theirs(folder: Path) -> Any:
+    tokenizer = load_tokenizer(folder)
+    if getattr(tokenizer, "tgt_lang", "") is None:
+        tokenizer.tgt_lang = tokenizer.src_lang  # M2M100 wants to know it
+    return tokenizer
+
+
+@pytest.fixture
+def tokenizers(folder: Path) -> PretrainedTokenizers:
+    return _open(folder)
+
+
+def test_ids_are_those_of_the_tokenizer(tokenizers: PretrainedTokenizers, theirs: Any) -> None:
+    assert tokenizers.encode_source(ENGLISH) == theirs(ENGLISH)["input_ids"]
+    bare = theirs(text_target=SPANISH, add_special_tokens=False)["input_ids"]
+    assert tokenizers.target.encode(SPANISH) == bare
+    assert tokenizers.encode_target(SPANISH)[len(tokenizers.prefix) : -1] == bare
+
+
+def test_text_comes_back(tokenizers: PretrainedTokenizers) -> None:
+    source, target = tokenizers.source, tokenizers.target
+    assert source.decode(source.encode(ENGLISH)) == ENGLISH
+    assert target.decode(tokenizers.encode_target(SPANISH)) == SPANISH  # without special tokens
+    assert source.decode([]) == ""
+
+
+def test_tokens_join_to_the_text_with_its_spaces(tokenizers: PretrainedTokenizers) -> None:
+    for vocabulary, text in ((tokenizers.source, ENGLISH), (tokenizers.target, SPANISH)):
+        ids = vocabulary.encode(text)
+        tokens = vocabulary.tokens(ids)
+        assert "".join(tokens).strip() == text
+        assert len(tokens) == len(ids)
+        assert sum(token.startswith(" ") for token in tokens) >= len(text.split()) - 1
+
+
+def test_words_are_the_written_ones(tokenizers: PretrainedTokenizers) -> None:
+    ids = tokenizers.encode_source(ENGLISH.removesuffix("."))
+    spans = tokenizers.source.words(ids)
+    assert [span.start for span in spans[1:]] == [span.stop for span in spans[:-1]]
+    assert (spans[0].start, spans[-1].stop) == (0, len(ids))
+    words = [tokenizers.source.decode(ids[span.start : span.stop]) for span in spans]
+    written = ["The", "dog", "runs", ",", "and", "the", "cat", "sleeps"]
+    assert [word for word in words if word] == written  # special tokens are decoded as nothing
+
+
+def test_special_tokens_are_words_with_their_names(
+    tokenizers: PretrainedTokenizers, theirs: Any
+) -> None:
+    ids = tokenizers.encode_target(SPANISH)
+    tokens, spans = tokenizers.target.tokens(ids), tokenizers.target.words(ids)
+    assert tokens[-1] == "</s>"
+    assert (spans[-1].start, spans[-1].stop) == (len(ids) - 1, len(ids))
+    assert tokens[0] == theirs.convert_ids_to_tokens(ids[0])
+    assert (spans[0].start, spans[0].stop) == (0, 1)
+
+
+def test_an_id_without_a_token_is_shown_as_unused(make_folder: MakeFolder) -> None:
+    target = _open(make_folder("t5")).target
+    assert target.tokens([target.vocab_size - 1]) == [f"<unused {target.vocab_size - 1}>"]
+    assert len(target.words([5, target.vocab_size - 1])) == 2
+
+
+def test_unknown_characters_are_reported(folder: Path, tokenizers: PretrainedTokenizers) -> None:
+    text = "The 日本 dog 語"
+    unknown = tokenizers.source.unknown(text)
+    if "bart" in folder.name and "mbart" not in folder.name:
+        assert unknown == []  # it encodes bytes
+        assert tokenizers.source.decode(tokenizers.source.encode(text)) == text
+    else:
+        assert unknown == ["日本", "語"]
+    assert tokenizers.source.unknown(ENGLISH) == []
+    assert tokenizers.target.unknown(SPANISH) == []
+
+
+def test_a_character_of_several_byte_tokens_is_one_word(make_folder: MakeFolder) -> None:
+    source = _open(make_folder("bart")).source
+    ids = source.encode("dog 語")
+    assert len(ids) > len(source.words(ids)) == 2
+
+
+def test_lone_surrogates_are_refused(tokenizers: PretrainedTokenizers) -> None:
+    for encode in (
+        tokenizers.source.encode,
+        tokenizers.target.encode,
+        tokenizers.encode_source,
+        tokenizers.encode_target,
+    ):
+        with pytest.raises(ValueError, match="character 5 of the text is half a character"):
+            encode("The \udc9f dog")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_sizes_are_those_of_the_embeddings(name: str, make_folder: MakeFolder) -> None:
+    run = PretrainedRun(make_folder(name), name)
+    sizes = (run.description.source_vocab_size, run.description.target_vocab_size)
+    assert (run.tokenizers.source.vocab_size, run.tokenizers.target.vocab_size) == sizes
+    assert (sizes[0] != sizes[1]) == (name == "marian_separate")
+    assert run.tokenizers.source.kind == run.tokenizers.target.kind == "bpe"
+
+
+def test_marian_uses_the_model_of_each_side(make_folder: MakeFolder) -> None:
+    for name in ("marian", "marian_separate"):
+        tokenizers = _open(make_folder(name))
+        theirs = load_tokenizer(make_folder(name))
+        target = theirs(text_target=SPANISH)["input_ids"]
+        assert tokenizers.encode_target(SPANISH)[1:] == target
+        assert tokenizers.source.encode(SPANISH) != tokenizers.target.encode(SPANISH)
+        assert tokenizers.encode_source(ENGLISH) == theirs(ENGLISH)["input_ids"]
+
+
+def test_vocabularies_of_their_own_give_their_own_tokens(make_folder: MakeFolder) -> None:
+    tokenizers = _open(make_folder("marian_separate"))
+    ids = list(range(3, 100))
+    assert tokenizers.source.tokens(ids) != tokenizers.target.tokens(ids)
+    last = tokenizers.target.vocab_size - 1  # beyond the source's vocabulary
+    assert not tokenizers.target.tokens([last])[0].startswith("<unused")
+    assert tokenizers.source.tokens([last])[0].startswith("<unused")
+
+
+def test_targets_begin_as_the_model_begins_them(make_folder: MakeFolder) -> None:
+    prefix = {
+        "marian": ["<pad>"],
+        "t5": ["<pad>"],
+        "bart": ["</s>"],
+        "mbart": ["es_XX"],
+        "nllb": ["</s>", "spa_Latn"],
+        "m2m_100": ["</s>", "__es__"],
+    }
+    chosen = {"nllb": "spa_Latn", "m2m_100": "es"}
+    for name, tokens in prefix.items():
+        languages = {"target": chosen[name]} if name in chosen else {}
+        tokenizers = _open(make_folder(name), **languages)
+        assert tokenizers.target.tokens(tokenizers.prefix) == tokens, name
+        ids = tokenizers.encode_target(SPANISH)
+        assert tuple(ids[: len(tokens)]) == tokenizers.prefix, name
+        assert tokenizers.target.tokens(ids[-1:]) == ["</s>"], name
+
+
+def test_target_language_replaces_that_of_the_model(make_folder: MakeFolder) -> None:
+    assert _open(make_folder("mbart"), target="fr_XX").prefix != _open(make_folder("mbart")).prefix
+    tokenizers = _open(make_folder("nllb"), target="fra_Latn")
+    assert tokenizers.target.tokens(tokenizers.prefix) == ["</s>", "fra_Latn"]
+
+
+@pytest.mark.parametrize(
+    ("name", "language", "start", "end"),
+    [
+        ("nllb", "fra_Latn", ["fra_Latn"], ["</s>"]),
+        ("mbart", "fr_XX", [], ["</s>", "fr_XX"]),
+        ("m2m_100", "fr", ["__fr__"], ["</s>"]),
+    ],
+)
+def test_source_language_is_put_where_the_model_expects_it(
+    make_folder: MakeFolder, name: str, language: str, start: list[str], end: list[str]
+) -> None:
+    tokenizers = _open(make_folder(name), source=language)
+    ids = tokenizers.encode_source(ENGLISH)
+    tokens = tokenizers.source.tokens(ids)
+    assert tokens[: len(start)] == start
+    assert tokens[-len(end) :] == end
+    theirs = load_tokenizer(make_folder(name))
+    theirs.src_lang = language
+    assert ids == theirs(ENGLISH)["input_ids"]
+
+
+def test_choices_are_those_of_tokenizer_and_configuration(make_folder: MakeFolder) -> None:
+    def choices(name: str) -> Any:
+        return PretrainedRun(make_folder(name), name).choices
+
+    assert choices("marian").prefixes == (">>spa<< ", ">>cat<< ")
+    assert choices("t5").prefixes == ("translate English to Spanish: ",)
+    assert (
+        choices("nllb").sources == choices("nllb").targets == ("eng_Latn", "fra_Latn", "spa_Latn")
+    )
+    assert {"en_XX", "es_XX", "fr_XX"} < set(choices("mbart").targets)
+    assert {"en", "es", "zh"} < set(choices("m2m_100").sources)
+    for name in ("marian_separate", "bart"):
+        found = choices(name)
+        assert (found.sources, found.targets, found.prefixes) == ((), (), ())
+    assert choices("marian").sources == choices("t5").targets == choices("nllb").prefixes == ()
+
+
+def test_a_chosen_prefix_is_put_before_the_source(make_folder: MakeFolder) -> None:
+    marian = _open(make_folder("marian"), prefix=">>cat<< ")
+    ids = marian.encode_source(ENGLISH)
+    assert ids == load_tokenizer(make_folder("marian"))(f">>cat<< {ENGLISH}")["input_ids"]
+    assert marian.source.tokens(ids)[0] == ">>cat<<"
+    assert (marian.source.words(ids)[0].start, marian.source.words(ids)[0].stop) == (0, 1)
+    prefix = "translate English to Spanish: "
+    t5 = _open(make_folder("t5"), prefix=prefix)
+    assert t5.source.decode(t5.encode_source(ENGLISH)) == prefix + ENGLISH
+
+
+def test_a_language_that_the_model_lacks_is_refused(make_folder: MakeFolder) -> None:
+    with pytest.raises(ValueError, match="language 'deu_Latn': expected one of 'eng_Latn', 'fra_"):
+        _ = _open(make_folder("nllb"), target="deu_Latn")
+    with pytest.raises(ValueError, match="'>>xx<< ': expected one of '>>spa<< ', '>>cat<< '"):
+        _ = _open(make_folder("marian"), prefix=">>xx<< ")
+
+
+@pytest.fixture
+def busy_threads() -> Iterator[None]:
+    """Let threads take turns as often as they can."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
+
+
+@pytest.mark.usefixtures("busy_threads")
+def test_threads_that_share_a_tokenizer_keep_sides_apart(make_folder: MakeFolder) -> None:
+    tokenizers, text = _open(make_folder("marian_separate")), " ".join([SPANISH] * 30)
+    expected = (tokenizers.source.encode(text), tokenizers.target.encode(text))
+    found: tuple[list[list[int]], list[list[int]]] = ([], [])
+    barrier = threading.Barrier(2)
+
+    def repeat(vocabulary: Any, results: list[list[int]]) -> None:
+        barrier.wait()
+        results += [vocabulary.encode(text) for _ in range(50)]
+
+    sides = zip((tokenizers.source, tokenizers.target), found, strict=True)
+    threads = [threading.Thread(target=repeat, args=side) for side in sides]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for ids, results in zip(expected, found, strict=True):
+        assert results == [ids] * 50
+
+
+def test_code_in_the_folder_is_never_run(make_folder: MakeFolder, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(make_folder("bart"), folder)
+    for name in ("tokenizer_config.json", "config.json"):
+        values = json.loads((folder / name).read_text())
+        values["auto_map"] = {"AutoTokenizer": ["mine.Mine", None], "AutoConfig": "mine.Mine"}
+        (folder / name).write_text(json.dumps(values))
+    (folder / "mine.py").write_text("raise SystemExit('this must not run')")
+    expected = _open(make_folder("bart")).encode_source(ENGLISH)
+    assert _open(folder).encode_source(ENGLISH) == expected

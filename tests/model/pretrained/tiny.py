@@ -1,0 +1,305 @@
+"""Tiny random models of each family, and folders with trained tokenizers, as people have them.
+
+Widths, depths and heads differ between encoder and decoder wherever the family allows it. Every
+model has a twin with the same weights that ``transformers`` runs itself ("eager").
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from torch import Tensor
+
+from model.pretrained.attention import ATTENTION
+from model.pretrained.model import PretrainedModel
+from model.pretrained.quiet import quiet
+
+VOCABULARY = 53
+LANGUAGE = 5
+"""The id that M2M100 is made to begin every target with, as if it were a language code."""
+Texts = dict[str, list[str]]
+"""Sentences by language."""
+_SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
+FAMILY_NAMES = ("marian", "bart", "mbart", "pegasus", "m2m_100", "t5", "t5_1_1", "mt5")
+
+
+@dataclass(frozen=True)
+class Twins:
+    """One model twice: as ``transformers`` runs it, and behind our interface."""
+
+    eager: Any
+    ours: PretrainedModel
+
+    def logits(self, source: Tensor, target: Tensor, **settings: Any) -> Any:
+        """What ``transformers`` returns for ids (B, S) and (B, T)."""
+        mask = (source != self.eager.config.pad_token_id).long()
+        with torch.no_grad():
+            return self.eager(
+                input_ids=source,
+                attention_mask=mask,
+                decoder_input_ids=target,
+                use_cache=False,
+                **settings,
+            )
+
+
+def _settings(name: str) -> tuple[str, dict[str, Any]]:
+    """The ``model_type`` and the configuration of a family's tiny model."""
+    if name in ("t5", "t5_1_1", "mt5"):
+        values: dict[str, Any] = {
+            "d_kv": 5,
+            "d_ff": 31,
+            "num_layers": 3,
+            "num_decoder_layers": 2,
+            "num_heads": 3,
+            "n_positions": 43,
+            "relative_attention_num_buckets": 8,
+            "relative_attention_max_distance": 16,
+            "decoder_start_token_id": 0,
+            "feed_forward_proj": "relu" if name == "t5" else "gated-gelu",
+        }
+        if name == "t5_1_1":
+            values["tie_word_embeddings"] = False
+    else:
+        values = {
+            "encoder_layers": 3,
+            "decoder_layers": 2,
+            "encoder_attention_heads": 2,
+            "decoder_attention_heads": 3,
+            "encoder_ffn_dim": 31,
+            "decoder_ffn_dim": 29,
+            "max_position_embeddings": 43,
+            "scale_embedding": name != "bart",
+            "forced_eos_token_id": None,
+            "decoder_start_token_id": 2,
+        }
+        if name == "marian":
+            padding = VOCABULARY - 1
+            values |= {"pad_token_id": padding, "decoder_start_token_id": padding}
+            values |= {"eos_token_id": 0, "decoder_vocab_size": VOCABULARY}
+        if name == "pegasus":
+            values |= {"pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0}
+    kind = "t5" if name == "t5_1_1" else name
+    return kind, values | {"vocab_size": VOCABULARY, "d_model": 24}
+
+
+def _randomise(inner: Any, spread: float = 0.2) -> None:
+    """Give a model random weights, biases and norms too; what it computes itself stays."""
+    generator = torch.Generator().manual_seed(23)
+    biases = [item for item in inner.named_buffers() if item[0] == "final_logits_bias"]
+    with torch.no_grad():
+        for name, tensor in [*inner.named_parameters(), *biases]:
+            noise = torch.randn(tensor.shape, generator=generator)
+            if name.endswith("relative_attention_bias.weight"):
+                tensor.copy_(noise)
+            elif name.endswith("norm.weight"):
+                tensor.copy_(1 + 0.2 * noise)
+            elif not name.endswith("embed_positions.weight") or tensor.requires_grad:
+                tensor.copy_(spread * noise)
+
+
+def build(name: str, *, forced: int | None = LANGUAGE, **changes: Any) -> Twins:
+    """Make a model and its twin, with these changes of its configuration.
+
+    M2M100 is made to begin targets with ``forced``.
+    """
+    from transformers import AutoConfig, AutoModelForSeq2SeqLM
+
+    kind, values = _settings(name)
+    with quiet():
+        made = [
+            AutoModelForSeq2SeqLM.from_config(
+                AutoConfig.for_model(kind, **(values | changes)), attn_implementation=attention
+            ).eval()
+            for attention in ("eager", ATTENTION)
+        ]
+    _randomise(made[0])
+    made[1].load_state_dict(made[0].state_dict())
+    for inner in made:
+        if name == "marian":  # as opus-mt: the padding is the likeliest token, and forbidden
+            padding = inner.config.pad_token_id
+            inner.final_logits_bias[0, padding] = 50.0
+            inner.generation_config.bad_words_ids = [[padding]]
+        if name == "m2m_100":
+            inner.generation_config.forced_bos_token_id = forced
+    return Twins(made[0], PretrainedModel(made[1]))
+
+
+def random_ids(*lengths: int, padding: int, first: int | None = None, seed: int = 3) -> Tensor:
+    """Ids (B, longest) without special tokens, padded on the right; ``first`` begins each row."""
+    generator = torch.Generator().manual_seed(seed)
+    ids = torch.randint(6, VOCABULARY - 1, (len(lengths), max(lengths)), generator=generator)
+    for row, length in zip(ids, lengths, strict=True):
+        row[length:] = padding
+    if first is not None:
+        ids[:, 0] = first
+    return ids
+
+
+def _sentencepiece(path: Path, texts: list[str], size: int) -> list[tuple[str, float]]:
+    """Train a sentencepiece model into a file; returns its tokens with their scores."""
+    import sentencepiece
+
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(texts),
+        model_prefix=str(path.with_suffix("")),
+        vocab_size=size,
+        hard_vocab_limit=False,
+        character_coverage=1.0,
+        minloglevel=2,
+        bos_id=-1,
+        num_threads=1,
+    )
+    path.with_suffix(".model").rename(path)
+    path.with_suffix(".vocab").unlink()
+    trained = sentencepiece.SentencePieceProcessor(model_file=str(path))
+    ids = range(trained.get_piece_size())
+    return [(trained.id_to_piece(i), trained.get_score(i)) for i in ids]
+
+
+def save_model(folder: Path, name: str, **changes: Any) -> None:
+    """Write a family's tiny model into a folder."""
+    with quiet():
+        build(name, **changes).eager.save_pretrained(folder)
+
+
+def _number(*lists: list[tuple[str, float]], first: tuple[str, ...] = ()) -> dict[str, int]:
+    names = dict.fromkeys([*first, *(token for tokens in lists for token, _ in tokens)])
+    return {name: id for id, name in enumerate(names)}
+
+
+def _make_marian(folder: Path, texts: Texts, *, separate: bool = False) -> None:
+    from transformers import MarianTokenizer
+
+    source = _sentencepiece(folder / "source.spm", texts["en"], 150)
+    target = _sentencepiece(folder / "target.spm", texts["es"], 190)
+    first = ("</s>", "<unk>", "<pad>") if separate else ("</s>", "<unk>")
+    codes = () if separate else (">>spa<<", ">>cat<<")
+    vocabularies = [_number(source, first=first), _number(target, first=first)]
+    if not separate:
+        vocabularies = [_number(source, target, first=(*first, *codes))]
+        vocabularies[0]["<pad>"] = len(vocabularies[0])
+    paths = [folder / "vocab.json", folder / "target_vocab.json"][: len(vocabularies)]
+    for path, vocabulary in zip(paths, vocabularies, strict=True):
+        path.write_text(json.dumps(vocabulary))
+    tokenizer = MarianTokenizer(
+        str(folder / "source.spm"),
+        str(folder / "target.spm"),
+        *map(str, paths),
+        separate_vocabs=separate,
+    )
+    tokenizer.save_pretrained(folder)
+    padding = vocabularies[0]["<pad>"]
+    save_model(
+        folder,
+        "marian",
+        vocab_size=len(vocabularies[0]),
+        decoder_vocab_size=len(vocabularies[-1]),
+        share_encoder_decoder_embeddings=not separate,
+        pad_token_id=padding,
+        decoder_start_token_id=padding,
+    )
+
+
+def _make_t5(folder: Path, texts: Texts) -> None:
+    from transformers import T5Tokenizer
+
+    trained = _sentencepiece(folder / "spiece.model", texts["en"] + texts["es"], 250)
+    first: list[Any] = [("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0)]
+    tokens = first + [token for token in trained if token[0] not in ("</s>", "<unk>")]
+    tokenizer = T5Tokenizer(vocab=tokens, extra_ids=3)
+    tokenizer.save_pretrained(folder)
+    task = {"prefix": "translate English to Spanish: "}
+    save_model(
+        folder,
+        "t5",
+        vocab_size=len(tokenizer) + 8,  # published ones are rounded up as well
+        task_specific_params={"translation_en_to_es": task},
+    )
+
+
+def _make_nllb(folder: Path, texts: Texts) -> None:
+    from transformers import NllbTokenizer
+
+    inner = Tokenizer(models.BPE(unk_token="<unk>"))
+    inner.pre_tokenizer = pre_tokenizers.Metaspace()
+    inner.decoder = decoders.Metaspace()
+    inner.train_from_iterator(
+        texts["en"] + texts["es"],
+        trainers.BpeTrainer(vocab_size=120, special_tokens=list(_SPECIAL)),
+    )
+    trained = json.loads(inner.to_str())["model"]
+    tokenizer = NllbTokenizer(
+        vocab=trained["vocab"],
+        merges=[tuple(merge) for merge in trained["merges"]],
+        src_lang="eng_Latn",
+        extra_special_tokens=["eng_Latn", "spa_Latn", "fra_Latn"],
+    )
+    tokenizer.save_pretrained(folder)
+    save_model(folder, "m2m_100", forced=None, vocab_size=len(tokenizer))
+
+
+def _make_mbart(folder: Path, texts: Texts) -> None:
+    from transformers import MBartTokenizer
+
+    trained = _sentencepiece(folder / "sentencepiece.bpe.model", texts["en"] + texts["es"], 250)
+    first: list[Any] = [(token, 0.0) for token in _SPECIAL]
+    tokens = first + [token for token in trained if token[0] not in _SPECIAL]
+    tokenizer = MBartTokenizer(vocab=tokens, src_lang="en_XX", tgt_lang="es_XX")
+    tokenizer.save_pretrained(folder)
+    start = tokenizer.convert_tokens_to_ids("es_XX")
+    save_model(folder, "mbart", vocab_size=len(tokenizer), decoder_start_token_id=start)
+
+
+def _make_m2m(folder: Path, texts: Texts) -> None:
+    from transformers import M2M100Tokenizer
+
+    trained = _sentencepiece(folder / "sentencepiece.bpe.model", texts["en"] + texts["es"], 250)
+    (folder / "vocab.json").write_text(json.dumps(_number(trained, first=_SPECIAL)))
+    tokenizer = M2M100Tokenizer(
+        str(folder / "vocab.json"), str(folder / "sentencepiece.bpe.model"), src_lang="en"
+    )
+    tokenizer.save_pretrained(folder)
+    size = max(tokenizer.lang_code_to_id.values()) + 9  # published ones have 8 more as well
+    save_model(folder, "m2m_100", forced=None, vocab_size=size)
+
+
+def _make_bart(folder: Path, texts: Texts) -> None:
+    from transformers import BartTokenizer
+
+    inner = Tokenizer(models.BPE())
+    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    inner.train_from_iterator(
+        texts["en"] + texts["es"],
+        trainers.BpeTrainer(
+            vocab_size=400,
+            special_tokens=list(_SPECIAL),
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        ),
+    )
+    trained = json.loads(inner.to_str())["model"]
+    tokenizer = BartTokenizer(
+        vocab=trained["vocab"], merges=[tuple(merge) for merge in trained["merges"]]
+    )
+    tokenizer.save_pretrained(folder)
+    save_model(folder, "bart", vocab_size=len(tokenizer))
+
+
+FOLDERS: dict[str, Callable[[Path, Texts], None]] = {
+    "marian": _make_marian,
+    "marian_separate": functools.partial(_make_marian, separate=True),
+    "t5": _make_t5,
+    "nllb": _make_nllb,
+    "mbart": _make_mbart,
+    "m2m_100": _make_m2m,
+    "bart": _make_bart,
+}
+"""Functions that write model and tokenizer into a folder. ``marian`` has two sentencepiece models
+and one ``vocab.json``, ``marian_separate`` a vocabulary for each side."""

@@ -1,0 +1,142 @@
+"""Models on a device, and with weights of a type, that a person chooses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from model.checkpoint import TrainedRun
+from model.decoding.ablation import head_costs
+from model.decoding.beam import beam_search
+from model.decoding.sampling import sample
+from model.hooks import capture
+from model.interface import KINDS, attention_path
+from model.placement import DEFAULT_PLACEMENT, Placement, in_float32
+from model.runs import load_checkpoint
+from viz_app.trace.sentence import run_trace
+
+Command = Callable[..., str]
+SHORT: Any = pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+SENTENCE = "The book is on the table."
+
+
+@pytest.mark.parametrize("name", ["device", "dtype"])
+def test_unknown_names_are_refused_with_those_that_are_known(name: str) -> None:
+    given: Any = {name: "other"}
+    with pytest.raises(ValueError, match=rf"{name}: expected one of .*, .*; got 'other'"):
+        Placement(**given)
+
+
+def test_a_gpu_is_taken_where_there_is_one_and_required_where_it_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert DEFAULT_PLACEMENT.torch_device == Placement("cuda").torch_device == torch.device("cuda")
+    assert Placement("cpu").torch_device == torch.device("cpu")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert DEFAULT_PLACEMENT.torch_device == torch.device("cpu")
+    with pytest.raises(ValueError, match="no GPU that it can use here; expected auto or cpu"):
+        Placement("cuda")
+
+
+def test_short_types_take_half_the_memory() -> None:
+    assert [Placement(dtype=t).bytes_of(10) for t in ("float32", "bfloat16")] == [40, 20]
+
+
+def test_float64_is_not_shortened() -> None:
+    types = {dtype: in_float32(torch.ones(1, dtype=dtype)).dtype for dtype in _FLOATS}
+    assert types == dict.fromkeys(_FLOATS, torch.float32) | {torch.float64: torch.float64}
+
+
+_FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
+@SHORT
+def test_maps_of_short_weights_are_those_of_float32_but_for_rounding(
+    trained_run: TrainedRun, dtype: Any
+) -> None:
+    source = trained_run.tokenizers.encode_source(SENTENCE)
+    names = [f"{attention_path(kind, 0)}.weights" for kind in KINDS]
+    maps = []
+    for placement in (DEFAULT_PLACEMENT, Placement(dtype=dtype)):
+        model = load_checkpoint(trained_run, 8, placement).model
+        assert {p.dtype for _, p in model.named_parameters()} == {placement.torch_dtype}
+        with capture(model, names) as seen, torch.inference_mode():
+            memory, mask = model.encode(torch.tensor([source]))
+            model.decode(torch.tensor([[1, *source[:-1]]]), memory, mask)
+        maps.append([seen[name][0] for name in names])
+    for whole, short in zip(*maps, strict=True):
+        assert short.dtype == torch.float32
+        torch.testing.assert_close(short.sum(-1), torch.ones(short.shape[:-1]), atol=1e-5, rtol=0)
+        torch.testing.assert_close(short, whole, atol=0.05, rtol=0)
+
+
+@SHORT
+def test_every_way_of_decoding_works_with_short_weights(
+    trained_run: TrainedRun, dtype: Any
+) -> None:
+    model = load_checkpoint(trained_run, 8, Placement(dtype=dtype)).model
+    source = trained_run.tokenizers.encode_source(SENTENCE)
+    [beam] = beam_search(model, [source], size=3)
+    [drawn] = sample(model, [source], seeds=[1])
+    assert len(beam.hypotheses[0].target) > 1
+    assert len(drawn) > 1
+    costs = head_costs(model, source, beam.hypotheses[0].target)
+    assert {cost.dtype for cost in costs.values()} == {torch.float32}
+
+
+def test_commands_translate_and_evaluate_where_and_how_they_are_told(
+    command: Command,
+    trained_root: Path,
+    data_folder: Path,
+    tmp_path: Path,
+    datasets_cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given = ["--run", "tiny", "--checkpoints", trained_root]
+    used: list[tuple[torch.device, torch.dtype]] = []
+    encode = torch.nn.Module.__call__
+
+    def noted(module: torch.nn.Module, *args: Any, **settings: Any) -> Any:
+        weight = getattr(module, "weight", None)
+        if weight is not None:
+            used.append((weight.device, weight.dtype))
+        return encode(module, *args, **settings)
+
+    monkeypatch.setattr(torch.nn.Module, "__call__", noted)
+    text = tmp_path / "text.txt"
+    text.write_text(SENTENCE)
+    for program, rest in (
+        ("translate", [text]),
+        ("evaluate", ["--data", data_folder / "valid.jsonl"]),
+    ):
+        used.clear()
+        assert command(program, *given, "--device", "cpu", "--dtype", "bfloat16", *rest)
+        assert set(used) == {(torch.device("cpu"), torch.bfloat16)}
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_commands_say_that_there_is_no_gpu(command: Command, trained_root: Path) -> None:
+    given = ["--run", "tiny", "--checkpoints", trained_root, "--device", "cuda"]
+    with pytest.raises(SystemExit, match="error: device: PyTorch finds no GPU"):
+        command("translate", *given)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+def test_maps_on_a_gpu_are_those_of_the_cpu(trained_run: TrainedRun) -> None:
+    traces = [
+        run_trace(
+            load_checkpoint(trained_run, 8, placement).model,
+            trained_run.tokenizers,
+            SENTENCE,
+            "El libro está en la mesa.",
+        )
+        for placement in (Placement("cpu"), Placement("cuda"))
+    ]
+    for kind in KINDS:
+        maps = [torch.from_numpy(trace.attention[kind].copy()) for trace in traces]
+        torch.testing.assert_close(*maps, atol=1e-3, rtol=0)

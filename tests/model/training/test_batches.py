@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model.config import TrainingConfig
+from model.training.batches import Batches, bucketed, shuffled
+
+Rows = list[list[int]]
+examples = st.lists(st.tuples(st.integers(1, 13), st.integers(2, 13)), min_size=1, max_size=40).map(
+    lambda sizes: ([[5] * n for n, _ in sizes], [[5] * n for _, n in sizes])
+)
+
+
+@given(examples, st.integers(1, 40), st.integers(0, 3))
+def test_an_epoch_has_every_example_once(rows: tuple[Rows, Rows], tokens: int, epoch: int) -> None:
+    batches = bucketed(*rows, batch_tokens=tokens, seed=7, epoch=epoch)
+    assert sorted(index for batch in batches for index in batch) == list(range(len(rows[0])))
+
+
+@given(examples, st.integers(1, 40))
+def test_batches_have_at_most_batch_tokens(rows: tuple[Rows, Rows], tokens: int) -> None:
+    """Padding counts; the decoder consumes and predicts one token less than a target has."""
+    for batch in bucketed(*rows, batch_tokens=tokens, seed=7, epoch=0):
+        padded = len(batch) * (max(len(rows[1][index]) for index in batch) - 1)
+        assert padded <= tokens or len(batch) == 1
+
+
+@given(examples, st.integers(1, 40))
+def test_every_epoch_has_as_many_batches(rows: tuple[Rows, Rows], tokens: int) -> None:
+    counts = {
+        len(bucketed(*rows, batch_tokens=tokens, seed=seed, epoch=epoch))
+        for seed in (0, 7)
+        for epoch in range(4)
+    }
+    assert len(counts) == 1
+
+
+@given(examples, st.integers(1, 40))
+def test_lengths_in_a_batch_are_similar(rows: tuple[Rows, Rows], tokens: int) -> None:
+    """Batches ordered by length do not overlap."""
+    batches = bucketed(*rows, batch_tokens=tokens, seed=7, epoch=0)
+    spans = sorted(
+        (min(len(rows[1][i]) for i in batch), max(len(rows[1][i]) for i in batch))
+        for batch in batches
+    )
+    assert all(a[1] <= b[0] for a, b in pairwise(spans))
+
+
+def test_seed_and_epoch_decide_the_order() -> None:
+    rows = [[5] * 3] * 50, [[5] * 4] * 50
+
+    def order(seed: int, epoch: int) -> list[list[int]]:
+        return bucketed(*rows, batch_tokens=12, seed=seed, epoch=epoch)
+
+    assert order(7, 2) == order(7, 2)
+    assert order(7, 2) != order(7, 3)
+    assert order(7, 2) != order(8, 2)
+    together = [{frozenset(batch) for batch in order(7, epoch)} for epoch in (2, 3)]
+    assert together[0] != together[1]
+
+
+def test_batches_are_not_in_order_of_length() -> None:
+    rows = [[5]] * 30, [[5] * n for n in range(2, 32)]
+    lengths = [len(rows[1][batch[0]]) for batch in bucketed(*rows, batch_tokens=1, seed=7, epoch=0)]
+    assert lengths != sorted(lengths)
+
+
+@given(st.integers(1, 40), st.integers(1, 13), st.integers(0, 3))
+def test_shuffled_batches_have_every_example_once(size: int, batch: int, epoch: int) -> None:
+    batches = shuffled(size, batch_pairs=batch, seed=7, epoch=epoch)
+    assert sorted(index for batch in batches for index in batch) == list(range(size))
+    assert all(len(rows) == batch for rows in batches[:-1])
+    assert 1 <= len(batches[-1]) <= batch
+
+
+def test_seed_and_epoch_decide_how_batches_are_shuffled() -> None:
+    def order(seed: int, epoch: int) -> list[list[int]]:
+        return shuffled(50, batch_pairs=8, seed=seed, epoch=epoch)
+
+    assert order(7, 2) == order(7, 2)
+    orders = [order(7, 2), order(7, 3), order(8, 2)]
+    together = [{frozenset(batch) for batch in batches} for batches in orders]
+    assert together[0] != together[1] != together[2] != together[0]
+    assert [index for batch in orders[0] for index in batch] != list(range(50))
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7])
+def test_processes_share_the_rows_of_each_batch(count: int) -> None:
+    """Each row is used once, whatever the number of processes; a placeholder row has weight 0."""
+    rows = [[5 + row] * (2 + row % 3) for row in range(11)]
+    batches = Batches(lambda _: (rows, rows), TrainingConfig(batch_pairs=4, seed=7))
+    for number in range(7):  # two epochs of three batches, the last of each smaller
+        whole = batches.shard(number)
+        shards = [batches.shard(number, index=index, count=count) for index in range(count)]
+        counted = [
+            [id for id in row if id]
+            for shard in shards
+            for row in shard.target.tolist()
+            if shard.weight
+        ]
+        assert sorted(counted) == sorted([id for id in row if id] for row in whole.target.tolist())
+        assert len(counted) == (3 if number % 3 == 2 else 4)
+        assert all(len(shard.source) and len(shard.source) == len(shard.target) for shard in shards)
+        assert {shard.tokens for shard in shards} == {sum(len(row) - 1 for row in counted)}
+        sizes = [len(shard.target) * int(shard.weight) for shard in shards]
+        assert max(sizes) - min(sizes) <= 1
+
+
+def test_epochs_of_other_examples_have_as_many_batches_as_the_first() -> None:
+    """A batch depends only on its number, not on earlier requests."""
+    sizes = [5, 9, 3]
+
+    def batches() -> Batches:
+        def epoch(number: int) -> tuple[Rows, Rows]:
+            rows = [[5 + number, row] for row in range(sizes[number])]
+            return rows, rows
+
+        return Batches(epoch, TrainingConfig(batch_pairs=2, seed=7))
+
+    def rows(batches: Batches, number: int) -> list[list[int]]:
+        return batches.shard(number).source.tolist()
+
+    in_order = batches()
+    found = [rows(in_order, number) for number in range(9)]
+    assert [{row[0] for row in batch} for batch in found] == [{5}] * 3 + [{6}] * 3 + [{7}] * 3
+    assert found[8] == found[6]  # three rows make two batches: the first comes again
+    backwards = batches()
+    assert [rows(backwards, number) for number in range(8, -1, -1)] == found[::-1]
+
+
+def test_a_shard_is_only_as_wide_as_it_needs() -> None:
+    rows = [[5] * 9, [6] * 3]
+    batches = Batches(lambda _: (rows, rows), TrainingConfig(batch_pairs=2))
+    widths = [batches.shard(0, index=index, count=2).target.shape[1] for index in (0, 1)]
+    assert sorted(widths) == [3, 9]
+    assert batches.shard(0).target.shape == (2, 9)

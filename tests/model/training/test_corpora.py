@@ -1,0 +1,320 @@
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import datasets
+import pytest
+
+from model.training import corpora
+from model.training.corpora import Corpus, load_corpus, stream_corpus
+from model.training.data import DataError, Pair
+
+pytestmark = pytest.mark.usefixtures("datasets_cache")
+
+PAIRS = [Pair("Good night!", "¡Buenas noches!"), Pair("Where?", "¿Dónde?")]
+
+
+def load(path: Path, *, source: str = "en", target: str = "es", **options: Any) -> Corpus:
+    return load_corpus(str(path), source=source, target=target, **options)
+
+
+def write(path: Path, *rows: object) -> Path:
+    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def write_columns(path: Path, **columns: list[Any]) -> Path:
+    """Write a file in the format of its suffix; if possible, all fields are quoted."""
+    if path.suffix == ".parquet":
+        datasets.Dataset.from_dict(columns).to_parquet(path)
+        return path
+    rows = list(zip(*columns.values(), strict=True))
+    if path.suffix == ".jsonl":
+        return write(path, *(dict(zip(columns, row, strict=True)) for row in rows))
+    separator, quote = {".csv": (",", '"'), ".tsv": ("\t", "")}[path.suffix]
+    lines = [separator.join(f"{quote}{field}{quote}" for field in row) for row in [columns, *rows]]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+# Any file
+
+ENDINGS = [".jsonl", ".tsv", ".csv", ".parquet"]
+
+
+@pytest.mark.parametrize("ending", [*ENDINGS, ".TSV"])
+def test_each_kind_of_file_is_read(tmp_path: Path, ending: str) -> None:
+    path = write_columns(
+        tmp_path / f"a{ending.lower()}",
+        id=["1", "2"],
+        es=[pair.target for pair in PAIRS],
+        en=[pair.source for pair in PAIRS],
+    ).rename(tmp_path / f"b{ending}")
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    assert load(path) == Corpus(f"b{ending}", digest, PAIRS)
+    assert load(path, source="es", target="en").pairs == [Pair(b, a) for a, b in PAIRS]
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_columns_may_be_named(tmp_path: Path, ending: str) -> None:
+    path = write_columns(tmp_path / f"a{ending}", English=["a"], Spanish=["b"], en=["c"], es=["d"])
+    assert load(path).pairs == [Pair("c", "d")]
+    assert load(path, columns=("English", "Spanish")).pairs == [Pair("a", "b")]
+    assert load(path, columns=("es", "English")).pairs == [Pair("d", "a")]
+
+
+@pytest.mark.parametrize(
+    ("ending", "place"),
+    [(".jsonl", "line 1"), (".tsv", "line 1"), (".csv", "line 1"), (".parquet", "row 1")],
+)
+def test_a_missing_column_is_named_with_those_there_are(
+    tmp_path: Path, ending: str, place: str
+) -> None:
+    path = write_columns(tmp_path / f"a{ending}", en=["a"], fr=["b"])
+    for columns, missing in ((None, "es"), (("English", "fr"), "English")):
+        with pytest.raises(DataError) as error:
+            load(path, columns=columns)
+        assert str(error.value) == (
+            f"{path}, {place}: expected a column '{missing}', got 'en', 'fr'; name the right ones"
+        )
+
+
+@pytest.mark.parametrize(
+    ("file", "count", "first"),
+    [
+        ("train.jsonl", 48, Pair("The cat sleeps.", "El gato duerme.")),
+        ("valid.jsonl", 12, Pair("The cat runs.", "El gato corre.")),
+    ],
+)
+def test_both_schemas_are_read(data_folder: Path, file: str, count: int, first: Pair) -> None:
+    corpus = load(data_folder / file)
+    assert (len(corpus.pairs), corpus.pairs[0]) == (count, first)
+    assert corpus.name == file
+    assert corpus.sha256 == hashlib.sha256((data_folder / file).read_bytes()).hexdigest()
+
+
+def test_languages_within_translation_may_be_swapped(data_folder: Path) -> None:
+    forth = load(data_folder / "valid.jsonl")
+    back = load(data_folder / "valid.jsonl", source="es", target="en")
+    assert back.pairs == [Pair(pair.target, pair.source) for pair in forth.pairs]
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".parquet"])
+def test_null_is_an_empty_text(tmp_path: Path, ending: str) -> None:
+    path = write_columns(tmp_path / f"a{ending}", en=["  a b\n", "c"], es=[None, "\td"])
+    assert load(path).pairs == [Pair("a b", ""), Pair("c", "d")]
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_file_that_changed_is_read_again(tmp_path: Path, ending: str) -> None:
+    path = write_columns(tmp_path / f"a{ending}", en=["a"], es=["b"])
+    load(path)
+    write_columns(path, en=["a", "c"], es=["b", "d"])
+    assert load(path).pairs == [Pair("a", "b"), Pair("c", "d")]
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".parquet"])
+@pytest.mark.parametrize("name", ["a[1]", "a*"])
+def test_a_file_name_is_no_pattern(tmp_path: Path, name: str, ending: str) -> None:
+    write_columns(tmp_path / f"ab{ending}", en=["another"], es=["file"])
+    path = write_columns(tmp_path / f"{name}{ending}", en=["a"], es=["b"])
+    assert load(path).pairs == [Pair("a", "b")]
+
+
+# Text
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.jsonl", '{"en": "ñ", "es": "b"}\n\n{"en": "c", "es": "d"}\n'),
+        ("a.tsv", "en\tes\nñ\tb\n\nc\td\n"),
+        ("a.csv", "en,es\nñ,b\n\nc,d\n"),
+    ],
+)
+def test_a_byte_order_mark_and_ends_of_line_are_no_text(
+    tmp_path: Path, name: str, content: str
+) -> None:
+    """Blank lines are ignored too; the last line may or may not have a line end."""
+    for text in (content, "\ufeff" + content, content.replace("\n", "\r\n"), content.rstrip()):
+        (tmp_path / name).write_bytes(text.encode())
+        assert load(tmp_path / name).pairs == [Pair("ñ", "b"), Pair("c", "d")]
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ('"a\tb"', Pair('"a', 'b"')),
+        ('"a, ""b""\t\'c', Pair('"a, ""b""', "'c")),
+        ("\tb", Pair("", "b")),
+        ("a\u2028b\x0bc\x85d\te", Pair("a\u2028b\x0bc\x85d", "e")),  # Unicode's ends of line
+    ],
+)
+def test_quotes_in_tsv_are_text(tmp_path: Path, row: str, expected: Pair) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_bytes(f"en\tes\n{row}\nlast\túltimo\n".encode())
+    assert load(path).pairs == [expected, Pair("last", "último")]
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ('"a, b",c', Pair("a, b", "c")),
+        ('"He said ""no"".",c', Pair('He said "no".', "c")),
+        ('"two\nlines",c', Pair("two\nlines", "c")),
+        ('"two\r\nlines\n\n",c', Pair("two\r\nlines", "c")),
+        ('a "b" c,d', Pair('a "b" c', "d")),
+        (",b", Pair("", "b")),
+    ],
+)
+def test_quotes_in_csv_delimit_a_field(tmp_path: Path, row: str, expected: Pair) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(f"en,es\n{row}\nlast,último\n".encode())
+    assert load(path).pairs == [expected, Pair("last", "último")]
+
+
+# The hub
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """Replace the hub by rows in the schema of each corpus; return the list of requests."""
+    asked: list[tuple[Any, ...]] = []
+
+    def load_dataset(*args: Any, **kwargs: Any) -> datasets.Dataset:
+        asked.append((*args, kwargs))
+        rows = [{"en": pair.source, "es": pair.target} for pair in PAIRS]
+        if args[0] == "Helsinki-NLP/opus_books":
+            ids = [str(index) for index in range(len(rows))]
+            return datasets.Dataset.from_dict({"id": ids, "translation": rows})
+        return datasets.Dataset.from_list(rows)
+
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("name", "repository", "configuration"),
+    [
+        ("opus_books", "Helsinki-NLP/opus_books", "en-es"),
+        ("multi30k", "bentrevett/multi30k", None),
+    ],
+)
+def test_a_corpus_of_the_hub(
+    hub: list[tuple[Any, ...]], name: str, repository: str, configuration: str | None
+) -> None:
+    corpus = load_corpus(name, source="es", target="en", split="validation")
+    assert hub == [(repository, configuration, {"split": "validation"})]
+    assert corpus.pairs == [Pair(pair.target, pair.source) for pair in PAIRS]
+    assert corpus.name == name
+    assert corpus.sha256
+
+
+def test_a_split_may_follow_a_name(hub: list[tuple[Any, ...]]) -> None:
+    load_corpus("multi30k:train[99%:]", source="en", target="es", split="validation")
+    assert hub == [("bentrevett/multi30k", None, {"split": "train[99%:]"})]
+
+
+def test_hub_corpora_with_different_content_have_different_hashes(
+    hub: list[tuple[Any, ...]],
+) -> None:
+    first, again, other = (
+        load_corpus(name, source="en", target="es").sha256
+        for name in ("multi30k", "multi30k", "opus_books")
+    )
+    assert first == again
+    assert first != other
+
+
+@pytest.fixture
+def mirror(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Write both corpora into folders laid out as on the hub, each with four training pairs."""
+    sides = {"en": ["a", "b", "c", "d"], "es": ["e", "f", "g", "h"]}
+    rows = [dict(zip(sides, row, strict=True)) for row in zip(*sides.values(), strict=True)]
+    nested = {"id": datasets.Value("string"), "translation": datasets.Translation(["en", "es"])}
+    books, flat = tmp_path / "opus_books", tmp_path / "multi30k"
+    for folder in (books / "en-es", books / "en-fr", flat):
+        folder.mkdir(parents=True)
+    datasets.Dataset.from_dict(
+        {"id": list("0123"), "translation": rows}, features=datasets.Features(nested)
+    ).to_parquet(books / "en-es" / "train-00000-of-00001.parquet")
+    write_columns(books / "en-fr" / "train-00000-of-00001.parquet", id=["0"])
+    configurations = "".join(
+        f"- config_name: {name}\n  data_files:\n  - split: train\n    path: {name}/train-*\n"
+        for name in ("en-es", "en-fr")
+    )
+    (books / "README.md").write_text(f"---\nconfigs:\n{configurations}---\n")
+    for split, count in (("train", 4), ("validation", 1)):
+        part = {language: texts[:count] for language, texts in sides.items()}
+        write_columns(flat / f"{split}.parquet", **part)
+    for name, folder in (("opus_books", books), ("multi30k", flat)):
+        monkeypatch.setitem(corpora.HUB_CORPORA, name, str(folder))
+    return tmp_path
+
+
+@pytest.mark.usefixtures("mirror")
+@pytest.mark.parametrize(
+    ("name", "split", "expected"),
+    [
+        ("opus_books", "train", ["ea", "fb", "gc", "hd"]),
+        ("opus_books:train[:50%]", "validation", ["ea", "fb"]),
+        ("opus_books:train[75%:]", "train", ["hd"]),
+        ("multi30k", "train", ["ea", "fb", "gc", "hd"]),
+        ("multi30k", "validation", ["ea"]),
+        ("multi30k:train[1:3]", "validation", ["fb", "gc"]),
+    ],
+)
+def test_the_library_reads_the_schemas_of_the_hub(
+    name: str, split: str, expected: list[str]
+) -> None:
+    corpus = load_corpus(name, source="es", target="en", split=split)
+    assert corpus.pairs == [Pair(*texts) for texts in expected]
+    assert corpus.sha256 == load_corpus(name, source="es", target="en", split=split).sha256
+
+
+def test_data_that_the_hub_does_not_have_is_named(mirror: Path) -> None:
+    with pytest.raises(DataError, match=r"opus_books: could not load split 'validation' from the"):
+        load_corpus("opus_books", source="en", target="es", split="validation")
+    with pytest.raises(DataError, match=r"de-en.*en-es.*; check the connection or give a local"):
+        load_corpus("opus_books", source="en", target="de")
+    with pytest.raises(DataError, match=r"^multi30k, row 1: expected a column 'de', got 'en', "):
+        load_corpus("multi30k", source="en", target="de")
+
+
+def test_a_hub_out_of_reach_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise ConnectionError("no route")
+
+    monkeypatch.setattr(datasets, "load_dataset", fail)
+    message = (
+        r"bentrevett/multi30k: could not load split 'test' from the hub \(no route\); check the "
+        r"connection or give a local file"
+    )
+    with pytest.raises(DataError, match=message):
+        load_corpus("multi30k", source="en", target="de", split="test")
+
+
+# Read while it is used
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_stream_has_the_loaded_pairs_and_is_iterated_once(tmp_path: Path, ending: str) -> None:
+    path = write_columns(
+        tmp_path / f"a{ending}", en=[p.source for p in PAIRS], es=[p.target for p in PAIRS]
+    )
+    whole, stream = load(path), stream_corpus(str(path), source="en", target="es")
+    assert (stream.name, stream.sha256) == (whole.name, whole.sha256)
+    assert list(stream.pairs) == whole.pairs
+    assert list(stream.pairs) == []
+
+
+def test_a_stream_reads_no_further_than_it_is_used(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", {"en": "a", "es": "b"}, {"en": "c"})
+    stream = stream_corpus(str(path), source="en", target="es")
+    assert next(stream.pairs) == Pair("a", "b")
+    with pytest.raises(DataError, match=r"line 2: expected a column 'es'"):
+        next(stream.pairs)

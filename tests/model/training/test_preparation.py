@@ -1,0 +1,137 @@
+"""Test the run.json that preparation writes, and what a resumed training refuses."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from model.checkpoint import CheckpointError, TrainedRun, open_trained_run, write_info
+from model.train import main
+from model.training.corpora import load_corpus
+from model.training.data import DataError, encode_pairs
+from model.training.options import TrainArguments
+from model.transformer import Transformer
+
+MakeArguments = Callable[..., TrainArguments]
+
+
+def test_run_json_has_the_arguments(
+    trained_run: TrainedRun, make_arguments: MakeArguments, tmp_path: Path, data_folder: Path
+) -> None:
+    arguments, info = make_arguments(tmp_path), trained_run.info
+    size = trained_run.tokenizers.source.vocab_size
+    assert trained_run.tokenizers.shared
+    assert info.training == arguments.training
+    assert info.model == replace(arguments.model, source_vocab_size=size, target_vocab_size=size)
+    assert info.parameters == sum(p.numel() for p in Transformer(info.model).parameters())
+    assert (info.name, info.source_language, info.target_language) == ("tiny", "en", "es")
+    train = load_corpus(str(data_folder / "train.jsonl"), source="en", target="es")
+    valid = load_corpus(str(data_folder / "valid.jsonl"), source="en", target="es")
+    examples = encode_pairs(train.pairs, trained_run.tokenizers, max_tokens=100)
+    assert vars(info.data) == {
+        "name": "train.jsonl",
+        "licence": "CC0-1.0",
+        "attribution": "",
+        "train_file": "train.jsonl",
+        "train_sha256": train.sha256,
+        "train_pairs": 48,
+        "valid_file": "valid.jsonl",
+        "valid_sha256": valid.sha256,
+        "longest_source": max(map(len, examples.sources)),
+    }
+    for side, rows in (("source", examples.sources), ("target", examples.targets)):
+        counts = torch.bincount(torch.tensor([id for row in rows for id in row]), minlength=size)
+        assert getattr(trained_run.counts, side) == counts.tolist()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"learning_rate": 0.5}, "keeps its learning_rate; give learning_rate 0.02"),
+        ({"seed": 9, "accumulate": 1}, "keeps its accumulate, seed; give accumulate 2, seed 5"),
+        ({"steps": 9}, "step 8 is behind it already, and the changed steps"),
+        ({"steps": 7}, "step 8 is behind it already, and the changed steps"),
+        ({"milestones": (0, 3, 6)}, "step 8 is behind it already, and the changed .* milestones"),
+    ],
+)
+def test_settings_of_trained_steps_cannot_be_changed(
+    make_arguments: MakeArguments,
+    trained_root: Path,
+    tmp_path: Path,
+    changes: dict[str, Any],
+    message: str,
+) -> None:
+    shutil.copytree(trained_root, tmp_path, dirs_exist_ok=True)
+    with pytest.raises(CheckpointError, match=message):
+        main(replace(make_arguments(tmp_path, **changes), resume=True))
+    before, after = (root / "tiny" / "run.json" for root in (trained_root, tmp_path))
+    assert after.read_bytes() == before.read_bytes()
+
+
+def test_other_data_is_refused(
+    make_arguments: MakeArguments, trained_root: Path, data_folder: Path
+) -> None:
+    arguments = replace(make_arguments(trained_root), resume=True)
+    with pytest.raises(CheckpointError, match="the training data is not that which"):
+        main(replace(arguments, train=str(data_folder / "valid.jsonl")))
+
+
+def test_other_columns_of_the_same_file_are_refused(
+    make_arguments: MakeArguments, tmp_path: Path
+) -> None:
+    """Swapped columns would reverse the direction of the translation during training."""
+    file = tmp_path / "data.jsonl"
+    rows = [{"en": "a cat" + " y" * n, "es": "un gato", "fr": "un chat"} for n in range(6)]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    arguments = replace(
+        make_arguments(tmp_path, steps=1), train=str(file), valid=str(file), columns=("en", "es")
+    )
+    main(arguments)
+    with pytest.raises(CheckpointError, match=r"the pairs are not .* the same --columns and --max"):
+        main(replace(arguments, resume=True, columns=("es", "en")))
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_sentences_too_long_to_measure_are_found_before_the_training(
+    make_arguments: MakeArguments, data_folder: Path, tmp_path: Path, given: bool
+) -> None:
+    """Validation sentences that are too long are left out; given samples are refused."""
+    rows = [{"en": "a " * 70, "es": "b"}, {"en": "a cat", "es": "un gato"}]
+    valid, samples = tmp_path / "valid.jsonl", tmp_path / "samples.jsonl"
+    valid.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    samples.write_text(
+        "".join(json.dumps({"source": r["en"], "reference": ""}) + "\n" for r in rows)
+    )
+    arguments = replace(
+        make_arguments(tmp_path, steps=1, milestones=()),
+        valid=str(valid),
+        samples=samples if given else None,
+    )
+    if given:
+        with pytest.raises(
+            DataError, match=r"samples\.jsonl: expected at most 61 tokens, got 7. in"
+        ):
+            main(arguments)
+        assert not (tmp_path / "tiny").exists()
+    else:
+        main(arguments)
+        assert [row["source"] for row in open_trained_run("tiny", root=tmp_path).samples()] == [
+            "a cat"
+        ]
+
+
+def test_a_converted_run_cannot_be_resumed(
+    trained_root: Path, make_arguments: MakeArguments, tmp_path: Path
+) -> None:
+    shutil.copytree(trained_root / "tiny", tmp_path / "tiny")
+    info = open_trained_run("tiny", root=tmp_path).info
+    write_info(tmp_path / "tiny", replace(info, training=None, data=None))
+    with pytest.raises(CheckpointError, match="converted from a file of weights, so that its"):
+        main(replace(make_arguments(tmp_path), resume=True))

@@ -1,0 +1,186 @@
+"""Check what must hold for any text, from the tokenizer to what is drawn and saved."""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+import unicodedata
+from dataclasses import dataclass, replace
+from html import unescape
+from pathlib import Path
+
+import numpy as np
+import orjson
+
+from model.config import BOS, EOS, UNK
+from model.interface import KINDS
+from model.tokenizer import Tokenizer, TokenizerPair, count_words
+from model.transformer import Transformer
+from tests.robustness.drawings import DRAWN, ParsedHtml, check_drawn
+from viz_app.analysis.grid import GridOptions, make_grid
+from viz_app.analysis.labels import make_visible, token_labels, word_labels
+from viz_app.components.lines import Bundle, TokenColumn, line_data
+from viz_app.figures.theme import LIGHT
+from viz_app.records.trace import Tokens, Trace, Word
+from viz_app.report import to_html
+from viz_app.trace.saved import metadata, read_trace, to_json, to_npz
+from viz_app.trace.sentence import run_trace
+
+CLEAR = re.compile(
+    r"there is nothing to translate: type|the target is empty: type"
+    r"|has [\d,]+ tokens, the model takes at most [\d,]+; shorten it$"
+    r"|^character \d+ of the text is half a character \(a lone surrogate\); remove it$"
+)
+"""Messages for a text that cannot be used."""
+_READING = GridOptions()
+_INVISIBLE = ("Cc", "Cf", "Cs", "Zl", "Zp")
+PARTS = ("saved", "report", "lines", *DRAWN)
+"""What can be made from a trace: files, the report, lines, figures."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """What a person gives: a text, maybe a target, and how the maps are read."""
+
+    text: str
+    target: str | tuple[int, ...] | None
+    reading: GridOptions = _READING
+    part: str | None = None
+    """One of ``PARTS``, made from the trace and checked too."""
+
+
+def check(case: Case, model: Transformer, tokenizers: TokenizerPair) -> str:
+    """Trace a text and check the result; return "refused" or "traced".
+
+    Raises:
+        AssertionError: if something does not hold.
+    """
+    try:
+        trace = run_trace(model, tokenizers, case.text, case.target, run=case.text[:30])
+    except ValueError as error:
+        if CLEAR.search(str(error)):
+            return "refused"
+        raise
+    _check_weights(trace)
+    _check_source(tokenizers.source, trace)
+    for tokens in (trace.source, trace.consumed, trace.predicted):
+        _check_words(tokens)
+    labels = _check_labels(trace, case.reading)
+    if case.part == "saved":
+        _check_saved(trace)
+    elif case.part == "report":
+        _check_report(trace, case.reading)
+    elif case.part == "lines":
+        _check_lines(trace, case.reading)
+    elif case.part is not None:
+        # Names in files may be any text, too.
+        check_drawn(case.part, [*labels[:6], case.text[:200], trace.target_text[:200]])
+    return "traced"
+
+
+def _check_labels(trace: Trace, reading: GridOptions) -> list[str]:
+    """Check that each label can be seen, and return all of them."""
+    grids = [make_grid(trace, kind, reading) for kind in KINDS]
+    labels = [*token_labels(trace.predicted), *word_labels(trace.source)]
+    labels += [label for grid in grids for label in (*grid.columns, *grid.rows)]
+    for label in labels:
+        assert label, "a label is empty"
+        assert not any(unicodedata.category(letter) in _INVISIBLE for letter in label), repr(label)
+    return labels
+
+
+def _check_weights(trace: Trace) -> None:
+    for kind in KINDS:
+        weights = trace.attention[kind]
+        assert weights.shape[-2:] == (len(trace.queries_of(kind)), len(trace.keys_of(kind)))
+        np.testing.assert_allclose(weights.sum(axis=-1), 1, atol=1e-5)
+    assert not np.triu(trace.attention["decoder_self"], 1).any()
+    assert [check for check in trace.checks if not check.passed] == []
+
+
+def _check_source(tokenizer: Tokenizer, trace: Trace) -> None:
+    """Check that the tokens are exactly the text."""
+    *ids, last = trace.source.ids
+    text = trace.source_text
+    assert last == EOS
+    assert not {BOS, EOS} & set(ids), "a text became a special token"
+    if tokenizer.kind == "bpe":
+        assert tokenizer.decode(ids) == text
+        return
+    assert len(ids) == count_words(unicodedata.normalize("NFC", text).lower())
+    unknown = tokenizer.unknown(text)
+    assert len(unknown) == ids.count(UNK)
+    at = 0
+    for word in unknown:
+        assert word
+        at = text.index(word, at) + len(word)
+
+
+def _check_words(tokens: Tokens) -> None:
+    """Check that words are in order, and that each token is in one of them."""
+    ends = [place for word in tokens.words for place in (word.start, word.stop)]
+    assert ends == sorted(ends)
+    assert ends[1:-1:2] == ends[2::2]
+    assert (ends[0], ends[-1]) == (0, len(tokens))
+    assert all(word.text and word.start < word.stop for word in tokens.words)
+
+
+def _check_saved(trace: Trace) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        for ending, write in ((".npz", to_npz), (".json", to_json)):
+            path = Path(folder) / f"trace{ending}"
+            path.write_bytes(write(trace))
+            again = read_trace(path)
+            assert metadata(again) == metadata(trace)
+            for (name, saved), (_, was) in zip(again.arrays(), trace.arrays(), strict=True):
+                np.testing.assert_array_equal(saved, was, err_msg=name)
+
+
+def _check_report(trace: Trace, reading: GridOptions) -> None:
+    page = ParsedHtml(to_html(trace, grid_options=reading).decode())
+    plain = ParsedHtml(to_html(_plain(trace), grid_options=reading).decode())
+    assert page.elements == plain.elements, "report: a text is markup"
+    assert page.tokens == [*token_labels(trace.source), *token_labels(trace.predicted)]
+    for text in (trace.source_text, trace.target_text):
+        assert make_visible(text) in page.text or not text, "report: a text cannot be read"
+    # Labels come back as they were from what Plotly is given.
+    data = json.loads(next(text for text in page.text if text.startswith('{"encoder_self"')))
+    for kind in KINDS:
+        grid = make_grid(trace, kind, reading)
+        for axis, labels in (("xaxis", grid.columns), ("yaxis", grid.rows)):
+            drawn = data[kind]["large"]["layout"][axis]["labelalias"]
+            for place, label in enumerate(labels):
+                alias = unescape(drawn[str(place)])
+                assert alias == label or (alias[-1] == "…" and label.startswith(alias[:-1]))
+
+
+def _check_lines(trace: Trace, reading: GridOptions) -> None:
+    for kind in KINDS:
+        grid = make_grid(trace, kind, reading)
+        columns = TokenColumn("key", grid.columns, "es"), TokenColumn("query", grid.rows, "es")
+        bundle = Bundle("x", grid.apply(trace.attention[kind])[-1, 0], 1, 0)
+        sent = orjson.loads(orjson.dumps(line_data(columns, [bundle], theme=LIGHT)))
+        assert [tuple(column["labels"]) for column in sent["columns"]] == [grid.columns, grid.rows]
+
+
+def _plain(trace: Trace) -> Trace:
+    """Replace each text of a trace by as many letters x."""
+
+    def letters(text: str) -> str:
+        return "x" * max(1, len(text))
+
+    def tokens(of: Tokens) -> Tokens:
+        words = tuple(Word(letters(word.text), word.start, word.stop) for word in of.words)
+        return replace(of, texts=tuple(map(letters, of.texts)), words=words)
+
+    return replace(
+        trace,
+        run="x",
+        source_text="x",
+        target_text="x",
+        source=tokens(trace.source),
+        consumed=tokens(trace.consumed),
+        predicted=tokens(trace.predicted),
+        top_tokens=tuple(tuple(map(letters, row)) for row in trace.top_tokens),
+    )

@@ -1,0 +1,106 @@
+"""Read and use everything in a run's folder as the app and the programs do."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+
+from model.checkpoint import CheckpointError, load_weights, open_trained_run
+from model.decoding.translation import translate
+from model.training.resume import read_resume_state
+from tests.robustness.tiny_run import STEP
+from viz_app.analysis.curves import curve_of, progress
+from viz_app.analysis.projection import frequency_groups, most_frequent
+from viz_app.measuring.alignments import read_alignments
+from viz_app.measuring.files import read_measures
+
+_SENTENCE = "Where is the old cat?"
+
+
+def _logs(rows: list[dict[str, Any]], steps: int) -> list[str]:
+    """Make the curves of a log; return its rows as text."""
+    for name in ("train_loss", "valid_loss", "tokens"):
+        curve_of(rows, name)
+    str(progress(rows, steps))
+    return [_text(row) for row in rows]
+
+
+def _text(value: object) -> str:
+    """A value as text that can be encoded in UTF-8."""
+    text = repr(value) if not isinstance(value, dict) else json.dumps(value, ensure_ascii=False)
+    text.encode()
+    return text
+
+
+def _usable(counts: list[int]) -> str:
+    array = np.array(counts, np.int64)
+    frequency_groups(array[most_frequent(array, 20)])
+    return _text(counts)
+
+
+def _measures_text(folder: Path) -> str:
+    measures = read_measures(folder, STEP)
+    for corpus in (measures.corpus, measures.examples_corpus):
+        f"{corpus.name.strip()} {corpus.sentences:,} {corpus.tokens:,}"
+    shown = [measures.sentences[e.sentence] for found in measures.examples.values() for e in found]
+    texts = [t.translation for t in measures.translated]
+    texts += [text for sentence in shown for text in vars(sentence).values()]
+    orjson.dumps([text.strip() for text in texts])
+    places = [
+        [e.query + 0, e.key + 0, e.weight + 0.0] for f in measures.examples.values() for e in f
+    ]
+    np.array(places).tolist()
+    values = {n: {k: v.tolist() for k, v in kinds.items()} for n, kinds in measures.values.items()}
+    return _text((values, vars(measures) | {"values": None}))
+
+
+def read_run(root: Path, name: str, *, translating: bool = True) -> dict[str, Any]:
+    """What each part of a run holds, or CheckpointError; with ``translating``, weights too."""
+    found: dict[str, Any] = {}
+
+    def part(key: str, how: Callable[[], Any]) -> None:
+        try:
+            found[key] = how()
+        except CheckpointError as error:
+            str(error).encode()
+            found[key] = CheckpointError
+
+    try:
+        run = open_trained_run(name, root=root)
+    except CheckpointError:
+        return {"run": CheckpointError}
+    _text(run.info.to_json())
+    json.dumps(run.info.to_json(), ensure_ascii=False).encode()
+    found["run"] = _text(run.info)
+    found["tokens"] = run.tokenizers.source.encode(_SENTENCE), run.tokenizers.target.encode("Dónde")
+
+    def weights() -> str:
+        checkpoint = load_weights(run, STEP)
+        digest = hashlib.sha256(checkpoint.sha256.encode())
+        for parameter in checkpoint.model.parameters():
+            digest.update(parameter.detach().numpy().tobytes())
+        translation = translate(checkpoint.model, run.tokenizers, [_SENTENCE])
+        return f"{digest.hexdigest()} {translation}"
+
+    def resume() -> str:
+        state = read_resume_state(run.folder)
+        sums = {
+            n: hashlib.sha256(t.numpy().tobytes()).hexdigest() for n, t in state.tensors.items()
+        }
+        return f"{sorted(sums.items())} {state.tokens:,}"
+
+    if translating:
+        part("weights", weights)
+    part("counts", lambda: (_usable(run.counts.source), _usable(run.counts.target)))
+    part("metrics", lambda: _logs(run.metrics(), run.info.training.steps))
+    part("samples", lambda: _logs(run.samples(), run.info.training.steps))
+    part("measures", lambda: _measures_text(run.folder))
+    part("alignments", lambda: repr(read_alignments(run.folder)))
+    part("resume", resume)
+    return found

@@ -1,0 +1,138 @@
+"""Write a tiny run with a file of every kind; its weights are random, with large biases."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from model.checkpoint import create_run, save_weights, tokenizer_sha256, weights_path
+from model.config import TrainingConfig, TransformerConfig
+from model.files import append_log
+from model.interface import KINDS
+from model.run_info import Counts, DataSource, RunInfo
+from model.tokenizer import TokenizerKind, TokenizerPair
+from model.training.resume import save_resume_state
+from model.transformer import Transformer
+from viz_app.measuring.alignments import Alignments, Links, write_alignments
+from viz_app.measuring.files import write_measures
+from viz_app.records.measures import (
+    FAILURES,
+    MEASURES,
+    CorpusSummary,
+    Example,
+    Measures,
+    Sentence,
+    TranslatedSentence,
+)
+from viz_app.records.trace import Floats
+
+PAIRS = (
+    ("The old man gave the little girl a red apple.", "El viejo le dio una manzana roja."),
+    ("Don't worry, it's only the cat.", "No te preocupes, es solo el gato."),
+    ("Where is the old dog?", "¿Dónde está el perro viejo?"),
+)
+STEP = 20
+N_LAYERS, N_HEADS = 2, 3
+
+
+def random_model(
+    tokenizers: TokenizerPair, *, n_layers: int, n_heads: int, max_length: int
+) -> Transformer:
+    """Build a tiny untrained model in evaluation mode, its biases and gains random too."""
+    config = TransformerConfig(
+        tokenizers.source.vocab_size,
+        tokenizers.target.vocab_size,
+        n_encoder_layers=n_layers,
+        n_decoder_layers=n_layers,
+        n_heads=n_heads,
+        d_k=5,
+        d_model=14,
+        d_ff=23,
+        tied="output",
+        max_length=max_length,
+    )
+    torch.manual_seed(7)
+    model = Transformer(config).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    return model
+
+
+def make_run(root: Path, kind: TokenizerKind) -> Path:
+    """Write a run named after its kind of tokenizer into a folder of runs; return its folder."""
+    sizes = (400, 420) if kind == "bpe" else (30, 30)
+    tokenizers = TokenizerPair.train(PAIRS * 2, kind=kind, vocab_sizes=sizes, shared=False)
+    model = random_model(tokenizers, n_layers=N_LAYERS, n_heads=N_HEADS, max_length=31)
+    config = model.config
+    info = RunInfo(
+        name=kind,
+        source_language="en",
+        target_language="es",
+        model=config,
+        training=TrainingConfig(steps=STEP),
+        data=DataSource("three", "CC0", "nobody", "train.jsonl", "0", 3, "valid.jsonl", "0", 22),
+        parameters=sum(parameter.numel() for parameter in model.parameters()),
+        tokenizer_sha256=tokenizer_sha256(tokenizers),
+    )
+    folder = root / kind
+    counts = Counts(list(range(config.source_vocab_size)), list(range(config.target_vocab_size)))
+    create_run(folder, info, tokenizers, counts)
+    sha256 = save_weights(folder, model, run=kind, step=STEP)
+    _sort_header(weights_path(folder, STEP))
+    save_resume_state(folder, model, torch.optim.AdamW(model.parameters()), step=STEP, tokens=9)
+    _write_logs(folder)
+    write_measures(folder, _measures(kind, sha256))
+    links = {i: Links(3, 4, frozenset({(0, 0), (2, 3)})) for i in range(6)}
+    write_alignments(folder, Alignments("valid.jsonl", "c0", "by hand", links))
+    return folder
+
+
+def _sort_header(path: Path) -> None:
+    """Sort the header: the library orders it anew each time, corruptions are to be the same."""
+    content = path.read_bytes()
+    length = int.from_bytes(content[:8], "little")
+    header = json.dumps(json.loads(content[8 : 8 + length]), sort_keys=True).encode()
+    path.write_bytes(len(header).to_bytes(8, "little") + header + content[8 + length :])
+
+
+def _write_logs(folder: Path) -> None:
+    rows: list[dict[str, float]] = []
+    for step in range(1, STEP + 1):
+        row = {"step": step, "tokens": 97 * step, "train_loss": 6 / step}
+        rows.append(row | {"learning_rate": 1e-3, "gradient_norm": 0.5, "tokens_per_second": 12.5})
+        if step % 5 == 0:
+            rows.append({"step": step, "valid_loss": 7 / step, "bleu": 0.5, "chrf": 1.5})
+    append_log(folder / "metrics.jsonl", rows)
+    samples = [
+        {"step": step, "source": s, "reference": r, "shows": s[:5], "translation": r[:step]}
+        for step in (0, 10, STEP)
+        for s, r in PAIRS
+    ]
+    append_log(folder / "samples.jsonl", samples)
+
+
+def _measures(run: str, sha256: str) -> Measures:
+    numbers = np.random.default_rng(7)
+
+    def array() -> Floats:
+        return numbers.random((N_LAYERS, N_HEADS)).astype(np.float32)
+
+    heads = [(kind, i, h) for kind in KINDS for i in range(N_LAYERS) for h in range(N_HEADS)]
+    return Measures(
+        run=run,
+        step=STEP,
+        sha256=sha256,
+        corpus=CorpusSummary("valid.jsonl", "c0", 256, 2_048),
+        values={name: {kind: array() for kind in KINDS} for name in MEASURES},
+        examples_corpus=CorpusSummary("en-es.jsonl", "e0", len(PAIRS), 17),
+        sentences=tuple(Sentence(source, reference) for source, reference in PAIRS),
+        examples={head: tuple(Example(n, n, n + 1, 0.5) for n in (0, 1)) for head in heads},
+        translated=tuple(
+            TranslatedSentence("¿Dónde?", dict.fromkeys(FAILURES, 0.25)) for _ in PAIRS
+        ),
+        distance_to=STEP,
+    )

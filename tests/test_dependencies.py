@@ -1,0 +1,54 @@
+"""What the code imports is declared, and what is declared is imported."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.imports import ROOT, all_imports
+
+USED_BY_OTHERS = {"tensorboard", "sentencepiece"}
+"""Declared, but imported only by a library of ours: accelerate writes with the first for
+--tensorboard, transformers reads Marian's tokenizers with the second."""
+NO_DISTRIBUTION = {"model", "viz_app", "_typeshed"}
+"""Our own packages, and one that exists for type checkers only."""
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def by_name(requirements: list[str]) -> dict[str, Requirement]:
+    return {canonicalize_name(r.name): r for r in map(Requirement, requirements)}
+
+
+DECLARED = by_name(PROJECT["dependencies"])
+OPTIONAL = by_name([r for group in PROJECT["optional-dependencies"].values() for r in group])
+PINNED = by_name(
+    re.findall(r"^\w.*", (ROOT / "requirements.txt").read_text(encoding="utf-8"), re.M)
+)
+
+
+def imported_distributions() -> set[str]:
+    modules = {name.split(".")[0] for names in all_imports().values() for name in names}
+    distributions = packages_distributions()
+    return {
+        canonicalize_name(distribution)
+        for module in modules - sys.stdlib_module_names - NO_DISTRIBUTION
+        for distribution in distributions.get(module, [module])
+    }
+
+
+def test_what_is_imported_is_declared_and_what_is_declared_is_imported() -> None:
+    assert imported_distributions() | USED_BY_OTHERS == {*DECLARED, *OPTIONAL}
+
+
+def test_requirements_pin_what_is_declared() -> None:
+    assert set(PINNED) == set(DECLARED)
+    for name, requirement in PINNED.items():
+        [pin] = requirement.specifier
+        assert pin.operator == "=="
+        assert DECLARED[name].specifier.contains(pin.version), name

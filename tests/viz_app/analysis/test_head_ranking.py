@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from model.interface import Kind
+from viz_app.analysis.head_ranking import head_table, head_values, order_by_last_value, rank_heads
+from viz_app.records.trace import Floats
+
+NAN = float("nan")
+VALUES: dict[Kind, Floats] = {
+    "encoder_self": np.array([[0.5, 0.1], [0.9, 0.5]], np.float32),
+    "decoder_self": np.full((2, 2), NAN, np.float32),
+    "cross": np.array([[-0.2, 0.7], [0.5, NAN]], np.float32),
+}
+
+
+def test_head_values() -> None:
+    found = head_values({"cost": VALUES, "same": VALUES}, ("cross", 0, 1))
+    assert found == {"cost": pytest.approx(0.7), "same": pytest.approx(0.7)}
+
+
+def test_rank_heads_leaves_out_nan() -> None:
+    found = rank_heads(VALUES)
+    assert [head for head, _ in found] == [
+        ("encoder_self", 1, 0),
+        ("cross", 0, 1),
+        ("encoder_self", 0, 0),  # ties as they are laid out
+        ("encoder_self", 1, 1),
+        ("cross", 1, 0),
+        ("encoder_self", 0, 1),
+        ("cross", 0, 0),
+    ]
+    np.testing.assert_allclose([v for _, v in found], [0.9, 0.7, 0.5, 0.5, 0.5, 0.1, -0.2])
+    upwards = rank_heads(VALUES, kinds=["cross"], descending=False)
+    assert [head[1:] for head, _ in upwards] == [(0, 0), (1, 0), (0, 1)]
+    assert [head for head, _ in rank_heads(VALUES, least=0.5, kinds=["cross"])] == [
+        ("cross", 0, 1),
+        ("cross", 1, 0),
+    ]
+    assert rank_heads(VALUES, kinds=["decoder_self"]) == []
+
+
+def test_head_table_leaves_out_kinds_without_values() -> None:
+    later: dict[Kind, Floats] = {kind: cells + 1 for kind, cells in VALUES.items()}
+    heads, cells = head_table([VALUES, None, later])
+    assert [head[0] for head in heads] == ["encoder_self"] * 4 + ["cross"] * 4
+    assert heads[5] == ("cross", 0, 1)
+    assert cells.shape == (8, 3)
+    np.testing.assert_allclose(cells[5], [0.7, NAN, 1.7], rtol=1e-6)
+    np.testing.assert_array_equal(cells[7], [NAN] * 3)
+    assert head_table([None])[0] == []
+
+
+def test_order_by_last_value_within_kinds() -> None:
+    heads, cells = head_table([VALUES, None])
+    assert order_by_last_value(heads, cells) == [2, 0, 3, 1, 5, 6, 4, 7]
+    nothing = np.full_like(cells, NAN)
+    assert order_by_last_value(heads, nothing) == list(range(8))

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import pytest
+
+from model.config import TransformerConfig
+from model.interface import Description
+from viz_app.figures.architecture import architecture_svg, describe_architecture
+from viz_app.figures.theme import DARK, LIGHT, Theme
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture
+def model(make_config: Callable[..., TransformerConfig]) -> Description:
+    """With a norm before each sublayer and on top, and another number of layers in each stack."""
+    description = make_config().description
+    return replace(description, norm="pre", final_norm=True, n_encoder_layers=5)
+
+
+def drawn(model: Description, theme: Theme = LIGHT) -> ElementTree.Element:
+    return ElementTree.fromstring(architecture_svg(model, source=11, steps=1_200, theme=theme))
+
+
+def words(picture: ElementTree.Element) -> list[str]:
+    return [text.text or "" for text in picture.iter(f"{SVG}text")]
+
+
+def test_boxes_have_the_shapes_of_the_sentence(model: Description) -> None:
+    written = words(drawn(model))
+    wide = f"{model.d_model:,}"
+    assert written.count(f"1 × 11 × {wide}") == 2  # into the encoder's layers, and the memory
+    assert written.count(f"1 × 1,200 × {wide}") == 2  # into the decoder's layers, and out of it
+    assert f"1 × 1,200 × {model.target_vocab_size:,}" in written
+    assert "5 ×" in written
+    assert f"{model.n_decoder_layers} ×" in written
+
+
+def test_norms_are_where_the_model_has_them(model: Description) -> None:
+    assert words(drawn(model)).count("LayerNorm") == 2 + 3 + 2
+    post = replace(model, norm="post", final_norm=False)
+    assert words(drawn(post)).count("LayerNorm") == 2 + 3
+    rms = words(drawn(replace(model, norm_kind="rms", positions="relative")))
+    assert rms.count("RMSNorm") == 7
+    assert "+ positions" not in rms
+
+
+def test_every_box_and_text_is_inside_the_drawing(model: Description) -> None:
+    picture = drawn(model)
+    left, top, width, height = map(float, picture.get("viewBox", "").split())
+    assert (left, width) == (0, 360)
+    for box in picture.iter(f"{SVG}rect"):
+        x, y, wide, high = (float(box.get(name, "")) for name in ("x", "y", "width", "height"))
+        assert 0 <= x < x + wide <= width
+        assert top <= y < y + high <= top + height
+    for text in picture.iter(f"{SVG}text"):
+        assert top + 10 <= float(text.get("y", "")) <= top + height
+
+
+def test_it_is_said_in_words_and_drawn_in_the_theme(model: Description) -> None:
+    said = describe_architecture(model, source=11, steps=1_200)
+    assert said.startswith(f"Encoder: 11 source tokens become vectors, 1 × 11 × {model.d_model},")
+    assert "5 × a layer of self-attention" in said
+    assert "LayerNorm before it, and a norm on top" in said
+    picture = drawn(model, DARK)
+    assert picture.findtext(f"{SVG}title") == said
+    colours = {text.get("fill") for text in picture.iter(f"{SVG}text")}
+    assert colours == {DARK.text, DARK.muted}

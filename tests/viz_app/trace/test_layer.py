@@ -1,0 +1,330 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass, replace
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from model.config import PAD
+from model.hooks import capture, edit
+from model.interface import KINDS, Kind
+from model.tokenizer import TokenizerPair
+from model.transformer import Transformer
+from viz_app.records.layer import LayerTrace, LinearWeights
+from viz_app.records.trace import Floats, Tokens, Trace
+from viz_app.trace.layer import run_layer_trace
+from viz_app.trace.sentence import run_trace
+
+SOURCE, TARGET = "Don't worry, she sees him.", "No te preocupes, ella lo ve."
+L, H, K, D, D_FF = 2, 3, 5, 14, 23
+PATHS: dict[Kind, str] = {
+    "encoder_self": "encoder.layers.{}.self_attention",
+    "decoder_self": "decoder.layers.{}.self_attention",
+    "cross": "decoder.layers.{}.cross_attention",
+}
+LAYERS = [(kind, layer) for kind in KINDS for layer in range(L)]
+MODELS = {
+    "pre": {},
+    "no final norm, no biases": {"final_norm": False, "attention_bias": False},
+    "post": {"norm": "post", "final_norm": False},
+    "post, final norm, no biases": {"norm": "post", "attention_bias": False},
+    "d_k of D / h": {"n_heads": 7, "d_k": None},
+}
+
+closely = {"rtol": 0, "atol": 1e-5}
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def speaker(
+    request: pytest.FixtureRequest, make_speaker: Callable[..., Transformer]
+) -> Transformer:
+    return make_speaker(**MODELS[request.param])
+
+
+@pytest.fixture(scope="module")
+def spoken(speaker: Transformer, tokenizers: TokenizerPair) -> Trace:
+    """The trace of what ``speaker`` is made to say."""
+    return run_trace(speaker, tokenizers, SOURCE, TARGET)
+
+
+@pytest.fixture(scope="module", params=LAYERS, ids=str)
+def layer_trace(request: pytest.FixtureRequest, speaker: Transformer, spoken: Trace) -> LayerTrace:
+    kind, layer = request.param
+    return run_layer_trace(speaker, spoken, kind, layer)
+
+
+def module_of(model: Transformer, layer: LayerTrace, suffix: str = "") -> nn.Module:
+    """The attention of a layer trace, or what stands next to it under a longer name."""
+    path = PATHS[layer.attention.kind].format(layer.attention.layer)
+    return model.get_submodule(path + suffix)
+
+
+def feed_forward_of(model: Transformer, layer: LayerTrace, suffix: str = "") -> nn.Module:
+    stack = "encoder" if layer.attention.kind == "encoder_self" else "decoder"
+    return model.get_submodule(f"{stack}.layers.{layer.attention.layer}.feed_forward{suffix}")
+
+
+def tensor(array: np.ndarray) -> Tensor:
+    return torch.tensor(array)[None]
+
+
+def arrays_of(record: object) -> Iterator[tuple[str, np.ndarray]]:
+    """Every array of a record and of the records in it, with its name."""
+    for field in fields(record):
+        value = getattr(record, field.name)
+        if is_dataclass(value):
+            yield from ((f"{field.name}.{name}", array) for name, array in arrays_of(value))
+        elif isinstance(value, np.ndarray):
+            yield field.name, value
+
+
+# Shapes
+
+
+def test_shapes(trained: Transformer, trace: Trace) -> None:
+    s, t = len(trace.source), len(trace.consumed)
+    assert len({s, t, H, K, D, D_FF, H * K}) == 7
+    recorded = run_layer_trace(trained, trace, "cross", 1)
+    shapes = {name: array.shape for name, array in arrays_of(recorded)}
+    for name in ("query", "key", "value"):
+        assert shapes[f"attention.{name}_projection.weight"] == (D, H * K)
+        assert shapes[f"attention.{name}"] == (H, t if name == "query" else s, K)
+    assert shapes["attention.output_projection.weight"] == (H * K, D)
+    assert shapes["attention.memory"] == (s, D)
+    for name in ("stream", "read", "output", "result"):
+        assert shapes[f"attention.{name}"] == shapes[f"feed_forward.{name}"] == (t, D)
+    for name in ("scores", "weights"):
+        assert shapes[f"attention.{name}"] == (H, *shapes["attention.allowed"]) == (H, t, s)
+    assert shapes["feed_forward.expand.weight"] == (D, D_FF)
+    assert shapes["feed_forward.hidden"] == (t, D_FF)
+
+
+def test_every_array_is_float32_and_read_only(
+    layer_trace: LayerTrace, speaker: Transformer
+) -> None:
+    arrays = dict(arrays_of(layer_trace))
+    biases = 4 if speaker.config.attention_bias else 0
+    assert len(arrays) == (2 + 4 + 4 + 7 + 1) + biases + (2 + 4 + 5)  # attention, feed-forward
+    for name, array in arrays.items():
+        assert array.dtype == (bool if name == "attention.allowed" else np.float32), name
+        assert not array.flags.writeable, name
+        assert np.isfinite(array).all(), name
+
+
+def test_weights_are_copies(
+    make_speaker: Callable[..., Transformer], tokenizers: TokenizerPair
+) -> None:
+    speaker = make_speaker()
+    recorded = run_layer_trace(speaker, run_trace(speaker, tokenizers, SOURCE, TARGET), "cross", 1)
+    before = {name: array.copy() for name, array in arrays_of(recorded)}
+    with torch.no_grad():
+        for parameter in speaker.parameters():
+            parameter.add_(1)
+    for name, array in arrays_of(recorded):
+        np.testing.assert_array_equal(array, before[name], err_msg=name)
+
+
+# What was captured is that of the trace
+
+
+def test_layer_trace_matches_the_trace(layer_trace: LayerTrace, spoken: Trace) -> None:
+    attention = layer_trace.attention
+    kind, layer = attention.kind, attention.layer
+    for array, of_trace in (
+        (attention.weights, spoken.attention),
+        (attention.query, spoken.queries),
+        (attention.key, spoken.keys),
+        (attention.value, spoken.values),
+    ):
+        np.testing.assert_allclose(array, of_trace[kind][layer], **closely)
+    stream = spoken.encoder_stream if kind == "encoder_self" else spoken.decoder_stream
+    np.testing.assert_allclose(layer_trace.feed_forward.result, stream[layer + 1], **closely)
+    if kind != "cross":
+        np.testing.assert_allclose(attention.stream, stream[layer], **closely)
+
+
+def test_allowed_keys_have_weight(layer_trace: LayerTrace) -> None:
+    attention = layer_trace.attention
+    np.testing.assert_array_equal(
+        attention.allowed, np.broadcast_to(attention.weights[0] > 0, attention.allowed.shape)
+    )
+    causal = np.tri(*attention.allowed.shape, dtype=bool)
+    assert (attention.allowed == causal).all() == (attention.kind == "decoder_self")
+
+
+def test_source_padding_is_masked(trained: Transformer, trace: Trace) -> None:
+    ids = [*trace.source.ids[:-1], PAD, PAD]
+    padded = replace(trace, source=Tokens(tuple(ids), (), ()))
+    for kind in ("encoder_self", "cross"):
+        attention = run_layer_trace(trained, padded, kind, 0).attention
+        assert (attention.allowed == (np.array(ids) != PAD)).all()
+        assert ((attention.weights > 0) == attention.allowed).all()
+
+
+# Each part follows from those before it, by the model's own modules
+
+
+@torch.inference_mode()
+def test_attention_output_follows_from_its_input(
+    layer_trace: LayerTrace, speaker: Transformer
+) -> None:
+    attention = layer_trace.attention
+    output = module_of(speaker, layer_trace)(
+        tensor(attention.read), tensor(attention.memory), mask=tensor(attention.allowed)[None]
+    )
+    np.testing.assert_allclose(attention.output, output[0], **closely)
+    np.testing.assert_allclose(attention.heads, attention.weights @ attention.value, **closely)
+
+
+@torch.inference_mode()
+def test_feed_forward_output_follows_from_its_input(
+    layer_trace: LayerTrace, speaker: Transformer
+) -> None:
+    feed_forward = layer_trace.feed_forward
+    module = feed_forward_of(speaker, layer_trace)
+    with capture(module, ["hidden"]) as seen:
+        output = module(tensor(feed_forward.read))
+    np.testing.assert_allclose(feed_forward.output, output[0], **closely)
+    np.testing.assert_allclose(feed_forward.hidden, seen["hidden"][0][0], **closely)
+    assert (feed_forward.hidden >= 0).all()
+    assert (feed_forward.hidden > 0).any()
+
+
+def through(residual: nn.Module, stream: Floats, output: Floats) -> tuple[Tensor, Tensor]:
+    """What a residual connection lets its sublayer read, and its result: each (Q, D)."""
+    read: list[Tensor] = []
+
+    def sublayer(x: Tensor) -> Tensor:
+        read.append(x[0])
+        return tensor(output)
+
+    result = residual(tensor(stream), sublayer)[0]
+    return read[0], result
+
+
+@torch.inference_mode()
+def test_residual_connection_by_hand(layer_trace: LayerTrace, speaker: Transformer) -> None:
+    for sublayer, residual in (
+        (layer_trace.attention, module_of(speaker, layer_trace, "_residual")),
+        (layer_trace.feed_forward, feed_forward_of(speaker, layer_trace, "_residual")),
+    ):
+        read, result = through(residual, sublayer.stream, sublayer.output)
+        np.testing.assert_allclose(sublayer.result, result, **closely)
+        np.testing.assert_allclose(sublayer.read, read, **closely)
+        assert sublayer.norm_first == (speaker.config.norm == "pre")
+        assert (sublayer.read is sublayer.stream) != sublayer.norm_first
+
+
+def test_memory_is_query_input_or_encoder_output(
+    layer_trace: LayerTrace, speaker: Transformer, spoken: Trace
+) -> None:
+    attention = layer_trace.attention
+    if attention.kind != "cross":
+        assert attention.memory is attention.read
+        return
+    with torch.inference_mode():
+        memory, _ = speaker.encode(torch.tensor([spoken.source.ids]))
+    np.testing.assert_allclose(attention.memory, memory[0], **closely)
+
+
+@pytest.mark.parametrize("layer", range(L))
+def test_stream_passes_between_sublayers(speaker: Transformer, spoken: Trace, layer: int) -> None:
+    encoder, decoder, cross = (run_layer_trace(speaker, spoken, kind, layer) for kind in KINDS)
+    for before, after in (
+        (encoder.attention.result, encoder.feed_forward.stream),
+        (decoder.attention.result, cross.attention.stream),
+        (cross.attention.result, cross.feed_forward.stream),
+        (cross.attention.result, decoder.feed_forward.stream),
+        (cross.feed_forward.result, decoder.feed_forward.result),
+    ):
+        np.testing.assert_allclose(before, after, **closely)
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_result_is_the_next_stream(
+    make_speaker: Callable[..., Transformer], tokenizers: TokenizerPair, norm: str, kind: Kind
+) -> None:
+    """An edit of the stream after a sublayer is in the result; adding up would not show it."""
+    speaker = make_speaker(norm=norm)
+    trace = run_trace(speaker, tokenizers, SOURCE, TARGET)
+    stack = "encoder" if kind == "encoder_self" else "decoder"
+    own = PATHS[kind].format(0)
+    following = {
+        "encoder_self": "encoder.layers.0.feed_forward",
+        "decoder_self": "decoder.layers.0.cross_attention",
+        "cross": "decoder.layers.0.feed_forward",
+    }[kind]
+    point = f"{following}_residual.norm.before" if norm == "pre" else f"{own}_residual.norm.after"
+    plain = run_layer_trace(speaker, trace, kind, 0)
+    with edit(speaker, {point: lambda x: x + 3}):
+        edited = run_layer_trace(speaker, trace, kind, 0)
+    np.testing.assert_allclose(edited.attention.result, plain.attention.result + 3, **closely)
+    with edit(speaker, {f"{stack}.layers.0.output": lambda x: x + 3}):
+        edited = run_layer_trace(speaker, trace, kind, 0)
+    np.testing.assert_allclose(edited.feed_forward.result, plain.feed_forward.result + 3, **closely)
+
+
+# Weights
+
+
+def applied(linear: LinearWeights, x: np.ndarray) -> np.ndarray:
+    y = x @ linear.weight
+    return y if linear.bias is None else y + linear.bias
+
+
+@torch.inference_mode()
+def test_linear_weights_match_the_model(layer_trace: LayerTrace, speaker: Transformer) -> None:
+    attention, feed_forward = layer_trace.attention, layer_trace.feed_forward
+    for name in ("query", "key", "value", "output"):
+        linear = getattr(attention, f"{name}_projection")
+        module = module_of(speaker, layer_trace, f".{name}_projection")
+        x = np.eye(module.in_features, dtype=np.float32)
+        np.testing.assert_allclose(applied(linear, x), module(torch.tensor(x)), **closely)
+        assert (linear.bias is None) == (not speaker.config.attention_bias)
+    for name, linear in (("expand", feed_forward.expand), ("contract", feed_forward.contract)):
+        module = feed_forward_of(speaker, layer_trace, f".{name}")
+        x = np.eye(module.in_features, dtype=np.float32)
+        np.testing.assert_allclose(applied(linear, x), module(torch.tensor(x)), **closely)
+
+
+def test_norm_weights_match_the_model(layer_trace: LayerTrace, speaker: Transformer) -> None:
+    for norm, module in (
+        (layer_trace.attention.norm, module_of(speaker, layer_trace, "_residual.norm.norm")),
+        (
+            layer_trace.feed_forward.norm,
+            feed_forward_of(speaker, layer_trace, "_residual.norm.norm"),
+        ),
+    ):
+        x = torch.randn(7, D, generator=torch.Generator().manual_seed(3))
+        gain, bias = torch.tensor(norm.gain), torch.tensor(norm.bias)
+        ours = F.layer_norm(x, (D,), gain, bias, norm.epsilon)
+        torch.testing.assert_close(ours, module(x).detach(), **closely)
+        assert norm.epsilon == module.eps
+
+
+# Heads switched off, errors
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_ablated_heads_of_the_trace_are_ablated(
+    trained: Transformer, tokenizers: TokenizerPair, kind: Kind
+) -> None:
+    off = ((kind, 1, 2), ("encoder_self", 0, 1), ("decoder_self", 0, 0))
+    trace = run_trace(trained, tokenizers, SOURCE, TARGET, ablated=off)
+    recorded = run_layer_trace(trained, trace, kind, 1)
+    assert [(head == 0).all() for head in recorded.attention.heads] == [False, False, True]
+    np.testing.assert_allclose(recorded.attention.weights, trace.attention[kind][1], **closely)
+    stream = trace.encoder_stream if kind == "encoder_self" else trace.decoder_stream
+    np.testing.assert_allclose(recorded.feed_forward.result, stream[2], **closely)
+
+
+@pytest.mark.parametrize("layer", [-1, 2])
+def test_unknown_layer_is_refused(trained: Transformer, trace: Trace, layer: int) -> None:
+    message = rf"^layer: expected 0 to 1, got {layer}; choose a layer that the model has$"
+    with pytest.raises(ValueError, match=message):
+        run_layer_trace(trained, trace, "cross", layer)

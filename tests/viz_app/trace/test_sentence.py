@@ -1,0 +1,449 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import model.attention
+from model.config import BOS, EOS
+from model.decoding.ablation import ablate
+from model.decoding.greedy import greedy
+from model.hooks import edit, hook_names
+from model.interface import KINDS, Head, Kind
+from model.tokenizer import TokenizerPair
+from model.transformer import DecoderCache, Transformer
+from viz_app.records.trace import Tokens, Trace
+from viz_app.trace.sentence import run_trace
+
+MakeSpeaker = Callable[..., Transformer]
+SOURCE, TARGET = "Don't worry, she sees him.", "No te preocupes, ella lo ve."
+L, H, K, D, LONGEST = 2, 3, 5, 14, 31
+NORMS = [("pre", True), ("pre", False), ("post", False)]
+
+closely = {"rtol": 0, "atol": 1e-5}
+
+
+@pytest.fixture
+def inputs(trace: Trace) -> tuple[Tensor, Tensor]:
+    """What the model read: source (1, S), consumed (1, T)."""
+    return torch.tensor([trace.source.ids]), torch.tensor([trace.consumed.ids])
+
+
+# Shapes
+
+
+def test_shapes(trace: Trace) -> None:
+    s, t, k = len(trace.source), len(trace.consumed), 10
+    assert len({s, t, k, L, H, K, D}) == 7
+    lengths: dict[Kind, tuple[int, int]] = {
+        "encoder_self": (s, s),
+        "decoder_self": (t, t),
+        "cross": (t, s),
+    }
+    for kind, (queries, keys) in lengths.items():
+        assert trace.attention[kind].shape == (L, H, queries, keys)
+        assert trace.value_norms[kind].shape == (L, H, keys)
+        assert trace.queries[kind].shape == (L, H, queries, K)
+        assert trace.keys[kind].shape == trace.values[kind].shape == (L, H, keys, K)
+        assert len(trace.queries_of(kind)) == queries
+        assert len(trace.keys_of(kind)) == keys
+    for embedding, length in ((trace.source_embedding, s), (trace.target_embedding, t)):
+        for array in vars(embedding).values():
+            assert array.shape == (length, D)
+    assert trace.encoder_stream.shape == (L + 1, s, D)
+    assert trace.decoder_stream.shape == (L + 1, t, D)
+    predictions = trace.predictions
+    assert (
+        predictions.log_probability.shape
+        == predictions.rank.shape
+        == predictions.entropy.shape
+        == (t,)
+    )
+    assert predictions.top_ids.shape == predictions.top_log_probability.shape == (t, k)
+    assert predictions.lens_ids.shape == predictions.lens_log_probability.shape == (L + 1, t, k)
+
+
+def test_arrays_are_float32_or_int64_with_unique_names(trace: Trace) -> None:
+    arrays = list(trace.arrays())
+    assert len({name for name, _ in arrays}) == len(arrays) == 5 * 3 + 2 * 3 + 2 + 7
+    for name, array in arrays:
+        whole = name in ("rank", "top_ids", "lens_ids")
+        assert array.dtype == (np.int64 if whole else np.float32), name
+        assert np.isfinite(array).all(), name
+
+
+def test_top_tokens_are_limited_by_the_vocabulary(
+    trained: Transformer, tokenizers: TokenizerPair
+) -> None:
+    trace = run_trace(trained, tokenizers, SOURCE, TARGET, top_k=10_000)
+    assert trace.predictions.top_ids.shape[1] == tokenizers.target.vocab_size
+
+
+# Attention
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_sum_to_1(trace: Trace, kind: Kind) -> None:
+    np.testing.assert_allclose(trace.attention[kind].sum(axis=-1), 1, **closely)
+
+
+def test_only_future_keys_have_no_weight(trace: Trace) -> None:
+    weights = trace.attention["decoder_self"]
+    after = np.triu(np.ones(weights.shape[-2:], dtype=bool), k=1)
+    assert (weights[..., after] == 0).all()
+    assert (weights[..., ~after] > 0).all()
+    assert (trace.attention["encoder_self"] > 0).all()
+    assert (trace.attention["cross"] > 0).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_weights_follow_from_queries_and_keys(trace: Trace, kind: Kind) -> None:
+    scores = trace.queries[kind] @ trace.keys[kind].swapaxes(-1, -2) / np.sqrt(K)
+    if kind == "decoder_self":
+        scores = np.where(np.tri(scores.shape[-1], dtype=bool), scores, -np.inf)
+    exponentials = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    expected = exponentials / exponentials.sum(axis=-1, keepdims=True)
+    np.testing.assert_allclose(trace.attention[kind], expected, **closely)
+
+
+@pytest.mark.parametrize(
+    ("kind", "path"),
+    [
+        ("encoder_self", "encoder.layers.{}.self_attention"),
+        ("decoder_self", "decoder.layers.{}.self_attention"),
+        ("cross", "decoder.layers.{}.cross_attention"),
+    ],
+)
+def test_value_norms_are_norms_after_the_output_projection(
+    trained: Transformer, trace: Trace, kind: Kind, path: str
+) -> None:
+    for layer in range(L):
+        module = trained.get_submodule(path.format(layer))
+        projection = module.get_parameter("output_projection.weight").numpy()  # (D, H K)
+        for head in range(H):
+            part = projection[:, head * K : (head + 1) * K]  # (D, K)
+            expected = [np.linalg.norm(part @ value) for value in trace.values[kind][layer, head]]
+            np.testing.assert_allclose(trace.value_norms[kind][layer, head], expected, **closely)
+
+
+# Embeddings and streams
+
+
+def test_stack_input_is_scaled_embeddings_plus_positions(
+    trained: Transformer, trace: Trace
+) -> None:
+    for stack, tokens, embedding, stream in (
+        (trained.encoder, trace.source, trace.source_embedding, trace.encoder_stream),
+        (trained.decoder, trace.consumed, trace.target_embedding, trace.decoder_stream),
+    ):
+        rows = stack.embedding.table.weight.numpy()[list(tokens.ids)]
+        np.testing.assert_allclose(embedding.tokens, rows * D**0.5, **closely)
+        np.testing.assert_allclose(
+            embedding.positions[0], [0, 1] * (D // 2), rtol=0, atol=1e-6
+        )  # sin 0, cos 0
+        np.testing.assert_array_equal(embedding.tokens + embedding.positions, embedding.total)
+        np.testing.assert_array_equal(stream[0], embedding.total)
+
+
+@pytest.mark.parametrize(("norm", "final_norm"), NORMS)
+def test_last_stream_is_the_stack_output(
+    make_speaker: MakeSpeaker, tokenizers: TokenizerPair, norm: str, final_norm: bool
+) -> None:
+    speaker = make_speaker(norm=norm, final_norm=final_norm)
+    trace = run_trace(speaker, tokenizers, SOURCE, TARGET)
+    with torch.inference_mode():
+        memory, mask = speaker.encode(torch.tensor([trace.source.ids]))
+        output = speaker.decode(torch.tensor([trace.consumed.ids]), memory, mask)
+        ends = [torch.tensor(s[-1]) for s in (trace.encoder_stream, trace.decoder_stream)]
+        encoded = speaker.encoder.final_norm(ends[0])
+        decoded = speaker.decoder.final_norm(ends[1])
+    torch.testing.assert_close(encoded, memory[0], **closely)
+    torch.testing.assert_close(decoded, output[0], **closely)
+
+
+# Predictions
+
+
+def test_replayed_log_probabilities_match_stepwise_decoding(
+    trained: Transformer, tokenizers: TokenizerPair, trace: Trace
+) -> None:
+    with torch.inference_mode():
+        memory, mask = trained.encode(torch.tensor([trace.source.ids]))
+        cache = DecoderCache(L)
+        steps = []
+        for consumed, predicted in zip(trace.consumed.ids, trace.predicted.ids, strict=True):
+            stream = trained.decode(torch.tensor([[consumed]]), memory, mask, cache)
+            log_probability = trained.unembed(stream)[0, 0].log_softmax(dim=-1)
+            steps.append(log_probability[predicted].item())
+    np.testing.assert_allclose(trace.predictions.log_probability, steps, rtol=0, atol=1e-4)
+
+
+def test_predictions_follow_from_the_logits(
+    trained: Transformer, trace: Trace, inputs: tuple[Tensor, Tensor]
+) -> None:
+    logits = trained(*inputs)[0].numpy().astype(np.float64)
+    probability = np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)  # (T, V)
+    predictions = trace.predictions
+    for t, actual in enumerate(trace.predicted.ids):
+        order = np.argsort(-probability[t])
+        assert predictions.rank[t] == 1 + list(order).index(actual)
+        assert predictions.top_ids[t].tolist() == order[:10].tolist()
+        np.testing.assert_allclose(
+            np.exp(predictions.top_log_probability[t]), probability[t, order[:10]], **closely
+        )
+    entropy = -(probability * np.log(probability)).sum(axis=-1)
+    np.testing.assert_allclose(predictions.entropy, entropy, **closely)
+    assert len(set(predictions.rank.tolist())) > 2  # likely and unlikely tokens
+
+
+def test_top_token_texts(tokenizers: TokenizerPair, trace: Trace) -> None:
+    ids = trace.predictions.top_ids
+    assert [list(row) for row in trace.top_tokens] == [
+        tokenizers.target.tokens(row) for row in ids.tolist()
+    ]
+    lens = trace.predictions.lens_ids
+    assert list(trace.lens_tokens[1][2]) == tokenizers.target.tokens(lens[1, 2].tolist())
+
+
+@pytest.mark.parametrize(("norm", "final_norm"), NORMS)
+def test_lens_ends_with_the_prediction(
+    make_speaker: MakeSpeaker, tokenizers: TokenizerPair, norm: str, final_norm: bool
+) -> None:
+    speaker = make_speaker(norm=norm, final_norm=final_norm)
+    predictions = run_trace(speaker, tokenizers, SOURCE, TARGET).predictions
+    np.testing.assert_array_equal(predictions.lens_ids[-1], predictions.top_ids)
+    np.testing.assert_allclose(
+        predictions.lens_log_probability[-1], predictions.top_log_probability, **closely
+    )
+    assert (predictions.lens_ids[0] != predictions.top_ids).any()
+
+
+def test_lens_applies_the_final_norm_to_each_layer(trained: Transformer, trace: Trace) -> None:
+    stream = torch.tensor(trace.decoder_stream)
+    log_probability = trained.unembed(trained.decoder.final_norm(stream)).log_softmax(dim=-1)
+    best = log_probability.max(dim=-1)
+    predictions = trace.predictions
+    np.testing.assert_array_equal(predictions.lens_ids[..., 0], best.indices)
+    np.testing.assert_allclose(predictions.lens_log_probability[..., 0], best.values, **closely)
+
+
+# Source and target
+
+
+def test_decoding_is_greedy_without_a_target(
+    trained: Transformer, tokenizers: TokenizerPair
+) -> None:
+    trace = run_trace(trained, tokenizers, "  Where is the old dog? ")
+    source = tokenizers.encode_source("Where is the old dog?")
+    assert list(trace.source.ids) == source
+    assert list(trace.target_ids) == greedy(trained, [source])[0]
+    assert trace.source_text == "Where is the old dog?"
+    assert trace.target_text == "¿Dónde está el perro viejo?"
+    assert not trace.forced
+
+
+def test_target_can_be_forced_by_text_or_ids(
+    trained: Transformer, tokenizers: TokenizerPair, trace: Trace
+) -> None:
+    ids = tokenizers.encode_target(TARGET)
+    by_ids = run_trace(trained, tokenizers, SOURCE, ids)
+    assert trace.forced
+    assert by_ids.forced
+    assert trace.target_ids == by_ids.target_ids == tuple(ids)
+    assert trace.target_text == by_ids.target_text == TARGET
+    for (name, array), (_, same) in zip(trace.arrays(), by_ids.arrays(), strict=True):
+        np.testing.assert_array_equal(array, same, err_msg=name)
+
+
+def test_row_consumes_one_token_and_predicts_the_next(
+    tokenizers: TokenizerPair, trace: Trace
+) -> None:
+    ids = tokenizers.encode_target(TARGET)
+    assert list(trace.consumed.ids) == ids[:-1]
+    assert list(trace.predicted.ids) == ids[1:]
+    assert trace.consumed.texts == ("<s>", *tokenizers.target.tokens(ids[1:-1]))
+    assert trace.predicted.texts[-1] == "</s>"
+
+
+def test_words(trace: Trace) -> None:
+    def texts(tokens: Tokens) -> list[str]:
+        return [word.text for word in tokens.words]
+
+    english = ["Don", "'", "t", "worry", ",", "she", "sees", "him", ".", "</s>"]
+    assert texts(trace.source) == english
+    spanish = ["No", "te", "preocupes", ",", "ella", "lo", "ve", "."]
+    assert texts(trace.consumed) == ["<s>", *spanish]
+    assert texts(trace.predicted) == [*spanish, "</s>"]
+    for tokens in (trace.source, trace.consumed, trace.predicted):
+        inside = [i for word in tokens.words for i in range(word.start, word.stop)]
+        assert inside == list(range(len(tokens)))
+
+
+def test_every_hook_point_is_summarised(
+    trained: Transformer, trace: Trace, inputs: tuple[Tensor, Tensor]
+) -> None:
+    summaries = {summary.name: summary for summary in trace.summary}
+    assert list(summaries) == hook_names(trained)
+    logits = trained(*inputs)
+    summary = summaries["logits"]
+    assert summary.shape == tuple(logits.shape)
+    assert summary.mean == pytest.approx(logits.mean().item(), abs=1e-5)
+    assert summary.standard_deviation == pytest.approx(logits.numpy().std(), abs=1e-5)
+    assert summary.norm == pytest.approx(np.linalg.norm(logits.numpy(), axis=-1).mean(), abs=1e-4)
+
+
+# Frozen
+
+
+def test_arrays_are_read_only(trace: Trace) -> None:
+    for _, array in trace.arrays():
+        with pytest.raises(ValueError, match="read-only"):
+            array[...] = 0
+
+
+# Self-checks: each of four ways to break the pass turns one of them red
+
+ROWS, CAUSAL, LOGITS, HEADS = range(4)
+Breakage = Callable[[Transformer, pytest.MonkeyPatch], Iterator[None]]
+
+
+def _edited(name: str, function: Callable[[Tensor], Tensor]) -> Breakage:
+    def breakage(speaker: Transformer, patch: pytest.MonkeyPatch) -> Iterator[None]:
+        with edit(speaker, {name: function}):
+            yield
+
+    return breakage
+
+
+def _uniform_while_recording(speaker: Transformer, patch: pytest.MonkeyPatch) -> Iterator[None]:
+    def uniform(scores: Tensor, mask: Tensor | None) -> Tensor:
+        allowed = torch.ones_like(scores) if mask is None else mask.expand_as(scores)
+        return allowed / allowed.sum(dim=-1, keepdim=True)
+
+    patch.setattr(model.attention, "attention_weights", uniform)
+    yield
+
+
+@pytest.mark.parametrize(
+    ("breakage", "red"),
+    [
+        (_edited("decoder.layers.1.cross_attention.weights", lambda w: 1.01 * w), ROWS),
+        (_edited("decoder.layers.0.self_attention.weights", lambda w: w.flip(-1)), CAUSAL),
+        (_uniform_while_recording, LOGITS),
+        (_edited("encoder.layers.1.self_attention.heads", lambda x: 1.01 * x), HEADS),
+    ],
+    ids=["rows", "causal", "logits", "heads"],
+)
+def test_broken_pass_fails_its_check(
+    trained: Transformer,
+    tokenizers: TokenizerPair,
+    monkeypatch: pytest.MonkeyPatch,
+    breakage: Breakage,
+    red: int,
+) -> None:
+    with contextmanager(breakage)(trained, monkeypatch):
+        checks = run_trace(trained, tokenizers, SOURCE, TARGET).checks
+    assert [place for place, check in enumerate(checks) if not check.passed] == [red]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "target"), [(SOURCE, TARGET), (SOURCE, None), ("Cats.", None)]
+)
+def test_checks_pass(
+    trained: Transformer, tokenizers: TokenizerPair, sentence: str, target: str | None
+) -> None:
+    checks = run_trace(trained, tokenizers, sentence, target).checks
+    assert len(checks) == 4
+    assert all(check.passed for check in checks)
+
+
+def test_nan_weights_fail_checks(trained: Transformer, tokenizers: TokenizerPair) -> None:
+    with edit(trained, {"decoder.layers.1.cross_attention.weights": lambda w: w * float("nan")}):
+        checks = run_trace(trained, tokenizers, SOURCE, TARGET).checks
+    assert not any(checks[place].passed for place in (ROWS, LOGITS, HEADS))
+
+
+# Errors
+
+
+@pytest.mark.parametrize("source", ["", "  \n\t "])
+def test_empty_sentence_is_refused(
+    trained: Transformer, tokenizers: TokenizerPair, source: str
+) -> None:
+    with pytest.raises(ValueError, match=r"^there is nothing to translate: type a sentence$"):
+        run_trace(trained, tokenizers, source)
+
+
+@pytest.mark.parametrize("target", ["", " \n", [], [BOS]])
+def test_empty_target_is_refused(
+    trained: Transformer, tokenizers: TokenizerPair, target: str | Sequence[int]
+) -> None:
+    message = r"^the target is empty: type a translation, or leave it to the model$"
+    with pytest.raises(ValueError, match=message):
+        run_trace(trained, tokenizers, SOURCE, target)
+
+
+def test_target_without_start_token_is_refused(
+    trained: Transformer, tokenizers: TokenizerPair
+) -> None:
+    with pytest.raises(ValueError, match="target"):
+        run_trace(trained, tokenizers, SOURCE, [7, 8, EOS])
+
+
+def test_longest_source_and_target_are_accepted(
+    trained: Transformer, tokenizers: TokenizerPair
+) -> None:
+    longest = " the" * (LONGEST - 1)  # and </s>
+    trace = run_trace(trained, tokenizers, longest, [BOS] + [7] * LONGEST)
+    assert len(trace.source) == len(trace.consumed) == LONGEST
+
+
+def test_too_long_a_source_is_refused(trained: Transformer, tokenizers: TokenizerPair) -> None:
+    message = r"^the sentence has 32 tokens, the model takes at most 31; shorten it$"
+    with pytest.raises(ValueError, match=message):
+        run_trace(trained, tokenizers, " the" * LONGEST)
+
+
+def test_too_long_a_target_is_refused(trained: Transformer, tokenizers: TokenizerPair) -> None:
+    message = r"^the target has 32 tokens, the model takes at most 31; shorten it$"
+    with pytest.raises(ValueError, match=message):
+        run_trace(trained, tokenizers, SOURCE, [BOS] + [7] * (LONGEST + 1))
+
+
+@pytest.mark.parametrize(("id", "place"), [(-1, 1), (420, 3)])
+def test_target_ids_outside_the_vocabulary_are_refused(
+    trained: Transformer, tokenizers: TokenizerPair, id: int, place: int
+) -> None:
+    target = [BOS, 7, 8, EOS]
+    target[place] = id
+    with pytest.raises(ValueError, match=rf"^target ids: expected 0 to 419, got {id}$"):
+        run_trace(trained, tokenizers, SOURCE, target)
+
+
+# Heads switched off
+
+
+def test_trace_with_ablated_heads_matches_the_ablated_model(
+    trained: Transformer, tokenizers: TokenizerPair
+) -> None:
+    off = (("cross", 1, 0), ("encoder_self", 0, 2))
+    trace = run_trace(trained, tokenizers, SOURCE, ablated=off)
+    source = tokenizers.encode_source(SOURCE)
+    with ablate(trained, [Head(*head) for head in off]), torch.inference_mode():
+        [target] = greedy(trained, [source])
+        logits = trained(torch.tensor([source]), torch.tensor([target[:-1]]))[0]
+    assert list(trace.target_ids) == target
+    assert trace.ablated == off
+    expected = logits.log_softmax(dim=-1)[range(len(target) - 1), target[1:]]
+    np.testing.assert_allclose(trace.predictions.log_probability, expected, atol=1e-4)
+    assert all(check.passed for check in trace.checks)
+    assert run_trace(trained, tokenizers, SOURCE).ablated == ()
+
+
+def test_unknown_head_cannot_be_ablated(trained: Transformer, tokenizers: TokenizerPair) -> None:
+    with pytest.raises(ValueError, match="no head"):
+        run_trace(trained, tokenizers, SOURCE, ablated=[("cross", 7, 0)])

@@ -1,0 +1,31 @@
+"""Weights of opened models under the names that ours have."""
+
+from __future__ import annotations
+
+import pytest
+
+from model.transformer import Transformer
+from tests.model.pretrained.tiny import FAMILY_NAMES, build
+from viz_app.trace.weights import named_weights
+
+POSITIONS = {f"{stack}.embedding.position_table.weight" for stack in ("encoder", "decoder")}
+
+
+@pytest.mark.parametrize("family", FAMILY_NAMES)
+def test_each_weight_of_an_opened_model_is_listed_and_its_positions_by_their_name(
+    family: str,
+) -> None:
+    model = build(family).ours
+    weights = named_weights(model)
+    listed = {address for _, _, address in weights}
+    assert listed == {parameter.data_ptr() for _, parameter in model.named_parameters()}
+    stored = family not in ("m2m_100", "t5", "t5_1_1", "mt5")  # these compute them, or have none
+    assert POSITIONS & {name for name, *_ in weights} == (POSITIONS if stored else set())
+    foreign = {name.split(".")[-2] for name, *_ in weights if name.startswith("inner.")}
+    assert foreign <= {"relative_attention_bias", "layernorm_embedding"}  # ours has none of these
+
+
+def test_weights_of_ours_have_the_names_of_their_modules(trained: Transformer) -> None:
+    expected = [name for name, _ in trained.named_parameters(remove_duplicate=False)]
+    assert [name for name, *_ in named_weights(trained)] == expected
+    assert trained.position_table("source") is None

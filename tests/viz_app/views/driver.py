@@ -1,0 +1,171 @@
+"""Drive a page that AppTest has drawn, and read it as people see it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Callable, Sequence
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from model.checkpoint import TrainedRun, load_weights
+from viz_app.records.trace import Floats, Trace
+from viz_app.trace.sentence import run_trace
+
+APP = Path(__file__).resolve().parents[3] / "viz_app" / "app.py"
+CATS, DOG = "The cats don't see the dog.", "Where is the old dog?"
+"""The sample sentences of the run."""
+CATS_TRANSLATED, DOG_TRANSLATED = "Los gatos no ven al perro.", "¿Dónde está el perro viejo?"
+STEPS = (0, 20, 60)
+WIDGETS = (
+    *("text_area", "text_input", "segmented_control", "selectbox", "select_slider", "toggle"),
+    *("multiselect", "slider", "number_input"),
+)
+
+Start = Callable[..., AppTest]
+Folders = Callable[..., Path]
+SECTIONS = ("curves", "translations", "compare", "play", "heads", "embeddings")
+PAGES: list[tuple[str, dict[str, str]]] = [
+    *((page, {}) for page in ("translate", "inside", "architecture", "embeddings", "heads")),
+    *(("training", {"training": section}) for section in SECTIONS),
+]
+every_page = pytest.mark.parametrize(
+    ("page", "address"), PAGES, ids=["-".join([page, *address.values()]) for page, address in PAGES]
+)
+
+
+def _script(page: str) -> None:
+    from importlib import import_module
+
+    from viz_app.views.shared import frame
+    from viz_app.views.shared.errors import show_user_errors
+    from viz_app.views.shared.view import write_address
+
+    selection = frame.select(page)
+    if selection is not None:
+        with show_user_errors():
+            import_module(f"viz_app.views.{page}").page(selection)
+    write_address()
+
+
+def open_page(
+    page: str, root: Path, monkeypatch: pytest.MonkeyPatch, address: dict[str, str]
+) -> AppTest:
+    """Open a page by its module's name, or the whole app, on a folder of runs.
+
+    A page has a script of its own: Streamlit's tests can switch to file pages only.
+    """
+    if page == "app":
+        app = AppTest.from_file(str(APP), default_timeout=60)
+    else:
+        app = AppTest.from_function(_script, default_timeout=60, args=(page,))
+    monkeypatch.setenv("HEADWISE_CHECKPOINTS", str(root))
+    for key, value in address.items():
+        app.query_params[key] = value
+    return app.run()
+
+
+def choose(app: AppTest, **choices: Any) -> AppTest:
+    """Set widgets by their keys, all at once, and draw the page again."""
+    for key, value in choices.items():
+        found = [each for kind in WIDGETS for each in getattr(app, kind) if each.key == key]
+        assert len(found) == 1, f"{len(found)} widgets with the key {key}"
+        found[0].set_value(value)
+    return app.run()
+
+
+def traced(
+    run: TrainedRun, text: str = CATS, *, step: int = 60, target: str | Sequence[int] | None = None
+) -> Trace:
+    """Return the trace that a page shows of a sentence at a step."""
+    return run_trace(load_weights(run, step).model, run.tokenizers, text, target)
+
+
+def embedding_table(run: TrainedRun, side: str, *, step: int = 60) -> Floats:
+    """Return the embeddings of the source's or the target's tokens, (V, D)."""
+    model = load_weights(run, step).model
+    stack = model.encoder if side == "source" else model.decoder
+    table: Floats = stack.embedding.table.weight.numpy(force=True)
+    return table
+
+
+def break_file(path: Path) -> None:
+    """Cut off the end of a file."""
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def break_lines(path: Path) -> Path:
+    """Put a line that is not JSON before the others, and return the path."""
+    path.write_text("{\n" + path.read_text(encoding="utf-8"), encoding="utf-8")
+    return path
+
+
+def unescaped(markdown: str) -> str:
+    """Return Markdown without the backslashes before punctuation."""
+    return re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", markdown)
+
+
+def errors(app: AppTest) -> list[str]:
+    """Return the error messages of a page, which must not have crashed."""
+    assert not app.exception
+    return [unescaped(error.value) for error in app.error]
+
+
+def texts(app: AppTest) -> list[str]:
+    """Return what ``st.text`` shows, markup or not."""
+    return [element.value for element in app.text]
+
+
+def captions(app: AppTest) -> str:
+    """Return all captions of a page, joined."""
+    return unescaped(" ".join(caption.value for caption in app.caption))
+
+
+def html(app: AppTest, containing: str = "") -> list[str]:
+    """Return what the page draws as HTML and contains a text."""
+    bodies = [element.proto.body for element in app.get("html")]
+    return [body for body in bodies if containing in body]
+
+
+def texts_in(markup: str, tag: str) -> list[str]:
+    """Return the texts of the elements of one kind in HTML."""
+    found = re.findall(rf"<{tag}\b[^>]*>(.*?)</{tag}>", markup, re.DOTALL)
+    return [unescape(re.sub("<[^>]*>", "", text)).strip() for text in found]
+
+
+def token_row(app: AppTest, side: str) -> list[dict[str, Any]]:
+    """Return the tokens of the source or the target above the maps, each with its title."""
+    drawn = [row.proto for row in app.get("bidi_component") if f"{side}_tokens" in row.proto.id]
+    assert len(drawn) == 1, f"{len(drawn)} rows of the {side}"
+    tokens: list[dict[str, Any]] = json.loads(drawn[0].json)["tokens"]
+    return tokens
+
+
+def charts(app: AppTest) -> dict[str, Any]:
+    """Return the figure of each chart by its key, in the order of the page."""
+    found = app.get("plotly_chart")
+    return {chart.proto.id.split("-", 2)[2]: json.loads(chart.proto.spec) for chart in found}
+
+
+def array(written: Any) -> np.ndarray:
+    """Return an array that Plotly has written as a list or in base 64."""
+    if isinstance(written, list):
+        return np.array(written)
+    flat = np.frombuffer(base64.b64decode(written["bdata"]), written["dtype"])
+    return flat.reshape([int(n) for n in str(written.get("shape", flat.size)).split(",")])
+
+
+def cells(app: AppTest, key: str) -> np.ndarray:
+    """Return the numbers of a heat map."""
+    return array(charts(app)[key]["data"][0]["z"])
+
+
+def assert_cells(app: AppTest, key: str, expected: Any) -> None:
+    """Check the numbers of a heat map."""
+    np.testing.assert_allclose(cells(app, key), expected, atol=1e-6)
