@@ -177,6 +177,9 @@ class TrainingConfig:
     replace: float = 0.0
     """Probability that the names and numbers that both sentences of a pair contain are replaced by
     others in both, so that the model learns to copy; 0 replaces none."""
+    plain_epochs: int = 0
+    """Epochs, from the first, that neither join nor replace: the model learns its corpus as it is
+    before it learns what the corpus rarely has."""
     milestones: tuple[int, ...] = (0, 100, 200, 500, 1_000, 2_000, 5_000)
     """Steps at which weights are saved and evaluated; the last step is always one."""
     log_every: int = 50
@@ -210,6 +213,8 @@ class TrainingConfig:
             raise ValueError(f"learning_rate: expected more than 0, got {self.learning_rate}")
         if not 0 <= self.seed < 2**32:
             raise ValueError(f"seed: expected 0 to {2**32 - 1}, got {self.seed}")
+        if self.plain_epochs < 0:
+            raise ValueError(f"plain_epochs: expected 0 or more, got {self.plain_epochs}")
         if self.warmup_steps < 0 or self.decay_steps < 0:
             raise ValueError(
                 "warmup_steps and decay_steps: expected 0 or more, got "

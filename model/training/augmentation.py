@@ -94,7 +94,7 @@ class Augmentation:
     def __call__(self, epoch: int) -> Encoded:
         """Return the source ids and target ids of an epoch."""
         config, examples = self._config, self._examples
-        if not (config.replace or config.join):
+        if epoch < config.plain_epochs or not (config.replace or config.join):
             return examples.sources, examples.targets
         generator = random.Random(f"{config.seed}-{epoch}-augmentation")
         sources, targets = list(examples.sources), list(examples.targets)

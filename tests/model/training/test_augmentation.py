@@ -137,6 +137,17 @@ def test_an_epoch_depends_only_on_its_number_and_the_seed(
     assert len({str(epoch) for epoch in epochs}) > 5
 
 
+def test_the_first_epochs_can_be_left_as_they_are(tokenizers: TokenizerPair) -> None:
+    changes = {"join": 1.0, "replace": 1.0}
+    examples = encode_pairs(PAIRS, tokenizers, max_tokens=100)
+    for epoch in range(2):
+        plain = augmented(tokenizers, epoch, plain_epochs=2, **changes)
+        assert plain == (examples.sources, examples.targets)
+    assert augmented(tokenizers, 2, plain_epochs=2, **changes) == augmented(
+        tokenizers, 2, **changes
+    )
+
+
 def test_only_names_and_numbers_are_replaced(tokenizers: TokenizerPair) -> None:
     examples = encode_pairs(PAIRS, tokenizers, max_tokens=100)
     sources, targets = augmented(tokenizers, 0, replace=1.0)
