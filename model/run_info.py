@@ -39,7 +39,7 @@ class DataSource:
     valid_file: str
     valid_sha256: str
     longest_source: _Count
-    """Number of tokens of the longest training source, ``</s>`` included."""
+    """Most tokens of a training source, ``</s>`` included; of joined pairs, the most allowed."""
 
 
 @dataclass(frozen=True)

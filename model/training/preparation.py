@@ -134,6 +134,15 @@ def _samples(
     return data.samples
 
 
+def _longest_source(
+    examples: Examples, training: TrainingConfig, model: TransformerConfig
+) -> int:
+    """Return the most source tokens of an example; joined pairs reach the most allowed."""
+    if training.join:
+        return min(training.max_tokens, model.max_length)
+    return max(map(len, examples.sources))
+
+
 def _new_run(arguments: TrainArguments, data: Data) -> tuple[TrainedRun, Examples, list[Sample]]:
     corpus, valid = data.train, data.valid
     tokenizers = TokenizerPair.train(
@@ -164,7 +173,7 @@ def _new_run(arguments: TrainArguments, data: Data) -> tuple[TrainedRun, Example
             train_pairs=len(examples.sources),
             valid_file=valid.name,
             valid_sha256=valid.sha256,
-            longest_source=max(map(len, examples.sources)),
+            longest_source=_longest_source(examples, arguments.training, model),
         ),
         parameters=sum(parameter.numel() for parameter in Transformer(model).parameters()),
         tokenizer_sha256=tokenizer_sha256(tokenizers),

@@ -51,6 +51,15 @@ def test_run_json_has_the_arguments(
         assert getattr(trained_run.counts, side) == counts.tolist()
 
 
+def test_sources_of_joined_pairs_are_as_long_as_allowed(
+    make_arguments: MakeArguments, tmp_path: Path
+) -> None:
+    main(make_arguments(tmp_path, join=0.5, max_tokens=50))
+    data = open_trained_run("tiny", root=tmp_path).info.data
+    assert data is not None
+    assert data.longest_source == 50
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
