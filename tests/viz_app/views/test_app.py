@@ -296,6 +296,16 @@ def test_a_shorter_sentence_forgets_a_step_that_it_lacks(start: Start) -> None:
 # A target of one's own, and forks
 
 
+def test_what_a_browser_had_before_is_no_choice(start: Start) -> None:
+    """Beside another change; a person can still go back to it."""
+    app = choose(start(), at=3)
+    assert app.session_state["view"].at == 3
+    assert choose(app, sentence=DOG).session_state["view"].at == 0
+    late = choose(app, at=3, head=2).session_state["view"]
+    assert (late.at, late.head) == (0, 2)
+    assert choose(app, at=3).session_state["view"].at == 3
+
+
 def test_a_forced_translation_is_traced(start: Start, run: TrainedRun) -> None:
     app = choose(start(), target="  Los perros no ven el libro. ")
     assert errors(app) == []

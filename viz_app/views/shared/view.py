@@ -58,6 +58,7 @@ def redraw_all() -> None:
 
 def must_redraw() -> bool:
     """Return, once, whether ``redraw_all`` was called."""
+    _change_by_widgets()
     return bool(st.session_state.pop("redraw", False))
 
 
@@ -116,6 +117,8 @@ def _show(field: str, shown: Any, written: Callable[[Any], str], *, again: bool)
     """
     state = st.session_state
     values = shown if isinstance(shown, list) else [shown] * (shown is not None)
+    if field in state and state[field] != shown:
+        state["replaced"][field] = state[field]
     drawn = state["page"], shown, [written(value) for value in values]
     known = field in state and state[field] == shown and state["drawn"].get(field) == drawn
     if again or not known:
@@ -126,14 +129,28 @@ def _show(field: str, shown: Any, written: Callable[[Any], str], *, again: bool)
 def _take(
     field: str, usable: Callable[[Any], bool], optional: bool, then: Callable[[], None]
 ) -> None:
-    """Change the view to what a widget has."""
+    """Note, in the callback of a widget, that it has changed."""
     chosen = st.session_state[field]
-    several = isinstance(chosen, list)
     # An option that is offered no more may come from a browser that has yet to be told of it.
-    values = chosen if several else [chosen]
+    values = chosen if isinstance(chosen, list) else [chosen]
     if all(usable(value) if value is not None else optional for value in values):
-        change_view(**{field: tuple(chosen) if several else chosen})
-        then()
+        st.session_state["used"].append((field, chosen, then))
+
+
+def _change_by_widgets() -> None:
+    """Change the view by the widgets that were used since it was drawn.
+
+    A browser sends what all widgets have whenever one is used. Before it has drawn what a widget
+    was set to, it sends the value from before: a change that comes with another is not taken for a
+    person's if it goes back to that value.
+    """
+    state = st.session_state
+    used, state["used"] = state["used"], []
+    is_alone = len(used) == 1 and not state["changed"]
+    for field, chosen, then in used:
+        if is_alone or field not in state["replaced"] or state["replaced"][field] != chosen:
+            change_view(**{field: tuple(chosen) if isinstance(chosen, list) else chosen})
+            then()
 
 
 def _note(
@@ -164,6 +181,10 @@ def read_address(page: str) -> None:
     state = st.session_state
     state.setdefault("notes", [])
     state.setdefault("drawn", {})
+    state.setdefault("replaced", {})
+    state.setdefault("changed", False)
+    state.setdefault("used", [])
+    _change_by_widgets()
     asked = {name: st.query_params.get_all(name) for name in st.query_params}
     turned = state.get("page", page) != page
     state["page"] = page
