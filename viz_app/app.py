@@ -9,6 +9,7 @@ from pathlib import Path
 import streamlit as st
 from streamlit.logger import get_logger
 
+from model.placement import use_one_thread
 from viz_app.served import describe_served
 from viz_app.views import architecture, embeddings, heads, inside, training, translate
 from viz_app.views.shared import frame
@@ -39,10 +40,11 @@ def _page(
 
 @st.cache_resource(show_spinner=False)
 def _start() -> None:
-    """Set up, once for the process, what the terminal shows: as Streamlit's own messages.
+    """Set up, once for the process, its threads and what the terminal shows.
 
-    (``--logger.level`` sets the level.)
+    Messages look as Streamlit's own. (``--logger.level`` sets the level.)
     """
+    use_one_thread()
     get_logger("viz_app")
     logging.getLogger("viz_app.app").info("started with %s", describe_served())
 

@@ -134,9 +134,7 @@ def _samples(
     return data.samples
 
 
-def _longest_source(
-    examples: Examples, training: TrainingConfig, model: TransformerConfig
-) -> int:
+def _longest_source(examples: Examples, training: TrainingConfig, model: TransformerConfig) -> int:
     """Return the most source tokens of an example; joined pairs reach the most allowed."""
     if training.join:
         return min(training.max_tokens, model.max_length)

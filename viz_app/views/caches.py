@@ -17,6 +17,7 @@ from model.decoding.beam import beam_search
 from model.decoding.greedy import greedy
 from model.files import CheckpointError
 from model.interface import Head, Kind, Languages, Side
+from model.placement import allow_threads
 from model.runs import Run as Run
 from model.runs import load_checkpoint, open_folder, read_log_file
 from model.runs import log_file as log_file
@@ -88,10 +89,14 @@ def checkpoint_of(run: Run, step: int) -> Checkpoint:
     if not path.exists():
         run.load(step)  # raises, naming the steps that are there
 
+    def load() -> Checkpoint:
+        allow_threads(run.parameters)
+        return load_checkpoint(run, step, served_placement())
+
     return cached(
         "checkpoint loaded",
         (str(path), stamp_of(path)),
-        lambda: load_checkpoint(run, step, served_placement()),
+        load,
         model_bytes=served_placement().bytes_of(run.parameters),
         facts=lambda checkpoint: {
             "run": run.name,

@@ -18,6 +18,7 @@ import pytest
 import streamlit as st
 import torch
 
+from model import placement
 from model.checkpoint import Checkpoint, TrainedRun, load_weights
 from tests.viz_app.views.driver import DOG
 from viz_app.records.trace import Trace
@@ -78,6 +79,21 @@ def test_a_checkpoint_is_read_once_however_many_ask_at_once(
 
 
 # By bytes
+
+
+def test_only_a_large_model_computes_with_several_threads(
+    run: TrainedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(placement, "_THREADS", 2)
+    placement.use_one_thread()
+    try:
+        caches.checkpoint_of(run, 60)
+        assert torch.get_num_threads() == 1
+        monkeypatch.setattr(placement, "_LARGE", run.parameters)
+        caches.checkpoint_of(run, 20)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(1)  # as all tests do
 
 
 def test_long_traces_are_cached_while_they_fit_together(
