@@ -10,6 +10,7 @@ from viz_app.analysis.positions import (
     divisor,
     encodings,
     largest_deviation,
+    order_of,
     sample_dimensions,
     similarity_by_distance,
     wavelength,
@@ -46,6 +47,13 @@ def test_halves_are_the_same_waves_in_another_order() -> None:
     places = np.arange(7)
     halves = encodings(places, 6, "halves")
     np.testing.assert_array_equal(halves, encodings(places, 6)[:, [0, 2, 4, 1, 3, 5]])
+
+
+def test_the_order_of_recorded_encodings_is_found() -> None:
+    for order in ("interleaved", "halves"):
+        assert order_of(encodings(np.arange(5), 6, order)) == order
+    assert order_of(encodings(np.arange(1, 6), 6)) is None  # they begin at another position
+    assert order_of(np.zeros((5, 7), np.float32)) is None
 
 
 def test_encodings_match_the_model() -> None:
@@ -87,3 +95,7 @@ def test_largest_deviation_finds_a_changed_encoding() -> None:
 )
 def test_sample_dimensions(d_model: int, expected: list[int]) -> None:
     assert sample_dimensions(d_model) == expected
+
+
+def test_sample_dimensions_of_halves() -> None:
+    assert sample_dimensions(64, "halves") == [0, 4, 8, 16, 32]
