@@ -1,0 +1,253 @@
+"""Models as tutorials write them, with random weights, and their conversion."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from model.checkpoint import TrainedRun, load_weights, open_trained_run
+from model.conversion.from_torch import FromTorchArguments, convert_from_torch
+from model.hooks import capture
+from model.layers import sinusoidal_positions
+from model.tokenizer import Tokenizer
+
+D, HEADS, D_FF, LONGEST = 14, 2, 11, 31
+GERMAN = ["<unk>", "<pad>", "<bos>", "<eos>", ".", "Hund", "der", "ein", "Katze", "die", "sieht"]
+ENGLISH = [".", "a", "cat", "dog", "</s>", "sees", "the", "<s>", "<blank>", "I", "<unk>", "T-shirt"]
+SENTENCES = [("der Hund sieht die Katze .", "the dog sees the"), ("ein Wal", "I a cat")]
+
+State = dict[str, Tensor]
+
+
+class TutorialModel(nn.Module):
+    """``nn.Transformer`` with what tutorials put around it."""
+
+    def __init__(self, *, batch_first: bool, **settings: Any) -> None:
+        super().__init__()
+        self.batch_first = batch_first
+        self.transformer = nn.Transformer(
+            D, HEADS, 2, 1, D_FF, batch_first=batch_first, dropout=0.0, **settings
+        )
+        self.src_tok_emb = nn.Embedding(len(GERMAN), D)
+        self.tgt_tok_emb = nn.Embedding(len(ENGLISH), D)
+        self.generator = nn.Linear(D, len(ENGLISH))
+        table = sinusoidal_positions(LONGEST, D)
+        self.register_buffer("pos_embedding", table[None] if batch_first else table[:, None])
+
+    def _embed(self, table: nn.Embedding, ids: Tensor) -> Tensor:
+        x = table(ids) * math.sqrt(D) + self.pos_embedding.view(LONGEST, D)[: ids.shape[1]]
+        return x if self.batch_first else x.transpose(0, 1)
+
+    def forward(self, source: Tensor, target: Tensor, padding: Tensor) -> Tensor:
+        """Ids (B, S) and (B, T), padding (B, S) → logits (B, T, V)."""
+        future = torch.ones(target.shape[1], target.shape[1], dtype=torch.bool).triu(1)
+        stream = self.transformer(
+            self._embed(self.src_tok_emb, source),
+            self._embed(self.tgt_tok_emb, target),
+            tgt_mask=future,
+            src_key_padding_mask=padding,
+            memory_key_padding_mask=padding,
+        )
+        return self.generator(stream if self.batch_first else stream.transpose(0, 1))
+
+    def record(self, weights: dict[str, Tensor]) -> None:
+        """Write the weights of each attention (B, H, Q, M) into a dictionary when it runs."""
+        for name, module in self.named_modules():
+            if isinstance(module, nn.MultiheadAttention):
+                recording = _recording(module.forward, hook_of(name), weights)
+                module.forward = recording  # type: ignore[method-assign]
+
+
+def _recording(forward: Callable[..., Any], name: str, weights: dict[str, Tensor]) -> Any:
+    def recorded(*args: Any, **settings: Any) -> Any:
+        wanted = {"need_weights": True, "average_attn_weights": False}
+        output, weights[name] = forward(*args, **(settings | wanted))
+        return output, weights[name]
+
+    return recorded
+
+
+def hook_of(attention: str) -> str:
+    """Our hook point for the weights of an attention of theirs."""
+    attention = re.sub("multihead_attn|src_attn", "cross_attention", attention)
+    return (
+        attention.removeprefix("transformer.").replace("self_attn", "self_attention") + ".weights"
+    )
+
+
+class AnnotatedModel:
+    """The Annotated Transformer's computation, from its published formulas, on a state dict."""
+
+    def __init__(self, n_layers: int) -> None:
+        self.n_layers = n_layers
+        self.state: State = {}
+        for stack, attentions in (("encoder", 1), ("decoder", 2)):
+            for layer in range(n_layers):
+                at = f"{stack}.layers.{layer}"
+                for name in ("self_attn", "src_attn")[:attentions]:
+                    for i in range(4):
+                        self._linear(f"{at}.{name}.linears.{i}", D, D)
+                self._linear(f"{at}.feed_forward.w_1", D, D_FF)
+                self._linear(f"{at}.feed_forward.w_2", D_FF, D)
+                for i in range(attentions + 1):
+                    self._norm(f"{at}.sublayer.{i}.norm")
+            self._norm(f"{stack}.norm")
+        for side, size in (("src", len(GERMAN)), ("tgt", len(ENGLISH))):
+            self.state[f"{side}_embed.0.lut.weight"] = torch.randn(size, D) / math.sqrt(D)
+            self.state[f"{side}_embed.1.pe"] = sinusoidal_positions(LONGEST, D)[None]
+        self._linear("generator.proj", D, len(ENGLISH))
+        self.weights: dict[str, Tensor] = {}
+
+    def _linear(self, name: str, inner: int, outer: int) -> None:
+        self.state[f"{name}.weight"] = torch.randn(outer, inner) / math.sqrt(inner)
+        self.state[f"{name}.bias"] = 0.1 * torch.randn(outer)
+
+    def _norm(self, name: str) -> None:
+        self.state[f"{name}.a_2"] = 1 + 0.1 * torch.randn(D)
+        self.state[f"{name}.b_2"] = 0.1 * torch.randn(D)
+
+    def state_dict(self) -> State:
+        return self.state
+
+    def linear(self, name: str, x: Tensor) -> Tensor:
+        return x @ self.state[f"{name}.weight"].T + self.state[f"{name}.bias"]
+
+    def norm(self, name: str, x: Tensor) -> Tensor:
+        deviation = x.std(-1, keepdim=True)  # the unbiased one
+        scaled = (x - x.mean(-1, keepdim=True)) / (deviation + 1e-6)
+        return self.state[f"{name}.a_2"] * scaled + self.state[f"{name}.b_2"]
+
+    def attention(self, name: str, x: Tensor, y: Tensor, allowed: Tensor) -> Tensor:
+        q, k, v = (
+            self.linear(f"{name}.linears.{i}", z).unflatten(-1, (HEADS, -1)).transpose(1, 2)
+            for i, z in enumerate((x, y, y))
+        )
+        scores = (q @ k.mT / math.sqrt(D / HEADS)).masked_fill(~allowed, -1e9)
+        self.weights[hook_of(name)] = weights = scores.softmax(-1)
+        return self.linear(f"{name}.linears.3", (weights @ v).transpose(1, 2).flatten(2))
+
+    def feed_forward(self, name: str, x: Tensor) -> Tensor:
+        return self.linear(f"{name}.w_2", self.linear(f"{name}.w_1", x).relu())
+
+    def embed(self, side: str, ids: Tensor) -> Tensor:
+        table, positions = (
+            self.state[f"{side}_embed.0.lut.weight"],
+            self.state[f"{side}_embed.1.pe"],
+        )
+        return table[ids] * math.sqrt(D) + positions[:, : ids.shape[1]]
+
+    def __call__(self, source: Tensor, target: Tensor, padding: Tensor) -> Tensor:
+        seen = ~padding[:, None, None]
+        past = torch.ones(target.shape[1], target.shape[1], dtype=torch.bool).tril()
+        x = self.embed("src", source)
+        for layer in range(self.n_layers):
+            at = f"encoder.layers.{layer}"
+            y = self.norm(f"{at}.sublayer.0.norm", x)
+            x = x + self.attention(f"{at}.self_attn", y, y, seen)
+            x = x + self.feed_forward(f"{at}.feed_forward", self.norm(f"{at}.sublayer.1.norm", x))
+        memory = self.norm("encoder.norm", x)
+        x = self.embed("tgt", target)
+        for layer in range(self.n_layers):
+            at = f"decoder.layers.{layer}"
+            y = self.norm(f"{at}.sublayer.0.norm", x)
+            x = x + self.attention(f"{at}.self_attn", y, y, past)
+            y = self.norm(f"{at}.sublayer.1.norm", x)
+            x = x + self.attention(f"{at}.src_attn", y, memory, seen)
+            x = x + self.feed_forward(f"{at}.feed_forward", self.norm(f"{at}.sublayer.2.norm", x))
+        return self.linear("generator.proj", self.norm("decoder.norm", x))
+
+    def record(self, weights: dict[str, Tensor]) -> None:
+        """Write the weights of each attention (B, H, Q, M) into a dictionary when it runs."""
+        self.weights = weights
+
+
+def tutorial_model(*, batch_first: bool = True, **settings: Any) -> TutorialModel:
+    torch.manual_seed(3)
+    model = TutorialModel(batch_first=batch_first, **settings)
+    with torch.no_grad():
+        for parameter in model.transformer.parameters():  # else biases are 0 and norms 1
+            parameter.add_(0.1 * torch.randn_like(parameter))
+        for table in (model.src_tok_emb, model.tgt_tok_emb):
+            table.weight.div_(math.sqrt(D))
+    return model.eval()
+
+
+def annotated_model(n_layers: int = 2) -> AnnotatedModel:
+    torch.manual_seed(5)
+    return AnnotatedModel(n_layers)
+
+
+def from_torch(folder: Path, state: Any, **changes: Any) -> FromTorchArguments:
+    """Write a state dict and vocabularies; return the arguments that convert them."""
+    torch.save(state, folder / "model.pt")
+    (folder / "source.txt").write_text("\n".join(GERMAN) + "\n")
+    (folder / "target.json").write_text(json.dumps({t: i for i, t in enumerate(ENGLISH)}))
+    arguments = FromTorchArguments(
+        file=folder / "model.pt",
+        layout="torch-nn",
+        heads=HEADS,
+        source_vocab=folder / "source.txt",
+        target_vocab=folder / "target.json",
+        run="tutorial",
+        step=7,
+        checkpoints=folder / "runs",
+    )
+    return replace(arguments, **changes)
+
+
+def convert(arguments: FromTorchArguments) -> TrainedRun:
+    convert_from_torch(arguments)
+    return open_trained_run(arguments.run, root=arguments.checkpoints)
+
+
+def theirs_of(ids: list[int], tokenizer: Tokenizer, tokens: list[str]) -> list[int]:
+    """The ids of the same tokens in a tutorial's vocabulary."""
+    usual = {"<pad>": "<blank>", "<s>": "<bos>", "</s>": "<eos>"}
+    texts = tokenizer.tokens(ids)
+    return [tokens.index(text if text in tokens else usual[text]) for text in texts]
+
+
+def pad(rows: list[list[int]], padding: int) -> Tensor:
+    return nn.utils.rnn.pad_sequence(
+        [torch.tensor(row) for row in rows], batch_first=True, padding_value=padding
+    )
+
+
+def deviations(model: Any, run: TrainedRun, step: int = 7) -> tuple[Tensor, Tensor]:
+    """Return how far logits and attention weights of two padded sentences are apart."""
+    pair = run.tokenizers
+    sources = [pair.encode_source(source) for source, _ in SENTENCES]
+    targets = [pair.encode_target(target)[:-1] for _, target in SENTENCES]
+    lengths = [len(target) for target in targets]
+    rows = [theirs_of([id], pair.target, ENGLISH)[0] for id in range(len(ENGLISH))]
+    theirs = pad(
+        [theirs_of(source, pair.source, GERMAN) for source in sources], GERMAN.index("<pad>")
+    )
+    their_targets = [theirs_of(target, pair.target, ENGLISH) for target in targets]
+    weights: dict[str, Tensor] = {}
+    model.record(weights)
+    with torch.no_grad():
+        expected = model(
+            theirs, pad(their_targets, ENGLISH.index("<blank>")), theirs == GERMAN.index("<pad>")
+        )[..., rows]
+    ours = load_weights(run, step).model
+    with torch.no_grad(), capture(ours, list(weights)) as captured:
+        logits = ours(pad(sources, 0), pad(targets, 0))
+    assert len(weights) == sum(layers for layers, _ in run.description.shapes.values())
+    maps = []
+    for name, expected_weights in weights.items():
+        assert expected_weights.std() > 0.05  # else wrong maps could pass
+        difference = (captured[name][0] - expected_weights).abs()
+        rows_of = lengths if name.startswith("decoder") else [len(source) for source in sources]
+        maps += [difference[i, :, :n].flatten() for i, n in enumerate(rows_of)]
+    assert expected.std() > 0.3
+    kept = [(logits - expected).abs()[i, :n].flatten() for i, n in enumerate(lengths)]
+    return torch.cat(kept), torch.cat(maps)
