@@ -185,7 +185,7 @@ def test_picture_of_lines_is_saved_with_labels_and_names(
     app.open(q=SHORT, style="lines", layer=2, head=3, lines_of="cross.1.4")
     cells = heavy_cells(trace.attention["cross"][1, 2], trace.attention["cross"][0, 3])
     expect_lines(app, cells)
-    file = app.download(lines_locator(app, "button").get_by_text("Save as SVG"))
+    file = app.download(lines_locator(app, "button").get_by_text("Save picture"))
     assert file.suggested_filename == f"headwise-en-es-{newest}-cross-layer2-head3-lines.svg"
     file.save_as(tmp_path / "lines.svg")
     picture = ElementTree.parse(tmp_path / "lines.svg").getroot()

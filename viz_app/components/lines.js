@@ -1,9 +1,11 @@
 // Lines of attention between two columns of tokens.
 
-import { button, download, html, mount, short, svgElement } from "./shared.js";
+import { addNames, drawOnPaper, fitted, light, paper, savePicture, textWidth } from "./paper.js";
+import { button, html, mount, short, svgElement } from "./shared.js";
 
 const TITLE = 22; // pixels above the first token
 const MOST_LISTED = 8; // connections that are listed in words
+const MOST_PRINTED = 620; // pixels of a picture: wider, lines would only be longer
 
 export default function (component) {
   const { data } = component;
@@ -22,14 +24,14 @@ export default function (component) {
 }
 
 function build(root) {
-  const state = { root, least: 0.1, pinned: null };
+  const state = { root, least: 0.1, pinned: null, letters: 9 };
   new ResizeObserver(() => state.draw?.()).observe(root);
   return state;
 }
 
 function draw(data, state) {
   const { root } = state;
-  const place = layout(data, state.width);
+  const place = layout(data, state);
   const svg = svgElement("svg", { height: place.height, role: "group", "aria-label": "Lines of attention" });
   const all = svgElement("g", { class: "all" });
   const followed = svgElement("g", { class: "followed" });
@@ -92,33 +94,40 @@ function draw(data, state) {
     }),
   );
   tokens[0][0]?.setAttribute("tabindex", 0);
-  root.replaceChildren(legend(data, state, redraw, () => save(svg, data)), svg, status);
+  root.replaceChildren(legend(data, state, redraw, () => save(data, state)), svg, status);
   redraw();
 }
 
 // Where columns and rows are. Arcs of a column with itself bow out on its far side.
-function layout(data, width) {
+function layout(data, { root, width, letters }) {
   const arcs = [0, 1].map((side) => data.bundles.some((b) => b.from === side && b.to === side));
-  const measure = document.createElement("canvas").getContext("2d");
-  measure.font = `600 13px ${getComputedStyle(document.body).fontFamily}`;
+  const family = getComputedStyle(root).fontFamily;
+  const font = `600 13px ${family}`;
+  const most = width / (arcs[0] || arcs[1] ? 4 : 3);
   const widest = data.columns.map(({ labels }) =>
-    Math.min(width / 4, Math.max(30, ...labels.map((label) => measure.measureText(short(label)).width))) + 10,
+    Math.min(most, Math.max(30, ...labels.map((label) => textWidth(short(label), font)))) + 10,
   );
   const bow = Math.min(150, width / 6);
   const middle = width - widest[0] - widest[1] - (arcs[0] ? bow : 0) - (arcs[1] ? bow : 0);
   // Lines that are much longer than the columns are tall are hard to follow.
   const between = Math.min(middle, 420);
   const left = (arcs[0] ? bow : 0) + (middle - between) / 2 * (arcs[0] || arcs[1] ? 1 : 0);
-  const most = Math.max(...data.columns.map(({ labels }) => labels.length), 1);
-  const row = Math.min(24, Math.max(9, 720 / most));
+  const rows = Math.max(...data.columns.map(({ labels }) => labels.length), 1);
+  const row = Math.min(24, Math.max(9, 720 / rows));
+  const outer = [left, left + widest[0] + between + widest[1]];
+  const [first, second] = data.columns.map(({ title }) => title);
+  const beside = outer[1] - outer[0] - textWidth(second, `12px ${family}`) - 12;
   return {
     row,
     bow,
-    height: TITLE + row * most + 4,
-    outer: [left, left + widest[0] + between + widest[1]],
+    outer,
+    height: TITLE + row * rows + 4,
     inner: [left + widest[0], left + widest[0] + between],
-    every: Math.ceil(11 / row),
+    every: Math.ceil((letters + 2) / row),
+    letters: Math.min(13, Math.max(letters, row - 2)),
     y: (index) => TITLE + row * (index + 0.5),
+    titles: [fitted(first, beside, `12px ${family}`), second],
+    label: (text, side) => fitted(short(text), widest[side] - 10, font),
   };
 }
 
@@ -127,7 +136,7 @@ function drawColumn(svg, column, side, place) {
   const x = place.inner[side] + (side === 0 ? -5 : 5);
   // From the far edge inwards: a title may be wider than its column.
   const edge = { x: place.outer[side], y: 13, "text-anchor": side === 0 ? "start" : "end" };
-  svg.append(svgElement("text", { class: "title", ...edge }, column.title));
+  svg.append(svgElement("text", { class: "title", ...edge }, place.titles[side]));
   return column.labels.map((label, index) => {
     const token = svgElement("g", { class: "token", tabindex: -1, role: "button", lang: column.language });
     token.setAttribute("aria-label", `${column.title}: ${label}`);
@@ -136,9 +145,9 @@ function drawColumn(svg, column, side, place) {
     token.append(
       svgElement("title", {}, label),
       svgElement("rect", { x: from, y: place.y(index) - place.row / 2, width: to - from, height: place.row, rx: 3 }),
-      svgElement("text", { x, y: place.y(index), "text-anchor": anchor, "dominant-baseline": "central" }, short(label)),
+      svgElement("text", { x, y: place.y(index), "text-anchor": anchor, "dominant-baseline": "central" }, place.label(label, side)),
     );
-    token.lastChild.style.fontSize = `${Math.min(13, Math.max(9, place.row - 2))}px`;
+    token.lastChild.style.fontSize = `${place.letters}px`;
     svg.append(token);
     return token;
   });
@@ -208,29 +217,19 @@ function listConnections(status, data, isDrawn, at) {
   if (heaviest.length > MOST_LISTED) status.append(` · ${heaviest.length - MOST_LISTED} more`);
 }
 
-// The picture as it is, with its style, and under it the names of its colours.
-function save(svg, data) {
-  const [width, height] = [svg.clientWidth, Number(svg.getAttribute("height"))];
-  const whole = height + 18 * data.bundles.length + 4;
-  const copy = svg.cloneNode(true);
-  const style = svg.getRootNode().querySelector("style").textContent.replaceAll(".lines ", "");
-  copy.prepend(svgElement("style", {}, style));
-  const sizes = { width, height: whole, viewBox: `0 0 ${width} ${whole}` };
-  for (const [name, value] of Object.entries(sizes)) copy.setAttribute(name, value);
-  for (const [name, value] of Object.entries(data.colours)) copy.style.setProperty(`--${name}`, value);
-  copy.style.setProperty("--token-background", "transparent");
-  copy.style.fontFamily = getComputedStyle(svg).fontFamily;
-  data.bundles.forEach(({ name, colour }, place) => {
-    const y = height + 18 * (place + 1);
-    copy.append(
-      svgElement("rect", { x: 0, y: y - 6, width: 18, height: 4, fill: colour }),
-      svgElement("text", { x: 26, y, "font-size": 13, fill: data.colours.text }, name),
-    );
+// Draws the lines again on paper, with the names of their colours below.
+function save(data, state) {
+  const width = Math.min(paper.width, MOST_PRINTED);
+  const bundles = data.bundles.map((bundle) => ({ ...bundle, colour: light(bundle.colour) }));
+  const svg = drawOnPaper({ root: state.root, data }, (root) => {
+    draw({ ...data, bundles }, { ...state, root, width, letters: paper.letters });
+    for (const name of ["chosen", "pinned"])
+      root.querySelectorAll(`.${name}`).forEach((token) => token.classList.replace(name, "shown"));
+    return root.querySelector("svg");
   });
-  const text = new XMLSerializer().serializeToString(copy);
-  const url = URL.createObjectURL(new Blob([text], { type: "image/svg+xml" }));
-  download(url, `${data.name}.svg`);
-  URL.revokeObjectURL(url);
+  const top = Number(svg.getAttribute("height"));
+  const names = bundles.map(({ name, colour }) => ({ name, colour, sign: "line" }));
+  savePicture(svg, { width, height: top + addNames(svg, names, width, top), name: data.name });
 }
 
 function legend(data, state, redraw, onSave) {
@@ -252,6 +251,6 @@ function legend(data, state, redraw, onSave) {
     redraw();
   });
   least.append(input, output);
-  bar.append(least, button("save", "Save as SVG", onSave));
+  bar.append(least, button("save", "Save picture", onSave));
   return bar;
 }

@@ -51,6 +51,7 @@ function listen(state) {
       event.target.style.cursor = place(state, event) ? "pointer" : "";
     }
   }, { signal });
+  box.addEventListener("scroll", () => cover(state), { capture: true, signal });
   const sizes = new ResizeObserver(() => cover(state));
   sizes.observe(box);
   signal.addEventListener("abort", () => sizes.disconnect());

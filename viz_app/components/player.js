@@ -1,8 +1,9 @@
 // Attention maps through the steps of a training: play, pause, drag; one frame a step, each shown
 // until the next.
 
-import { button, html, mount } from "./shared.js";
-import { layOut, load, newStage, paint, weightAt } from "./player_stage.js";
+import { drawOnPaper, lightened, paper, savePicture } from "./paper.js";
+import { button, html, mount, svgElement } from "./shared.js";
+import { bottom, layOut, load, newStage, paint, picture, right, weightAt } from "./player_stage.js";
 
 const SPEEDS = [1, 2, 5, 10, 20]; // steps a second
 const TICKS = [0, 0.1, 0.25, 0.5, 1];
@@ -62,8 +63,10 @@ function build(root) {
   const open = button("open", "Use this step", () =>
     scene.send("step", scene.data.frames[scene.frame].step));
   open.title = "Set the page's checkpoint to the step that is shown";
+  const saving = button("save", "Save picture", () => save(scene));
+  saving.title = "Save the maps of the step that is shown";
   const controls = html("div", "controls");
-  controls.append(scene.play, time, speed, repeat, open);
+  controls.append(scene.play, time, speed, repeat, open, saving);
   scene.translations = html("div", "translations");
   scene.legend = html("div", "legend");
   scene.status = html("div", "status");
@@ -116,6 +119,42 @@ function drawScale(scene) {
     masked.append(html("i"), "masked: later than the query");
     scene.legend.append(masked);
   }
+}
+
+// Draws the maps that are shown again on paper, with a colour bar.
+function save(scene) {
+  const { data, frame } = scene;
+  const stage = newStage();
+  const svg = drawOnPaper(scene, (sheet) => {
+    sheet.append(stage.root);
+    load(stage, { ...data, selected: null, shades: data.printed_shades, colours: lightened(data.colours) });
+    paint(stage, frame);
+    layOut(stage, paper.width - paper.bar);
+    addBar(stage);
+    return stage.svg;
+  });
+  svg.append(picture(stage));
+  const size = { width: Math.ceil(right(stage)) + paper.bar, height: Math.ceil(bottom(stage)) + 10 };
+  savePicture(svg, { ...size, name: `${data.name}-step${data.frames[frame].step}` });
+}
+
+function addBar(stage) {
+  const { data, top, svg } = stage;
+  const [x, height] = [right(stage) + 8, bottom(stage) - top];
+  const gradient = svgElement("linearGradient", { id: "weights", x1: 0, y1: 1, x2: 0, y2: 0 });
+  // Shades change most where weights are small.
+  for (let part = 0; part <= 1; part += 1 / 16) {
+    const level = Math.round(part ** 2 * (data.shades.length - 1));
+    const offset = level / (data.shades.length - 1);
+    gradient.append(svgElement("stop", { offset, "stop-color": data.shades[level] }));
+  }
+  svg.append(gradient, svgElement("rect", { x, y: top, width: 10, height, style: "fill: url(#weights)" }));
+  for (const tick of height < 150 ? [0, 0.5, 1] : TICKS) {
+    const at = { x: x + 13, y: top + height * (1 - tick), "dominant-baseline": "central" };
+    svg.append(svgElement("text", { ...at, "font-size": paper.letters }, tick));
+  }
+  const turned = `translate(${x + paper.bar - 14} ${top + height / 2}) rotate(-90)`;
+  svg.append(svgElement("text", { class: "title", transform: turned, "text-anchor": "middle" }, "weight"));
 }
 
 function show(scene, frame) {

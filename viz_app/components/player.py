@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from viz_app.analysis.attention import max_of_blocks
 from viz_app.components.assets import component, page_colours
-from viz_app.figures.theme import Theme, text_on_weight, weight_colour
+from viz_app.figures.theme import LIGHT, Theme, text_on_weight, weight_colour
 from viz_app.records.trace import Floats
 
 LEVELS = 255
@@ -67,6 +67,7 @@ def player(
     content_id: str,
     language: str,
     theme: Theme,
+    name: str,
     key: str,
     on_open: Callable[[int], None],
     on_head: Callable[[int, int], None],
@@ -80,6 +81,7 @@ def player(
             not change which frame is shown.
         language: code of the translations' language, for fonts and screen readers.
         theme: colours.
+        name: name of the file that a frame is saved as, before its step.
         key: the key of the widget.
         on_open: called with a step that is to be opened.
         on_head: called with the layer and head of the map that was clicked, among several.
@@ -102,6 +104,7 @@ def player(
         "start": start,
         "content_id": content_id,
         "language": language,
+        "name": name,
     }
     _mount(key=key, data=data, on_step_change=opened, on_head_change=clicked)
 
@@ -148,7 +151,8 @@ def animation_data(animation: MapAnimation, *, theme: Theme) -> dict[str, Any]:
             }
             for frame in animation.frames
         ],
-        "shades": [weight_colour(theme, level / LEVELS) for level in range(LEVELS + 1)],
+        "shades": _shades(theme),
+        "printed_shades": _shades(LIGHT),
         "inks": [text_on_weight(theme, level / LEVELS) for level in range(LEVELS + 1)],
         "colours": page_colours(theme) | {"masked": theme.masked},
     }
@@ -160,6 +164,10 @@ def block_size(shape: tuple[int, ...]) -> int:
     while math.prod(shape[:3]) * math.prod(math.ceil(n / size) for n in shape[3:]) > MOST_BYTES:
         size += 1
     return size
+
+
+def _shades(theme: Theme) -> list[str]:
+    return [weight_colour(theme, level / LEVELS) for level in range(LEVELS + 1)]
 
 
 def _block_labels(labels: Sequence[str], size: int) -> list[str]:

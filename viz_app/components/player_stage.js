@@ -10,7 +10,7 @@ const FONT_SIZE = 12; // pixels
 
 const channels = (colour) => [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
 
-export function newStage(onPoint, onHead) {
+export function newStage(onPoint = () => {}, onHead = () => {}) {
   const stage = { root: html("div", "stage"), at: null };
   stage.canvas = html("canvas");
   stage.context = stage.canvas.getContext("2d", { willReadFrequently: true });
@@ -104,7 +104,7 @@ export function layOut(stage, width) {
   const { data } = stage;
   const many = data.layers * data.heads > 1;
   const ruler = document.createElement("canvas").getContext("2d");
-  ruler.font = `${FONT_SIZE}px ${getComputedStyle(document.body).fontFamily}`;
+  ruler.font = `${FONT_SIZE}px ${getComputedStyle(stage.root).fontFamily}`;
   const measured = (labels) => Math.ceil(Math.max(0, ...labels.map((label) => ruler.measureText(short(label)).width)));
   const numbered = (name, count) => Array.from({ length: count }, (_, at) => `${name} ${at + 1}`);
   const down = many ? numbered("layer", data.layers) : data.rows;
@@ -120,7 +120,7 @@ export function layOut(stage, width) {
   Object.assign(stage, { left, top, x, y });
   const style = { left: `${left}px`, top: `${top}px`, width: `${x * wide}px`, height: `${y * tall}px` };
   Object.assign(stage.canvas.style, style);
-  stage.root.style.height = `${top + y * tall + 3}px`;
+  stage.root.style.height = `${bottom(stage) + 3}px`;
   const labels = svgElement("g", { "font-size": FONT_SIZE });
   if (!many) {
     const shift = measured([above]) > available ? { x: width - 2, "text-anchor": "end" } : { x: left };
@@ -151,6 +151,22 @@ export function layOut(stage, width) {
     stage.svg.append(svgElement("rect", { class: "selected", ...box, ...size }));
   }
   mark(stage);
+}
+
+export const right = ({ left, x, canvas }) => left + x * canvas.width;
+export const bottom = ({ top, y, canvas }) => top + y * canvas.height;
+
+// The cells as an image, whose pixels are so many that programs which smooth them change little.
+export function picture(stage) {
+  const { canvas, left, top, x, y } = stage;
+  const fine = html("canvas");
+  const times = Math.ceil(3 * Math.max(x, y));
+  [fine.width, fine.height] = [times * canvas.width, times * canvas.height];
+  const context = fine.getContext("2d");
+  context.imageSmoothingEnabled = false;
+  context.drawImage(canvas, 0, 0, fine.width, fine.height);
+  const place = { x: left, y: top, width: x * canvas.width, height: y * canvas.height };
+  return svgElement("image", { href: fine.toDataURL(), preserveAspectRatio: "none", ...place });
 }
 
 // Frames the cell that is pointed at.

@@ -1,14 +1,15 @@
 // Saves figures as paper shows them. Plotly's camera saves what is on the screen: for the moment of
 // its click this script gives the figure other data and another layout, of which Plotly makes a copy.
 
-const FONT = "Arial, Helvetica, sans-serif";
+import { FONT, light, paper, textWidth } from "./paper.js";
+
 const WITH_NUMBER = 36; // pixels of the narrowest cell with a number in it
 const FEW_TICKS = 500; // pixels of a picture below which axes have few labels
-
-let settings;
+const LINE = 14; // pixels from a line of a title to the next
+const MOST_HEIGHT = 1.3; // of a picture, as a multiple of its width
 
 export default function (component) {
-  settings = component.data;
+  Object.assign(paper, component.data);
   document.addEventListener("click", onClick, true); // before Plotly's own listener
   return () => document.removeEventListener("click", onClick, true);
 }
@@ -16,11 +17,15 @@ export default function (component) {
 function onClick(event) {
   const figure = event.target.closest?.(".modebar-btn")?.closest(".js-plotly-plot");
   if (!figure || figure.dataset.printing) return;
-  const { data, layout } = figure;
-  Object.assign(figure, printed(figure));
+  const { data, layout, _context } = figure;
+  const { toImageButtonOptions } = _context;
+  const { options, ...drawn } = printed(figure);
+  Object.assign(figure, drawn);
+  _context.toImageButtonOptions = options;
   figure.dataset.printing = "true";
   setTimeout(() => {
     Object.assign(figure, { data, layout });
+    _context.toImageButtonOptions = toImageButtonOptions;
     delete figure.dataset.printing;
   });
 }
@@ -28,15 +33,52 @@ function onClick(event) {
 function printed({ data, layout, _context }) {
   const print = copied(layout);
   print.paper_bgcolor = "#ffffff";
-  print.shapes = (print.shapes ?? []).filter((shape) => shape.name !== settings.mark);
-  const { width } = _context.toImageButtonOptions;
-  const pixels = fitLabels(print, width);
-  const traces = data.filter((trace) => trace.meta !== settings.mark).map((trace) => copied(trace));
+  print.shapes = (print.shapes ?? []).filter((shape) => shape.name !== paper.mark);
+  const options = { ..._context.toImageButtonOptions };
+  const traces = data.filter((trace) => trace.meta !== paper.mark).map((trace) => copied(trace));
+  for (const bar of traces.filter((trace) => trace.meta === paper.printed)) {
+    bar.visible = true;
+    print.margin.r += paper.bar;
+    options.width = Math.min(paper.width, options.width + paper.bar);
+  }
+  options.height += wrapTitle(print, options.width);
+  options.height = fullHeight(print, options);
+  const pixels = fitLabels(print, options.width);
   for (const trace of traces) {
     delete trace.selectedpoints;
     if (pixels < WITH_NUMBER) delete trace.texttemplate;
+    if (!trace.meta?.printed) continue;
+    trace.visible = pixels >= WITH_NUMBER;
+    trace.textfont.color = trace.meta.printed;
   }
-  return { data: traces, layout: print };
+  return { data: traces, layout: print, options };
+}
+
+// Breaks the title above the cells where it is too wide; returns the pixels of what is added.
+function wrapTitle({ annotations = [], margin }, width) {
+  const above = annotations.filter(({ yanchor, yref }) => yanchor === "top" && yref === "paper");
+  const title = above.find(({ xanchor }) => xanchor === "left");
+  if (!title) return 0;
+  const before = title.text.split("<br>");
+  const lines = [""];
+  for (const word of before.join(" ").split(" ")) {
+    const longer = `${lines.at(-1)} ${word}`.trim();
+    if (textWidth(longer) <= width - margin.l) lines[lines.length - 1] = longer;
+    else lines.push(word);
+  }
+  const more = LINE * Math.max(0, lines.length - before.length);
+  if (more) title.text = lines.join("<br>");
+  for (const each of above) each.yshift += more;
+  margin.t += more;
+  return more;
+}
+
+// Cells that become wider than they were made for become higher as well, up to squares.
+function fullHeight({ margin, meta, xaxis, yaxis }, { width, height }) {
+  if (!(width > meta?.width)) return height;
+  const [across, down] = [xaxis, yaxis].map(({ range }) => Math.abs(range[1] - range[0]));
+  const square = margin.t + margin.b + ((width - margin.l - margin.r) * down) / across;
+  return Math.round(Math.max(height, Math.min(square, MOST_HEIGHT * width)));
 }
 
 // Leaves out labels of columns that would touch each other, and returns the pixels of a column.
@@ -50,7 +92,7 @@ function fitLabels({ xaxis = {}, margin = {}, ...others }, width) {
   const share = (second - first) / Math.abs(range[1] - range[0]);
   const pixels = share * (width - (margin.l ?? 0) - (margin.r ?? 0));
   const upright = xaxis.tickangle ? 1 : Math.max(...(ticktext ?? [""]).map((text) => text.length));
-  const every = Math.max(1, Math.ceil(((settings.letters + 1) * (1 + upright)) / 2 / pixels));
+  const every = Math.max(1, Math.ceil(((paper.letters + 1) * (1 + upright)) / 2 / pixels));
   if (labelalias) xaxis.dtick = every;
   else
     for (const part of ["tickvals", "ticktext"])
@@ -66,10 +108,8 @@ function copied(value, key = "") {
   const own = Object.entries(value).filter(([name]) => !name.startsWith("_"));
   const copy = Object.fromEntries(own.map(([name, each]) => [name, copied(each, name)]));
   if (/font$/i.test(key)) {
-    copy.size = Math.max(copy.size ?? 0, settings.letters);
+    copy.size = Math.max(copy.size ?? 0, paper.letters);
     copy.family = FONT;
   }
   return copy;
 }
-
-const light = (colour) => settings.colours[colour.toLowerCase()] ?? colour;

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 
 from viz_app.components.assets import component
+from viz_app.figures.matrix import COLOUR_BAR, PRINTED
 from viz_app.figures.selecting import MARK
 from viz_app.figures.theme import LIGHT, Theme
 
@@ -25,9 +26,24 @@ def printed_width(millimetres: int) -> int:
     return int(millimetres * LETTERS / (_POINTS * _MILLIMETRES))
 
 
-def print_figures(theme: Theme) -> None:
-    """Let the cameras of the page's figures, drawn in this theme, save them as paper shows them."""
-    data = {"colours": light_colours(theme), "letters": LETTERS, "mark": MARK}
+def print_figures(theme: Theme, *, form: str, millimetres: int) -> None:
+    """Let the page's figures, drawn in this theme, be saved as paper shows them.
+
+    Args:
+        theme: colours that the figures are drawn in.
+        form: of the files, "svg" or "png".
+        millimetres: width of the pictures on paper.
+    """
+    data = {
+        "colours": light_colours(theme),
+        "text": LIGHT.text,
+        "letters": LETTERS,
+        "form": form,
+        "width": printed_width(millimetres),
+        "mark": MARK,
+        "printed": PRINTED,
+        "bar": COLOUR_BAR,
+    }
     _mount(key="printing", data=data)
 
 

@@ -1,11 +1,14 @@
 // A cloud of named points on a 2-D canvas: a page may have many of those, but few WebGL contexts.
 
-import { button, download, html, mount } from "./shared.js";
+import { FONT, addNames, lightened, paper, savePicture } from "./paper.js";
+import { button, html, mount, svgElement } from "./shared.js";
 import { draw, pixels, placing } from "./scatter_canvas.js";
 import { prepareFrames } from "./scatter_frames.js";
+import { svgCanvas } from "./scatter_paper.js";
 
 const REACH = 14; // pixels from the mouse to the point that it points at
 const MOST_ZOOM = 200;
+const LEAST_PRINTED = 0.75; // height of a saved picture, as a share of its width
 const HINT = "Point at a dot to read its token. Click the picture, and the wheel zooms; drag to move. "
   + "The arrow keys walk through the marked tokens; Escape shows all again.";
 
@@ -21,7 +24,7 @@ export default function (component) {
     "aria-label",
     `${data.labels.length.toLocaleString("en")} tokens as points, ${data.marks.length} of them marked`,
   );
-  scene.legend.replaceChildren(...legend(data));
+  scene.legend.replaceChildren(...names(data).map(entry));
   scene.draw();
 }
 
@@ -45,7 +48,7 @@ function build(root) {
     ["+", "Zoom in", () => zoom(scene, 1.6)],
     ["−", "Zoom out", () => zoom(scene, 1 / 1.6)],
     ["⌂", "Show all", () => reset(scene)],
-    ["⤓", "Save as PNG", () => save(scene)],
+    ["⤓", "Save picture", () => save(scene)],
   ];
   for (const [sign, name, act] of actions) {
     const action = button("", sign, act);
@@ -60,8 +63,23 @@ function build(root) {
   return scene;
 }
 
+// Draws the part that is shown again on paper, as wide as that is, with the names of its colours.
 function save(scene) {
-  download(scene.canvas.toDataURL("image/png"), `${scene.data.name}.png`);
+  const { data, view } = scene;
+  const { clientWidth, clientHeight } = scene.canvas;
+  const { width } = paper;
+  const height = Math.round(width * Math.max(LEAST_PRINTED, clientHeight / clientWidth));
+  const groups = data.groups.map((group) => ({ ...group, colour: group.printed }));
+  const light = { ...data, groups, colours: lightened(data.colours) };
+  const cloud = svgElement("svg", { width, height });
+  const canvas = svgCanvas(cloud, width, height);
+  draw({ data: light, view, canvas, stage: canvas, font: FONT, time: scene.time });
+  const svg = svgElement("svg");
+  svg.append(cloud, svgElement("rect", { x: 0.5, y: 0.5, width: width - 1, height: height - 1, fill: "none",
+    stroke: light.colours.line }));
+  const when = data.frames ? `-${scene.frame.replace(/[^\d→]/g, "").replace("→", "-")}` : "";
+  const size = { width, height: height + 4 + addNames(svg, names(light), width, height + 4) };
+  savePicture(svg, { ...size, name: data.name + when });
 }
 
 function listen(scene) {
@@ -198,21 +216,21 @@ function show(scene, point) {
   });
 }
 
-function legend(data) {
-  const names = data.groups.map((group, index) => ({ ...group, count: data.group.filter((g) => g === index).length }));
-  const entries = names.filter(({ count }) => count).map(({ name, colour }) => entry(name, colour, "dot"));
+function names(data) {
+  const counted = data.groups.map((group, index) => ({ ...group, count: data.group.filter((g) => g === index).length }));
+  const found = counted.filter(({ count }) => count).map(({ name, colour }) => ({ name, colour, sign: "dot" }));
   for (const [kind, colour] of [["sentence", data.colours.text], ["searched", data.colours.accent]]) {
     if (data.marks.some((mark) => mark.kind === kind)) {
-      entries.push(entry({ sentence: "in the sentence", searched: "looked for" }[kind], colour, "circle"));
+      found.push({ name: { sentence: "in the sentence", searched: "looked for" }[kind], colour, sign: "circle" });
     }
   }
-  return entries;
+  return found;
 }
 
-function entry(name, colour, kind) {
+function entry({ name, colour, sign }) {
   const element = html("span", "name");
-  const sign = html("i", kind);
-  sign.style.color = colour;
-  element.append(sign, html("span", "", name));
+  const drawn = html("i", sign);
+  drawn.style.color = colour;
+  element.append(drawn, html("span", "", name));
   return element;
 }

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viz_app.components.assets import component, page_colours
-from viz_app.figures.theme import Theme, weight_colour
+from viz_app.figures.theme import LIGHT, Theme, weight_colour
 from viz_app.records.trace import Floats
 
 _COORDINATE_STEPS = 10_000
@@ -140,8 +140,10 @@ def scatter_data(
         "counts": cloud.counts and list(cloud.counts),
         "group": cloud.group.tolist(),
         "groups": [
-            {"name": name, "colour": colour}
-            for name, colour in zip(cloud.groups, _colours(cloud, theme), strict=True)
+            {"name": name, "colour": colour, "printed": printed}
+            for name, colour, printed in zip(
+                cloud.groups, _colours(cloud, theme), _colours(cloud, LIGHT), strict=True
+            )
         ],
         "named": not cloud.ordered,
         "marks": [

@@ -59,7 +59,7 @@ export function draw(scene) {
 // Draws rings, and labels where they hide nothing; returns the labels.
 function drawMarks(scene, context, radius) {
   const { canvas, data } = scene;
-  context.font = `600 13px ${getComputedStyle(scene.root).fontFamily}`;
+  context.font = `600 13px ${scene.font ?? getComputedStyle(scene.root).fontFamily}`;
   context.textBaseline = "middle";
   const colours = { sentence: data.colours.text, searched: data.colours.accent };
   const place = placing(scene);
@@ -82,7 +82,7 @@ function drawMarks(scene, context, radius) {
     .filter(inside);
   const named = [...seen].reverse().concat(others);
   const occupied = named.map(({ at: [x, y] }) => [x - radius - 3, y - radius - 3, x + radius + 3, y + radius + 3]);
-  occupied.push([0, 0, 38, 104]); // the buttons
+  if (scene.root) occupied.push([0, 0, 38, 104]); // the buttons
   const labelled = [];
   for (const { point, at: [x, y], colour } of named) {
     const text = short(data.labels[point]);

@@ -86,7 +86,7 @@ function seek(scene, time, drawNow = true) {
   scene.slider.value = time;
   const names = data.frames.names;
   const name = share ? `${names[before]} → ${names[after]}` : names[before];
-  scene.when.textContent = name;
+  scene.when.textContent = scene.frame = name;
   scene.slider.setAttribute("aria-valuetext", name);
   if (drawNow) scene.draw();
 }

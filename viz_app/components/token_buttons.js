@@ -1,10 +1,12 @@
-// A row of tokens: one stop for Tab, then the arrow keys.
+// A row of tokens: one stop for Tab, then the arrow keys. One that is longer than a line is folded
+// to it: it scrolls sideways, and a button beside it shows all.
 
 import { button, html, mount } from "./shared.js";
 
 export default function (component) {
   const { data, setTriggerValue } = component;
-  const { root } = mount(component, "token_buttons", (root) => ({ root }));
+  const state = mount(component, "token_buttons", build);
+  const { root } = state;
   const focused = root.getRootNode().activeElement?.dataset.place;
   const row = html("div", "tokens");
   row.lang = data.language;
@@ -42,6 +44,35 @@ export default function (component) {
     token.append(element, ...(number ? [html("small", "", number)] : []));
     return token;
   }));
-  root.replaceChildren(row);
+  const scrolled = root.firstChild?.scrollLeft ?? 0;
+  root.replaceChildren(row, state.more);
+  state.all = `show all ${buttons.length}`;
+  fold(state);
+  row.scrollLeft = scrolled;
+  if (data.chosen in buttons) bringIntoView(row, buttons[data.chosen]);
   if (focused !== undefined) buttons[current]?.focus();
+}
+
+function build(root) {
+  const state = { root, open: false, more: button("more", "") };
+  state.more.addEventListener("click", () => {
+    state.open = !state.open;
+    fold(state);
+  });
+  new ResizeObserver(() => fold(state)).observe(root);
+  return state;
+}
+
+function fold({ root, open, more, all }) {
+  const row = root.firstChild;
+  root.classList.toggle("open", open);
+  more.textContent = open ? "show one line" : all;
+  more.setAttribute("aria-expanded", String(open));
+  more.hidden = !open && row.scrollWidth <= row.clientWidth;
+}
+
+// Scrolls the row, but not the page, so that a token is seen.
+function bringIntoView(row, token) {
+  const [frame, box] = [row, token].map((each) => each.getBoundingClientRect());
+  row.scrollLeft += Math.min(0, box.left - frame.left - 2) + Math.max(0, box.right - frame.right + 2);
 }

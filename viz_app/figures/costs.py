@@ -13,8 +13,10 @@ import numpy as np
 import plotly.graph_objects as go
 
 from model.interface import Kind
+from viz_app.figures.matrix import add_printed_bar
 from viz_app.figures.selecting import add_frame, click_targets
 from viz_app.figures.theme import (
+    LIGHT,
     Scale,
     Theme,
     difference_scale,
@@ -50,15 +52,18 @@ def cost_map(
         ValueError: if there are no kinds.
     """
     limit = max((float(np.abs(cells).max()) for cells in costs.values()), default=0) or 1.0
-    return _head_cells(
+    limits, scale = (-limit, limit), difference_scale(theme)
+    figure = _head_cells(
         costs,
-        limits=(-limit, limit),
-        scale=difference_scale(theme),
+        limits=limits,
+        scale=scale,
         written="{:+.3f} nats",
         theme=theme,
         names=names,
         selected=selected,
     )
+    add_printed_bar(figure, "cost (nats)", limits=limits, scale=scale, theme=theme)
+    return figure
 
 
 def distance_map(
@@ -70,7 +75,8 @@ def distance_map(
 ) -> go.Figure:
     """Draw how far apart two maps of each head are, on the fixed range 0 to 1.
 
-    The arguments are those of ``cost_map``. Where values fit into the cells, trace 2 has them.
+    The arguments are those of ``cost_map``. Where values fit into the cells, trace 2 has them,
+    and in its ``meta`` their colours in a saved picture.
 
     Raises:
         ValueError: as ``cost_map``.
@@ -96,9 +102,12 @@ def distance_map(
                 mode="text",
                 text=[f"{value:.2f}" for value in values],
                 textfont={"size": 11, "color": [text_on_weight(theme, v) for v in values]},
+                meta={"printed": [text_on_weight(LIGHT, v) for v in values]},
                 hoverinfo="skip",
             )
         )
+    scale = weight_scale(theme)
+    add_printed_bar(figure, "distance", limits=(0, 1), scale=scale, ticks=(0, 0.25, 1), theme=theme)
     return figure
 
 

@@ -75,8 +75,11 @@ def cosine_lines(
         range=[least, most], title="cosine", showgrid=True, zeroline=True, zerolinecolor=theme.line
     )
     longest = min(_LONGEST, max(map(len, names), default=0))
+    left, right = 56, 24 + 8 * longest
     figure.update_layout(
-        height=_HEIGHT, margin={"l": 56, "r": 24 + 8 * longest, "t": _TOP, "b": _BOTTOM}
+        height=_HEIGHT,
+        margin={"l": left, "r": right, "t": _TOP, "b": _BOTTOM},
+        meta={"readable": left + min(36 * len(steps), 480) + right},
     )
     return figure
 

@@ -174,10 +174,12 @@ def _lay_out(
     cell = min(_LARGEST_CELL, (width - left - right) / len(steps))
     longest = _STEP_LETTER * max(len(f"{step:,}") for step in steps)
     flat = longest + 4 <= cell
+    least = min(0.7 * (longest + 4), cell) if flat else min(12.0, cell)
     top = 26 if flat else round(longest) + 14
     figure.update_layout(
         height=top + _ROW * (places[-1] + 1) + 8,
         width=round(left + cell * len(steps) + right),
+        meta={"readable": round(left + least * len(steps) + right)},
         margin={"l": left, "r": right, "t": top, "b": 8},
         hoverdistance=-1,
         hoverlabel={"align": "left"},

@@ -14,7 +14,14 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from viz_app.figures.theme import Theme, difference_scale, escape_plotly, new_figure, weight_scale
+from viz_app.figures.theme import (
+    Scale,
+    Theme,
+    difference_scale,
+    escape_plotly,
+    new_figure,
+    weight_scale,
+)
 from viz_app.records.trace import Floats
 
 _LABEL_PIXELS = 12
@@ -51,8 +58,15 @@ def token_axis(labels: Sequence[str], pixels: float) -> dict[str, object]:
     }
 
 
+def labels_width(labels: Sequence[str], pixels: float) -> int:
+    """Return how wide an axis must be at least for the labels that ``token_axis`` draws."""
+    return _LABEL_PIXELS * math.ceil(len(labels) / math.ceil(_LABEL_PIXELS / pixels))
+
+
 COLOUR_BAR = 60
 """Pixels of a colour bar with its labels and its name."""
+PRINTED = "printed"
+"""``meta`` of traces that only a saved picture shows."""
 
 
 def colour_bar(theme: Theme, name: str, ticks: Sequence[float] | None = None) -> dict[str, object]:
@@ -70,7 +84,46 @@ def colour_bar(theme: Theme, name: str, ticks: Sequence[float] | None = None) ->
     }
 
 
-def _ticks(signed: bool, height: float) -> list[float]:
+def add_printed_bar(
+    figure: go.Figure,
+    name: str,
+    *,
+    limits: tuple[float, float],
+    scale: Scale,
+    ticks: Sequence[float] | None = None,
+    theme: Theme,
+) -> None:
+    """Add a colour bar, right of the cells, that only a saved picture shows.
+
+    Args:
+        figure: is changed.
+        name: what the cells have, in a word or two.
+        limits: values at the ends of the scale.
+        scale: colours.
+        ticks: values that are written; None leaves them to Plotly.
+        theme: colours of the letters.
+    """
+    figure.add_trace(
+        go.Scatter(
+            x=[None],
+            y=[None],
+            mode="markers",
+            meta=PRINTED,
+            visible=False,
+            marker={
+                "color": [limits[0]],
+                "cmin": limits[0],
+                "cmax": limits[1],
+                "colorscale": scale,
+                "colorbar": colour_bar(theme, name, ticks),
+                "showscale": True,
+            },
+        )
+    )
+
+
+def bar_ticks(signed: bool, height: float) -> list[float]:
+    """Return the weights, or differences, that a colour bar of so many pixels has written."""
     if height < 120:
         return [-1, 0, 1] if signed else [0, 0.5, 1]
     return [-1, -0.5, 0, 0.5, 1] if signed else [0, 0.1, 0.25, 0.5, 1]
@@ -129,7 +182,7 @@ def matrix(
             zmin=-1 if signed else 0,
             zmax=1,
             colorscale=difference_scale(theme) if signed else weight_scale(theme),
-            colorbar=colour_bar(theme, measured, _ticks(signed, row * len(rows))),
+            colorbar=colour_bar(theme, measured, bar_ticks(signed, row * len(rows))),
             hovertemplate=hover + "<extra></extra>",
         )
     )
@@ -140,7 +193,7 @@ def matrix(
         # Many columns take what width there is; few stay square.
         width=round(left + cell * len(columns) + right) if cell == LARGEST_CELL else None,
         margin={"l": left, "r": right, "t": top, "b": 12},
-        meta={"width": width},
+        meta={"width": width, "readable": left + right + labels_width(columns, cell)},
     )
     figure.update_xaxes(
         side="top", tickangle=-90, range=[-0.5, len(columns) - 0.5], **token_axis(columns, cell)

@@ -10,6 +10,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
+from viz_app.figures.matrix import add_printed_bar, bar_ticks
 from viz_app.figures.selecting import add_frame, click_targets
 from viz_app.figures.theme import Scale, Theme, difference_scale, new_figure, weight_scale
 from viz_app.records.trace import Floats
@@ -38,9 +39,8 @@ def tile(maps: Floats, allowed: NDArray[np.bool_] | None = None) -> NDArray[np.u
     return laid_out
 
 
-def _scale(theme: Theme, signed: bool) -> Scale:
+def _with_masked(scale: Scale, theme: Theme) -> Scale:
     """Return a scale of cells up to STEPS, then single colours for masked cells and for gaps."""
-    scale = difference_scale(theme) if signed else weight_scale(theme)
     weights = tuple((at * STEPS / 255, colour) for at, colour in scale)
     masked, gap = (251.5 / 255, 254 / 255)
     return (
@@ -64,6 +64,8 @@ def mosaic(
 ) -> go.Figure:
     """Draw all heads at once: trace 0 is the map, trace 1 has an invisible marker for each head.
 
+    Trace 2 is the colour bar of a saved picture.
+
     Args:
         maps: weights (L, H, Q, M), pooled by the caller where they are long.
         theme: colours.
@@ -74,13 +76,14 @@ def mosaic(
     """
     layers, heads, queries, keys = maps.shape
     cells = tile(((maps + 1) / 2).astype(np.float32) if signed else maps, allowed)
+    scale = difference_scale(theme) if signed else weight_scale(theme)
     figure = new_figure(theme)
     figure.add_trace(
         go.Heatmap(
             z=cells,
             zmin=0,
             zmax=255,
-            colorscale=_scale(theme, signed),
+            colorscale=_with_masked(scale, theme),
             showscale=False,
             hoverinfo="skip",
         )
@@ -114,6 +117,14 @@ def mosaic(
         range=[cells.shape[0] - 0.5, -0.5],
         tickvals=down,
         ticktext=[f"layer {layer + 1}" for layer in range(layers)],
+    )
+    add_printed_bar(
+        figure,
+        "difference" if signed else "weight",
+        limits=(-1 if signed else 0, 1),
+        scale=scale,
+        ticks=bar_ticks(signed, tall * layers),
+        theme=theme,
     )
     if selected is not None:
         layer, head = selected

@@ -8,7 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 
-from viz_app.figures.matrix import label_width, masked_cells, token_axis
+from viz_app.figures.matrix import label_width, labels_width, masked_cells, token_axis
 from viz_app.figures.selecting import add_frame
 from viz_app.figures.theme import Theme, difference_scale, new_figure, weight_scale
 
@@ -31,7 +31,7 @@ def score_stages(
 
     Trace 0 has all but the weights on one diverging scale, so that a division makes them paler;
     trace 1 has the weights, on 0 to 1; the last trace covers the masked cells. Wide cells have
-    numbers; in fewer pixels than ``readable``, in ``meta``, these would touch each other.
+    numbers; in fewer pixels than ``readable``, in ``meta``, these or the labels would touch.
 
     Args:
         scores: each stage of the scores, from products to those that are masked, (M,).
@@ -61,7 +61,7 @@ def score_stages(
     text = {"texttemplate": "%{z:.2f}", "textfont": {"size": 11}}
     readable = left + _SMALLEST_WITH_TEXT * len(columns) + 12
     if cell < _SMALLEST_WITH_TEXT:
-        text, readable = {}, 0
+        text, readable = {}, left + labels_width(columns, cell) + 12
     figure = new_figure(theme)
     for y, z, scale, least, most in (
         (list(range(rows)), stages, difference_scale(theme), -limit, limit),

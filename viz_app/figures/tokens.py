@@ -85,6 +85,6 @@ def probability_legend(theme: Theme) -> str:
         f"background:linear-gradient(to right,{stops})"
     )
     return (
-        f'<span style="font-size:.85rem;color:{theme.muted};white-space:nowrap">probability of a '
-        f'token: 0 <span style="{bar}"></span> 1</span>'
+        f'<span style="font-size:.85rem;color:{theme.muted};white-space:nowrap">probability: 0 '
+        f'<span style="{bar}"></span> 1</span>'
     )

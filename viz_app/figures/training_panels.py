@@ -80,6 +80,7 @@ def lay_out(
     figure.update_layout(
         height=top + whole + _BOTTOM,
         margin={"l": 60, "r": 14, "t": top, "b": _BOTTOM},
+        meta={"readable": 560},
         hovermode="closest",
         showlegend=True,
         legend={

@@ -5,7 +5,8 @@ import pytest
 
 from model.interface import Kind
 from viz_app.figures.costs import cost_map, distance_map
-from viz_app.figures.theme import text_on_weight, theme_named, weight_scale
+from viz_app.figures.matrix import PRINTED
+from viz_app.figures.theme import LIGHT, text_on_weight, theme_named, weight_scale
 from viz_app.records.trace import Floats
 
 THEME = theme_named("light")
@@ -79,7 +80,7 @@ def test_no_kinds_are_refused() -> None:
 def test_distances_are_drawn_on_the_fixed_range_of_weights() -> None:
     distances = {kind: cells / 1000 for kind, cells in costs().items()}
     figure = distance_map(distances, theme=THEME, names=NAMES, selected=("encoder_self", 0, 1))
-    cells, markers, written = figure.data
+    cells, markers, written, bar = figure.data
     np.testing.assert_allclose(cells.z[1, [0, 4, 10]], [0.005, 0.105, 0.207], rtol=1e-6)
     assert (cells.zmin, cells.zmax) == (0, 1)
     assert cells.colorscale == weight_scale(THEME)
@@ -89,3 +90,5 @@ def test_distances_are_drawn_on_the_fixed_range_of_weights() -> None:
     assert cells.texttemplate is None
     assert (written.text[-1], written.x[-1], written.y[-1]) == ("0.21", 10, 1)
     assert written.textfont.color[-1] == text_on_weight(THEME, 0.207)
+    assert written.meta["printed"][-1] == text_on_weight(LIGHT, 0.207)
+    assert (bar.meta, bar.visible, bar.marker.colorbar.title.text) == (PRINTED, False, "distance")

@@ -101,6 +101,14 @@ def test_each_axis_drops_labels_independently(
     assert (len(layout.yaxis.labelalias), len(layout.xaxis.labelalias)) == (rows, columns)
 
 
+@pytest.mark.parametrize("columns", [3, 60, 200])
+def test_labels_do_not_touch_in_the_pixels_that_the_figure_asks_for(columns: int) -> None:
+    layout = draw(5, columns).layout
+    axis = layout.meta["readable"] - layout.margin.l - layout.margin.r
+    assert axis / columns * layout.xaxis.dtick >= 11.5
+    assert layout.meta["readable"] <= (layout.width or 760) + 12
+
+
 # Size and colour bar
 
 

@@ -89,7 +89,7 @@ def test_a_difference_of_zero_is_in_the_middle_of_the_diverging_scale(theme: The
 
 
 def test_each_head_has_a_click_target() -> None:
-    cells, markers = mosaic(MAPS, theme=LIGHT, allowed=ALLOWED).data
+    cells, markers, _ = mosaic(MAPS, theme=LIGHT, allowed=ALLOWED).data
     np.testing.assert_array_equal(cells.z, tile(MAPS, ALLOWED))
     assert list(markers.customdata) == ["0,0", "0,1", "0,2", "1,0", "1,1", "1,2"]
     assert markers.text[4] == "layer 2 · head 2"

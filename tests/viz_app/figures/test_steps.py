@@ -191,7 +191,7 @@ def test_factors_of_different_length_are_refused(query: np.ndarray, key: np.ndar
         contribution_bars(QUERY * KEY, query=query, key=key, theme=LIGHT)
 
 
-def test_a_figure_with_numbers_says_in_how_many_pixels_they_can_be_read() -> None:
+def test_a_figure_says_in_how_many_pixels_numbers_and_labels_can_be_read() -> None:
     def readable(keys: int) -> float:
         figure = score_stages(
             [np.zeros(keys)],
@@ -205,4 +205,4 @@ def test_a_figure_with_numbers_says_in_how_many_pixels_they_can_be_read() -> Non
         return found
 
     assert readable(18) >= 18 * 36
-    assert readable(60) == 0  # too many for numbers
+    assert 60 * 12 <= readable(60) < 60 * 36  # too many for numbers

@@ -133,11 +133,6 @@ def show_scores(
             theme=selection.theme,
             selected=pair,
         )
-        # In a window that is too narrow for the numbers the figure is scrolled sideways.
-        st.html(
-            "<style>.st-key-stages-box { overflow-x: auto; } .st-key-stages-box > * "
-            f"{{ min-width: {figure.layout.meta['readable']}px; }}</style>"
-        )
         show_figure(
             figure,
             key="stages",

@@ -34,7 +34,7 @@ def show_download_menu(
         grid_options: rows and columns of the maps of a downloaded page.
     """
     with st.sidebar:
-        print_figures(selection.theme)
+        print_figures(selection.theme, form=view().pictures, millimetres=int(view().printed))
         _show_menu(selection, trace, grid_options or GridOptions())
 
 
@@ -55,7 +55,8 @@ def _show_menu(selection: Selection, trace: Trace | None, grid_options: GridOpti
             in_menu=True,
             on_change=redraw_all,
             help="By the camera that appears at the top right of a picture under the mouse: in "
-            "light colours, without marks of what is chosen here.",
+            "light colours, without marks of what is chosen here. Played maps, lines and clouds of "
+            "points have a button for it.",
         )
         choose_one(
             "For a width on paper of",

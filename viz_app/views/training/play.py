@@ -75,6 +75,7 @@ def show_play(selection: Selection) -> None:
         content_id=f"{selection.run.name} {selection.text}",
         language=selection.run.target_language,
         theme=selection.theme,
+        name=f"headwise-{selection.run.name}-{_file_name(head, whole=playing == 'all')}",
         key="player",
         on_open=lambda step: change_view(step=step),
         on_head=lambda layer, number: change_view(layer=layer + 1, head=number + 1, playing="head"),
@@ -132,6 +133,11 @@ def _frame(selection: Selection, step: int, given: AttentionTrace) -> Frame:
 def _nats(log_probability: Floats) -> str:
     total = float(log_probability.sum())
     return f"{total:.2f} nats ({total / len(log_probability):.2f} per token)"
+
+
+def _file_name(head: Head, *, whole: bool) -> str:
+    kind, layer, number = head
+    return f"{kind}-all-heads" if whole else f"{kind}-layer{layer + 1}-head{number + 1}"
 
 
 def _note(shape: tuple[int, ...]) -> str:
