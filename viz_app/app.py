@@ -16,7 +16,7 @@ from viz_app.views.shared import frame
 from viz_app.views.shared.errors import show_user_errors
 from viz_app.views.shared.opening import PageName, page_to_open
 from viz_app.views.shared.selection import Selection
-from viz_app.views.shared.view import write_address
+from viz_app.views.shared.view import note_unread, write_address
 
 st.set_page_config(
     page_title="Headwise", page_icon=str(Path(__file__).with_name("icon.svg")), layout="wide"
@@ -64,4 +64,5 @@ if opening := page_to_open():
     st.switch_page(pages[opening])
 selection = frame.select(chosen.url_path)
 chosen.run()
+note_unread()
 write_address()

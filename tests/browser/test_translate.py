@@ -26,6 +26,20 @@ LONG = (
     "why he had left without saying goodbye, and he told them that he had been looking for his "
     "younger brother, who had lost his way in the snow."
 )
+SIXTY_WORDS = " ".join([*LONG.split(), *LONG.split()][:60])
+MAPS_ARE_HIGH_UP = """() => {
+    const [mosaic] = visible('.st-key-mosaic');
+    return everywhere('[aria-label^="Tokens of"]').length === 2
+        && mosaic.getBoundingClientRect().top <= 0.45 * innerHeight;
+}"""
+SEEN_TOKENS = """() => {
+    const all = everywhere('[aria-label^="Tokens of the source"] .token');
+    return all.filter((_, place) => EACH).map((token) => {
+        const [row, box] = [token.parentNode, token].map((each) => each.getBoundingClientRect());
+        return box.left >= row.left - 1 && box.right <= row.right + 1;
+    });
+}"""
+"""Which of some tokens of the source are not cut off."""
 SENTENCES = {
     "de": "Zwei kleine Hunde rennen über die Wiese.",
     "en": "My sister zigzags to school.",
@@ -84,6 +98,32 @@ def test_typed_sentence_is_translated_and_every_head_drawn(
         app.choose(kind=kind)
         expect_map(app, trace, kind, -1, 0)
         expect_mosaic(app, trace, kind)
+
+
+def test_a_long_sentence_leaves_the_maps_where_they_are_seen_first(app: App) -> None:
+    """In the upper 45% of a laptop's screen."""
+    app.page.set_viewport_size({"width": 1280, "height": 800})
+    for asked in ({}, {"step": 0}, {"q": SIXTY_WORDS}, {"q": SIXTY_WORDS, "step": 0}):
+        app.open(run="en-es", **asked)
+        app.read("mosaic", "true")
+        app.expect(MAPS_ARE_HIGH_UP, True)
+
+
+def test_every_token_of_a_long_sentence_is_reached(app: App) -> None:
+    """By the arrow keys and by the mouse; the chosen one is in view at first."""
+    app.open(q=SIXTY_WORDS, column=40, run="en-es")
+    app.expect(SEEN_TOKENS.replace("EACH", "place === 40"), [True])
+    row = app.page.locator(".st-key-source_tokens")
+    tokens = row.get_by_role("button", pressed=False)
+    tokens.first.focus()
+    app.expect(SEEN_TOKENS.replace("EACH", "place === 0"), [True])
+    app.page.keyboard.press("End")
+    app.expect(SEEN_TOKENS.replace("EACH", "place === all.length - 1"), [True])
+    count = len(app.find(SEEN_TOKENS.replace("EACH", "true")))
+    row.get_by_role("button", name=f"show all {count}").click()
+    app.expect(SEEN_TOKENS.replace("EACH", "true"), [True] * count)
+    row.get_by_role("button", name="show one line").click()
+    row.get_by_role("button", name=f"show all {count}").wait_for()
 
 
 def test_clicks_in_overview_and_ranking_choose_a_head(

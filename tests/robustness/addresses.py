@@ -115,12 +115,13 @@ def _script(module: str) -> None:
 
     from viz_app.views.shared import frame
     from viz_app.views.shared.errors import show_user_errors
-    from viz_app.views.shared.view import write_address
+    from viz_app.views.shared.view import note_unread, write_address
 
     selection = frame.select(module)
     if selection is not None:
         with show_user_errors():
             import_module(f"viz_app.views.{module}").page(selection)
+    note_unread()
     write_address()
 
 
@@ -143,7 +144,7 @@ def check(page: Page, asked: Mapping[str, Value], root: Path) -> str:
     assert [each.value for each in app.exception] == []
     notes = "\n".join(re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", each.value) for each in app.warning)
     for name, value in asked.items():
-        if value in UNUSABLE and not _usable(name, value) and name in app.session_state:
+        if value in UNUSABLE and not _usable(name, value):
             assert f" {name}=" in notes, (name, value, notes)
     return notes
 

@@ -78,6 +78,7 @@ class View:
     renormalised: bool = False
     compare: bool = False
     second: int | None = None
+    """The training step of the checkpoint that is compared."""
     show: Aggregate = "head"
     cells: CellValue = "weight"
     style: Literal["map", "lines", "joint"] = "map"
@@ -107,18 +108,22 @@ class View:
     side: Side = "source"
     similarity_of: str = "tokens"
     token: str | None = None
+    """The token whose neighbours are listed."""
     among: Literal["this side", "either side"] = "this side"
     least: int = 10
+    """How often a token must stand in the training data to be listed."""
     pairs_among: int | None = None
     dimensions: tuple[int, ...] | None = None
     projection_by: Literal["PCA", "UMAP"] = "PCA"
     colour: Literal["frequency", "side"] = "frequency"
     number: int | None = None
+    """How many of the most frequent tokens are drawn."""
     searched: tuple[Text, ...] = ()
 
     # Training
     training: Literal["curves", "translations", "compare", "play", "heads", "embeddings"] = "curves"
     beside: tuple[Text, ...] = ()
+    """Other runs whose curves are drawn."""
     steps_axis: Axis = "linear"
     loss_axis: Axis = "linear"
     smoothing: FiniteFloat = 0.0
@@ -128,7 +133,9 @@ class View:
     other_run: str | None = None
     other_step: int | None = None
     shared: Literal["newest", "reference", "own"] = "newest"
+    """The target that both checkpoints are given."""
     unpaired: bool = False
+    """Whether a head of one run is compared with another head of the other."""
     other_layer: int | None = None
     other_head: int | None = None
     overview: Literal["B − A", "A", "B"] = "B − A"

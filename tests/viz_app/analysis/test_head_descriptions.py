@@ -14,6 +14,8 @@ def test_every_measure_is_described() -> None:
     assert [name for name in MEASURES if MEASURE_DESCRIPTIONS[name].signed] == ["cost"]
     for name in MEASURES:
         assert "0.25" in describe_value(name, "cross", 0.25)
+    with pytest.raises(ValueError, match="expected a measure that is described here, got 'mood'"):
+        describe_value("mood", "cross", 0.25)
 
 
 @pytest.mark.parametrize(

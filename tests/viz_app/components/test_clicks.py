@@ -111,6 +111,7 @@ def test_the_player_opens_steps_and_heads(
         content_id="this",
         language="es",
         theme=LIGHT,
+        name="headwise-maps",
         key="widget",
         on_open=opened.append,
         on_head=lambda layer, head: opened.append((layer, head)),

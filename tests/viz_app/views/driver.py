@@ -45,12 +45,13 @@ def _script(page: str) -> None:
 
     from viz_app.views.shared import frame
     from viz_app.views.shared.errors import show_user_errors
-    from viz_app.views.shared.view import write_address
+    from viz_app.views.shared.view import note_unread, write_address
 
     selection = frame.select(page)
     if selection is not None:
         with show_user_errors():
             import_module(f"viz_app.views.{page}").page(selection)
+    note_unread()
     write_address()
 
 

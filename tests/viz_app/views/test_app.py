@@ -118,6 +118,29 @@ def test_an_address_that_fits_nothing_does_no_harm(start: Start, address: dict[s
     assert CATS_TRANSLATED in texts(app)
 
 
+@pytest.mark.parametrize(
+    ("address", "notes"),
+    [
+        (
+            {"column": "abc"},
+            ["The address has column=abc, which cannot be used here. Marked column: nothing."],
+        ),
+        (
+            {"column": "999"},
+            ["The address has column=999, which cannot be used here. Marked column: nothing."],
+        ),
+        ({"query": "x", "key": "1"}, ["The address has query=x, which cannot be used here."]),
+        ({"column": "2", "moving_frame": "0"}, []),
+    ],
+)
+def test_a_note_names_what_cannot_be_used_though_no_widget_has_it(
+    start: Start, address: dict[str, str], notes: list[str]
+) -> None:
+    app = start(**address)
+    assert [unescaped(note.value) for note in app.warning] == [f"- {note}" for note in notes]
+    assert [*choose(app, head=2).warning] == []
+
+
 def test_the_address_holds_the_sentence_and_the_step(start: Start) -> None:
     app = choose(start(), sentence=DOG)
     assert app.query_params["q"] in (DOG, [DOG])
@@ -155,7 +178,7 @@ def test_a_sentence_longer_than_the_training_s_says_so(start: Start) -> None:
     app = start(q="the" + " the" * 20)  # and </s>: 22 tokens
     assert "longer than anything" not in captions(app)
     said = captions(choose(app, sentence="the" + " the" * 21))
-    assert "With 23 tokens the sentence is longer than anything seen in training (22)." in said
+    assert "23 tokens: longer than anything seen in training (22)." in said
 
 
 @pytest.mark.parametrize(

@@ -28,11 +28,11 @@ _ENGLISH = "The old man gave the little girl a red apple."
 
 _STYLE = """
 <style>
-  .stMainBlockContainer { padding: 3.6rem 2rem 2rem; }
+  .stMainBlockContainer { padding: 3.3rem 2rem 2rem; }
   .stMainBlockContainer > .stVerticalBlock { gap: .5rem; }
   .stVerticalBlock:has(> .st-key-source_tokens) { gap: .3rem; }
-  .st-key-source_tokens { max-height: 4.5rem; overflow-y: auto; }
-  .st-key-target_tokens { max-height: 6rem; overflow-y: auto; }
+  .stVerticalBlock:has(> * > .st-key-head-toolbar) { gap: .5rem; }
+  .st-key-translation [data-testid="stText"] { line-height: 1.4; }
   .stSidebar h1 { font-size: 1.6rem; padding: 0; }
   .stSidebarHeader { height: 1rem; margin-bottom: 0; }
   .stApp [data-testid="stCaptionContainer"] { color: MUTED; opacity: 1; }
@@ -55,12 +55,25 @@ _STYLE = """
   .st-key-head-words > .stElementContainer .stMarkdown p {
     font-size: .9rem; line-height: 1.45; margin-bottom: .5rem;
   }
+  .st-key-compared-A, .st-key-compared-B { max-height: 16rem; overflow-y: auto; }
   .st-key-example button { min-height: 2.25rem; }
+  /* On a laptop: two lines of sentence and translation, so that the maps begin high up. */
+  @media (min-width: 1001px) {
+    .st-key-sentence textarea:not(:focus) { max-height: 3.5rem; }
+    .st-key-translation { max-height: 2.8rem; overflow-y: auto; }
+  }
   /* Narrower than a laptop: what stands side by side stands one below the other. */
   @media (max-width: 1000px) {
     .stMainBlockContainer { padding: 3.6rem 1rem 2rem; }
     .stHorizontalBlock:has(> .stColumn) { flex-wrap: wrap; }
     .stHorizontalBlock > .stColumn { flex: 1 1 100%; min-width: 100%; }
+  }
+  @media (max-width: 640px) {
+    .stHorizontalBlock > :has(.st-key-translation) { min-width: 100%; }
+    .st-key-translation-notes { flex-wrap: wrap; }
+    .st-key-translation-notes > :last-child { min-width: 100%; }
+    .stMarkdown table { display: block; overflow-x: auto; }
+    .stMarkdown td { min-width: 7rem; }
   }
 </style>
 """

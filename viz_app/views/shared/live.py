@@ -13,7 +13,7 @@ from viz_app.served import served_models
 from viz_app.views.caches import log_file, log_of, run_named, steps_in
 from viz_app.views.shared.markdown import escape_markdown
 from viz_app.views.shared.stamps import Stamp, stamp_if_there
-from viz_app.views.shared.view import change_view, must_redraw, redraw_all
+from viz_app.views.shared.view import apply_changes, change_view, redraw_all
 
 SECONDS_BETWEEN_LOOKS = 2.0
 """Seconds between two looks at the files."""
@@ -60,7 +60,7 @@ def _watch(run: str, paths: tuple[Path, ...], seen: FilesState) -> None:
     state = st.session_state
     # Not while the whole app is drawn: what changes meanwhile is found at the next look.
     drawing = state.pop("drawing", False)
-    if not drawing and (must_redraw() or files_state(run, paths) != seen):
+    if not drawing and (apply_changes() or files_state(run, paths) != seen):
         st.rerun()
     for name, folder in served_models().items():
         if has_writer(folder):

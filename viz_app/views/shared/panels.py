@@ -11,7 +11,7 @@ import streamlit as st
 
 from viz_app.views.shared.errors import show_user_errors
 from viz_app.views.shared.stamps import Stamp, stamp_if_there
-from viz_app.views.shared.view import must_redraw, write_address
+from viz_app.views.shared.view import apply_changes, write_address
 
 Arguments = ParamSpec("Arguments")
 
@@ -44,7 +44,7 @@ def panel(key: str) -> Callable[[Callable[Arguments, None]], Callable[Arguments,
         @st.fragment(key=key)
         @wraps(draw)
         def run_panel(*args: Arguments.args, **kwargs: Arguments.kwargs) -> None:
-            if must_redraw() or _files_changed():
+            if apply_changes() or _files_changed():
                 st.rerun()
             with show_user_errors():
                 draw(*args, **kwargs)

@@ -3,6 +3,12 @@
 Every widget that chooses something is drawn with ``control``: it shows a field of the view, and
 when it is used it changes the view by ``change_view``, as all clicks do. So no widget has a memory
 of its own, whether Streamlit forgets it on another page or not.
+
+Beside the view, the state of the session has what these functions need of each other: ``changed``,
+whether the view has changed since it was drawn; ``used``, the widgets that were used since;
+``drawn`` and ``replaced``, what widgets were last set to, and what they had before; ``asked`` and
+``notes``, what of the address was not read yet, and what is said of it; ``redraw``, whether the
+whole page must be drawn; ``written``, the address as written last.
 """
 
 from __future__ import annotations
@@ -43,7 +49,10 @@ def change_view(*panels: str, **choices: Any) -> None:
 
 
 def fix(**shown: Any) -> None:
-    """Put into the view what is shown where it left the choice to the page."""
+    """Put into the view what is shown where it left the choice to the page.
+
+    Unlike ``change_view`` it resets nothing: nobody has chosen.
+    """
     st.session_state["view"] = dataclasses.replace(view(), **shown)
 
 
@@ -56,8 +65,11 @@ def redraw_all() -> None:
     st.session_state["redraw"] = True
 
 
-def must_redraw() -> bool:
-    """Return, once, whether ``redraw_all`` was called."""
+def apply_changes() -> bool:
+    """Change the view by the widgets that were used; return, once, whether to draw the whole page.
+
+    Call this before a page or panel reads the view.
+    """
     _change_by_widgets()
     return bool(st.session_state.pop("redraw", False))
 
@@ -75,8 +87,7 @@ def control(
 ) -> dict[str, Any]:
     """Bind the next widget to a field of the view; return the arguments that the widget is given.
 
-    A value that is not usable goes back to the default; if it came with the address, a note above
-    the page says so.
+    A value that is not usable is dropped, as ``checked`` says.
 
     Args:
         field: the field, which is also the key of the widget.
@@ -88,6 +99,24 @@ def control(
         in_menu: whether the widget stands in a menu, where the browser draws it only when the menu
             is opened.
         on_change: called when the widget is used, after the view has changed.
+    """
+    shown = checked(field, label, default=default, usable=usable, written=written)
+    _show(field, shown, written, again=in_menu and shown not in ("", False, None))
+    return {"key": field, "on_change": _take, "args": (field, usable, optional, on_change)}
+
+
+def checked(
+    field: str,
+    label: str,
+    *,
+    default: Any = None,
+    usable: Callable[[Any], bool] = lambda _: True,
+    written: Callable[[Any], str] = str,
+) -> Any:
+    """Return what the view has for a field, as widgets take it; the arguments are as for `control`.
+
+    A value that is not usable goes back to the default; if it came with the address, a note above
+    the page says so.
     """
     state, chosen = st.session_state, getattr(view(), field)
     several = isinstance(chosen, tuple)
@@ -102,9 +131,18 @@ def control(
     if field in state["asked"]:
         unreadable = state["asked"].pop(field)
         if quoted := unreadable or [text for value in dropped for text in texts(value)]:
-            state["notes"].append(_note(field, quoted, label, shown, written))
-    _show(field, shown, written, again=in_menu and shown not in ("", False, None))
-    return {"key": field, "on_change": _take, "args": (field, usable, optional, on_change)}
+            state["notes"].append(f"{_note(field, quoted)} {label}: {_used(shown, written)}.")
+    return shown
+
+
+def note_unread() -> None:
+    """Note what of the address could not be read and belongs to no widget that was drawn.
+
+    Call this when the page was drawn.
+    """
+    state = st.session_state
+    for field in [field for field, unreadable in state["asked"].items() if unreadable]:
+        state["notes"].append(_note(field, state["asked"].pop(field)))
 
 
 def _show(field: str, shown: Any, written: Callable[[Any], str], *, again: bool) -> None:
@@ -153,18 +191,19 @@ def _change_by_widgets() -> None:
             then()
 
 
-def _note(
-    field: str, quoted: Sequence[str], label: str, shown: Any, written: Callable[[Any], str]
-) -> str:
+def _note(field: str, quoted: Sequence[str]) -> str:
     name = parameter_of(field)
     asked = " and ".join(f"{name}={_short(value)}" for value in quoted[:3])
     asked += f" and {len(quoted) - 3} more" if len(quoted) > 3 else ""
+    return f"The address has {asked}, which cannot be used here."
+
+
+def _used(shown: Any, written: Callable[[Any], str]) -> str:
+    """Write what is used instead."""
     if isinstance(shown, bool):
-        used = "on" if shown else "off"
-    else:
-        values = shown if isinstance(shown, list) else [shown] * (shown not in (None, ""))
-        used = _short(", ".join(map(written, values))) or "nothing"
-    return f"The address has {asked}, which cannot be used here. {label}: {used}."
+        return "on" if shown else "off"
+    values = shown if isinstance(shown, list) else [shown] * (shown not in (None, ""))
+    return _short(", ".join(map(written, values))) or "nothing"
 
 
 def _short(value: str) -> str:

@@ -62,8 +62,9 @@ def show_figure(
 ) -> None:
     """Draw a figure in a container ``<key>-box``, with its own width or that of the page.
 
-    A figure that was made for a width fills the page only up to a little more, so that its cells
-    stay about as wide as they are high.
+    A figure that was made for a width, in its ``meta``, fills the page only up to a little more, so
+    that its cells stay about as wide as they are high. One whose ``meta`` has ``readable`` is
+    scrolled sideways in fewer pixels.
 
     Args:
         figure: a Plotly figure.
@@ -79,8 +80,14 @@ def show_figure(
     }
     width = printed_width(int(view().printed))
     saved |= {"width": min(width, figure.layout.width or width), "height": figure.layout.height}
-    made_for = figure.layout.width or (figure.layout.meta or {}).get("width")
+    meta = figure.layout.meta or {}
+    made_for = figure.layout.width or meta.get("width")
     widest: int | Literal["stretch"] = round(_MOST_STRETCHED * made_for) if made_for else "stretch"
+    if readable := meta.get("readable"):
+        st.html(
+            f"<style>.st-key-{key}-box {{ overflow-x: auto; }} "
+            f".st-key-{key}-box > * {{ min-width: {readable}px; }}</style>"
+        )
     with st.container(key=f"{key}-box"):
         st.plotly_chart(
             figure,

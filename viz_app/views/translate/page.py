@@ -102,15 +102,15 @@ def _show_translation(selection: Selection, size: int) -> tuple[Trace, Target]:
     ]
     if run.data is not None and len(trace.source) > run.data.longest_source:
         notes.append(
-            f"With {len(trace.source)} tokens the sentence is longer than anything seen in "
-            f"training ({run.data.longest_source})."
+            f"{len(trace.source)} tokens: longer than anything seen in training "
+            f"({run.data.longest_source})."
         )
     if unknown := selection.run.tokenizers.source.unknown(selection.text):
         words = escape_markdown(" · ".join(unknown))
         notes.append(f"Not in the vocabulary, so the model reads \\<unk\\>: {words}.")
     if ending := describe_ending(run, trace):
         notes.append(ending)
-    with st.container(horizontal=True, gap="small", wrap=False):
+    with st.container(horizontal=True, gap="small", wrap=False, key="translation-notes"):
         st.html(probability_legend(selection.theme), width="content")
         st.caption(" ".join(notes))
     return trace, target

@@ -8,7 +8,7 @@ from viz_app.records.trace import Trace
 from viz_app.views.shared.panels import panel
 from viz_app.views.shared.selection import Selection
 from viz_app.views.shared.target import target_probabilities
-from viz_app.views.shared.view import change_view, view
+from viz_app.views.shared.view import change_view, checked, view
 from viz_app.views.translate.step import STEP_PANELS
 
 
@@ -22,13 +22,20 @@ def show_tokens(selection: Selection, trace: Trace) -> None:
     def choose_step(place: int) -> None:
         change_view(*STEP_PANELS, at=place, below="steps")
 
+    source = token_labels(trace.source)
+    column = checked(
+        "column",
+        "Marked column",
+        usable=range(len(source)).__contains__,
+        written=source.__getitem__,
+    )
     token_buttons(
-        token_labels(trace.source),
+        source,
         name="Tokens of the source: each marks its column in the map",
         theme=selection.theme,
         key="source_tokens",
         on_click=mark_column,
-        chosen=view().column,
+        chosen=column,
         language=selection.run.source_language,
     )
     probabilities, titles = target_probabilities(trace)
