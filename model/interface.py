@@ -4,7 +4,8 @@ Decoding, ablation, traces, measures and pages use a model only through ``Seq2Se
 another family of models only needs a class with these methods and hook points.
 
 ``B`` batch, ``S`` source length, ``T`` target length, ``L`` layers, ``H`` heads, ``D`` = d_model,
-``K`` = d_k, ``V`` vocabulary size.
+``K`` = d_k, ``V`` vocabulary size. The stream is what the layers of a stack pass on: a vector for
+each token, (B, T, D).
 """
 
 from __future__ import annotations
@@ -319,7 +320,7 @@ class Seq2SeqModel(Protocol):
     def decode(
         self, target: Tensor, memory: Tensor, mask: Tensor | None, cache: Any = None
     ) -> Tensor:
-        """Run the decoder: target ids (B, T) → stream (B, T, D).
+        """Run the decoder: target ids (B, T) → the stream after the final norm (B, T, D).
 
         Without a cache the target begins with the start token. With a cache, from ``new_cache``,
         it has only the tokens after those of earlier calls, and these are added to the cache.
@@ -330,11 +331,14 @@ class Seq2SeqModel(Protocol):
         ...
 
     def unembed(self, stream: Tensor) -> Tensor:
-        """Compute the logits (…, V) of the decoder's output (…, D)."""
+        """Compute the logits (…, V) of what ``decode`` returns, (…, D)."""
         ...
 
     def lens(self, stream: Tensor) -> Tensor:
-        """Compute the logits (…, V) as if the stream (…, D) came from the last decoder layer."""
+        """Compute the logits (…, V) as if the stream (…, D) came from the last decoder layer.
+
+        It is the stream before the final norm, which is applied here.
+        """
         ...
 
     def new_cache(self) -> Cache:
@@ -350,7 +354,10 @@ class Seq2SeqModel(Protocol):
         ...
 
     def norm(self, sublayer: str) -> NormParameters:
-        """Return the weights of the norm before or after the sublayer at a path."""
+        """Return the weights of the norm before or after a sublayer.
+
+        The sublayer is a path such as ``decoder.layers.0.cross_attention``.
+        """
         ...
 
     def final_norm(self, side: Side) -> NormParameters | None:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from viz_app.records.trace import Floats, Word
 
 Aggregate = Literal["head", "mean", "max", "rollout"]
+"""What a map shows of the heads; rollout needs all layers (``rollout.py``), the others one."""
 
 
 def aggregate_heads(layer: Floats, how: Aggregate, head: int = 0) -> Floats:

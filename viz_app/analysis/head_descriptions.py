@@ -137,7 +137,11 @@ _ON: Mapping[str, str] = {
 
 
 def describe_value(name: str, kind: Kind, value: float) -> str:
-    """Say in words what a value of a measure means for a head; NaN gives “no value”."""
+    """Say in words what a value of a measure means for a head; NaN gives “no value”.
+
+    Raises:
+        ValueError: if no words are written for the measure yet.
+    """
     if math.isnan(value):
         return f"{MEASURE_DESCRIPTIONS[name].name}: no value"
     if name in SHARES:
@@ -154,6 +158,8 @@ def describe_value(name: str, kind: Kind, value: float) -> str:
     if name == "distance":
         how = "far from" if value >= FAR else "near"
         return f"{how} what it is at the last checkpoint: distance {value:.2f}"
+    if name not in ("aer_predicted", "aer_consumed"):
+        raise ValueError(f"name: expected a measure that is described here, got {name!r}")
     how = "follows" if value <= ALIGNED else "does not follow"
     return f"{how} the word alignment: error rate {value:.2f} by {name.removeprefix('aer_')}"
 
