@@ -7,8 +7,10 @@ import pytest
 
 from model.layers import sinusoidal_positions
 from viz_app.analysis.positions import (
+    bias_by_distance,
     divisor,
     encodings,
+    is_cosine,
     largest_deviation,
     order_of,
     sample_dimensions,
@@ -26,6 +28,21 @@ LENGTH, D = 17, 22
 def test_wavelength_by_hand(dimension: int, d_model: int, expected: float) -> None:
     assert divisor(dimension, d_model) == pytest.approx(expected)
     assert wavelength(dimension, d_model) == pytest.approx(2 * math.pi * expected)
+
+
+def test_halves_are_sines_and_then_cosines_of_the_same_waves() -> None:
+    assert [divisor(d, 4, "halves") for d in range(4)] == pytest.approx([1, 100, 1, 100])
+    assert [is_cosine(d, 6, "halves") for d in range(6)] == [False] * 3 + [True] * 3
+    assert [is_cosine(d, 6) for d in range(6)] == [False, True] * 3
+
+
+def test_biases_are_averaged_by_their_distance() -> None:
+    bias = np.array([[[1.0, 5, 9], [2, 3, 7]], [[0, 0, 0], [0, 2, 0]]], np.float32)  # (2, 2, 3)
+    allowed = np.array([[True, True, False], [True, True, True]])
+    distances, means, off = bias_by_distance(bias, allowed)
+    assert distances.tolist() == [-1, 0, 1]
+    assert means.tolist() == [[2, 2, 6], [0, 1, 0]]
+    assert off == 1
 
 
 @pytest.mark.parametrize("dimension", [-1, 4])
