@@ -103,6 +103,7 @@ def checkpoint_of(run: Run, step: int) -> Checkpoint:
             "step": step,
             "sha256": checkpoint.sha256[:12],
         },
+        says=f"Loading the weights of step {step:,}",
     )
 
 
@@ -174,6 +175,7 @@ def trace_of(
             "source": len(trace.source),
             "target": len(trace.predicted),
         },
+        says="Translating, and recording the attention",
     )
 
 
@@ -266,6 +268,7 @@ def beam_of(run: Run, step: int, text: str, size: int) -> Beam:
         lambda: beam_search(checkpoint.model, [source], size=size, prefix=run.tokenizers.prefix)[0],
         entries=24,
         facts=lambda _: _facts(run, step, source) | {"width": size},
+        says="Searching with a beam",
     )
 
 
@@ -288,6 +291,7 @@ def head_costs_of(run: Run, step: int, text: str, target: tuple[int, ...]) -> di
         compute,
         entries=24,
         facts=lambda _: _facts(run, step, source) | {"target": len(target) - 1},
+        says="Switching off each head in turn",
     )
 
 

@@ -7,6 +7,7 @@ import re
 import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -185,6 +186,20 @@ def test_a_result_is_logged_once_with_what_is_said_of_it(caplog: pytest.LogCaptu
         cached("sum", 3, lambda: 1 + 2, entries=1, facts=lambda result: {"result": result})
     [message] = caplog.messages
     assert re.fullmatch(r"sum: result 3, \d+ ms", message)
+
+
+def test_what_takes_long_is_said_while_it_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = []
+
+    @contextmanager
+    def spinner(text: str, *, show_time: bool) -> Iterator[None]:
+        said.append((text, show_time))
+        yield
+
+    monkeypatch.setattr(cache.st, "spinner", spinner)
+    for _ in range(2):
+        assert cached("sum", 4, lambda: 4, entries=1, says="Adding") == 4
+    assert said == [("Adding", True)]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ figures.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import is_dataclass
 from threading import Condition
 from typing import Any, TypeVar
@@ -36,6 +37,7 @@ def cached(
     entries: int | None = None,
     model_bytes: int | None = None,
     facts: Callable[[Result], Facts] = lambda _: {},
+    says: str = "",
 ) -> Result:
     """Return the result that is cached for a key, or compute, log and cache it.
 
@@ -53,10 +55,12 @@ def cached(
             larger is kept alone. Others leave before it is loaded, so that memory need not hold
             both.
         facts: what is logged of a result, besides the time that it took.
+        says: what the page says there, with the seconds, while it takes longer than half of one.
     """
 
     def compute_and_log() -> Result:
-        with log_timed(what) as logged:
+        waiting = st.spinner(says, show_time=True) if says else nullcontext()
+        with waiting, log_timed(what) as logged:
             result = compute()
             logged |= facts(result)
         return result
