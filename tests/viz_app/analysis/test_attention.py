@@ -143,6 +143,10 @@ def test_maximum_of_blocks_by_hand() -> None:
     np.testing.assert_array_equal(max_of_blocks(maps, 1, 3), [[2, 3], [6, 7], [10, 11]])
 
 
+def test_max_pool_to_one_cell_takes_the_maximum_of_all() -> None:
+    assert max_pool(np.array([[3, 8], [5, 2]], dtype=np.float32), 1).tolist() == [[8]]
+
+
 def test_max_pool_to_no_cells_is_refused() -> None:
     with pytest.raises(ValueError, match=r"^most: expected 1 or more, got 0$"):
         max_pool(np.ones((2, 2), dtype=np.float32), 0)

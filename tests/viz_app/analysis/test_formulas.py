@@ -11,6 +11,7 @@ from viz_app.analysis.formulas import (
     describe_module,
     describe_point,
     feed_forward_formula,
+    input_formula,
     scores_formula,
 )
 
@@ -151,6 +152,14 @@ def test_scores_formula_follows_the_model(make_config: Callable[..., Transformer
     t5 = replace(ours, scale_scores=False, positions="relative")
     assert scores_formula(t5) == scores_formula(t5, "encoder_self") == r"QK^\top + B"
     assert scores_formula(t5, "cross") == r"QK^\top"
+
+
+def test_only_positions_that_are_added_stand_in_the_input_formula(
+    make_config: Callable[..., TransformerConfig],
+) -> None:
+    ours = make_config().description
+    assert input_formula(replace(ours, positions="learned")).endswith("E[id] + PE(pos)")
+    assert input_formula(replace(ours, positions="relative")).endswith("E[id]")
 
 
 def test_norm_formula_follows_the_model(make_config: Callable[..., TransformerConfig]) -> None:

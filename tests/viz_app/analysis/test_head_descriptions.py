@@ -69,6 +69,10 @@ def test_describe_head_names_large_shares_first() -> None:
     ]
 
 
+def test_describe_head_names_what_just_reaches_its_bound() -> None:
+    assert shorter({"aer_predicted": 0.5, "entropy": 0.2}) == ["follows the word alignment"]
+
+
 def test_describe_head_gives_the_better_alignment_if_good() -> None:
     values = {"aer_predicted": 0.45, "aer_consumed": 0.3, "entropy": 0.5, "cost": 0.01}
     assert describe_head(values, "cross") == [
