@@ -24,7 +24,7 @@ PLACES: list[tuple[str, dict[str, str], str]] = [
     ("/inside", {}, "query key"),
     ("/architecture", {}, "unfold"),
     ("/embeddings", {}, "section side"),
-    ("/embeddings", {"section": "positions"}, "dimensions"),
+    ("/embeddings", {"section": "positions"}, "dimensions positions"),
     ("/embeddings", {"section": "similarity"}, "similarity_of least among token"),
     ("/embeddings", {"section": "projection"}, "number colour searched projection_by"),
     ("/training", {}, "beside steps_axis loss_axis smoothing training"),

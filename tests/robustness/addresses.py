@@ -85,7 +85,7 @@ PAGES = (
     Page("architecture", f"{_TARGET} unfold", {}),
     Page("embeddings", f"{_TARGET} section side", {}),
     Page("embeddings", "similarity_of token among least pairs_among", {"section": "similarity"}),
-    Page("embeddings", "dimensions", {"section": "positions"}),
+    Page("embeddings", "dimensions positions", {"section": "positions"}),
     Page("embeddings", "projection_by colour number searched", {"section": "projection"}),
     Page("training", "training steps_axis loss_axis smoothing beside", {}),
     Page("training", "samples_by sample own_reference", {"training": "translations"}),

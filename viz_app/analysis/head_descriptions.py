@@ -146,7 +146,8 @@ def describe_value(name: str, kind: Kind, value: float) -> str:
         return f"{MEASURE_DESCRIPTIONS[name].name}: no value"
     if name in SHARES:
         looks = (_LOOKS_ACROSS if kind == "cross" else _LOOKS)[name]
-        return f"{looks}: {value:.2f} of its weight"
+        where = ", in rows that can look at any" if name == "punctuation" else ""
+        return f"{looks}: {value:.2f} of its weight{where}"
     if name == "entropy":
         how = "spread almost evenly: " if value >= EVEN else "spread: "
         return f"{how}{value:.2f} of the largest possible entropy"

@@ -122,6 +122,31 @@ def _format(number: float) -> str:
     return f"{number:,.{2 if number < 10 else 1 if number < 100 else 0}f}"
 
 
+def encoding_curves(encoded: Floats, *, positions: Sequence[int], theme: Theme) -> go.Figure:
+    """Draw the encodings (n, D) of some positions over their dimensions: a line a position."""
+    figure = new_figure(theme)
+    for values, position, colour in zip(encoded, positions, theme.series, strict=False):
+        figure.add_trace(
+            go.Scatter(
+                x=np.arange(len(values)),
+                y=values.astype(np.float32),
+                name=f"pos {position}",
+                mode="lines",
+                line={"color": colour, "width": 1.5},
+                hovertemplate=f"pos {position}<br>dimension %{{x}}<br>%{{y:.3f}}<extra></extra>",
+            )
+        )
+    figure.update_layout(
+        height=280,
+        margin={"l": 44, "r": 12, "t": 8, "b": 40},
+        showlegend=True,
+        legend={"itemclick": False, "itemdoubleclick": False},
+    )
+    figure.update_xaxes(title={"text": "dimension", "standoff": 4})
+    figure.update_yaxes(range=[-1.08, 1.08], showgrid=True)
+    return figure
+
+
 def distance_curve(similarity: NDArray[np.floating], *, theme: Theme) -> go.Figure:
     """Draw the dot product of two encodings by the distance of their positions, from 0."""
     figure = new_figure(theme)

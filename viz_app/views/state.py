@@ -114,6 +114,8 @@ class View:
     """How often a token must stand in the training data to be listed."""
     pairs_among: int | None = None
     dimensions: tuple[int, ...] | None = None
+    positions: tuple[int, ...] | None = None
+    """Two positions that are compared."""
     projection_by: Literal["PCA", "UMAP"] = "PCA"
     colour: Literal["frequency", "side"] = "frequency"
     number: int | None = None

@@ -24,6 +24,12 @@ def test_every_measure_is_described() -> None:
         ("previous", "decoder_self", 0.834, "looks at the previous token: 0.83 of its weight"),
         ("same", "cross", 0.5, "looks at the source token at its own place: 0.50 of its weight"),
         ("end", "encoder_self", 0.71, "rests on </s>: 0.71 of its weight"),
+        (
+            "punctuation",
+            "cross",
+            0.6,
+            "rests on punctuation: 0.60 of its weight, in rows that can look at any",
+        ),
         ("entropy", "cross", 0.96, "spread almost evenly: 0.96 of the largest possible entropy"),
         ("entropy", "cross", 0.79, "spread: 0.79 of the largest possible entropy"),
         ("confidence", "cross", 0.8, "picks one token: 0.80 on average"),

@@ -6,7 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from viz_app.figures.positions import distance_curve, encoding_map, wave_legend, waves
+from viz_app.figures.positions import (
+    distance_curve,
+    encoding_curves,
+    encoding_map,
+    wave_legend,
+    waves,
+)
 from viz_app.figures.theme import LIGHT, Theme
 
 ENCODED = np.random.default_rng(0).uniform(-1, 1, (13, 7)).astype(np.float32)
@@ -60,6 +66,13 @@ def test_the_legend_says_formula_and_wavelength() -> None:
         "PE(pos, 48) = sin(pos / 10.0) wavelength 62,832",
     ]
     assert re.findall("background:(#......)", html) == list(LIGHT.series[:3])
+
+
+def test_encodings_of_positions_are_a_line_each() -> None:
+    figure = encoding_curves(ENCODED[[3, 12]], positions=[3, 12], theme=LIGHT)
+    for line, position in zip(figure.data, (3, 12), strict=True):
+        np.testing.assert_array_equal(line.y, ENCODED[position])
+        assert line.name == f"pos {position}"
 
 
 def test_the_curve_has_a_point_for_each_distance_and_fits_its_axis() -> None:

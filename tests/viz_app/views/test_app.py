@@ -18,7 +18,7 @@ from model.checkpoint import TrainedRun, load_weights, save_weights, weights_pat
 from model.decoding.ablation import head_costs
 from model.decoding.beam import beam_search
 from model.decoding.greedy import greedy
-from model.interface import KINDS, Kind
+from model.interface import KINDS, Head, Kind
 from tests.viz_app.views.driver import (
     CATS,
     CATS_TRANSLATED,
@@ -48,8 +48,10 @@ from viz_app.figures.mosaic import tile
 from viz_app.records.trace import Check, Tokens, Trace, Word
 from viz_app.trace.sentence import run_trace
 from viz_app.views import caches
+from viz_app.views.shared.download import citation
 from viz_app.views.shared.markdown import escape_markdown
 from viz_app.views.shared.target import describe_ending
+from viz_app.views.state import View
 from viz_app.views.translate import beam as beam_view
 from viz_app.views.translate import heads
 
@@ -370,6 +372,14 @@ def test_a_fork_keeps_what_stands_before_and_goes_on_by_itself(
 
 
 # Beam
+
+
+def test_a_citation_says_what_was_forced_and_switched_off(run: TrainedRun) -> None:
+    shown = View(at=2, fork="perro", off=(Head("cross", 1, 0),))
+    said = citation(traced(run), shown)
+    for fact in ("token forced at step 3: perro", "heads switched off: Cross 2.1"):
+        assert f"; {fact}" in said
+    assert "forced" not in citation(traced(run), View())
 
 
 def test_a_beam_s_hypotheses_can_be_traced(start: Start, run: TrainedRun) -> None:

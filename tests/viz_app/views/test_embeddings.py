@@ -104,7 +104,7 @@ def test_the_input_before_and_after_adding_positions(
 def test_encodings_of_fifty_positions_at_least(start: Start, run: TrainedRun) -> None:
     app = start(section="positions")
     assert errors(app) == []
-    assert list(charts(app)) == ["encodings", "waves", "distances"]
+    assert list(charts(app)) == ["encodings", "waves", "two_positions_chart", "distances"]
     np.testing.assert_allclose(
         cells(app, "encodings"), sinusoidal_positions(50, D).numpy(), atol=1e-5
     )
@@ -145,7 +145,27 @@ def test_chosen_dimensions_are_drawn_with_their_wavelengths(start: Start) -> Non
 def test_without_a_dimension_there_is_no_wave(start: Start) -> None:
     app = choose(start(section="positions"), dimensions=[]).run()
     assert errors(app) == []
-    assert list(charts(app)) == ["encodings", "distances"]
+    assert list(charts(app)) == ["encodings", "two_positions_chart", "distances"]
+
+
+def test_two_positions_are_compared(start: Start) -> None:
+    app = choose(start(section="positions"), positions=[5, 2])
+    pair = encodings([5, 2], D)
+    for line, values in zip(charts(app)["two_positions_chart"]["data"], pair, strict=True):
+        np.testing.assert_allclose(array(line["y"]), values, atol=1e-6)
+    said = captions(app)
+    assert f"Positions 5 and 2 are 3 apart. Their dot product is {pair[0] @ pair[1]:.2f};" in said
+    most = int(np.abs(pair[0] - pair[1]).argmax())
+    first, second = pair[:, most]
+    assert f"differ most in dimension {most}: {first:.2f} and {second:.2f}." in said
+    assert "Choose two positions" in captions(choose(app, positions=[5]))
+
+
+def test_more_choices_than_a_list_takes_are_dropped_with_a_note(start: Start) -> None:
+    app = start(section="positions", positions=["1", "999", "2", "3"])
+    assert app.multiselect(key="positions").value == [1, 2]
+    [note] = app.warning
+    assert "positions=999 and positions=3, which cannot be used here." in unescaped(note.value)
 
 
 def test_products_by_distance(start: Start) -> None:

@@ -180,7 +180,8 @@ def test_a_click_on_a_step_uses_its_checkpoint(start: Start, root: Path, tables:
         tables["own_table"]["on_click"]("20")
     assert seen == [{"step": 20}]
     compare.click().run()
-    assert app.session_state["view"].training == "compare"
+    view = app.session_state["view"]
+    assert (view.training, view.other_step) == ("compare", 20)
 
 
 def test_all_samples_of_the_step_in_use_are_read(start: Start, root: Path, tables: Tables) -> None:

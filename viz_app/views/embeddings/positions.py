@@ -26,6 +26,7 @@ from viz_app.figures.positions import (
     MOST_WAVES,
     bias_curves,
     distance_curve,
+    encoding_curves,
     encoding_map,
     wave_legend,
     waves,
@@ -40,6 +41,10 @@ from viz_app.views.shared.view import control
 from viz_app.views.shared.widgets import show_figure, show_heading
 
 _FEWEST_POSITIONS = 50
+_TWO = (3, 12)
+"""Positions that are compared at first."""
+_ALIKE = 0.1
+"""Difference of two values of encodings below which they count as alike."""
 _FINER = 8
 """Points of a curve from one position to the next."""
 _MOST_LABELLED = 30
@@ -58,6 +63,7 @@ def show_positions(selection: Selection, side: TraceSide) -> None:
         return
     _show_encodings(selection, side, order)
     _show_waves(selection, side, order)
+    _show_two(selection, side, order)
     _show_distances(selection, side, order)
 
 
@@ -101,6 +107,7 @@ def _show_waves(selection: Selection, side: TraceSide, order: Order) -> None:
                 "Dimensions",
                 default=sample_dimensions(d_model, order),
                 usable=range(d_model).__contains__,
+                most=MOST_WAVES,
             ),
         )
         if not dimensions:
@@ -128,6 +135,43 @@ def _show_waves(selection: Selection, side: TraceSide, order: Order) -> None:
         st.caption(
             "A dot is what a position gets. Wavelengths are in positions: 2π · "
             f"10000^(2i/{d_model}), from 2π to almost 10000 · 2π."
+        )
+
+
+@panel("two_positions")
+def _show_two(selection: Selection, side: TraceSide, order: Order) -> None:
+    """Draw two positions over all dimensions, and say in numbers how they differ."""
+    d_model, length = selection.run.description.d_model, _length(side)
+    show_heading("Two positions side by side")
+    words, picture = st.columns([2, 3], gap="medium")
+    with words:
+        chosen = st.multiselect(
+            "Positions",
+            range(length),
+            max_selections=2,
+            **control(
+                "positions", "Positions", default=_TWO, usable=range(length).__contains__, most=2
+            ),
+        )
+        if len(chosen) != 2:
+            st.caption("Choose two positions to compare them.")
+            return
+        pair = encodings(np.array(chosen), d_model, order)
+        apart = np.abs(pair[0] - pair[1])
+        most = int(apart.argmax())
+        first, second = pair[:, most]
+        st.caption(
+            f"Positions {chosen[0]} and {chosen[1]} are {abs(chosen[0] - chosen[1])} apart. Their "
+            f"dot product is {float(pair[0] @ pair[1]):.2f}; that of a position with itself is "
+            f"D / 2 = {d_model // 2}. They differ most in dimension {most}: {first:.2f} and "
+            f"{second:.2f}. Short waves tell near positions apart, long ones hardly do: "
+            f"{np.mean(apart < _ALIKE):.0%} of the dimensions differ by less than {_ALIKE}."
+        )
+    with picture:
+        show_figure(
+            encoding_curves(pair, positions=chosen, theme=selection.theme),
+            key="two_positions_chart",
+            alt=f"Positions {chosen[0]} and {chosen[1]} over {d_model} dimensions",
         )
 
 

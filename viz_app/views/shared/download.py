@@ -100,6 +100,8 @@ def _export(trace: Trace, ending: str, write: Callable[[], bytes]) -> bytes:
 def citation(trace: Trace, shown: View) -> str:
     """Return one line of text that identifies a trace and what the page shows of it."""
     facts_of = provenance(trace) | {"view": urlencode(encode(shown), doseq=True)}
+    if shown.fork:
+        facts_of[f"token forced at step {shown.at + 1}"] = shown.fork
     if shown.off:
         facts_of["heads switched off"] = ", ".join(map(head_label, shown.off))
     facts = "; ".join(f"{name}: {value}" for name, value in facts_of.items())

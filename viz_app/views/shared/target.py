@@ -157,7 +157,8 @@ def describe_ending(run: Run, trace: Trace) -> str:
     cut_off = f"cut off at {len(ids):,} tokens."
     if len(set(ids)) > 1:
         return f"It did not end the sentence; {cut_off}"
-    model = "The untrained model" if trace.step == 0 else "The model"
+    untrained = trace.step == 0 and run.data is not None  # models of others may have no steps
+    model = "The untrained model" if untrained else "The model"
     return (
         f"{model} said nothing but {escape_markdown(token_labels(trace.predicted)[0])}; {cut_off}"
     )

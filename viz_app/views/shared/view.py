@@ -81,6 +81,7 @@ def control(
     default: Any = None,
     usable: Callable[[Any], bool] = lambda _: True,
     written: Callable[[Any], str] = str,
+    most: int | None = None,
     optional: bool = False,
     in_menu: bool = False,
     on_change: Callable[[], None] = lambda: None,
@@ -95,12 +96,13 @@ def control(
         default: what is shown while the view leaves the choice to the page.
         usable: whether a value, or each of several, is one that the widget offers.
         written: writes a value for people to read.
+        most: most values that the widget takes, of a choice of several; later ones are dropped.
         optional: whether a person can choose nothing.
         in_menu: whether the widget stands in a menu, where the browser draws it only when the menu
             is opened.
         on_change: called when the widget is used, after the view has changed.
     """
-    shown = checked(field, label, default=default, usable=usable, written=written)
+    shown = checked(field, label, default=default, usable=usable, written=written, most=most)
     _show(field, shown, written, again=in_menu and shown not in ("", False, None))
     return {"key": field, "on_change": _take, "args": (field, usable, optional, on_change)}
 
@@ -112,6 +114,7 @@ def checked(
     default: Any = None,
     usable: Callable[[Any], bool] = lambda _: True,
     written: Callable[[Any], str] = str,
+    most: int | None = None,
 ) -> Any:
     """Return what the view has for a field, as widgets take it; the arguments are as for `control`.
 
@@ -120,10 +123,11 @@ def checked(
     """
     state, chosen = st.session_state, getattr(view(), field)
     several = isinstance(chosen, tuple)
-    dropped = [value for value in (chosen if several else (chosen,)) if value is not None]
-    dropped = [value for value in dropped if not usable(value)]
+    given = list(dict.fromkeys(chosen)) if several else [chosen] * (chosen is not None)
+    wanted = [value for value in given if usable(value)][:most]
+    dropped = [value for value in given if value not in wanted]
     if dropped:
-        kept = tuple(v for v in chosen if v not in dropped) if several else DEFAULTS[field]
+        kept = tuple(wanted) if several else DEFAULTS[field]
         fix(**{field: kept})
         chosen = kept
     shown = default if chosen is None else chosen

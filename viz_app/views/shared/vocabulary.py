@@ -226,6 +226,7 @@ def choose_tokens(
             label,
             default=[token_name(id) for id in default],
             written=vocabulary.written,
+            most=most,
         ),
     )
     ids = []

@@ -83,7 +83,7 @@ def _choose(selection: Selection) -> tuple[float, bool, bool]:
             placeholder="other runs",
             max_selections=MOST_RUNS - 1,
             disabled=not names,
-            **control("beside", f"Beside {own}", usable=names.__contains__),
+            **control("beside", f"Beside {own}", usable=names.__contains__, most=MOST_RUNS - 1),
         )
     return smoothing, steps == "log", loss == "log"
 

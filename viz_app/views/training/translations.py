@@ -171,7 +171,7 @@ def _show_own(selection: Selection) -> None:
             f"Compare step {selection.step:,} with another",
             key="to_compare",
             icon=":material/compare_arrows:",
-            on_click=lambda: change_view(training="compare"),
+            on_click=lambda: _compare_with_the_step_before(selection),
         )
     st.caption(
         "Each checkpoint's greedy translation, and how likely it takes it to be: the sum over its "
@@ -181,6 +181,13 @@ def _show_own(selection: Selection) -> None:
     )
     for problem in problems:
         st.error(escape_markdown(problem))
+
+
+def _compare_with_the_step_before(selection: Selection) -> None:
+    """Open the comparison with the checkpoint before the selected one, or after the first."""
+    steps = selection.run.steps()
+    place = steps.index(selection.step)
+    change_view(training="compare", other_step=steps[place - 1] if place else steps[1])
 
 
 @dataclass(frozen=True)

@@ -62,8 +62,10 @@ def _in_this_sentence(selection: Selection, trace: Trace, shown: ShownMap, grid:
     shares = [f"{share:.2f} on {what}" for what, share in on.items() if share is not None]
     said = (
         f"In this sentence: largest weight {facts.largest:.2f}, of “{tokens.rows[facts.row]}” on "
-        f"“{tokens.columns[facts.column]}”; of a row on average {', '.join(shares)}."
+        f"“{tokens.columns[facts.column]}”; on average over all rows {', '.join(shares)}."
     )
+    if selection.step == 0 and selection.run.data is not None:
+        said += " Nothing is learned at step 0: rows that are all alike or even are to be expected."
     return escape_markdown(" ".join([said, *_why_it_looks_so(facts, grid)]))
 
 
