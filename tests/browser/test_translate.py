@@ -109,6 +109,15 @@ def test_a_long_sentence_leaves_the_maps_where_they_are_seen_first(app: App) -> 
         app.expect(MAPS_ARE_HIGH_UP, True)
 
 
+def test_the_first_click_after_a_long_sentence_counts(app: App) -> None:
+    """Nothing moves away under the mouse when the field of the sentence is left."""
+    app.open()
+    app.type(SIXTY_WORDS)
+    app.expect_address(q=SIXTY_WORDS)
+    app.choose(head="3")
+    app.expect_address(head="3")
+
+
 def test_every_token_of_a_long_sentence_is_reached(app: App) -> None:
     """By the arrow keys and by the mouse; the chosen one is in view at first."""
     app.open(q=SIXTY_WORDS, column=40, run="en-es")

@@ -59,7 +59,7 @@ _STYLE = """
   .st-key-example button { min-height: 2.25rem; }
   /* On a laptop: two lines of sentence and translation, so that the maps begin high up. */
   @media (min-width: 1001px) {
-    .st-key-sentence textarea:not(:focus) { max-height: 3.5rem; }
+    .st-key-sentence textarea { max-height: 3.5rem; }
     .st-key-translation { max-height: 2.8rem; overflow-y: auto; }
   }
   /* Narrower than a laptop: what stands side by side stands one below the other. */
