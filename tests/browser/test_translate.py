@@ -109,11 +109,12 @@ def test_a_long_sentence_leaves_the_maps_where_they_are_seen_first(app: App) -> 
         app.expect(MAPS_ARE_HIGH_UP, True)
 
 
-def test_the_first_click_after_a_long_sentence_counts(app: App) -> None:
+def test_the_first_click_after_a_long_sentence_counts(new_app: Callable[..., App]) -> None:
     """Nothing moves away under the mouse when the field of the sentence is left."""
+    app = new_app(viewport={"width": 1280, "height": 900})
     app.open()
-    app.type(SIXTY_WORDS)
-    app.expect_address(q=SIXTY_WORDS)
+    app.type(" ".join([SIXTY_WORDS] * 2))
+    app.expect_address(q=" ".join([SIXTY_WORDS] * 2))
     app.choose(head="3")
     app.expect_address(head="3")
 

@@ -185,9 +185,9 @@ def _show_own(selection: Selection) -> None:
 
 def _compare_with_the_step_before(selection: Selection) -> None:
     """Open the comparison with the checkpoint before the selected one, or after the first."""
-    steps = selection.run.steps()
-    place = steps.index(selection.step)
-    change_view(training="compare", other_step=steps[place - 1] if place else steps[1])
+    others = [step for step in selection.run.steps() if step != selection.step]
+    before = [step for step in others if step < selection.step]
+    change_view(training="compare", other_step=before[-1] if before else next(iter(others), None))
 
 
 @dataclass(frozen=True)
