@@ -46,6 +46,7 @@ _WRITTEN = {
 _MENUS = {
     **dict.fromkeys(("show", "units", "rows", "special", "renormalised"), "reading"),
     "target": "own-target",
+    **dict.fromkeys(("pictures", "printed"), "download-menu"),
 }
 """Widget → the menu that it stands in on Translate, or on all pages."""
 TEXTS = "all => all.map(element => element.textContent)"

@@ -1,0 +1,121 @@
+"""Each choice on each page, made by hand, is in the link: who opens it sees the same."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import Locator, TimeoutError
+
+from viz_app.views.state import View, parameter_of
+
+if TYPE_CHECKING:
+    from tests.browser.driver import App
+
+SENTENCE = "We saw three black cats on the white roof."
+PLACES: list[tuple[str, dict[str, str], str]] = [
+    ("/", {}, "run step sentence"),
+    ("/", {}, "kind layer head cells units rows show special renormalised"),
+    ("/", {}, "target compare second"),
+    ("/", {}, "style lines_of at fork"),
+    ("/", {}, "below off rank"),
+    ("/", {"below": "beam"}, "decoding beam hypothesis"),
+    ("/inside", {}, "query key pictures printed"),
+    ("/architecture", {}, "unfold"),
+    ("/embeddings", {}, "section side"),
+    ("/embeddings", {"section": "positions"}, "dimensions positions"),
+    ("/embeddings", {"section": "similarity"}, "similarity_of least among token"),
+    ("/embeddings", {"section": "projection"}, "number colour searched projection_by"),
+    ("/training", {}, "beside steps_axis loss_axis smoothing training"),
+    ("/training", {"training": "translations"}, "own_reference sample samples_by"),
+    ("/training", {"training": "compare"}, "other_step shared overview"),
+    ("/training", {"training": "compare"}, "other_run unpaired other_layer other_head"),
+    ("/training", {"training": "play"}, "playing"),
+    ("/training", {"training": "heads"}, "measure matrix_rows"),
+    ("/training", {"training": "embeddings"}, "pair_tokens moving_number moving_frame"),
+    ("/heads", {}, "heads_kind heads_order heads_least failure"),
+]
+"""Page, what the address has at first, and the choices that are then made, in their order."""
+ELSEWHERE = {
+    *("source_language", "target_language", "task"),  # of models of others: test_pretrained.py
+    "pairs_among",  # of models without counts of tokens
+    *("column", "tree_from"),  # test_clicks.py; tests of a page without a browser
+}
+_DRAWN = """() => {
+    const plain = value => ArrayBuffer.isView(value) || Array.isArray(value)
+        ? Array.from(value, plain) : value;
+    const charts = visible('.js-plotly-plot').map(gd => JSON.stringify(gd._fullData.map(
+        trace => [trace.type, plain(trace.x), plain(trace.y), plain(trace.z)])));
+    const components = roots.map(root => root.textContent);
+    return [visible('[data-testid="stMain"]')[0].innerText, ...components, ...charts];
+}"""
+"""All texts, and the data of all charts."""
+
+
+def test_every_choice_is_made() -> None:
+    made = {choice for _, _, choices in PLACES for choice in choices.split()}
+    assert made | ELSEWHERE == {field.name for field in dataclasses.fields(View)}
+
+
+def use(app: App, widget: Locator) -> None:
+    """Choose something else in a widget, whatever its kind."""
+    if widget.get_by_role("radio").count():
+        widget.locator("[aria-checked=false]").first.click()
+    elif widget.get_by_role("switch").count():
+        widget.locator("label").first.click()
+    elif widget.get_by_role("slider").count():
+        slider = widget.get_by_role("slider").first
+        at_lowest = slider.get_attribute("aria-valuenow") == slider.get_attribute("aria-valuemin")
+        slider.press("ArrowRight" if at_lowest else "ArrowLeft")
+    elif widget.get_by_role("spinbutton").count():
+        widget.get_by_role("spinbutton").fill("0.5")
+        widget.get_by_role("spinbutton").press("Enter")
+    elif widget.locator("[data-tag]").count():
+        widget.get_by_role("combobox").press("Backspace")
+    elif widget.get_by_role("combobox").count():
+        widget.get_by_role("combobox").click()
+        app.page.get_by_role("option", selected=False).last.click(timeout=5_000)
+        app.page.keyboard.press("Escape")
+    else:
+        widget.locator("input, textarea").fill("El gato.")
+        widget.locator("input, textarea").press("Enter")
+
+
+def change(app: App, field: str) -> None:
+    """Choose something else for a field, as often as it takes, until the address says so.
+
+    (A list that is drawn anew while it is open closes without a choice.)
+    """
+    look = "name => new URLSearchParams(location.search).getAll(name).join()"
+    changed = f"([name, before]) => ({look})(name) !== before"
+    name = parameter_of(field)
+    widget = app.page.locator(f".st-key-{field}")
+    with app.menu_of(field):
+        widget.wait_for()
+        before = app.find(look, name)
+        for _ in range(10):
+            with suppress(TimeoutError):
+                use(app, widget)
+                app.page.wait_for_function(changed, arg=[name, before], timeout=10_000)
+                return
+        raise AssertionError(f"{field} cannot be chosen")
+
+
+@pytest.mark.parametrize(
+    ("path", "at_first", "choices"), PLACES, ids=[choices for _, _, choices in PLACES]
+)
+def test_who_opens_the_link_sees_the_same(
+    new_app: Callable[..., App], path: str, at_first: dict[str, str], choices: str
+) -> None:
+    high = {"width": 1440, "height": 3000}  # a list closes when the page scrolls
+    app = new_app(viewport=high)
+    app.open(path, q=SENTENCE, **at_first)
+    for choice in choices.split():
+        change(app, choice)
+    again = new_app(viewport=high)
+    again.open(app.page.url)
+    again.expect(_DRAWN, app.find(_DRAWN))
+    assert again.page.url == app.page.url
