@@ -29,6 +29,7 @@ PARTS = (
     "greedy",
     "training",
     "pages",
+    "reruns",
     "start",
     "growth",
     "load",
@@ -41,8 +42,8 @@ class BenchmarkArguments:
     """Measure Headwise beside its peers."""
 
     parts: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
-    """Some of forward, capture, trace, pretrained, greedy, training, pages, start, growth, load;
-    else all."""
+    """Some of forward, capture, trace, pretrained, greedy, training, pages, reruns, start,
+    growth, load; else all."""
     rounds: int = 10
     """Alternating runs of everything that is compared."""
     out: Path = Path(__file__).parent

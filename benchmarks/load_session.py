@@ -21,7 +21,11 @@ from model.interface import Head
 
 PATIENCE = 60.0
 """Seconds that an answer may take before it counts as missing."""
-_RAN = (ForwardMsg.FINISHED_SUCCESSFULLY, ForwardMsg.FINISHED_WITH_COMPILE_ERROR)
+_RAN = (
+    ForwardMsg.FINISHED_SUCCESSFULLY,
+    ForwardMsg.FINISHED_WITH_COMPILE_ERROR,
+    ForwardMsg.FINISHED_FRAGMENT_RUN_SUCCESSFULLY,
+)
 
 Path = tuple[int, ...]
 
@@ -40,6 +44,7 @@ class Session:
         self._query = ""
         self._field = ""
         self._page: dict[Path, Delta] = {}
+        self._pages: dict[str, str] = {}
 
     async def open(self, run: str, sentence: str) -> None:
         """Follow a link to a sentence and the session's head."""
@@ -65,14 +70,51 @@ class Session:
         await self._send(second)
         await self._until(second, among=(first, second))
 
-    async def _send(self, sentence: str | None) -> None:
+    async def choose(self, key: str, option: str) -> None:
+        """Press a button of a row, by the key of the row, and wait for its panel."""
+        element, panel = next(
+            (delta.new_element.button_group, delta.fragment_id)
+            for delta in self._page.values()
+            if delta.new_element.button_group.id.endswith(f"-{key}")
+        )
+        message = self._rerun()
+        message.rerun_script.fragment_id = panel
+        row = message.rerun_script.widget_states.widgets.add()
+        row.id = element.id
+        row.string_array_value.data.append(option)
+        await self._rest(message)
+
+    async def go_to(self, page: str) -> None:
+        """Open a page by its name in the address, and wait for it."""
+        message = self._rerun()
+        message.rerun_script.page_script_hash = self._pages[page]
+        await self._rest(message)
+
+    async def _rest(self, message: BackMsg) -> None:
+        """Send a message and wait until its script has run.
+
+        Raises:
+            ValueError: if the page then shows an exception.
+        """
+        await self._socket.send(message.SerializeToString())
+        async with asyncio.timeout(PATIENCE):
+            while not await self._take():
+                pass
+        if problems := self._answer().problems:
+            raise ValueError(f"the page shows {problems[0]}")
+
+    def _rerun(self) -> BackMsg:
         message = BackMsg()
         state = message.rerun_script
         state.query_string = self._query
         state.context_info.url = self.address
         state.context_info.color_scheme = "light"
+        return message
+
+    async def _send(self, sentence: str | None) -> None:
+        message = self._rerun()
         if sentence is not None:
-            field = state.widget_states.widgets.add()
+            field = message.rerun_script.widget_states.widgets.add()
             field.id, field.string_value = self._field, sentence
         await self._socket.send(message.SerializeToString())
 
@@ -102,6 +144,9 @@ class Session:
         self.received += len(data)
         message = ForwardMsg.FromString(data)
         match message.WhichOneof("type"):
+            case "navigation":
+                pages = message.navigation.app_pages
+                self._pages = {page.url_pathname: page.page_script_hash for page in pages}
             case "new_session":
                 self._page.clear()
             case "delta":

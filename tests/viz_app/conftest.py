@@ -54,6 +54,14 @@ SPANISH = (
 MILESTONES = (0, 20, 60)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def checked_figures() -> Iterator[None]:
+    """Have Plotly check each property of each figure that a test makes or a page draws."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("viz_app.figures.theme.CHECKED", True)
+        yield
+
+
 @pytest.fixture(scope="session")
 def tokenizers() -> TokenizerPair:
     """A tokenizer a language; their vocabularies differ in size."""

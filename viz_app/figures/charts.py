@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 
-from viz_app.figures.theme import Theme, escape_plotly, new_figure
+from viz_app.figures.theme import Properties, Theme, escape_plotly, new_figure
 
 
 def token_bars(
@@ -23,11 +22,10 @@ def token_bars(
     A click in the row of a bar gives its place, counted from 0.
     """
     written = [f"{p:.3f}" if p >= 0.0005 else f"{p:.0e}" for p in probabilities]
-    figure = _bars(labels, probabilities, written, theme=theme, marked=actual)
     texts = [f"force {escape_plotly(label)} here" for label in labels]
     if actual is not None:
         texts[actual] = "the token of this target"
-    return _make_clickable(figure, texts, theme)
+    return _bars(labels, probabilities, written, theme=theme, marked=actual, clicks=texts)
 
 
 def cosine_bars(
@@ -50,8 +48,8 @@ def cosine_bars(
     written = [f"{value:.3f}" for value in values]
     if counts is not None:
         written = [f"{text} · {count:,}×" for text, count in zip(written, counts, strict=True)]
-    figure = _bars(labels, values, written, theme=theme)
-    return _make_clickable(figure, [f"look up {escape_plotly(label)}" for label in labels], theme)
+    texts = [f"look up {escape_plotly(label)}" for label in labels]
+    return _bars(labels, values, written, theme=theme, clicks=texts)
 
 
 def share_bars(
@@ -75,68 +73,68 @@ def _bars(
     *,
     theme: Theme,
     marked: int | None = None,
+    clicks: Sequence[str] = (),
 ) -> go.Figure:
-    """Draw bars with their values at their ends, on an axis that reaches at least from 0 to 1."""
-    figure = new_figure(theme)
+    """Draw bars with their values at their ends, on an axis that reaches at least from 0 to 1.
+
+    With ``clicks`` each row can be clicked and says, as Plotly's markup, what that does.
+    """
     places = list(range(len(labels)))
-    figure.add_trace(
-        go.Bar(
-            x=np.asarray(values, dtype=np.float32),
-            y=places,
-            orientation="h",
-            marker={"color": [theme.accent if i == marked else theme.series[0] for i in places]},
-            text=list(written),
-            textposition="outside",
-            textfont={"color": theme.muted},
-            cliponaxis=False,
-            hoverinfo="skip",
-        )
-    )
     longest, after = (max(map(len, texts), default=0) for texts in (labels, written))
-    figure.update_layout(
-        height=24 * len(labels) + 16,
-        margin={"l": 20 + 8 * min(longest, 20), "r": 13 + 7 * after, "t": 4, "b": 4},
-        bargap=0.25,
-    )
     least, most = min([0.0, *values]), max([1.0, *values])
     # The value of a negative bar stands on its left, that of a bar beyond 1 on its right.
     for_value = 0.15 * (most - least)
     least, most = least - for_value * (least < 0), most + for_value * (most > 1)
-    figure.update_xaxes(range=[least, most], visible=False)
-    figure.update_yaxes(
-        range=[len(labels) - 0.5, -0.5],
-        tickvals=places,
-        ticktext=[escape_plotly(label[:20]) for label in labels],
+    bars: Properties = {
+        "type": "bar",
+        "x": np.asarray(values, dtype=np.float32),
+        "y": places,
+        "orientation": "h",
+        "marker": {"color": [theme.accent if i == marked else theme.series[0] for i in places]},
+        "text": list(written),
+        "textposition": "outside",
+        "textfont": {"color": theme.muted},
+        "cliponaxis": False,
+        "hoverinfo": "skip",
+    }
+    data, layout = [bars], {}
+    if clicks:
+        same = {"marker": {"opacity": 1}, "textfont": {"color": theme.muted}}
+        bars |= {"selected": same, "unselected": same}
+        data.append(_click_bars(clicks, least, most, theme))
+        layout = {"barmode": "overlay", "hovermode": "closest"}
+    return new_figure(
+        theme,
+        data,
+        layout
+        | {
+            "height": 24 * len(labels) + 16,
+            "margin": {"l": 20 + 8 * min(longest, 20), "r": 13 + 7 * after, "t": 4, "b": 4},
+            "bargap": 0.25,
+            "xaxis": {"range": [least, most], "visible": False},
+            "yaxis": {
+                "range": [len(labels) - 0.5, -0.5],
+                "tickvals": places,
+                "ticktext": [escape_plotly(label[:20]) for label in labels],
+            },
+        },
     )
-    return figure
 
 
-def _make_clickable(figure: go.Figure, texts: Sequence[str], theme: Theme) -> go.Figure:
-    """Add an invisible bar as wide as the chart to each row, since a short bar is hard to hit.
-
-    Args:
-        figure: is changed, and returned.
-        texts: what a click does, for each row, as Plotly's markup.
-        theme: colours.
-    """
-    least, most = figure.layout.xaxis.range
-    same: dict[str, Any] = {"marker": {"opacity": 1}, "textfont": {"color": theme.muted}}
+def _click_bars(texts: Sequence[str], least: float, most: float, theme: Theme) -> Properties:
+    """Return a trace of invisible bars as wide as the chart, since a short bar is hard to hit."""
     invisible = {"marker": {"opacity": 0}}
-    figure.update_traces(selected=same, unselected=same)
-    figure.add_trace(
-        go.Bar(
-            x=[most - least] * len(texts),
-            y=list(range(len(texts))),
-            base=least,
-            orientation="h",
-            width=1,
-            customdata=[str(place) for place in range(len(texts))],
-            marker={"opacity": 0, "color": theme.series[0]},
-            selected=invisible,
-            unselected=invisible,
-            hovertext=list(texts),
-            hovertemplate="%{hovertext}<extra></extra>",
-        )
-    )
-    figure.update_layout(barmode="overlay", hovermode="closest")
-    return figure
+    return {
+        "type": "bar",
+        "x": [most - least] * len(texts),
+        "y": list(range(len(texts))),
+        "base": least,
+        "orientation": "h",
+        "width": 1,
+        "customdata": [str(place) for place in range(len(texts))],
+        "marker": {"opacity": 0, "color": theme.series[0]},
+        "selected": invisible,
+        "unselected": invisible,
+        "hovertext": list(texts),
+        "hovertemplate": "%{hovertext}<extra></extra>",
+    }

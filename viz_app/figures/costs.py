@@ -13,10 +13,11 @@ import numpy as np
 import plotly.graph_objects as go
 
 from model.interface import Kind
-from viz_app.figures.matrix import add_printed_bar
-from viz_app.figures.selecting import add_frame, click_targets
+from viz_app.figures.matrix import printed_bar
+from viz_app.figures.selecting import click_targets, frame
 from viz_app.figures.theme import (
     LIGHT,
+    Properties,
     Scale,
     Theme,
     difference_scale,
@@ -53,7 +54,7 @@ def cost_map(
     """
     limit = max((float(np.abs(cells).max()) for cells in costs.values()), default=0) or 1.0
     limits, scale = (-limit, limit), difference_scale(theme)
-    figure = _head_cells(
+    data, layout = _head_cells(
         costs,
         limits=limits,
         scale=scale,
@@ -62,8 +63,8 @@ def cost_map(
         names=names,
         selected=selected,
     )
-    add_printed_bar(figure, "cost (nats)", limits=limits, scale=scale, theme=theme)
-    return figure
+    bar = printed_bar("cost (nats)", limits=limits, scale=scale, theme=theme)
+    return new_figure(theme, [*data, bar], layout)
 
 
 def distance_map(
@@ -81,34 +82,34 @@ def distance_map(
     Raises:
         ValueError: as ``cost_map``.
     """
-    figure = _head_cells(
+    scale = weight_scale(theme)
+    data, layout = _head_cells(
         distances,
         limits=(0, 1),
-        scale=weight_scale(theme),
+        scale=scale,
         written="distance {:.3f}",
         theme=theme,
         names=names,
         selected=selected,
     )
-    cells, markers = figure.data
-    if cells.texttemplate is not None:
+    cells, markers = data
+    if cells.pop("texttemplate"):
         # Plotly would write them in grey, which is lost on shades in the middle.
-        values = [cells.z[y, x] for x, y in zip(markers.x, markers.y, strict=True)]
-        cells.texttemplate = None
-        figure.add_trace(
-            go.Scatter(
-                x=markers.x,
-                y=markers.y,
-                mode="text",
-                text=[f"{value:.2f}" for value in values],
-                textfont={"size": 11, "color": [text_on_weight(theme, v) for v in values]},
-                meta={"printed": [text_on_weight(LIGHT, v) for v in values]},
-                hoverinfo="skip",
-            )
+        values = [cells["z"][y, x] for x, y in zip(markers["x"], markers["y"], strict=True)]
+        data.append(
+            {
+                "type": "scatter",
+                "x": markers["x"],
+                "y": markers["y"],
+                "mode": "text",
+                "text": [f"{value:.2f}" for value in values],
+                "textfont": {"size": 11, "color": [text_on_weight(theme, v) for v in values]},
+                "meta": {"printed": [text_on_weight(LIGHT, v) for v in values]},
+                "hoverinfo": "skip",
+            }
         )
-    scale = weight_scale(theme)
-    add_printed_bar(figure, "distance", limits=(0, 1), scale=scale, ticks=(0, 0.25, 1), theme=theme)
-    return figure
+    bar = printed_bar("distance", limits=(0, 1), scale=scale, ticks=(0, 0.25, 1), theme=theme)
+    return new_figure(theme, [*data, bar], layout)
 
 
 def _head_cells(
@@ -120,8 +121,10 @@ def _head_cells(
     theme: Theme,
     names: Mapping[Kind, str],
     selected: tuple[Kind, int, int] | None,
-) -> go.Figure:
-    """Draw a cell for each head, with its value where that fits; kinds may differ in layers.
+) -> tuple[list[Properties], Properties]:
+    """Return traces and layout of a cell for each head, with its value where that fits.
+
+    Kinds may differ in layers.
 
     Trace 0 has the cells, with an empty column between two kinds; trace 1 has an invisible marker
     for each head, whose customdata are kind, layer and head from 0.
@@ -139,20 +142,23 @@ def _head_cells(
         cells[: shapes[kind][0], places[kind] : places[kind] + shapes[kind][1]] = of_kind
     pixels = min(_LARGEST_CELL, _WIDTH / cells.shape[1])
     points = [(kind, *place) for kind, shape in shapes.items() for place in np.ndindex(*shape)]
-    figure = new_figure(theme)
-    figure.add_trace(
-        go.Heatmap(
-            z=cells,
-            zmin=limits[0],
-            zmax=limits[1],
-            colorscale=scale,
-            showscale=False,
-            hoverinfo="skip",
-            texttemplate="%{z:.2f}" if pixels >= _SMALLEST_WITH_TEXT else None,
-            textfont={"size": 11},
-        )
-    )
-    figure.add_trace(
+    frames = []
+    if selected is not None:
+        kind, layer, head = selected
+        x = places[kind] + head
+        frames.append(frame((x - 0.5, x + 0.5), (layer - 0.5, layer + 0.5), theme=theme))
+    data: list[Properties] = [
+        {
+            "type": "heatmap",
+            "z": cells,
+            "zmin": limits[0],
+            "zmax": limits[1],
+            "colorscale": scale,
+            "showscale": False,
+            "hoverinfo": "skip",
+            "texttemplate": "%{z:.2f}" if pixels >= _SMALLEST_WITH_TEXT else None,
+            "textfont": {"size": 11},
+        },
         click_targets(
             [places[kind] + head for kind, _, head in points],
             [layer for _, layer, _ in points],
@@ -161,38 +167,37 @@ def _head_cells(
                 f"layer {layer + 1} · head {head + 1}: {written.format(values[kind][layer, head])}"
                 for kind, layer, head in points
             ],
-        )
-    )
-    figure.update_layout(
-        height=round(52 + _ROW * layers),
-        width=round(70 + pixels * cells.shape[1]),
-        margin={"l": 62, "r": 8, "t": 44, "b": 8},
-        hoverdistance=-1,
-    )
-    figure.update_xaxes(
-        side="top",
-        range=[-0.5, cells.shape[1] - 0.5],
-        tickvals=[places[kind] + head for kind in values for head in range(shapes[kind][1])],
-        ticktext=[str(head + 1) for kind in values for head in range(shapes[kind][1])],
-    )
-    figure.update_yaxes(
-        range=[layers - 0.5, -0.5],
-        tickvals=list(range(layers)),
-        ticktext=[f"layer {layer + 1}" for layer in range(layers)],
-    )
-    for kind, start in places.items():
-        figure.add_annotation(
-            text=escape_plotly(names[kind]),
-            x=start + (shapes[kind][1] - 1) / 2,
-            y=1,
-            yref="paper",
-            yanchor="bottom",
-            yshift=20,
-            showarrow=False,
-            font={"color": theme.muted, "size": 12},
-        )
-    if selected is not None:
-        kind, layer, head = selected
-        x = places[kind] + head
-        add_frame(figure, (x - 0.5, x + 0.5), (layer - 0.5, layer + 0.5), theme=theme)
-    return figure
+        ),
+    ]
+    layout = {
+        "height": round(52 + _ROW * layers),
+        "width": round(70 + pixels * cells.shape[1]),
+        "margin": {"l": 62, "r": 8, "t": 44, "b": 8},
+        "hoverdistance": -1,
+        "xaxis": {
+            "side": "top",
+            "range": [-0.5, cells.shape[1] - 0.5],
+            "tickvals": [places[kind] + head for kind in values for head in range(shapes[kind][1])],
+            "ticktext": [str(head + 1) for kind in values for head in range(shapes[kind][1])],
+        },
+        "yaxis": {
+            "range": [layers - 0.5, -0.5],
+            "tickvals": list(range(layers)),
+            "ticktext": [f"layer {layer + 1}" for layer in range(layers)],
+        },
+        "annotations": [
+            {
+                "text": escape_plotly(names[kind]),
+                "x": start + (shapes[kind][1] - 1) / 2,
+                "y": 1,
+                "yref": "paper",
+                "yanchor": "bottom",
+                "yshift": 20,
+                "showarrow": False,
+                "font": {"color": theme.muted, "size": 12},
+            }
+            for kind, start in places.items()
+        ],
+        "shapes": frames,
+    }
+    return data, layout

@@ -13,9 +13,15 @@ import plotly.graph_objects as go
 
 from viz_app.figures.selecting import MARK
 from viz_app.figures.step_axis import StepAxis
-from viz_app.figures.theme import Theme, escape_plotly, new_figure
-from viz_app.figures.training_panels import PANELS, Panel, axis_names, drawn_panels, lay_out
-from viz_app.records.curves import Curve, RunCurves
+from viz_app.figures.theme import Properties, Theme, escape_plotly, new_figure
+from viz_app.figures.training_panels import (
+    PANELS,
+    Panel,
+    axis_names,
+    drawn_panels,
+    panels_layout,
+)
+from viz_app.records.curves import Curve, OverfittingOnset, RunCurves
 
 MOST_RUNS = 6
 """Most runs in one figure: as many as there are colours of lines."""
@@ -56,28 +62,33 @@ def training_curves(
     if not 0 < len(runs) <= MOST_RUNS:
         raise ValueError(f"expected 1 to {MOST_RUNS} runs, got {len(runs)}")
     steps = StepAxis.of(runs, log=log_steps)
-    overfitted = [(number, run) for number, run in enumerate(runs) if run.overfitting is not None]
-    figure = new_figure(theme)
-    legend = _legend_lines(runs)
-    top = _LINE * (legend + len(overfitted)) + _TITLE + 6
+    overfitted = [
+        (run, run.overfitting, colour)
+        for run, colour in zip(runs, theme.series, strict=False)
+        if run.overfitting is not None
+    ]
+    top = _LINE * (_legend_lines(runs) + len(overfitted)) + _TITLE + 6
     panels = drawn_panels(runs)
-    lay_out(figure, steps, theme, top=top, panels=panels, titles=_titles(panels, runs))
-    figure.update_yaxes(_loss_axis(runs) if log_loss else {}, selector={"anchor": "x"})
+    layout = panels_layout(steps, theme, top=top, panels=panels, titles=_titles(panels, runs))
+    if log_loss:
+        layout["yaxis"] |= _loss_axis(runs)
+    data: list[Properties] = []
+    shapes: list[Properties] = []
     for place, panel in enumerate(panels):
         for number, run in enumerate(runs):
             for name in panel.names:
                 if len(run.raw.get(name, ())):
-                    _add_raw(figure, run.raw[name], place, number, steps, theme)
+                    data.append(_raw(run.raw[name], place, number, steps, theme))
                 if len(run.curves.get(name, ())):
-                    _add(figure, run, name, panel, place, number, len(runs) > 1, steps, theme)
-        _add_line(figure, place, steps.place(step), theme.accent, "solid", name=MARK)
+                    data.append(_line(run, name, panel, place, number, len(runs) > 1, steps, theme))
+        shapes.append(_upright(place, steps.place(step), theme.accent, "solid", name=MARK))
         if steps.log and steps.has_zero:
-            _add_line(figure, place, steps.line, theme.line, "dot")
-    for line, (number, run) in enumerate(overfitted):
-        _mark_overfitting(
-            figure, run, number, _TITLE + _LINE * (len(overfitted) - line), steps, theme
-        )
-    return figure
+            shapes.append(_upright(place, steps.line, theme.line, "dot"))
+    for line, (run, onset, colour) in enumerate(overfitted):
+        shapes.append(_shade(onset, colour, steps))
+        above = _TITLE + _LINE * (len(overfitted) - line)
+        layout["annotations"].append(_overfitting(run.name, onset, colour, above))
+    return new_figure(theme, data, layout | {"shapes": shapes})
 
 
 def _titles(panels: Sequence[Panel], runs: Sequence[RunCurves]) -> list[str]:
@@ -99,32 +110,28 @@ def _loss_axis(runs: Sequence[RunCurves]) -> dict[str, object]:
     return {"type": "log", "dtick": 1 if above.max() > 100 * above.min() else "D2"}
 
 
-def _add_raw(
-    figure: go.Figure, curve: Curve, place: int, number: int, steps: StepAxis, theme: Theme
-) -> None:
-    """Draw the unsmoothed values, pale."""
+def _raw(curve: Curve, place: int, number: int, steps: StepAxis, theme: Theme) -> Properties:
+    """Return a trace of the unsmoothed values, pale."""
     x, y = axis_names(place)
-    figure.add_trace(
-        go.Scatter(
-            x=_places(curve, steps),
-            y=curve.values.astype(np.float32),
-            xaxis=x,
-            yaxis=y,
-            mode="lines",
-            line={"color": theme.series[number], "width": 1},
-            opacity=0.3,
-            hoverinfo="skip",
-            showlegend=False,
-        )
-    )
+    return {
+        "type": "scatter",
+        "x": _places(curve, steps),
+        "y": curve.values.astype(np.float32),
+        "xaxis": x,
+        "yaxis": y,
+        "mode": "lines",
+        "line": {"color": theme.series[number], "width": 1},
+        "opacity": 0.3,
+        "hoverinfo": "skip",
+        "showlegend": False,
+    }
 
 
 def _places(curve: Curve, steps: StepAxis) -> np.ndarray:
     return np.array([steps.place(step) for step in curve.steps.tolist()], dtype=np.float64)
 
 
-def _add(
-    figure: go.Figure,
+def _line(
     run: RunCurves,
     name: str,
     panel: Panel,
@@ -133,7 +140,8 @@ def _add(
     several: bool,
     steps: StepAxis,
     theme: Theme,
-) -> None:
+) -> Properties:
+    """Return a trace of one quantity of one run."""
     x, y = axis_names(place)
     curve, colour = run.curves[name], theme.series[number]
     what = _WORDS.get(name, panel.title)
@@ -145,82 +153,74 @@ def _add(
         places, values = np.insert(places, 1, np.nan), np.insert(values, 1, np.nan)
         numbers = np.insert(numbers, 1, 0)
     name_of_run = f"{escape_plotly(run.name)}: " if several else ""
-    figure.add_trace(
-        go.Scatter(
-            x=places,
-            y=values,
-            xaxis=x,
-            yaxis=y,
-            mode="lines+markers" if marked else "lines",
-            name=escape_plotly(run.name) if several else what,
-            line={"color": colour, "width": 2 if marked else 1.2, "dash": _DASHES[number]},
-            marker={"symbol": _SYMBOLS[number], "size": 8, "color": colour},
-            **(
-                {
-                    "customdata": [f"{step},{run.name}" for step in numbers.tolist()],
-                    "text": [f"{step:,}" for step in numbers.tolist()],
-                    "selected": {"marker": {"opacity": 1}},
-                    "unselected": {"marker": {"opacity": 1}},
-                }
-                if marked
-                else {}
-            ),
-            hovertemplate=f"{name_of_run}{what}<br>step %{{{'text' if marked else 'x:,d'}}}<br>"
-            f"%{{y:{panel.form}}}<extra></extra>",
-            showlegend=place == 0 and (marked or not several),
-            cliponaxis=not marked,
-        )
-    )
+    opaque = {"marker": {"opacity": 1}}
+    return {
+        "type": "scatter",
+        "x": places,
+        "y": values,
+        "xaxis": x,
+        "yaxis": y,
+        "mode": "lines+markers" if marked else "lines",
+        "name": escape_plotly(run.name) if several else what,
+        "line": {"color": colour, "width": 2 if marked else 1.2, "dash": _DASHES[number]},
+        "marker": {"symbol": _SYMBOLS[number], "size": 8, "color": colour},
+        "customdata": [f"{step},{run.name}" for step in numbers.tolist()] if marked else None,
+        "text": [f"{step:,}" for step in numbers.tolist()] if marked else None,
+        "selected": opaque if marked else None,
+        "unselected": opaque if marked else None,
+        "hovertemplate": f"{name_of_run}{what}<br>step %{{{'text' if marked else 'x:,d'}}}<br>"
+        f"%{{y:{panel.form}}}<extra></extra>",
+        "showlegend": place == 0 and (marked or not several),
+        "cliponaxis": not marked,
+    }
 
 
-def _add_line(
-    figure: go.Figure, place: int, at: float, colour: str, dash: str, *, name: str = ""
-) -> None:
+def _upright(place: int, at: float, colour: str, dash: str, *, name: str = "") -> Properties:
+    """Return a shape: an upright line through a panel."""
     x, y = axis_names(place)
-    figure.add_shape(
-        type="line",
-        name=name,
-        x0=at,
-        x1=at,
-        xref=x,
-        y0=0,
-        y1=1,
-        yref=f"{y} domain",
-        layer="below",
-        line={"color": colour, "width": 1.5, "dash": dash},
-    )
+    return {
+        "type": "line",
+        "name": name,
+        "x0": at,
+        "x1": at,
+        "xref": x,
+        "y0": 0,
+        "y1": 1,
+        "yref": f"{y} domain",
+        "layer": "below",
+        "line": {"color": colour, "width": 1.5, "dash": dash},
+    }
 
 
-def _mark_overfitting(
-    figure: go.Figure, run: RunCurves, number: int, above: int, steps: StepAxis, theme: Theme
-) -> None:
-    """Shade the chart of the loss from where valid loss rises, and say so above the charts."""
-    onset, colour = run.overfitting, theme.series[number]
-    assert onset is not None
-    figure.add_shape(
-        type="rect",
-        x0=steps.place(onset.step),
-        x1=steps.place(onset.last),
-        xref="x",
-        y0=0,
-        y1=1,
-        yref="y domain",
-        layer="below",
-        fillcolor=colour,
-        opacity=0.12,
-        line={"width": 0},
-    )
-    figure.add_annotation(
-        text=f'<span style="color:{colour}">■</span> {escape_plotly(run.name)}: valid loss is '
-        "lowest at "
-        f"step {onset.step:,}, from there on it rises: overfitting",
-        x=0,
-        xref="paper",
-        xanchor="left",
-        y=1,
-        yref="paper",
-        yanchor="top",
-        yshift=above,
-        showarrow=False,
-        font={"size": 12},
-    )
+def _shade(onset: OverfittingOnset, colour: str, steps: StepAxis) -> Properties:
+    """Return a shape that shades the chart of the loss from where valid loss rises."""
+    return {
+        "type": "rect",
+        "x0": steps.place(onset.step),
+        "x1": steps.place(onset.last),
+        "xref": "x",
+        "y0": 0,
+        "y1": 1,
+        "yref": "y domain",
+        "layer": "below",
+        "fillcolor": colour,
+        "opacity": 0.12,
+        "line": {"width": 0},
+    }
+
+
+def _overfitting(name: str, onset: OverfittingOnset, colour: str, above: int) -> Properties:
+    """Return an annotation, ``above`` pixels over the charts, that names what is shaded."""
+    return {
+        "text": f'<span style="color:{colour}">■</span> {escape_plotly(name)}: valid loss is '
+        f"lowest at step {onset.step:,}, from there on it rises: overfitting",
+        "x": 0,
+        "xref": "paper",
+        "xanchor": "left",
+        "y": 1,
+        "yref": "paper",
+        "yanchor": "top",
+        "yshift": above,
+        "showarrow": False,
+        "font": {"size": 12},
+    }

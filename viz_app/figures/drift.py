@@ -30,58 +30,82 @@ def cosine_lines(
         theme: colours.
         marked: index of the checkpoint that a vertical line marks.
     """
-    figure = new_figure(theme)
     places = list(range(len(steps)))
     written = [f"{step:,}" for step in steps]
-    for line, name in enumerate(names):
-        colour = theme.series[line % len(theme.series)]
-        figure.add_trace(
-            go.Scatter(
-                x=places,
-                y=cosines[:, line],
-                mode="lines+markers",
-                line={"color": colour, "dash": ("solid", "dash")[line // len(theme.series) % 2]},
-                marker={"size": 6},
-                text=written,
-                hovertemplate=f"{escape_plotly(name)}<br>step %{{text}}: %{{y:.3f}}<extra></extra>",
-            )
-        )
+    colours = [theme.series[line % len(theme.series)] for line in range(len(names))]
     least = float(cosines.min(initial=0.0)) - 0.06
     most = float(cosines.max(initial=0.5)) + 0.06
     inner = _HEIGHT - _TOP - _BOTTOM
     heights = (cosines[-1] - least) / (most - least) * inner if len(cosines) else []
-    for line, height in zip(range(len(names)), _spread(np.asarray(heights)), strict=True):
-        name = names[line]
-        figure.add_annotation(
-            x=1,
-            y=height / inner,
-            xref="paper",
-            yref="paper",
-            xanchor="left",
-            yanchor="middle",
-            xshift=8,
-            showarrow=False,
-            text=escape_plotly(name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"),
-            font={"color": theme.series[line % len(theme.series)], "size": 13},
-        )
-    figure.add_vline(x=marked, name=MARK, line={"color": theme.accent, "width": 1.5, "dash": "dot"})
-    figure.update_xaxes(
-        tickvals=places,
-        ticktext=written,
-        title="checkpoint, by training step",
-        range=[-0.3, len(steps) - 0.7],
-    )
-    figure.update_yaxes(
-        range=[least, most], title="cosine", showgrid=True, zeroline=True, zerolinecolor=theme.line
-    )
     longest = min(_LONGEST, max(map(len, names), default=0))
     left, right = 56, 24 + 8 * longest
-    figure.update_layout(
-        height=_HEIGHT,
-        margin={"l": left, "r": right, "t": _TOP, "b": _BOTTOM},
-        meta={"readable": left + min(36 * len(steps), 480) + right},
+    return new_figure(
+        theme,
+        [
+            {
+                "type": "scatter",
+                "x": places,
+                "y": cosines[:, line],
+                "mode": "lines+markers",
+                "line": {"color": colour, "dash": ("solid", "dash")[line // len(theme.series) % 2]},
+                "marker": {"size": 6},
+                "text": written,
+                "hovertemplate": f"{escape_plotly(name)}<br>step %{{text}}: %{{y:.3f}}"
+                "<extra></extra>",
+            }
+            for line, (name, colour) in enumerate(zip(names, colours, strict=True))
+        ],
+        {
+            "height": _HEIGHT,
+            "margin": {"l": left, "r": right, "t": _TOP, "b": _BOTTOM},
+            "meta": {"readable": left + min(36 * len(steps), 480) + right},
+            "xaxis": {
+                "tickvals": places,
+                "ticktext": written,
+                "title": {"text": "checkpoint, by training step"},
+                "range": [-0.3, len(steps) - 0.7],
+            },
+            "yaxis": {
+                "range": [least, most],
+                "title": {"text": "cosine"},
+                "showgrid": True,
+                "zeroline": True,
+                "zerolinecolor": theme.line,
+            },
+            "shapes": [
+                {
+                    "type": "line",
+                    "name": MARK,
+                    "x0": marked,
+                    "x1": marked,
+                    "y0": 0,
+                    "y1": 1,
+                    "xref": "x",
+                    "yref": "y domain",
+                    "line": {"color": theme.accent, "width": 1.5, "dash": "dot"},
+                }
+            ],
+            "annotations": [
+                {
+                    "x": 1,
+                    "y": height / inner,
+                    "xref": "paper",
+                    "yref": "paper",
+                    "xanchor": "left",
+                    "yanchor": "middle",
+                    "xshift": 8,
+                    "showarrow": False,
+                    "text": escape_plotly(
+                        name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"
+                    ),
+                    "font": {"color": colour, "size": 13},
+                }
+                for name, colour, height in zip(
+                    names, colours, _spread(np.asarray(heights)), strict=True
+                )
+            ],
+        },
     )
-    return figure
 
 
 def _spread(heights: np.ndarray) -> list[float]:

@@ -14,8 +14,9 @@ import plotly.graph_objects as go
 
 from model.interface import Head, Kind
 from viz_app.figures.matrix import COLOUR_BAR, colour_bar, masked_cells
-from viz_app.figures.selecting import MARK, add_frame, click_targets
+from viz_app.figures.selecting import click_targets, frame, vertical_line
 from viz_app.figures.theme import (
+    Properties,
     Scale,
     Theme,
     difference_scale,
@@ -82,41 +83,46 @@ def head_matrix(
     limit = _limit(rows.cells) if signed else 1.0
     empty = np.ones(cells.shape, np.bool_)
     empty[places] = np.isfinite(rows.cells)
-    figure = new_figure(theme)
     ticks = [-limit, -limit / 4, 0, limit / 4, limit] if signed else [0, 0.1, 0.25, 0.5, 1]
-    figure.add_trace(
-        go.Heatmap(
-            z=cells,
-            zmin=-limit if signed else 0,
-            zmax=limit,
-            colorscale=_signed_scale(theme) if signed else weight_scale(theme),
-            colorbar=colour_bar(theme, measured, ticks)
-            | ({"ticktext": [f"{tick:+.2g}" if tick else "0" for tick in ticks]} if signed else {}),
-            hoverinfo="skip",
-            ygap=1,
-            xgap=1,
-        )
-    )
-    grey = masked_cells(empty, theme)
-    grey.update(xgap=1, ygap=1)
-    figure.add_trace(grey)
-    figure.add_trace(_markers(rows, places, steps, theme))
-    _lay_out(figure, rows, places, steps, width)
-    for kind, top in tops.items():
-        figure.add_annotation(
-            text=escape_plotly(kinds[kind]),
-            xref="x domain",
-            x=0,
-            y=top,
-            xanchor="left",
-            xshift=-4,
-            showarrow=False,
-            font={"color": theme.muted, "size": 12},
-        )
+    bar = colour_bar(theme, measured, ticks)
+    if signed:
+        bar["ticktext"] = [f"{tick:+.2g}" if tick else "0" for tick in ticks]
+    frames = []
     if selected is not None and selected[0] in rows.heads and selected[1] in steps:
         x, y = steps.index(selected[1]), places[list(rows.heads).index(selected[0])]
-        add_frame(figure, (x - 0.5, x + 0.5), (y - 0.5, y + 0.5), theme=theme)
-    return figure
+        frames.append(frame((x - 0.5, x + 0.5), (y - 0.5, y + 0.5), theme=theme))
+    names = [
+        {
+            "text": escape_plotly(kinds[kind]),
+            "xref": "x domain",
+            "x": 0,
+            "y": top,
+            "xanchor": "left",
+            "xshift": -4,
+            "showarrow": False,
+            "font": {"color": theme.muted, "size": 12},
+        }
+        for kind, top in tops.items()
+    ]
+    return new_figure(
+        theme,
+        [
+            {
+                "type": "heatmap",
+                "z": cells,
+                "zmin": -limit if signed else 0,
+                "zmax": limit,
+                "colorscale": _signed_scale(theme) if signed else weight_scale(theme),
+                "colorbar": bar,
+                "hoverinfo": "skip",
+                "ygap": 1,
+                "xgap": 1,
+            },
+            masked_cells(empty, theme) | {"xgap": 1, "ygap": 1},
+            _markers(rows, places, steps, theme),
+        ],
+        _layout(rows, places, steps, width) | {"annotations": names, "shapes": frames},
+    )
 
 
 def _places(heads: Sequence[Head]) -> tuple[list[int], dict[Kind, int]]:
@@ -146,7 +152,7 @@ def _signed_scale(theme: Theme) -> Scale:
 
 def _markers(
     rows: HeadRows, places: Sequence[int], steps: Sequence[int], theme: Theme
-) -> go.Scatter:
+) -> Properties:
     every = [(row, column) for row in range(len(rows.heads)) for column in range(len(steps))]
     markers = click_targets(
         [column for _, column in every],
@@ -158,44 +164,37 @@ def _markers(
             for row, column in every
         ],
     )
-    return markers.update(
-        hoverlabel={
-            "bgcolor": theme.background,
-            "bordercolor": theme.line,
-            "font": {"color": theme.text},
-        }
-    )
+    colours = {"bgcolor": theme.background, "bordercolor": theme.line}
+    return markers | {"hoverlabel": colours | {"font": {"color": theme.text}}}
 
 
-def _lay_out(
-    figure: go.Figure, rows: HeadRows, places: Sequence[int], steps: Sequence[int], width: int
-) -> None:
+def _layout(rows: HeadRows, places: Sequence[int], steps: Sequence[int], width: int) -> Properties:
     left, right = 40, COLOUR_BAR + 6
     cell = min(_LARGEST_CELL, (width - left - right) / len(steps))
     longest = _STEP_LETTER * max(len(f"{step:,}") for step in steps)
     flat = longest + 4 <= cell
     least = min(0.7 * (longest + 4), cell) if flat else min(12.0, cell)
     top = 26 if flat else round(longest) + 14
-    figure.update_layout(
-        height=top + _ROW * (places[-1] + 1) + 8,
-        width=round(left + cell * len(steps) + right),
-        meta={"readable": round(left + least * len(steps) + right)},
-        margin={"l": left, "r": right, "t": top, "b": 8},
-        hoverdistance=-1,
-        hoverlabel={"align": "left"},
-    )
-    figure.update_xaxes(
-        side="top",
-        range=[-0.5, len(steps) - 0.5],
-        tickangle=0 if flat else -90,
-        **_step_axis(steps, max(1, math.ceil(14 / cell))),
-    )
-    figure.update_yaxes(
-        range=[places[-1] + 0.5, -0.5],
-        tickvals=list(places),
-        ticktext=[f"{layer + 1}.{head + 1}" for _, layer, head in rows.heads],
-        ticklabelstandoff=4,
-    )
+    return {
+        "height": top + _ROW * (places[-1] + 1) + 8,
+        "width": round(left + cell * len(steps) + right),
+        "meta": {"readable": round(left + least * len(steps) + right)},
+        "margin": {"l": left, "r": right, "t": top, "b": 8},
+        "hoverdistance": -1,
+        "hoverlabel": {"align": "left"},
+        "xaxis": {
+            "side": "top",
+            "range": [-0.5, len(steps) - 0.5],
+            "tickangle": 0 if flat else -90,
+            **_step_axis(steps, max(1, math.ceil(14 / cell))),
+        },
+        "yaxis": {
+            "range": [places[-1] + 0.5, -0.5],
+            "tickvals": list(places),
+            "ticktext": [f"{layer + 1}.{head + 1}" for _, layer, head in rows.heads],
+            "ticklabelstandoff": 4,
+        },
+    }
 
 
 def _step_axis(steps: Sequence[int], every: int) -> dict[str, object]:
@@ -219,34 +218,41 @@ def measure_lines(
     """
     if len(lines) > len(theme.series):
         raise ValueError(f"expected at most {len(theme.series)} lines, got {len(lines)}")
-    figure = new_figure(theme)
+    data: list[Properties] = []
     for (name, values), colour in zip(lines.items(), theme.series, strict=False):
         if len(values) != len(steps):
             raise ValueError(f"{name}: expected {len(steps)} values, got {len(values)}")
-        figure.add_trace(
-            go.Scatter(
-                x=list(range(len(steps))),
-                y=np.asarray(values, np.float32),
-                name=escape_plotly(name),
-                text=[f"step {step:,}" for step in steps],
-                mode="lines+markers",
-                line={"color": colour, "width": 1.5},
-                marker={"size": 5},
-                hovertemplate=f"{escape_plotly(name)}<br>%{{text}}: %{{y:.2f}}<extra></extra>",
-            )
+        data.append(
+            {
+                "type": "scatter",
+                "x": list(range(len(steps))),
+                "y": np.asarray(values, np.float32),
+                "name": escape_plotly(name),
+                "text": [f"step {step:,}" for step in steps],
+                "mode": "lines+markers",
+                "line": {"color": colour, "width": 1.5},
+                "marker": {"size": 5},
+                "hovertemplate": f"{escape_plotly(name)}<br>%{{text}}: %{{y:.2f}}<extra></extra>",
+            }
         )
-    if marked is not None:
-        figure.add_vline(marked, name=MARK, line={"color": theme.accent, "width": 1.5})
-    figure.update_layout(
-        height=260 + 19 * len(lines),  # the legend may have a line for each
-        margin={"l": 34, "r": 14, "t": 8, "b": 48},
-        showlegend=True,
-        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+    return new_figure(
+        theme,
+        data,
+        {
+            "height": 260 + 19 * len(lines),  # the legend may have a line for each
+            "margin": {"l": 34, "r": 14, "t": 8, "b": 48},
+            "showlegend": True,
+            "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+            "shapes": [vertical_line(marked, theme)] if marked is not None else [],
+            "xaxis": {
+                "range": [-0.3, len(steps) - 0.7],
+                "tickangle": -45,
+                **_step_axis(steps, max(1, math.ceil(len(steps) / 14))),
+            },
+            "yaxis": {
+                "range": [-0.03, 1.03],
+                "tickvals": [0, 0.25, 0.5, 0.75, 1],
+                "showgrid": True,
+            },
+        },
     )
-    figure.update_xaxes(
-        range=[-0.3, len(steps) - 0.7],
-        tickangle=-45,
-        **_step_axis(steps, max(1, math.ceil(len(steps) / 14))),
-    )
-    figure.update_yaxes(range=[-0.03, 1.03], tickvals=[0, 0.25, 0.5, 0.75, 1], showgrid=True)
-    return figure

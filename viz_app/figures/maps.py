@@ -19,8 +19,8 @@ from viz_app.figures.matrix import (
     matrix,
     token_axis,
 )
-from viz_app.figures.selecting import MARK, add_frame
-from viz_app.figures.theme import Theme, difference_scale, new_figure
+from viz_app.figures.selecting import MARK, frame
+from viz_app.figures.theme import Properties, Theme, difference_scale, new_figure
 from viz_app.records.trace import Floats
 
 
@@ -58,7 +58,7 @@ def attention_map(
     Raises:
         ValueError: if labels and weights do not fit.
     """
-    figure = matrix(
+    data, layout = matrix(
         weights,
         rows=rows,
         columns=columns,
@@ -70,44 +70,40 @@ def attention_map(
         allowed=allowed,
         width=width,
     )
+    shapes = []
     if selected is not None:
-        _add_row_markers(figure, weights.shape, theme, selected)
+        n_rows, n_columns = weights.shape
+        # About as wide as a triangle, whether cells have their full width or fill the page's.
+        share = 12 / (12 + min(LARGEST_CELL * n_columns, 400))
+        row = (layout["height"] - layout["margin"]["t"] - layout["margin"]["b"]) / n_rows
+        data.append(_row_markers(n_rows, selected, size=min(9, max(2, row - 1)), theme=theme))
+        layout["xaxis"]["domain"] = [share, 1]
+        layout["xaxis2"] = {"domain": [0, share], "range": [0, 1], "visible": False}
+        layout["yaxis"] |= {"anchor": "free", "position": 0}
+        framed = (selected - 0.5, selected + 0.5)
+        shapes.append(frame((0, 1), framed, theme=theme, width=1.5, xref="x domain", yref="y"))
     if column is not None:
         framed = (column - 0.5, column + 0.5)
-        add_frame(figure, framed, (0, 1), theme=theme, width=1, xref="x", yref="y domain")
-    return figure
+        shapes.append(frame(framed, (0, 1), theme=theme, width=1, xref="x", yref="y domain"))
+    return new_figure(theme, data, layout | {"shapes": shapes})
 
 
-def _add_row_markers(
-    figure: go.Figure, shape: tuple[int, ...], theme: Theme, selected: int
-) -> None:
-    """Add small triangles left of the map; that of the selected row has the accent colour."""
-    n_rows, n_columns = shape
-    row = (figure.layout.height - figure.layout.margin.t - figure.layout.margin.b) / n_rows
-    figure.add_trace(
-        go.Scatter(
-            x=[0.5] * n_rows,
-            y=list(range(n_rows)),
-            xaxis="x2",
-            mode="markers",
-            meta=MARK,
-            marker={
-                "symbol": "triangle-right",
-                "size": min(9, max(2, row - 1)),
-                "color": [theme.accent if i == selected else theme.line for i in range(n_rows)],
-            },
-            hovertemplate="choose this row<extra></extra>",
-        )
-    )
-    # About as wide as a triangle, whether cells have their full width or fill the page's.
-    share = 12 / (12 + min(LARGEST_CELL * n_columns, 400))
-    figure.update_layout(
-        xaxis={"domain": [share, 1]},
-        xaxis2={"domain": [0, share], "range": [0, 1], "visible": False, "fixedrange": True},
-        yaxis={"anchor": "free", "position": 0},
-    )
-    rows = (selected - 0.5, selected + 0.5)
-    add_frame(figure, (0, 1), rows, theme=theme, width=1.5, xref="x domain", yref="y")
+def _row_markers(number: int, selected: int, *, size: float, theme: Theme) -> Properties:
+    """Return a trace of triangles left of a map; that of the selected row has the accent colour."""
+    return {
+        "type": "scatter",
+        "x": [0.5] * number,
+        "y": list(range(number)),
+        "xaxis": "x2",
+        "mode": "markers",
+        "meta": MARK,
+        "marker": {
+            "symbol": "triangle-right",
+            "size": size,
+            "color": [theme.accent if i == selected else theme.line for i in range(number)],
+        },
+        "hovertemplate": "choose this row<extra></extra>",
+    }
 
 
 def difference_map(
@@ -126,17 +122,20 @@ def difference_map(
     Raises:
         ValueError: if labels and cells do not fit.
     """
-    return matrix(
-        difference,
-        rows=rows,
-        columns=columns,
-        titles=(row_title, column_title),
-        measured="difference",
-        hover="query %{y}<br>key %{x}<br>difference %{z:+.4f}",
-        signed=True,
-        theme=theme,
-        allowed=allowed,
-        width=width,
+    return new_figure(
+        theme,
+        *matrix(
+            difference,
+            rows=rows,
+            columns=columns,
+            titles=(row_title, column_title),
+            measured="difference",
+            hover="query %{y}<br>key %{x}<br>difference %{z:+.4f}",
+            signed=True,
+            theme=theme,
+            allowed=allowed,
+            width=width,
+        ),
     )
 
 
@@ -154,17 +153,20 @@ def head_rows(
     Raises:
         ValueError: if labels and weights do not fit.
     """
-    return matrix(
-        weights,
-        rows=heads,
-        columns=columns,
-        titles=("layer.head", column_title),
-        measured="weight",
-        hover="head %{y}<br>key %{x}<br>weight %{z:.4f}",
-        signed=False,
-        theme=theme,
-        allowed=None,
-        width=width,
+    return new_figure(
+        theme,
+        *matrix(
+            weights,
+            rows=heads,
+            columns=columns,
+            titles=("layer.head", column_title),
+            measured="weight",
+            hover="head %{y}<br>key %{x}<br>weight %{z:.4f}",
+            signed=False,
+            theme=theme,
+            allowed=None,
+            width=width,
+        ),
     )
 
 
@@ -176,17 +178,20 @@ def similarity_map(
     Raises:
         ValueError: if labels and cells do not fit.
     """
-    return matrix(
-        similarity,
-        rows=labels,
-        columns=labels,
-        titles=("", ""),
-        measured="cosine",
-        hover="%{y}<br>%{x}<br>cosine %{z:.3f}",
-        signed=True,
-        theme=theme,
-        allowed=None,
-        width=width,
+    return new_figure(
+        theme,
+        *matrix(
+            similarity,
+            rows=labels,
+            columns=labels,
+            titles=("", ""),
+            measured="cosine",
+            hover="%{y}<br>%{x}<br>cosine %{z:.3f}",
+            signed=True,
+            theme=theme,
+            allowed=None,
+            width=width,
+        ),
     )
 
 
@@ -202,21 +207,23 @@ def vector_map(
         raise ValueError(f"expected {len(vectors)} labels, got {len(labels)}")
     row = min(22.0, max(4.0, 420 / len(labels)))
     left = label_width(labels)
-    figure = new_figure(theme)
-    figure.add_trace(
-        go.Heatmap(
-            z=vectors.astype(np.float32),
-            zmin=-limit,
-            zmax=limit,
-            colorscale=difference_scale(theme),
-            colorbar=colour_bar(theme, "value"),
-            hovertemplate="%{y}<br>dimension %{x}<br>%{z:.3f}<extra></extra>",
-        )
+    return new_figure(
+        theme,
+        [
+            {
+                "type": "heatmap",
+                "z": vectors.astype(np.float32),
+                "zmin": -limit,
+                "zmax": limit,
+                "colorscale": difference_scale(theme),
+                "colorbar": colour_bar(theme, "value"),
+                "hovertemplate": "%{y}<br>dimension %{x}<br>%{z:.3f}<extra></extra>",
+            }
+        ],
+        {
+            "height": round(46 + row * len(labels)),
+            "margin": {"l": left, "r": COLOUR_BAR + 12, "t": 6, "b": 40},
+            "xaxis": {"title": {"text": "dimension", "standoff": 4}},
+            "yaxis": {"range": [len(labels) - 0.5, -0.5], **token_axis(labels, row)},
+        },
     )
-    figure.update_layout(
-        height=round(46 + row * len(labels)),
-        margin={"l": left, "r": COLOUR_BAR + 12, "t": 6, "b": 40},
-    )
-    figure.update_xaxes(title={"text": "dimension", "standoff": 4})
-    figure.update_yaxes(range=[len(labels) - 0.5, -0.5], **token_axis(labels, row))
-    return figure

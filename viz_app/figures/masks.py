@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from viz_app.figures.matrix import matrix, token_axis
-from viz_app.figures.theme import Theme, text_on_weight, weight_colour
+from viz_app.figures.theme import Theme, new_figure, text_on_weight, weight_colour
 
 _SMALLEST_CROSSED = 7.0
 """Pixels of the smallest cell in which a cross can be recognised."""
@@ -50,7 +50,7 @@ def mask_map(
     Raises:
         ValueError: if labels and cells do not fit.
     """
-    figure = matrix(
+    data, layout = matrix(
         allowed.astype(np.float32),
         rows=rows,
         columns=columns,
@@ -63,39 +63,37 @@ def mask_map(
         width=width,
     )
     colour = weight_colour(theme, _ALLOWED)
-    margin = figure.layout.margin
-    cell = min(_LARGEST_CELL, (width - margin.l - _RIGHT) / len(columns))
+    margin = layout["margin"]
+    cell = min(_LARGEST_CELL, (width - margin["l"] - _RIGHT) / len(columns))
     crossed = cell >= _SMALLEST_CROSSED
-    figure.data[0].update(
-        colorscale=((0, colour), (1, colour)),
-        showscale=False,
-        xgap=int(crossed),
-        ygap=int(crossed),
-    )
-    right = max(_RIGHT, _LEAST_WIDTH - margin.l - cell * len(columns))
-    figure.update_layout(
-        width=round(margin.l + cell * len(columns) + right),
-        height=round(margin.t + cell * len(rows) + margin.b),
-        margin={"r": right},
-    )
-    figure.update_xaxes(**token_axis(columns, cell))
-    figure.update_yaxes(**token_axis(rows, cell))
+    data[0] |= {
+        "colorscale": ((0, colour), (1, colour)),
+        "showscale": False,
+        "xgap": int(crossed),
+        "ygap": int(crossed),
+    }
+    margin["r"] = max(_RIGHT, _LEAST_WIDTH - margin["l"] - cell * len(columns))
+    layout["width"] = round(margin["l"] + cell * len(columns) + margin["r"])
+    layout["height"] = round(margin["t"] + cell * len(rows) + margin["b"])
+    layout["xaxis"] |= token_axis(columns, cell)
+    layout["yaxis"] |= token_axis(rows, cell)
     if crossed and not allowed.all():
         y, x = np.nonzero(~allowed)
-        figure.add_trace(
-            go.Scatter(
-                x=x,
-                y=y,
-                mode="markers",
-                marker={
+        data.append(
+            {
+                "type": "scatter",
+                "x": x,
+                "y": y,
+                "mode": "markers",
+                "marker": {
                     "symbol": "x-thin",
                     "size": min(8, cell * 0.5),
                     "line": {"color": theme.muted, "width": 1},
                 },
-                hoverinfo="skip",
-            )
+                "hoverinfo": "skip",
+            }
         )
-    return figure
+    return new_figure(theme, data, layout)
 
 
 def padding_rows(

@@ -11,15 +11,14 @@ import textwrap
 from collections.abc import Sequence
 
 import numpy as np
-import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from viz_app.figures.theme import (
+    Properties,
     Scale,
     Theme,
     difference_scale,
     escape_plotly,
-    new_figure,
     weight_scale,
 )
 from viz_app.records.trace import Floats
@@ -47,7 +46,7 @@ def label_width(labels: Sequence[str]) -> int:
     return 12 + round(6.4 * max((min(len(label), _LONGEST_LABEL) for label in labels), default=0))
 
 
-def token_axis(labels: Sequence[str], pixels: float) -> dict[str, object]:
+def token_axis(labels: Sequence[str], pixels: float) -> Properties:
     """Return properties of an axis of tokens that are ``pixels`` wide or tall each."""
     return {
         "labelalias": _aliases(labels),
@@ -69,7 +68,7 @@ PRINTED = "printed"
 """``meta`` of traces that only a saved picture shows."""
 
 
-def colour_bar(theme: Theme, name: str, ticks: Sequence[float] | None = None) -> dict[str, object]:
+def colour_bar(theme: Theme, name: str, ticks: Sequence[float] | None = None) -> Properties:
     """Return properties of a colour bar as high as the cells, with the name of what it measures."""
     return {
         "title": {"text": name, "side": "right", "font": {"color": theme.muted, "size": 12}},
@@ -84,42 +83,39 @@ def colour_bar(theme: Theme, name: str, ticks: Sequence[float] | None = None) ->
     }
 
 
-def add_printed_bar(
-    figure: go.Figure,
+def printed_bar(
     name: str,
     *,
     limits: tuple[float, float],
     scale: Scale,
     ticks: Sequence[float] | None = None,
     theme: Theme,
-) -> None:
-    """Add a colour bar, right of the cells, that only a saved picture shows.
+) -> Properties:
+    """Return a trace: a colour bar, right of the cells, that only a saved picture shows.
 
     Args:
-        figure: is changed.
         name: what the cells have, in a word or two.
         limits: values at the ends of the scale.
         scale: colours.
         ticks: values that are written; None leaves them to Plotly.
         theme: colours of the letters.
     """
-    figure.add_trace(
-        go.Scatter(
-            x=[None],
-            y=[None],
-            mode="markers",
-            meta=PRINTED,
-            visible=False,
-            marker={
-                "color": [limits[0]],
-                "cmin": limits[0],
-                "cmax": limits[1],
-                "colorscale": scale,
-                "colorbar": colour_bar(theme, name, ticks),
-                "showscale": True,
-            },
-        )
-    )
+    return {
+        "type": "scatter",
+        "x": [None],
+        "y": [None],
+        "mode": "markers",
+        "meta": PRINTED,
+        "visible": False,
+        "marker": {
+            "color": [limits[0]],
+            "cmin": limits[0],
+            "cmax": limits[1],
+            "colorscale": scale,
+            "colorbar": colour_bar(theme, name, ticks),
+            "showscale": True,
+        },
+    }
 
 
 def bar_ticks(signed: bool, height: float) -> list[float]:
@@ -141,8 +137,8 @@ def matrix(
     theme: Theme,
     allowed: NDArray[np.bool_] | None,
     width: int,
-) -> go.Figure:
-    """Draw labelled cells on the range 0 to 1, or -1 to 1 where ``signed``.
+) -> tuple[list[Properties], Properties]:
+    """Return traces and layout of labelled cells, on the range 0 to 1, or -1 to 1 where ``signed``.
 
     Trace 0 has the cells; if the mask forbids any, trace 1 covers them.
 
@@ -175,56 +171,63 @@ def matrix(
     right = max(COLOUR_BAR, longest - round(LARGEST_CELL * len(columns)))
     cell = min(LARGEST_CELL, max(1.0, (width - left - right) / len(columns)))
     row = min(30.0, max(cell, 4.0, min(17.0, 640 / len(rows))))
-    figure = new_figure(theme)
-    figure.add_trace(
-        go.Heatmap(
-            z=cells.astype(np.float32),
-            zmin=-1 if signed else 0,
-            zmax=1,
-            colorscale=difference_scale(theme) if signed else weight_scale(theme),
-            colorbar=colour_bar(theme, measured, bar_ticks(signed, row * len(rows))),
-            hovertemplate=hover + "<extra></extra>",
-        )
-    )
+    named = ((titles[0], "right", -6), ("<br>".join(lines), "left", 0))
+    data: list[Properties] = [
+        {
+            "type": "heatmap",
+            "z": cells.astype(np.float32),
+            "zmin": -1 if signed else 0,
+            "zmax": 1,
+            "colorscale": difference_scale(theme) if signed else weight_scale(theme),
+            "colorbar": colour_bar(theme, measured, bar_ticks(signed, row * len(rows))),
+            "hovertemplate": hover + "<extra></extra>",
+        }
+    ]
     if allowed is not None and not allowed.all():
-        figure.add_trace(masked_cells(allowed, theme))
-    figure.update_layout(
-        height=round(top + row * len(rows) + 12),
+        data.append(masked_cells(allowed, theme))
+    layout = {
+        "height": round(top + row * len(rows) + 12),
         # Many columns take what width there is; few stay square.
-        width=round(left + cell * len(columns) + right) if cell == LARGEST_CELL else None,
-        margin={"l": left, "r": right, "t": top, "b": 12},
-        meta={"width": width, "readable": left + right + labels_width(columns, cell)},
-    )
-    figure.update_xaxes(
-        side="top", tickangle=-90, range=[-0.5, len(columns) - 0.5], **token_axis(columns, cell)
-    )
-    figure.update_yaxes(range=[len(rows) - 0.5, -0.5], **token_axis(rows, row))
-    for text, anchor, shift in ((titles[0], "right", -6), ("<br>".join(lines), "left", 0)):
-        figure.add_annotation(
-            text=text,
-            xref="x domain",
-            yref="paper",
-            x=0,
-            y=1,
-            xanchor=anchor,
-            yanchor="top",
-            align="left",
-            xshift=shift,
-            yshift=top,
-            showarrow=False,
-            font={"color": theme.muted, "size": 12},
-        )
-    return figure
+        "width": round(left + cell * len(columns) + right) if cell == LARGEST_CELL else None,
+        "margin": {"l": left, "r": right, "t": top, "b": 12},
+        "meta": {"width": width, "readable": left + right + labels_width(columns, cell)},
+        "xaxis": {
+            "side": "top",
+            "tickangle": -90,
+            "range": [-0.5, len(columns) - 0.5],
+            **token_axis(columns, cell),
+        },
+        "yaxis": {"range": [len(rows) - 0.5, -0.5], **token_axis(rows, row)},
+        "annotations": [
+            {
+                "text": text,
+                "xref": "x domain",
+                "yref": "paper",
+                "x": 0,
+                "y": 1,
+                "xanchor": anchor,
+                "yanchor": "top",
+                "align": "left",
+                "xshift": shift,
+                "yshift": top,
+                "showarrow": False,
+                "font": {"color": theme.muted, "size": 12},
+            }
+            for text, anchor, shift in named
+        ],
+    }
+    return data, layout
 
 
-def masked_cells(allowed: NDArray[np.bool_], theme: Theme) -> go.Heatmap:
+def masked_cells(allowed: NDArray[np.bool_], theme: Theme) -> Properties:
     """Return a trace that covers with grey the cells that the mask, (rows, columns), forbids."""
     clear, masked = "rgba(0,0,0,0)", theme.masked
-    return go.Heatmap(
-        z=(~allowed).astype(np.uint8),
-        zmin=0,
-        zmax=1,
-        colorscale=((0, clear), (0.5, clear), (0.5, masked), (1, masked)),
-        showscale=False,
-        hoverinfo="skip",
-    )
+    return {
+        "type": "heatmap",
+        "z": (~allowed).astype(np.uint8),
+        "zmin": 0,
+        "zmax": 1,
+        "colorscale": ((0, clear), (0.5, clear), (0.5, masked), (1, masked)),
+        "showscale": False,
+        "hoverinfo": "skip",
+    }

@@ -10,8 +10,8 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from viz_app.figures.matrix import add_printed_bar, bar_ticks
-from viz_app.figures.selecting import add_frame, click_targets
+from viz_app.figures.matrix import bar_ticks, printed_bar
+from viz_app.figures.selecting import click_targets, frame
 from viz_app.figures.theme import Scale, Theme, difference_scale, new_figure, weight_scale
 from viz_app.records.trace import Floats
 
@@ -77,57 +77,58 @@ def mosaic(
     layers, heads, queries, keys = maps.shape
     cells = tile(((maps + 1) / 2).astype(np.float32) if signed else maps, allowed)
     scale = difference_scale(theme) if signed else weight_scale(theme)
-    figure = new_figure(theme)
-    figure.add_trace(
-        go.Heatmap(
-            z=cells,
-            zmin=0,
-            zmax=255,
-            colorscale=_with_masked(scale, theme),
-            showscale=False,
-            hoverinfo="skip",
-        )
-    )
     across = [head * (keys + 1) + (keys - 1) / 2 for head in range(heads)]
     down = [layer * (queries + 1) + (queries - 1) / 2 for layer in range(layers)]
     every = [(layer, head) for layer in range(layers) for head in range(heads)]
-    figure.add_trace(
-        click_targets(
-            [across[head] for _, head in every],
-            [down[layer] for layer, _ in every],
-            values=[f"{layer},{head}" for layer, head in every],
-            texts=[f"layer {layer + 1} · head {head + 1}" for layer, head in every],
-        )
-    )
     panel = (width - 70) / heads
     tall = panel * min(1.6, max(0.5, queries / keys))
-    figure.update_layout(
-        height=round(34 + tall * layers),
-        margin={"l": 62, "r": 6, "t": 26, "b": 8},
-        hoverdistance=-1,
-        meta={"width": width},
-    )
-    figure.update_xaxes(
-        side="top",
-        range=[-0.5, cells.shape[1] - 0.5],
-        tickvals=across,
-        ticktext=[f"head {head + 1}" for head in range(heads)],
-    )
-    figure.update_yaxes(
-        range=[cells.shape[0] - 0.5, -0.5],
-        tickvals=down,
-        ticktext=[f"layer {layer + 1}" for layer in range(layers)],
-    )
-    add_printed_bar(
-        figure,
-        "difference" if signed else "weight",
-        limits=(-1 if signed else 0, 1),
-        scale=scale,
-        ticks=bar_ticks(signed, tall * layers),
-        theme=theme,
-    )
+    shapes = []
     if selected is not None:
         layer, head = selected
         x, y = head * (keys + 1) - 0.5, layer * (queries + 1) - 0.5
-        add_frame(figure, (x, x + keys), (y, y + queries), theme=theme)
-    return figure
+        shapes.append(frame((x, x + keys), (y, y + queries), theme=theme))
+    return new_figure(
+        theme,
+        [
+            {
+                "type": "heatmap",
+                "z": cells,
+                "zmin": 0,
+                "zmax": 255,
+                "colorscale": _with_masked(scale, theme),
+                "showscale": False,
+                "hoverinfo": "skip",
+            },
+            click_targets(
+                [across[head] for _, head in every],
+                [down[layer] for layer, _ in every],
+                values=[f"{layer},{head}" for layer, head in every],
+                texts=[f"layer {layer + 1} · head {head + 1}" for layer, head in every],
+            ),
+            printed_bar(
+                "difference" if signed else "weight",
+                limits=(-1 if signed else 0, 1),
+                scale=scale,
+                ticks=bar_ticks(signed, tall * layers),
+                theme=theme,
+            ),
+        ],
+        {
+            "height": round(34 + tall * layers),
+            "margin": {"l": 62, "r": 6, "t": 26, "b": 8},
+            "hoverdistance": -1,
+            "meta": {"width": width},
+            "xaxis": {
+                "side": "top",
+                "range": [-0.5, cells.shape[1] - 0.5],
+                "tickvals": across,
+                "ticktext": [f"head {head + 1}" for head in range(heads)],
+            },
+            "yaxis": {
+                "range": [cells.shape[0] - 0.5, -0.5],
+                "tickvals": down,
+                "ticktext": [f"layer {layer + 1}" for layer in range(layers)],
+            },
+            "shapes": shapes,
+        },
+    )

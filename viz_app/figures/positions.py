@@ -8,8 +8,8 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from viz_app.figures.maps import vector_map
-from viz_app.figures.theme import Theme, new_figure
+from viz_app.figures.matrix import COLOUR_BAR, colour_bar, token_axis
+from viz_app.figures.theme import Theme, difference_scale, new_figure
 from viz_app.records.trace import Floats
 
 MOST_WAVES = 6
@@ -34,14 +34,44 @@ def encoding_map(encoded: Floats, *, used: int, theme: Theme, limit: float = 1.0
     Colours are from ``-limit`` to ``limit``.
     """
     rows = [str(position) for position in range(len(encoded))]
-    figure = vector_map(encoded, labels=rows, limit=limit, theme=theme)
-    figure.update_traces(hovertemplate="pos %{y}<br>dimension %{x}<br>%{z:.3f}<extra></extra>")
-    # Fewer labels than fit: these are numbers, and a step of 5 or 10 is read at a glance.
-    figure.update_yaxes(title={"text": "pos", "standoff": 4}, dtick=5 if len(rows) < 80 else 10)
-    figure.update_layout(margin={"l": 52})
-    if used < len(encoded):
-        figure.add_hline(used - 0.5, line={"color": theme.accent, "width": 1.5})
-    return figure
+    row = min(22.0, max(4.0, 420 / len(rows)))
+    end = {
+        "type": "line",
+        "xref": "x domain",
+        "yref": "y",
+        "x0": 0,
+        "x1": 1,
+        "y0": used - 0.5,
+        "y1": used - 0.5,
+        "line": {"color": theme.accent, "width": 1.5},
+    }
+    return new_figure(
+        theme,
+        [
+            {
+                "type": "heatmap",
+                "z": encoded.astype(np.float32),
+                "zmin": -limit,
+                "zmax": limit,
+                "colorscale": difference_scale(theme),
+                "colorbar": colour_bar(theme, "value"),
+                "hovertemplate": "pos %{y}<br>dimension %{x}<br>%{z:.3f}<extra></extra>",
+            }
+        ],
+        {
+            "height": round(46 + row * len(rows)),
+            "margin": {"l": 52, "r": COLOUR_BAR + 12, "t": 6, "b": 40},
+            "xaxis": {"title": {"text": "dimension", "standoff": 4}},
+            "yaxis": {
+                "title": {"text": "pos", "standoff": 4},
+                "range": [len(rows) - 0.5, -0.5],
+                **token_axis(rows, row),
+                # Fewer labels than fit: of numbers, steps of 5 or 10 are read at a glance.
+                "dtick": 5 if len(rows) < 80 else 10,
+            },
+            "shapes": [end] if used < len(encoded) else [],
+        },
+    )
 
 
 def waves(curves: Floats, encoded: Floats, *, dimensions: Sequence[int], theme: Theme) -> go.Figure:
@@ -62,32 +92,42 @@ def waves(curves: Floats, encoded: Floats, *, dimensions: Sequence[int], theme: 
         raise ValueError(
             f"expected {len(dimensions)} columns, got {curves.shape[1]} and {encoded.shape[1]}"
         )
-    figure = new_figure(theme)
     places = np.linspace(0, len(encoded) - 1, len(curves))
-    for at, colour in zip(range(len(dimensions)), theme.series, strict=False):
-        figure.add_trace(
-            go.Scatter(
-                x=places,
-                y=curves[:, at],
-                mode="lines",
-                line={"color": colour, "width": 1.5},
-                hoverinfo="skip",
-            )
-        )
-    for at, (dimension, colour) in enumerate(zip(dimensions, theme.series, strict=False)):
-        figure.add_trace(
-            go.Scatter(
-                x=np.arange(len(encoded)),
-                y=encoded[:, at],
-                mode="markers",
-                marker={"color": colour, "size": 5},
-                hovertemplate=f"pos %{{x}}<br>dimension {dimension}<br>%{{y:.3f}}<extra></extra>",
-            )
-        )
-    figure.update_layout(height=280, margin={"l": 40, "r": 12, "t": 8, "b": 40})
-    figure.update_xaxes(title={"text": "pos", "standoff": 4}, range=[-0.5, len(encoded) - 0.5])
-    figure.update_yaxes(range=[-1.08, 1.08], tickvals=[-1, 0, 1], showgrid=True)
-    return figure
+    lines = [
+        {
+            "type": "scatter",
+            "x": places,
+            "y": values,
+            "mode": "lines",
+            "line": {"color": colour, "width": 1.5},
+            "hoverinfo": "skip",
+        }
+        for values, colour in zip(curves.T, theme.series, strict=False)
+    ]
+    dots = [
+        {
+            "type": "scatter",
+            "x": np.arange(len(encoded)),
+            "y": values,
+            "mode": "markers",
+            "marker": {"color": colour, "size": 5},
+            "hovertemplate": f"pos %{{x}}<br>dimension {dimension}<br>%{{y:.3f}}<extra></extra>",
+        }
+        for values, dimension, colour in zip(encoded.T, dimensions, theme.series, strict=False)
+    ]
+    return new_figure(
+        theme,
+        [*lines, *dots],
+        {
+            "height": 280,
+            "margin": {"l": 40, "r": 12, "t": 8, "b": 40},
+            "xaxis": {
+                "title": {"text": "pos", "standoff": 4},
+                "range": [-0.5, len(encoded) - 0.5],
+            },
+            "yaxis": {"range": [-1.08, 1.08], "tickvals": [-1, 0, 1], "showgrid": True},
+        },
+    )
 
 
 def wave_legend(
@@ -124,51 +164,57 @@ def _format(number: float) -> str:
 
 def encoding_curves(encoded: Floats, *, positions: Sequence[int], theme: Theme) -> go.Figure:
     """Draw the encodings (n, D) of some positions over their dimensions: a line a position."""
-    figure = new_figure(theme)
-    for values, position, colour in zip(encoded, positions, theme.series, strict=False):
-        figure.add_trace(
-            go.Scatter(
-                x=np.arange(len(values)),
-                y=values.astype(np.float32),
-                name=f"pos {position}",
-                mode="lines",
-                line={"color": colour, "width": 1.5},
-                hovertemplate=f"pos {position}<br>dimension %{{x}}<br>%{{y:.3f}}<extra></extra>",
-            )
-        )
-    figure.update_layout(
-        height=280,
-        margin={"l": 44, "r": 12, "t": 8, "b": 40},
-        showlegend=True,
-        legend={"itemclick": False, "itemdoubleclick": False},
+    return new_figure(
+        theme,
+        [
+            {
+                "type": "scatter",
+                "x": np.arange(len(values)),
+                "y": values.astype(np.float32),
+                "name": f"pos {position}",
+                "mode": "lines",
+                "line": {"color": colour, "width": 1.5},
+                "hovertemplate": f"pos {position}<br>dimension %{{x}}<br>%{{y:.3f}}<extra></extra>",
+            }
+            for values, position, colour in zip(encoded, positions, theme.series, strict=False)
+        ],
+        {
+            "height": 280,
+            "margin": {"l": 44, "r": 12, "t": 8, "b": 40},
+            "showlegend": True,
+            "legend": {"itemclick": False, "itemdoubleclick": False},
+            "xaxis": {"title": {"text": "dimension", "standoff": 4}},
+            "yaxis": {"range": [-1.08, 1.08], "showgrid": True},
+        },
     )
-    figure.update_xaxes(title={"text": "dimension", "standoff": 4})
-    figure.update_yaxes(range=[-1.08, 1.08], showgrid=True)
-    return figure
 
 
 def distance_curve(similarity: NDArray[np.floating], *, theme: Theme) -> go.Figure:
     """Draw the dot product of two encodings by the distance of their positions, from 0."""
-    figure = new_figure(theme)
-    figure.add_trace(
-        go.Scatter(
-            x=np.arange(len(similarity)),
-            y=similarity.astype(np.float32),
-            mode="lines+markers",
-            line={"color": theme.series[0], "width": 1.5},
-            marker={"size": 5},
-            hovertemplate="distance %{x}<br>product %{y:.3f}<extra></extra>",
-        )
+    least, most = float(similarity.min()), float(similarity.max())
+    return new_figure(
+        theme,
+        [
+            {
+                "type": "scatter",
+                "x": np.arange(len(similarity)),
+                "y": similarity.astype(np.float32),
+                "mode": "lines+markers",
+                "line": {"color": theme.series[0], "width": 1.5},
+                "marker": {"size": 5},
+                "hovertemplate": "distance %{x}<br>product %{y:.3f}<extra></extra>",
+            }
+        ],
+        {
+            "height": 280,
+            "margin": {"l": 44, "r": 12, "t": 8, "b": 40},
+            "xaxis": {
+                "title": {"text": "distance", "standoff": 4},
+                "range": [-0.5, len(similarity) - 0.5],
+            },
+            "yaxis": {"range": [min(0.0, 1.08 * least), 1.08 * most], "showgrid": True},
+        },
     )
-    figure.update_layout(height=280, margin={"l": 44, "r": 12, "t": 8, "b": 40})
-    figure.update_xaxes(
-        title={"text": "distance", "standoff": 4}, range=[-0.5, len(similarity) - 0.5]
-    )
-    figure.update_yaxes(
-        range=[min(0.0, 1.08 * float(similarity.min())), 1.08 * float(similarity.max())],
-        showgrid=True,
-    )
-    return figure
 
 
 def bias_curves(
@@ -182,31 +228,32 @@ def bias_curves(
         names: names of the heads.
         theme: colours.
     """
-    figure = new_figure(theme)
     dashes = ("solid", "dash", "dot", "dashdot")
-    for head, (values, name) in enumerate(zip(bias, names, strict=True)):
-        colour = theme.series[head % len(theme.series)]
-        figure.add_trace(
-            go.Scatter(
-                x=distances,
-                y=values.astype(np.float32),
-                name=name,
-                mode="lines+markers",
-                line={
-                    "color": colour,
+    return new_figure(
+        theme,
+        [
+            {
+                "type": "scatter",
+                "x": distances,
+                "y": values.astype(np.float32),
+                "name": name,
+                "mode": "lines+markers",
+                "line": {
+                    "color": theme.series[head % len(theme.series)],
                     "width": 1.5,
                     "dash": dashes[head // len(theme.series) % len(dashes)],
                 },
-                marker={"size": 5},
-                hovertemplate=f"{name}<br>distance %{{x}}<br>adds %{{y:.3f}}<extra></extra>",
-            )
-        )
-    figure.update_layout(
-        height=340,
-        margin={"l": 48, "r": 12, "t": 8, "b": 40},
-        showlegend=True,
-        legend={"itemclick": False, "itemdoubleclick": False},
+                "marker": {"size": 5},
+                "hovertemplate": f"{name}<br>distance %{{x}}<br>adds %{{y:.3f}}<extra></extra>",
+            }
+            for head, (values, name) in enumerate(zip(bias, names, strict=True))
+        ],
+        {
+            "height": 340,
+            "margin": {"l": 48, "r": 12, "t": 8, "b": 40},
+            "showlegend": True,
+            "legend": {"itemclick": False, "itemdoubleclick": False},
+            "xaxis": {"title": {"text": "distance from query to key", "standoff": 4}},
+            "yaxis": {"title": {"text": "added to the score", "standoff": 4}, "showgrid": True},
+        },
     )
-    figure.update_xaxes(title={"text": "distance from query to key", "standoff": 4})
-    figure.update_yaxes(title={"text": "added to the score", "standoff": 4}, showgrid=True)
-    return figure

@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import plotly.graph_objects as go
-
-from viz_app.figures.theme import Theme
+from viz_app.figures.theme import Properties, Theme
 
 MARK = "mark"
 """Name of shapes, and ``meta`` of traces, that a saved picture leaves out: what is selected."""
@@ -18,8 +16,8 @@ MARK = "mark"
 
 def click_targets(
     x: Sequence[float], y: Sequence[float], *, values: Sequence[str], texts: Sequence[str]
-) -> go.Scatter:
-    """Return invisible markers, each with a value that a click gives and a text for the mouse.
+) -> Properties:
+    """Return a trace of invisible markers with values that clicks give and texts for the mouse.
 
     Args:
         x, y: where the markers are.
@@ -27,44 +25,58 @@ def click_targets(
         texts: shown when the mouse rests there, as Plotly's markup.
     """
     invisible = {"marker": {"opacity": 0}}
-    return go.Scatter(
-        x=x,
-        y=y,
-        customdata=values,
-        text=texts,
-        mode="markers",
-        marker={"symbol": "square", "size": 12, "opacity": 0},
-        selected=invisible,
-        unselected=invisible,
-        hovertemplate="%{text}<extra></extra>",
-    )
+    return {
+        "type": "scatter",
+        "x": x,
+        "y": y,
+        "customdata": values,
+        "text": texts,
+        "mode": "markers",
+        "marker": {"symbol": "square", "size": 12, "opacity": 0},
+        "selected": invisible,
+        "unselected": invisible,
+        "hovertemplate": "%{text}<extra></extra>",
+    }
 
 
-def add_frame(
-    figure: go.Figure,
+def frame(
     x: tuple[float, float],
     y: tuple[float, float],
     *,
     theme: Theme,
     width: float = 2.5,
     **place: Any,
-) -> None:
-    """Draw a frame around what is selected.
+) -> Properties:
+    """Return a shape: a frame around what is selected.
 
     Args:
-        figure: is changed.
         x, y: where the frame begins and ends.
         theme: colours.
         width: of its line, in pixels.
         place: further properties of a Plotly shape, such as the axes that it refers to.
     """
-    figure.add_shape(
-        type="rect",
-        name=MARK,
-        x0=x[0],
-        x1=x[1],
-        y0=y[0],
-        y1=y[1],
-        line={"color": theme.accent, "width": width},
+    return {
+        "type": "rect",
+        "name": MARK,
+        "x0": x[0],
+        "x1": x[1],
+        "y0": y[0],
+        "y1": y[1],
+        "line": {"color": theme.accent, "width": width},
         **place,
-    )
+    }
+
+
+def vertical_line(x: float, theme: Theme, *, dash: str = "solid") -> Properties:
+    """Return a shape: a line from the bottom to the top of the chart, at what is selected."""
+    return {
+        "type": "line",
+        "name": MARK,
+        "x0": x,
+        "x1": x,
+        "xref": "x",
+        "y0": 0,
+        "y1": 1,
+        "yref": "y domain",
+        "line": {"color": theme.accent, "width": 1.5, "dash": dash},
+    }

@@ -9,8 +9,8 @@ import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 
 from viz_app.figures.matrix import label_width, labels_width, masked_cells, token_axis
-from viz_app.figures.selecting import add_frame
-from viz_app.figures.theme import Theme, difference_scale, new_figure, weight_scale
+from viz_app.figures.selecting import frame
+from viz_app.figures.theme import Properties, Theme, difference_scale, new_figure, weight_scale
 
 _ROW, _SMALLEST_WITH_TEXT, _LARGEST_CELL = 28, 36, 56.0
 """Pixels of a row, of the narrowest cell with a number, and of the widest cell."""
@@ -62,43 +62,50 @@ def score_stages(
     readable = left + _SMALLEST_WITH_TEXT * len(columns) + 12
     if cell < _SMALLEST_WITH_TEXT:
         text, readable = {}, left + labels_width(columns, cell) + 12
-    figure = new_figure(theme)
-    for y, z, scale, least, most in (
-        (list(range(rows)), stages, difference_scale(theme), -limit, limit),
-        ([rows], weights[None], weight_scale(theme), 0, 1),
-    ):
-        figure.add_trace(
-            go.Heatmap(
-                z=z,
-                y=y,
-                zmin=least,
-                zmax=most,
-                colorscale=scale,
-                showscale=False,
-                hovertemplate="%{y}<br>key %{x}<br>%{z:.4f}<extra></extra>",
-                xgap=1,
-                ygap=3,
-                **text,
-            )
+    data: list[Properties] = [
+        {
+            "type": "heatmap",
+            "z": z,
+            "y": y,
+            "zmin": least,
+            "zmax": most,
+            "colorscale": scale,
+            "showscale": False,
+            "hovertemplate": "%{y}<br>key %{x}<br>%{z:.4f}<extra></extra>",
+            "xgap": 1,
+            "ygap": 3,
+            **text,
+        }
+        for y, z, scale, least, most in (
+            (list(range(rows)), stages, difference_scale(theme), -limit, limit),
+            ([rows], weights[None], weight_scale(theme), 0, 1),
         )
+    ]
     if not allowed.all():
         row = np.broadcast_to(allowed, (2, len(allowed)))
-        figure.add_trace(masked_cells(row, theme).update(y=[rows - 1, rows], xgap=1, ygap=3))
-    figure.update_layout(
-        height=round(top + (rows + 1) * _ROW + 10),
-        width=round(left + cell * len(columns) + 12) if cell == _LARGEST_CELL else None,
-        margin={"l": left, "r": 12, "t": top, "b": 10},
-        meta={"readable": readable},
-    )
-    figure.update_xaxes(
-        side="top", tickangle=-90, range=[-0.5, len(columns) - 0.5], **token_axis(columns, cell)
-    )
-    figure.update_yaxes(range=[rows + 0.5, -0.5], **token_axis(names, _ROW))
+        data.append(masked_cells(row, theme) | {"y": [rows - 1, rows], "xgap": 1, "ygap": 3})
+    frames = []
     if selected is not None:
-        add_frame(
-            figure, (selected - 0.5, selected + 0.5), (-0.5, rows + 0.5), theme=theme, width=2
-        )
-    return figure
+        framed = (selected - 0.5, selected + 0.5)
+        frames.append(frame(framed, (-0.5, rows + 0.5), theme=theme, width=2))
+    return new_figure(
+        theme,
+        data,
+        {
+            "height": round(top + (rows + 1) * _ROW + 10),
+            "width": round(left + cell * len(columns) + 12) if cell == _LARGEST_CELL else None,
+            "margin": {"l": left, "r": 12, "t": top, "b": 10},
+            "meta": {"readable": readable},
+            "xaxis": {
+                "side": "top",
+                "tickangle": -90,
+                "range": [-0.5, len(columns) - 0.5],
+                **token_axis(columns, cell),
+            },
+            "yaxis": {"range": [rows + 0.5, -0.5], **token_axis(names, _ROW)},
+            "shapes": frames,
+        },
+    )
 
 
 def contribution_bars(
@@ -106,18 +113,23 @@ def contribution_bars(
 ) -> go.Figure:
     """Draw what each of K dimensions adds to q·k: bars q_i k_i, with q_i and k_i on hover."""
     products = np.asarray(products, np.float32)
-    figure = new_figure(theme)
-    figure.add_trace(
-        go.Bar(
-            x=list(range(len(products))),
-            y=products,
-            customdata=np.stack([query, key], axis=-1).astype(np.float32),
-            marker={"color": np.where(products < 0, theme.series[1], theme.series[0]).tolist()},
-            hovertemplate="dimension %{x}<br>%{customdata[0]:.3f} × %{customdata[1]:.3f} = "
-            "%{y:.3f}<extra></extra>",
-        )
+    bars = {
+        "type": "bar",
+        "x": list(range(len(products))),
+        "y": products,
+        "customdata": np.stack([query, key], axis=-1).astype(np.float32),
+        "marker": {"color": np.where(products < 0, theme.series[1], theme.series[0]).tolist()},
+        "hovertemplate": "dimension %{x}<br>%{customdata[0]:.3f} × %{customdata[1]:.3f} = "
+        "%{y:.3f}<extra></extra>",
+    }
+    return new_figure(
+        theme,
+        [bars],
+        {
+            "height": 200,
+            "margin": {"l": 44, "r": 8, "t": 8, "b": 40},
+            "bargap": 0.15,
+            "xaxis": {"title": {"text": "dimension", "standoff": 4}},
+            "yaxis": {"zeroline": True, "zerolinecolor": theme.line, "showgrid": True},
+        },
     )
-    figure.update_layout(height=200, margin={"l": 44, "r": 8, "t": 8, "b": 40}, bargap=0.15)
-    figure.update_xaxes(title={"text": "dimension", "standoff": 4})
-    figure.update_yaxes(zeroline=True, zerolinecolor=theme.line, showgrid=True)
-    return figure

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import plotly.graph_objects as go
-
 from viz_app.figures.step_axis import StepAxis
-from viz_app.figures.theme import Theme
+from viz_app.figures.theme import Properties, Theme
 from viz_app.records.curves import RunCurves
 
 _GAP, _BOTTOM = 44, 44
@@ -60,16 +58,10 @@ def axis_names(place: int) -> tuple[str, str]:
     return f"x{number}", f"y{number}"
 
 
-def lay_out(
-    figure: go.Figure,
-    steps: StepAxis,
-    theme: Theme,
-    *,
-    top: int,
-    panels: Sequence[Panel],
-    titles: Sequence[str],
-) -> None:
-    """Give a figure the axes and titles of some panels, ``top`` pixels below its upper edge.
+def panels_layout(
+    steps: StepAxis, theme: Theme, *, top: int, panels: Sequence[Panel], titles: Sequence[str]
+) -> Properties:
+    """Return a layout: axes and titles of some panels, ``top`` pixels below the upper edge.
 
     Each stays in its column, without gaps; where one column is empty the other has the whole width.
     """
@@ -77,13 +69,13 @@ def lay_out(
     widths = [(0.0, 0.465), (0.535, 1.0)] if all(columns) else [(0.0, 1.0)] * 2
     heights = _HEIGHTS[: max(map(len, columns))]
     whole = sum(heights) + _GAP * (len(heights) - 1)
-    figure.update_layout(
-        height=top + whole + _BOTTOM,
-        margin={"l": 60, "r": 14, "t": top, "b": _BOTTOM},
-        meta={"readable": 560},
-        hovermode="closest",
-        showlegend=True,
-        legend={
+    layout: Properties = {
+        "height": top + whole + _BOTTOM,
+        "margin": {"l": 60, "r": 14, "t": top, "b": _BOTTOM},
+        "meta": {"readable": 560},
+        "hovermode": "closest",
+        "showlegend": True,
+        "legend": {
             "orientation": "h",
             "x": 0,
             "xanchor": "left",
@@ -92,9 +84,8 @@ def lay_out(
             "itemclick": False,
             "itemdoubleclick": False,
         },
-    )
-    base = figure.layout.xaxis.to_plotly_json(), figure.layout.yaxis.to_plotly_json()
-    axes: dict[str, object] = {}
+        "annotations": [],
+    }
     for place, panel in enumerate(panels):
         side = int(panel in columns[1])
         row = columns[side].index(panel)
@@ -103,34 +94,34 @@ def lay_out(
         left, right = widths[side]
         x, y = axis_names(place)
         lowest = panel is columns[side][-1]
-        axes[f"xaxis{x[1:]}"] = {
-            **base[0],
+        layout[f"xaxis{x[1:]}"] = {
             **steps.layout(),
             "domain": [left, right],
             "anchor": y,
             "showline": True,
             "linecolor": theme.line,
             "showticklabels": lowest,
-            **({"title": {**base[0]["title"], "text": "step", "standoff": 4}} if lowest else {}),
+            "title": {"text": "step", "standoff": 4} if lowest else None,
         }
-        axes[f"yaxis{y[1:]}"] = {
-            **base[1],
+        layout[f"yaxis{y[1:]}"] = {
             "domain": [low, high],
             "anchor": x,
             "showgrid": True,
             "nticks": 6,
             **panel.axis,
         }
-        figure.add_annotation(
-            text=titles[place],
-            x=left,
-            y=high,
-            xref="paper",
-            yref="paper",
-            xanchor="left",
-            yanchor="bottom",
-            yshift=3,
-            showarrow=False,
-            font={"color": theme.muted, "size": 12},
+        layout["annotations"].append(
+            {
+                "text": titles[place],
+                "x": left,
+                "y": high,
+                "xref": "paper",
+                "yref": "paper",
+                "xanchor": "left",
+                "yanchor": "bottom",
+                "yshift": 3,
+                "showarrow": False,
+                "font": {"color": theme.muted, "size": 12},
+            }
         )
-    figure.update_layout(axes)
+    return layout

@@ -74,48 +74,50 @@ def beam_tree(
         behind = (_LETTER * len(shown[parent]) + 6) / pixels
         xs += [steps[parent] - 0.34 + behind, steps[place] - 0.38, None]
         ys += [rows[parent], rows[place], None]
-    figure = new_figure(theme)
     colours = {"dropped": theme.line, "kept": theme.muted, "path": theme.accent}
-    for kind, (xs, ys) in edges.items():
-        figure.add_trace(
-            go.Scatter(
-                x=xs,
-                y=ys,
-                mode="lines",
-                line={"color": colours[kind], "width": 2.5 if kind == "path" else 1},
-                hoverinfo="skip",
-            )
-        )
+    lines = [
+        {
+            "type": "scatter",
+            "x": xs,
+            "y": ys,
+            "mode": "lines",
+            "line": {"color": colours[kind], "width": 2.5 if kind == "path" else 1},
+            "hoverinfo": "skip",
+        }
+        for kind, (xs, ys) in edges.items()
+    ]
     text_colours = {"dropped": theme.muted, "kept": theme.text, "ended": theme.text}
-    figure.add_trace(
-        go.Scatter(
-            x=[step - 0.34 for step in steps],
-            y=rows,
-            mode="text",
-            text=[escape_plotly(label) for label in shown],
-            textposition="middle right",
-            textfont={
-                "color": [
-                    theme.accent if place in chosen else text_colours[outcome]
-                    for place, outcome in enumerate(outcomes)
-                ],
-                "size": 12,
-            },
-            hovertext=[escape_plotly(note) for note in notes],
-            hoverinfo="text",
-        )
-    )
+    texts = {
+        "type": "scatter",
+        "x": [step - 0.34 for step in steps],
+        "y": rows,
+        "mode": "text",
+        "text": [escape_plotly(label) for label in shown],
+        "textposition": "middle right",
+        "textfont": {
+            "color": [
+                theme.accent if place in chosen else text_colours[outcome]
+                for place, outcome in enumerate(outcomes)
+            ],
+            "size": 12,
+        },
+        "hovertext": [escape_plotly(note) for note in notes],
+        "hoverinfo": "text",
+    }
     most = max(rows) + 1
-    figure.update_layout(
-        height=_ROW * most + 40,
-        width=round(pixels * (last - first + 1)) + 30,
-        margin={"l": 6, "r": 6, "t": 28, "b": 8},
+    return new_figure(
+        theme,
+        [*lines, texts],
+        {
+            "height": _ROW * most + 40,
+            "width": round(pixels * (last - first + 1)) + 30,
+            "margin": {"l": 6, "r": 6, "t": 28, "b": 8},
+            "xaxis": {
+                "side": "top",
+                "range": [first - 0.5, last + 0.6],
+                "tickvals": list(range(first, last + 1)),
+                "ticktext": [str(step) if step else "start" for step in range(first, last + 1)],
+            },
+            "yaxis": {"range": [most - 0.4, -0.6], "visible": False},
+        },
     )
-    figure.update_xaxes(
-        side="top",
-        range=[first - 0.5, last + 0.6],
-        tickvals=list(range(first, last + 1)),
-        ticktext=[str(step) if step else "start" for step in range(first, last + 1)],
-    )
-    figure.update_yaxes(range=[most - 0.4, -0.6], visible=False)
-    return figure

@@ -13,7 +13,7 @@ from viz_app.figures.matrix import (
     matrix,
     token_axis,
 )
-from viz_app.figures.theme import LIGHT
+from viz_app.figures.theme import LIGHT, new_figure
 
 LETTER = 6
 """Pixels of a letter of a title, at least."""
@@ -33,7 +33,7 @@ def draw(n_rows: int, n_columns: int, **changes: Any) -> go.Figure:
         "allowed": None,
         "width": 760,
     }
-    return matrix(cells, **(named | changes))
+    return new_figure(LIGHT, *matrix(cells, **(named | changes)))
 
 
 # Room for titles

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
-from viz_app.figures.selecting import add_frame, click_targets
+from viz_app.figures.selecting import click_targets, frame, vertical_line
 from viz_app.figures.theme import DARK, new_figure
 
 
 def test_click_targets_are_invisible_also_when_selected() -> None:
-    markers = click_targets([0, 2], [1, 3], values=["a", "b"], texts=["first", "second"])
+    targets = click_targets([0, 2], [1, 3], values=["a", "b"], texts=["first", "second"])
+    [markers] = new_figure(DARK, [targets]).data
     assert (list(markers.x), list(markers.y)) == ([0, 2], [1, 3])
     assert (list(markers.customdata), list(markers.text)) == (["a", "b"], ["first", "second"])
     opacities = {part.marker.opacity for part in (markers, markers.selected, markers.unselected)}
@@ -13,8 +14,12 @@ def test_click_targets_are_invisible_also_when_selected() -> None:
 
 
 def test_a_frame_has_the_accent_colour_and_may_refer_to_other_axes() -> None:
-    figure = new_figure(DARK)
-    add_frame(figure, (0, 1), (2.5, 3.5), theme=DARK, width=1.5, xref="x domain")
-    [frame] = figure.layout.shapes
-    assert (frame.x0, frame.x1, frame.y0, frame.y1) == (0, 1, 2.5, 3.5)
-    assert (frame.line.color, frame.line.width, frame.xref) == (DARK.accent, 1.5, "x domain")
+    framed = frame((0, 1), (2.5, 3.5), theme=DARK, width=1.5, xref="x domain")
+    [shape] = new_figure(DARK, [], {"shapes": [framed]}).layout.shapes
+    assert (shape.x0, shape.x1, shape.y0, shape.y1) == (0, 1, 2.5, 3.5)
+    assert (shape.line.color, shape.line.width, shape.xref) == (DARK.accent, 1.5, "x domain")
+
+
+def test_a_vertical_line_reaches_from_the_bottom_to_the_top() -> None:
+    [shape] = new_figure(DARK, [], {"shapes": [vertical_line(3, DARK)]}).layout.shapes
+    assert (shape.x0, shape.x1, shape.y0, shape.y1, shape.yref) == (3, 3, 0, 1, "y domain")

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import json
 import re
 
 import numpy as np
 import plotly.graph_objects as go
+import plotly.io as pio
 import pytest
 
 from viz_app.figures.theme import (
@@ -131,9 +133,37 @@ def test_literal_escapes_what_plotly_would_read(text: str, expected: str) -> Non
 
 
 def test_a_new_figure_is_slim_and_cannot_be_zoomed(theme: Theme) -> None:
-    figure = new_figure(theme)
+    figure = new_figure(theme, [])
     assert len(figure.to_json()) < 1_500
     assert figure.layout.xaxis.fixedrange
     assert figure.layout.yaxis.fixedrange
     assert figure.layout.dragmode is False
     assert figure.layout.font.color == theme.text
+
+
+def test_properties_of_an_axis_are_added_to_those_of_all_figures(theme: Theme) -> None:
+    figure = new_figure(theme, [], {"xaxis": {"title": {"text": "x"}, "visible": None}})
+    assert figure.layout.xaxis.title.text == "x"
+    assert figure.layout.xaxis.title.font.color == theme.muted
+    assert figure.layout.xaxis.visible is None
+    assert figure.layout.yaxis.title.text is None
+
+
+def test_a_figure_that_is_not_checked_is_the_same(
+    theme: Theme, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    z = np.random.default_rng(0).random((2, 3), dtype=np.float32)
+    trace = {"type": "heatmap", "z": z, "colorscale": weight_scale(theme), "colorbar": None}
+    layout = {"height": 80, "width": None, "xaxis": {"range": [0, 2], "tickvals": [0, 2]}}
+    checked = new_figure(theme, [trace], layout)
+    monkeypatch.setattr("viz_app.figures.theme.CHECKED", False)
+    unchecked = new_figure(theme, [trace], layout)
+    first, second = (json.loads(pio.to_json(each, validate=False)) for each in (checked, unchecked))
+    for each in (first, second):
+        del each["layout"]["template"]  # Plotly writes an empty one in another way
+    assert first == second
+
+
+def test_tests_have_plotly_check_all_figures(theme: Theme) -> None:
+    with pytest.raises(ValueError, match="heigth"):
+        new_figure(theme, [], {"heigth": 80})

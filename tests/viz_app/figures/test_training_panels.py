@@ -7,15 +7,14 @@ import plotly.graph_objects as go
 
 from viz_app.figures.step_axis import StepAxis
 from viz_app.figures.theme import LIGHT, new_figure
-from viz_app.figures.training_panels import PANELS, Panel, axis_names, drawn_panels, lay_out
+from viz_app.figures.training_panels import PANELS, Panel, axis_names, drawn_panels, panels_layout
 from viz_app.records.curves import Curve, RunCurves
 
 
 def laid_out(panels: Sequence[Panel] = PANELS) -> go.Figure:
-    figure = new_figure(LIGHT)
     axis = StepAxis(first=10, last=100, log=False, has_zero=True)
-    lay_out(figure, axis, LIGHT, top=50, panels=panels, titles=[panel.title for panel in panels])
-    return figure
+    titles = [panel.title for panel in panels]
+    return new_figure(LIGHT, [], panels_layout(axis, LIGHT, top=50, panels=panels, titles=titles))
 
 
 def test_every_panel_has_axes_over_the_same_steps_and_a_title() -> None:
