@@ -9,7 +9,7 @@ from playwright.sync_api import Locator, expect
 
 from tests.browser.driver import step_label
 from viz_app.analysis.grid import make_grid
-from viz_app.analysis.labels import token_label, token_labels
+from viz_app.analysis.labels import next_token_label, token_labels
 from viz_app.records.trace import Trace
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def test_a_row_of_tokens_is_one_stop_and_walked_by_arrow_keys(
 def test_a_bar_forces_its_token(app: App, newest: int, trace_at: Callable[..., Trace]) -> None:
     """Wherever in its row the click is, short as the bar may be."""
     trace = trace_at(newest, BRIEF)
-    names = [token_label(each) for each in trace.top_tokens[0]]
+    names = [next_token_label(each, spaced=True) for each in trace.top_tokens[0]]
     predicted = names.index(token_labels(trace.predicted)[0])
     app.open(q=BRIEF)
     app.expect_labels("top_tokens", "y", names)

@@ -56,6 +56,17 @@ def token_labels(tokens: Tokens) -> list[str]:
     ]
 
 
+def next_token_label(token: str, *, spaced: bool) -> str:
+    """Label a token that may come next: ``·`` precedes one that would go on with a word.
+
+    Args:
+        token: its text.
+        spaced: whether a token that begins a word has a space before it.
+    """
+    goes_on = spaced and token[:1].isalnum()
+    return CONTINUATION * goes_on + token_label(token)
+
+
 def numbered(labels: Sequence[str]) -> list[str]:
     """Put its place before each label, counted from 1 as places in a text are on all pages.
 

@@ -1,6 +1,6 @@
 // Lines of attention between two columns of tokens.
 
-import { addNames, drawOnPaper, fitted, light, paper, savePicture, textWidth } from "./paper.js";
+import { addNames, drawOnPaper, fitted, light, paper, paperGiven, savePicture, textWidth } from "./paper.js";
 import { button, html, mount, short, svgElement } from "./shared.js";
 
 const TITLE = 22; // pixels above the first token
@@ -218,7 +218,8 @@ function listConnections(status, data, isDrawn, at) {
 }
 
 // Draws the lines again on paper, with the names of their colours below.
-function save(data, state) {
+async function save(data, state) {
+  await paperGiven;
   const width = Math.min(paper.width, MOST_PRINTED);
   const bundles = data.bundles.map((bundle) => ({ ...bundle, colour: light(bundle.colour) }));
   const svg = drawOnPaper({ root: state.root, data }, (root) => {

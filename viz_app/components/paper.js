@@ -8,8 +8,15 @@ const SHARP = 3; // pixels of a PNG for each of the picture
 const LINE = 18; // pixels from a row of names to the next
 const INHERITED = ["fill", "stroke", "strokeWidth", "strokeLinecap", "fontFamily", "fontSize", "fontWeight"];
 
-// What the component "printing" was given, which stands on every page.
+// What the component "printing" was given, which stands on every page; it may come after the others.
 export const paper = {};
+let noteGiven;
+export const paperGiven = new Promise((resolve) => { noteGiven = resolve; });
+
+export function givePaper(data) {
+  Object.assign(paper, data);
+  noteGiven();
+}
 
 export const light = (colour) => paper.colours[colour.toLowerCase()] ?? colour;
 

@@ -1,7 +1,7 @@
 // Attention maps through the steps of a training: play, pause, drag; one frame a step, each shown
 // until the next.
 
-import { drawOnPaper, lightened, paper, savePicture } from "./paper.js";
+import { drawOnPaper, lightened, paper, paperGiven, savePicture } from "./paper.js";
 import { button, html, mount, svgElement } from "./shared.js";
 import { bottom, layOut, load, newStage, paint, picture, right, weightAt } from "./player_stage.js";
 
@@ -122,7 +122,8 @@ function drawScale(scene) {
 }
 
 // Draws the maps that are shown again on paper, with a colour bar.
-function save(scene) {
+async function save(scene) {
+  await paperGiven;
   const { data, frame } = scene;
   const stage = newStage();
   const svg = drawOnPaper(scene, (sheet) => {

@@ -1,7 +1,7 @@
 // Saves figures as paper shows them. Plotly's camera saves what is on the screen: for the moment of
 // its click this script gives the figure other data and another layout, of which Plotly makes a copy.
 
-import { FONT, light, paper, textWidth } from "./paper.js";
+import { FONT, givePaper, light, paper, textWidth } from "./paper.js";
 
 const WITH_NUMBER = 36; // pixels of the narrowest cell with a number in it
 const FEW_TICKS = 500; // pixels of a picture below which axes have few labels
@@ -9,7 +9,7 @@ const LINE = 14; // pixels from a line of a title to the next
 const MOST_HEIGHT = 1.3; // of a picture, as a multiple of its width
 
 export default function (component) {
-  Object.assign(paper, component.data);
+  givePaper(component.data);
   document.addEventListener("click", onClick, true); // before Plotly's own listener
   return () => document.removeEventListener("click", onClick, true);
 }

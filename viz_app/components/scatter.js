@@ -1,6 +1,6 @@
 // A cloud of named points on a 2-D canvas: a page may have many of those, but few WebGL contexts.
 
-import { FONT, addNames, lightened, paper, savePicture } from "./paper.js";
+import { FONT, addNames, lightened, paper, paperGiven, savePicture } from "./paper.js";
 import { button, html, mount, svgElement } from "./shared.js";
 import { draw, pixels, placing } from "./scatter_canvas.js";
 import { prepareFrames } from "./scatter_frames.js";
@@ -64,7 +64,8 @@ function build(root) {
 }
 
 // Draws the part that is shown again on paper, as wide as that is, with the names of its colours.
-function save(scene) {
+async function save(scene) {
+  await paperGiven;
   const { data, view } = scene;
   const { clientWidth, clientHeight } = scene.canvas;
   const { width } = paper;

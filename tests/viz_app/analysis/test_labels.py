@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from viz_app.analysis.labels import (
     make_visible,
+    next_token_label,
     numbered,
     token_label,
     token_labels,
@@ -78,3 +79,21 @@ def test_word_labels(make_tokens: Callable[..., Tokens]) -> None:
 
 def test_places_are_counted_from_one() -> None:
     assert numbered(["a", "b"]) == ["1: a", "2: b"]
+
+
+@pytest.mark.parametrize(
+    ("token", "spaced", "expected"),
+    [
+        (" cat", True, "cat"),
+        ("s", True, "·s"),
+        ("3", True, "·3"),
+        (".", True, "."),
+        ("</s>", True, "</s>"),
+        ("cat", False, "cat"),
+        ("", True, ""),
+    ],
+)
+def test_a_dot_precedes_what_would_go_on_with_a_word(
+    token: str, spaced: bool, expected: str
+) -> None:
+    assert next_token_label(token, spaced=spaced) == expected

@@ -42,7 +42,7 @@ from tests.viz_app.views.driver import (
 )
 from viz_app.analysis.attention import Aggregate, aggregate_heads
 from viz_app.analysis.grid import GridOptions, make_grid
-from viz_app.analysis.labels import token_label, token_labels
+from viz_app.analysis.labels import next_token_label, token_label, token_labels
 from viz_app.analysis.rollout import CellValue, rollout_of, weights_of
 from viz_app.figures.mosaic import tile
 from viz_app.records.trace import Check, Tokens, Trace, Word
@@ -354,7 +354,7 @@ def test_a_fork_keeps_what_stands_before_and_goes_on_by_itself(
     """Another of the likeliest tokens in the fourth place; chosen for that step only."""
     app = choose(start(), at=3)
     whole = traced(run)
-    instead = token_label(whole.top_tokens[3][4])
+    instead = next_token_label(whole.top_tokens[3][4], spaced=True)
     choose(app, fork=instead)
     assert errors(app) == []
     prefix = [*whole.target_ids[:4], int(whole.predictions.top_ids[3][4])]

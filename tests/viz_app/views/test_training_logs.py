@@ -20,6 +20,7 @@ from tests.viz_app.views.driver import (
     array,
     break_file,
     break_lines,
+    captions,
     charts,
     choose,
     errors,
@@ -213,6 +214,10 @@ def test_every_checkpoint_translates_the_own_sentence(
     own = tables["own_table"]["cells"]
     assert own[-1][1] == f"{expected[-1]} ✓"
     assert own[-1][4] == "100.0"
+    first = run.steps()[expected.index(expected[-1])]
+    assert f"to the letter, first at step {first:,}." in captions(app)
+    choose(app, own_reference="Quien sabe.")
+    assert "No checkpoint translates as the reference, to the letter." in captions(app)
 
 
 def test_a_broken_checkpoint_leaves_a_gap_and_is_named(

@@ -166,6 +166,8 @@ def _show_own(selection: Selection) -> None:
         lines[step] += [_score(next(scores))] if reference else []
     titles = ["translation", "log-probability", "per token", *(["chrF"] if reference else [])]
     _draw_by_step(selection, titles, lines, key="own_table")
+    if reference:
+        st.caption(_first_right({step: one.text for step, one in found.items() if one}, reference))
     if len(found) > 1:
         st.button(
             f"Compare step {selection.step:,} with another",
@@ -181,6 +183,13 @@ def _show_own(selection: Selection) -> None:
     )
     for problem in problems:
         st.error(escape_markdown(problem))
+
+
+def _first_right(translations: Mapping[int, str], reference: str) -> str:
+    right = [step for step, text in translations.items() if text == reference]
+    if not right:
+        return "No checkpoint translates as the reference, to the letter."
+    return f"As the reference, to the letter, first at step {min(right):,}."
 
 
 def _compare_with_the_step_before(selection: Selection) -> None:

@@ -14,6 +14,7 @@ from viz_app.views.shared.markdown import escape_markdown
 from viz_app.views.shared.measures import measures_of
 from viz_app.views.shared.selection import Selection
 from viz_app.views.shared.special_tokens import special_tokens_of
+from viz_app.views.shared.view import view
 from viz_app.views.translate.shown_map import ShownMap
 
 _LEAST_SHOWN = 0.5
@@ -60,9 +61,11 @@ def _in_this_sentence(selection: Selection, trace: Trace, shown: ShownMap, grid:
         "the token itself": facts.itself,
     }
     shares = [f"{share:.2f} on {what}" for what, share in on.items() if share is not None]
+    row, column = tokens.rows[facts.row], tokens.columns[facts.column]
+    by = ", token by token" if view().units == "words" else ""
     said = (
-        f"In this sentence: largest weight {facts.largest:.2f}, of “{tokens.rows[facts.row]}” on "
-        f"“{tokens.columns[facts.column]}”; on average over all rows {', '.join(shares)}."
+        f"In this sentence{by}: largest weight {facts.largest:.2f}, of “{row}” on “{column}”; "
+        f"on average over all rows {', '.join(shares)}."
     )
     if selection.step == 0 and selection.run.data is not None:
         said += " Nothing is learned at step 0: rows that are all alike or even are to be expected."

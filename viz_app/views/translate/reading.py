@@ -77,6 +77,6 @@ def _choose_special(run: Run) -> None:
 
 def _what_a_row_is(model: Description) -> str:
     return (
-        "A row of weights says how much of each key's value a query takes: "
-        rf"$\mathrm{{softmax}}({scores_formula(model)})\,V$. Layers are counted from the input."
+        rf"A row of weights, $\mathrm{{softmax}}({scores_formula(model)})$, says how much of each "
+        "key's value a query takes. Layers are counted from the input."
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 import numpy as np
 import streamlit as st
@@ -10,7 +11,7 @@ import streamlit as st
 from model.interface import Kind
 from viz_app.analysis.formulas import output_formula
 from viz_app.analysis.grid import GridOptions, make_grid
-from viz_app.analysis.labels import KIND_NAMES, token_label, token_labels
+from viz_app.analysis.labels import KIND_NAMES, next_token_label, token_labels
 from viz_app.analysis.rollout import weights_of
 from viz_app.figures.charts import token_bars
 from viz_app.figures.maps import head_rows
@@ -111,7 +112,8 @@ def _show_distribution(selection: Selection, trace: Trace, at: int) -> None:
     predictions = trace.predictions
     ids = predictions.top_ids[at].tolist()
     actual = trace.predicted.ids[at]
-    names = _alternatives(trace, at)
+    labels = _likeliest(selection, trace, at)
+    names = _alternatives(trace, at, labels)
 
     def force_clicked() -> None:
         place = clicked_value("top_tokens")
@@ -120,7 +122,7 @@ def _show_distribution(selection: Selection, trace: Trace, at: int) -> None:
 
     show_figure(
         token_bars(
-            [token_label(token) for token in trace.top_tokens[at]],
+            labels,
             np.exp(predictions.top_log_probability[at]).tolist(),
             theme=selection.theme,
             actual=ids.index(actual) if actual in ids else None,
@@ -168,11 +170,16 @@ def _show_rows(selection: Selection, trace: Trace, grid_options: GridOptions, at
             )
 
 
-def _alternatives(trace: Trace, at: int) -> dict[int, str]:
+def _likeliest(selection: Selection, trace: Trace, at: int) -> list[str]:
+    """Label the likeliest next tokens."""
+    spaced = selection.run.tokenizers.target.kind == "bpe"
+    return [next_token_label(token, spaced=spaced) for token in trace.top_tokens[at]]
+
+
+def _alternatives(trace: Trace, at: int, labels: Sequence[str]) -> dict[int, str]:
     """Return the likeliest tokens but the predicted one: their ids, and names that all differ."""
     names: dict[int, str] = {}
-    for token, id in zip(trace.top_tokens[at], trace.predictions.top_ids[at].tolist(), strict=True):
-        label = token_label(token)
+    for label, id in zip(labels, trace.predictions.top_ids[at].tolist(), strict=True):
         if id != trace.predicted.ids[at]:
             names[id] = f"{label} ({id})" if label in names.values() else label
     return names
@@ -180,7 +187,8 @@ def _alternatives(trace: Trace, at: int) -> dict[int, str]:
 
 def _show_fork(selection: Selection, trace: Trace, at: int) -> None:
     """Ask for another token in place of the predicted one, and decode on from there."""
-    others = {name: id for id, name in _alternatives(trace, at).items()}
+    labels = _likeliest(selection, trace, at)
+    others = {name: id for id, name in _alternatives(trace, at, labels).items()}
     said = token_labels(trace.predicted)[at]
 
     def written(name: str) -> str:
