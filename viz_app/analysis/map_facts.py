@@ -1,4 +1,4 @@
-"""Facts of one attention map in numbers: where its largest weight is, and how much is on what.
+"""Facts of attention maps in numbers: where the largest weight is, and how much is on what.
 
 ``Q`` queries, ``M`` keys. Rows with only one allowed key do not count: their weight is always 1.
 """
@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from model.interface import Head, Kind
 from viz_app.records.trace import Floats, Tokens
 
 ALMOST_EVEN = 0.97
@@ -59,7 +61,7 @@ def map_facts(
     logarithms = np.log(shown, out=np.zeros_like(shown), where=shown > 0)
     entropy = -(shown * logarithms).sum(axis=1)
     special = np.isin(keys.ids, list(keys.special_ids))
-    marks = np.array([_is_punctuation(text) for text in keys.texts]) & ~special
+    marks = _punctuation(keys)
     return MapFacts(
         largest=float(shown.max()),
         row=int(rows[row]),
@@ -72,8 +74,37 @@ def map_facts(
     )
 
 
+def most_on_punctuation(
+    attention: Mapping[Kind, Floats], keys_of: Callable[[Kind], Tokens]
+) -> tuple[Head, float] | None:
+    """Return the head that rests most on punctuation marks, and its share of the weight there.
+
+    The share is a mean over all rows, also over those in which the mask forbids every mark.
+
+    Args:
+        attention: kind → maps of all heads, (L, H, Q, M).
+        keys_of: returns the M tokens at the columns of a kind's maps.
+
+    Returns:
+        None if there is no punctuation mark.
+    """
+    shares = {
+        Head(kind, layer, head): float(maps[layer, head][:, marks].sum(axis=1).mean())
+        for kind, maps in attention.items()
+        if (marks := _punctuation(keys_of(kind))).any()
+        for layer, head in np.ndindex(*maps.shape[:2])
+    }
+    return max(shares.items(), key=lambda each: each[1], default=None)
+
+
 def _share(weights: NDArray[np.float64], columns: NDArray[np.bool_]) -> float:
     return float(weights[:, columns].sum(axis=1).mean())
+
+
+def _punctuation(tokens: Tokens) -> NDArray[np.bool_]:
+    """Return which tokens are punctuation marks, and no special tokens."""
+    marks = np.array([_is_punctuation(text) for text in tokens.texts])
+    return marks & ~np.isin(tokens.ids, list(tokens.special_ids))
 
 
 def _is_punctuation(token: str) -> bool:

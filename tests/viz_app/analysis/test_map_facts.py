@@ -7,7 +7,8 @@ from typing import cast
 import numpy as np
 import pytest
 
-from viz_app.analysis.map_facts import MapFacts, map_facts
+from model.interface import Head, Kind
+from viz_app.analysis.map_facts import MapFacts, map_facts, most_on_punctuation
 from viz_app.records.trace import Tokens
 
 MakeTokens = Callable[..., Tokens]
@@ -40,3 +41,19 @@ def test_an_even_map_without_punctuation_across(make_tokens: MakeTokens) -> None
 def test_a_map_of_a_single_key_has_no_facts(make_tokens: MakeTokens) -> None:
     ones = np.ones((2, 1), np.float32)
     assert map_facts(ones, make_tokens(["</s>"]), allowed=None, own_keys=False) is None
+
+
+def test_the_head_that_rests_most_on_punctuation_by_hand(make_tokens: MakeTokens) -> None:
+    """Rows in which the mask forbids the comma count as 0."""
+    keys: dict[Kind, Tokens] = {
+        "cross": make_tokens([" a"], ["."], ["</s>"]),
+        "decoder_self": make_tokens(["<s>"], [","]),
+    }
+    cross = np.array([[[[0.5, 0.25, 0.25], [0, 0, 1]], [[0, 0.5, 0.5], [0.25, 0.5, 0.25]]]])
+    own = np.array([[[[1, 0], [0.1, 0.9]]]])
+    attention: dict[Kind, np.ndarray] = {"cross": cross, "decoder_self": own}
+    assert most_on_punctuation(attention, keys.__getitem__) == (Head("cross", 0, 1), 0.5)
+    assert (
+        most_on_punctuation({"cross": cross}, lambda _: make_tokens([" a"], [" b"], ["</s>"]))
+        is None
+    )

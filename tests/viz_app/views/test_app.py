@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from dataclasses import replace
 from html import unescape
@@ -506,6 +507,10 @@ def test_the_map_is_described_by_its_numbers(start: Start, run: TrainedRun) -> N
     assert f"{weights[1:, 0].mean():.2f} on <s>" in unescaped(said)
     assert f"{np.diag(weights)[1:].mean():.2f} on the token itself" in unescaped(said)
     assert "Over a corpus: not measured at this checkpoint" in said
+    assert re.search(r"Of all heads [A-Z][a-z ]+ \d\.\d rests most on punctuation", unescaped(said))
+    app = start(kind="decoder_self", layer="1", head="2", units="words")
+    said = [unescaped(m.value) for m in app.markdown]
+    assert [each for each in said if "In this sentence, token by token: " in each]
 
 
 @pytest.mark.parametrize(

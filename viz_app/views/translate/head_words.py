@@ -8,8 +8,9 @@ from model.interface import Head
 from viz_app.analysis.grid import Grid, make_grid
 from viz_app.analysis.head_descriptions import describe_head
 from viz_app.analysis.head_ranking import head_values
-from viz_app.analysis.map_facts import ALMOST_EVEN, MapFacts, map_facts
+from viz_app.analysis.map_facts import ALMOST_EVEN, MapFacts, map_facts, most_on_punctuation
 from viz_app.records.trace import Trace
+from viz_app.views.shared.head_choice import head_label
 from viz_app.views.shared.markdown import escape_markdown
 from viz_app.views.shared.measures import measures_of
 from viz_app.views.shared.selection import Selection
@@ -67,6 +68,9 @@ def _in_this_sentence(selection: Selection, trace: Trace, shown: ShownMap, grid:
         f"In this sentence{by}: largest weight {facts.largest:.2f}, of “{row}” on “{column}”; "
         f"on average over all rows {', '.join(shares)}."
     )
+    if most := most_on_punctuation(trace.attention, trace.keys_of):
+        head, share = most
+        said += f" Of all heads {head_label(head)} rests most on punctuation here: {share:.2f}."
     if selection.step == 0 and selection.run.data is not None:
         said += " Nothing is learned at step 0: rows that are all alike or even are to be expected."
     return escape_markdown(" ".join([said, *_why_it_looks_so(facts, grid)]))
