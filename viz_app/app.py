@@ -16,6 +16,7 @@ from viz_app.views.shared import frame
 from viz_app.views.shared.errors import show_user_errors
 from viz_app.views.shared.opening import PageName, page_to_open
 from viz_app.views.shared.selection import Selection
+from viz_app.views.shared.turns import turns
 from viz_app.views.shared.view import note_unread, write_address
 
 st.set_page_config(
@@ -62,7 +63,8 @@ pages: dict[PageName, st.Page] = {
 chosen = st.navigation(list(pages.values()), position="top")
 if opening := page_to_open():
     st.switch_page(pages[opening])
-selection = frame.select(chosen.url_path)
-chosen.run()
-note_unread()
-write_address()
+with turns().turn():
+    selection = frame.select(chosen.url_path)
+    chosen.run()
+    note_unread()
+    write_address()
