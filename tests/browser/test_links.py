@@ -68,8 +68,10 @@ def use(app: App, widget: Locator) -> None:
         widget.locator("label").first.click()
     elif widget.get_by_role("slider").count():
         slider = widget.get_by_role("slider").first
-        at_lowest = slider.get_attribute("aria-valuenow") == slider.get_attribute("aria-valuemin")
-        slider.press("ArrowRight" if at_lowest else "ArrowLeft")
+        before = slider.input_value()
+        slider.press("ArrowLeft")
+        if slider.input_value() == before:  # it is at its lowest
+            slider.press("ArrowRight")
     elif widget.get_by_role("spinbutton").count():
         widget.get_by_role("spinbutton").fill("0.5")
         widget.get_by_role("spinbutton").press("Enter")

@@ -11,7 +11,7 @@ from playwright.sync_api import Locator, expect
 from model.interface import Kind
 from tests.browser.driver import step_label
 from viz_app.analysis.grid import GridOptions, make_grid
-from viz_app.analysis.labels import token_label, token_labels
+from viz_app.analysis.labels import next_token_label, token_labels
 from viz_app.figures.theme import LIGHT
 from viz_app.records.trace import Trace
 
@@ -75,7 +75,9 @@ def expect_step(app: App, trace: Trace, at: int) -> None:
     predictions = trace.predictions
     top = np.exp(predictions.top_log_probability[at])
     app.expect_drawn("top_tokens", top, values="x", tolerance=1e-5)
-    app.expect_labels("top_tokens", "y", [token_label(token) for token in trace.top_tokens[at]])
+    app.expect_labels(
+        "top_tokens", "y", [next_token_label(token, spaced=True) for token in trace.top_tokens[at]]
+    )
     expect_framed(app, at)
     expect_loop(app, trace, at)
     expect_rows(app, trace, at)

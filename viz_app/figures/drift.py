@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import plotly.graph_objects as go
 
-from viz_app.figures.selecting import MARK
+from viz_app.figures.selecting import vertical_line
 from viz_app.figures.theme import Theme, escape_plotly, new_figure
 from viz_app.records.trace import Floats
 
@@ -72,19 +72,7 @@ def cosine_lines(
                 "zeroline": True,
                 "zerolinecolor": theme.line,
             },
-            "shapes": [
-                {
-                    "type": "line",
-                    "name": MARK,
-                    "x0": marked,
-                    "x1": marked,
-                    "y0": 0,
-                    "y1": 1,
-                    "xref": "x",
-                    "yref": "y domain",
-                    "line": {"color": theme.accent, "width": 1.5, "dash": "dot"},
-                }
-            ],
+            "shapes": [vertical_line(marked, theme, dash="dot")],
             "annotations": [
                 {
                     "x": 1,

@@ -119,7 +119,7 @@ def new_figure(
 ) -> go.Figure:
     """Make a figure in the theme: transparent, small margins, no zoom, no legend.
 
-    It is made in one go of plain data, without Plotly's checks of each property, which take fifty
+    It is made in one go of plain data, without Plotly's checks of each property, which take five
     times as long as the rest. (Tests make the same figures with them.)
 
     Args:

@@ -31,7 +31,7 @@ from tests.viz_app.views.driver import (
     texts_in,
     token_row,
 )
-from viz_app.analysis.labels import token_label
+from viz_app.analysis.labels import next_token_label, token_label
 from viz_app.records.trace import Trace
 from viz_app.report import to_html
 from viz_app.trace.saved import read_trace, to_json, to_npz
@@ -103,7 +103,8 @@ def test_a_forced_target_and_a_fork(
 
     app = choose(app, at=2).run()
     second = int(theirs.forward(source, target).logits[0, 2].argsort(descending=True)[1])
-    instead = token_label(open_folder(folders(family), "").tokenizers.target.tokens([second])[0])
+    tokenizer = open_folder(folders(family), "").tokenizers.target
+    instead = next_token_label(tokenizer.tokens([second])[0], spaced=True)
     app = choose(app, fork=instead)
     assert errors(app) == []
     shown = next(row for row in html(app, "bdi") if len(texts_in(row, "bdi")) > 4)
