@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 import plotly.graph_objects as go
 
-from viz_app.figures.selecting import MARK
+from viz_app.figures.selecting import vertical_line
 from viz_app.figures.step_axis import StepAxis
 from viz_app.figures.theme import Properties, Theme, escape_plotly, new_figure
 from viz_app.figures.training_panels import (
@@ -81,9 +81,12 @@ def training_curves(
                     data.append(_raw(run.raw[name], place, number, steps, theme))
                 if len(run.curves.get(name, ())):
                     data.append(_line(run, name, panel, place, number, len(runs) > 1, steps, theme))
-        shapes.append(_upright(place, steps.place(step), theme.accent, "solid", name=MARK))
+        x, y = axis_names(place)
+        below = {"xref": x, "yref": f"{y} domain", "layer": "below"}
+        shapes.append(vertical_line(steps.place(step), theme=theme, **below))
         if steps.log and steps.has_zero:
-            shapes.append(_upright(place, steps.line, theme.line, "dot"))
+            dotted = {"color": theme.line, "width": 1.5, "dash": "dot"}
+            shapes.append(vertical_line(steps.line, theme=theme, name="", line=dotted, **below))
     for line, (run, onset, colour) in enumerate(overfitted):
         shapes.append(_shade(onset, colour, steps))
         above = _TITLE + _LINE * (len(overfitted) - line)
@@ -172,23 +175,6 @@ def _line(
         f"%{{y:{panel.form}}}<extra></extra>",
         "showlegend": place == 0 and (marked or not several),
         "cliponaxis": not marked,
-    }
-
-
-def _upright(place: int, at: float, colour: str, dash: str, *, name: str = "") -> Properties:
-    """Return a shape: an upright line through a panel."""
-    x, y = axis_names(place)
-    return {
-        "type": "line",
-        "name": name,
-        "x0": at,
-        "x1": at,
-        "xref": x,
-        "y0": 0,
-        "y1": 1,
-        "yref": f"{y} domain",
-        "layer": "below",
-        "line": {"color": colour, "width": 1.5, "dash": dash},
     }
 
 

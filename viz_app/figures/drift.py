@@ -72,7 +72,7 @@ def cosine_lines(
                 "zeroline": True,
                 "zerolinecolor": theme.line,
             },
-            "shapes": [vertical_line(marked, theme, dash="dot")],
+            "shapes": [vertical_line(marked, theme=theme, dash="dot")],
             "annotations": [
                 {
                     "x": 1,

@@ -243,7 +243,7 @@ def measure_lines(
             "margin": {"l": 34, "r": 14, "t": 8, "b": 48},
             "showlegend": True,
             "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
-            "shapes": [vertical_line(marked, theme)] if marked is not None else [],
+            "shapes": [vertical_line(marked, theme=theme)] if marked is not None else [],
             "xaxis": {
                 "range": [-0.3, len(steps) - 0.7],
                 "tickangle": -45,

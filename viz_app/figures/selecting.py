@@ -67,8 +67,15 @@ def frame(
     }
 
 
-def vertical_line(x: float, theme: Theme, *, dash: str = "solid") -> Properties:
-    """Return a shape: a line from the bottom to the top of the chart, at what is selected."""
+def vertical_line(x: float, *, theme: Theme, dash: str = "solid", **place: Any) -> Properties:
+    """Return a shape: a line from the bottom to the top of a chart, at what is selected.
+
+    Args:
+        x: where it is.
+        theme: colours.
+        dash: how it is dashed, as Plotly names it.
+        place: further properties of a Plotly shape, such as the axes that it refers to.
+    """
     return {
         "type": "line",
         "name": MARK,
@@ -79,4 +86,5 @@ def vertical_line(x: float, theme: Theme, *, dash: str = "solid") -> Properties:
         "y1": 1,
         "yref": "y domain",
         "line": {"color": theme.accent, "width": 1.5, "dash": dash},
+        **place,
     }

@@ -21,5 +21,5 @@ def test_a_frame_has_the_accent_colour_and_may_refer_to_other_axes() -> None:
 
 
 def test_a_vertical_line_reaches_from_the_bottom_to_the_top() -> None:
-    [shape] = new_figure(DARK, [], {"shapes": [vertical_line(3, DARK)]}).layout.shapes
+    [shape] = new_figure(DARK, [], {"shapes": [vertical_line(3, theme=DARK)]}).layout.shapes
     assert (shape.x0, shape.x1, shape.y0, shape.y1, shape.yref) == (3, 3, 0, 1, "y domain")

@@ -153,8 +153,13 @@ def test_a_figure_that_is_not_checked_is_the_same(
     theme: Theme, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     z = np.random.default_rng(0).random((2, 3), dtype=np.float32)
-    trace = {"type": "heatmap", "z": z, "colorscale": weight_scale(theme), "colorbar": None}
-    layout = {"height": 80, "width": None, "xaxis": {"range": [0, 2], "tickvals": [0, 2]}}
+    trace = {
+        "type": "heatmap",
+        "z": z,
+        "colorscale": weight_scale(theme),
+        "colorbar": {"len": 1, "tickvals": None},
+    }
+    layout = {"height": 80, "width": None, "xaxis": {"range": [0, 2], "title": None}}
     checked = new_figure(theme, [trace], layout)
     monkeypatch.setattr("viz_app.figures.theme.CHECKED", False)
     unchecked = new_figure(theme, [trace], layout)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from threading import Event, Thread
-from time import sleep
+from time import monotonic, sleep
 
 import pytest
 
@@ -47,13 +48,15 @@ def test_so_many_are_made_at_once_and_the_next_when_one_has_ended() -> None:
 
 
 def test_who_waits_longest_is_next() -> None:
-    turns, order = Turns(1, patience=SOON), []
+    turns, order = Turns(1, patience=SOON), list[int]()
     first = Page(turns)
     assert first.begun.wait(SOON)
     waiting = []
+    until = monotonic() + SOON
     for number in range(5):
-        waiting.append(Page(turns, lambda number=number: order.append(number)))  # type: ignore[misc]
+        waiting.append(Page(turns, partial(order.append, number)))
         while turns.waiting() <= number:
+            assert monotonic() < until
             sleep(0.001)
     for page in (first, *waiting):
         page.end()
