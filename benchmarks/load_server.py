@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -48,6 +49,22 @@ class Server:
                 self.memory.append(now)
             await asyncio.sleep(every)
 
+    def sessions(self) -> int:
+        """How many sessions are connected."""
+        with urllib.request.urlopen(f"{self.address}/_stcore/metrics", timeout=START) as answer:
+            counted = re.search(rb"^active_sessions (\d+)", answer.read(), re.MULTILINE)
+        assert counted is not None
+        return int(counted[1])
+
+    def pause(self) -> None:
+        """Stop it for good, until it is killed: it keeps its connections, and answers nothing."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def kill(self) -> None:
+        """End it at once, as a lack of memory would; it tells nobody."""
+        self._process.kill()
+        self._process.wait()
+
     def faults(self) -> list[str]:
         """What its log complains of."""
         log = self._log.read_text(errors="replace")
@@ -59,15 +76,15 @@ class Server:
 
 
 @contextmanager
-def serving() -> Iterator[Server]:
-    """The app on a free port of localhost, stopped at the end.
+def serving(host: str = "localhost", port: int = 0) -> Iterator[Server]:
+    """The app on a port, or a free one, of a name or address of this machine, stopped at the end.
 
     Raises:
         RuntimeError: if it does not start.
     """
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log.txt"
-        options = ["--server.port", "0", "--server.address", "localhost"]
+        options = ["--server.port", str(port), "--server.address", host]
         # A source file that is edited meanwhile would take its module from the running sessions.
         options += ["--server.fileWatcherType", "none"]
         with log.open("wb") as written:
@@ -81,7 +98,7 @@ def serving() -> Iterator[Server]:
                 env=os.environ | {"OMP_NUM_THREADS": "1", "HEADWISE_CACHE": f"{folder}/cache"},
             )
         try:
-            yield Server(process, log, _address_of(process, log))
+            yield Server(process, log, _address_of(process, log, host))
         finally:
             process.terminate()
             with suppress(subprocess.TimeoutExpired):
@@ -90,11 +107,11 @@ def serving() -> Iterator[Server]:
             process.wait()
 
 
-def _address_of(process: subprocess.Popen[bytes], log: Path) -> str:
+def _address_of(process: subprocess.Popen[bytes], log: Path, host: str) -> str:
     until = time.monotonic() + START
     while time.monotonic() < until and process.poll() is None:
         if started := re.search(r"server started on \S*?:(\d+)", log.read_text()):
-            address = f"http://localhost:{started[1]}"
+            address = f"http://{host}:{started[1]}"
             urllib.request.urlopen(f"{address}/_stcore/health", timeout=START).close()
             return address
         with suppress(subprocess.TimeoutExpired):

@@ -6,8 +6,10 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from http.cookiejar import CookieJar
 from typing import TypeVar
 from urllib.parse import parse_qs
+from urllib.request import HTTPCookieProcessor, build_opener
 
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.Delta_pb2 import Delta
@@ -33,18 +35,41 @@ Path = tuple[int, ...]
 class Session:
     """One person: types sentences, and notes what the page then shows."""
 
-    def __init__(self, number: int, head: Head, address: str, socket: ClientConnection) -> None:
+    def __init__(self, number: int, head: Head, address: str) -> None:
         self.number, self.head, self.address = number, head, address
         self.answers: list[Answer] = []
         self.seconds: list[float] = []
         """From a sentence sent to its script finished, where none was overtaken."""
         self.received = 0
         """Bytes."""
-        self._socket = socket
+        self._socket: ClientConnection
+        self._cookies = CookieJar()
         self._query = ""
         self._field = ""
+        self._typed: str | None = None
         self._page: dict[Path, Delta] = {}
         self._pages: dict[str, str] = {}
+
+    async def connect(self) -> None:
+        """Ask whether the server is there and then connect, with the cookies that it gave.
+
+        So does a browser, at first and when it has lost its server.
+        """
+        opener = build_opener(HTTPCookieProcessor(self._cookies))
+        (await asyncio.to_thread(opener.open, f"{self.address}/_stcore/health")).close()
+        kept = "; ".join(f"{cookie.name}={cookie.value}" for cookie in self._cookies)
+        self._socket = await connect(
+            self.address.replace("http", "ws", 1) + "/_stcore/stream",
+            subprotocols=[Subprotocol("streamlit")],
+            origin=Origin(self.address),
+            additional_headers={"Cookie": kept} if kept else None,
+            max_size=None,
+            proxy=None,
+        )
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._socket.close()
 
     async def open(self, run: str, sentence: str) -> None:
         """Follow a link to a sentence and the session's head."""
@@ -58,6 +83,12 @@ class Session:
         await self._send(sentence)
         await self._until(sentence, among=(sentence,))
         self.seconds.append(time.perf_counter() - began)
+
+    async def come_back(self) -> None:
+        """Send what a browser sends that was waiting for its server, and wait for the page."""
+        assert self._typed is not None
+        await self._send(self._typed)
+        await self._until(self._typed, among=(self._typed,))
 
     async def type_over(self, first: str, second: str, *, after: int) -> None:
         """Type a sentence, and another when so many messages of the first one's page have come."""
@@ -116,6 +147,7 @@ class Session:
         if sentence is not None:
             field = message.rerun_script.widget_states.widgets.add()
             field.id, field.string_value = self._field, sentence
+            self._typed = sentence
         await self._socket.send(message.SerializeToString())
 
     async def _until(self, sentence: str, *, among: tuple[str, ...]) -> None:
@@ -192,11 +224,9 @@ async def connected(
     number: int, head: Head, address: str, kind: type[AnySession] = Session
 ) -> AsyncIterator[AnySession]:
     """A session of its own, of this kind, on the server at an address, closed at the end."""
-    async with connect(
-        address.replace("http", "ws", 1) + "/_stcore/stream",
-        subprotocols=[Subprotocol("streamlit")],
-        origin=Origin(address),
-        max_size=None,
-        proxy=None,
-    ) as socket:
-        yield kind(number, head, address, socket)
+    session = kind(number, head, address)
+    await session.connect()
+    try:
+        yield session
+    finally:
+        await session.close()

@@ -5,12 +5,20 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, product, repeat
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from benchmarks import load, load_answers, load_server, load_session
+from benchmarks import (
+    load,
+    load_answers,
+    load_replicas,
+    load_server,
+    load_session,
+    load_stages,
+)
 
 CATS, DOGS = "We saw three black cats on the white roof.", "Do you know those dogs?"
 
@@ -44,6 +52,78 @@ def test_two_sessions_are_answered_what_each_has_asked() -> None:
             right = expected.answer(number, expected.head(number), answer.sentence)
             assert load_answers.faults_of(answer, right) == []
         assert answers[1].translation == second  # what this run has learnt
+
+
+def test_all_press_enter_at_the_same_moments() -> None:
+    expected = load_answers.Expected("copy")
+    sentences = (" ".join(letters) for letters in product("abcdefg", repeat=3))
+    rhythm = load_stages.Rhythm(together=0.5)
+
+    async def drive(replicas: load_replicas.Replicas) -> load_stages.Stage:
+        return await load_stages.drive(replicas, expected, 2, 2.0, sentences, rhythm)
+
+    with load_replicas.serving_replicas(1) as replicas, ThreadPoolExecutor(1) as apart:
+        stage = apart.submit(asyncio.run, drive(replicas)).result()
+    assert stage.faults == []
+    assert stage.answers == 2 + 2 * len(stage.rounds)  # the first were opened by a link
+    assert 1 <= len(stage.rounds) <= 5
+    assert max(stage.rounds) >= stage.p50
+
+
+def test_pauses_are_exponential_and_of_each_session_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now, mean = 0.0, 7.0
+    pauses: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+        pauses.append(seconds)
+
+    class Patient:
+        def __init__(self, number: int) -> None:
+            self.number = number
+
+        async def type(self, sentence: str) -> None: ...
+
+        async def type_over(self, first: str, second: str, *, after: int) -> None: ...
+
+    def pauses_of(number: int) -> list[float]:
+        nonlocal now
+        now = 0.0
+        pauses.clear()
+        # It never waits, so that it runs to its end at once.
+        with pytest.raises(StopIteration):
+            load_stages._type_alone(Patient(number), repeat("a"), 20_000.0, mean).send(None)
+        return list(pauses)
+
+    monkeypatch.setattr(load_stages.asyncio, "sleep", sleep)
+    monkeypatch.setattr(load_stages.time, "monotonic", lambda: now)
+    found = pauses_of(3)
+    assert np.mean(found) == pytest.approx(mean, rel=0.1)
+    assert np.std(found) == pytest.approx(mean, rel=0.1)  # as large as the mean
+    assert pauses_of(3) == found
+    assert pauses_of(4) != found
+
+
+@pytest.mark.parametrize("given", [{"pause": 1, "together": 2}, {"pause": -1}, {"together": -1}])
+def test_people_pause_or_type_together(given: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="and not both; got"):
+        load_stages.Rhythm(**given)
+
+
+def test_what_haproxy_could_not_answer_is_a_fault(tmp_path: Path) -> None:
+    log = tmp_path / "haproxy.txt"
+    lines = [
+        "22/Nov/2026:19:27:42.009 127.0.0.1 <NOSRV> 503 0/-1/-1/-1/0 217 SC GET /_stcore/health",
+        "Server replicas/replica1 is UP",
+        "22/Nov/2026:19:27:43.063 127.0.0.1 replica2 200 0/0/0/1/1 503 -- GET /500",
+        "22/Nov/2026:19:27:44.009 127.0.0.1 replica1 502 0/0/0/-1/9 217 SH GET /media/a.png",
+    ]
+    log.write_text("\n".join(lines) + "\n")
+    found = load_replicas.Replicas("", (), log, len(lines[0])).faults()  # the first is from before
+    assert found == [f"HAProxy: {lines[3]}"]
 
 
 def test_another_sentences_answer_is_noticed() -> None:
@@ -98,5 +178,5 @@ def test_growth_is_that_of_the_last_third() -> None:
 def test_memory_has_a_limit_and_levels_off(
     memory: float | None, growth: float, minutes: float, faults: int
 ) -> None:
-    stage = load.Stage("5 sessions", memory=memory, growth=growth)
+    stage = load_stages.Stage("5 sessions", memory=memory, growth=growth)
     assert len(load.memory_faults(stage, minutes)) == faults

@@ -1,0 +1,143 @@
+"""Two replicas behind HAProxy, as ``deploy/haproxy.cfg`` has it, one of which is killed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
+
+import pytest
+from websockets.exceptions import ConnectionClosedError
+
+from benchmarks.load_answers import Answer, Expected, faults_of
+from benchmarks.load_replicas import MISSING, Replicas, find_haproxy, serving_replicas
+from benchmarks.load_server import Server
+from benchmarks.load_session import Session, connected
+from model.checkpoint import TrainedRun
+from tests.browser.driver import App
+from viz_app.records.trace import Trace
+
+FIRST, SECOND = "The dog sleeps.", "Where is my book?"
+CONNECTION = ".stApp[data-test-connection-state='{}']"
+
+
+@pytest.fixture
+def replicas() -> Iterator[Replicas]:
+    """Fresh ones, since a test kills one."""
+    if find_haproxy() is None:
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(MISSING)
+    with serving_replicas(2) as running:
+        yield running
+
+
+def only_server(replicas: Replicas) -> tuple[Server, Server]:
+    """The server that has the only session, and the other one."""
+    [serving] = [server for server in replicas.servers if server.sessions()]
+    [other] = [server for server in replicas.servers if server is not serving]
+    return serving, other
+
+
+def forgive_lost_connection(app: App) -> None:
+    """Take back what a page complains of when its server is gone; all else stays."""
+    lost = ("WebSocket onclose", "Cannot send rerun backMessage when disconnected")
+    app.complaints[:] = [said for said in app.complaints if not any(part in said for part in lost)]
+
+
+def test_sessions_of_a_killed_replica_are_answered_by_the_other(replicas: Replicas) -> None:
+    expected = Expected("copy")
+    asked = [["c a f e b", "b a d e", "g f"], ["a", "d d e", "c b a"], ["e f", "b", "a g"]]
+    asked.append(["d e f a", "g", "f e d c"])
+
+    async def come_back(session: Session, sentence: str) -> bool:
+        """Type a sentence; whether the session had to connect again for its page."""
+        try:
+            await session.type(sentence)
+        except ConnectionClosedError:
+            await session.connect()
+            await session.come_back()
+            return True
+        return False
+
+    async def drive() -> tuple[list[list[Answer]], list[bool]]:
+        async with AsyncExitStack() as opened:
+            sessions = []
+            for number, (first, _, _) in enumerate(asked):
+                session = connected(number, expected.head(number), replicas.address)
+                sessions.append(await opened.enter_async_context(session))
+                await sessions[-1].open("copy", first)
+            # All come from one address, and are spread all the same.
+            assert [server.sessions() for server in replicas.servers] == [2, 2]
+            replicas.servers[0].kill()
+            typed = (come_back(session, asked[session.number][1]) for session in sessions)
+            moved = list(await asyncio.gather(*typed))
+            for session in sessions:
+                await session.type(asked[session.number][2])
+            return [session.answers for session in sessions], moved
+
+    # In a thread of its own: the other tests here leave a running loop in this one.
+    with ThreadPoolExecutor(1) as apart:
+        seen, moved = apart.submit(asyncio.run, drive()).result()
+    assert sum(moved) == 2
+    for number, answers in enumerate(seen):
+        assert [answer.sentence for answer in answers] == asked[number]
+        for answer in answers:
+            right = expected.answer(number, expected.head(number), answer.sentence)
+            assert faults_of(answer, right) == []
+    assert replicas.servers[1].faults() == []
+
+
+def test_a_page_comes_back_when_its_replica_is_killed(
+    replicas: Replicas,
+    new_app: Callable[..., App],
+    run: TrainedRun,
+    trace_at: Callable[..., Trace],
+) -> None:
+    step = run.steps()[3]
+    app = new_app(replicas.address)
+    app.open(run="en-es", step=step)
+    app.type(FIRST)
+    app.expect_text("translation", trace_at(step, FIRST).target_text)
+    serving, other = only_server(replicas)
+    serving.kill()
+    app.page.locator(CONNECTION.format("CONNECTED")).wait_for(state="detached")
+    app.page.locator(CONNECTION.format("CONNECTED")).wait_for()
+    app.expect_address(q=FIRST, step=str(step))
+    assert other.sessions() == 1
+    # A click on a part of the page, of which the other replica had known nothing.
+    app.choose(head="2")
+    app.expect_field("sentence", FIRST)
+    app.expect_drawn("large", trace_at(step, FIRST).attention["cross"][-1, 1])
+    app.type(SECOND)
+    second = trace_at(step, SECOND)
+    app.expect_text("translation", second.target_text)
+    app.expect_address(q=SECOND, step=str(step), head="2")
+    assert other.faults() == []
+    assert replicas.log is not None
+    log = replicas.log.read_text()
+    assert f"step={step}" not in log  # nothing of the address, which has the sentence
+    assert "GET /_stcore/stream" in log
+    forgive_lost_connection(app)
+
+
+@pytest.mark.parametrize("key", ["Enter", "End"])
+def test_what_is_typed_while_no_replica_answers_is_not_lost(
+    replicas: Replicas,
+    new_app: Callable[..., App],
+    newest: int,
+    trace_at: Callable[..., Trace],
+    key: str,
+) -> None:
+    app = new_app(replicas.address)
+    app.open(run="en-es", q=FIRST)
+    app.expect_field("sentence", FIRST)
+    serving, _ = only_server(replicas)
+    serving.pause()
+    field = app.page.locator(".st-key-sentence textarea")
+    field.fill(SECOND)
+    field.press(key)  # without Enter, the browser enters it when the field is blocked
+    serving.kill()
+    app.expect_text("translation", trace_at(newest, SECOND).target_text)
+    app.expect_address(q=SECOND)
+    forgive_lost_connection(app)
