@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 import zipfile
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import numba
@@ -12,6 +15,7 @@ from model.checkpoint import CheckpointError
 from viz_app.views.embeddings.umap_projection import (
     UmapSettings,
     cache_folder,
+    compute_points,
     read_points,
     umap_path,
     umap_points,
@@ -126,6 +130,89 @@ def test_a_folder_that_cannot_be_written_to_is_refused(cache: Path) -> None:
     cache.write_text("a file stands where the folder should be")
     with pytest.raises((CheckpointError, OSError)):
         write_points(cache / "points.npz", POINTS)
+
+
+_COMPUTE = """
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from viz_app.views.embeddings import umap_projection as module
+
+def umap_points(rows, settings):
+    print("computes", flush=True)
+    sys.stdin.readline()
+    return rows[:, :2] + float(sys.argv[2])
+
+class FileLock(module.FileLock):
+    def __enter__(self):
+        print("asks", flush=True)
+        return super().__enter__()
+
+module.umap_points, module.FileLock = umap_points, FileLock
+rows = np.ones((7, 3), np.float32)
+points, kept = module.compute_points(Path(sys.argv[1]), rows, module.UmapSettings())
+print(points[0, 0], kept)
+"""
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_of_two_processes_one_computes_unless_it_is_killed(cache: Path, killed: bool) -> None:
+    path = cache / "points.npz"
+    with ExitStack() as running:
+
+        def start(added: int) -> subprocess.Popen[str]:
+            command = [sys.executable, "-c", _COMPUTE, str(path), str(added)]
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+            process = running.enter_context(subprocess.Popen(command, text=True, **pipes))
+            running.callback(process.kill)
+            return process
+
+        first = start(1)
+        assert [first.stdout.readline() for _ in range(2)] == ["asks\n", "computes\n"]
+        second = start(2)
+        assert second.stdout.readline() == "asks\n"
+        if killed:
+            first.kill()
+            assert second.communicate("\n", timeout=60)[0] == "computes\n3.0 True\n"
+        else:
+            assert first.communicate("\n", timeout=60)[0] == "2.0 True\n"
+            assert second.communicate("\n", timeout=60)[0] == "2.0 True\n"
+    found = read_points(path, 7)
+    assert found is not None
+    assert (found == (3.0 if killed else 2.0)).all()
+
+
+def test_points_are_computed_where_they_cannot_be_kept(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = "viz_app.views.embeddings.umap_projection"
+    monkeypatch.setattr(f"{module}.umap_points", lambda rows, settings: rows[:, :2])
+    cache.write_text("a file stands where the folder should be")
+    rows = np.ones((7, 3), np.float32)
+    points, kept = compute_points(cache / "points.npz", rows, UmapSettings())
+    assert not kept
+    np.testing.assert_array_equal(points, rows[:, :2])
+
+
+@pytest.mark.parametrize("refused", [PermissionError, TimeoutError])
+def test_points_are_computed_where_there_is_no_lock_to_be_had(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, refused: type[OSError]
+) -> None:
+    class FileLock:
+        def __init__(self, path: Path, *, timeout: float) -> None: ...
+
+        def __enter__(self) -> None:
+            raise refused
+
+        def __exit__(self, *_: object) -> None: ...
+
+    module = "viz_app.views.embeddings.umap_projection"
+    monkeypatch.setattr(f"{module}.FileLock", FileLock)
+    monkeypatch.setattr(f"{module}.umap_points", lambda rows, settings: rows[:, :2])
+    rows = np.ones((7, 3), np.float32)
+    assert compute_points(cache / "points.npz", rows, UmapSettings())[1]
 
 
 @pytest.fixture

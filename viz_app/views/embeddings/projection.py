@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Literal, get_args
 
 import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
 
-from model.files import CheckpointError
 from viz_app.analysis.projection import (
     most_frequent,
     principal_components,
@@ -21,10 +19,9 @@ from viz_app.views.embeddings.side import TraceSide
 from viz_app.views.embeddings.umap_projection import (
     FEWEST_TOKENS,
     UmapSettings,
+    compute_points,
     read_points,
     umap_path,
-    umap_points,
-    write_points,
 )
 from viz_app.views.shared.cache import cached
 from viz_app.views.shared.log import log_timed
@@ -179,20 +176,11 @@ def _umap(
             st.spinner("Finding neighbours and laying them out …", show_time=True),
             log_timed("UMAP", tokens=len(ids)),
         ):
-            points = umap_points(vocabulary.table[ids], settings)
-            # Before anything else is drawn, where Streamlit may end this run for a newer one.
-            written = _write(path, points)
-    if not written:
+            # Written before anything is drawn, where Streamlit may end this run for a newer one.
+            points, kept = compute_points(path, vocabulary.table[ids], settings)
+    if not kept:
         st.warning(
             f"It cannot be kept in {escape_markdown(str(path.parent))}, and would be computed "
             "again: set HEADWISE_CACHE to a folder that can be written to."
         )
     return points
-
-
-def _write(path: Path, points: Floats) -> bool:
-    try:
-        write_points(path, points)
-    except (CheckpointError, OSError):
-        return False
-    return True

@@ -12,20 +12,25 @@ import json
 import os
 import threading
 import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from filelock import FileLock
 from numpy.typing import NDArray
 
-from model.files import read_bytes, write_bytes
+from model.files import CheckpointError, read_bytes, write_bytes
 from viz_app.records.trace import Floats
 
 FEWEST_TOKENS = 4
 """UMAP needs neighbours: fewer tokens have too few."""
 _FORMAT = 1
 """Version of the files; a file of another version is not used."""
+_PATIENCE = 600.0
+"""Seconds to wait for another process that computes the same points."""
 # Two calls of UMAP at once are not safe: its compiled parts start threads.
 _LOCK = threading.Lock()
 
@@ -89,6 +94,39 @@ def write_points(path: Path, points: Floats) -> None:
     content = io.BytesIO()
     np.savez(content, points=points)
     write_bytes(path, content.getvalue())
+
+
+def compute_points(path: Path, rows: Floats, settings: UmapSettings) -> tuple[Floats, bool]:
+    """Project rows (n, D) to the plane, (n, 2), and write a file; return also whether it is kept.
+
+    Of several processes that share the folder one computes; the others wait and read its file.
+
+    Raises:
+        ValueError: if there are too few rows.
+    """
+    with _waiting_for_others(path):
+        points = read_points(path, len(rows))
+        if points is not None:
+            return points, True
+        points = umap_points(rows, settings)
+        try:
+            write_points(path, points)
+        except (CheckpointError, OSError):
+            return points, False
+        return points, True
+
+
+@contextmanager
+def _waiting_for_others(path: Path) -> Iterator[None]:
+    """Hold the lock of a file, which also ends with the process; go on without one if need be.
+
+    That is where the folder cannot be written to, or another process has had the lock for too long.
+    """
+    with ExitStack() as held:
+        with suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            held.enter_context(FileLock(path.with_suffix(".lock"), timeout=_PATIENCE))
+        yield
 
 
 def umap_points(rows: Floats, settings: UmapSettings = UmapSettings()) -> Floats:
