@@ -7,10 +7,11 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import orjson
 from filelock import FileLock, Timeout
 
 from model.config import MOST_STEPS
@@ -163,6 +164,8 @@ def parse_json(content: bytes) -> Any:
         ValueError: if it is not JSON, is nested too deeply, or contains half a character (a lone
             surrogate).
     """
+    with suppress(orjson.JSONDecodeError):
+        return orjson.loads(content)  # seven times as fast, but it reads no NaN, as logs have
     try:
         value = json.loads(content.decode("utf-8-sig"))
     except RecursionError as error:

@@ -76,6 +76,7 @@ def log_of(folder: Path, name: str) -> Sequence[LogRow]:
         lambda: tuple(read_log_file(path)),
         entries=24,
         facts=lambda rows: {"run": folder.name, "file": name, "rows": len(rows)},
+        says=f"Reading {name}",
     )
 
 

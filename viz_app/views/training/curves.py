@@ -98,6 +98,7 @@ def _curves_of(selection: Selection, name: str, smoothing: float) -> RunCurves:
         lambda: _make_curves(rows, name, smoothing),
         entries=24,
         facts=lambda _: {"run": name, "rows": len(rows)},
+        says=f"Reading curves of {name}",
     )
 
 
