@@ -4,28 +4,38 @@ from __future__ import annotations
 
 import base64
 import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import streamlit as st
 
 from viz_app.figures.theme import Theme
 
-if TYPE_CHECKING:
-    from streamlit.components.v2.types import ComponentRenderer
-
 _HERE = Path(__file__).parent
 _RELATIVE_IMPORT = re.compile(r'from "\./(\w+\.js)"')
 
 
-def component(name: str) -> ComponentRenderer:
-    """Register the component that ``name.js`` draws, in an element of the class ``name``."""
-    return st.components.v2.component(
+def component(name: str) -> Callable[..., object]:
+    """Register the component that ``name.js`` draws, in an element of the class ``name``.
+
+    Returns:
+        A function that draws it; its arguments are Streamlit's. The script finds ``data`` in a list
+        of one.
+    """
+    draw = st.components.v2.component(
         f"headwise_{name}",
         html=f'<div class="{name}"></div>',
         css=(_HERE / f"{name}.css").read_text(encoding="utf-8"),
         js=script(f"{name}.js"),
     )
+
+    def mount(*, data: Mapping[str, object] | None = None, **arguments: Any) -> object:
+        # Streamlit looks for data frames among the values of a dict, not of a list. It would import
+        # pandas and pyarrow for that: half a second, and 66 MB of memory.
+        return draw(data=[data], **arguments)
+
+    return mount
 
 
 def script(file_name: str) -> str:

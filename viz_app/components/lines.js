@@ -8,7 +8,7 @@ const MOST_LISTED = 8; // connections that are listed in words
 const MOST_PRINTED = 620; // pixels of a picture: wider, lines would only be longer
 
 export default function (component) {
-  const { data } = component;
+  const [data] = component.data;
   const state = mount(component, "lines", build);
   const { root } = state;
   const labels = JSON.stringify(data.columns);

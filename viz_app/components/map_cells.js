@@ -3,7 +3,7 @@
 import { bytesOf, html, mount } from "./shared.js";
 
 export default function (component) {
-  const { data, setTriggerValue } = component;
+  const { data: [data], setTriggerValue } = component;
   const state = mount(component, "map_cells", build);
   state.listening?.abort();
   state.listening = new AbortController();

@@ -9,7 +9,7 @@ const SPEEDS = [1, 2, 5, 10, 20]; // steps a second
 const TICKS = [0, 0.1, 0.25, 0.5, 1];
 
 export default function (component) {
-  const { data } = component;
+  const [data] = component.data;
   const scene = mount(component, "player", build);
   scene.send = component.setTriggerValue;
   const steps = data.frames.map(({ step }) => step);

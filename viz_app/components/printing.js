@@ -9,7 +9,7 @@ const LINE = 14; // pixels from a line of a title to the next
 const MOST_HEIGHT = 1.3; // of a picture, as a multiple of its width
 
 export default function (component) {
-  givePaper(component.data);
+  givePaper(component.data[0]);
   document.addEventListener("click", onClick, true); // before Plotly's own listener
   return () => document.removeEventListener("click", onClick, true);
 }

@@ -3,7 +3,7 @@
 import { button, html, mount } from "./shared.js";
 
 export default function (component) {
-  const { data, setTriggerValue } = component;
+  const { data: [data], setTriggerValue } = component;
   const { root } = mount(component, "row_table", (root) => ({ root }));
   const table = html("table");
   table.setAttribute("aria-label", data.label);

@@ -13,7 +13,7 @@ const HINT = "Point at a dot to read its token. Click the picture, and the wheel
   + "The arrow keys walk through the marked tokens; Escape shows all again.";
 
 export default function (component) {
-  const { data } = component;
+  const [data] = component.data;
   const scene = mount(component, "scatter", build);
   if (scene.data?.content_id !== data.content_id) scene.view = whole(data);
   scene.data = data;

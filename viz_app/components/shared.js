@@ -44,7 +44,7 @@ const states = new WeakMap();
 
 // The state of a component, whose element is found by its class. Streamlit calls a script again with
 // new data for the same element: `build` makes the state at the first call only.
-export function mount({ parentElement, data }, className, build) {
+export function mount({ parentElement, data: [data] }, className, build) {
   const root = parentElement.querySelector(`.${className}`);
   for (const [name, colour] of Object.entries(data.colours)) root.style.setProperty(`--${name}`, colour);
   if (!states.has(root)) states.set(root, build(root));

@@ -4,7 +4,7 @@
 import { button, html, mount } from "./shared.js";
 
 export default function (component) {
-  const { data, setTriggerValue } = component;
+  const { data: [data], setTriggerValue } = component;
   const state = mount(component, "token_buttons", build);
   const { root } = state;
   const focused = root.getRootNode().activeElement?.dataset.place;

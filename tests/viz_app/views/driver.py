@@ -28,6 +28,9 @@ WIDGETS = (
     *("multiselect", "slider", "number_input"),
 )
 
+OPENED = ("download-menu", "seen_below_maps")
+"""A menu that is open, and a place that has been in sight: a browser says that of them."""
+
 Start = Callable[..., AppTest]
 Folders = Callable[..., Path]
 SECTIONS = ("curves", "translations", "compare", "play", "heads", "embeddings")
@@ -60,13 +63,16 @@ def open_page(
 ) -> AppTest:
     """Open a page by its module's name, or the whole app, on a folder of runs.
 
-    A page has a script of its own: Streamlit's tests can switch to file pages only.
+    Its menu of downloads is open, and all of it has been in sight. A page has a script of its own:
+    Streamlit's tests can switch to file pages only.
     """
     if page == "app":
         app = AppTest.from_file(str(APP), default_timeout=60)
     else:
         app = AppTest.from_function(_script, default_timeout=60, args=(page,))
     monkeypatch.setenv("HEADWISE_CHECKPOINTS", str(root))
+    for key in OPENED:
+        app.session_state[key] = True
     for key, value in address.items():
         app.query_params[key] = value
     return app.run()
@@ -144,7 +150,7 @@ def token_row(app: AppTest, side: str) -> list[dict[str, Any]]:
     """Return the tokens of the source or the target above the maps, each with its title."""
     drawn = [row.proto for row in app.get("bidi_component") if f"{side}_tokens" in row.proto.id]
     assert len(drawn) == 1, f"{len(drawn)} rows of the {side}"
-    tokens: list[dict[str, Any]] = json.loads(drawn[0].json)["tokens"]
+    tokens: list[dict[str, Any]] = json.loads(drawn[0].json)[0]["tokens"]
     return tokens
 
 

@@ -40,10 +40,13 @@ def show_download_menu(
 
 @panel("download-menu")
 def _show_menu(selection: Selection, trace: Trace | None, grid_options: GridOptions) -> None:
-    """Draw the button that opens the menu; opening it runs this again, so that the link is new."""
+    """Draw the button that opens the menu; what is in it is drawn when it is opened."""
     label = "Link, cite, download" if trace is not None else "Link, pictures"
     icon = ":material/ios_share:"
-    with st.popover(label, icon=icon, width="stretch", key="download-menu", on_change="rerun"):
+    menu = st.popover(label, icon=icon, width="stretch", key="download-menu", on_change="rerun")
+    if not menu.open:
+        return
+    with menu:
         st.caption("Link to this page as it is")
         st.code(_link(), language=None, wrap_lines=True)
         if trace is not None:
@@ -52,7 +55,6 @@ def _show_menu(selection: Selection, trace: Trace | None, grid_options: GridOpti
             "Pictures are saved as",
             ["svg", "png"],
             key="pictures",
-            in_menu=True,
             on_change=redraw_all,
             help="By the camera that appears at the top right of a picture under the mouse: in "
             "light colours, without marks of what is chosen here. Played maps, lines and clouds of "
@@ -63,15 +65,15 @@ def _show_menu(selection: Selection, trace: Trace | None, grid_options: GridOpti
             ["85", "170"],
             key="printed",
             format_func=lambda width: f"{width} mm",
-            in_menu=True,
             on_change=redraw_all,
             help="One column or two: letters are then at least 7 points high.",
         )
+        if trace is not None:
+            st.caption("Cite")
+            st.code(citation(trace, view()), language=None, wrap_lines=True)
 
 
 def _show_files(selection: Selection, trace: Trace, grid_options: GridOptions) -> None:
-    st.caption("Cite")
-    st.code(citation(trace, view()), language=None, wrap_lines=True)
     st.caption("This sentence: a page that needs no network; all arrays, to be read by programs")
     with st.container(horizontal=True, gap="small"):
         name = f"headwise-{trace.run}-{trace.step}"

@@ -7,6 +7,7 @@ from typing import Literal, get_args
 import streamlit as st
 
 from viz_app.analysis.grid import GridOptions
+from viz_app.components.in_sight import is_in_sight
 from viz_app.figures.tokens import probability_legend
 from viz_app.records.trace import Trace
 from viz_app.views.caches import Beam, trace_of
@@ -15,6 +16,7 @@ from viz_app.views.shared.markdown import escape_markdown
 from viz_app.views.shared.panels import panel
 from viz_app.views.shared.selection import Selection
 from viz_app.views.shared.target import (
+    SCORE,
     Target,
     choose_decoding,
     choose_target,
@@ -100,6 +102,11 @@ def _show_translation(selection: Selection, size: int) -> tuple[Trace, Target]:
         f"Log-probability of {target.description}: {total:.2f} nats, "
         f"{total / len(trace.predicted):.2f} a token."
     ]
+    if target.beam is not None:
+        score = target.beam.hypotheses[target.hypothesis].score
+        notes.append(f"Its score in the beam, {score:.2f}, is the {SCORE}.")
+    if view().units == "words":
+        notes.append("Words are in the maps only: above are tokens, with a probability each.")
     if run.data is not None and len(trace.source) > run.data.longest_source:
         notes.append(
             f"{len(trace.source)} tokens: longer than anything seen in training "
@@ -120,8 +127,15 @@ def _show_translation(selection: Selection, size: int) -> tuple[Trace, Target]:
 def _show_below(
     selection: Selection, own: Trace, first: Trace, target: Target, grid_options: GridOptions
 ) -> None:
-    """Draw the chosen one of the sections below the maps; the others are not computed."""
+    """Draw the chosen one of the sections below the maps; the others are not computed.
+
+    Nor is it, before a person has scrolled to it or chosen something in it.
+    """
     section = _choose_section(target.beam)
+    shown = view()
+    chosen = shown.below or shown.at or shown.fork or shown.off or shown.rank
+    if not chosen and not is_in_sight("below_maps"):
+        return
     if section == "steps":
         show_step(selection, first, grid_options)
     elif section == "off":

@@ -1,0 +1,28 @@
+"""What is below the maps is drawn when a person sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from tests.browser.driver import App
+from viz_app.records.trace import Trace
+
+SENTENCE = "Where is the dog?"
+
+
+def test_sections_are_drawn_when_scrolled_to(
+    new_app: Callable[..., App], newest: int, trace_at: Callable[..., Trace]
+) -> None:
+    app = new_app(viewport={"width": 1280, "height": 500})
+    app.open()
+    place = app.page.locator(".st-key-below_maps .in_sight")
+    place.wait_for(state="attached")
+    app.choose(head="2", kind="encoder_self")
+    assert not app.page.locator(".st-key-at").count()
+    place.scroll_into_view_if_needed()
+    place.wait_for(state="detached")
+    app.type(SENTENCE)
+    likeliest = trace_at(newest, SENTENCE).predictions.top_log_probability[0]
+    app.expect_drawn("top_tokens", np.exp(likeliest), values="x", tolerance=1e-4)
