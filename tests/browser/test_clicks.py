@@ -138,6 +138,13 @@ def test_a_bar_forces_its_token(app: App, newest: int, trace_at: Callable[..., T
     expect(app.page.locator(".st-key-forked")).to_be_visible()
 
 
+def test_what_follows_a_forced_token_comes_into_view(new_app: Callable[..., App]) -> None:
+    app = new_app(viewport={"width": 1280, "height": 500})
+    app.open(q=BRIEF, below="steps")
+    app.click_in("top_tokens", 0.7, 0.25)
+    expect(app.page.locator(".st-key-forked-result")).to_be_in_viewport(ratio=0.9)
+
+
 def test_a_neighbour_s_bar_looks_it_up(app: App) -> None:
     app.open("/embeddings", q=BRIEF, section="similarity")
     for place in (1, 2):

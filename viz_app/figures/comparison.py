@@ -10,7 +10,7 @@ from viz_app.figures.theme import Theme
 _STYLE = """
 .comparison {{ overflow-x: auto; color: {text}; font-size: .85rem; line-height: 1.35; }}
 .comparison:focus-visible {{ outline: 2px solid {accent}; }}
-.comparison table {{ border-collapse: collapse; width: 100%; min-width: 56rem; margin: 0; }}
+.comparison table {{ border-collapse: collapse; width: 100%; min-width: 46rem; margin: 0; }}
 .comparison th, .comparison td {{
   border: 0; border-bottom: 1px solid {line}; padding: .3rem .5rem; text-align: left;
   vertical-align: baseline;
@@ -20,7 +20,8 @@ _STYLE = """
 .comparison td.own {{ font-weight: 600; background: color-mix(in srgb, {line} 30%, transparent); }}
 .comparison td.same {{ color: {muted}; }}
 .comparison td.other {{ color: {accent}; font-weight: 600; white-space: nowrap; }}
-.comparison td.note {{ color: {text}; min-width: 18rem; }}
+.comparison td.note {{ color: {text}; min-width: 12rem; }}
+@media (max-width: 640px) {{ .comparison td.note {{ min-width: 22rem; }} }}
 """
 
 

@@ -30,6 +30,8 @@ from viz_app.records.trace import Floats
 
 _LARGEST_CELL, _ROW, _WIDTH = 44, 30, 580
 """Pixels of the widest cell, of a row, and of the figure at most."""
+_NUMBER = 27
+"""Pixels that a number in a cell needs where a narrow window makes cells narrower."""
 _SMALLEST_WITH_TEXT = 34
 """Pixels of the narrowest cell that has its value in it."""
 
@@ -141,6 +143,7 @@ def _head_cells(
     for kind, of_kind in values.items():
         cells[: shapes[kind][0], places[kind] : places[kind] + shapes[kind][1]] = of_kind
     pixels = min(_LARGEST_CELL, _WIDTH / cells.shape[1])
+    with_text = pixels >= _SMALLEST_WITH_TEXT
     points = [(kind, *place) for kind, shape in shapes.items() for place in np.ndindex(*shape)]
     frames = []
     if selected is not None:
@@ -156,7 +159,7 @@ def _head_cells(
             "colorscale": scale,
             "showscale": False,
             "hoverinfo": "skip",
-            "texttemplate": "%{z:.2f}" if pixels >= _SMALLEST_WITH_TEXT else None,
+            "texttemplate": "%{z:.2f}" if with_text else None,
             "textfont": {"size": 11},
         },
         click_targets(
@@ -172,6 +175,7 @@ def _head_cells(
     layout = {
         "height": round(52 + _ROW * layers),
         "width": round(70 + pixels * cells.shape[1]),
+        "meta": {"readable": 70 + _NUMBER * cells.shape[1]} if with_text else None,
         "margin": {"l": 62, "r": 8, "t": 44, "b": 8},
         "hoverdistance": -1,
         "xaxis": {

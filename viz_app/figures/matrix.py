@@ -171,7 +171,11 @@ def matrix(
     right = max(COLOUR_BAR, longest - round(LARGEST_CELL * len(columns)))
     cell = min(LARGEST_CELL, max(1.0, (width - left - right) / len(columns)))
     row = min(30.0, max(cell, 4.0, min(17.0, 640 / len(rows))))
-    named = ((titles[0], "right", -6), ("<br>".join(lines), "left", 0))
+    # Each stands where its labels begin: that of the rows above the first of them.
+    named = (
+        (titles[0], {"xanchor": "right", "xshift": -6, "yanchor": "bottom"}),
+        ("<br>".join(lines), {"xanchor": "left", "yanchor": "top", "yshift": top}),
+    )
     data: list[Properties] = [
         {
             "type": "heatmap",
@@ -205,15 +209,12 @@ def matrix(
                 "yref": "paper",
                 "x": 0,
                 "y": 1,
-                "xanchor": anchor,
-                "yanchor": "top",
                 "align": "left",
-                "xshift": shift,
-                "yshift": top,
                 "showarrow": False,
                 "font": {"color": theme.muted, "size": 12},
+                **place,
             }
-            for text, anchor, shift in named
+            for text, place in named
         ],
     }
     return data, layout

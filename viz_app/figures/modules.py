@@ -9,8 +9,7 @@ from viz_app.figures.theme import Theme
 from viz_app.records.modules import HookPointNode, ModuleNode, Parameter
 
 _STYLE = """
-.modules {{ color: {text}; font-size: .875rem; line-height: 1.45; overflow-x: auto; }}
-.modules details {{ min-width: 44rem; }}
+.modules {{ color: {text}; font-size: .875rem; line-height: 1.45; }}
 .modules details details, .modules table {{
   margin-left: .45rem; padding-left: .9rem; border-left: 1px solid {line}; min-width: 0;
 }}
@@ -30,9 +29,12 @@ _STYLE = """
 .modules .count, .modules td + td, .modules th + th {{
   text-align: right; font-variant-numeric: tabular-nums;
 }}
-.modules div.table {{ margin-left: .45rem; padding-left: .9rem; border-left: 1px solid {line}; }}
+.modules div.table {{
+  margin-left: .45rem; padding-left: .9rem; border-left: 1px solid {line}; overflow-x: auto;
+}}
 .modules table {{
-  table-layout: fixed; width: 100%; border-collapse: collapse; margin: 0; border: 0; padding: 0;
+  table-layout: fixed; width: 100%; min-width: 38rem;
+  border-collapse: collapse; margin: 0; border: 0; padding: 0;
 }}
 .modules th {{ color: {muted}; font-weight: 400; font-size: .75rem; text-align: left; }}
 .modules th, .modules td {{ border: 0; border-bottom: 1px solid {line}; padding: .1rem 0; }}

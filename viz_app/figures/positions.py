@@ -162,8 +162,19 @@ def _format(number: float) -> str:
     return f"{number:,.{2 if number < 10 else 1 if number < 100 else 0}f}"
 
 
-def encoding_curves(encoded: Floats, *, positions: Sequence[int], theme: Theme) -> go.Figure:
-    """Draw the encodings (n, D) of some positions over their dimensions: a line a position."""
+def encoding_curves(
+    sines: Floats, cosines: Floats, *, positions: Sequence[int], theme: Theme
+) -> go.Figure:
+    """Draw the encodings of some positions by wavelength: sines above, cosines below.
+
+    A sine and a cosine of one wavelength share their place, so that each line is as smooth as the
+    waves are. Traces: a line of sines for each position, then one of cosines.
+
+    Args:
+        sines, cosines: (n, D / 2), from the shortest wave to the longest.
+        positions: the n positions.
+        theme: colours.
+    """
     return new_figure(
         theme,
         [
@@ -171,20 +182,45 @@ def encoding_curves(encoded: Floats, *, positions: Sequence[int], theme: Theme) 
                 "type": "scatter",
                 "x": np.arange(len(values)),
                 "y": values.astype(np.float32),
+                "yaxis": axis,
                 "name": f"pos {position}",
+                "showlegend": axis == "y",
                 "mode": "lines",
                 "line": {"color": colour, "width": 1.5},
-                "hovertemplate": f"pos {position}<br>dimension %{{x}}<br>%{{y:.3f}}<extra></extra>",
+                "hovertemplate": f"pos {position}<br>{what} %{{x}}<br>%{{y:.3f}}<extra></extra>",
             }
+            for axis, what, encoded in (("y", "sine", sines), ("y2", "cosine", cosines))
             for values, position, colour in zip(encoded, positions, theme.series, strict=False)
         ],
         {
-            "height": 280,
-            "margin": {"l": 44, "r": 12, "t": 8, "b": 40},
+            "height": 340,
+            "margin": {"l": 52, "r": 12, "t": 30, "b": 40},
             "showlegend": True,
-            "legend": {"itemclick": False, "itemdoubleclick": False},
-            "xaxis": {"title": {"text": "dimension", "standoff": 4}},
-            "yaxis": {"range": [-1.08, 1.08], "showgrid": True},
+            "legend": {
+                "orientation": "h",
+                "x": 0,
+                "y": 1.02,
+                "yanchor": "bottom",
+                "itemclick": False,
+                "itemdoubleclick": False,
+            },
+            "xaxis": {
+                "title": {"text": "i, from the shortest wave to the longest", "standoff": 4},
+                "anchor": "y2",
+            },
+            **{
+                name: {
+                    "title": {"text": what, "standoff": 4},
+                    "domain": domain,
+                    "range": [-1.08, 1.08],
+                    "tickvals": [-1, 0, 1],
+                    "showgrid": True,
+                }
+                for name, what, domain in (
+                    ("yaxis", "sine", [0.54, 1]),
+                    ("yaxis2", "cosine", [0, 0.46]),
+                )
+            },
         },
     )
 

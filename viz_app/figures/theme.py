@@ -146,6 +146,11 @@ def new_figure(
         "colorway": theme.series,
         "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
         "hoverlabel": {"font": {"size": 13}},
+        "modebar": {
+            "bgcolor": theme.background,
+            "color": theme.muted,
+            "activecolor": theme.text,
+        },
         "showlegend": False,
         "dragmode": False,
     }

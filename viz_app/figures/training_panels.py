@@ -66,7 +66,7 @@ def panels_layout(
     Each stays in its column, without gaps; where one column is empty the other has the whole width.
     """
     columns = [[panel for panel in panels if panel in PANELS[first::2]] for first in (0, 1)]
-    widths = [(0.0, 0.465), (0.535, 1.0)] if all(columns) else [(0.0, 1.0)] * 2
+    widths = [(0.0, 0.445), (0.555, 1.0)] if all(columns) else [(0.0, 1.0)] * 2
     heights = _HEIGHTS[: max(map(len, columns))]
     whole = sum(heights) + _GAP * (len(heights) - 1)
     layout: Properties = {

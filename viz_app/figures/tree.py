@@ -112,6 +112,7 @@ def beam_tree(
             "height": _ROW * most + 40,
             "width": round(pixels * (last - first + 1)) + 30,
             "margin": {"l": 6, "r": 6, "t": 28, "b": 8},
+            "meta": {"readable": round(pixels * (last - first + 1)) + 30},
             "xaxis": {
                 "side": "top",
                 "range": [first - 0.5, last + 0.6],

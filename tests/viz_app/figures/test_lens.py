@@ -45,7 +45,7 @@ def test_each_step_has_a_row_and_each_layer_a_column() -> None:
 
 def test_hits_of_a_column_are_counted() -> None:
     foot = ["".join(cell.itertext()) for cell in drawn().findall(".//tfoot//*")][1:]
-    assert foot == ["✓ says what follows", "1 of 3", "2 of 3"]
+    assert foot == ["✓ in so many steps", "1 of 3", "2 of 3"]
 
 
 def test_cells_are_coloured_on_the_scale_of_weights(theme: Theme) -> None:

@@ -55,11 +55,11 @@ def test_a_title_narrower_than_its_columns_adds_no_margin() -> None:
     assert draw(5, 7, titles=("", "k" * 64)).layout.margin.r == 64 * LETTER - 280
 
 
-def test_titles_stand_at_the_corner_above_the_cells() -> None:
+def test_titles_stand_where_the_labels_begin() -> None:
     figure = draw(5, 3, titles=("query <b>", "key"), columns=("a", "b", "c" * 30))
     places = [(a.x, a.y, a.xanchor, a.yanchor, a.yshift) for a in figure.layout.annotations]
     above = label_width(["c" * 30]) + 20
-    assert places == [(0, 1, "right", "top", above), (0, 1, "left", "top", above)]
+    assert places == [(0, 1, "right", "bottom", None), (0, 1, "left", "top", above)]
     assert figure.layout.margin.t == above
 
 

@@ -68,11 +68,21 @@ def test_the_legend_says_formula_and_wavelength() -> None:
     assert re.findall("background:(#......)", html) == list(LIGHT.series[:3])
 
 
-def test_encodings_of_positions_are_a_line_each() -> None:
-    figure = encoding_curves(ENCODED[[3, 12]], positions=[3, 12], theme=LIGHT)
-    for line, position in zip(figure.data, (3, 12), strict=True):
-        np.testing.assert_array_equal(line.y, ENCODED[position])
-        assert line.name == f"pos {position}"
+def test_sines_stand_above_cosines_and_a_position_has_one_colour() -> None:
+    sines, cosines = ENCODED[[3, 12], 0::2], ENCODED[[3, 12], 1::2]
+    figure = encoding_curves(sines, cosines, positions=[3, 12], theme=LIGHT)
+    for line, values in zip(figure.data, [*sines, *cosines], strict=True):
+        np.testing.assert_array_equal(line.y, values)
+    assert [(line.name, line.yaxis, line.showlegend) for line in figure.data] == [
+        ("pos 3", "y", True),
+        ("pos 12", "y", True),
+        ("pos 3", "y2", False),
+        ("pos 12", "y2", False),
+    ]
+    first, second, *below = [line.line.color for line in figure.data]
+    assert below == [first, second]
+    assert first != second
+    assert figure.layout.yaxis.domain[0] > figure.layout.yaxis2.domain[1]
 
 
 def test_the_curve_has_a_point_for_each_distance_and_fits_its_axis() -> None:

@@ -115,6 +115,12 @@ def test_text_has_contrast_on_the_page(theme: Theme, name: str) -> None:
     assert contrast(getattr(theme, name), theme.background) >= 4.5
 
 
+def test_the_button_that_saves_a_figure_is_seen(theme: Theme) -> None:
+    bar = new_figure(theme, []).layout.modebar
+    assert contrast(bar.color, bar.bgcolor) >= 3
+    assert contrast(bar.activecolor, bar.bgcolor) >= 3
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -17,7 +17,7 @@ from streamlit.testing.v1 import AppTest
 
 from model.checkpoint import TrainedRun, load_weights, save_weights, weights_path
 from model.decoding.ablation import head_costs
-from model.decoding.beam import beam_search
+from model.decoding.beam import beam_search, length_norm
 from model.decoding.greedy import greedy
 from model.interface import KINDS, Head, Kind
 from tests.viz_app.views.driver import (
@@ -398,6 +398,8 @@ def test_a_beam_s_hypotheses_can_be_traced(start: Start, run: TrainedRun) -> Non
 
     app = choose(app, hypothesis=2, below="beam").run()
     trace = traced(run, target=tuple(beam.hypotheses[2].target))
+    score = trace.predictions.log_probability.sum() / length_norm(len(trace.predicted), 0.6)
+    assert f"Its score in the beam, {score:.2f}, is the log-probability divided by" in captions(app)
     assert_cells(app, "large", trace.attention["cross"][-1, 0])
     texts_drawn = charts(app)["tree"]["data"][3]["text"]
     tokens = run.tokenizers.target.tokens([node.id for node in beam.tree])
@@ -508,9 +510,11 @@ def test_the_map_is_described_by_its_numbers(start: Start, run: TrainedRun) -> N
     assert f"{np.diag(weights)[1:].mean():.2f} on the token itself" in unescaped(said)
     assert "Over a corpus: not measured at this checkpoint" in said
     assert re.search(r"Of all heads [A-Z][a-z ]+ \d\.\d rests most on punctuation", unescaped(said))
+    assert "Words are in the maps only" not in captions(app)
     app = start(kind="decoder_self", layer="1", head="2", units="words")
     said = [unescaped(m.value) for m in app.markdown]
     assert [each for each in said if "In this sentence, token by token: " in each]
+    assert "Words are in the maps only" in captions(app)
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ from viz_app.analysis.projection import most_frequent, principal_components
 from viz_app.analysis.similarity import cosine_similarity, nearest_neighbours, similar_pairs
 from viz_app.analysis.vocabulary import vocabulary_labels
 from viz_app.components.scatter import Cloud
-from viz_app.views.embeddings import projection
+from viz_app.views.embeddings import umap_projection
 from viz_app.views.shared.vocabulary import token_name
 
 D, SOURCE_SIZE, TARGET_SIZE = 14, 400, 420
@@ -43,7 +43,7 @@ PAGE = "embeddings"
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache, and in place of UMAP, which takes half a minute to start, two dimensions."""
-    monkeypatch.setattr(projection, "umap_points", lambda rows, settings: rows[:, 3:5].copy())
+    monkeypatch.setattr(umap_projection, "umap_points", lambda rows, settings: rows[:, 3:5].copy())
     monkeypatch.setenv("HEADWISE_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
 
@@ -151,13 +151,16 @@ def test_without_a_dimension_there_is_no_wave(start: Start) -> None:
 def test_two_positions_are_compared(start: Start) -> None:
     app = choose(start(section="positions"), positions=[5, 2])
     pair = encodings([5, 2], D)
-    for line, values in zip(charts(app)["two_positions_chart"]["data"], pair, strict=True):
+    lines = [*pair[:, 0::2], *pair[:, 1::2]]  # sines, then cosines
+    for line, values in zip(charts(app)["two_positions_chart"]["data"], lines, strict=True):
         np.testing.assert_allclose(array(line["y"]), values, atol=1e-6)
     said = captions(app)
-    assert f"Positions 5 and 2 are 3 apart. Their dot product is {pair[0] @ pair[1]:.2f};" in said
+    product = f"Their dot product is {pair[0] @ pair[1]:.2f};"
+    assert f"pos 5 and pos 2, which are 3 apart. {product}" in said
     most = int(np.abs(pair[0] - pair[1]).argmax())
     first, second = pair[:, most]
-    assert f"differ most in dimension {most}: {first:.2f} and {second:.2f}." in said
+    wave = f"the {'cosine' if most % 2 else 'sine'} at i = {most // 2}"
+    assert f"differ most in dimension {most}, {wave}: {first:.2f} and {second:.2f}." in said
     assert "Choose two positions" in captions(choose(app, positions=[5]))
 
 
@@ -355,7 +358,7 @@ def test_umap_waits_to_be_asked_and_is_then_kept(
     assert errors(app) == []
     expected = embedding_table(run, "source")[:50, 3:5]
     np.testing.assert_array_equal(clouds[-1]["cloud"].points, expected)
-    [file] = cache.iterdir()
+    [file] = cache.glob("*.npz")
 
     app = start(section="projection", projection_by="UMAP")
     app = choose(app, number=50).run()

@@ -332,11 +332,11 @@ def test_captions_say_numbers_of_this_head(start: Start, run: TrainedRun) -> Non
 
     label = make_grid(trace, "encoder_self").columns[3]
     taken = caption(app, f"The {K} products for")
-    assert taken.startswith(f"The {K} products for {label} sum to {steps.products[3]:.3f}.")
+    assert taken.startswith(f"The {K} products for “{label}” sum to {steps.products[3]:.3f}.")
     products = steps.query * steps.keys[3]
     most = sorted(range(K), key=lambda i: -abs(products[i]))[:3]
-    largest = f"{', '.join(map(str, most))}: {', '.join(f'{products[i]:+.2f}' for i in most)}."
-    assert taken.endswith(f"Most comes from dimensions {largest}")
+    numbers, values = ", ".join(map(str, most)), ", ".join(f"{products[i]:+.2f}" for i in most)
+    assert taken.endswith(f"Most comes from dimensions {numbers}, counted from 0: {values}.")
 
     shares = head_shares(record.attention, 6)
     together = caption(app, f"(1 × {H * K})")

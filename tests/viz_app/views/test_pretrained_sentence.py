@@ -36,7 +36,7 @@ from viz_app.records.trace import Trace
 from viz_app.report import to_html
 from viz_app.trace.saved import read_trace, to_json, to_npz
 from viz_app.trace.sentence import run_trace
-from viz_app.views.embeddings import projection
+from viz_app.views.embeddings import umap_projection
 
 SPANISH = "El perro ve una casa."
 closely = {"rtol": 0, "atol": 1e-5}
@@ -212,7 +212,7 @@ def test_umap_of_the_vocabulary(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """In place of UMAP, which takes half a minute to start, two dimensions."""
-    monkeypatch.setattr(projection, "umap_points", lambda rows, settings: rows[:, 3:5].copy())
+    monkeypatch.setattr(umap_projection, "umap_points", lambda rows, settings: rows[:, 3:5].copy())
     monkeypatch.setenv("HEADWISE_CACHE", str(tmp_path / "cache"))
     app = start_model("embeddings", folders(family), section="projection", projection_by="UMAP")
     app = app.button(key="compute").click().run()

@@ -152,7 +152,7 @@ def test_smoothing_and_axes_are_chosen(start: Start, root: Path) -> None:
 
 
 def test_a_sample_is_read_step_by_step(start: Start, root: Path, tables: Tables) -> None:
-    app = start(root, training="translations", step="20")
+    app = start(root, training="translations", step="20", q="Where is the dog?")
     assert errors(app) == []
     first = sacrebleu.CHRF().sentence_score("<b>gatos", [CATS_TRANSLATED]).score
     assert tables["sample_table"]["cells"] == [
@@ -161,6 +161,23 @@ def test_a_sample_is_read_step_by_step(start: Start, root: Path, tables: Tables)
     ]
     assert tables["sample_table"]["chosen"] == "20"
     assert tables["own_table"]["names"] == ["0", "20", "60"]
+
+
+def test_a_sample_that_is_the_own_sentence_is_not_drawn_again(
+    start: Start, root: Path, tables: Tables
+) -> None:
+    told = "Your sentence is one of these: its translations stand above."
+    app = start(root, training="translations", q=CATS)
+    assert app.selectbox(key="sample").value == "No more."
+    assert tables["sample_table"]["cells"] == [["0", "No."]]
+    assert told in captions(app)
+    tables.clear()
+    choose(app, sample=CATS)
+    assert "own_table" in tables
+    assert "sample_table" not in tables
+    assert told in captions(app)
+    app = start(root, training="translations", q="Where is the dog?")
+    assert told not in captions(app)
 
 
 def test_the_own_sentence_stands_above_the_samples(

@@ -72,8 +72,9 @@ def equations_of(selection: Selection, trace: Trace) -> Iterator[Equation]:
         "Output (section 3.4)",
         rf"P = \mathrm{{softmax}}({output_formula(model, 'x')})",
         f"({steps} × {model.d_model:,})({model.d_model:,} × {model.target_vocab_size:,}) = "
-        f"{steps} × {model.target_vocab_size:,}: a distribution a step.{scaled} The first gives "
-        f"{escape_markdown(first)} {np.exp(trace.predictions.log_probability[0]):.3f}.",
+        f"{steps} × {model.target_vocab_size:,}, a distribution for each step.{scaled} The first "
+        f"gives “{escape_markdown(first)}” the probability "
+        f"{np.exp(trace.predictions.log_probability[0]):.3f}.",
         "translate",
     )
 
@@ -121,8 +122,8 @@ def _sinusoidal(
     return Equation(
         "Positional encodings (section 3.5)",
         encoding_formula(order),
-        f"{note}D = {d_model:,}, so i is 0 to {half - 1}: {shapes} At pos 1, i = 0: {first[0]:.3f} "
-        f"and {first[second]:.3f}.",
+        f"{note}D = {d_model:,}, so i is 0 to {half - 1}: {shapes} pos is counted from 0: token 2 "
+        f"has pos 1, and at i = 0 {first[0]:.3f} and {first[second]:.3f}.",
         "embeddings",
     )
 
@@ -130,9 +131,9 @@ def _sinusoidal(
 def _of_embeddings(model: Description) -> Equation:
     d_model = model.d_model
     scaled = (
-        f", times √{d_model:,} = {math.sqrt(d_model):.2f}."
+        f", which are multiplied by √{d_model:,} = {math.sqrt(d_model):.2f}."
         if model.scale_embeddings
-        else ", unscaled here."
+        else ", which are not scaled here."
     )
     token = r"\sqrt{D}\,E_{id}" if model.scale_embeddings else "E_{id}"
     whole = token + " + PE_{pos}" * (model.positions != "relative")
@@ -141,7 +142,8 @@ def _of_embeddings(model: Description) -> Equation:
     return Equation(
         "Embeddings (section 3.4)",
         f"x_{{pos}} = {whole}",
-        f"E has {model.source_vocab_size:,} source rows of {d_model:,}{scaled}",
+        f"E of the source has {model.source_vocab_size:,} rows, one for each token of the "
+        f"vocabulary, of {d_model:,} numbers{scaled}",
         "embeddings",
     )
 
@@ -214,12 +216,16 @@ def _of_feed_forward(model: Description, source: int, steps: int) -> Equation:
 def _of_norm(model: Description) -> Equation:
     post, norm = model.norm == "post", rf"\mathrm{{{norm_name(model)}}}"
     sublayers = 2 * model.n_encoder_layers + 3 * model.n_decoder_layers
-    order = "The order of the paper" if post else "Norm first; the paper has it after the sum"
+    order = (
+        "The norm comes after the sum, as in the paper"
+        if post
+        else "The norm comes before the sublayer; in the paper it comes after the sum"
+    )
     root = "" if model.norm_kind == "layer" else "The norm divides by the root mean square. "
     return Equation(
         "Residual connection and norm (section 3.1)",
         rf"{norm}(x + \mathrm{{Sublayer}}(x))" if post else rf"x + \mathrm{{Sublayer}}({norm}(x))",
-        f"{root}{order}, {sublayers} times, on rows of {model.d_model:,}"
-        + ("; and a norm on top of each stack." if model.final_norm else "."),
+        f"{root}{order}. There are {sublayers} of these, on rows of {model.d_model:,}"
+        + ("; and one more norm on top of each stack." if model.final_norm else "."),
         "inside",
     )

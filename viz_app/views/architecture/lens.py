@@ -34,9 +34,10 @@ def show_lens(selection: Selection, trace: Trace) -> None:
     readers = ["the final norm"] * config.final_norm + ["the factor 1/√D"] * config.scale_output
     reader = " and then ".join([*readers, "the unembedding"])
     st.caption(
-        f"The likeliest token if {reader} read the decoder's stream there; the last column is the "
-        "model's prediction. Shaded by probability, on the scale of attention weights; ✓ and a "
-        "frame: it is the token that follows. Rest on a cell for the five likeliest."
+        f"The likeliest next token if {reader} read the decoder's stream after each layer; the "
+        "last column is the model's prediction. Cells are shaded by probability, on the scale of "
+        "attention weights. ✓ and a frame mark the token that does come next in the target. Rest "
+        "the mouse on a cell for the five likeliest."
     )
     st.caption(_caveat(config.norm == "post"))
 

@@ -79,10 +79,11 @@ def _show_encodings(selection: Selection, side: TraceSide, order: Order) -> None
     figure = encoding_map(encoded, used=used, theme=selection.theme)
     half = f", of sines and again, from dimension {d_model // 2} on, of cosines"
     note = (
-        f"The first {length} positions by {d_model:,} dimensions, from -1 to 1. Waves are shortest "
-        f"on the left{half * (order == 'halves')}: dimension 0 repeats after 2π positions, "
-        f"dimension {d_model - 1} after {wavelength(d_model - 1, d_model, order):,.0f}. As in the "
-        "formula, pos is counted from 0: the first token has pos 0."
+        f"A row is a position, a column one of {d_model:,} dimensions, a value from -1 to 1. Waves "
+        f"are shortest on the left{half * (order == 'halves')}: dimension 0 repeats after 2π "
+        f"positions, dimension {d_model - 1} after "
+        f"{wavelength(d_model - 1, d_model, order):,.0f}. As in the "
+        "formula, pos is counted from 0: token 1 has pos 0."
     )
     if used < length:
         note += f" The horizontal line is where the {used} tokens of this {side.name} end."
@@ -133,7 +134,7 @@ def _show_waves(selection: Selection, side: TraceSide, order: Order) -> None:
         chosen = ", ".join(map(str, dimensions))
         show_figure(figure, key="waves", alt=f"Dimensions {chosen} over {length} positions")
         st.caption(
-            "A dot is what a position gets. Wavelengths are in positions: 2π · "
+            "Each position gets the values at its dots. Wavelengths are in positions: 2π · "
             f"10000^(2i/{d_model}), from 2π to almost 10000 · 2π."
         )
 
@@ -146,7 +147,7 @@ def _show_two(selection: Selection, side: TraceSide, order: Order) -> None:
     words, picture = st.columns([2, 3], gap="medium")
     with words:
         chosen = st.multiselect(
-            "Positions",
+            "Two positions (pos, from 0)",
             range(length),
             max_selections=2,
             **control(
@@ -160,18 +161,25 @@ def _show_two(selection: Selection, side: TraceSide, order: Order) -> None:
         apart = np.abs(pair[0] - pair[1])
         most = int(apart.argmax())
         first, second = pair[:, most]
+        cosine = np.array([is_cosine(d, d_model, order) for d in range(d_model)])
+        where = int((cosine[:most] == cosine[most]).sum())
         st.caption(
-            f"Positions {chosen[0]} and {chosen[1]} are {abs(chosen[0] - chosen[1])} apart. Their "
-            f"dot product is {float(pair[0] @ pair[1]):.2f}; that of a position with itself is "
-            f"D / 2 = {d_model // 2}. They differ most in dimension {most}: {first:.2f} and "
-            f"{second:.2f}. Short waves tell near positions apart, long ones hardly do: "
+            f"The encodings of pos {chosen[0]} and pos {chosen[1]}, which are "
+            f"{abs(chosen[0] - chosen[1])} apart. Their dot product is "
+            f"{float(pair[0] @ pair[1]):.2f}; that of an encoding with itself is D / 2 = "
+            f"{d_model // 2}. They differ most in dimension {most}, the "
+            f"{'cosine' if cosine[most] else 'sine'} at i = {where}: {first:.2f} and {second:.2f}. "
+            "Short waves tell near positions apart, long ones hardly do: "
             f"{np.mean(apart < _ALIKE):.0%} of the dimensions differ by less than {_ALIKE}."
         )
     with picture:
         show_figure(
-            encoding_curves(pair, positions=chosen, theme=selection.theme),
+            encoding_curves(
+                pair[:, ~cosine], pair[:, cosine], positions=chosen, theme=selection.theme
+            ),
             key="two_positions_chart",
-            alt=f"Positions {chosen[0]} and {chosen[1]} over {d_model} dimensions",
+            alt=f"Sines and cosines of pos {chosen[0]} and pos {chosen[1]}, from the shortest wave "
+            "to the longest",
         )
 
 

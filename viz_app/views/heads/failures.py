@@ -24,7 +24,7 @@ _MOST = 50
 @panel("failures")
 def show_failures(selection: Selection, measures: Measures) -> None:
     """Ask for a kind of failure, and draw the table of its worst sentences."""
-    show_heading("Sentences by failure")
+    show_heading("Sentences that the model translates worst")
     tokens = special_tokens_of(selection.run)
     described = {
         key: replace(about, name=tokens.name_in(about.name), note=tokens.name_in(about.note))

@@ -95,8 +95,8 @@ def show_list(selection: Selection, measures: Measures) -> None:
         action="Show its strongest examples below",
     )
     st.caption(
-        f"{len(rows)} heads, as layer.head. Click one for its strongest examples. What is said of "
-        "a head is what is most striking in its measures; all of them stand below."
+        f"{len(rows)} heads: kind, layer.head. Click one for its strongest examples. Its words say "
+        "what is most striking in its measures; all its measures stand below."
     )
 
 

@@ -140,8 +140,8 @@ def show_scores(
         )
         st.caption(
             f"q Kᵀ is (1 × {d_k})({d_k} × {len(columns)}) = 1 × {len(columns)}: a number a key. "
-            f"{added}{mask} The weights sum to {steps.weights.sum():.4f}. The framed key is taken "
-            "apart."
+            f"{added}{mask} The weights sum to {steps.weights.sum():.4f}. The product of "
+            "the framed key is taken apart below."
         )
 
 
@@ -151,9 +151,9 @@ def show_contributions(selection: Selection, steps: HeadSteps, key: int, label: 
     most = np.argsort(-np.abs(products))[:3]
     with _step(
         "Which dimensions make this product",
-        r"q \cdot k_j = \sum_{i=1}^{d_k} q_i\,k_{j,i}",
-        f"The {len(products)} products for {escape_markdown(label)} sum to {products.sum():.3f}. "
-        f"Most comes from dimensions {', '.join(map(str, most))}: "
+        r"q \cdot k_j = \sum_{i=0}^{d_k - 1} q_i\,k_{j,i}",
+        f"The {len(products)} products for “{escape_markdown(label)}” sum to {products.sum():.3f}. "
+        f"Most comes from dimensions {', '.join(map(str, most))}, counted from 0: "
         f"{', '.join(f'{products[i]:+.2f}' for i in most)}.",
     ):
         figure = contribution_bars(
@@ -210,8 +210,8 @@ def show_shares(
         "4. All heads together",
         rf"\begin{{gathered}} {formula} \end{{gathered}}",
         f"(1 × {rows:,})({rows:,} × {d_model:,}) = 1 × {d_model:,}, the sum of what each head adds "
-        "through its own rows of W_O. The bars: each head's share along that sum; they sum to 1, "
-        "and a head that pulls the other way is below 0. "
+        "through its own rows of W_O. A bar is the part of that sum that a head makes, measured "
+        "along its direction: bars sum to 1, and a head that pulls the other way is below 0. "
         f"Head {head + 1} has {shares.shares[head]:.3f}.",
     ):
         bars = share_bars(

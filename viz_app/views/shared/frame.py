@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import streamlit as st
 
 from model.files import CheckpointError
@@ -41,15 +43,15 @@ _STYLE = """
   }
   /* The sentence: a line at first, more as it grows. */
   .st-key-sentence textarea {
-    field-sizing: content; height: auto !important; min-height: 0; max-height: 7rem;
-    padding-block: .45rem; resize: none;
+    field-sizing: content; height: auto !important; min-height: 0; max-height: 5lh;
+    margin-block: .45rem; padding-block: 0; resize: none;
   }
   .st-key-sentence [data-testid="InputInstructions"] { display: none; }
   /* A row of small controls, their names beside them. */
   .st-key-head-toolbar { gap: .3rem; }
   .st-key-head-toolbar .stButtonGroup { display: flex; align-items: center; gap: .35rem; }
   .st-key-head-toolbar .stButtonGroup label { margin: 0; min-height: 0; }
-  .st-key-head-toolbar button { min-height: 1.8rem; padding: 0 .45rem; }
+  .st-key-head-toolbar button { min-height: 1.8rem; padding: 0 .35rem; white-space: nowrap; }
   .st-key-head-toolbar button *, .st-key-own-target button * { font-size: .85rem; }
   .st-key-own-target button { min-height: 1.8rem; padding: 0 .6rem; }
   .st-key-head-words > .stElementContainer .stMarkdown p {
@@ -57,9 +59,12 @@ _STYLE = """
   }
   .st-key-compared-A, .st-key-compared-B { max-height: 16rem; overflow-y: auto; }
   .st-key-example button { min-height: 2.25rem; }
+  .st-key-sample { min-width: 18rem; }
+  /* High enough that it opens where there is more room, above its button or below. */
+  [data-testid="stPopoverBody"]:has(.st-key-pictures) { min-height: min(27rem, 55vh); }
   /* On a laptop: two lines of sentence and translation, so that the maps begin high up. */
   @media (min-width: 1001px) {
-    .st-key-sentence textarea { max-height: 3.5rem; }
+    .st-key-sentence textarea { max-height: 2lh; }
     .st-key-translation { max-height: 2.8rem; overflow-y: auto; }
   }
   /* Narrower than a laptop: what stands side by side stands one below the other. */
@@ -106,6 +111,7 @@ def select(page: str = "") -> Selection | None:
     st.html(_SCRIPT, unsafe_allow_javascript=True)
     st.session_state["notes_place"] = st.container()
     st.sidebar.title("Headwise")
+    _come_back()
     forget_files()
     with show_user_errors():
         with st.sidebar:
@@ -120,6 +126,16 @@ def select(page: str = "") -> Selection | None:
     # What is missing may come: a training that has just begun writes it.
     watch(view().run or "", logs=("run.json", "samples.jsonl"))
     return None
+
+
+@st.fragment(run_every=timedelta(days=1), key="come-back")
+def _come_back() -> None:
+    """Draw nothing, in a part of the page that is due again, though not soon.
+
+    A browser whose server was gone connects again by itself, perhaps to another server, which knows
+    nothing of the page. But it asks for the page only if a part of it is due again or was being
+    drawn. Else no click would be answered: the server has no such panel.
+    """
 
 
 def _choose_run() -> Run:
@@ -254,7 +270,12 @@ def _ask_for_text(run: Run) -> str:
     typed: dict[str, str] = st.session_state.setdefault("typed", {})
     first = typed.get(language) or next(iter(examples.values()), "")
     label = f"Sentence in {_language(language)}" if language else "Sentence"
+    is_new = "sentence" not in st.session_state
     bound = control("sentence", "Sentence", default=first)
+    if is_new:
+        # Only as the default: a browser that has lost its server brings along what was typed there
+        # and never answered, and that goes before it.
+        bound["value"] = st.session_state.pop("sentence")
     with st.container(horizontal=True, gap="small"):
         text = st.text_area(
             label,
@@ -270,6 +291,8 @@ def _ask_for_text(run: Run) -> str:
                 key="example",
                 on_click=lambda: change_view(sentence=examples[st.session_state["example"]]),
             )
+    if is_new and text != bound["value"]:
+        change_view(sentence=text)
     typed[language] = text
     if view().sentence is not None or text:  # an example may yet come, if a training has just begun
         fix(sentence=text)

@@ -18,6 +18,8 @@ from viz_app.views.shared.view import change_view, control, view
 from viz_app.views.shared.widgets import choose_one
 
 _SIZES = (2, 3, 4, 5, 8)
+SCORE = "log-probability divided by ((5 + n) / 6)^0.6 for n tokens"
+"""What the score of a hypothesis is."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +71,8 @@ def choose_decoding() -> int:
         ["greedy", "beam"],
         key="decoding",
         help="Greedy takes the likeliest token at every step. A beam keeps several hypotheses and "
-        "takes the best at the end, its log-probability divided by ((5 + n) / 6)^0.6 for n tokens "
-        "(Wu et al. 2016; section 6.1 of the paper).",
+        f"takes the best at the end, by its score: {SCORE} (Wu et al. 2016; section 6.1 of the "
+        "paper).",
     )
     if how == "greedy":
         return 1
@@ -87,9 +89,10 @@ def _choose_hypothesis(selection: Selection, size: int) -> tuple[Beam, int]:
         for place, h in enumerate(beam.hypotheses)
     }
     chosen = st.selectbox(
-        "Hypotheses of the beam, with their scores",
+        "Hypothesis of the beam · score",
         list(names),
         format_func=names.__getitem__,
+        help=f"The score is the {SCORE}, so that long hypotheses are not at a disadvantage.",
         **control("hypothesis", "Hypothesis", usable=names.__contains__, written=names.__getitem__),
     )
     return beam, chosen

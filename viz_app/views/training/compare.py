@@ -140,7 +140,7 @@ def _show_translation(
     with st.container(key=f"compared-{letter}"):
         show_target(selection, own, key=f"own-{letter}")
     st.caption(
-        f"Shaded by probability; together {total_log_probability(own):.2f} nats. "
+        f"Shaded by probability; log-probability {total_log_probability(own):.2f} nats. "
         f"The shared target has {total_log_probability(forced):.2f} nats here."
     )
 

@@ -55,14 +55,18 @@ def _show_samples(selection: Selection) -> None:
         )
         return
     sources = list(dict.fromkeys(row["source"] for row in rows))
+    own = selection.text.strip()
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
         by = choose_one("Rows", ["one sentence", "one step"], key="samples_by")
         if by == "one sentence":
-            first = selection.text if selection.text in sources else sources[0]
+            first = next((source for source in sources if source != own), sources[0])
             bound = control("sample", "Sentence", default=first, usable=sources.__contains__)
             source = st.selectbox("Sentence", sources, **bound)
+    if own in sources and by == "one sentence":
+        st.caption("Your sentence is one of these: its translations stand above.")
     if by == "one sentence":
-        _show_sentence(selection, [row for row in rows if row["source"] == source])
+        if source != own:
+            _show_sentence(selection, [row for row in rows if row["source"] == source])
     else:
         _show_step(selection, [row for row in rows if row["step"] == selection.step])
 

@@ -10,6 +10,7 @@ from viz_app.analysis.labels import token_label
 from viz_app.figures.tree import beam_tree
 from viz_app.views.caches import Beam
 from viz_app.views.shared.selection import Selection
+from viz_app.views.shared.target import SCORE
 from viz_app.views.shared.view import control
 from viz_app.views.shared.widgets import show_figure
 
@@ -52,7 +53,8 @@ def show_tree(selection: Selection, beam: Beam, chosen: int) -> None:
     )
     st.caption(
         "A column is a step; its candidates stand from the likeliest down, those that were dropped "
-        "in grey. The way to the chosen hypothesis stands out."
+        "in grey. The way to the chosen hypothesis stands out. Rest the mouse on a candidate for "
+        f"its log-probability and its score, the {SCORE}."
     )
 
 

@@ -27,6 +27,13 @@ STEP_PANELS = ("tokens", "heads", "below")
 """Panels that depend on the step of decoding."""
 _SECONDS = 1.2
 """Seconds between two steps while it plays."""
+_BRING_INTO_VIEW = """
+<script>
+  document.querySelector('.st-key-forked-result')?.scrollIntoView(
+    {{block: 'nearest', behavior: 'smooth'}});  // {token}
+</script>
+"""
+"""The token makes the script another for each, so that it runs again."""
 
 
 def show_step(selection: Selection, trace: Trace, grid_options: GridOptions) -> None:
@@ -119,6 +126,7 @@ def _show_distribution(selection: Selection, trace: Trace, at: int) -> None:
         place = clicked_value("top_tokens")
         if place is not None and ids[int(place)] in names:
             change_view(fork=names[ids[int(place)]])
+            _note_forced()
 
     show_figure(
         token_bars(
@@ -200,8 +208,9 @@ def _show_fork(selection: Selection, trace: Trace, at: int) -> None:
         ["", *others],
         format_func=written,
         accept_new_options=True,
-        **control("fork", "Forced token", written=written),
+        **control("fork", "Forced token", written=written, on_change=_note_forced),
     )
+    just_forced = st.session_state.pop("just_forced", False)
     if not instead or instead == written(""):
         return
     run, step, text = selection.run, selection.step, selection.text
@@ -210,9 +219,19 @@ def _show_fork(selection: Selection, trace: Trace, at: int) -> None:
         return
     prefix = (*trace.target_ids[: at + 1], *typed)
     forked = trace_of(run, step, text, continuation_of(run, step, text, prefix))
-    show_target(selection, forked, key="forked", marked=at)
-    scores = [total_log_probability(t) for t in (trace, forked)]
-    st.caption(
-        f"Log-probability {scores[1]:.2f} nats, against {scores[0]:.2f} of the translation above. "
-        "What stands before the forced token stays; the model goes on after it by itself."
-    )
+    with st.container(key="forked-result"):
+        show_target(selection, forked, key="forked", marked=at)
+        scores = [total_log_probability(t) for t in (trace, forked)]
+        st.caption(
+            f"Log-probability {scores[1]:.2f} nats, against {scores[0]:.2f} of the translation "
+            "above. What stands before the forced token stays; the model goes on after it by "
+            "itself."
+        )
+    if just_forced:
+        script = _BRING_INTO_VIEW.format(token=typed)
+        st.html(script, unsafe_allow_javascript=True)
+
+
+def _note_forced() -> None:
+    """Have the translation after a token that was just forced brought into view."""
+    st.session_state["just_forced"] = True
