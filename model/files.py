@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import orjson
 from filelock import FileLock, Timeout
@@ -37,8 +37,9 @@ def _naming(path: Path) -> Iterator[None]:
         ) from error
 
 
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file atomically: under a temporary name, which is then renamed.
+@contextmanager
+def new_file(path: Path) -> Iterator[BinaryIO]:
+    """Yield a file under a temporary name, which is renamed at the end; after an error removed.
 
     Raises:
         CheckpointError: if it cannot be written.
@@ -47,7 +48,7 @@ def write_bytes(path: Path, content: bytes) -> None:
         handle, temporary = tempfile.mkstemp(_UNFINISHED, f".{path.name}.", path.parent)
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(content)
+                yield file
                 file.flush()
                 os.fsync(file.fileno())
             Path(temporary).chmod(0o644)
@@ -55,6 +56,16 @@ def write_bytes(path: Path, content: bytes) -> None:
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
             raise
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a whole file as ``new_file`` does.
+
+    Raises:
+        CheckpointError: if it cannot be written.
+    """
+    with new_file(path) as file:
+        file.write(content)
 
 
 @contextmanager

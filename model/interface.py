@@ -10,6 +10,7 @@ each token, (B, T, D).
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
@@ -44,6 +45,27 @@ class Head(NamedTuple):
     kind: Kind
     layer: int
     head: int
+
+
+_HEAD_NAME = re.compile(rf"({'|'.join(KINDS)})\.([1-9][0-9]{{0,5}})\.([1-9][0-9]{{0,5}})")
+
+
+def head_name(head: Head) -> str:
+    """Return how links and commands name a head, such as ``cross.2.4``: layer and number from 1."""
+    return f"{head.kind}.{head.layer + 1}.{head.head + 1}"
+
+
+def parse_head(name: str) -> Head:
+    """Return the head of a name that ``head_name`` wrote.
+
+    Raises:
+        ValueError: if the text does not name a head.
+    """
+    match = _HEAD_NAME.fullmatch(name)
+    if match is None:
+        raise ValueError(f"expected a head such as cross.2.4, got {name!r}")
+    kind = next(kind for kind in KINDS if kind == match[1])
+    return Head(kind, int(match[2]) - 1, int(match[3]) - 1)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from model.hooks import hook_names
-from model.interface import KINDS, Head, Kind, attention_path
+from model.interface import KINDS, Head, Kind, attention_path, head_name, parse_head
 from model.transformer import Transformer
 
 
@@ -24,6 +24,18 @@ def test_heads_are_listed_kind_by_kind_and_layer_by_layer(model: Transformer) ->
     assert len(set(heads)) == len(heads) == (3 + 2 + 2) * 3
     assert heads == sorted(heads, key=lambda head: (KINDS.index(head.kind), *head[1:]))
     assert heads[3] == Head("encoder_self", 1, 0)
+
+
+def test_heads_are_named_from_1(model: Transformer) -> None:
+    assert head_name(Head("cross", 1, 3)) == "cross.2.4"
+    for head in model.description.all_heads():
+        assert parse_head(head_name(head)) == head
+
+
+@pytest.mark.parametrize("name", ["", "cross", "cross.2", "cross.0.1", "cross.1.2.3", "both.1.1"])
+def test_what_names_no_head_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=r"expected a head such as cross\.2\.4, got '"):
+        parse_head(name)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import product
@@ -28,8 +27,7 @@ from model.tokenizer import Tokenizer
 from model.training.corpora import load_corpus
 from model.training.data import DataError
 from viz_app.measuring.alignments import Alignments, Links, alignments_path, write_alignments
-
-Pairs = set[tuple[int, int]]
+from viz_app.measuring.pharaoh import WordLinks, parse_links
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,7 @@ def words_of(tokenizer: Tokenizer, text: str) -> list[str]:
     return words
 
 
-def symmetrise(forward: Pairs, backward: Pairs) -> Pairs:
+def symmetrise(forward: WordLinks, backward: WordLinks) -> WordLinks:
     """Combine the links of two directions by grow-diag-final-and (Koehn et al. 2003).
 
     Start from the links that both directions have. Then add neighbours of these links, diagonal
@@ -91,13 +89,6 @@ def symmetrise(forward: Pairs, backward: Pairs) -> Pairs:
         if link[0] not in sources and link[1] not in targets:
             add(link)
     return links
-
-
-def _links(lines: Iterable[str]) -> list[Pairs]:
-    """Parse lines of links such as "0-0 1-2"."""
-    return [
-        {(int(s), int(t)) for s, t in (link.split("-") for link in line.split())} for line in lines
-    ]
 
 
 def main(arguments: AlignArguments) -> None:
@@ -138,7 +129,10 @@ def main(arguments: AlignArguments) -> None:
     with tempfile.TemporaryDirectory() as folder:
         files = [Path(folder) / name for name in ("forward", "backward")]
         eflomal.Aligner().align(*texts, *map(str, files))
-        directions = [_links(file.read_text().splitlines()[: len(numbers)]) for file in files]
+        directions = [
+            [parse_links(line) for line in file.read_text().splitlines()[: len(numbers)]]
+            for file in files
+        ]
     sentences = {
         number: Links(len(source), len(target), frozenset(symmetrise(forward, backward)))
         for number, source, target, forward, backward in zip(

@@ -61,6 +61,24 @@ class LeftOutCounts:
         )
 
 
+def encode_pair(
+    number: int, pair: Pair, tokenizers: Tokenizers, *, max_length: int, left_out: LeftOutCounts
+) -> EncodedPair | None:
+    """Encode a pair; return None if a side is empty or too long, and count it in ``left_out``."""
+    if not pair.source or not pair.target:
+        left_out.empty += 1
+        return None
+    source = tokenizers.encode_source(pair.source)
+    target = tokenizers.encode_target(pair.target)
+    if len(source) < 2 or len(target) < 3:  # nothing that the tokenizer takes for text
+        left_out.empty += 1
+        return None
+    if max(len(source), len(target) - 1) > max_length:
+        left_out.too_long += 1
+        return None
+    return EncodedPair(number, pair, source, target)
+
+
 def encode(
     pairs: Iterable[Pair], tokenizers: Tokenizers, *, max_length: int, left_out: LeftOutCounts
 ) -> Iterator[EncodedPair]:
@@ -77,25 +95,17 @@ def encode(
     order: deque[str] = deque()
     seen: set[str] = set()
     for number, pair in enumerate(pairs):
-        if not pair.source or not pair.target:
-            left_out.empty += 1
-            continue
-        if pair.source in seen:
-            left_out.repeated += 1
-            continue
-        order.append(pair.source)
-        seen.add(pair.source)
-        if len(order) > _REMEMBERED:
-            seen.remove(order.popleft())
-        source = tokenizers.encode_source(pair.source)
-        target = tokenizers.encode_target(pair.target)
-        if len(source) < 2 or len(target) < 3:  # nothing that the tokenizer takes for text
-            left_out.empty += 1
-            continue
-        if max(len(source), len(target) - 1) > max_length:
-            left_out.too_long += 1
-            continue
-        yield EncodedPair(number, pair, source, target)
+        if pair.source and pair.target:
+            if pair.source in seen:
+                left_out.repeated += 1
+                continue
+            order.append(pair.source)
+            seen.add(pair.source)
+            if len(order) > _REMEMBERED:
+                seen.remove(order.popleft())
+        sentence = encode_pair(number, pair, tokenizers, max_length=max_length, left_out=left_out)
+        if sentence is not None:
+            yield sentence
 
 
 def batches_by_length(

@@ -14,32 +14,18 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from pydantic import BeforeValidator, FiniteFloat, StringConstraints, TypeAdapter
 
-from model.interface import KINDS, Head, Kind, Side
+from model.interface import Head, Kind, Side, head_name, parse_head
 from viz_app.analysis.attention import Aggregate
 from viz_app.analysis.grid import RowsBy, Units
 from viz_app.analysis.rollout import CellValue
 
 
-def head_name(head: Head) -> str:
-    """Return how a link names a head, such as ``cross.2.4``: kind, layer and number from 1."""
-    return f"{head.kind}.{head.layer + 1}.{head.head + 1}"
+def _to_head(value: object) -> object:
+    """Return the head that a text names; anything else as it is."""
+    return parse_head(value) if isinstance(value, str) else value
 
 
-def parse_head(name: object) -> object:
-    """Return the head of a name as ``head_name`` writes it; anything else as it is.
-
-    Raises:
-        ValueError: if a text does not name a head.
-    """
-    if not isinstance(name, str):
-        return name
-    kind, layer, number = name.split(".")
-    if kind not in KINDS or int(layer) < 1 or int(number) < 1:
-        raise ValueError(f"expected a head such as cross.2.4, got {name!r}")
-    return Head(kind, int(layer) - 1, int(number) - 1)
-
-
-NamedHead = Annotated[Head, BeforeValidator(parse_head)]
+NamedHead = Annotated[Head, BeforeValidator(_to_head)]
 Text = Annotated[str, StringConstraints(min_length=1)]
 Axis = Literal["linear", "log"]
 

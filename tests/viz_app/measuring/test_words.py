@@ -17,6 +17,7 @@ from viz_app.measuring.words import (
     count_correct_links,
     identity_links,
     links_from_file,
+    source_word_numbers,
     word_numbers,
 )
 
@@ -38,6 +39,29 @@ def test_word_numbers(tokenizers: TokenizerPair) -> None:
     assert tokenizers.source.decode([id for id, n in zip(ids, numbers, strict=True) if n == 2]) == (
         "Zoë"
     )
+
+
+class WithTask:
+    """Tokenizers that put the name of a task before every source, as a T5's do."""
+
+    def __init__(self, tokenizers: TokenizerPair) -> None:
+        self.source, self.target = tokenizers.source, tokenizers.target
+        self.prefix, self.encode_target = tokenizers.prefix, tokenizers.encode_target
+        self._encode = tokenizers.encode_source
+
+    def encode_source(self, text: str) -> list[int]:
+        return self._encode(f"Where is it: {text}")
+
+
+def test_the_name_of_a_task_is_no_word_of_the_source(tokenizers: TokenizerPair) -> None:
+    plain = source_word_numbers(tokenizers, tokenizers.encode_source("The dog."))
+    assert plain == word_numbers(tokenizers.source, tokenizers.encode_source("The dog."))
+    task = WithTask(tokenizers)
+    ids = task.encode_source("The dog.")
+    numbers = source_word_numbers(task, ids)
+    assert sorted(set(numbers)) == [-1, 0, 1, 2]
+    named = [id for id, number in zip(ids, numbers, strict=True) if number >= 0]
+    assert tokenizers.source.decode(named).strip() == "The dog."
 
 
 def one_sentence(reference: list[list[bool]]) -> AlignedBatch:

@@ -1,0 +1,304 @@
+"""Word alignments of a tiny run and of a shipped one by command."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tyro
+
+from model.checkpoint import CHECKPOINTS, TrainedRun, load_weights, save_weights, weights_path
+from model.files import CheckpointError
+from model.runs import open_run
+from model.training.corpora import stream_corpus
+from model.training.data import DataError
+from model.transformer import Transformer
+from tests.viz_app.conftest import ENGLISH, SPANISH, RunCommand
+from viz_app import measure
+from viz_app.align import HeadAlignArguments, main
+from viz_app.analysis.attention import to_words
+from viz_app.measuring.align import symmetrise
+from viz_app.measuring.alignments import Alignments, Links, write_alignments
+from viz_app.measuring.batches import LeftOutCounts, encode
+from viz_app.measuring.files import measures_path, read_measures
+from viz_app.measuring.pharaoh import format_links, parse_links
+from viz_app.measuring.words import identity_links
+from viz_app.trace.sentence import run_trace
+
+pytestmark = pytest.mark.usefixtures("datasets_cache")
+
+PAIRS = [*zip(ENGLISH, SPANISH, strict=True), ("The cat", ""), ("a" * 40, "b"), ("Dog.", "Perro.")]
+"""The seventh and the eighth cannot be aligned."""
+
+
+def write_pairs(path: Path, pairs: list[tuple[str, str]]) -> Path:
+    lines = [json.dumps({"en": source, "es": target}) for source, target in pairs]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return write_pairs(tmp_path / "pairs.jsonl", PAIRS)
+
+
+def align(root: Path, data: Path | str, *rest: str, run: str = "tiny") -> None:
+    line = ["--run", run, "--checkpoints", str(root), str(data), *rest]
+    main(tyro.cli(HeadAlignArguments, args=line))
+
+
+def aligned(root: Path, data: Path | str, *rest: str, run: str = "tiny") -> list[str]:
+    """The lines of a file, which are removed again."""
+    out = Path(data).with_name("out.txt")
+    align(root, data, "--out", str(out), *rest, run=run)
+    lines = out.read_text().splitlines()
+    out.unlink()
+    return lines
+
+
+# Lines
+
+
+@pytest.mark.parametrize("rows", ["predicted", "consumed"])
+def test_lines_are_those_of_the_maps_that_pages_show(
+    run_root: Path, run: TrainedRun, data: Path, rows: str
+) -> None:
+    """Words of a trace's map; of both sides, <s> and </s> are left out."""
+    lines = aligned(run_root, data, "--head", "cross.2.3", "--rows", rows)
+    assert len(lines) == len(PAIRS)
+    model = load_weights(run, 60).model
+    for line, (source, target) in zip(lines, PAIRS, strict=True):
+        expected = ""
+        if line:
+            trace = run_trace(model, run.tokenizers, source, target)
+            queries = trace.predicted if rows == "predicted" else trace.consumed
+            weights = to_words(trace.attention["cross"][1, 2], queries.words, trace.source.words)
+            text = slice(None, -1) if rows == "predicted" else slice(1, None)
+            chosen = weights[text, :-1].argmax(axis=-1)
+            expected = format_links({(int(s), t) for t, s in enumerate(chosen)})
+            assert re.fullmatch(r"\d+-\d+( \d+-\d+)*", line)
+        assert line == expected
+    assert [not line for line in lines] == [False] * 6 + [True, True, False]
+
+
+def test_lines_go_to_standard_output_and_words_about_them_to_the_other(
+    run_root: Path, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    expected = aligned(run_root, data, "--head", "cross.1.2", "--step", "20")
+    capsys.readouterr()
+    align(run_root, data, "--heads", "cross.1.2", "--step", "20")
+    out, err = capsys.readouterr()
+    assert out == "".join(f"{line}\n" for line in expected)
+    assert out.splitlines() != aligned(run_root, data, "--head", "cross.1.2")
+    assert "head cross.1.2 of tiny, step 20; 7 pairs" in err
+    assert "2 pairs got an empty line: 1 with an empty side, 1 too long for tiny" in err
+    assert "9pair" in err
+
+
+# Reference, report, best head
+
+
+def report(root: Path, data: Path, reference: Path, *rest: str, run: str = "tiny") -> Any:
+    path = data.with_name("report.json")
+    more = ["--reference", str(reference), "--report", str(path), *rest]
+    align(root, data, "--out", str(data.with_name("out.txt")), *more, run=run)
+    return json.loads(path.read_text())
+
+
+@pytest.mark.parametrize("rows", ["predicted", "consumed"])
+def test_error_rates_are_those_in_the_measures_of_a_shipped_run(tmp_path: Path, rows: str) -> None:
+    """The copy task, whose alignment is known: the sentences that were measured."""
+    run = open_run("copy")
+    stream = stream_corpus("copy:validation", source="", target="x")
+    sentences = list(
+        islice(
+            encode(
+                stream.pairs,
+                run.tokenizers,
+                max_length=run.description.max_length,
+                left_out=LeftOutCounts(),
+            ),
+            512,
+        )
+    )
+    languages = run.source_language, run.target_language
+    lines = [json.dumps(dict(zip(languages, s.pair, strict=True))) for s in sentences]
+    data, reference = tmp_path / "copy.jsonl", tmp_path / "links.txt"
+    data.write_text("\n".join(lines) + "\n")
+    links = map(identity_links(run.tokenizers), sentences)
+    reference.write_text("".join(f"{format_links(set(one.pairs))}\n" for one in links if one))
+    found = report(CHECKPOINTS, data, reference, "--rows", rows, run="copy")
+    measures = read_measures(run.folder, run.steps()[-1])
+    stored = measures.values[f"aer_{rows}"]["cross"]
+    assert (found["run"], found["step"], found["sha256"]) == ("copy", 2000, measures.sha256)
+    assert found["sentences"] == measures.corpus.sentences == 512
+    rates = [head["aer"] for head in found["heads"]]
+    np.testing.assert_allclose(rates, stored.flatten(), atol=1.1e-5)
+    assert len(set(rates)) == 4
+    best = [stored[layer, head] for layer, head in found["alignment_heads"]]
+    assert best == sorted(stored.flatten())
+    layer, head = found["alignment_heads"][0]
+    assert found["written"]["head"] == f"cross.{layer + 1}.{head + 1}"
+    assert found["written"]["aer"] == min(rates)
+
+
+def test_head_that_is_named_is_compared_too(run_root: Path, data: Path, tmp_path: Path) -> None:
+    """Its own lines are the reference."""
+    lines = aligned(run_root, data, "--head", "cross.2.1")
+    reference = tmp_path / "links.txt"
+    reference.write_text("".join(f"{line}\n" for line in lines))
+    found = report(run_root, data, reference, "--head", "cross.1.1")
+    assert found["alignment_heads"][0] == [1, 0]
+    assert sorted(found["alignment_heads"]) == [[a, b] for a in (0, 1) for b in (0, 1, 2)]
+    heads = {head.pop("head"): head for head in found["heads"]}
+    assert heads["cross.2.1"] == {"aer": 0, "precision": 1, "recall": 1}
+    assert found["written"] == {"head": "cross.1.1", **heads["cross.1.1"]}
+    assert 0 < heads["cross.1.1"]["aer"] < 1
+    assert (found["rows"], found["sentences"]) == ("predicted", 7)
+    assert aligned(run_root, data, "--reference", str(reference)) == lines
+
+
+@pytest.mark.parametrize("rows", ["predicted", "consumed"])
+def test_best_head_is_that_of_the_measures(own_root: Path, data: Path, rows: str) -> None:
+    rest = ["--data", str(data), "--examples", str(_examples(data)), "--steps", "60"]
+    line = ["--run", "tiny", "--checkpoints", str(own_root), *rest]
+    best = ["--heads", "best", "--rows", rows]
+    measure.main(tyro.cli(measure.MeasureArguments, args=line))
+    with pytest.raises(ValueError, match="tiny was measured without reference alignments"):
+        align(own_root, data, *best)
+    sha256 = stream_corpus(str(data), source="en", target="es").sha256
+    links = {8: Links(2, 2, frozenset({(0, 0), (1, 1)}))}
+    write_alignments(own_root / "tiny", Alignments(data.name, sha256, "by hand", links))
+    measure.main(tyro.cli(measure.MeasureArguments, args=line))
+    rates = read_measures(own_root / "tiny", 60).values[f"aer_{rows}"]["cross"]
+    layer, head = divmod(int(rates.argmin()), 3)
+    named = aligned(own_root, data, "--head", f"cross.{layer + 1}.{head + 1}", "--rows", rows)
+    assert aligned(own_root, data, *best) == named
+    with pytest.raises(ValueError, match="tiny has no measures of step 20"):
+        align(own_root, data, *best, "--step", "20")
+    path = measures_path(own_root / "tiny", 60)
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"sha256": "0"}))
+    with pytest.raises(ValueError, match="those of tiny are of other weights; measure again"):
+        align(own_root, data, *best)
+
+
+def _examples(data: Path) -> Path:
+    path = data.with_name("examples.jsonl")
+    path.write_text(json.dumps({"source": ENGLISH[0], "reference": SPANISH[0]}) + "\n")
+    return path
+
+
+# Both directions
+
+
+@pytest.fixture
+def both_root(own_root: Path, trained: Transformer) -> Path:
+    """The run ``tiny``, and ``back``, the same but said to be from Spanish to English."""
+    folder = shutil.copytree(own_root / "tiny", own_root / "back")
+    save_weights(folder, trained, run="back", step=60)
+    info = json.loads((folder / "run.json").read_text())
+    info |= {"name": "back", "source_language": "es", "target_language": "en"}
+    (folder / "run.json").write_text(json.dumps(info))
+    for step in (0, 20):
+        weights_path(folder, step).unlink()
+    return own_root
+
+
+def test_both_directions_are_combined(
+    both_root: Path, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    heads = ["--head", "cross.2.1", "--reverse-head", "cross.1.3"]
+    forward = aligned(both_root, data, "--head", "cross.2.1")
+    back = aligned(both_root, data, "--head", "cross.1.3", run="back")
+    for how in ("intersection", "union", "grow-diag-final-and"):
+        lines = aligned(both_root, data, *heads, "--reverse", "back", "--symmetrise", how)
+        for line, one, other in zip(lines, forward, back, strict=True):
+            links = parse_links(one)
+            others = {(s, t) for t, s in parse_links(other)}
+            if not one or not other:
+                assert line == ""
+            elif how == "intersection":
+                assert parse_links(line) == links & others
+            elif how == "union":
+                assert parse_links(line) == links | others
+            else:
+                assert parse_links(line) == symmetrise(links, others)
+    assert sum(bool(one and other) for one, other in zip(forward, back, strict=True)) == 5
+    assert "1 too long for tiny, 3 too long for back" in capsys.readouterr().err
+
+
+def test_report_of_both_directions(both_root: Path, data: Path, tmp_path: Path) -> None:
+    """Each direction takes its best head against the reference, which has the links of one."""
+    back = aligned(both_root, data, "--head", "cross.1.3", run="back")
+    reference = tmp_path / "links.txt"
+    links = [{(s, t) for t, s in parse_links(line)} for line in back]
+    reference.write_text("".join(f"{format_links(one)}\n" for one in links))
+    both = ["--reverse", "back", "--symmetrise", "intersection"]
+    written = report(both_root, data, reference, *both)["written"]
+    assert (written["reverse"], written["reverse_step"]) == ("back", 60)
+    assert (written["reverse_head"], written["symmetrised"]) == ("cross.1.3", "intersection")
+    assert written["precision"] == 1 > written["recall"] > 0
+
+
+# What cannot be done
+
+
+def test_options_that_do_not_fit_are_refused(both_root: Path, data: Path, tmp_path: Path) -> None:
+    links = tmp_path / "links.txt"
+    links.write_text("0-0\n" * len(PAIRS))
+    for rest, message in (
+        (["--symmetrise", "union"], "symmetrise: expected --reverse with a run that translates"),
+        (["--reverse", "back"], "reverse: expected --symmetrise with one of intersection, union"),
+        (["--report", "report.json"], "report: expected --reference"),
+        (["--reference", "nowhere.txt"], r"nowhere\.txt: no such file; expected a line of links"),
+        (["--head", "cross.2"], "expected a head such as cross.2.4, got 'cross.2'"),
+        (["--head", "cross.0.1"], "expected a head such as cross.2.4, got 'cross.0.1'"),
+        (["--head", "encoder_self.1.1"], "a head of cross-attention .*, got encoder_self.1.1"),
+        (["--head", "cross.2.4"], "a head of tiny from cross.1.1 to cross.2.3, got cross.2.4"),
+        (["--out", str(tmp_path / "no" / "out.txt")], "no: no such folder; create it first"),
+        ([], "tiny has no measures of step 60; viz_app.measure makes them"),
+        (
+            ["--reverse", "tiny", "--symmetrise", "union"],
+            "reverse: expected a run from es to en, got tiny, from en to es",
+        ),
+    ):
+        with pytest.raises(ValueError, match=message):
+            align(both_root, data, *rest)
+    for step, message in (("7", "step"), ("20000", "step")):
+        with pytest.raises(CheckpointError, match=message):
+            align(both_root, data, "--step", step, "--head", "cross.1.1")
+
+
+def test_files_that_cannot_be_used_are_refused_and_none_is_left(
+    run_root: Path, data: Path, tmp_path: Path
+) -> None:
+    out, links = tmp_path / "out.txt", tmp_path / "links.txt"
+    rest = ["--head", "cross.1.1", "--out", str(out)]
+    with pytest.raises(DataError, match=r"nowhere\.jsonl: no such file"):
+        align(run_root, "nowhere.jsonl", *rest)
+    links.write_text("0-0\n" * len(PAIRS))
+    report_path = tmp_path / "report.json"
+    scored = ["--reference", str(links), "--report", str(report_path)]
+    empty = write_pairs(tmp_path / "empty.jsonl", [("", "")] * len(PAIRS))
+    with pytest.raises(DataError, match="pairs that can be aligned, got none but 9 with an empty"):
+        align(run_root, empty, *rest, *scored)
+    data.write_text(data.read_text() + "{\n")
+    with pytest.raises(DataError, match=r"pairs\.jsonl, line 10: expected a JSON object"):
+        align(run_root, data, *rest)
+    data.write_text("")
+    with pytest.raises(DataError, match="the file is empty"):
+        align(run_root, data, *rest)
+    assert not out.exists()
+    assert not report_path.exists()
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_command_exits_with_the_error(run_command: RunCommand, run_root: Path, data: Path) -> None:
+    line = ["--run", "tiny", "--checkpoints", str(run_root), str(data)]
+    assert run_command("viz_app.align", *line).startswith("error: expected the name of a head")

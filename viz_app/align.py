@@ -1,0 +1,275 @@
+"""Align words by a cross-attention head: python -m viz_app.align --help."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import tyro
+from tqdm import tqdm
+
+from model.checkpoint import CHECKPOINTS, CheckpointError
+from model.files import new_file, write_json
+from model.interface import DEFAULT_LANGUAGES, Languages, head_name, parse_head
+from model.placement import DEFAULT_PLACEMENT, Placement
+from model.runs import Run, open_checkpoint, require_languages
+from model.training.corpora import CorpusStream, stream_corpus
+from model.training.data import DataError, Pair
+from viz_app.measuring.batches import LeftOutCounts
+from viz_app.measuring.directions import (
+    BEST,
+    SYMMETRISATIONS,
+    Direction,
+    Symmetrisation,
+    combine,
+    reverse_pairs,
+)
+from viz_app.measuring.head_alignments import Agreement, AlignedRows
+from viz_app.measuring.pharaoh import WordLinks, format_links, with_reference
+
+
+@dataclass(frozen=True)
+class HeadAlignArguments:
+    """Align the words of sentence pairs by a cross-attention head: a line a pair, such as 0-0 1-2.
+
+    The translation of each pair is forced on the model. A link s-t (Pharaoh format) joins target
+    word t to the source word s with the largest weight, where weights are summed over the tokens of
+    a source word and averaged over the rows of a target word. Words are counted from 0, as the
+    run's tokenizers divide them: punctuation marks are words, <s> and </s> are not. A pair with an
+    empty side, or too long for the model, gets an empty line.
+
+    Layers and heads are counted from 1 in names such as cross.2.4, as on the pages. They are
+    counted from 0 in "alignment_heads" of the report, a list of [layer, head], the best first, as
+    programs want it that take alignment heads.
+    """
+
+    file: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]
+    """Pairs: a .jsonl, .tsv, .csv or .parquet file, or a corpus by name: opus_books, multi30k or
+    copy."""
+    run: str
+    """Name of the run, folder of a model or of a training, or name on the Hugging Face hub."""
+    step: int | None = None
+    """Step of the checkpoint; by default the last."""
+    head: Annotated[str, tyro.conf.arg(aliases=["--heads"])] = BEST
+    """A head such as cross.2.4, or best: the one with the lowest alignment error rate against
+    --reference or, without it, in the run's measures."""
+    rows: AlignedRows = "predicted"
+    """Rows of a target word: those that predict its tokens, or those that consume them."""
+    symmetrise: Symmetrisation | None = None
+    """Way of combining the alignments of both directions; needs --reverse."""
+    reverse: str | None = None
+    """Run that translates the other way, of which the last checkpoint is taken."""
+    reverse_head: str = BEST
+    """Head of the reverse run, as --head."""
+    reference: Path | None = None
+    """Reference alignments of FILE in the same words: a line of links such as 0-0 1-2 a pair, all
+    of them sure."""
+    report: Path | None = None
+    """File for the error rate, precision and recall of every head against --reference, in JSON."""
+    out: Path | None = None
+    """File for the alignments; without it, standard output."""
+    split: str = "validation"
+    """Split of a corpus by name."""
+    columns: tuple[str, str] | None = None
+    """Names of the two columns of the data, where they are not the languages."""
+    languages: Languages = DEFAULT_LANGUAGES
+    """Languages or task of a model that knows several."""
+    placement: Annotated[Placement, tyro.conf.arg(name="")] = DEFAULT_PLACEMENT
+    """Where the model computes, and how precisely."""
+    checkpoints: Path = CHECKPOINTS
+    """Folder of the runs."""
+
+
+def _check(arguments: HeadAlignArguments) -> None:
+    """Refuse options that do not go together, before a model is loaded."""
+    if arguments.symmetrise and arguments.reverse is None:
+        raise ValueError(
+            "symmetrise: expected --reverse with a run that translates the other way; one run "
+            "aligns in one direction only"
+        )
+    if arguments.reverse is not None and not arguments.symmetrise:
+        raise ValueError(f"reverse: expected --symmetrise with one of {', '.join(SYMMETRISATIONS)}")
+    if arguments.report and arguments.reference is None:
+        raise ValueError("report: expected --reference with the links to compare with")
+    if arguments.reference is not None and not arguments.reference.is_file():
+        raise ValueError(f"{arguments.reference}: no such file; expected a line of links a pair")
+    for name in (arguments.head, arguments.reverse_head):
+        if name != BEST and parse_head(name).kind != "cross":
+            raise ValueError(f"expected a head of cross-attention such as cross.2.4, got {name}")
+    for path in (arguments.out, arguments.report):
+        if path is not None and not path.parent.is_dir():
+            raise ValueError(f"{path.parent}: no such folder; create it first")
+
+
+def _open_corpus(arguments: HeadAlignArguments, run: Run) -> CorpusStream:
+    return stream_corpus(
+        arguments.file,
+        source=run.source_language,
+        target=run.target_language,
+        split=arguments.split,
+        columns=arguments.columns,
+    )
+
+
+def _open_forward(arguments: HeadAlignArguments, advance: Callable[[], object]) -> Direction:
+    run, checkpoint = open_checkpoint(
+        arguments.run,
+        arguments.step,
+        arguments.checkpoints,
+        arguments.placement,
+        arguments.languages,
+    )
+    require_languages(run, arguments.columns)
+
+    def open_pairs() -> Iterator[tuple[Pair, WordLinks]]:
+        pairs = _open_corpus(arguments, run).pairs
+        if arguments.reference is not None:
+            return with_reference(arguments.file, pairs, arguments.reference)
+        return ((pair, set()) for pair in pairs)
+
+    return Direction(run, checkpoint, arguments.rows, open_pairs, advance)
+
+
+def _open_backward(arguments: HeadAlignArguments, forward: Direction) -> Direction | None:
+    """Open the reverse run, if there is one, to align the pairs of a direction reversed."""
+    if arguments.reverse is None:
+        return None
+    run, checkpoint = open_checkpoint(
+        arguments.reverse,
+        None,
+        arguments.checkpoints,
+        arguments.placement,
+        Languages(arguments.languages.target, arguments.languages.source),
+    )
+    wanted = forward.run.target_language, forward.run.source_language
+    got = run.source_language, run.target_language
+    if all((*wanted, *got)) and wanted != got:
+        raise ValueError(
+            f"reverse: expected a run from {wanted[0]} to {wanted[1]}, got {run.name}, from "
+            f"{got[0]} to {got[1]}"
+        )
+    return Direction(
+        run,
+        checkpoint,
+        forward.rows,
+        lambda: reverse_pairs(forward.open_pairs()),
+        forward.advance,
+    )
+
+
+@contextmanager
+def _writer(path: Path | None) -> Iterator[Callable[[str], object]]:
+    """Yield a function that writes a line to a file or, without one, to standard output."""
+    if path is None:
+        yield lambda line: print(line, flush=True)
+    else:
+        with new_file(path) as file:
+            yield lambda line: file.write(f"{line}\n".encode())
+
+
+def main(arguments: HeadAlignArguments) -> None:
+    """Align as the arguments say.
+
+    Raises:
+        CheckpointError, DataError, ValueError, OSError: if a run, a file or an option is unusable.
+    """
+    _check(arguments)
+    is_seen = arguments.out is None and sys.stdout.isatty()  # a bar would run into the lines
+    with tqdm(unit="pair", disable=is_seen) as bar:
+        forward = _open_forward(arguments, bar.update)
+        backward = _open_backward(arguments, forward)
+        is_scored = arguments.reference is not None
+        left_out, left_out_backward = LeftOutCounts(), LeftOutCounts()
+        place, scores = _choose(forward, arguments.head, is_scored=is_scored)
+        aligned = forward.align(place, left_out)
+        chosen: dict[str, Any] = {"head": head_name(forward.heads[place])}
+        if backward is not None and arguments.symmetrise is not None:
+            other, _ = _choose(backward, arguments.reverse_head, is_scored=is_scored)
+            aligned = combine(
+                aligned, backward.align(other, left_out_backward), arguments.symmetrise
+            )
+            chosen |= {
+                "symmetrised": arguments.symmetrise,
+                "reverse": backward.checkpoint.run,
+                "reverse_step": backward.checkpoint.step,
+                "reverse_sha256": backward.checkpoint.sha256,
+                "reverse_head": head_name(backward.heads[other]),
+            }
+        agreement, empty = Agreement(np.zeros(1)), 0
+        with _writer(arguments.out) as write:
+            for pair in aligned:
+                if pair is None:
+                    empty += 1
+                    write("")
+                else:
+                    agreement.add(pair.links, pair.reference)
+                    write(format_links(pair.links))
+    about = f"head {chosen['head']} of {forward.run.name}, step {forward.checkpoint.step:,}; "
+    without = f"{left_out.empty:,} with an empty side, {left_out.too_long:,} too long for "
+    without += forward.run.name
+    if backward is not None:
+        about += f"with {chosen['reverse_head']} of {backward.run.name}; "
+        without += f", {left_out_backward.too_long:,} too long for {backward.run.name}"
+    about += f"{agreement.sentences:,} pairs"
+    if scores is not None:
+        about += f"; alignment error rate {agreement.error_rate[0]:.4f}"
+    print(about, file=sys.stderr)
+    if empty:
+        print(f"{empty:,} pairs got an empty line: {without}", file=sys.stderr)
+    if arguments.report is not None and scores is not None:
+        report = _about(arguments, forward) | _scores(forward, scores)
+        write_json(arguments.report, report | {"written": chosen | _figures(agreement, 0)})
+
+
+def _choose(direction: Direction, name: str, *, is_scored: bool) -> tuple[int, Agreement | None]:
+    """Choose a head; compare all heads with the reference, if there is one."""
+    if not is_scored:
+        return direction.choose(name), None
+    named = None if name == BEST else direction.choose(name)
+    scores = direction.score()
+    return int(scores.error_rate.argmin()) if named is None else named, scores
+
+
+def _about(arguments: HeadAlignArguments, direction: Direction) -> dict[str, Any]:
+    corpus = _open_corpus(arguments, direction.run)
+    return {
+        "run": direction.checkpoint.run,
+        "step": direction.checkpoint.step,
+        "sha256": direction.checkpoint.sha256,
+        "rows": direction.rows,
+        "data": corpus.name,
+        "data_sha256": corpus.sha256,
+        "reference": str(arguments.reference),
+    }
+
+
+def _scores(direction: Direction, scores: Agreement) -> dict[str, Any]:
+    heads = direction.heads
+    order = np.argsort(scores.error_rate, kind="stable")
+    return {
+        "sentences": scores.sentences,
+        "alignment_heads": [[heads[place].layer, heads[place].head] for place in order],
+        "heads": [
+            {"head": head_name(head), **_figures(scores, place)} for place, head in enumerate(heads)
+        ],
+    }
+
+
+def _figures(agreement: Agreement, place: int) -> dict[str, float]:
+    return {
+        "aer": round(float(agreement.error_rate[place]), 5),
+        "precision": round(float(agreement.precision[place]), 5),
+        "recall": round(float(agreement.recall[place]), 5),
+    }
+
+
+if __name__ == "__main__":
+    try:
+        main(tyro.cli(HeadAlignArguments))
+    except (CheckpointError, DataError, ValueError, OSError) as error:
+        sys.exit(f"error: {error}")

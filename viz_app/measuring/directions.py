@@ -1,0 +1,199 @@
+"""Word alignment in one direction by a head that is named or the best, and in both combined.
+
+``H`` all heads with cross-attention, layer by layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+import numpy as np
+
+from model.checkpoint import Checkpoint
+from model.interface import Head, head_name, parse_head
+from model.runs import Run
+from model.training.data import DataError, Pair
+from viz_app.measuring.align import symmetrise
+from viz_app.measuring.batches import LeftOutCounts
+from viz_app.measuring.files import measured_steps, read_measures
+from viz_app.measuring.head_alignments import (
+    Agreement,
+    AlignedRows,
+    Numbers,
+    align_pairs,
+)
+from viz_app.measuring.pharaoh import WordLinks
+
+BEST = "best"
+"""Stands for the head with the lowest alignment error rate."""
+Symmetrisation = Literal["intersection", "union", "grow-diag-final-and"]
+SYMMETRISATIONS: tuple[Symmetrisation, ...] = get_args(Symmetrisation)
+
+
+@dataclass(frozen=True)
+class PairLinks:
+    """The word alignment of a pair, and the one with which it is compared."""
+
+    source_words: int
+    target_words: int
+    links: WordLinks
+    reference: WordLinks
+
+    def reversed(self) -> PairLinks:
+        """Return the same with source and target exchanged."""
+        return PairLinks(
+            self.target_words,
+            self.source_words,
+            reverse_links(self.links),
+            reverse_links(self.reference),
+        )
+
+
+@dataclass(frozen=True)
+class Direction:
+    """A direction has a checkpoint that aligns all pairs of a corpus, the target forced on it."""
+
+    run: Run
+    checkpoint: Checkpoint
+    rows: AlignedRows
+    open_pairs: Callable[[], Iterator[tuple[Pair, WordLinks]]]
+    """Opens the pairs from the first one on, each with its reference links."""
+    advance: Callable[[], object]
+    """Called after each pair."""
+
+    @property
+    def heads(self) -> list[Head]:
+        """Return the H heads."""
+        return [head for head in self.run.description.all_heads() if head.kind == "cross"]
+
+    def align(
+        self, place: int, left_out: LeftOutCounts, agreement: Agreement | None = None
+    ) -> Iterator[PairLinks | None]:
+        """Align all pairs by the head at a place among ``heads``; None for a pair that is left out.
+
+        Args:
+            place: the place of the head.
+            left_out: as in ``align_pairs``.
+            agreement: as in ``align_pairs``, for all heads.
+        """
+        for pair in align_pairs(
+            self.checkpoint.model,
+            self.run.tokenizers,
+            self.open_pairs(),
+            rows=self.rows,
+            left_out=left_out,
+            agreement=agreement,
+        ):
+            self.advance()
+            if pair is None:
+                yield None
+            else:
+                links = pair.links(place)
+                yield PairLinks(pair.source_words, pair.target_words, links, pair.reference)
+
+    def score(self) -> Agreement:
+        """Compare the alignments of every head with the reference.
+
+        Raises:
+            DataError: if no pair can be aligned.
+        """
+        agreement, left_out = Agreement(np.zeros(len(self.heads))), LeftOutCounts()
+        for _ in self.align(0, left_out, agreement):
+            pass
+        if not agreement.sentences:
+            raise DataError(f"expected pairs that can be aligned, got none but {left_out}")
+        return agreement
+
+    def choose(self, name: str) -> int:
+        """Return the place among ``heads`` of a head by its name, or of the best by the measures.
+
+        Args:
+            name: a name such as ``cross.2.4``, or ``BEST``.
+
+        Raises:
+            ValueError: if there is no such head, or there are no such measures.
+            CheckpointError: if the measures cannot be read.
+        """
+        if name == BEST:
+            return int(self.measured_error_rates().argmin())
+        if (head := parse_head(name)) not in self.heads:
+            raise ValueError(
+                f"expected a head of {self.run.name} from {head_name(self.heads[0])} to "
+                f"{head_name(self.heads[-1])}, got {name}"
+            )
+        return self.heads.index(head)
+
+    def measured_error_rates(self) -> Numbers:
+        """Return the alignment error rate of each head in the measures of the checkpoint, (H,).
+
+        Raises:
+            ValueError: if it was not measured, or without reference alignments.
+            CheckpointError: if the measures cannot be read.
+        """
+        run, step = self.run, self.checkpoint.step
+        expected = "expected the name of a head, --reference, or measures of alignment errors"
+        if step not in measured_steps(run.folder):
+            raise ValueError(
+                f"{expected}: {run.name} has no measures of step {step:,}; viz_app.measure makes "
+                "them"
+            )
+        measures = read_measures(run.folder, step)
+        if measures.sha256 != self.checkpoint.sha256:
+            raise ValueError(f"{expected}: those of {run.name} are of other weights; measure again")
+        rates = measures.values[f"aer_{self.rows}"]["cross"]
+        if np.isnan(rates).any():
+            raise ValueError(
+                f"{expected}: {run.name} was measured without reference alignments, which "
+                "viz_app.measuring.align makes"
+            )
+        return rates.astype(np.float64).flatten()
+
+
+def reverse_pairs(
+    pairs: Iterator[tuple[Pair, WordLinks]],
+) -> Iterator[tuple[Pair, WordLinks]]:
+    """Yield pairs with source and target exchanged, in their links too."""
+    for pair, links in pairs:
+        yield Pair(pair.target, pair.source), reverse_links(links)
+
+
+def reverse_links(links: WordLinks) -> WordLinks:
+    """Exchange source and target of links."""
+    return {(target, source) for source, target in links}
+
+
+def combine(
+    forward: Iterator[PairLinks | None], backward: Iterator[PairLinks | None], how: Symmetrisation
+) -> Iterator[PairLinks | None]:
+    """Combine the alignments of two directions; None for a pair that one of them leaves out.
+
+    Args:
+        forward: the pairs in one direction.
+        backward: the same pairs in the other.
+        how: which links are taken.
+
+    Raises:
+        DataError: if the two divide a pair into other words.
+    """
+    for number, (pair, back) in enumerate(zip(forward, backward, strict=True), start=1):
+        if pair is None or back is None:
+            yield None
+            continue
+        other = back.reversed()
+        words = pair.source_words, pair.target_words
+        other_words = other.source_words, other.target_words
+        if words != other_words:
+            raise DataError(
+                f"pair {number:,}: expected runs whose tokenizers divide texts into the same words,"
+                f" got {words} source and target words forward, {other_words} in reverse; take "
+                "runs with the same tokenizers"
+            )
+        yield replace(pair, links=_combine(pair.links, other.links, how))
+
+
+def _combine(forward: WordLinks, backward: WordLinks, how: Symmetrisation) -> WordLinks:
+    if how == "intersection":
+        return forward & backward
+    return forward | backward if how == "union" else symmetrise(forward, backward)

@@ -1,0 +1,186 @@
+"""Word alignments that the cross-attention heads of a model give to the pairs of a corpus.
+
+``B`` batch, ``H`` all heads with cross-attention, layer by layer; ``V`` target words. Words are
+those of the model's tokenizers, from 0, without ``<s>`` and ``</s>``. Only a few batches of the
+corpus are in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from model.interface import Seq2SeqModel, Tokenizers
+from model.training.data import DataError, Pair
+from viz_app.measuring.alignments import Links
+from viz_app.measuring.batches import (
+    EncodedPair,
+    LeftOutCounts,
+    PaddedIds,
+    attention_maps,
+    batches_by_length,
+    encode_pair,
+)
+from viz_app.measuring.pharaoh import WordLinks
+from viz_app.measuring.words import (
+    align_batch,
+    count_correct_links,
+    hard_alignment,
+    source_word_numbers,
+    word_numbers,
+)
+
+PAIRS_AT_A_TIME = 128
+"""Number of pairs that are read, and sorted by length, together."""
+AlignedRows = Literal["predicted", "consumed"]
+"""Whether the rows of a target word are those that predict its tokens, or that consume them."""
+Numbers = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class AlignedPair:
+    """A pair is aligned by each head, which links every target word to one source word."""
+
+    source_words: int
+    chosen: NDArray[np.int64]
+    """Source word of each target word, (H, V)."""
+    reference: WordLinks
+    """The links with which those of the heads are compared."""
+
+    @property
+    def target_words(self) -> int:
+        """Return the number of target words."""
+        return self.chosen.shape[1]
+
+    def links(self, head: int) -> WordLinks:
+        """Return the links of a head, given by its place among the H."""
+        return {(int(source), target) for target, source in enumerate(self.chosen[head])}
+
+
+@dataclass
+class Agreement:
+    """The links of alignments are counted, and how many of them are in the reference.
+
+    With A the links made and S the reference, all of it sure, the error rate is that of Och and Ney
+    (2003).
+    """
+
+    correct: Numbers
+    """|A ∩ S| of each of the alignments that are compared, such as those of the H heads."""
+    made: int = 0
+    """|A|, the same for all of them."""
+    sure: int = 0
+    """|S|."""
+    sentences: int = 0
+
+    @property
+    def precision(self) -> Numbers:
+        """Return |A ∩ S| / |A|; 0 without links."""
+        return self.correct / max(self.made, 1)
+
+    @property
+    def recall(self) -> Numbers:
+        """Return |A ∩ S| / |S|; 0 where the reference has no links."""
+        return self.correct / max(self.sure, 1)
+
+    @property
+    def error_rate(self) -> Numbers:
+        """Return 1 − 2 |A ∩ S| / (|A| + |S|)."""
+        return 1 - 2 * self.correct / max(self.made + self.sure, 1)
+
+    def add(self, links: WordLinks, reference: WordLinks) -> None:
+        """Compare one more pair's links, those of a single alignment, with its reference."""
+        self.correct += len(links & reference)
+        self.made += len(links)
+        self.sure += len(reference)
+        self.sentences += 1
+
+
+def align_pairs(
+    model: Seq2SeqModel,
+    tokenizers: Tokenizers,
+    pairs: Iterable[tuple[Pair, WordLinks]],
+    *,
+    rows: AlignedRows,
+    left_out: LeftOutCounts,
+    agreement: Agreement | None = None,
+) -> Iterator[AlignedPair | None]:
+    """Align pairs by all heads, in order; None for a pair with an empty side or too many tokens.
+
+    Args:
+        model: the model, which is forced to write the target of each pair.
+        tokenizers: the tokenizers of its run.
+        pairs: the pairs, each with its reference links; ``PAIRS_AT_A_TIME`` of them are read ahead.
+        rows: which rows of the maps a target word has.
+        left_out: counts of pairs that are left out are added here.
+        agreement: where the links of every head are compared with the reference, if it is given.
+
+    Raises:
+        DataError: if a reference links words that are not there.
+    """
+    max_length = model.description.max_length
+    numbered = enumerate(pairs)
+    while chunk := list(islice(numbered, PAIRS_AT_A_TIME)):
+        encoded, links = [], {}
+        for number, (pair, reference) in chunk:
+            sentence = encode_pair(
+                number, pair, tokenizers, max_length=max_length, left_out=left_out
+            )
+            if sentence is not None:
+                of_pair = links[number] = _links(sentence, tokenizers, reference)
+                if of_pair.source_words and of_pair.target_words:
+                    encoded.append(sentence)
+                else:
+                    left_out.empty += 1
+        found: dict[int, AlignedPair] = {}
+        for batch in batches_by_length(encoded):
+            found |= _align(model, tokenizers, batch, links, rows, agreement)
+        yield from (found.get(number) for number, _ in chunk)
+
+
+def _links(sentence: EncodedPair, tokenizers: Tokenizers, reference: WordLinks) -> Links:
+    source = max(source_word_numbers(tokenizers, sentence.source)) + 1
+    target = max(word_numbers(tokenizers.target, sentence.target)) + 1
+    for s, t in sorted(reference):
+        if s >= source or t >= target:
+            raise DataError(
+                f"reference of pair {sentence.number + 1:,}: expected links between {source} "
+                f"source and {target} target words, which the run's tokenizers make, got {s}-{t}"
+            )
+    return Links(source, target, frozenset(reference))
+
+
+@torch.inference_mode()
+def _align(
+    model: Seq2SeqModel,
+    tokenizers: Tokenizers,
+    batch: list[EncodedPair],
+    links: Mapping[int, Links],
+    rows: AlignedRows,
+    agreement: Agreement | None,
+) -> dict[int, AlignedPair]:
+    aligned = align_batch(batch, tokenizers, lambda s: links[s.number], model.device)
+    if aligned is None:
+        return {}
+    ids = PaddedIds.of([s.source for s in batch], [s.target for s in batch], model)
+    weights = attention_maps(model, ids)[0]["cross"]
+    queries = aligned.predicted if rows == "predicted" else aligned.consumed
+    chosen = hard_alignment(weights, aligned, queries).cpu().numpy()
+    of_batch = [links[s.number] for s in batch]
+    if agreement is not None:
+        agreement.correct += count_correct_links(weights, aligned, queries).cpu().numpy()
+        agreement.made += sum(pair.target_words for pair in of_batch)
+        agreement.sure += sum(len(pair.pairs) for pair in of_batch)
+        agreement.sentences += len(batch)
+    return {
+        s.number: AlignedPair(
+            pair.source_words, chosen[row, :, : pair.target_words], set(pair.pairs)
+        )
+        for row, (s, pair) in enumerate(zip(batch, of_batch, strict=True))
+    }
