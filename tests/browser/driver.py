@@ -54,6 +54,9 @@ _HARMLESS = re.compile(
     r"/(architecture|embeddings|heads|inside|training)/_stcore/(health|host-config)$"
 )
 """Streamlit looks for its server under the address of a page first, and is told 404."""
+_AT_ONCE = "Multiple different fragmentIds detected in a single batch"
+"""Widgets of two panels changed at the same moment. Streamlit runs one of the panels again; each
+notes what the widgets of all have, and draws what depends on it."""
 _ANY = object()
 _LOOK = """argument => {
     const roots = [...document.querySelectorAll('[data-testid="stBidiComponentIsolated"]')]
@@ -149,7 +152,9 @@ class App:
             self.complaints.append(f"another host: {url}")
 
     def _note_message(self, message: ConsoleMessage) -> None:
-        harmless = _HARMLESS.search(urlsplit(message.location["url"]).path)
+        harmless = _HARMLESS.search(urlsplit(message.location["url"]).path) or (
+            _AT_ONCE in message.text
+        )
         if message.type in ("error", "warning") and not harmless:
             self.complaints.append(f"console {message.type}: {message.text} {message.location}")
 

@@ -207,7 +207,7 @@ def test_mouse_and_slider_change_lines_without_the_server(
     query, key = (int(at) for at in np.unravel_index(weights.argmax(), weights.shape))
     tokens, slider = lines_locator(app, ".token"), lines_locator(app, "input[type=range]")
     sent = app.frames("framesent")
-    app.open(q=SHORT, style="lines", layer=2, head=3)
+    app.open(q=SHORT, style="lines", layer=2, head=3, below="steps")
     expect_lines(app, heavy_cells(weights))
     before = len(sent)
 

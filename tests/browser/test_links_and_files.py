@@ -133,7 +133,7 @@ def test_comparison_is_switched_on_drawn_and_reloaded(
     target = trace_at(newest, SENTENCE).target_ids
     a, b = (trace_at(step, SENTENCE, target) for step in (newest, second_step))
     grid = make_grid(a, "decoder_self", GridOptions(units="words", rows_by="consumed"))
-    first, second = (
+    later, earlier = (
         grid.apply(trace.attention["decoder_self"])[1].mean(axis=0) for trace in (a, b)
     )
     choices = {
@@ -145,16 +145,16 @@ def test_comparison_is_switched_on_drawn_and_reloaded(
     }
     app.open(q=SENTENCE, **choices)
     app.page.get_by_text("Compare with another checkpoint").click()
-    app.page.locator(".st-key-second_map .js-plotly-plot").wait_for()
+    app.page.locator(".st-key-later_map .js-plotly-plot").wait_for()
     app.press("second", "End")
     app.press("second", "ArrowLeft")
     for reloaded in (False, True):
         if reloaded:
             app.page.reload()
-        app.expect_drawn("difference", second - first)
-        app.expect_drawn("first", first)
-        app.expect_drawn("second_map", second)
-        for key in ("first", "second_map", "difference"):
+        app.expect_drawn("difference", later - earlier)
+        app.expect_drawn("earlier_map", earlier)
+        app.expect_drawn("later_map", later)
+        for key in ("earlier_map", "later_map", "difference"):
             app.expect_labels(key, "y", grid.rows)
             app.expect_labels(key, "x", grid.columns)
         app.expect_chosen(**choices)

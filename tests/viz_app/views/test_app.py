@@ -346,7 +346,7 @@ def test_a_forced_translation_is_traced(start: Start, run: TrainedRun) -> None:
     choose(app, compare=True)
     assert [c for c in app.caption if "one target, your translation, given to both" in c.value]
     expected = traced(run, target=target, step=20).attention["cross"][-1, 0]
-    assert_cells(app, "second_map", expected)
+    assert_cells(app, "earlier_map", expected)
 
 
 def test_a_fork_keeps_what_stands_before_and_goes_on_by_itself(
@@ -565,17 +565,17 @@ def test_two_checkpoints_side_by_side(start: Start, run: TrainedRun) -> None:
     app = choose(app, second=0)
     assert errors(app) == []
     drawn = charts(app)
-    assert list(drawn)[:4] == ["mosaic", "first", "second_map", "difference"]
+    assert list(drawn)[:4] == ["mosaic", "earlier_map", "later_map", "difference"]
 
     target = traced(run).target_ids
-    a, b = (traced(run, step=step, target=target).attention["cross"][1, 0] for step in (60, 0))
-    assert_cells(app, "first", a)
-    assert_cells(app, "second_map", b)
+    a, b = (traced(run, step=step, target=target).attention["cross"][1, 0] for step in (0, 60))
+    assert_cells(app, "earlier_map", a)
+    assert_cells(app, "later_map", b)
     assert_cells(app, "difference", b - a)
     assert drawn["difference"]["data"][0]["zmin"] == -1
-    labels = [drawn[key]["layout"]["yaxis"]["labelalias"] for key in ("first", "second_map")]
+    labels = [drawn[key]["layout"]["yaxis"]["labelalias"] for key in ("earlier_map", "later_map")]
     assert labels[0] == labels[1]
-    assert "Step 0 minus step 60" in texts(app)
+    assert "Step 60 minus step 0" in texts(app)
     assert {CATS_TRANSLATED, traced(run, step=0).target_text} <= set(texts(app))
 
 
@@ -585,7 +585,7 @@ def test_the_newer_translation_is_shared_whichever_is_chosen_first(
     app = start(step="0", compare="true", second="60")
     target = traced(run).target_ids
     expected = traced(run, step=0, target=target).attention["cross"][1, 0]
-    assert_cells(app, "first", expected)
+    assert_cells(app, "earlier_map", expected)
 
 
 def test_a_second_checkpoint_that_becomes_the_first_is_replaced(start: Start) -> None:

@@ -267,12 +267,12 @@ def _ask_for_text(run: Run) -> str:
     with show_user_errors():
         examples = _examples(run)
     language = run.source_language
+    is_first_run = "typed" not in st.session_state
     typed: dict[str, str] = st.session_state.setdefault("typed", {})
     first = typed.get(language) or next(iter(examples.values()), "")
     label = f"Sentence in {_language(language)}" if language else "Sentence"
-    is_new = "sentence" not in st.session_state
     bound = control("sentence", "Sentence", default=first)
-    if is_new:
+    if is_first_run:
         # Only as the default: a browser that has lost its server brings along what was typed there
         # and never answered, and that goes before it.
         bound["value"] = st.session_state.pop("sentence")
@@ -291,7 +291,7 @@ def _ask_for_text(run: Run) -> str:
                 key="example",
                 on_click=lambda: change_view(sentence=examples[st.session_state["example"]]),
             )
-    if is_new and text != bound["value"]:
+    if is_first_run and text != bound["value"]:
         change_view(sentence=text)
     typed[language] = text
     if view().sentence is not None or text:  # an example may yet come, if a training has just begun

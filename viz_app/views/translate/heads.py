@@ -42,7 +42,7 @@ MOST_CELLS = 40
 """Cells a side of each head in the picture of all heads."""
 _MAP_WIDTH, _THIRD_WIDTH, _FULL_WIDTH = 530, 290, 900
 """Pixels that a map has in a window of 1,280: the large one, one of three, one alone."""
-_MOST_SIDE_BY_SIDE = 14
+_MOST_SIDE_BY_SIDE = 9
 """Columns; comparisons of longer sentences stand one below the other."""
 
 
@@ -73,7 +73,7 @@ def show_heads(
     words_right = False
     with right:
         if second is not None:
-            _describe_comparison(selection, first, second, shared)
+            _describe_comparison(selection, *_in_time(first, second), shared)
         elif style == "map":
             words_right = _show_map(selection, first, grid, shown) < overview_height
         else:
@@ -81,7 +81,7 @@ def show_heads(
     with right if words_right else left:  # where there is more room
         show_head_words(selection, first, shown, grid)
     if second is not None:
-        _show_comparison(selection, first, second, grid, shown)
+        _show_comparison(selection, *_in_time(first, second), grid, shown)
 
 
 def _choose_style() -> _Style:
@@ -183,12 +183,17 @@ def _show_map(selection: Selection, trace: Trace, grid: Grid, shown: ShownMap) -
     return int(figure.layout.height)
 
 
-def _describe_comparison(selection: Selection, first: Trace, second: Trace, shared: str) -> None:
+def _in_time(first: Trace, second: Trace) -> tuple[Trace, Trace]:
+    """Return the trace of the earlier checkpoint, then that of the later one."""
+    return (first, second) if first.step < second.step else (second, first)
+
+
+def _describe_comparison(selection: Selection, earlier: Trace, later: Trace, shared: str) -> None:
     st.caption(
         f"All maps are of one target, {shared}, given to both checkpoints, so that their rows and "
         "columns are the same."
     )
-    for trace in (first, second):
+    for trace in (earlier, later):
         own = trace_of(selection.run, trace.step, selection.text)
         total = total_log_probability(trace)
         st.markdown(f"**Step {trace.step:,}**, own translation:")
@@ -197,18 +202,18 @@ def _describe_comparison(selection: Selection, first: Trace, second: Trace, shar
 
 
 def _show_comparison(
-    selection: Selection, first: Trace, second: Trace, grid: Grid, shown: ShownMap
+    selection: Selection, earlier: Trace, later: Trace, grid: Grid, shown: ShownMap
 ) -> None:
-    a, b = (shown.map_of(trace, grid) for trace in (first, second))
+    a, b = (shown.map_of(trace, grid) for trace in (earlier, later))
     axes = map_arguments(grid, selection.theme)
     st.markdown(f"**{shown.name}**")
     side_by_side = len(grid.columns) <= _MOST_SIDE_BY_SIDE
     width = _THIRD_WIDTH if side_by_side else _FULL_WIDTH
     maps = {
-        "first": (f"Step {first.step:,}", attention_map(a, width=width, **axes)),
-        "second_map": (f"Step {second.step:,}", attention_map(b, width=width, **axes)),
+        "earlier_map": (f"Step {earlier.step:,}", attention_map(a, width=width, **axes)),
+        "later_map": (f"Step {later.step:,}", attention_map(b, width=width, **axes)),
         "difference": (
-            f"Step {second.step:,} minus step {first.step:,}",
+            f"Step {later.step:,} minus step {earlier.step:,}",
             difference_map(b - a, width=width, **axes),
         ),
     }
