@@ -158,7 +158,7 @@ class TrainingConfig:
     warmup_steps: int = 1_000
     """Steps from zero to the peak rate."""
     decay_steps: int = 0
-    """Last steps, in which the trapezoid falls to zero."""
+    """Last steps, in which the trapezoid falls; it is zero one step after the last."""
     betas: tuple[float, float] = (0.9, 0.98)
     """Decay rates of Adam's two moments."""
     weight_decay: float = 0.0

@@ -78,6 +78,7 @@ def _n_best(
             size=how.decoding.beam,
             alpha=how.decoding.length_penalty,
             prefix=run.tokenizers.prefix,
+            early_stopping=how.decoding.early_stopping,
         ),
     )
     decode = run.tokenizers.target.decode

@@ -1,8 +1,11 @@
 """Batched beam search that records what it considered: section 6.1 of Vaswani et al. (2017).
 
 Scores are normalised for length as in Wu et al. (2016), equation 14: log P / ((5 + n) / 6)^α for n
-tokens, ``</s>`` included. A search ends when ``size`` hypotheses have ended, or at the limit of
-``longest_target``. A beam of one is greedy decoding.
+tokens, ``</s>`` included. A search ends when ``size`` hypotheses have ended and no live one can
+become better than the best of them, or at the limit of ``longest_target``: a log-probability only
+falls as a hypothesis grows, so that the score of a live one stays below its log-probability divided
+by the largest norm, that of the limit. A beam of one is greedy decoding; a wider one may still miss
+the target of greedy decoding, if a beginning of it falls out of the beam.
 """
 
 from __future__ import annotations
@@ -69,9 +72,17 @@ class _Search:
     """Runs the search for one source."""
 
     def __init__(
-        self, size: int, alpha: float, limit: int, prefix: Sequence[int], end: int
+        self,
+        size: int,
+        alpha: float,
+        limit: int,
+        prefix: Sequence[int],
+        end: int,
+        early_stopping: bool,
     ) -> None:
         self._size, self._alpha, self._limit = size, alpha, limit
+        # Greedy decoding never looks behind its first </s>.
+        self._early_stopping = early_stopping or size == 1
         self._prefix, self._end = list(prefix), end
         self._tree = [Node(-1, self._prefix[-1], 0, 0.0, 0.0, "kept")]
         self._ended: list[int] = []
@@ -113,8 +124,16 @@ class _Search:
         return extended
 
     def _is_finished(self, step: int) -> bool:
-        """Apply the stopping rule: enough hypotheses have ended, or they are as long as allowed."""
-        return len(self._ended) >= self._size or step == self._limit
+        """Apply the stopping rule: no live hypothesis can win, or they are as long as allowed."""
+        if step == self._limit or not self.live:
+            return True
+        if len(self._ended) < self._size:
+            return False
+        if self._early_stopping:
+            return True
+        likeliest = self._tree[self.live[0]].log_probability
+        bound = likeliest / length_norm(self._limit, self._alpha)
+        return bound <= max(self._tree[node].score for node in self._ended)
 
     def result(self) -> Beam:
         """Return the best hypotheses that have ended, and the tree."""
@@ -138,6 +157,7 @@ def beam_search(
     size: int,
     alpha: float = 0.6,
     prefix: Sequence[int] | None = None,
+    early_stopping: bool = False,
 ) -> list[Beam]:
     """Search for the likeliest target of each source, with at most ``size`` hypotheses a step.
 
@@ -147,6 +167,8 @@ def beam_search(
         size: width of the beam.
         alpha: exponent of the length normalisation; 0 for none, the paper has 0.6.
         prefix: ids with which every target begins; by default the model's start token.
+        early_stopping: stop as soon as ``size`` hypotheses have ended, though a live one might
+            become better: faster, with a best score that is never higher.
 
     Raises:
         ValueError: if the size is below 1 or alpha not from 0 to 10, or as ``Generation`` does.
@@ -156,7 +178,9 @@ def beam_search(
     if not 0 <= alpha <= 10:
         raise ValueError(f"length penalty: expected 0 to 10, got {alpha}")
     batch, end = Generation(model, sources, prefix), model.special_ids.end
-    searches = [_Search(size, alpha, limit, batch.prefix, end) for limit in batch.limits]
+    searches = [
+        _Search(size, alpha, limit, batch.prefix, end, early_stopping) for limit in batch.limits
+    ]
     running = searches
     while running:
         log_probability = batch.logits().log_softmax(dim=-1)  # (R, V)

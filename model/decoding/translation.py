@@ -21,6 +21,9 @@ class Decoding:
     """Width of the beam; 1 is greedy decoding."""
     length_penalty: float = 0.6
     """Exponent of the length normalisation of beam search; 0 for none."""
+    early_stopping: bool = False
+    """Stop a beam search as soon as as many hypotheses as it is wide have ended, though a live one
+    might become better."""
     temperature: float | None = None
     """Sample from the distribution at this temperature; without it, take the likeliest."""
     top_p: float = 1.0
@@ -124,7 +127,12 @@ def _decode_batch(
         )
     if decoding.beam > 1:
         beams = beam_search(
-            model, sources, size=decoding.beam, alpha=decoding.length_penalty, prefix=prefix
+            model,
+            sources,
+            size=decoding.beam,
+            alpha=decoding.length_penalty,
+            prefix=prefix,
+            early_stopping=decoding.early_stopping,
         )
         return [beam.hypotheses[0].target for beam in beams]
     return greedy(model, sources, prefix)

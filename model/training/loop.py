@@ -99,7 +99,7 @@ class Training:
             KeyboardInterrupt: after Ctrl-C, when the state was saved.
             DivergenceError: if loss or gradient is no longer a finite number.
         """
-        step, seen = self._resume() if resume else (0, 0)
+        step, seen, meter = self._resume() if resume else (0, 0, _Meter())
         self.accelerator.init_trackers("tensorboard")
         model, optimiser = self.accelerator.prepare(self.model, self.optimiser)
         progress = tqdm(
@@ -109,17 +109,16 @@ class Training:
             disable=not self.processes.is_main,
             mininterval=1.0,
         )
-        meter = _Meter()
         with progress, interrupt_between_steps() as interrupted:
             if step == 0:
-                self._save_resume_state(0, 0)
+                self._save_resume_state(0, 0, meter)
                 if 0 in self.config.all_milestones:
                     self._milestone(0)
                     yield 0
-                    meter.restart_clock()
+            meter.restart_clock()
             while step < self.config.steps:
                 if self._any_process(interrupted()):
-                    self._save_resume_state(step, seen)
+                    self._save_resume_state(step, seen, meter)
                     raise KeyboardInterrupt
                 loss, norm, tokens = self._step(model, optimiser, step + 1)
                 step += 1
@@ -132,7 +131,7 @@ class Training:
                     self._milestone(step)
                     yield step
                 if step % self.config.resume_every == 0 or step == self.config.steps:
-                    self._save_resume_state(step, seen)
+                    self._save_resume_state(step, seen, meter)
                 meter.restart_clock()
         for tracker in self.accelerator.trackers:
             tracker.finish()
@@ -236,21 +235,31 @@ class Training:
             ],
         )
 
-    def _save_resume_state(self, step: int, seen: int) -> None:
+    def _save_resume_state(self, step: int, seen: int, meter: _Meter) -> None:
         self.processes.share(
             lambda: save_resume_state(
-                self.run.folder, self.model, self.optimiser, step=step, tokens=seen
+                self.run.folder,
+                self.model,
+                self.optimiser,
+                step=step,
+                tokens=seen,
+                unlogged_loss=meter.loss,
+                unlogged_tokens=meter.tokens,
             )
         )
 
-    def _resume(self) -> tuple[int, int]:
-        """Restore the saved state, remove logs and weights after it; return step and tokens."""
+    def _resume(self) -> tuple[int, int, _Meter]:
+        """Restore the saved state, remove logs and weights after it.
+
+        Returns:
+            Step, target tokens so far, and the meter as it was.
+        """
         state = self.processes.share(lambda: read_resume_state(self.run.folder))
         restore(state, self.model, self.optimiser)
         self.processes.share(
             lambda: self._cut_back(state.step or -1)
         )  # at step 0, its milestone too
-        return state.step, state.tokens
+        return state.step, state.tokens, _Meter(state.unlogged_loss, state.unlogged_tokens)
 
     def _cut_back(self, last: int) -> None:
         remove_unfinished(self.run.folder)
@@ -262,15 +271,19 @@ class Training:
 
 
 class _Meter:
-    """Measures mean loss and training speed since the last ``read``."""
+    """Measures mean loss and training speed since the last ``read``.
 
-    def __init__(self) -> None:
-        self._loss, self._tokens = 0.0, 0
-        self._seconds, self._start = 0.0, time.monotonic()
+    A resumed training goes on with the sums of the one that stopped; its speed is its own.
+    """
+
+    def __init__(self, loss: float = 0.0, tokens: int = 0) -> None:
+        self.loss, self.tokens = loss, tokens
+        self._timed, self._seconds, self._start = 0, 0.0, time.monotonic()
 
     def add(self, loss: float, tokens: int) -> None:
-        self._loss += loss
-        self._tokens += tokens
+        self.loss += loss
+        self.tokens += tokens
+        self._timed += tokens
         now = time.monotonic()
         self._seconds += now - self._start
         self._start = now
@@ -281,6 +294,6 @@ class _Meter:
 
     def read(self) -> tuple[float, float]:
         """Return mean loss per token and tokens per second, and reset both."""
-        result = self._loss / self._tokens, self._tokens / max(self._seconds, 1e-9)
-        self._loss, self._tokens, self._seconds = 0.0, 0, 0.0
+        result = self.loss / self.tokens, self._timed / max(self._seconds, 1e-9)
+        self.loss, self.tokens, self._timed, self._seconds = 0.0, 0, 0, 0.0
         return result

@@ -1,13 +1,15 @@
 """Save and restore the state of a training, ``resume/step-…/`` in a run's folder.
 
-Weights and Adam's moments in float32 (safetensors) and a small JSON. There is no state of random
-generators or of the data: both follow from seed and step, with any number of processes. The folder
-is written atomically; only then is the previous one removed.
+Weights and Adam's moments in float32 (safetensors), and a small JSON with the step, the target
+tokens so far, and the loss that no line of the log has yet. There is no state of random generators
+or of the data: both follow from seed and step, with any number of processes. The folder is written
+atomically; only then is the previous one removed.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
 import shutil
 from dataclasses import dataclass
@@ -41,8 +43,13 @@ def save_resume_state(
     *,
     step: int,
     tokens: int,
+    unlogged_loss: float = 0.0,
+    unlogged_tokens: int = 0,
 ) -> None:
     """Write the state after ``step`` steps and ``tokens`` target tokens; remove earlier states.
+
+    Since the last line of the log, ``unlogged_tokens`` tokens had a summed loss of
+    ``unlogged_loss`` nats.
 
     Raises:
         CheckpointError: if it cannot be written; the earlier state is then still there.
@@ -58,7 +65,14 @@ def save_resume_state(
             target,
             {
                 "state.safetensors": safetensors.torch.save(tensors),
-                "state.json": json.dumps({"step": step, "tokens": tokens}).encode(),
+                "state.json": json.dumps(
+                    {
+                        "step": step,
+                        "tokens": tokens,
+                        "unlogged_loss": unlogged_loss,
+                        "unlogged_tokens": unlogged_tokens,
+                    }
+                ).encode(),
             },
         )
     for earlier, folder in _folders(run_folder).items():
@@ -73,6 +87,8 @@ class ResumeState:
     path: Path
     step: int
     tokens: int
+    unlogged_loss: float
+    unlogged_tokens: int
     tensors: dict[str, Tensor]
 
 
@@ -91,12 +107,18 @@ def read_resume_state(run_folder: Path) -> ResumeState:
     try:
         # From bytes: a mapped file could not be removed on Windows.
         tensors = safetensors.torch.load(path.read_bytes())
-        tokens = parse_json(path.with_name("state.json").read_bytes())["tokens"]
-        if type(tokens) is not int or tokens < 0:
-            raise ValueError(f"tokens: expected a whole number, got {tokens!r:.40}")
+        values = parse_json(path.with_name("state.json").read_bytes())
+        tokens = values["tokens"]
+        # States of earlier versions have neither.
+        loss, unlogged = values.get("unlogged_loss", 0.0), values.get("unlogged_tokens", 0)
+        for name, value in (("tokens", tokens), ("unlogged_tokens", unlogged)):
+            if type(value) is not int or value < 0:
+                raise ValueError(f"{name}: expected a whole number, got {value!r:.40}")
+        if type(loss) is not float or not 0 <= loss < math.inf:
+            raise ValueError(f"unlogged_loss: expected a number from 0 on, got {loss!r:.40}")
     except (SafetensorError, OSError, KeyError, ValueError, TypeError) as error:
         raise _unusable(path, error) from error
-    return ResumeState(path, step, tokens, tensors)
+    return ResumeState(path, step, tokens, loss, unlogged, tensors)
 
 
 def restore(state: ResumeState, model: Transformer, optimiser: torch.optim.Optimizer) -> None:

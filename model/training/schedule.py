@@ -10,10 +10,16 @@ from model.config import TrainingConfig
 def learning_rate(step: int, config: TrainingConfig) -> float:
     """Return the learning rate of optimiser step ``step``, counted from 1.
 
-    ``cosine``: half a cosine from the peak to zero; ``noam``: falls with the inverse square root of
-    the step (section 5.3 of the paper, its constant replaced by the peak rate); ``trapezoid``:
-    flat, then linear to zero over the last ``decay_steps``; ``constant``. All but ``constant``
-    rise linearly over ``warmup_steps``.
+    All but ``constant`` rise linearly: step 1 has 1 / ``warmup_steps`` of the peak, step
+    ``warmup_steps`` is the first at the peak. Then
+
+    * ``noam`` falls with the inverse square root of the step (section 5.3 of the paper, its
+      constant replaced by the peak rate);
+    * ``cosine`` falls along half a cosine, from the peak at step ``warmup_steps``;
+    * ``trapezoid`` stays at the peak, and the last ``decay_steps`` steps fall linearly.
+
+    The last two reach zero at step ``steps`` + 1, which is not taken: a last step at rate zero
+    would change nothing.
 
     Raises:
         ValueError: if the step is below 1.
@@ -28,7 +34,7 @@ def learning_rate(step: int, config: TrainingConfig) -> float:
     if config.schedule == "noam":
         return peak * math.sqrt(max(warmup, 1) / step)
     if config.schedule == "trapezoid":
-        left = config.steps - step
-        return peak * min(1.0, max(left, 0) / config.decay_steps) if config.decay_steps else peak
-    done = (step - warmup) / max(config.steps - warmup, 1)
+        left = config.steps + 1 - step
+        return peak * min(1.0, max(left, 0) / (config.decay_steps + 1))
+    done = (step - warmup) / max(config.steps + 1 - warmup, 1)
     return peak * 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))

@@ -59,6 +59,7 @@ def test_evaluate_prints_a_line_of_json_for_each_checkpoint(
     [
         (["--beam", 3], Decoding(beam=3)),
         (["--beam", 3, "--length-penalty", 1], Decoding(beam=3, length_penalty=1)),
+        (["--beam", 3, "--early-stopping"], Decoding(beam=3, early_stopping=True)),
         (
             ["--temperature", 0.5, "--top-p", 0.8, "--seed", 3],
             Decoding(temperature=0.5, top_p=0.8, seed=3),

@@ -10,7 +10,7 @@ import pytest
 
 import model.translate
 from model.checkpoint import TrainedRun, load_weights
-from model.decoding.beam import beam_search
+from model.decoding.beam import Beam, beam_search
 from model.decoding.translation import Decoding, translate
 from model.translate import TranslateArguments, translate_lines
 
@@ -110,6 +110,33 @@ def test_n_best_lines_have_number_score_and_text(
     assert output.endswith("\n")
     assert [tuple(line.split("\t")) for line in output[:-1].split("\n")] == wanted
     assert command("translate", *flags, *best, "--batch-size", 1, text_file) == output
+
+
+@pytest.mark.parametrize(
+    ("module", "n_best"),
+    [("model.decoding.translation", []), ("model.decoding.beam", ["--n-best", 2])],
+)
+@pytest.mark.parametrize(("flags", "early"), [([], False), (["--early-stopping"], True)])
+def test_the_beam_stops_as_asked(
+    command: Command,
+    trained_root: Path,
+    text_file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    module: str,
+    n_best: list[object],
+    flags: list[object],
+    early: bool,
+) -> None:
+    asked = []
+
+    def spy(*arguments: Any, early_stopping: bool, **options: Any) -> list[Beam]:
+        asked.append(early_stopping)
+        return beam_search(*arguments, early_stopping=early_stopping, **options)
+
+    monkeypatch.setattr(f"{module}.beam_search", spy)
+    run = ["--run", "tiny", "--step", 0, "--checkpoints", trained_root]
+    command("translate", *run, "--beam", 3, *n_best, *flags, text_file)
+    assert asked == [early]
 
 
 def test_lines_of_different_chunks_have_different_seeds(

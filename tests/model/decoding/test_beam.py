@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -45,6 +46,25 @@ SHORT_OR_LONG: Table = {
     (A, B): {EOS: 0.9, A: 0.05, B: 0.03, C: 0.02},
 }
 """``</s>`` at once has 0.4; A B ``</s>`` has 0.55 · 0.8 · 0.9 = 0.396."""
+
+ENDED_TOO_SOON: Table = {
+    (): {A: 0.5, EOS: 0.3, B: 0.15, C: 0.05},
+    (A,): {A: 0.6, EOS: 0.35, B: 0.03, C: 0.02},
+    (B,): {A: 0.4, B: 0.3, C: 0.2, EOS: 0.1},
+    (A, A): {EOS: 0.95, A: 0.03, B: 0.01, C: 0.01},
+    (B, A): {A: 0.4, B: 0.3, C: 0.2, EOS: 0.1},
+}
+"""After two steps ``</s>`` with 0.3 and A ``</s>`` with 0.175 have ended. The likeliest token each
+time makes A A ``</s>``: 0.5 · 0.6 · 0.95 = 0.285."""
+
+HARDLY_BETTER: Table = {
+    (): {EOS: 0.4, A: 0.35, B: 0.2, C: 0.05},
+    (A,): {A: 0.5, EOS: 0.4, B: 0.06, C: 0.04},
+    (B,): {A: 0.4, B: 0.3, C: 0.2, EOS: 0.1},
+    (A, A): {A: 0.25, B: 0.25, C: 0.25, EOS: 0.25},
+    (B, A): {A: 0.25, B: 0.25, C: 0.25, EOS: 0.25},
+}
+"""After two steps ``</s>`` with 0.4 and A ``</s>`` with 0.14 have ended; A A is live with 0.175."""
 
 
 class TableModel(Transformer):
@@ -107,7 +127,10 @@ def close(value: float) -> float:
 
 
 def test_two_hypotheses_find_what_greedy_decoding_misses() -> None:
-    """The whole tree: A, B; then B ends, A A, A B; then both of these end, which is enough."""
+    """The whole tree: A, B; then B ends, A A, A B; then both of these end, and A B A has no chance.
+
+    At the limit of 5 it has at best ln 0.045 / (10/6)^0.6 = -2.28.
+    """
     assert greedy(TableModel(GARDEN_PATH, 5), [[EOS]]) == [[BOS, A, A, EOS]]  # 0.12
 
     beam = search(GARDEN_PATH, size=2)
@@ -153,11 +176,56 @@ def test_the_normalisation_for_length_decides_between_short_and_long(
     assert best(search(SHORT_OR_LONG, size=2, alpha=alpha)) == [first, second]
 
 
-def test_a_search_ends_when_size_hypotheses_have_ended() -> None:
+def test_a_search_ends_when_no_live_hypothesis_can_win() -> None:
     """``</s>`` was ended in the first step, A B ``</s>`` in the third; A B A does not go on."""
     tree = search(SHORT_OR_LONG, size=2).tree
     assert [node.step for node in tree if node.outcome == "ended"] == [1, 3]
     assert max(node.step for node in tree) == 3
+
+
+def test_early_stopping_misses_what_greedy_decoding_finds() -> None:
+    """Without it the search goes on, and is the same up to there."""
+    model = TableModel(ENDED_TOO_SOON, 3)
+    assert greedy(model, [[EOS]]) == [[BOS, A, A, EOS]]
+    [early] = beam_search(model, [[EOS]], size=2, early_stopping=True)
+    assert best(early) == [([EOS], 0.3), ([A, EOS], 0.175)]
+    assert max(node.step for node in early.tree) == 2
+
+    [beam] = beam_search(model, [[EOS]], size=2)
+    assert best(beam) == [([A, A, EOS], 0.285), ([EOS], 0.3)]
+    assert beam.tree[: len(early.tree)] == early.tree
+
+
+@pytest.mark.parametrize(("limit", "last"), [(6, 2), (7, 3)])
+def test_a_live_hypothesis_may_win_until_the_limit(limit: int, last: int) -> None:
+    """``</s>`` has ln 0.4 = -0.92, A A at best ln 0.175 = -1.74 over 11/6 or 12/6 for α = 1.
+
+    That is -0.95 or -0.87. After another step, in which it falls to a quarter, it has no chance.
+    """
+    tree = search(HARDLY_BETTER, size=2, alpha=1, limit=limit).tree
+    assert max(node.step for node in tree) == last
+
+
+def test_a_beam_of_one_ends_with_its_first_end() -> None:
+    """A ``</s>`` has ln 0.27 / (7/6)^0.6 = -1.19; A B might still have ln 0.24 / (10/6)^0.6."""
+    table: Table = {(): {A: 0.6, EOS: 0.4}, (A,): {EOS: 0.45, B: 0.4, C: 0.15}}
+    assert best(search(table, size=1)) == [([A, EOS], 0.27)]
+
+
+@given(
+    st.lists(st.floats(0.02, 0.98), min_size=2, max_size=9),
+    st.sampled_from([0.0, 0.6, 1.0, 2.0]),
+)
+def test_a_beam_that_loses_no_target_finds_the_best(ends: list[float], alpha: float) -> None:
+    """Each step has only A and ``</s>``, so that a beam of two keeps all that has any chance."""
+    table: Table = defaultdict(lambda: {EOS: 1.0})
+    scores, going_on = [], 0.0
+    for length, end in enumerate(ends):
+        table[(A,) * length] = {A: 1 - end, EOS: end}
+        scores.append((going_on + math.log(end)) / length_norm(length + 1, alpha))
+        going_on += math.log(1 - end)
+    beam = search(table, size=2, alpha=alpha, limit=len(ends))
+    assert beam.hypotheses[0].score == close(max(scores))
 
 
 @pytest.mark.parametrize(
@@ -280,6 +348,26 @@ def test_the_tree_of_a_search(
             assert h.target == path(beam, h.node)
             assert (h.log_probability, h.score) == (node.log_probability, node.score)
             assert node.outcome == "ended" or (node.outcome == "kept" and node.step == limit)
+
+
+@given(SOURCES, st.integers(2, 5), st.sampled_from([0.0, 0.6, 1.0, 2.0]))
+def test_a_search_goes_on_while_a_live_hypothesis_may_win(
+    model: Transformer, sources: list[list[int]], size: int, alpha: float
+) -> None:
+    """It begins as with early stopping, which therefore never has a better best score."""
+    for source in sources:
+        limit = longest_target(len(source), model.config.max_length)
+        [beam] = beam_search(model, [source], size=size, alpha=alpha)
+        [early] = beam_search(model, [source], size=size, alpha=alpha, early_stopping=True)
+        assert beam.tree[: len(early.tree)] == early.tree
+        assert beam.hypotheses[0].score >= early.hypotheses[0].score
+        ended = [node for node in beam.tree if node.outcome == "ended"]
+        end = beam.tree[-1].step
+        for last in range(early.tree[-1].step, min(end + 1, limit)):
+            most = max(node.score for node in ended if node.step <= last)
+            live = [n for n in beam.tree if n.step == last and n.outcome == "kept"]
+            bound = max(n.log_probability for n in live) / length_norm(limit, alpha)
+            assert (bound <= most) == (last == end)
 
 
 @settings(max_examples=10)

@@ -132,13 +132,20 @@ def test_an_epoch_takes_every_pair_once(
         assert sorted(zip(sources, targets, strict=True)) == expected
 
 
-def test_steps_have_the_scheduled_rate(make_arguments: MakeArguments, tmp_path: Path) -> None:
-    """The rate of the last step is zero."""
-    main(make_arguments(tmp_path, steps=4, milestones=(2, 3)))
+@pytest.mark.parametrize("schedule", ["cosine", "trapezoid"])
+def test_steps_have_the_scheduled_rate(
+    make_arguments: MakeArguments, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, schedule: str
+) -> None:
+    """A step at rate zero leaves the weights as they are; the last step has a rate."""
+    monkeypatch.setattr(
+        training, "learning_rate", lambda step, config: (step != 3) * learning_rate(step, config)
+    )
+    decay = 2 if schedule == "trapezoid" else 0
+    main(make_arguments(tmp_path, steps=4, milestones=(2, 3), schedule=schedule, decay_steps=decay))
     run = open_trained_run("tiny", root=tmp_path)
     second, third, last = (load_weights(run, step).model.state_dict() for step in (2, 3, 4))
-    assert all(torch.equal(last[name], third[name]) for name in last)
-    assert any(not torch.equal(third[name], second[name]) for name in last)
+    assert all(torch.equal(third[name], second[name]) for name in last)
+    assert any(not torch.equal(last[name], third[name]) for name in last)
 
 
 def test_losses_are_smoothed(
@@ -369,6 +376,25 @@ def test_a_killed_training_resumes_from_its_last_state(
     assert run.steps() == [0, 3, 5][: 3 if step > 5 else 2]
     main(resumed(arguments))
     assert contents(tmp_path) == contents(trained_root)
+
+
+@pytest.mark.parametrize("stop", [interrupt, kill])
+def test_a_stop_between_two_lines_of_the_log_leaves_no_trace_in_it(
+    make_arguments: MakeArguments,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    stop: Callable[[], None],
+) -> None:
+    """Lines are due at steps 3 and 6; the training goes on after step 5, or 4 if it was killed."""
+    whole, stopped = (make_arguments(tmp_path / name, log_every=3) for name in ("whole", "stopped"))
+    main(whole)
+    with monkeypatch.context() as patch:
+        after(patch, training, "cross_entropy", 10, stop)
+        with pytest.raises((SystemExit, SystemError)):
+            main(stopped)
+    assert latest_resume_step(tmp_path / "stopped" / "tiny") == (5 if stop is interrupt else 4)
+    main(resumed(stopped))
+    assert contents(tmp_path / "stopped") == contents(tmp_path / "whole")
 
 
 def test_joined_and_replaced_pairs_are_the_same_after_a_stop(

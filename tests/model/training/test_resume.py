@@ -42,13 +42,18 @@ def test_the_saved_state_is_restored(
     model = make_model()
     optimiser = adam(model)
     train(model, optimiser, make_ids, steps=3)
-    save_resume_state(tmp_path, model, optimiser, step=3, tokens=5)
+    loss = 0.1 + 0.2  # not 0.3
+    save_resume_state(
+        tmp_path, model, optimiser, step=3, tokens=5, unlogged_loss=loss, unlogged_tokens=2
+    )
     other = make_model(dropout=0.5)
     with torch.no_grad():
         other.unembedding.weight.zero_()
     other_optimiser = adam(other)
 
     assert load(tmp_path, other, other_optimiser) == (3, 5)
+    state = read_resume_state(tmp_path)
+    assert (state.unlogged_loss, state.unlogged_tokens) == (loss, 2)
 
     parameters = zip(model.named_parameters(), other.parameters(), strict=True)
     for (name, parameter), loaded in parameters:
@@ -120,12 +125,14 @@ def test_an_interrupted_save_leaves_the_former_state(
 
 
 def test_a_state_of_an_earlier_version_is_restored(make_model: MakeModel, tmp_path: Path) -> None:
-    """It contains the number of processes, which no longer matters."""
+    """It contains the number of processes, which no longer matters, and no loss."""
     model = make_model()
     save_resume_state(tmp_path, model, adam(model), step=3, tokens=5)
     state = tmp_path / "resume" / "step-0000003" / "state.json"
     state.write_text('{"step": 3, "tokens": 7, "processes": 4}')
     assert load(tmp_path, model, adam(model)) == (3, 7)
+    assert read_resume_state(tmp_path).unlogged_loss == 0
+    assert read_resume_state(tmp_path).unlogged_tokens == 0
 
 
 def test_a_missing_state_is_named(make_model: MakeModel, tmp_path: Path) -> None:
@@ -150,6 +157,14 @@ def _endless(path: Path) -> None:
     path.with_name("state.json").write_text('{"step": 3, "tokens": Infinity}')
 
 
+def _endless_loss(path: Path) -> None:
+    path.with_name("state.json").write_text('{"step": 3, "tokens": 5, "unlogged_loss": Infinity}')
+
+
+def _half_a_token(path: Path) -> None:
+    path.with_name("state.json").write_text('{"step": 3, "tokens": 5, "unlogged_tokens": 0.5}')
+
+
 def _foreign_type(path: Path) -> None:
     """Set the type of the first tensor to one that safetensors has and torch does not."""
     content = path.read_bytes()
@@ -162,7 +177,8 @@ def _foreign_type(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "break_it", [Path.unlink, _truncate, _empty, _deep, _endless, _foreign_type]
+    "break_it",
+    [Path.unlink, _truncate, _empty, _deep, _endless, _endless_loss, _half_a_token, _foreign_type],
 )
 def test_a_broken_state_is_named(
     make_model: MakeModel, tmp_path: Path, break_it: Callable[[Path], None]

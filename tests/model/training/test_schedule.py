@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -10,7 +11,7 @@ from model.training.schedule import learning_rate
 
 
 def make(**changes: Any) -> TrainingConfig:
-    return TrainingConfig(**({"steps": 120, "learning_rate": 0.6, "warmup_steps": 20} | changes))
+    return TrainingConfig(**({"steps": 119, "learning_rate": 0.6, "warmup_steps": 20} | changes))
 
 
 @pytest.mark.parametrize("schedule", ["cosine", "noam", "trapezoid"])
@@ -24,26 +25,52 @@ def test_warm_up_is_linear(schedule: str, step: int, rate: float) -> None:
     [
         ("cosine", 45, 0.3 * (1 + math.sqrt(0.5))),  # a quarter of the way: cos 45°
         ("cosine", 70, 0.3),
+        ("cosine", 119, 0.3 * (1 - math.cos(math.pi / 100))),
         ("cosine", 120, 0.0),
         ("cosine", 121, 0.0),
         ("noam", 80, 0.3),  # four times the steps, half the rate
         ("noam", 120, 0.6 / math.sqrt(6)),
         ("trapezoid", 80, 0.6),
+        ("trapezoid", 81, 0.585),
         ("trapezoid", 90, 0.45),
         ("trapezoid", 119, 0.015),
         ("trapezoid", 120, 0.0),
         ("trapezoid", 121, 0.0),
         ("constant", 1, 0.6),
-        ("constant", 120, 0.6),
+        ("constant", 119, 0.6),
     ],
 )
 def test_hand_computed_points(schedule: str, step: int, rate: float) -> None:
-    config = make(schedule=schedule, decay_steps=40 if schedule == "trapezoid" else 0)
+    config = make(schedule=schedule, decay_steps=39 if schedule == "trapezoid" else 0)
     assert learning_rate(step, config) == pytest.approx(rate, abs=1e-12)
 
 
 def test_a_trapezoid_without_decay_stays_flat() -> None:
-    assert learning_rate(120, make(schedule="trapezoid")) == 0.6
+    assert learning_rate(119, make(schedule="trapezoid")) == 0.6
+
+
+@pytest.mark.parametrize("warmup", [0, 1, 7])
+@pytest.mark.parametrize("steps", [7, 8, 19])
+@pytest.mark.parametrize("schedule", ["cosine", "noam", "trapezoid", "constant"])
+def test_every_step_has_a_rate_and_falls_only_after_the_warm_up(
+    schedule: str, steps: int, warmup: int
+) -> None:
+    decay = steps - warmup if schedule == "trapezoid" else 0
+    config = make(schedule=schedule, steps=steps, warmup_steps=warmup, decay_steps=decay)
+    rates = [learning_rate(step, config) for step in range(1, steps + 1)]
+    assert all(rate > 0 for rate in rates)
+    if schedule != "constant" and warmup:
+        assert rates[:warmup] == pytest.approx(
+            [0.6 * step / warmup for step in range(1, warmup + 1)]
+        )
+        assert all(later < former for former, later in itertools.pairwise(rates[warmup - 1 :]))
+
+
+@pytest.mark.parametrize(("decay", "rates"), [(1, [1, 1 / 2]), (3, [1, 3 / 4, 1 / 2, 1 / 4])])
+def test_the_last_steps_of_a_trapezoid_fall(decay: int, rates: list[float]) -> None:
+    config = make(schedule="trapezoid", decay_steps=decay)
+    last = [learning_rate(119 - left, config) / 0.6 for left in range(decay, -1, -1)]
+    assert last == pytest.approx(rates)
 
 
 def test_noam_falls_as_in_the_paper() -> None:
