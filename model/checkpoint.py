@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from model.config import TransformerConfig, from_dict
+from model.config import TrainingConfig, TransformerConfig, from_dict
 from model.files import CheckpointError as CheckpointError
 from model.files import read_bytes, read_json, read_log, write_bytes, write_json
 from model.interface import Choices, Description, Languages
@@ -109,6 +109,11 @@ class TrainedRun:
         return self.info.training.steps if self.info.training is not None else None
 
     @property
+    def training(self) -> TrainingConfig | None:
+        """Return how the run was trained; None if it was converted and this is not known."""
+        return self.info.training
+
+    @property
     def config(self) -> TransformerConfig:
         """Return the configuration of the model."""
         return self.info.model
@@ -193,7 +198,11 @@ class TrainedRun:
         return counts
 
     def metrics(self) -> list[dict[str, Any]]:
-        """Read ``metrics.jsonl``: rows of training, and of milestones with ``valid_loss``."""
+        """Read ``metrics.jsonl``: rows of training, and of milestones.
+
+        A row of training has ``train_loss``, a mean over batches with label smoothing and dropout.
+        A milestone's has ``valid_loss`` and ``train_sample_loss``, of its weights without either.
+        """
         return list(read_log(self.folder / "metrics.jsonl"))
 
     def samples(self) -> list[dict[str, Any]]:

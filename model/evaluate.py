@@ -10,14 +10,17 @@ from typing import Annotated
 import orjson
 import tyro
 
-from model.checkpoint import CHECKPOINTS, CheckpointError
+from model.checkpoint import CHECKPOINTS, CheckpointError, TrainedRun
 from model.decoding.translation import GREEDY, Decoding
+from model.files import only_writer
 from model.interface import DEFAULT_LANGUAGES, Languages
 from model.placement import DEFAULT_PLACEMENT, Placement
-from model.runs import choose_languages, load_checkpoint, open_run, require_languages
-from model.training.corpora import load_corpus
+from model.runs import Run, choose_languages, load_checkpoint, open_run, require_languages
+from model.training.corpora import Corpus, load_corpus
 from model.training.data import DataError
-from model.training.evaluation import evaluate
+from model.training.evaluation import evaluate, mean_loss
+from model.training.preparation import train_sample_of
+from model.training.train_sample import add_to_log, require_milestones
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,12 @@ class EvaluateArguments:
     """Split of a corpus by name."""
     columns: tuple[str, str] | None = None
     """Names of the two columns of the data, if they are not the languages."""
+    train_sample: bool = False
+    """Measure another loss, and write it into the run's metrics.jsonl as train_sample_loss: that of
+    the fixed sample of training pairs that model.train measures at each milestone. The data must be
+    those that the run was trained on; of a corpus by name, the training split is read."""
+    max_pairs: int | None = None
+    """With --train-sample: what was given to model.train, or is in its preset."""
     decoding: Annotated[Decoding, tyro.conf.arg(name="")] = GREEDY
     """Way of decoding."""
     languages: Languages = DEFAULT_LANGUAGES
@@ -69,9 +78,12 @@ def main(arguments: EvaluateArguments) -> None:
         arguments.data,
         source=run.source_language,
         target=run.target_language,
-        split=arguments.split,
+        split="train" if arguments.train_sample else arguments.split,
         columns=arguments.columns,
     )
+    if arguments.train_sample:
+        _add_train_sample_loss(arguments, run, steps, corpus)
+        return
     for step in steps:
         checkpoint = load_checkpoint(run, step, arguments.placement)
         figures = evaluate(checkpoint.model, run.tokenizers, corpus.pairs, arguments.decoding)
@@ -85,6 +97,36 @@ def main(arguments: EvaluateArguments) -> None:
             **vars(figures),
         }
         print(orjson.dumps(row).decode(), flush=True)
+
+
+def _add_train_sample_loss(
+    arguments: EvaluateArguments, run: Run, steps: list[int], corpus: Corpus
+) -> None:
+    """Measure the sample of the training pairs as a training does, and write it into the log."""
+    if not isinstance(run, TrainedRun):
+        raise CheckpointError(
+            f"{run.folder}: --train-sample is for runs that model.train has trained; leave it out"
+        )
+    sample = train_sample_of(run, corpus, arguments.max_pairs)
+    log = run.folder / "metrics.jsonl"
+    with only_writer(run.folder):
+        require_milestones(log, steps)
+        losses = {}
+        for step in steps:
+            checkpoint = run.load(step)  # in float32, as the training has it
+            model = checkpoint.model.to(arguments.placement.torch_device)
+            losses[step], tokens = mean_loss(model, *sample)
+            row = {
+                "run": run.name,
+                "step": step,
+                "sha256": checkpoint.sha256,
+                "data": corpus.name,
+                "train_sample_loss": losses[step],
+                "tokens": tokens,
+                "pairs": len(sample[0]),
+            }
+            print(orjson.dumps(row).decode(), flush=True)
+        add_to_log(log, losses)
 
 
 if __name__ == "__main__":

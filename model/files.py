@@ -232,5 +232,9 @@ def read_log(path: Path) -> Iterator[dict[str, Any]]:
 
 def cut_log(path: Path, step: int) -> None:
     """Remove the rows after a step, so that a resumed training can append."""
-    rows = [row for row in read_log(path) if row["step"] <= step]
+    write_log(path, [row for row in read_log(path) if row["step"] <= step])
+
+
+def write_log(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write a whole JSON Lines file; errors are those of ``write_bytes``."""
     write_bytes(path, "".join(json.dumps(r, ensure_ascii=False) + "\n" for r in rows).encode())

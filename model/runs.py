@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import torch
 
 from model.checkpoint import CHECKPOINTS, Checkpoint, list_runs, open_trained_run, steps_of
-from model.config import TransformerConfig
+from model.config import TrainingConfig, TransformerConfig
 from model.files import CheckpointError, read_log
 from model.interface import DEFAULT_LANGUAGES, Choices, Description, Languages, Tokenizers
 from model.placement import DEFAULT_PLACEMENT, Placement
@@ -52,6 +52,11 @@ class Run(Protocol):
     @property
     def planned_steps(self) -> int | None:
         """Return the number of steps of the whole training, if it is known."""
+        ...
+
+    @property
+    def training(self) -> TrainingConfig | None:
+        """Return how a run of ours was trained, if it is known; None for others."""
         ...
 
     @property

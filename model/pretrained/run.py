@@ -144,6 +144,11 @@ class PretrainedRun:
         return
 
     @property
+    def training(self) -> None:
+        """Return None: the settings of such a training are not those of ours."""
+        return
+
+    @property
     def config(self) -> None:
         """Return None: the configuration of such a model is not one of ours."""
         return

@@ -32,12 +32,13 @@ from model.files import append_log, cut_log, remove_unfinished
 from model.training.augmentation import Augmentation
 from model.training.batches import Batches
 from model.training.data import Examples, Pair, Sample
-from model.training.evaluation import evaluate
+from model.training.evaluation import evaluate, mean_loss
 from model.training.losses import cross_entropy
 from model.training.processes import ALONE, Processes
 from model.training.resume import latest_resume_step, read_resume_state, restore, save_resume_state
 from model.training.schedule import learning_rate
 from model.training.signals import interrupt_between_steps
+from model.training.train_sample import draw_train_sample
 from model.transformer import Transformer
 
 
@@ -48,8 +49,8 @@ class DivergenceError(Exception):
 class Training:
     """One training of a run, in one or several processes.
 
-    Only the main process uses ``valid`` and ``samples`` and writes files. With ``tensorboard`` the
-    metrics are also written for TensorBoard.
+    Only the main process uses ``valid`` and ``samples``, measures milestones and writes files. With
+    ``tensorboard`` the metrics are also written for TensorBoard.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class Training:
             config=self.config,
             max_tokens=min(self.config.max_tokens, run.info.model.max_length),
         )
+        self.train_sample = draw_train_sample(train, seed=self.config.seed)
         self.batches = Batches(examples, self.config)
 
     def __call__(self, *, resume: bool) -> Iterator[int]:
@@ -216,12 +218,14 @@ class Training:
         save_weights(folder, self.model, run=info.name, step=step)
         model = load_weights(self.run, step).model.to(self.accelerator.device)
         figures = evaluate(model, self.run.tokenizers, self.valid)
+        train_sample_loss, _ = mean_loss(model, *self.train_sample)
         self._record(
             step,
             {
                 "valid_loss": round(figures.loss, 4),
                 "bleu": round(figures.bleu, 2),
                 "chrf": round(figures.chrf, 2),
+                "train_sample_loss": round(train_sample_loss, 4),
             },
         )
         translations = translate(

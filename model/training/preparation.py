@@ -19,6 +19,7 @@ from model.checkpoint import (
 from model.config import TrainingConfig, TransformerConfig, to_dict
 from model.run_info import Counts, DataSource, RunInfo
 from model.tokenizer import TokenizerPair
+from model.training.batches import Encoded
 from model.training.corpora import Corpus, load_corpus
 from model.training.data import (
     DataError,
@@ -32,6 +33,7 @@ from model.training.data import (
 from model.training.options import TrainArguments
 from model.training.resume import latest_resume_step
 from model.training.schedule import learning_rate
+from model.training.train_sample import draw_train_sample
 from model.transformer import Transformer
 
 
@@ -91,10 +93,18 @@ def _training_pairs(arguments: TrainArguments) -> Corpus:
         target=arguments.target,
         columns=arguments.columns,
     )
-    if arguments.max_pairs is None:
+    return first_pairs(corpus, arguments.max_pairs, max_tokens=arguments.training.max_tokens)
+
+
+def first_pairs(corpus: Corpus, count: int | None, *, max_tokens: int) -> Corpus:
+    """Return a corpus with ``first_distinct`` pairs only; unchanged if ``count`` is None.
+
+    Raises:
+        DataError: if there are fewer.
+    """
+    if count is None:
         return corpus
-    longest = arguments.training.max_tokens
-    pairs = first_distinct(corpus.pairs, arguments.max_pairs, max_tokens=longest)
+    pairs = first_distinct(corpus.pairs, count, max_tokens=max_tokens)
     return dataclasses.replace(corpus, pairs=pairs)
 
 
@@ -198,13 +208,46 @@ def _resumed_run(
         info = dataclasses.replace(run.info, training=training)
         write_info(run.folder, info)
         run = dataclasses.replace(run, info=info)
-    examples = _encode(data.train, run.tokenizers, run.info.model, training)
+    examples = _encode_again(run, training, data.train)
+    return run, examples, _samples(arguments, data, run.tokenizers, run.info.model)
+
+
+def _encode_again(run: TrainedRun, training: TrainingConfig, corpus: Corpus) -> Examples:
+    """Encode training data; raise an error if they are not the pairs the run began with."""
+    examples = _encode(corpus, run.tokenizers, run.info.model, training)
     if _counts(examples, run.info.model) != run.counts:
         raise CheckpointError(
             f"{run.folder}: the pairs are not those that the run began with; give the same "
             "--columns and --max-pairs"
         )
-    return run, examples, _samples(arguments, data, run.tokenizers, run.info.model)
+    return examples
+
+
+def train_sample_of(run: TrainedRun, corpus: Corpus, max_pairs: int | None) -> Encoded:
+    """Return the sample of the training pairs that the training of a run measures.
+
+    Args:
+        run: the run.
+        corpus: its training data.
+        max_pairs: what was given to its training.
+
+    Raises:
+        CheckpointError: if the run was converted, or these are not the data that it began with.
+        DataError: if there are fewer than ``max_pairs``.
+    """
+    training, source = run.info.training, run.info.data
+    if training is None or source is None:
+        raise CheckpointError(
+            f"{run.folder}: converted from a file of weights, so that its training data are not "
+            "known; choose a run that was trained here"
+        )
+    if corpus.sha256 != source.train_sha256:
+        raise CheckpointError(
+            f"{run.folder}: {corpus.name} is not the training data that the run began with, "
+            f"{source.train_file}: expected {source.train_sha256}, got {corpus.sha256}"
+        )
+    corpus = first_pairs(corpus, max_pairs, max_tokens=training.max_tokens)
+    return draw_train_sample(_encode_again(run, training, corpus), seed=training.seed)
 
 
 def _refuse_changes(

@@ -57,7 +57,7 @@ def training(root: Path) -> Iterator[None]:
 
 
 CURVE = """(name => {
-    const curve = gd._fullData.find(trace => trace.name === name);
+    const curve = gd._fullData.find(trace => trace.name.startsWith(name));
     const valid = gd._fullData.find(trace => trace.name === 'valid');
     const live = valid?.customdata[0] === '0,live' && valid.x.length >= 3;
     return live ? [curve.x, curve.y] : undefined;
@@ -77,8 +77,12 @@ def test_training_is_followed_without_a_reload(
         app.page.get_by_role("button", name="Show it").click()
         app.expect_address(run="live")
 
-        # Both curves grow; what is drawn is what the log says.
-        for name, key in (("train", "train_loss"), ("valid", "valid_loss")):
+        # All curves grow; what is drawn is what the log says.
+        for name, key in (
+            ("training batches", "train_loss"),
+            ("train sample", "train_sample_loss"),
+            ("valid", "valid_loss"),
+        ):
             steps, values = np.array(app.read("curves", f"{CURVE}('{name}')"))
             logged = curve_of(open_trained_run("live", root=tmp_path).metrics(), key)
             np.testing.assert_array_equal(steps, logged.steps[: len(steps)])

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from model.checkpoint import TrainedRun, load_weights, weights_path
+from model.checkpoint import TrainedRun, load_weights, open_trained_run, weights_path, write_info
 from model.decoding.translation import GREEDY, Decoding, translate
+from model.files import append_log, only_writer, read_log, write_log
+from model.train import main as train
 from model.training.corpora import load_corpus
 from model.training.data import Pair
 from model.training.evaluation import evaluate
+from model.training.options import TrainArguments
 
 Command = Callable[..., str]
 
@@ -103,6 +108,102 @@ def test_columns_are_named(
     model = load_weights(trained_run, 8).model
     figures = evaluate(model, trained_run.tokenizers, [Pair("The cat.", "El gato.")])
     assert {key: row[key] for key in vars(figures)} == vars(figures)
+
+
+@pytest.fixture
+def old_run(trained_root: Path, tmp_path: Path) -> Path:
+    """A run whose log has no loss of a sample."""
+    folder = shutil.copytree(trained_root / "tiny", tmp_path / "tiny")
+    log = folder / "metrics.jsonl"
+    rows = [{k: v for k, v in row.items() if k != "train_sample_loss"} for row in read_log(log)]
+    write_log(log, rows)
+    return folder
+
+
+@pytest.mark.parametrize(("flags", "steps"), [(["--step", "all"], [0, 3, 5, 8]), ([], [8])])
+def test_the_loss_of_the_train_sample_is_added_to_an_older_log(
+    command: Command,
+    trained_run: TrainedRun,
+    old_run: Path,
+    data_folder: Path,
+    flags: list[str],
+    steps: list[int],
+) -> None:
+    """As a training of today logs it."""
+    data = ["--data", data_folder / "train.jsonl", "--train-sample"]
+    output = command("evaluate", "--run", "tiny", "--checkpoints", old_run.parent, *data, *flags)
+    rows = [json.loads(line) for line in output.splitlines()]
+    today = {row["step"]: row for row in trained_run.metrics() if "valid_loss" in row}
+    assert [row["step"] for row in rows] == steps
+    for row in rows:
+        expected = today[row["step"]]["train_sample_loss"]
+        assert row["train_sample_loss"] == pytest.approx(expected, abs=1e-4)
+        assert row["pairs"] == 48
+        assert row["sha256"] == load_weights(trained_run, row["step"]).sha256
+    assert list(read_log(old_run / "metrics.jsonl")) == [
+        row
+        if row.get("train_sample_loss") is None or row["step"] in steps
+        else {key: value for key, value in row.items() if key != "train_sample_loss"}
+        for row in trained_run.metrics()
+    ]
+
+
+def test_the_train_sample_is_of_as_many_pairs_as_the_training_had(
+    command: Command, make_arguments: Callable[..., TrainArguments], tmp_path: Path
+) -> None:
+    arguments = replace(make_arguments(tmp_path, steps=1, milestones=()), max_pairs=11)
+    train(arguments)
+    log = tmp_path / "tiny" / "metrics.jsonl"
+    before = log.read_bytes()
+    flags = ["--run", "tiny", "--checkpoints", tmp_path, "--data", arguments.train]
+    with pytest.raises(SystemExit, match=r"the pairs are not those .* --columns and --max-pairs"):
+        command("evaluate", *flags, "--train-sample")
+    row = json.loads(command("evaluate", *flags, "--train-sample", "--max-pairs", 11))
+    assert row["pairs"] == 11
+    assert log.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda folder: append_log(folder.parent / "train.jsonl", [{"en": "a", "es": "b"}]),
+            "error: .*train.jsonl is not the training data that the run began with, train.jsonl: ",
+        ),
+        (
+            lambda folder: (folder / "metrics.jsonl").write_text(""),
+            "error: .*metrics.jsonl: expected a row with valid_loss for each step, got none for 8",
+        ),
+        (
+            lambda folder: write_info(
+                folder, replace(open_trained_run("tiny", root=folder.parent).info, data=None)
+            ),
+            "error: .*tiny: converted from a file of weights",
+        ),
+    ],
+)
+def test_a_log_stays_as_it_is_where_the_train_sample_cannot_be_measured(
+    command: Command,
+    old_run: Path,
+    data_folder: Path,
+    change: Callable[[Path], None],
+    message: str,
+) -> None:
+    data = shutil.copy(data_folder / "train.jsonl", old_run.parent)
+    change(old_run)
+    before = (old_run / "metrics.jsonl").read_bytes()
+    flags = ["--run", "tiny", "--checkpoints", old_run.parent, "--data", data, "--train-sample"]
+    with pytest.raises(SystemExit, match=message):
+        command("evaluate", *flags)
+    assert (old_run / "metrics.jsonl").read_bytes() == before
+
+
+def test_a_training_that_writes_is_left_alone(
+    command: Command, old_run: Path, data_folder: Path
+) -> None:
+    flags = ["--run", "tiny", "--checkpoints", old_run.parent, "--train-sample"]
+    with only_writer(old_run), pytest.raises(SystemExit, match="another training writes into"):
+        command("evaluate", *flags, "--data", data_folder / "train.jsonl")
 
 
 @pytest.mark.parametrize(

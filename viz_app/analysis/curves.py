@@ -84,7 +84,7 @@ def find_overfitting(valid: Curve, train: Curve) -> OverfittingOnset | None:
 
     Args:
         valid: validation loss at milestones, in nats per token.
-        train: train loss at any steps, in nats per token.
+        train: train loss in nats per token, at milestones or at any other steps.
     """
     if len(valid) < 4:
         return None
@@ -99,6 +99,17 @@ def find_overfitting(valid: Curve, train: Curve) -> OverfittingOnset | None:
     return OverfittingOnset(
         int(valid.steps[lowest]), float(valid.values[lowest]), int(valid.steps[-1])
     )
+
+
+def find_overfitting_in(curves: Mapping[str, Curve]) -> OverfittingOnset | None:
+    """Find where a training overfits from its curves, under the names of the log.
+
+    Train loss is that of the sample of training pairs, which is measured as validation loss is;
+    where a milestone lacks it, as in older logs and those of others, that of the batches.
+    """
+    valid, sample = curves["valid_loss"], curves["train_sample_loss"]
+    sampled = bool(np.isin(valid.steps, sample.steps).all())
+    return find_overfitting(valid, sample if sampled else curves["train_loss"])
 
 
 def _mean_between(curve: Curve, after: int, until: int) -> float:

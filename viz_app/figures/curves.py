@@ -1,11 +1,14 @@
 """Draws the curves of trainings, as small charts over the same steps.
 
-Runs differ in colour, dashes and the shape of their markers; a milestone has a marker.
+Runs differ in colour, dashes and the shape of their markers; a milestone has a marker. Validation
+loss has filled markers, the loss of a sample of the training pairs, measured alike, has open ones.
+The loss of training batches, which is another measure, is a thin line.
 """
 
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 
 import numpy as np
@@ -25,7 +28,7 @@ from viz_app.records.curves import Curve, OverfittingOnset, RunCurves
 
 MOST_RUNS = 6
 """Most runs in one figure: as many as there are colours of lines."""
-MILESTONE_CURVES = ("valid_loss", "bleu", "chrf")
+MILESTONE_CURVES = ("train_sample_loss", "valid_loss", "bleu", "chrf")
 """Quantities that are logged at milestones only; their markers can be clicked."""
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x")
@@ -33,7 +36,13 @@ _LINE, _TITLE = 20, 24
 """Pixels of a line of text above the charts, and of a chart's title."""
 _WIDTH = 700
 """Pixels that a line of the legend has, at least."""
-_WORDS = {"train_loss": "train", "valid_loss": "valid"}
+_WORDS = {"train_sample_loss": "train sample", "valid_loss": "valid"}
+_MARKERS = {
+    "valid_loss": "filled marks: valid",
+    "train_sample_loss": "open marks: train sample",
+    "train_loss": "thin: training batches",
+}
+"""How the curves of the loss are told apart where the legend names runs."""
 
 
 def training_curves(
@@ -67,20 +76,23 @@ def training_curves(
         for run, colour in zip(runs, theme.series, strict=False)
         if run.overfitting is not None
     ]
-    top = _LINE * (_legend_lines(runs) + len(overfitted)) + _TITLE + 6
     panels = drawn_panels(runs)
-    layout = panels_layout(steps, theme, top=top, panels=panels, titles=_titles(panels, runs))
+    titles = _titles(panels, runs)
+    above = _TITLE + _LINE * titles[0].count("<br>")
+    top = _LINE * (_legend_lines(runs) + len(overfitted)) + above + 6
+    layout = panels_layout(steps, theme, top=top, panels=panels, titles=titles)
+    if len(runs) == 1:
+        layout["legend"]["traceorder"] = "reversed"  # first the pair that can be compared
     if log_loss:
         layout["yaxis"] |= _loss_axis(runs)
     data: list[Properties] = []
     shapes: list[Properties] = []
     for place, panel in enumerate(panels):
         for number, run in enumerate(runs):
-            for name in panel.names:
-                if len(run.raw.get(name, ())):
+            for name in _drawn_names(run, panel):
+                if name in run.raw:
                     data.append(_raw(run.raw[name], place, number, steps, theme))
-                if len(run.curves.get(name, ())):
-                    data.append(_line(run, name, panel, place, number, len(runs) > 1, steps, theme))
+                data.append(_line(run, name, panel, place, number, len(runs) > 1, steps, theme))
         x, y = axis_names(place)
         below = {"xref": x, "yref": f"{y} domain", "layer": "below"}
         shapes.append(vertical_line(steps.place(step), theme=theme, **below))
@@ -89,20 +101,35 @@ def training_curves(
             shapes.append(vertical_line(steps.line, theme=theme, name="", line=dotted, **below))
     for line, (run, onset, colour) in enumerate(overfitted):
         shapes.append(_shade(onset, colour, steps))
-        above = _TITLE + _LINE * (len(overfitted) - line)
-        layout["annotations"].append(_overfitting(run.name, onset, colour, above))
+        lines = len(overfitted) - line
+        layout["annotations"].append(_overfitting(run.name, onset, colour, above + _LINE * lines))
     return new_figure(theme, data, layout | {"shapes": shapes})
 
 
 def _titles(panels: Sequence[Panel], runs: Sequence[RunCurves]) -> list[str]:
     first, *others = (panel.title for panel in panels)
-    # With several runs the legend names these only.
-    return [f"{first}: thin on train, with marks on valid" if len(runs) > 1 else first, *others]
+    if len(runs) > 1:  # the legend names these only
+        drawn = {name for run in runs for name in _drawn_names(run, panels[0])}
+        markers = [marker for name, marker in _MARKERS.items() if name in drawn]
+        first = f"{'; '.join(markers)}<br>{first}"
+    return [first, *others]
+
+
+def _drawn_names(run: RunCurves, panel: Panel) -> list[str]:
+    """Return the quantities of a panel that a run has logged."""
+    return [name for name in panel.names if len(run.curves.get(name, ()))]
 
 
 def _legend_lines(runs: Sequence[RunCurves]) -> int:
+    if len(runs) == 1:
+        return len(_wrapped(runs[0].batches))
     longest = max(len(run.name) for run in runs)
     return math.ceil(len(runs) / max(_WIDTH // (52 + 7 * longest), 1))
+
+
+def _wrapped(name: str) -> list[str]:
+    """Return the lines that a name has in the legend."""
+    return textwrap.wrap(name, 36)
 
 
 def _loss_axis(runs: Sequence[RunCurves]) -> dict[str, object]:
@@ -147,8 +174,10 @@ def _line(
     """Return a trace of one quantity of one run."""
     x, y = axis_names(place)
     curve, colour = run.curves[name], theme.series[number]
-    what = _WORDS.get(name, panel.title)
+    what = {"train_loss": run.batches, **_WORDS}.get(name, panel.title)
     marked = name in MILESTONE_CURVES
+    shape = "-open" if name == "train_sample_loss" else ""
+    in_legend = place == 0 and (not several or name == _drawn_names(run, panel)[-1])
     places, values = _places(curve, steps), curve.values.astype(np.float32)
     numbers = curve.steps
     if steps.log and len(curve) > 1 and curve.steps[0] <= 0:
@@ -164,16 +193,21 @@ def _line(
         "xaxis": x,
         "yaxis": y,
         "mode": "lines+markers" if marked else "lines",
-        "name": escape_plotly(run.name) if several else what,
+        "name": escape_plotly(run.name) if several else "<br>".join(_wrapped(what)),
         "line": {"color": colour, "width": 2 if marked else 1.2, "dash": _DASHES[number]},
-        "marker": {"symbol": _SYMBOLS[number], "size": 8, "color": colour},
+        "marker": {
+            "symbol": _SYMBOLS[number] + shape,
+            "size": 8,
+            "color": colour,
+            "line": {"width": 2} if shape else None,
+        },
         "customdata": [f"{step},{run.name}" for step in numbers.tolist()] if marked else None,
         "text": [f"{step:,}" for step in numbers.tolist()] if marked else None,
         "selected": opaque if marked else None,
         "unselected": opaque if marked else None,
         "hovertemplate": f"{name_of_run}{what}<br>step %{{{'text' if marked else 'x:,d'}}}<br>"
         f"%{{y:{panel.form}}}<extra></extra>",
-        "showlegend": place == 0 and (marked or not several),
+        "showlegend": in_legend,
         "cliponaxis": not marked,
     }
 

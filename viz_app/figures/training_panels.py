@@ -26,7 +26,7 @@ class Panel:
 
 
 PANELS = (
-    Panel("loss, nats per token", ("train_loss", "valid_loss"), ".4f", {}),
+    Panel("loss, nats per token", ("train_loss", "train_sample_loss", "valid_loss"), ".4f", {}),
     Panel("BLEU", ("bleu",), ".2f"),
     Panel(
         "learning rate", ("learning_rate",), ".3~g", {"rangemode": "tozero", "exponentformat": "e"}
@@ -119,6 +119,7 @@ def panels_layout(
                 "yref": "paper",
                 "xanchor": "left",
                 "yanchor": "bottom",
+                "align": "left",
                 "yshift": 3,
                 "showarrow": False,
                 "font": {"color": theme.muted, "size": 12},

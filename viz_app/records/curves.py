@@ -42,3 +42,6 @@ class RunCurves:
     """The unsmoothed curves of those that ``curves`` holds smoothed."""
     overfitting: OverfittingOnset | None = None
     """None if the run does not overfit."""
+    batches: str = "training batches"
+    """Of what ``train_loss`` is the mean, with what makes it another measure than the other losses:
+    "training batches, with label smoothing 0.1"."""

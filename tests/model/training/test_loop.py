@@ -27,15 +27,16 @@ from model.checkpoint import (
 from model.config import BOS
 from model.files import only_writer
 from model.train import main
-from model.training import batches, losses
+from model.training import batches, losses, train_sample
 from model.training import loop as training
 from model.training.corpora import load_corpus
 from model.training.data import DataError, Sample, encode_pairs, load_samples
-from model.training.evaluation import evaluate
+from model.training.evaluation import evaluate, mean_loss
 from model.training.loop import DivergenceError
 from model.training.options import TrainArguments
 from model.training.resume import latest_resume_step
 from model.training.schedule import learning_rate
+from model.training.train_sample import MOST_PAIRS
 from model.transformer import Transformer
 
 MakeArguments = Callable[..., TrainArguments]
@@ -188,13 +189,54 @@ def test_batches_add_up_to_one(make_arguments: MakeArguments, tmp_path: Path) ->
 def test_milestones_are_measured(trained_run: TrainedRun, data_folder: Path, step: int) -> None:
     valid = load_corpus(str(data_folder / "valid.jsonl"), source="en", target="es")
     figures = evaluate(load_weights(trained_run, step).model, trained_run.tokenizers, valid.pairs)
+    train = load_corpus(str(data_folder / "train.jsonl"), source="en", target="es")
+    assert len(train.pairs) < MOST_PAIRS  # the sample is all of them
+    of_train = evaluate(load_weights(trained_run, step).model, trained_run.tokenizers, train.pairs)
     [row] = [row for row in trained_run.metrics() if "valid_loss" in row and row["step"] == step]
     assert row == {
         "step": step,
         "valid_loss": round(figures.loss, 4),
         "bleu": round(figures.bleu, 2),
         "chrf": round(figures.chrf, 2),
+        "train_sample_loss": pytest.approx(of_train.loss, abs=1e-4),
     }
+
+
+def test_every_milestone_measures_the_same_training_pairs(
+    make_arguments: MakeArguments,
+    data_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Drawn from the corpus as it is, though its pairs are joined and replaced; also resumed."""
+    measured = []
+
+    def remember(model: Transformer, *sample: Any) -> Any:
+        assert not model.training
+        measured.append(sample)
+        return mean_loss(model, *sample)
+
+    monkeypatch.setattr(train_sample, "MOST_PAIRS", 7)
+    monkeypatch.setattr(training, "mean_loss", remember)
+    arguments = make_arguments(tmp_path, join=0.5, replace=0.5)
+    with monkeypatch.context() as patch:
+        after(patch, training, "cross_entropy", 11, interrupt)
+        with pytest.raises(SystemExit, match="--resume"):
+            main(arguments)
+    assert len(measured) == 3
+    main(resumed(arguments))
+    assert len(measured) == 4
+    assert all(sample == measured[0] for sample in measured)
+
+    run = open_trained_run("tiny", root=tmp_path)
+    corpus = load_corpus(str(data_folder / "train.jsonl"), source="en", target="es")
+    examples = encode_pairs(corpus.pairs, run.tokenizers, max_tokens=100)
+    pairs = list(zip(examples.sources, examples.targets, strict=True))
+    sampled = list(zip(*measured[0], strict=True))
+    assert len(sampled) == 7
+    assert all(pair in pairs for pair in sampled)
+    last = load_weights(run, 8).model
+    assert run.metrics()[-1]["train_sample_loss"] == round(mean_loss(last, *measured[0])[0], 4)
 
 
 def test_milestones_measure_the_weights_as_written(
@@ -214,6 +256,9 @@ def test_milestones_measure_the_weights_as_written(
     valid = load_corpus(str(data_folder / "valid.jsonl"), source="en", target="es")
     figures = evaluate(load_weights(run, 1).model, run.tokenizers, valid.pairs)
     assert run.metrics()[-1]["valid_loss"] == round(figures.loss, 4)
+    train = load_corpus(str(data_folder / "train.jsonl"), source="en", target="es")
+    of_train = evaluate(load_weights(run, 1).model, run.tokenizers, train.pairs)
+    assert run.metrics()[-1]["train_sample_loss"] == pytest.approx(of_train.loss, abs=1e-4)
 
 
 def test_the_first_validation_sentences_are_samples(
@@ -545,7 +590,10 @@ def test_a_training_can_be_followed_with_tensorboard(
     run = open_trained_run("tiny", root=tmp_path)
     written = EventAccumulator(str(run.folder / "tensorboard"))
     written.Reload()
-    for name in ("train_loss", "learning_rate", "gradient_norm", "valid_loss", "bleu", "chrf"):
+    for name in (
+        *("train_loss", "learning_rate", "gradient_norm"),
+        *("valid_loss", "bleu", "chrf", "train_sample_loss"),
+    ):
         expected = [(row["step"], row[name]) for row in run.metrics() if name in row]
         events = [(event.step, event.value) for event in written.Scalars(name)]
         assert [step for step, _ in events] == [step for step, _ in expected]

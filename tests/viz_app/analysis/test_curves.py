@@ -9,7 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from viz_app.analysis.curves import RISE, curve_of, downsample, find_overfitting, progress, smooth
+from viz_app.analysis.curves import (
+    RISE,
+    curve_of,
+    downsample,
+    find_overfitting,
+    find_overfitting_in,
+    progress,
+    smooth,
+)
 from viz_app.records.curves import Curve, OverfittingOnset
 
 CHECKPOINTS = Path(__file__).parents[3] / "checkpoints"
@@ -147,8 +155,34 @@ def test_no_overfitting_without_train_loss() -> None:
 )
 def test_only_the_small_shipped_run_overfits(run: str, step: int | None) -> None:
     rows = rows_of(run)
-    turn = find_overfitting(curve_of(rows, "valid_loss"), curve_of(rows, "train_loss"))
+    curves = {name: curve_of(rows, name) for name in LOSSES}
+    turn = find_overfitting_in(curves)
     assert (turn and turn.step) == step
+    older = find_overfitting_in(curves | {"train_sample_loss": curve([], [])})
+    assert older == turn
+
+
+LOSSES = ("train_loss", "train_sample_loss", "valid_loss")
+
+
+@pytest.mark.parametrize(
+    ("sample", "batches", "overfits"),
+    [
+        ([8.0, 4.0, 3.0, 2.0, 1.0], [3.0] * 40, True),
+        ([8.0, 4.0, 3.0, 3.1, 3.2], FALLING.values.tolist(), False),  # it diverges
+        ([], FALLING.values.tolist(), True),  # an older log
+        ([3.1, 3.2], FALLING.values.tolist(), True),  # one that was old at first
+    ],
+)
+def test_the_sample_decides_where_every_milestone_has_it(
+    sample: list[float], batches: list[float], overfits: bool
+) -> None:
+    curves = {
+        "valid_loss": curve(STEPS, [8.0, 4.0, 3.0, 3.2, 3.4]),
+        "train_sample_loss": curve(STEPS[len(STEPS) - len(sample) :], sample),
+        "train_loss": curve(range(1, 41), batches),
+    }
+    assert (find_overfitting_in(curves) is not None) == overfits
 
 
 # How far it is

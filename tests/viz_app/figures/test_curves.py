@@ -28,9 +28,9 @@ def test_every_curve_is_drawn_in_its_panel() -> None:
     run = run_of("a")
     figure = training_curves([run], step=20, theme=LIGHT)
     found = {trace.name: trace for trace in figure.data}
-    assert list(found) == ["train", "valid", "BLEU", "learning rate"]
+    assert list(found) == ["training batches", "valid", "BLEU", "learning rate"]
     for name, key, axis in [
-        ("train", "train_loss", "y"),
+        ("training batches", "train_loss", "y"),
         ("valid", "valid_loss", "y"),
         ("BLEU", "bleu", "y2"),
         ("learning rate", "learning_rate", "y3"),
@@ -39,8 +39,63 @@ def test_every_curve_is_drawn_in_its_panel() -> None:
         np.testing.assert_allclose(found[name].y, run.curves[key].values, rtol=1e-6)
         assert found[name].yaxis == axis
     assert list(found["valid"].customdata) == ["0,a", "20,a", "30,a"]
-    assert found["train"].customdata is None
+    assert found["training batches"].customdata is None
     assert [trace.showlegend for trace in figure.data] == [True, True, False, False]
+
+
+SAMPLE = {"train_sample_loss": curve({0: 8.1, 20: 3.5, 30: 2.0})}
+NOISE = "training batches, with label smoothing 0.1 and dropout 0.1"
+
+
+def test_losses_that_are_measured_alike_are_a_pair_with_marks() -> None:
+    run = run_of("a", curves=run_of("a").curves | SAMPLE, batches=NOISE)
+    batches, sample, valid, *_ = training_curves([run], step=20, theme=LIGHT).data
+    assert [trace.name.replace("<br>", " ") for trace in (batches, sample, valid)] == [
+        NOISE,
+        "train sample",
+        "valid",
+    ]
+    assert (batches.mode, sample.mode, valid.mode) == ("lines", *["lines+markers"] * 2)
+    assert batches.line.width < sample.line.width == valid.line.width
+    assert (sample.marker.symbol, valid.marker.symbol) == ("circle-open", "circle")
+    np.testing.assert_allclose(sample.y, [8.1, 3.5, 2.0], rtol=1e-6)
+    assert sample.customdata == valid.customdata == ("0,a", "20,a", "30,a")
+    assert all(trace.showlegend for trace in (batches, sample, valid))
+    assert [trace.hovertemplate.split("<br>")[0] for trace in (batches, sample, valid)] == [
+        NOISE,
+        "train sample",
+        "valid",
+    ]
+
+
+def test_a_long_name_in_the_legend_has_room() -> None:
+    plain, noisy = (
+        training_curves([run_of("a", **changes)], step=0, theme=LIGHT)
+        for changes in ({}, {"batches": NOISE})
+    )
+    lines = noisy.data[0].name.count("<br>")
+    assert lines == 1
+    assert noisy.layout.margin.t - plain.layout.margin.t == 20 * lines
+
+
+def test_marks_of_several_runs_are_explained_above_the_loss() -> None:
+    """The legend names each run once, also one that has no validation loss."""
+    sampled = run_of("a", curves=run_of("a").curves | SAMPLE, batches=NOISE)
+    old = run_of("b", curves={"train_loss": curve({10: 2.0})})
+    for runs, title in [
+        (
+            [sampled, old],
+            "filled marks: valid; open marks: train sample; thin: training batches",
+        ),
+        ([run_of("c"), old], "filled marks: valid; thin: training batches"),
+    ]:
+        figure = training_curves(runs, step=0, theme=LIGHT)
+        assert figure.layout.annotations[0].text == f"{title}<br>loss, nats per token"
+        named = [trace for trace in figure.data if trace.showlegend]
+        assert [trace.name for trace in named] == [run.name for run in runs]
+        assert [trace.mode for trace in named] == ["lines+markers", "lines"]
+    thin = figure.data[0]
+    assert thin.hovertemplate.startswith("c: training batches<br>")
 
 
 def test_a_line_in_every_panel_is_at_the_checkpoint_in_use() -> None:
@@ -98,7 +153,7 @@ def test_unsmoothed_values_are_drawn_pale() -> None:
     behind, smooth = figure.data[:2]
     np.testing.assert_allclose(behind.y, raw["train_loss"].values, rtol=1e-6)
     assert behind.opacity < 1
-    assert smooth.name == "train"
+    assert smooth.name == "training batches"
 
 
 @pytest.mark.parametrize("number", [0, MOST_RUNS + 1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,9 @@ import pytest
 import sacrebleu
 from streamlit.testing.v1 import AppTest
 
-from model.checkpoint import TrainedRun, load_weights, weights_path
+from model.checkpoint import TrainedRun, load_weights, open_trained_run, weights_path, write_info
 from model.decoding.greedy import greedy
-from model.files import append_log
+from model.files import append_log, write_log
 from tests.viz_app.views.driver import (
     CATS,
     CATS_TRANSLATED,
@@ -36,6 +37,8 @@ LOG = [
 ]
 
 PAGE = "training"
+BATCHES = "training batches, with label smoothing 0.1 and dropout 0.1"
+"""What the run's ``train_loss`` is the mean of."""
 
 
 @pytest.fixture
@@ -57,8 +60,15 @@ def root(own_root: Path) -> Path:
 
 
 def drawn(app: AppTest) -> dict[str, Any]:
-    """Return the traces of the curves by their names."""
-    return {trace.get("name"): trace for trace in charts(app)["curves"]["data"]}
+    """Return the traces of the curves by their names, each as one line."""
+    traces = charts(app)["curves"]["data"]
+    return {trace.get("name", "").replace("<br>", " "): trace for trace in traces}
+
+
+def alt_text(app: AppTest) -> str:
+    """Return what a screen reader says of the curves."""
+    [chart] = app.get("plotly_chart")
+    return str(chart.proto.alt)
 
 
 Tables = dict[str, dict[str, Any]]
@@ -92,10 +102,64 @@ def test_the_curves_are_those_of_the_log(start: Start, root: Path) -> None:
     app = start(root)
     assert errors(app) == []
     traces = drawn(app)
-    assert array(traces["train"]["x"]).tolist() == [10, 20]
-    assert array(traces["train"]["y"]).tolist() == [4.0, 3.0]
+    assert array(traces[BATCHES]["x"]).tolist() == [10, 20]
+    assert array(traces[BATCHES]["y"]).tolist() == [4.0, 3.0]
     assert array(traces["valid"]["y"]).tolist() == [5.0, 3.5]
     assert array(traces["BLEU"]["y"]).tolist() == [0.0, 4.0]
+
+
+def test_the_sample_of_training_pairs_is_the_other_of_the_pair(start: Start, root: Path) -> None:
+    log = root / "tiny" / "metrics.jsonl"
+    app = start(root)
+    assert "train sample" not in drawn(app)
+    assert "the loss of training batches cannot be compared with it" in captions(app)
+    assert f"valid loss from 5.00 to 3.50, loss of {BATCHES}, from 4.00 to 3.00" in alt_text(app)
+    write_log(
+        log, [row | {"train_sample_loss": row.get("valid_loss", 9) - 0.75} for row in LOG[:1]]
+    )
+    append_log(log, [*LOG[1:3], LOG[3] | {"train_sample_loss": 2.25}])
+    choose(app, smoothing=0.5)
+    assert array(drawn(app)["train sample"]["y"]).tolist() == [4.25, 2.25]
+    assert array(drawn(app)["train sample"]["customdata"]).tolist() == ["0,tiny", "20,tiny"]
+    assert "Train sample and valid are measured alike" in captions(app)
+    assert "cannot be compared" not in captions(app)
+    assert "loss of a sample of the training pairs from 4.25 to 2.25, valid loss" in alt_text(app)
+
+
+@pytest.mark.parametrize(
+    ("model", "training", "name"),
+    [
+        ({"dropout": 0.0}, {"label_smoothing": 0.0}, "training batches"),
+        ({"dropout": 0.0}, {}, "training batches, with label smoothing 0.1"),
+        ({"dropout": 0.25}, {"label_smoothing": 0.0}, "training batches, with dropout 0.25"),
+        (
+            {"dropout": 0.3, "hidden_dropout": 0.1},
+            {"join": 0.2, "replace": 0.5},
+            "training batches, with label smoothing 0.1, dropout 0.3, hidden dropout 0.1, joined "
+            "pairs and replaced names",
+        ),
+    ],
+)
+def test_training_batches_are_named_by_what_their_loss_contains(
+    start: Start, root: Path, model: dict[str, float], training: dict[str, float], name: str
+) -> None:
+    other = shutil.copytree(root / "tiny", root / "other")
+    info = open_trained_run("other", root=root).info
+    assert info.training is not None
+    info = replace(
+        info, model=replace(info.model, **model), training=replace(info.training, **training)
+    )
+    write_info(other, info)
+    for weights in other.glob("*.safetensors"):  # they are of another model now
+        weights.unlink()
+    app = start(root, run="tiny", beside="other")
+    assert errors(app) == []
+    said = [
+        trace["hovertemplate"].split("<br>")[0]
+        for trace in charts(app)["curves"]["data"]
+        if trace["name"] == "other" and trace["yaxis"] == "y"
+    ]
+    assert said == [f"other: {name}", "other: valid"]
 
 
 def test_a_line_half_written_is_ignored_until_it_is_whole(start: Start, root: Path) -> None:
@@ -104,11 +168,11 @@ def test_a_line_half_written_is_ignored_until_it_is_whole(start: Start, root: Pa
         file.write('{"step": 30, "train_')
     app = start(root)
     assert errors(app) == []
-    assert array(drawn(app)["train"]["x"]).tolist() == [10, 20]
+    assert array(drawn(app)[BATCHES]["x"]).tolist() == [10, 20]
     with path.open("a", encoding="utf-8") as file:
         file.write('loss": 2.0}\n')
     app.run()
-    assert array(drawn(app)["train"]["x"]).tolist() == [10, 20, 30]
+    assert array(drawn(app)[BATCHES]["x"]).tolist() == [10, 20, 30]
 
 
 def test_a_broken_log_is_named_and_another_run_is_drawn(start: Start, root: Path) -> None:
@@ -129,7 +193,7 @@ def test_several_runs_are_drawn_and_one_that_goes_is_left_out(start: Start, root
     shutil.rmtree(root / "other")
     app.run()
     assert errors(app) == []
-    assert {"train", "valid"} <= set(drawn(app))
+    assert {BATCHES, "valid"} <= set(drawn(app))
 
 
 def test_without_a_log_it_waits(start: Start, own_root: Path) -> None:
@@ -141,7 +205,7 @@ def test_without_a_log_it_waits(start: Start, own_root: Path) -> None:
 def test_smoothing_and_axes_are_chosen(start: Start, root: Path) -> None:
     app = start(root)
     choose(app, smoothing=0.5)
-    assert array(drawn(app)["train"]["y"]).tolist() == pytest.approx([4.0, (2 + 3) / 1.5])
+    assert array(drawn(app)[BATCHES]["y"]).tolist() == pytest.approx([4.0, (2 + 3) / 1.5])
     assert array(drawn(app)["valid"]["y"]).tolist() == [5.0, 3.5]
     choose(app, steps_axis="log")
     assert charts(app)["curves"]["layout"]["xaxis"]["type"] == "log"

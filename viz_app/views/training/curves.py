@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from viz_app.analysis.curves import curve_of, downsample, find_overfitting, smooth
+from viz_app.analysis.curves import curve_of, downsample, find_overfitting_in, smooth
 from viz_app.figures.curves import MILESTONE_CURVES, MOST_RUNS, training_curves
 from viz_app.figures.training_panels import PANELS, drawn_panels
 from viz_app.records.curves import RunCurves
 from viz_app.served import served_models
-from viz_app.views.caches import LogRow, log_file, log_of, steps_in
+from viz_app.views.caches import LogRow, Run, log_file, log_of, run_named, steps_in
 from viz_app.views.shared.cache import cached
 from viz_app.views.shared.errors import show_user_errors
 from viz_app.views.shared.markdown import escape_markdown
@@ -21,6 +21,7 @@ from viz_app.views.shared.view import change_view, control, view
 from viz_app.views.shared.widgets import choose_one, clicked_value, show_figure
 
 _SMOOTHING = (0.0, 0.5, 0.8, 0.9, 0.95, 0.99)
+_BATCHES = "training batches"
 
 
 def other_runs(selection: Selection) -> list[str]:
@@ -90,19 +91,40 @@ def _choose(selection: Selection) -> tuple[float, bool, bool]:
 
 def _curves_of(selection: Selection, name: str, smoothing: float) -> RunCurves:
     folder = served_models()[name]
-    stamp = stamp_if_there(log_file(folder, "metrics.jsonl"))
+    log = log_file(folder, "metrics.jsonl")
+    stamp = stamp_if_there(log)
     rows = log_of(folder, "metrics.jsonl")
+    # How the Trainer smoothed labels is in no file that can be read: its runs need not be opened.
+    batches = _batches(run_named(name)) if log.suffix == ".jsonl" else _BATCHES
     return cached(
         "curves",
-        (str(folder), smoothing, stamp),
-        lambda: _make_curves(rows, name, smoothing),
+        (str(folder), smoothing, batches, stamp),
+        lambda: _make_curves(rows, name, smoothing, batches),
         entries=24,
         facts=lambda _: {"run": name, "rows": len(rows)},
         says=f"Reading curves of {name}",
     )
 
 
-def _make_curves(rows: Sequence[LogRow], name: str, smoothing: float) -> RunCurves:
+def _batches(run: Run) -> str:
+    """Name training batches, with what makes their loss another measure than validation loss."""
+    model, training = run.config, run.training
+    if model is None or training is None:
+        return _BATCHES
+    shares = {
+        "label smoothing": training.label_smoothing,
+        "dropout": model.dropout,
+        "hidden dropout": model.hidden_dropout,
+    }
+    said = [f"{what} {share:g}" for what, share in shares.items() if share]
+    said += ["joined pairs"] * bool(training.join) + ["replaced names"] * bool(training.replace)
+    if not said:
+        return _BATCHES
+    *others, last = said
+    return f"{_BATCHES}, with {', '.join(others)}{' and ' if others else ''}{last}"
+
+
+def _make_curves(rows: Sequence[LogRow], name: str, smoothing: float, batches: str) -> RunCurves:
     whole = {curve: curve_of(rows, curve) for panel in PANELS for curve in panel.names}
     curves, raw = {}, {}
     for curve, values in whole.items():
@@ -110,8 +132,7 @@ def _make_curves(rows: Sequence[LogRow], name: str, smoothing: float) -> RunCurv
         if smoothing and curve not in (*MILESTONE_CURVES, "learning_rate"):
             raw[curve] = curves[curve]
             curves[curve] = downsample(smooth(values, smoothing))
-    overfitting = find_overfitting(whole["valid_loss"], whole["train_loss"])
-    return RunCurves(name, curves, raw, overfitting)
+    return RunCurves(name, curves, raw, find_overfitting_in(whole), batches)
 
 
 def _go_to_clicked() -> None:
@@ -140,6 +161,17 @@ def _note(selection: Selection, runs: list[RunCurves], *, smoothing: float, log_
                 f"({onset.loss:.2f} nats), from there on it rises while train loss falls: "
                 "overfitting."
             )
+    if any(len(run.curves["train_sample_loss"]) for run in runs):
+        notes.append(
+            "Train sample and valid are measured alike, on the weights of a milestone and without "
+            "label smoothing or dropout: the first on a fixed sample of the training pairs. The "
+            "loss of training batches is another measure."
+        )
+    elif any(run.batches != _BATCHES for run in runs):
+        notes.append(
+            "Valid is measured without label smoothing or dropout: the loss of training batches "
+            "cannot be compared with it."
+        )
     if len(runs) > 1:
         notes.append(
             "Losses are per token: runs with different vocabularies cannot be compared by them."
@@ -158,7 +190,11 @@ def _alt(runs: list[RunCurves], selection: Selection) -> str:
     parts = []
     for run in runs:
         said = []
-        for name, word in (("train_loss", "train loss"), ("valid_loss", "valid loss")):
+        for name, word in (
+            ("train_sample_loss", "loss of a sample of the training pairs"),
+            ("valid_loss", "valid loss"),
+            ("train_loss", f"loss of {run.batches},"),
+        ):
             curve = run.curves[name]
             if len(curve):
                 said.append(f"{word} from {curve.values[0]:.2f} to {curve.values[-1]:.2f}")
