@@ -58,6 +58,9 @@ class MeasureArguments:
     data: str | None = None
     """A .jsonl, .tsv, .csv or .parquet file, or a corpus by name: opus_books, multi30k or copy.
     Without it, the run's validation corpus, if that is known by name."""
+    text: str | None = None
+    """A corpus like that of --data, from whose target side a language model learns how likely the
+    translations are; without it, that of --data. At most a million tokens are read."""
     sentences: int = 512
     """How many sentences of the corpus."""
     steps: tuple[int, ...] = ()
@@ -93,6 +96,10 @@ def _corpus(arguments: MeasureArguments, run: Run) -> Callable[[], CorpusStream]
                 f" was validated with: {data.name}, file {name}"
             )
     require_languages(run, arguments.columns)
+    return _opener(name, arguments, run)
+
+
+def _opener(name: str, arguments: MeasureArguments, run: Run) -> Callable[[], CorpusStream]:
     return partial(
         stream_corpus,
         name,
@@ -173,6 +180,7 @@ def _measure(arguments: MeasureArguments, processes: Processes) -> None:
         run=run,
         steps=steps,
         open_corpus=open_corpus,
+        open_text=_opener(arguments.text, arguments, run) if arguments.text else open_corpus,
         sentences=arguments.sentences,
         examples=examples,
         links_of=links_of,

@@ -91,11 +91,11 @@ def test_strongest_example_is_opened_with_its_target(
 
 
 def test_worst_translation_is_opened(app: App, copy: TrainedRun, measures: Measures) -> None:
-    app.open("/heads", run="copy", target=SENTENCE, failure="repetition")
-    figures = [translated.figures["repetition"] for translated in measures.translated]
-    worst = worst_first("repetition", figures)
+    app.open("/heads", run="copy", target=SENTENCE)
+    figures = [translated.figures["log_probability"] for translated in measures.translated]
+    worst = worst_first("log_probability", figures)
     rows = app.page.locator(".st-key-failure_table tbody tr")
-    expect(rows.first.locator("th")).to_have_text(f"{max(figures):.2f}")
+    expect(rows.first.locator("th")).to_have_text(f"{min(figures):.2f}")
     source = measures.sentences[worst[0]].source
     expect(rows.first.locator("td").first).to_have_text(source)
     expect(rows.first.locator("td").nth(1)).to_have_text(measures.translated[worst[0]].translation)

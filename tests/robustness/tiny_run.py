@@ -21,6 +21,8 @@ from viz_app.measuring.files import write_measures
 from viz_app.records.measures import (
     FAILURES,
     MEASURES,
+    STAGES,
+    AlignmentBaselines,
     CorpusSummary,
     Example,
     Measures,
@@ -128,11 +130,14 @@ def _measures(run: str, sha256: str) -> Measures:
         sha256=sha256,
         corpus=CorpusSummary("valid.jsonl", "c0", 256, 2_048),
         values={name: {kind: array() for kind in KINDS} for name in MEASURES},
+        cost_errors={kind: array() for kind in KINDS},
+        alignment=AlignmentBaselines(lowest=0.06, diagonal=0.61),
+        stages={name: place / 8 for place, name in enumerate(STAGES)},
         examples_corpus=CorpusSummary("en-es.jsonl", "e0", len(PAIRS), 17),
         sentences=tuple(Sentence(source, reference) for source, reference in PAIRS),
         examples={head: tuple(Example(n, n, n + 1, 0.5) for n in (0, 1)) for head in heads},
         translated=tuple(
-            TranslatedSentence("¿Dónde?", dict.fromkeys(FAILURES, 0.25)) for _ in PAIRS
+            TranslatedSentence("¿Dónde?", dict.fromkeys(FAILURES, 0.25), 12.5) for _ in PAIRS
         ),
         distance_to=STEP,
     )

@@ -21,7 +21,7 @@ from tests.viz_app.conftest import RunCommand
 from viz_app.measure import MeasureArguments, main
 from viz_app.measuring.alignments import Alignments, Links, write_alignments
 from viz_app.measuring.files import measured_steps, read_measures
-from viz_app.records.measures import MEASURES, CorpusSummary, Measures
+from viz_app.records.measures import MEASURES, STAGES, CorpusSummary, Measures
 
 pytestmark = pytest.mark.usefixtures("datasets_cache")
 
@@ -157,6 +157,30 @@ def test_no_error_rates_without_alignments(
     assert expected in said
 
 
+def test_stages_are_measured_with_the_text_that_is_given(
+    own_root: Path, data: Path, examples: Path
+) -> None:
+    def stages(*rest: str) -> dict[str, float]:
+        common = ("--data", str(data), "--examples", str(examples), "--steps", "0")
+        measure(own_root, *common, *rest)
+        return dict(read_measures(own_root / "tiny", 0).stages)
+
+    own, other, none = (data.with_name(f"{name}.jsonl") for name in ("own", "other", "none"))
+    own.write_text(data.read_text(encoding="utf-8"), encoding="utf-8")
+    other.write_text('{"en": "Who knows?", "es": "No lo sabemos."}\n', encoding="utf-8")
+    none.write_text('{"en": "We don\'t.", "es": "No sabemos."}\n', encoding="utf-8")  # an example
+    found = stages()
+    assert set(found) == set(STAGES)
+    assert 0 <= found["chrf"] < 100
+    assert 0 <= found["reordering_reference"] <= 1
+    assert found["language_model"] < found["language_model_reference"] < 0
+    assert stages("--text", str(own)) == pytest.approx(found, nan_ok=True)
+    assert stages("--text", str(other))["language_model"] != found["language_model"]
+    without = stages("--text", str(none))
+    assert np.isnan(without["language_model"])
+    assert without["chrf"] == found["chrf"]
+
+
 # What cannot be done
 
 
@@ -177,6 +201,8 @@ def test_unknown_steps_and_files_and_no_sentences_are_refused(own_root: Path, da
         measure(own_root, "--data", "nowhere.jsonl")
     with pytest.raises(DataError, match=r"nowhere\.jsonl: no such file"):
         measure(own_root, "--data", str(data), "--examples", "nowhere.jsonl")
+    with pytest.raises(DataError, match=r"nowhere\.jsonl: no such file"):
+        measure(own_root, "--data", str(data), "--text", "nowhere.jsonl")
     data.write_text("")
     with pytest.raises(DataError, match="the file is empty"):
         measure(own_root, "--data", str(data))
@@ -220,11 +246,11 @@ def test_two_processes_write_the_same_as_one(own_root: Path, data: Path) -> None
     for alone in one:
         both = read_measures(own_root / "tiny", alone.step)
         assert _rest(both) == _rest(alone)
-        for name in MEASURES:
-            for kind in KINDS:
-                np.testing.assert_allclose(
-                    both.values[name][kind], alone.values[name][kind], atol=1.1e-5
-                )
+        for kind in KINDS:
+            pairs = [(both.values[name][kind], alone.values[name][kind]) for name in MEASURES]
+            for there, here in (*pairs, (both.cost_errors[kind], alone.cost_errors[kind])):
+                np.testing.assert_allclose(there, here, atol=1.1e-5)
+        assert both.stages == pytest.approx(alone.stages, abs=1.1e-5, nan_ok=True)
     assert "".join(said).count("step 60: 44 sentences measured") == 1
 
 
@@ -237,4 +263,6 @@ def _as_examples(data: Path) -> Path:
 
 
 def _rest(measures: Measures) -> dict[str, object]:
-    return {name: value for name, value in vars(measures).items() if name != "values"}
+    numbers = ("values", "cost_errors", "stages")
+    rest = {name: value for name, value in vars(measures).items() if name not in numbers}
+    return rest | {"translated": str(measures.translated)}  # a NaN does not equal itself

@@ -1,115 +1,31 @@
-"""Descriptions of the measures of heads, and of single heads, in words.
+"""Single heads in words, by their measures.
 
-``measuring.heads`` computes the measures.
+``measuring`` computes the measures; ``measure_descriptions`` says what each is.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from model.interface import Kind
+from viz_app.analysis.measure_descriptions import MEASURE_DESCRIPTIONS
+from viz_app.records.measures import AlignmentBaselines
 
 LEAST_SHARE = 0.4
 """Smallest share of a head's weight of which the head is said to look there."""
 EVEN, SHARP = 0.8, 0.8
 """Smallest entropy that is called almost even; smallest confidence of picking one token."""
-ALIGNED = 0.5
-"""Largest alignment error rate of a head that is said to follow the alignment."""
 LITTLE, MUCH = 0.005, 0.05
 """In nats per token: a smaller cost than ``LITTLE`` hardly matters, ``MUCH`` or more matters."""
+NEAR = 0.1
+"""Largest distance of an alignment error rate from the lowest possible one that is always near."""
 FAR = 0.3
-"""Smallest distance to the last checkpoint that is called far."""
-SHARES = ("previous", "same", "next", "begin", "end", "punctuation")
-"""Measures that are shares of a head's weight."""
-
-
-@dataclass(frozen=True)
-class MeasureDescription:
-    """A measure of heads is described for people by these texts."""
-
-    name: str
-    note: str
-    formula: str
-    """In LaTeX: a_ij is the weight of query i on key j, a bar the mean over a corpus's queries."""
-    signed: bool = False
-    """Whether values may be negative; else they are from 0 to 1."""
-
-
-MEASURE_DESCRIPTIONS: Mapping[str, MeasureDescription] = {
-    "entropy": MeasureDescription(
-        "entropy",
-        "How evenly a row of weights is spread: 1 is the same for every key that the mask allows, "
-        "0 all on one.",
-        r"\begin{gathered} \overline{-\textstyle\sum_j a_{ij} \ln a_{ij} \,/\, \ln m_i} \\ "
-        r"m_i = \text{allowed keys} \end{gathered}",
-    ),
-    "confidence": MeasureDescription(
-        "confidence",
-        "The largest weight of a row, whichever key it is on.",
-        r"\overline{\max_j a_{ij}}",
-    ),
-    "previous": MeasureDescription(
-        "previous token",
-        "Weight on the key one place before the query; in cross-attention the source token one "
-        "before that in the place of the predicted token.",
-        r"\overline{a_{i,i-1}}",
-    ),
-    "same": MeasureDescription(
-        "same token",
-        "Weight on the key at the query's own place; in cross-attention the source token in the "
-        "place of the predicted token.",
-        r"\overline{a_{ii}}",
-    ),
-    "next": MeasureDescription(
-        "next token",
-        "Weight on the key one place after the query; in cross-attention the source token one "
-        "after that in the place of the predicted token.",
-        r"\overline{a_{i,i+1}}",
-    ),
-    "begin": MeasureDescription(
-        "on <s>",
-        "Weight on the token with which every target begins.",
-        r"\overline{a_{ij}}\quad j = \texttt{<s>}",
-    ),
-    "end": MeasureDescription(
-        "on </s>",
-        "Weight on the token that ends the source.",
-        r"\overline{a_{ij}}\quad j = \texttt{</s>}",
-    ),
-    "punctuation": MeasureDescription(
-        "on punctuation",
-        "Weight on punctuation marks, together, where there are any.",
-        r"\overline{\textstyle\sum_j a_{ij}}\quad j \in \text{punctuation}",
-    ),
-    "cost": MeasureDescription(
-        "cost of switching off",
-        "Nats of log-probability that a token of the reference loses when the head alone is off; "
-        "below zero it gains.",
-        r"\big(\ln p(y \mid x) - \ln p_{\text{off}}(y \mid x)\big) \,/\, |y|",
-        signed=True,
-    ),
-    "aer_predicted": MeasureDescription(
-        "alignment error, by predicted",
-        "Each target word's heaviest source word, where its tokens are predicted, against a "
-        "reference alignment: 0 agrees always, 1 never.",
-        r"1 - \frac{2\,|A \cap S|}{|A| + |S|}\quad S = \text{reference links}",
-    ),
-    "aer_consumed": MeasureDescription(
-        "alignment error, by consumed",
-        "Each target word's heaviest source word, where its tokens are consumed, against a "
-        "reference alignment: 0 agrees always, 1 never.",
-        r"1 - \frac{2\,|A \cap S|}{|A| + |S|}\quad S = \text{reference links}",
-    ),
-    "distance": MeasureDescription(
-        "distance to the last checkpoint",
-        "Jensen-Shannon distance of the head's rows to the same rows at the run's last checkpoint: "
-        "0 is the same, 1 has no key in common.",
-        r"\overline{\sqrt{\mathrm{JSD}_2(a_i,\, a_i^{\text{last}})}}",
-    ),
-}
-"""Description of each name in ``MEASURES``. Rows with only one allowed key never count."""
+"""Smallest distance to another checkpoint that is called far."""
+BY_PLACE = ("previous", "same", "next")
+"""Measures that are shares of a head's weight on places; together they are at most 1."""
+BY_TOKEN = ("begin", "end", "punctuation")
+"""Measures that are shares of a head's weight on tokens; together they are at most 1."""
 
 _LOOKS: Mapping[str, str] = {
     "previous": "looks at the previous token",
@@ -126,6 +42,12 @@ _LOOKS_ACROSS: Mapping[str, str] = {
     "next": "looks one source token after its own place",
 }
 
+_DISTANCES: Mapping[str, str] = {
+    "distance": "the last checkpoint",
+    "from_first": "the first checkpoint",
+    "velocity": "the checkpoint before",
+}
+
 _ON: Mapping[str, str] = {
     "previous": "one place before",
     "same": "on its own place",
@@ -136,18 +58,36 @@ _ON: Mapping[str, str] = {
 }
 
 
-def describe_value(name: str, kind: Kind, value: float) -> str:
+def describe_value(
+    name: str,
+    kind: Kind,
+    value: float,
+    *,
+    error: float = math.nan,
+    baselines: AlignmentBaselines | None = None,
+) -> str:
     """Say in words what a value of a measure means for a head; NaN gives “no value”.
+
+    Args:
+        name: name of the measure.
+        kind: the kind of attention of the head.
+        value: its value.
+        error: its standard error; NaN if it is unknown.
+        baselines: what alignment error rates are compared with, if there are any.
 
     Raises:
         ValueError: if no words are written for the measure yet.
     """
+    about = MEASURE_DESCRIPTIONS.get(name)
+    if about is None:
+        raise ValueError(f"name: expected a measure that is described here, got {name!r}")
     if math.isnan(value):
-        return f"{MEASURE_DESCRIPTIONS[name].name}: no value"
-    if name in SHARES:
+        return f"{about.name}: no value"
+    if name in (*BY_PLACE, *BY_TOKEN):
         looks = (_LOOKS_ACROSS if kind == "cross" else _LOOKS)[name]
-        where = ", in rows that can look at any" if name == "punctuation" else ""
-        return f"{looks}: {value:.2f} of its weight{where}"
+        return f"{looks}: {value:.2f} of its weight"
+    if name == "rare":
+        return f"largest weight on the rarest token: in {value:.2f} of rows"
     if name == "entropy":
         how = "spread almost evenly: " if value >= EVEN else "spread: "
         return f"{how}{value:.2f} of the largest possible entropy"
@@ -155,17 +95,16 @@ def describe_value(name: str, kind: Kind, value: float) -> str:
         how = "picks one token" if value >= SHARP else "largest weight of a row"
         return f"{how}: {value:.2f} on average"
     if name == "cost":
-        return _describe_cost(value)
-    if name == "distance":
+        return _describe_cost(value, error)
+    if name in _DISTANCES:
         how = "far from" if value >= FAR else "near"
-        return f"{how} what it is at the last checkpoint: distance {value:.2f}"
-    if name not in ("aer_predicted", "aer_consumed"):
-        raise ValueError(f"name: expected a measure that is described here, got {name!r}")
-    how = "follows" if value <= ALIGNED else "does not follow"
-    return f"{how} the word alignment: error rate {value:.2f} by {name.removeprefix('aer_')}"
+        return f"{how} what it is at {_DISTANCES[name]}: distance {value:.2f}"
+    if name in ("aer_predicted", "aer_consumed"):
+        return _describe_alignment(name, value, baselines)
+    return f"{about.name}: {value:{about.form}}"
 
 
-def _describe_cost(value: float) -> str:
+def _describe_cost(value: float, error: float) -> str:
     if abs(value) < LITTLE:
         how = "hardly matters: "
     elif value < 0:
@@ -173,30 +112,66 @@ def _describe_cost(value: float) -> str:
     else:
         how = "matters: " if value >= MUCH else ""
     verb = "gains" if round(value, 3) < 0 else "costs"
-    return f"{how}switching it off {verb} {abs(value):.3f} nats per token"
+    plus_minus = "" if math.isnan(error) else f" ± {error:.3f}"
+    return f"{how}switching it off {verb} {abs(value):.3f}{plus_minus} nats per token"
 
 
-def describe_head(values: Mapping[str, float], kind: Kind) -> list[str]:
+def _describe_alignment(name: str, value: float, baselines: AlignmentBaselines | None) -> str:
+    by = name.removeprefix("aer_")
+    if baselines is None:
+        return f"alignment error rate {value:.2f} by {by}"
+    if follows_alignment(value, baselines):
+        how = "follows the word alignment"
+    elif value < baselines.diagonal:
+        how = "follows the word alignment in part"
+    else:
+        how = "does not follow the word alignment"
+    return (
+        f"{how}: error rate {value:.2f} by {by}, of the diagonal {baselines.diagonal:.2f}, at best "
+        f"{baselines.lowest:.2f}"
+    )
+
+
+def follows_alignment(error_rate: float, baselines: AlignmentBaselines) -> bool:
+    """Return whether an error rate is nearer to the lowest possible one than to the diagonal's.
+
+    Where the diagonal is nearly right itself, as in a copying task, ``NEAR`` the lowest is enough.
+    """
+    enough = max((baselines.lowest + baselines.diagonal) / 2, baselines.lowest + NEAR)
+    return error_rate <= enough
+
+
+def describe_head(
+    values: Mapping[str, float],
+    kind: Kind,
+    *,
+    cost_error: float = math.nan,
+    baselines: AlignmentBaselines | None = None,
+) -> list[str]:
     """Describe a head by its most characteristic measures: where it looks, what it contributes.
 
-    In this order: shares of at least ``LEAST_SHARE``, the largest first; the better alignment error
-    rate, if at most ``ALIGNED``; entropy, if at least ``EVEN``, or, if nothing was named so far,
+    In this order: shares of at least ``LEAST_SHARE``, the largest first, either of places or of
+    tokens, since a token on a place would count in both; the better alignment error rate, if the
+    head follows the alignment; entropy, if at least ``EVEN``, or, if nothing was named so far,
     confidence, if at least ``SHARP``. If none of these holds, the description says so and gives the
     largest share and the entropy. Then the cost, and the distance if at least ``FAR``.
 
     Args:
         values: value of each measure of the head; NaN if it is undefined for the kind.
         kind: the kind of attention of the head.
+        cost_error: the standard error of its cost; NaN if it is unknown.
+        baselines: what alignment error rates are compared with, if there are any.
 
     Returns:
         One text for each measure.
     """
     known = {name: value for name, value in values.items() if not math.isnan(value)}
-    shares = sorted((name for name in SHARES if name in known), key=lambda name: -known[name])
-    chosen = [name for name in shares if known[name] >= LEAST_SHARE]
+    shares = sorted((n for n in (*BY_PLACE, *BY_TOKEN) if n in known), key=lambda n: -known[n])
+    alike = BY_PLACE if shares and shares[0] in BY_PLACE else BY_TOKEN
+    chosen = [name for name in shares if name in alike and known[name] >= LEAST_SHARE]
     aligned = [name for name in ("aer_predicted", "aer_consumed") if name in known]
     best = min(aligned, key=known.__getitem__, default=None)
-    if best is not None and known[best] <= ALIGNED:
+    if best is not None and baselines is not None and follows_alignment(known[best], baselines):
         chosen.append(best)
     if known.get("entropy", 0.0) >= EVEN:
         chosen.append("entropy")
@@ -211,4 +186,7 @@ def describe_head(values: Mapping[str, float], kind: Kind) -> list[str]:
         chosen.append("cost")
     if known.get("distance", 0.0) >= FAR:
         chosen.append("distance")
-    return texts + [describe_value(name, kind, known[name]) for name in chosen]
+    return texts + [
+        describe_value(name, kind, known[name], error=cost_error, baselines=baselines)
+        for name in chosen
+    ]

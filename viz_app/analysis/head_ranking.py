@@ -42,6 +42,57 @@ def rank_heads(
     return sorted(found, key=lambda one: -one[1] if descending else one[1])
 
 
+def rank_ranges(values: Sequence[float], errors: Sequence[float]) -> list[tuple[int, int]]:
+    """Return between which ranks each value may be, 1 for the largest, given standard errors.
+
+    Two values cannot be told apart if they differ by less than twice the standard error of their
+    difference, taken as if they were independent. The highest rank of a value follows all that are
+    surely larger, the lowest precedes all that are surely smaller. An unknown error (NaN) is 0.
+    """
+    at = np.asarray(values, np.float64)
+    squares = np.nan_to_num(np.asarray(errors, np.float64)) ** 2
+    surely = at[:, None] - at > 2 * np.sqrt(squares[:, None] + squares)  # row above column
+    return [
+        (1 + int(above), len(at) - int(below))
+        for above, below in zip(surely.sum(axis=0), surely.sum(axis=1), strict=True)
+    ]
+
+
+def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
+    """Return the rank correlation of Spearman (1904) of the pairs without NaN.
+
+    It is from −1 to 1; NaN if there are fewer than three pairs, or one side is all alike.
+    """
+    from scipy.stats import spearmanr  # imported late: only the page Heads needs it
+
+    pairs = np.array([first, second], np.float64)
+    pairs = pairs[:, np.isfinite(pairs).all(axis=0)]
+    if pairs.shape[1] < 3 or (np.ptp(pairs, axis=1) == 0).any():
+        return math.nan
+    return float(spearmanr(*pairs).statistic)
+
+
+def emergence(
+    steps: Sequence[int], distances: Sequence[Mapping[Kind, Floats]]
+) -> dict[Kind, Floats]:
+    """Find the step at which each head emerges: kind → (L, H).
+
+    It is the first step at which the head is at least half as far from the first checkpoint as it
+    is at the last; NaN if it is no different at the last.
+
+    Args:
+        steps: steps of the checkpoints, rising.
+        distances: for each checkpoint the distance of each head from the first one, (L, H).
+    """
+    found: dict[Kind, Floats] = {}
+    for kind in KINDS:
+        table = np.stack([of_kinds[kind] for of_kinds in distances])  # (steps, L, H)
+        reached = table >= table[-1] / 2
+        first = np.asarray(steps, np.float32)[reached.argmax(axis=0)]
+        found[kind] = np.where(table[-1] > 0, first, np.float32(np.nan))
+    return found
+
+
 def head_table(columns: Sequence[Mapping[Kind, Floats] | None]) -> tuple[list[Head], Floats]:
     """Tabulate a measure: a row for each head, a column for each checkpoint.
 

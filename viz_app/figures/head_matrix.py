@@ -13,8 +13,9 @@ import numpy as np
 import plotly.graph_objects as go
 
 from model.interface import Head, Kind
-from viz_app.figures.matrix import COLOUR_BAR, colour_bar, masked_cells
+from viz_app.figures.matrix import colour_bar, masked_cells
 from viz_app.figures.selecting import click_targets, frame, vertical_line
+from viz_app.figures.step_columns import StepColumns, step_ticks
 from viz_app.figures.theme import (
     Properties,
     Scale,
@@ -24,10 +25,11 @@ from viz_app.figures.theme import (
     new_figure,
     weight_scale,
 )
+from viz_app.records.measures import MeasureRange
 from viz_app.records.trace import Floats
 
-_ROW, _LARGEST_CELL, _STEP_LETTER = 17, 62, 6.6
-"""Pixels of a row, of the widest cell, and of a letter of a step."""
+_ROW = 17
+"""Pixels of a row."""
 
 
 @dataclass(frozen=True)
@@ -48,12 +50,12 @@ def head_matrix(
     steps: Sequence[int],
     kinds: Mapping[Kind, str],
     measured: str,
-    signed: bool,
+    values: MeasureRange,
     theme: Theme,
     selected: tuple[Head, int] | None = None,
     width: int = 700,
 ) -> go.Figure:
-    """Draw a measure of each head at each checkpoint, on the range 0 to 1 or symmetric about 0.
+    """Draw a measure of each head at each checkpoint, on the range of the measure.
 
     Trace 0 has the cells, with a row above each kind left empty for its name; trace 1 greys those
     that have no value; the last one has an invisible marker for each cell, whose customdata are
@@ -64,7 +66,7 @@ def head_matrix(
         steps: steps of the checkpoints.
         kinds: their names for people.
         measured: the name of the measure.
-        signed: whether values may be below zero.
+        values: whether they are from 0 to 1, of either sign, or from 0 upwards.
         theme: colours.
         selected: head and step of the cell to frame, where it is drawn.
         width: pixels that the figure has at most.
@@ -80,13 +82,16 @@ def head_matrix(
     places, tops = _places(rows.heads)
     cells = np.full((places[-1] + 1, len(steps)), np.nan, np.float32)
     cells[places] = rows.cells
-    limit = _limit(rows.cells) if signed else 1.0
+    signed = values == "signed"
+    limit = 1.0 if values == "share" else _limit(rows.cells)
     empty = np.ones(cells.shape, np.bool_)
     empty[places] = np.isfinite(rows.cells)
-    ticks = [-limit, -limit / 4, 0, limit / 4, limit] if signed else [0, 0.1, 0.25, 0.5, 1]
+    shares = (-1, -0.25, 0, 0.25, 1) if signed else (0, 0.1, 0.25, 0.5, 1)
+    ticks = [share * limit for share in shares]
     bar = colour_bar(theme, measured, ticks)
-    if signed:
-        bar["ticktext"] = [f"{tick:+.2g}" if tick else "0" for tick in ticks]
+    if values != "share":
+        sign = "+" if signed else ""
+        bar["ticktext"] = [f"{tick:{sign}.2g}" if tick else "0" for tick in ticks]
     frames = []
     if selected is not None and selected[0] in rows.heads and selected[1] in steps:
         x, y = steps.index(selected[1]), places[list(rows.heads).index(selected[0])]
@@ -169,25 +174,12 @@ def _markers(
 
 
 def _layout(rows: HeadRows, places: Sequence[int], steps: Sequence[int], width: int) -> Properties:
-    left, right = 40, COLOUR_BAR + 6
-    cell = min(_LARGEST_CELL, (width - left - right) / len(steps))
-    longest = _STEP_LETTER * max(len(f"{step:,}") for step in steps)
-    flat = longest + 4 <= cell
-    least = min(0.7 * (longest + 4), cell) if flat else min(12.0, cell)
-    top = 26 if flat else round(longest) + 14
+    columns = StepColumns.of(steps, width)
     return {
-        "height": top + _ROW * (places[-1] + 1) + 8,
-        "width": round(left + cell * len(steps) + right),
-        "meta": {"readable": round(left + least * len(steps) + right)},
-        "margin": {"l": left, "r": right, "t": top, "b": 8},
+        **columns.layout(top=columns.labels, bottom=8, height=_ROW * (places[-1] + 1)),
         "hoverdistance": -1,
         "hoverlabel": {"align": "left"},
-        "xaxis": {
-            "side": "top",
-            "range": [-0.5, len(steps) - 0.5],
-            "tickangle": 0 if flat else -90,
-            **_step_axis(steps, max(1, math.ceil(14 / cell))),
-        },
+        "xaxis": {"side": "top", **columns.axis},
         "yaxis": {
             "range": [places[-1] + 0.5, -0.5],
             "tickvals": list(places),
@@ -195,11 +187,6 @@ def _layout(rows: HeadRows, places: Sequence[int], steps: Sequence[int], width: 
             "ticklabelstandoff": 4,
         },
     }
-
-
-def _step_axis(steps: Sequence[int], every: int) -> dict[str, object]:
-    kept = range(0, len(steps), every)
-    return {"tickvals": list(kept), "ticktext": [f"{steps[at]:,}" for at in kept]}
 
 
 def measure_lines(
@@ -247,7 +234,7 @@ def measure_lines(
             "xaxis": {
                 "range": [-0.3, len(steps) - 0.7],
                 "tickangle": -45,
-                **_step_axis(steps, max(1, math.ceil(len(steps) / 14))),
+                **step_ticks(steps, max(1, math.ceil(len(steps) / 14))),
             },
             "yaxis": {
                 "range": [-0.03, 1.03],

@@ -15,6 +15,7 @@ from typing import TypeVar
 import torch.distributed as dist
 
 from model.checkpoint import Checkpoint
+from model.interface import Kind, Seq2SeqModel
 from model.placement import Placement
 from model.runs import Run, load_checkpoint
 from model.training.corpora import CorpusStream
@@ -26,12 +27,18 @@ from viz_app.measuring.batches import (
     batches_by_length,
     encode,
 )
-from viz_app.measuring.examples import examples_in_batch, strongest_examples, translate_batch
-from viz_app.measuring.sums import Measurer, MeasureSums
+from viz_app.measuring.examples import examples_in_batch, strongest_examples
+from viz_app.measuring.failures import translate_batch
+from viz_app.measuring.head_weights import weight_measures
+from viz_app.measuring.stages import StageMeasurer, find_aligning_head
+from viz_app.measuring.sums import Measurer, MeasureSums, OtherCheckpoints
 from viz_app.measuring.words import LinksLookup, align_batch
 from viz_app.records.measures import CorpusSummary, Measures, Sentence
+from viz_app.records.trace import Floats
 
 Result = TypeVar("Result")
+_ALIGNED = 128
+"""Number of sentences of the corpus by which a head is chosen whose links align words."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +73,8 @@ class MeasureTask:
     steps: Sequence[int]
     open_corpus: Callable[[], CorpusStream]
     """Opens the corpus from its beginning; called once for each checkpoint."""
+    open_text: Callable[[], CorpusStream]
+    """Opens the corpus of whose targets the language model learns; called once."""
     sentences: int
     """Most sentences of the corpus."""
     examples: ExampleSentences
@@ -103,15 +112,27 @@ def measure(
     Raises:
         CheckpointError: if weights or alignments are missing or damaged.
     """
-    newest = load_checkpoint(task.run, task.run.steps()[-1], task.placement)
-    measurer = Measurer(task.run.tokenizers, newest.model)
+    device = task.placement.torch_device
+    measurer = Measurer(task.run.tokenizers, task.run.counts, device)
+    last = load_checkpoint(task.run, task.run.steps()[-1], task.placement)
+    loaded = {last.step: last}
+    stages = _stage_measurer(task, last.model)
     for step in task.steps:
-        checkpoint = newest
-        if step != newest.step:
-            checkpoint = load_checkpoint(task.run, step, task.placement)
-        sums = MeasureSums(newest.model.description, task.placement.torch_device)
+        there = task.run.steps()
+        before = there[: there.index(step)][-1:]
+        loaded = {
+            one: loaded.get(one) or load_checkpoint(task.run, one, task.placement)
+            for one in {step, there[0], there[-1], *before}
+        }
+        checkpoint = loaded[step]
+        others = OtherCheckpoints(
+            newest=loaded[there[-1]].model,
+            first=loaded[there[0]].model,
+            previous=loaded[before[0]].model if before else None,
+        )
+        sums = MeasureSums(checkpoint.model.description, device)
         passed = LeftOutCounts()
-        corpus = _over_corpus(task, measurer, sums, checkpoint, passed, advance)
+        corpus = _over_corpus(task, measurer, sums, checkpoint, others, passed, advance)
         sums.all_reduce(task.processes)
         left_out(passed)
         batches = list(enumerate(batches_by_length(task.examples.sentences)))
@@ -126,13 +147,37 @@ def measure(
             step=step,
             sha256=checkpoint.sha256,
             corpus=corpus,
-            values=sums.values(),
+            values=sums.values() | _of_weights(checkpoint.model),
+            cost_errors=sums.cost_errors(),
+            alignment=sums.alignment(),
+            stages=sums.contributions()
+            | stages.measure([each.translation for each in translations]),
             examples_corpus=task.examples.corpus,
             sentences=tuple(Sentence(*s.pair) for s in task.examples.sentences),
             examples=strongest_examples(model, best),
             translated=tuple(translations),
-            distance_to=newest.step,
+            distance_to=there[-1],
         )
+
+
+def _of_weights(model: Seq2SeqModel) -> dict[str, dict[Kind, Floats]]:
+    """Return the measures of a model's weights, without a forward pass."""
+    return {
+        name: {kind: values.float().cpu().numpy() for kind, values in of_kinds.items()}
+        for name, of_kinds in weight_measures(model).items()
+    }
+
+
+def _stage_measurer(task: MeasureTask, newest: Seq2SeqModel) -> StageMeasurer:
+    sentences = islice(_sentences(task, task.open_corpus(), LeftOutCounts()), _ALIGNED)
+    head = find_aligning_head(newest, task.run.tokenizers, sentences, task.links_of)
+    return StageMeasurer(
+        task.run.tokenizers,
+        newest,
+        head,
+        [sentence.pair for sentence in task.examples.sentences],
+        (pair.target for pair in task.open_text().pairs),
+    )
 
 
 def _is_mine(task: MeasureTask, batch: int) -> bool:
@@ -144,6 +189,7 @@ def _over_corpus(
     measurer: Measurer,
     sums: MeasureSums,
     checkpoint: Checkpoint,
+    others: OtherCheckpoints,
     left_out: LeftOutCounts,
     advance: Callable[[int], object],
 ) -> CorpusSummary:
@@ -158,7 +204,8 @@ def _over_corpus(
             )
             links = task.links_of
             aligned = align_batch(batch, tokenizers, links, device) if links is not None else None
-            measurer.add(sums, checkpoint.model, ids, aligned)
+            places = [sentence.number for sentence in batch]
+            measurer.add(sums, checkpoint.model, others, ids, places, aligned)
         sentences += len(batch)
         tokens += sum(len(sentence.target) - 1 for sentence in batch)
         advance(len(batch))

@@ -24,6 +24,8 @@ from model.validation import format_version, validate_json
 from viz_app.records.measures import (
     FAILURES,
     MEASURES,
+    STAGES,
+    AlignmentBaselines,
     CorpusSummary,
     Example,
     Measures,
@@ -32,7 +34,7 @@ from viz_app.records.measures import (
 )
 from viz_app.records.trace import Floats
 
-MEASURES_VERSION = 1
+MEASURES_VERSION = 2
 """Version of the format; raised when a name or a meaning changes."""
 _NAME = re.compile(r"step-(\d{7})\.json")
 _DECIMALS = 5
@@ -54,6 +56,10 @@ class _File:
     sentences_sha256: str
     values: dict[str, dict[Kind, list[list[_Number | None]]]]
     """Measure → kind → layer → head."""
+    cost_errors: dict[Kind, list[list[_Number | None]]]
+    """Kind → layer → head."""
+    alignment: _Baselines | None
+    stages: dict[str, _Number | None]
     examples: list[tuple[Kind, int, int, list[tuple[int, int, int, _Number]]]]
     """Kind, layer, head, and the fields of its examples."""
     translated: list[_TranslatedRow]
@@ -69,14 +75,23 @@ class _Corpus:
     pieces: int
 
 
+@dataclass(frozen=True)
+class _Baselines:
+    """The ``AlignmentBaselines`` in the file."""
+
+    lowest: _Number
+    diagonal: _Number
+
+
 class _TranslatedRow(NamedTuple):
-    """A translation, and its figures in the order of ``FAILURES``."""
+    """A translation, its chrF, and its figures in the order of ``FAILURES``."""
 
     translation: str
-    coverage: _Number | None
-    repetition: _Number | None
-    end: _Number | None
+    chrf: _Number
     log_probability: _Number | None
+    least_attended: _Number | None
+    left_out: _Number | None
+    repetition: _Number | None
 
 
 def measures_path(folder: Path, step: int) -> Path:
@@ -127,12 +142,21 @@ def write_measures(folder: Path, measures: Measures) -> None:
             name: {kind: _rounded(array) for kind, array in measures.values[name].items()}
             for name in MEASURES
         },
+        cost_errors={kind: _rounded(array) for kind, array in measures.cost_errors.items()},
+        alignment=None
+        if measures.alignment is None
+        else _Baselines(*(round(rate, _DECIMALS) for rate in vars(measures.alignment).values())),
+        stages={name: round(value, _DECIMALS) for name, value in measures.stages.items()},
         examples=[
             (*head, [(e.sentence, e.query, e.key, round(e.weight, _DECIMALS)) for e in examples])
             for head, examples in measures.examples.items()
         ],
         translated=[
-            _TranslatedRow(t.translation, *(round(t.figures[n], _DECIMALS) for n in FAILURES))
+            _TranslatedRow(
+                t.translation,
+                round(t.chrf, _DECIMALS),
+                *(round(t.figures[name], _DECIMALS) for name in FAILURES),
+            )
             for t in measures.translated
         ],
     )
@@ -182,7 +206,9 @@ def _rebuild(folder: Path, step: int, file: _File) -> Measures:
     if file.step != step:
         raise ValueError(f"its step is {file.step}")
     values = {name: {kind: _array(file.values[name][kind]) for kind in KINDS} for name in MEASURES}
-    shapes = {kind: {arrays[kind].shape for arrays in values.values()} for kind in KINDS}
+    errors = {kind: _array(file.cost_errors[kind]) for kind in KINDS}
+    arrays = [*values.values(), errors]
+    shapes = {kind: {of_kinds[kind].shape for of_kinds in arrays} for kind in KINDS}
     for kind, found_shapes in shapes.items():
         if len(found_shapes) != 1:
             raise ValueError(f"{kind}: expected values of one shape, got {sorted(found_shapes)}")
@@ -205,12 +231,19 @@ def _rebuild(folder: Path, step: int, file: _File) -> Measures:
         sha256=file.sha256,
         corpus=CorpusSummary(*vars(file.corpus).values()),
         values=values,
+        cost_errors=errors,
+        alignment=None
+        if file.alignment is None
+        else AlignmentBaselines(*vars(file.alignment).values()),
+        stages={name: _or_nan(file.stages[name]) for name in STAGES},
         examples_corpus=CorpusSummary(*vars(file.examples_corpus).values()),
         sentences=sentences,
         examples=examples,
         translated=tuple(
-            TranslatedSentence(translation, dict(zip(FAILURES, map(_or_nan, figures), strict=True)))
-            for translation, *figures in file.translated
+            TranslatedSentence(
+                row.translation, {name: _or_nan(getattr(row, name)) for name in FAILURES}, row.chrf
+            )
+            for row in file.translated
         ),
         distance_to=file.distance_to,
     )

@@ -60,31 +60,51 @@ def confidence(weights: Tensor, allowed: Tensor) -> HeadSum:
 
 
 def on_offset(weights: Tensor, allowed: Tensor, offset: int) -> HeadSum:
-    """Sum the weight of each row q on key q + ``offset``; rows without such a key do not count.
+    """Sum the weight of each row q on key q + ``offset``, 0 in a row without such a key.
 
     In self-attention offset −1 is the token before the consumed one, 0 the consumed token itself.
     In cross-attention row t predicts target token t, not counting ``<s>``, and key t is source
-    token t.
+    token t. All rows count, so that the shares of different offsets add up to at most 1.
     (Positional heads of Voita et al. 2019, section 5.1, Clark et al. 2019, section 3.1.)
     """
     n_queries, n_keys = weights.shape[-2:]
     keys = torch.arange(n_queries, device=weights.device) + offset
     inside = (keys >= 0) & (keys < n_keys)
-    keys = keys.clamp(0, n_keys - 1)
-    at = keys[None, :, None].expand(len(weights), -1, 1)  # (B, Q, 1)
-    rows = rows_with_several_keys(allowed) & inside & allowed.gather(-1, at)[..., 0]
+    at = keys.clamp(0, n_keys - 1)[None, :, None].expand(len(weights), -1, 1)  # (B, Q, 1)
+    there = inside & allowed.gather(-1, at)[..., 0]  # (B, Q)
     values = weights.gather(-1, at[:, None].expand(-1, weights.shape[1], -1, -1))[..., 0]
-    return _sum(values, rows)
+    return _sum(values.masked_fill(~there[:, None], 0.0), rows_with_several_keys(allowed))
 
 
 def on_keys(weights: Tensor, allowed: Tensor, keys: Tensor) -> HeadSum:
-    """Sum the weight of each row on ``keys``, bool (B, M); rows without such a key do not count.
+    """Sum the weight of each row on ``keys``, bool (B, M); it is 0 in a row without such a key.
 
-    (Clark et al. 2019, section 3.2, on special tokens and punctuation.)
+    All rows count, so that the shares of different tokens add up to at most 1. (Clark et al. 2019,
+    section 3.2, on special tokens and punctuation.)
     """
     here = allowed & keys[:, None]  # (B, Q, M)
     values = weights.masked_fill(~here[:, None], 0.0).sum(dim=-1)
-    return _sum(values, rows_with_several_keys(allowed) & here.any(dim=-1))
+    return _sum(values, rows_with_several_keys(allowed))
+
+
+def on_rarest(weights: Tensor, allowed: Tensor, occurrences: Tensor) -> HeadSum:
+    """Count the rows whose largest weight is on the rarest token that they may attend to.
+
+    (Voita et al. 2019, section 5.3.)
+
+    Args:
+        weights: attention maps, (B, H, Q, M).
+        allowed: which keys each query may attend to, bool (B, Q, M).
+        occurrences: how often the token at each key occurs in the training data, (B, M); −1 for
+            special tokens, which are never the rarest.
+    """
+    candidates = allowed & (occurrences >= 0)[:, None]  # (B, Q, M)
+    most = torch.iinfo(occurrences.dtype).max
+    counts = occurrences[:, None].expand_as(allowed).masked_fill(~candidates, most)
+    rarest = candidates & (counts == counts.amin(dim=-1, keepdim=True))
+    largest = weights.masked_fill(~allowed[:, None], -1.0).argmax(dim=-1)  # (B, H, Q)
+    hits = rarest[:, None].expand_as(weights).gather(-1, largest[..., None])[..., 0]
+    return _sum(hits, rows_with_several_keys(allowed) & (candidates.sum(dim=-1) > 1))
 
 
 def distance(weights: Tensor, others: Tensor, allowed: Tensor) -> HeadSum:

@@ -177,6 +177,19 @@ def count_correct_links(weights: Tensor, aligned: AlignedBatch, queries: Tensor)
     return right.gather(-1, chosen[..., None])[..., 0].sum(dim=(0, 2)).double()
 
 
+def count_baseline_links(aligned: AlignedBatch) -> Tensor:
+    """Count correct links, |A ∩ S|, of two alignments with one link a target word: (2,).
+
+    The first is the best there is: a target word is linked to one of its words in the reference, if
+    it has any. The second is the diagonal: word v is linked to word v of the source, or to its last
+    one.
+    """
+    last = aligned.keys.amax(dim=-1, keepdim=True).clamp(min=0)  # (B, 1)
+    diagonal = torch.arange(aligned.reference.shape[1], device=last.device).minimum(last)  # (B, V)
+    on_diagonal = aligned.reference.gather(-1, diagonal[..., None])
+    return torch.stack([aligned.reference.any(dim=-1).sum(), on_diagonal.sum()]).double()
+
+
 def _one_hot(words: Tensor, size: int) -> Tensor:
     """Encode word numbers (B, ·) as bool (B, ·, size), all False where there is no word."""
     return F.one_hot(words + 1, size + 1)[..., 1:].bool()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from model.interface import Head, Kind
 from viz_app.records.trace import Floats
@@ -20,15 +21,48 @@ MEASURES = (
     "begin",
     "end",
     "punctuation",
+    "rare",
     "cost",
+    "gradient",
     "aer_predicted",
     "aer_consumed",
     "distance",
+    "from_first",
+    "velocity",
+    "qk_norm",
+    "qk_rank",
+    "ov_rank",
 )
-"""Names of the measures of a head; ``analysis.head_descriptions`` describes each and has its
-formula."""
-FAILURES = ("coverage", "repetition", "end", "log_probability")
+"""Names of the measures of a head; ``analysis.measure_descriptions`` describes each and has
+its formula."""
+MeasureRange = Literal["share", "signed", "amount"]
+"""Whether values are from 0 to 1, of either sign, or from 0 upwards."""
+FAILURES = ("log_probability", "least_attended", "left_out", "repetition")
 """Names of the measures of how a translation may have failed; see ``analysis.failures``."""
+
+
+CONTRIBUTIONS = ("source_contribution", "source_entropy", "prefix_entropy")
+"""Names of the measures of what contributes to a checkpoint's predictions."""
+STAGES = (
+    *CONTRIBUTIONS,
+    "language_model",
+    "reordering",
+    "chrf",
+    "language_model_reference",
+    "reordering_reference",
+)
+"""Names of the measures of a whole checkpoint; see ``analysis.stages``. The last two are of the
+references in place of the translations, the same for all checkpoints."""
+
+
+@dataclass(frozen=True)
+class AlignmentBaselines:
+    """Two alignment error rates are what those of heads are compared with."""
+
+    lowest: float
+    """The lowest that one link for each target word can reach."""
+    diagonal: float
+    """That of linking each target word to the source word with the same number."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +103,9 @@ class TranslatedSentence:
 
     translation: str
     figures: Mapping[str, float]
-    """Figure for each name in ``FAILURES``."""
+    """Figure for each name in ``FAILURES``; NaN where it has no meaning."""
+    chrf: float
+    """chrF against the reference (Popović 2015), from 0 to 100."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +120,12 @@ class Measures:
     """The corpus of ``values``; its references were forced as targets."""
     values: Mapping[str, Mapping[Kind, Floats]]
     """Name → kind → (L, H); NaN where a measure has no meaning for a kind."""
+    cost_errors: Mapping[Kind, Floats]
+    """Standard error of the measure ``cost``, (L, H), by a bootstrap over sentences."""
+    alignment: AlignmentBaselines | None
+    """None if the corpus has no reference alignments."""
+    stages: Mapping[str, float]
+    """Value for each name in ``STAGES``, of the checkpoint as a whole; NaN if it is unknown."""
     examples_corpus: CorpusSummary
     sentences: tuple[Sentence, ...]
     """The example sentences; the same for all checkpoints of a run."""

@@ -8,6 +8,7 @@ import pytest
 from model.interface import Kind
 from viz_app.figures.head_matrix import HeadRows, head_matrix, measure_lines
 from viz_app.figures.theme import DARK, LIGHT
+from viz_app.records.measures import MeasureRange
 
 NAN = float("nan")
 KINDS: dict[Kind, str] = {"encoder_self": "Encoder <self>", "decoder_self": "D", "cross": "Cross"}
@@ -23,7 +24,9 @@ ROWS = HeadRows(
 
 
 def test_rows_stand_below_the_name_of_their_kind() -> None:
-    figure = head_matrix(ROWS, steps=STEPS, kinds=KINDS, measured="cost", signed=False, theme=LIGHT)
+    figure = head_matrix(
+        ROWS, steps=STEPS, kinds=KINDS, measured="cost", values="share", theme=LIGHT
+    )
     cells = np.array(figure.data[0].z)
     assert cells.shape == (6, 3)
     np.testing.assert_array_equal(cells[[1, 2, 4, 5]], ROWS.cells)
@@ -38,22 +41,28 @@ def test_rows_stand_below_the_name_of_their_kind() -> None:
 
 
 def test_only_cells_without_a_value_are_grey() -> None:
-    figure = head_matrix(ROWS, steps=STEPS, kinds=KINDS, measured="cost", signed=False, theme=DARK)
+    figure = head_matrix(
+        ROWS, steps=STEPS, kinds=KINDS, measured="cost", values="share", theme=DARK
+    )
     grey = figure.data[1]
     assert np.argwhere(np.array(grey.z)).tolist() == [[2, 0]]
     assert grey.colorscale[-1][1] == DARK.masked
 
 
-@pytest.mark.parametrize(("signed", "ends"), [(False, (0, 1)), (True, (-0.9, 0.9))])
-def test_scales_are_fixed_or_symmetric_about_zero(signed: bool, ends: tuple[float, float]) -> None:
+@pytest.mark.parametrize(
+    ("values", "ends"), [("share", (0, 1)), ("signed", (-0.9, 0.9)), ("amount", (0, 0.9))]
+)
+def test_scales_fit_the_range_of_the_measure(
+    values: MeasureRange, ends: tuple[float, float]
+) -> None:
     figure = head_matrix(
-        ROWS, steps=STEPS, kinds=KINDS, measured="cost", signed=signed, theme=LIGHT
+        ROWS, steps=STEPS, kinds=KINDS, measured="cost", values=values, theme=LIGHT
     )
     drawn = figure.data[0]
     assert (drawn.zmin, drawn.zmax) == pytest.approx(ends)
-    colours = LIGHT.difference if signed else LIGHT.weights
+    colours = LIGHT.difference if values == "signed" else LIGHT.weights
     assert [colour for _, colour in drawn.colorscale] == list(colours)
-    if signed:  # the middle is 0, and a third of the way out is at a ninth of the range
+    if values == "signed":  # the middle is 0, and a third of the way out is at a ninth of the range
         assert [at for at, _ in drawn.colorscale][3:5] == pytest.approx([0.5, 0.5 + 1 / 18])
 
 
@@ -63,14 +72,16 @@ def test_a_signed_matrix_of_zeros_can_be_drawn() -> None:
         steps=STEPS,
         kinds=KINDS,
         measured="cost",
-        signed=True,
+        values="signed",
         theme=LIGHT,
     )
     assert (figure.data[0].zmin, figure.data[0].zmax) == (-1, 1)
 
 
 def test_each_cell_has_a_click_target() -> None:
-    figure = head_matrix(ROWS, steps=STEPS, kinds=KINDS, measured="cost", signed=False, theme=LIGHT)
+    figure = head_matrix(
+        ROWS, steps=STEPS, kinds=KINDS, measured="cost", values="share", theme=LIGHT
+    )
     marks = figure.data[-1]
     assert len(marks.x) == 12
     at = marks.customdata.index("cross,0,1,10000")
@@ -86,7 +97,7 @@ def test_a_selected_cell_is_framed_if_it_is_drawn() -> None:
             steps=STEPS,
             kinds=KINDS,
             measured="cost",
-            signed=False,
+            values="share",
             theme=LIGHT,
             selected=(head, step),
         )
@@ -99,7 +110,9 @@ def test_a_selected_cell_is_framed_if_it_is_drawn() -> None:
 def test_many_checkpoints_fit_and_only_some_are_labelled() -> None:
     steps = [100 * i for i in range(90)]
     rows = HeadRows(ROWS.heads, ROWS.names, np.zeros((4, 90), np.float32), [[""] * 90] * 4)
-    figure = head_matrix(rows, steps=steps, kinds=KINDS, measured="cost", signed=False, theme=LIGHT)
+    figure = head_matrix(
+        rows, steps=steps, kinds=KINDS, measured="cost", values="share", theme=LIGHT
+    )
     assert figure.layout.width <= 700
     assert figure.layout.xaxis.tickangle == -90
     assert 10 <= len(figure.layout.xaxis.tickvals) <= 60
@@ -116,7 +129,7 @@ def test_many_checkpoints_fit_and_only_some_are_labelled() -> None:
 )
 def test_arrays_that_do_not_fit_their_labels_are_refused(rows: HeadRows) -> None:
     with pytest.raises(ValueError, match=r"^expected"):
-        head_matrix(rows, steps=STEPS, kinds=KINDS, measured="cost", signed=False, theme=LIGHT)
+        head_matrix(rows, steps=STEPS, kinds=KINDS, measured="cost", values="share", theme=LIGHT)
 
 
 def test_measures_are_lines_over_the_checkpoints() -> None:

@@ -1,4 +1,4 @@
-"""Strongest examples and figures of failure, by hand and on a tiny model."""
+"""Strongest examples, by hand and on a tiny model."""
 
 from __future__ import annotations
 
@@ -6,21 +6,12 @@ import pytest
 import torch
 
 from model.config import BOS, EOS, PAD, UNK
-from model.decoding.translation import translate
 from model.interface import KINDS, SpecialIds
 from model.tokenizer import TokenizerPair
 from model.training.data import Pair
 from model.transformer import Transformer
 from viz_app.measuring.batches import EncodedPair, LeftOutCounts, encode
-from viz_app.measuring.examples import (
-    coverage,
-    examples_in_batch,
-    largest_weights,
-    repetition,
-    strongest_examples,
-    translate_batch,
-)
-from viz_app.measuring.words import word_numbers
+from viz_app.measuring.examples import examples_in_batch, largest_weights, strongest_examples
 from viz_app.records.measures import Example
 from viz_app.trace.sentence import run_trace
 
@@ -85,36 +76,3 @@ def test_strongest_examples_come_first(trained: Transformer) -> None:
     assert list(found) == [(kind, i, h) for kind in KINDS for i in range(2) for h in range(3)]
     assert [e.sentence for e in found["encoder_self", 0, 0]] == [2, 0, 4, 1, 14, 13, 12, 11]
     assert [e.sentence for e in found["encoder_self", 1, 1]][:3] == [1, 2, 0]
-
-
-def test_coverage_is_at_most_1_a_word() -> None:
-    """Weights on the words: .3 + .2 + .9 → 1 (two tokens), and .25; </s> does not count."""
-    cross = torch.tensor([[0.3, 0.2, 0.05, 0.45], [0.9, 0.0, 0.2, -0.1]])
-    assert coverage(cross, [0, 0, 1, -1]) == pytest.approx((1 + 0.25) / 2)
-
-
-@pytest.mark.parametrize(
-    ("words", "share"),
-    [("a b c d", 0), ("a b a b a", 2 / 4), ("a a a a", 2 / 3), ("a", 0), ("", 0), ("a b b a", 0)],
-)
-def test_repetition_by_hand(words: str, share: float) -> None:
-    assert repetition(words.split()) == pytest.approx(share)
-
-
-def test_translations_and_figures_match_traces(
-    trained: Transformer, tokenizers: TokenizerPair, sentences: list[EncodedPair]
-) -> None:
-    found = translate_batch(trained, tokenizers, sentences)
-    texts = translate(trained, tokenizers, [pair.source for pair in PAIRS])
-    assert [found[number].translation for number in range(3)] == texts
-    for number, pair in enumerate(PAIRS):
-        trace = run_trace(trained, tokenizers, pair.source)
-        cross = trace.attention["cross"][-1].mean(axis=0)  # (T, S)
-        words = word_numbers(tokenizers.source, trace.source.ids)
-        expected = {
-            "coverage": coverage(torch.tensor(cross), words),
-            "repetition": repetition([w.text for w in trace.predicted.words if w.text != "</s>"]),
-            "end": float(cross[:, -1].mean()),
-            "log_probability": float(trace.predictions.log_probability.mean()),
-        }
-        assert found[number].figures == pytest.approx(expected, abs=1e-4)

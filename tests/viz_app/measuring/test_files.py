@@ -14,6 +14,8 @@ from viz_app.measuring.files import measured_steps, measures_path, read_measures
 from viz_app.records.measures import (
     FAILURES,
     MEASURES,
+    STAGES,
+    AlignmentBaselines,
     CorpusSummary,
     Example,
     Measures,
@@ -40,6 +42,9 @@ def make(step: int = 20) -> Measures:
         sha256="5ha",
         corpus=CorpusSummary("valid.jsonl", "c0", 256, 2_048),
         values={name: {kind: array(name) for kind in KINDS} for name in MEASURES},
+        cost_errors={kind: array("entropy") for kind in KINDS},
+        alignment=AlignmentBaselines(lowest=0.06, diagonal=0.61),
+        stages={name: place / 8 for place, name in enumerate(STAGES)},
         examples_corpus=CorpusSummary("en-es.jsonl", "e0", 2, 17),
         sentences=(Sentence("Where?\u2028\n", "¿Dónde?"), Sentence("<b>", "**b**")),
         examples={
@@ -48,9 +53,9 @@ def make(step: int = 20) -> Measures:
         },
         translated=(
             TranslatedSentence(
-                "¿Dónde?", dict(zip(FAILURES, (0.25, 0.5, 1 / 3, -2.125), strict=True))
+                "¿Dónde?", dict(zip(FAILURES, (-2.125, 0.5, 1 / 3, 0.25), strict=True)), 200 / 3
             ),
-            TranslatedSentence("", dict(zip(FAILURES, (0.0, 0.0, NAN, -1.0), strict=True))),
+            TranslatedSentence("", dict(zip(FAILURES, (-1.0, NAN, NAN, 0.0), strict=True)), 0.0),
         ),
         distance_to=step + 40,
     )
@@ -73,10 +78,13 @@ def test_measures_survive_writing_and_reading(tmp_path: Path) -> None:
         )
     assert [t.translation for t in read.translated] == ["¿Dónde?", ""]
     assert read.translated[0].figures == dict(
-        zip(FAILURES, (0.25, 0.5, 0.33333, -2.125), strict=True)
+        zip(FAILURES, (-2.125, 0.5, 0.33333, 0.25), strict=True)
     )
-    assert np.isnan(read.translated[1].figures["end"])
-    rest = {"values": {}, "examples": {}, "translated": ()}
+    assert np.isnan(read.translated[1].figures["left_out"])
+    assert [t.chrf for t in read.translated] == [66.66667, 0.0]
+    for kind in KINDS:
+        np.testing.assert_allclose(read.cost_errors[kind], written.cost_errors[kind], atol=0.6e-5)
+    rest = {"values": {}, "cost_errors": {}, "examples": {}, "translated": ()}
     assert replace(read, **rest) == replace(written, **rest)
 
 
@@ -107,12 +115,12 @@ def test_missing_measures_error_lists_measured_steps(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('"format_version":1', '"format_version":2', "format version 2, this program reads 1"),
+        ('"format_version":2', '"format_version":3', "format version 3, this program reads 2"),
         ('"step":20', '"step":21', "not measures of step 20, or damaged .*its step is 21"),
         ('"aer_consumed"', '"aer"', "aer_consumed"),
         ('["cross",1,2,', '["cross",1,3,', "expected examples of 18 heads, got 18"),
-        ('["¿Dónde?",0.25,', '["¿Dónde?",', "damaged"),
-        (',["",0.0,0.0,null,-1.0]', "", "expected 2 translations, got 1"),
+        ('["¿Dónde?",66.66667,', '["¿Dónde?",', "damaged"),
+        (',["",0.0,-1.0,null,null,0.0]', "", "expected 2 translations, got 1"),
         ("[0,0,1,", "[2,0,1,", "expected examples from 2 sentences"),
         (
             "[0,0,1,",
@@ -120,7 +128,11 @@ def test_missing_measures_error_lists_measured_steps(tmp_path: Path) -> None:
             r"examples\[1\]\[3\]\[0\]\[0\]: expected a valid integer, got 0.5",
         ),
         ('"pieces":17', '"pieces":[17]', r"pieces: expected a valid integer, got \[17\]"),
-        ('["¿Dónde?",0.25,', "[7,0.25,", r"translated\[0\]\[0\]: expected a valid string, got 7"),
+        (
+            '["¿Dónde?",66.66667,',
+            "[7,66.66667,",
+            r"translated\[0\]\[0\]: expected a valid string, got 7",
+        ),
         ("0.14286", "1e39", r"expected less than or equal to 34\d+, got 1e\+39"),
         ("0.14286", "NaN", "expected a finite number, got nan"),
         ('"run"', '"colour":5,"run"', "colour: Unexpected keyword argument, got 5"),

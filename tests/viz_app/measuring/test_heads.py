@@ -9,7 +9,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from viz_app.measuring.heads import HeadSum, confidence, distance, entropy, on_keys, on_offset
+from viz_app.measuring.heads import (
+    HeadSum,
+    confidence,
+    distance,
+    entropy,
+    on_keys,
+    on_offset,
+    on_rarest,
+)
 
 Measure = Callable[[Tensor, Tensor], HeadSum]
 
@@ -37,12 +45,12 @@ def test_confidence_is_the_largest_weight() -> None:
 
 
 @pytest.mark.parametrize(
-    ("offset", "weights"), [(-1, [0.25, 0.25]), (0, [0.75, 0.25]), (-2, [0.5]), (1, []), (5, [])]
+    ("offset", "weights"), [(-1, 0.25 + 0.25), (0, 0.75 + 0.25), (-2, 0.5), (1, 0), (5, 0)]
 )
-def test_on_offset_counts_only_rows_with_such_a_key(offset: int, weights: list[float]) -> None:
+def test_on_offset_is_of_all_rows(offset: int, weights: float) -> None:
     found = on_offset(MAP, CAUSAL, offset)
-    assert found.count == len(weights)
-    assert found.total.tolist() == pytest.approx([sum(weights)])
+    assert found.count == 2
+    assert found.total.tolist() == pytest.approx([weights])
 
 
 def test_on_offset_of_rectangular_maps() -> None:
@@ -50,16 +58,40 @@ def test_on_offset_of_rectangular_maps() -> None:
     weights = torch.tensor([[[[0.1, 0.2, 0.7], [0.3, 0.4, 0.3]]]])
     allowed = torch.ones(1, 2, 3, dtype=torch.bool)
     assert mean(on_offset(weights, allowed, 1)) == pytest.approx([(0.2 + 0.3) / 2])
-    assert mean(on_offset(weights, allowed, -1)) == pytest.approx([0.3])
+    assert mean(on_offset(weights, allowed, -1)) == pytest.approx([(0 + 0.3) / 2])
 
 
-def test_on_keys_counts_only_rows_that_allow_one() -> None:
+def test_on_keys_is_of_all_rows() -> None:
     last = torch.tensor([[False, False, True]])
-    assert mean(on_keys(MAP, CAUSAL, last)) == pytest.approx([0.25])
-    assert on_keys(MAP, CAUSAL, last).count == 1
+    assert mean(on_keys(MAP, CAUSAL, last)) == pytest.approx([(0 + 0.25) / 2])
     outer = torch.tensor([[True, False, True]])
     assert mean(on_keys(MAP, CAUSAL, outer)) == pytest.approx([(0.25 + 0.75) / 2])
-    assert on_keys(MAP, CAUSAL, torch.zeros(1, 3, dtype=torch.bool)).count == 0
+
+
+def test_shares_of_places_and_of_tokens_add_up_to_at_most_1() -> None:
+    """Rows that look before, at and after themselves, as far as they can; no key counts twice."""
+    weights = torch.tensor([[[[0.0, 1.0], [1.0, 0.0]]]])
+    allowed = torch.ones(1, 2, 2, dtype=torch.bool)
+    places = [mean(on_offset(weights, allowed, offset))[0] for offset in (-1, 0, 1)]
+    assert places == [0.5, 0, 0.5]
+    first = torch.tensor([[True, False]])
+    tokens = [mean(on_keys(MAP[..., :2, :2], CAUSAL[:, :2, :2], k))[0] for k in (first, ~first)]
+    assert sum(tokens) == pytest.approx(1)
+
+
+def test_on_rarest_counts_rows_whose_largest_weight_is_there() -> None:
+    weights = torch.tensor([[[[0.6, 0.3, 0.1], [0.2, 0.7, 0.1], [0.1, 0.2, 0.7]]]])
+    everywhere = torch.ones(1, 3, 3, dtype=torch.bool)
+    assert mean(on_rarest(weights, everywhere, torch.tensor([[9, 4, 30]]))) == pytest.approx(
+        [1 / 3]
+    )
+    # The special token is never the rarest; of equally rare ones each counts.
+    assert mean(on_rarest(weights, everywhere, torch.tensor([[4, 4, -1]]))) == pytest.approx(
+        [2 / 3]
+    )
+    # The mask hides the rarest from row 1, which has key 0 as the rarer; row 0 has no choice.
+    found = on_rarest(weights, CAUSAL, torch.tensor([[4, 9, 1]]))
+    assert (found.total.tolist(), found.count) == ([1], 2)
 
 
 def test_distance_is_0_for_equal_and_1_for_disjoint_rows() -> None:
@@ -81,6 +113,9 @@ def test_distance_is_0_for_equal_and_1_for_disjoint_rows() -> None:
         lambda weights, allowed: on_offset(weights, allowed, -1),
         lambda weights, allowed: on_offset(weights, allowed, 1),
         lambda weights, allowed: on_keys(weights, allowed, allowed.any(dim=1)),
+        lambda weights, allowed: on_rarest(
+            weights, allowed, torch.arange(7)[: allowed.shape[2]][None].expand(len(allowed), -1)
+        ),
         lambda weights, allowed: distance(weights, weights.flip(1), allowed),
     ],
 )

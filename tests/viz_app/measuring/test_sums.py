@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -9,17 +11,18 @@ import torch
 from model.checkpoint import TrainedRun, load_weights
 from model.config import TransformerConfig
 from model.decoding.ablation import head_costs
+from model.decoding.importance import batch_head_importance
 from model.interface import KINDS, Kind
 from model.tokenizer import TokenizerPair
 from model.training.data import Pair
 from model.training.processes import ALONE
-from model.transformer import Transformer
 from viz_app.measuring.alignments import Alignments, Links
 from viz_app.measuring.batches import EncodedPair, LeftOutCounts, PaddedIds, encode
+from viz_app.measuring.contributions import contributions
 from viz_app.measuring.heads import HeadSum
-from viz_app.measuring.sums import Measurer, MeasureSums, punctuation_ids
+from viz_app.measuring.sums import Measurer, MeasureSums, OtherCheckpoints, punctuation_ids
 from viz_app.measuring.words import align_batch, links_from_file
-from viz_app.records.measures import MEASURES
+from viz_app.records.measures import CONTRIBUTIONS, MEASURES
 from viz_app.records.trace import Floats
 from viz_app.trace.sentence import run_trace
 
@@ -42,30 +45,45 @@ def sentences(tokenizers: TokenizerPair) -> list[EncodedPair]:
 
 
 def measured(
-    run: TrainedRun, model: Transformer, newest: Transformer, batches: list[list[EncodedPair]]
-) -> Values:
-    measurer, sums = Measurer(run.tokenizers, newest), MeasureSums(newest.description, CPU)
+    run: TrainedRun, step: int, batches: list[list[EncodedPair]], previous: int | None = 0
+) -> MeasureSums:
+    """Measure a step; the first checkpoint is 0, the newest 60."""
+    models = {one: load_weights(run, one).model for one in {step, 0, 60}}
+    model = models[step]
+    others = OtherCheckpoints(models[60], models[0], None if previous is None else models[previous])
+    measurer = Measurer(run.tokenizers, run.counts, CPU)
+    sums = MeasureSums(model.description, CPU)
     links_of = links_from_file(Alignments("a", "5ha", "by hand", LINKS))
     for batch in batches:
         ids = PaddedIds.of([e.source for e in batch], [e.target for e in batch], model)
-        measurer.add(sums, model, ids, align_batch(batch, run.tokenizers, links_of, CPU))
+        places = [e.number for e in batch]
+        aligned = align_batch(batch, run.tokenizers, links_of, CPU)
+        measurer.add(sums, model, others, ids, places, aligned)
     sums.all_reduce(ALONE)
-    return sums.values()
+    return sums
 
 
 @pytest.fixture(scope="module")
-def values(run: TrainedRun, trained: Transformer, sentences: list[EncodedPair]) -> Values:
-    """Of step 20, all sentences in one batch; the distance is to step 60."""
-    return measured(run, load_weights(run, 20).model, trained, [sentences])
+def sums(run: TrainedRun, sentences: list[EncodedPair]) -> MeasureSums:
+    """Of step 20, all sentences in one batch."""
+    return measured(run, 20, [sentences])
+
+
+@pytest.fixture(scope="module")
+def values(sums: MeasureSums) -> Values:
+    return sums.values()
 
 
 def test_padding_does_not_count(
-    run: TrainedRun, trained: Transformer, sentences: list[EncodedPair], values: Values
+    run: TrainedRun, sentences: list[EncodedPair], sums: MeasureSums
 ) -> None:
-    alone = measured(run, load_weights(run, 20).model, trained, [[e] for e in sentences])
+    alone = measured(run, 20, [[e] for e in sentences])
     for name in MEASURES:
         for kind in KINDS:
-            np.testing.assert_allclose(values[name][kind], alone[name][kind], atol=1e-5)
+            np.testing.assert_allclose(
+                sums.values()[name][kind], alone.values()[name][kind], atol=1e-5
+            )
+    assert alone.alignment() == sums.alignment()
 
 
 def test_undefined_measures_are_nan(values: Values) -> None:
@@ -75,6 +93,7 @@ def test_undefined_measures_are_nan(values: Values) -> None:
         ("begin", "encoder_self"),
         ("begin", "cross"),
         ("end", "decoder_self"),
+        *((name, k) for name in ("qk_norm", "qk_rank", "ov_rank") for k in KINDS),  # no sums
         *((f"aer_{way}", k) for way in ("predicted", "consumed") for k in KINDS if k != "cross"),
     }
 
@@ -86,16 +105,13 @@ def test_weights_on_offsets_and_tokens_match_traces(run: TrainedRun, values: Val
         trace = run_trace(model, run.tokenizers, *pair)
         cross = trace.attention["cross"]  # (L, H, T, S)
         found["previous"] += [
-            cross[:, :, t, t - 1] for t in range(1, cross.shape[2]) if t <= cross.shape[3]
+            cross[:, :, t, t - 1] if 1 <= t <= cross.shape[3] else cross[:, :, t, 0] * 0
+            for t in range(cross.shape[2])
         ]
         found["end"] += [cross[:, :, t, -1] for t in range(cross.shape[2])]
         own = trace.attention["decoder_self"]
         marks = [i for i, token in enumerate(trace.consumed.texts) if token.strip() in ",.?¿"]
-        found["comma"] += [
-            own[:, :, t, marks].sum(axis=-1)
-            for t in range(own.shape[2])
-            if any(mark <= t for mark in marks)
-        ]
+        found["comma"] += [own[:, :, t, marks].sum(axis=-1) for t in range(1, own.shape[2])]
     for name, kind, rows in (
         ("previous", "cross", found["previous"]),
         ("end", "cross", found["end"]),
@@ -124,16 +140,66 @@ def test_alignment_error_rates_use_hard_alignments(values: Values) -> None:
     assert (values["aer_predicted"]["cross"] != values["aer_consumed"]["cross"]).any()
 
 
-def test_newest_checkpoint_has_distance_0(
-    run: TrainedRun, trained: Transformer, sentences: list[EncodedPair], values: Values
+def test_distances_are_0_to_itself(
+    run: TrainedRun, sentences: list[EncodedPair], values: Values
 ) -> None:
-    itself = measured(run, trained, trained, [sentences])["distance"]
-    again = measured(run, load_weights(run, 60).model, trained, [sentences])["distance"]
+    newest = measured(run, 60, [sentences]).values()
+    first = measured(run, 0, [sentences], previous=None).values()
     for kind in KINDS:
-        assert (itself[kind] == 0).all()
-        assert (again[kind] == 0).all()
+        assert (newest["distance"][kind] == 0).all()
+        assert (first["from_first"][kind] == 0).all()
+        assert np.isnan(first["velocity"][kind]).all()
+        np.testing.assert_array_equal(values["velocity"][kind], values["from_first"][kind])
+        np.testing.assert_allclose(first["distance"][kind], newest["from_first"][kind], atol=1e-6)
         assert (values["distance"][kind] > 0.01).all()
         assert (values["distance"][kind] < 1).all()
+
+
+def test_baselines_of_alignment_by_hand(sums: MeasureSums) -> None:
+    """Of 8 links all are of other target words; (0, 0), (7, 7), (0, 0) and (1, 1) are diagonal."""
+    found = sums.alignment()
+    assert found is not None
+    assert found.lowest == pytest.approx(1 - 2 * 8 / 22)
+    assert found.diagonal == pytest.approx(1 - 2 * 4 / 22)
+
+
+def test_contributions_are_means_over_predictions(
+    run: TrainedRun, sentences: list[EncodedPair], sums: MeasureSums
+) -> None:
+    model = load_weights(run, 20).model
+    alone = [contributions(model, PaddedIds.of([e.source], [e.target], model)) for e in sentences]
+    found = sums.contributions()
+    for name in CONTRIBUTIONS:
+        values = torch.cat([getattr(each, name).flatten() for each in alone])
+        assert found[name] == pytest.approx(float(values.nanmean()), abs=1e-5)
+
+
+def test_costs_have_standard_errors(
+    run: TrainedRun, sentences: list[EncodedPair], sums: MeasureSums
+) -> None:
+    """The same sentence 300 times has nearly none."""
+    errors = sums.cost_errors()
+    repeated = [replace(sentences[1], number=number) for number in range(300, 600)]
+    same = measured(run, 20, [repeated]).cost_errors()
+    for kind in KINDS:
+        assert errors[kind].shape == same[kind].shape
+        assert (same[kind] < 1e-6).all()
+        known = errors[kind][np.isfinite(errors[kind])]
+        assert (known > 1e-6).all()
+
+
+def test_gradients_are_in_nats_a_token(
+    run: TrainedRun, sentences: list[EncodedPair], values: Values
+) -> None:
+    model = load_weights(run, 20).model
+    alone = [
+        batch_head_importance(model, torch.tensor([e.source]), torch.tensor([e.target]))
+        for e in sentences
+    ]
+    tokens = sum(len(e.target) - 1 for e in sentences)
+    for kind in KINDS:
+        expected = sum(found[kind][0] for found in alone) / tokens
+        np.testing.assert_allclose(values["gradient"][kind], expected, atol=1e-5)
 
 
 def test_mean_divides_by_counted_rows() -> None:

@@ -14,6 +14,7 @@ from viz_app.measuring.batches import EncodedPair
 from viz_app.measuring.words import (
     AlignedBatch,
     align_batch,
+    count_baseline_links,
     count_correct_links,
     identity_links,
     links_from_file,
@@ -114,6 +115,14 @@ def test_size_counts_hard_and_reference_links() -> None:
         ([[False, False], [False, True]], 3),
     ):
         assert one_sentence(reference).size == size
+
+
+def test_baselines_link_each_target_word_to_the_best_and_to_the_same_place() -> None:
+    """Two source and three target words; the third target word has no reference."""
+    aligned = one_sentence([[False, True], [False, True], [False, False]])
+    assert count_baseline_links(aligned).tolist() == [2, 1]  # word 1 is on the diagonal
+    beyond = one_sentence([[False, False], [False, False], [False, True]])
+    assert count_baseline_links(beyond).tolist() == [1, 1]  # word 2 is linked to the last
 
 
 def test_align_batch_uses_sentences_with_references(tokenizers: TokenizerPair) -> None:

@@ -16,12 +16,20 @@ from model.checkpoint import load_weights, open_trained_run, save_weights
 from model.interface import KINDS, Kind
 from tests.viz_app.views.driver import STEPS, Start, array, cells, charts, choose, unescaped
 from viz_app.analysis.head_descriptions import describe_head
-from viz_app.analysis.head_ranking import head_values, rank_heads
+from viz_app.analysis.head_ranking import (
+    emergence,
+    head_values,
+    rank_correlation,
+    rank_heads,
+    rank_ranges,
+)
 from viz_app.components.row_table import Bar, MarkedText, Row
 from viz_app.measuring.files import measures_path, write_measures
 from viz_app.records.measures import (
     FAILURES,
     MEASURES,
+    STAGES,
+    AlignmentBaselines,
     CorpusSummary,
     Example,
     Measures,
@@ -30,6 +38,7 @@ from viz_app.records.measures import (
 )
 from viz_app.records.trace import Floats
 from viz_app.views.heads import examples, failures, overview
+from viz_app.views.training import stages
 
 SENTENCES = (
     Sentence("The cats don't see the dog.", "Los gatos no ven al perro."),
@@ -54,6 +63,9 @@ def made_up(root: Path, step: int) -> Measures:
         sha256=load_weights(open_trained_run("tiny", root=root), step).sha256,
         corpus=CorpusSummary("six <sentences>", "5ha", 600, 7_000),
         values=values,
+        cost_errors={kind: np.full((2, 3), 0.05, np.float32) for kind in KINDS},
+        alignment=AlignmentBaselines(lowest=0.06, diagonal=0.61),
+        stages={name: place / 8 for place, name in enumerate(STAGES)},
         examples_corpus=CorpusSummary("some", "5ha", 2, 19),
         sentences=SENTENCES,
         examples={
@@ -61,7 +73,9 @@ def made_up(root: Path, step: int) -> Measures:
             for head in heads
         },
         translated=tuple(
-            TranslatedSentence(f"_{place}_", {name: random.random() for name in FAILURES})
+            TranslatedSentence(
+                f"_{place}_", {name: random.random() for name in FAILURES}, chrf=50.0 * place
+            )
             for place in range(2)
         ),
         distance_to=60,
@@ -205,24 +219,105 @@ def test_measures_are_read_again_when_files_change(
     assert "Of step 60 the weights have changed" in said(matrix(start))
 
 
+def with_stages(measures: Measures, **stages: float) -> Measures:
+    return replace(measures, stages=dict.fromkeys(STAGES, np.nan) | stages)
+
+
+def test_stages_stand_below_the_columns_of_the_matrix(
+    start: Start, own_root: Path, measured: dict[int, Measures]
+) -> None:
+    likely, chrf = {0: -9.0, 20: -4.5, 60: -3.0}, {0: 1.0, 20: np.nan, 60: 75.0}
+    for step in STEPS:
+        values = {"language_model": likely[step], "chrf": chrf[step]}
+        stages = with_stages(measured[step], **values, language_model_reference=-2.5)
+        write_measures(own_root / "tiny", stages)
+    app = matrix(start, step="20")
+    drawn = charts(app)["stages"]
+    assert [line["name"] for line in drawn["data"]] == ["likelihood as text", "chrF"]
+    for line, values in zip(drawn["data"], (likely, chrf), strict=True):
+        np.testing.assert_allclose(array(line["y"]), [values[step] for step in STEPS])
+    dotted, chosen = drawn["layout"]["shapes"]
+    assert (dotted["yref"], dotted["y0"]) == ("y", -2.5)
+    assert chosen["x0"] == STEPS.index(20)
+    assert drawn["layout"]["width"] == charts(app)["head_matrix"]["layout"]["width"]
+    assert "vertical line is at step 20, and a click takes the checkpoint" in said(app)
+    assert "the greedy ones of 2 sentences" in said(app)
+    formulas = " ".join(formula.value for formula in app.latex)
+    assert "beta" in formulas
+    assert "C - 1" not in formulas  # the order has no value at any step
+
+
+def test_a_click_on_a_stage_takes_its_checkpoint(
+    start: Start, measured: dict[int, Measures], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clicked: dict[str, Any] = {}
+    chosen: list[dict[str, int]] = []
+    monkeypatch.setattr(stages, "show_figure", lambda _, **given: clicked.update(given))
+    monkeypatch.setattr(stages, "change_view", lambda **choices: chosen.append(choices))
+    monkeypatch.setattr(stages, "redraw_all", lambda: None)
+    matrix(start)
+    for value in ("20", None):
+        monkeypatch.setattr(stages, "clicked_value", lambda _, value=value: value)
+        clicked["on_select"]()
+    assert chosen == [{"step": 20}]
+    assert "likelihood as text from 0.38 to 0.38" in clicked["alt"]
+
+
+def test_checkpoints_without_stages_have_no_charts(
+    start: Start, own_root: Path, measured: dict[int, Measures]
+) -> None:
+    for step in STEPS:
+        write_measures(own_root / "tiny", with_stages(measured[step]))
+    app = matrix(start)
+    assert "head_matrix" in charts(app)
+    assert "stages" not in charts(app)
+
+
 # Heads, examples, failures
 
 
 def test_heads_are_listed_in_words_by_a_measure(
     start: Start, measured: dict[int, Measures], lists: Lists
 ) -> None:
-    start("heads", measure="cost")
+    app = start("heads", measure="cost")
+    assert lists["head_table"]["titles"] == ["head", "rank", "cost of switching off", "in words"]
     rows = lists["head_table"]["rows"]
     expected = rank_heads(measured[60].values["cost"])
     assert [row.name for row in rows] == [",".join(map(str, head)) for head, _ in expected]
-    for row, (head, value) in zip(rows, expected, strict=True):
-        label, bar, words = row.cells
+    ranges = rank_ranges([value for _, value in expected], [0.05] * len(expected))
+    assert any(first < last for first, last in ranges)
+    for row, (head, value), (first, last) in zip(rows, expected, ranges, strict=True):
+        label, rank, bar, words = row.cells
         assert label.endswith(f" {head[1] + 1}.{head[2] + 1}")
+        assert rank == (f"{first}–{last}" if first < last else f"{first}")
         assert isinstance(bar, Bar)
         assert bar.value == pytest.approx(value, abs=1e-5)
         values = head_values(measured[60].values, head)
         assert words.startswith(describe_head(values, head[0])[0][:-20])
+        assert "± 0.050 nats" in words
     assert lists["head_table"]["chosen"] == "cross,1,0"
+    of_heads = [head_values(measured[60].values, head) for head, _ in expected]
+    both = rank_correlation([v["cost"] for v in of_heads], [v["gradient"] for v in of_heads])
+    assert f"the cost with the importance by gradient is {both:+.2f}" in said(app)
+
+
+def test_alignment_errors_stand_beside_the_best_and_the_diagonal(
+    start: Start, measured: dict[int, Measures], lists: Lists
+) -> None:
+    app = start("heads", measure="aer_predicted")
+    assert measured[60].alignment == AlignmentBaselines(lowest=0.06, diagonal=0.61)
+    assert "the rate is at least 0.06 here" in said(app)
+    assert "it is 0.61" in said(app)
+
+
+def test_emergence_is_found_from_all_checkpoints(
+    start: Start, measured: dict[int, Measures], lists: Lists
+) -> None:
+    start("heads", measure="emergence", step="20")
+    found = emergence(STEPS, [measured[step].values["from_first"] for step in STEPS])
+    rows = lists["head_table"]["rows"]
+    assert [row.name for row in rows] == [",".join(map(str, head)) for head, _ in rank_heads(found)]
+    assert {row.cells[1].text for row in rows} <= {f"{step:,}" for step in STEPS}
 
 
 def test_heads_are_filtered(start: Start, measured: dict[int, Measures], lists: Lists) -> None:
@@ -295,12 +390,12 @@ def test_an_example_opens_with_its_target_and_a_failure_with_none(
 
 @pytest.mark.parametrize(
     ("name", "sign"),
-    [("coverage", 1), ("repetition", -1), ("end", -1), ("log_probability", 1)],
+    [("log_probability", 1), ("least_attended", 1), ("left_out", 1), ("repetition", -1)],
 )
 def test_sentences_are_listed_the_worst_first(
     start: Start, measured: dict[int, Measures], lists: Lists, name: str, sign: int
 ) -> None:
-    start("heads", failure=name)
+    app = start("heads", failure=name)
     figures = [translated.figures[name] for translated in measured[60].translated]
     order = sorted(range(2), key=lambda place: sign * figures[place])
     rows = lists["failure_table"]["rows"]
@@ -309,6 +404,52 @@ def test_sentences_are_listed_the_worst_first(
     assert rows[0].cells[0] == f"{figures[worst]:.2f}"
     shown = [text(cell) for cell in rows[0].cells[1:]]
     assert shown == [SENTENCES[worst].source, f"_{worst}_", SENTENCES[worst].reference]
+    assert "Over 2 example sentences its rank correlation with chrF" in said(app)
+
+
+def with_figures(
+    measures: Measures, name: str, figures: list[float], chrf: list[float]
+) -> Measures:
+    """The measures with one figure, and chrF, replaced; the two sentences occur again and again."""
+    translated = tuple(
+        TranslatedSentence("", dict.fromkeys(FAILURES, 0.5) | {name: figure}, score)
+        for figure, score in zip(figures, chrf, strict=True)
+    )
+    return replace(measures, sentences=SENTENCES * (len(figures) // 2), translated=translated)
+
+
+def test_a_failure_is_compared_with_chrf(
+    start: Start, own_root: Path, measured: dict[int, Measures], lists: Lists
+) -> None:
+    figures, chrf = [0.1, np.nan, 0.3, 0.2], [10.0, 90.0, 20.0, 30.0]
+    write_measures(own_root / "tiny", with_figures(measured[60], "least_attended", figures, chrf))
+    app = start("heads", failure="least_attended")
+    assert [row.name for row in lists["failure_table"]["rows"]] == ["0", "3", "2"]
+    assert "Over 3 example sentences its rank correlation with chrF" in said(app)
+    assert "is +0.50: at +1 it would find the same" in said(app)
+
+
+def test_sentences_without_a_repetition_are_not_listed(
+    start: Start, own_root: Path, measured: dict[int, Measures], lists: Lists
+) -> None:
+    for figures, listed in (([0.0, 0.25, 0.0, 0.5], ["3", "1"]), ([0.0] * 4, [])):
+        lists.clear()
+        chrf = [90.0, 20.0, 80.0, 10.0]
+        write_measures(own_root / "tiny", with_figures(measured[60], "repetition", figures, chrf))
+        app = start("heads", failure="repetition")
+        rows = lists["failure_table"]["rows"] if "failure_table" in lists else []
+        assert [row.name for row in rows] == listed
+        none = "No translation repeats more of its pairs of words than its source does."
+        assert (none in said(app)) is not listed
+    assert "is –: at -1 it would find the same" in said(app)
+
+
+def test_a_link_with_a_failure_of_old_shows_the_first(
+    start: Start, measured: dict[int, Measures], lists: Lists
+) -> None:
+    app = start("heads", failure="coverage")
+    assert lists["failure_table"]["titles"][0] == "log-probability"
+    assert "failure=coverage, which cannot be used here. By: log-probability." in said(app)
 
 
 def test_a_checkpoint_without_measures_is_said_to_have_none(

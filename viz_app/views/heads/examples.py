@@ -5,7 +5,6 @@ from __future__ import annotations
 import streamlit as st
 
 from model.interface import Head
-from viz_app.analysis.head_descriptions import describe_value
 from viz_app.analysis.head_ranking import head_values
 from viz_app.analysis.marked_words import ROLES, marked_words, token_marks
 from viz_app.components.row_table import MarkedText, Row, TextPart, row_table
@@ -14,10 +13,10 @@ from viz_app.records.trace import Tokens
 from viz_app.views.caches import tokens_of
 from viz_app.views.shared.head_choice import choices_for, choose_head, head_label
 from viz_app.views.shared.markdown import escape_markdown
+from viz_app.views.shared.measures import value_in_words
 from viz_app.views.shared.opening import THE_HEAD_ALONE, open_page
 from viz_app.views.shared.panels import panel
 from viz_app.views.shared.selection import Selection
-from viz_app.views.shared.special_tokens import special_tokens_of
 from viz_app.views.shared.view import redraw_all
 from viz_app.views.shared.widgets import show_heading
 
@@ -29,10 +28,9 @@ def show_examples(selection: Selection, measures: Measures) -> None:
     head = choose_head(selection.run.description, on_change=redraw_all)
     measured, examples = st.columns([2, 5], gap="large")
     with measured:
-        tokens = special_tokens_of(selection.run)
         values = head_values(measures.values, head)
         lines = [
-            tokens.name_in(describe_value(name, head[0], value))
+            value_in_words(selection.run, measures, name, head, value)
             for name, value in values.items()
             if value == value and (name != "distance" or measures.distance_to != measures.step)
         ]

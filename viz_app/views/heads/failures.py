@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
-
 import streamlit as st
 
-from viz_app.analysis.failures import FAILURE_DESCRIPTIONS, worst_first
+from viz_app.analysis.failures import FAILURE_DESCRIPTIONS, compare_with_chrf, worst_first
 from viz_app.components.row_table import MarkedText, Row, TextPart, row_table
 from viz_app.records.measures import FAILURES, Measures
 from viz_app.views.shared.markdown import escape_markdown
@@ -23,45 +20,48 @@ _MOST = 50
 
 @panel("failures")
 def show_failures(selection: Selection, measures: Measures) -> None:
-    """Ask for a kind of failure, and draw the table of its worst sentences."""
+    """Ask for a kind of failure, and list its worst sentences."""
     show_heading("Sentences that the model translates worst")
-    tokens = special_tokens_of(selection.run)
-    described = {
-        key: replace(about, name=tokens.name_in(about.name), note=tokens.name_in(about.note))
-        for key, about in FAILURE_DESCRIPTIONS.items()
-    }
     name = choose_one(
         "By",
         FAILURES,
         key="failure",
         default=FAILURES[0],
-        format_func=lambda name: escape_markdown(described[name].name),
+        format_func=lambda name: FAILURE_DESCRIPTIONS[name].name,
     )
-    about = described[name]
+    about = FAILURE_DESCRIPTIONS[name]
     figures = [translated.figures[name] for translated in measures.translated]
-    if not figures:
-        st.info("There are no example sentences in these measures.")
-        return
-    order = worst_first(name, figures)[:_MOST]
-    run = selection.run
+    found = worst_first(name, figures)
+    if found:
+        _show_table(selection, measures, name, found[:_MOST])
+    else:
+        st.info(about.none)
+    note = special_tokens_of(selection.run).name_in(about.note)
+    scores = [translated.chrf for translated in measures.translated]
+    more = f", the worst {_MOST} of {len(found)}" if len(found) > _MOST else ""
+    listed = f" The worst first{more}. Click one to open it on Translate." if found else ""
+    st.caption(escape_markdown(f"{note}{listed} {compare_with_chrf(name, figures, scores)}"))
+
+
+def _show_table(selection: Selection, measures: Measures, name: str, order: list[int]) -> None:
+    """Draw the table of some sentences, by their indices, with a figure of each."""
+    run, about = selection.run, FAILURE_DESCRIPTIONS[name]
 
     def text(content: str, language: str) -> MarkedText:
         return MarkedText((TextPart(content),), language)
 
-    rows = [
-        Row(
-            str(place),
-            (
-                "–" if math.isnan(figures[place]) else f"{figures[place]:.2f}",
-                text(measures.sentences[place].source, run.source_language),
-                text(measures.translated[place].translation or "(no text)", run.target_language),
-                text(measures.sentences[place].reference, run.target_language),
-            ),
+    rows = []
+    for place in order:
+        sentence, translated = measures.sentences[place], measures.translated[place]
+        cells = (
+            f"{round(translated.figures[name], 2) + 0.0:.2f}",  # no -0.00
+            text(sentence.source, run.source_language),
+            text(translated.translation or "(no text)", run.target_language),
+            text(sentence.reference, run.target_language),
         )
-        for place in order
-    ]
+        rows.append(Row(str(place), cells))
     row_table(
-        [about.name, "source", f"translation at step {selection.step:,}", "reference"],
+        [about.column, "source", f"translation at step {selection.step:,}", "reference"],
         rows,
         label=f"Sentences by {about.name}, the worst first",
         theme=selection.theme,
@@ -73,11 +73,4 @@ def show_failures(selection: Selection, measures: Measures) -> None:
             decoding="greedy",
         ),
         action="Open on Translate",
-    )
-    more = f", the worst {len(rows)} of {len(figures)}" if len(rows) < len(figures) else ""
-    weights = name in ("coverage", "end")
-    st.caption(
-        escape_markdown(about.note)
-        + " Weights are of the mean of the last layer's cross-attention heads." * weights
-        + f" The worst first{more}. Click one to open it on Translate."
     )

@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Literal
 
 import streamlit as st
 
 from model.interface import KINDS, Head, Kind
-from viz_app.analysis.head_descriptions import describe_head
-from viz_app.analysis.head_ranking import head_values, rank_heads
+from viz_app.analysis.head_ranking import (
+    head_values,
+    rank_correlation,
+    rank_heads,
+    rank_ranges,
+)
 from viz_app.analysis.labels import KIND_NAMES
 from viz_app.components.row_table import Bar, Row, row_table
 from viz_app.records.measures import Measures
 from viz_app.views.shared.head_choice import chosen_head, head_label
 from viz_app.views.shared.markdown import escape_markdown
-from viz_app.views.shared.measures import choose_measure
+from viz_app.views.shared.measures import (
+    baselines_note,
+    choose_measure,
+    head_in_words,
+    values_of,
+)
 from viz_app.views.shared.panels import panel
 from viz_app.views.shared.selection import Selection
-from viz_app.views.shared.special_tokens import (
-    SpecialTokens,
-    measure_description,
-    special_tokens_of,
-)
+from viz_app.views.shared.special_tokens import measure_description
 from viz_app.views.shared.view import change_view, control
 from viz_app.views.shared.widgets import choose_one, show_heading
 
@@ -37,7 +44,6 @@ def show_list(selection: Selection, measures: Measures) -> None:
     with what:
         name = choose_measure(selection.run)
     about = measure_description(name, selection.run)
-    tokens = special_tokens_of(selection.run)
     with how, st.container(horizontal=True, gap="small"):
         kind: Kind | Literal["all"] = choose_one(
             "Attention",
@@ -57,7 +63,7 @@ def show_list(selection: Selection, measures: Measures) -> None:
             **control("heads_least", "At least", optional=True),
         )
     found = rank_heads(
-        measures.values[name],
+        values_of(selection.run, measures, name),
         kinds=KINDS if kind == "all" else (kind,),
         descending=order == "largest first",
         least=least,
@@ -68,24 +74,25 @@ def show_list(selection: Selection, measures: Measures) -> None:
             + ("." if least is None else f" of {least:.3f} or more.")
         )
         return
-    signed = about.signed
-    low = min(0.0, *(value for _, value in found)) if signed else 0.0
-    high = (max(0.0, *(value for _, value in found)) or -low or 1.0) if signed else 1.0
+    low, high = 0.0, 1.0
+    if about.range != "share":
+        low = min(0.0, *(value for _, value in found))
+        high = max(0.0, *(value for _, value in found)) or -low or 1.0
+    ranks = _ranks(measures, found) if name == "cost" else None
     rows = [
         Row(
             _name(head),
             (
                 head_label(head),
-                Bar(
-                    value, f"{round(value, 3) + 0.0:+.3f}" if signed else f"{value:.2f}", low, high
-                ),
-                _in_words(measures, head, tokens),
+                *([ranks[place]] if ranks else []),
+                Bar(value, f"{round(value, 3) + 0.0:{about.form}}", low, high),
+                head_in_words(selection.run, measures, head),
             ),
         )
-        for head, value in found
+        for place, (head, value) in enumerate(found)
     ]
     row_table(
-        ["head", about.name, "in words"],
+        ["head", *["rank"] * bool(ranks), about.name, "in words"],
         rows,
         label=f"{len(rows)} heads by {about.name}, {order}",
         theme=selection.theme,
@@ -97,11 +104,34 @@ def show_list(selection: Selection, measures: Measures) -> None:
     st.caption(
         f"{len(rows)} heads: kind, layer.head. Click one for its strongest examples. Its words say "
         "what is most striking in its measures; all its measures stand below."
+        + _notes(measures, name, [head for head, _ in found])
     )
 
 
-def _in_words(measures: Measures, head: Head, tokens: SpecialTokens) -> str:
-    return tokens.name_in("; ".join(describe_head(head_values(measures.values, head), head.kind)))
+def _ranks(measures: Measures, found: Sequence[tuple[Head, float]]) -> list[str]:
+    """Return the ranks that each head may have by its cost, given the standard errors."""
+    errors = [float(measures.cost_errors[head.kind][head.layer, head.head]) for head, _ in found]
+    ranges = rank_ranges([value for _, value in found], errors)
+    return [f"{first}" if first == last else f"{first}–{last}" for first, last in ranges]
+
+
+def _notes(measures: Measures, name: str, heads: Sequence[Head]) -> str:
+    """Say what to keep in mind about a measure, with a space before."""
+    note = baselines_note(name, measures)
+    if name == "cost":
+        note += (
+            " A cost has the standard error that ± says, by 200 resamples of the sentences; heads "
+            "whose costs differ by less than twice the error of the difference share ranks."
+        )
+    if name in ("cost", "gradient"):
+        of_heads = [head_values(measures.values, head) for head in heads]
+        both = rank_correlation([v["cost"] for v in of_heads], [v["gradient"] for v in of_heads])
+        if not math.isnan(both):
+            note += (
+                f" Over these {len(heads)} heads the rank correlation of the cost with the "
+                f"importance by gradient is {both:+.2f}."
+            )
+    return note
 
 
 def _name(head: Head) -> str:

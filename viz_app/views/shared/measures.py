@@ -10,12 +10,17 @@ from pathlib import Path
 import streamlit as st
 
 from model.files import CheckpointError
+from model.interface import Head, Kind
+from viz_app.analysis.head_descriptions import describe_head, describe_value
+from viz_app.analysis.head_ranking import emergence, head_values
+from viz_app.analysis.measure_descriptions import MEASURE_DESCRIPTIONS
 from viz_app.measuring.files import measured_steps, measures_path, read_measures
-from viz_app.records.measures import MEASURES, CorpusSummary, Measures
+from viz_app.records.measures import CorpusSummary, Measures
+from viz_app.records.trace import Floats
 from viz_app.views.caches import CHECKPOINTS, Run, weights_sha256
 from viz_app.views.shared.cache import cached
 from viz_app.views.shared.markdown import escape_markdown
-from viz_app.views.shared.special_tokens import measure_description
+from viz_app.views.shared.special_tokens import measure_description, special_tokens_of
 from viz_app.views.shared.stamps import stamp_of
 from viz_app.views.shared.view import control
 
@@ -129,12 +134,60 @@ def _list_steps(steps: Sequence[int]) -> str:
     return ", ".join(f"{step:,}" for step in steps)
 
 
+def head_in_words(run: Run, measures: Measures, head: Head) -> str:
+    """Say what is most striking in the measures of a head."""
+    texts = describe_head(
+        head_values(measures.values, head),
+        head.kind,
+        cost_error=float(measures.cost_errors[head.kind][head.layer, head.head]),
+        baselines=measures.alignment,
+    )
+    return special_tokens_of(run).name_in("; ".join(texts))
+
+
+def value_in_words(run: Run, measures: Measures, name: str, head: Head, value: float) -> str:
+    """Say what a value of a measure means for a head."""
+    if name == "distance" and measures.distance_to == measures.step:
+        return "the checkpoint from which the others' distances are measured"
+    text = describe_value(
+        name,
+        head.kind,
+        value,
+        error=float(measures.cost_errors[head.kind][head.layer, head.head]),
+        baselines=measures.alignment,
+    )
+    return special_tokens_of(run).name_in(text)
+
+
+def values_of(run: Run, measures: Measures, name: str) -> Mapping[Kind, Floats]:
+    """Return the values of a measure of a checkpoint, (L, H) for each kind.
+
+    The emergence of heads is found from all checkpoints that are measured; it is the same for each.
+    """
+    if name != "emergence":
+        return measures.values[name]
+    by_step = measures_of(run, run.steps()).by_step
+    return emergence(list(by_step), [one.values["from_first"] for one in by_step.values()])
+
+
+def baselines_note(name: str, measures: Measures) -> str:
+    """Say what alignment error rates are to be compared with; empty for other measures."""
+    baselines = measures.alignment
+    if baselines is None or name not in ("aer_predicted", "aer_consumed"):
+        return ""
+    return (
+        f" With one link for each target word the rate is at least {baselines.lowest:.2f} here; on "
+        "the diagonal, the first word linked to the first, the second to the second and so on, it "
+        f"is {baselines.diagonal:.2f}."
+    )
+
+
 def choose_measure(run: Run) -> str:
     """Ask for a measure, and show its description and formula."""
-    names = {name: measure_description(name, run).name for name in MEASURES}
+    names = {name: measure_description(name, run).name for name in MEASURE_DESCRIPTIONS}
     name: str = st.selectbox(
         "Measure",
-        MEASURES,
+        list(names),
         format_func=names.__getitem__,
         **control("measure", "Measure", usable=names.__contains__, written=names.__getitem__),
     )

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from viz_app.analysis.head_descriptions import MEASURE_DESCRIPTIONS, MeasureDescription
 from viz_app.analysis.labels import token_label
+from viz_app.analysis.measure_descriptions import MEASURE_DESCRIPTIONS, MeasureDescription
 from viz_app.views.caches import Run
+from viz_app.views.shared.markdown import escape_latex
 
 _OURS = re.compile("</?s>")
 
@@ -38,4 +39,7 @@ def measure_description(name: str, run: Run) -> MeasureDescription:
     """Describe a measure of heads with the special tokens of a run."""
     about = MEASURE_DESCRIPTIONS[name]
     tokens = special_tokens_of(run)
-    return replace(about, name=tokens.name_in(about.name), formula=tokens.name_in(about.formula))
+    in_formulas = replace(tokens, start=escape_latex(tokens.start), end=escape_latex(tokens.end))
+    return replace(
+        about, name=tokens.name_in(about.name), formula=in_formulas.name_in(about.formula)
+    )

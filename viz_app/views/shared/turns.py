@@ -1,8 +1,8 @@
 """Turns: of many people who change their pages at the same moment, few are served at once.
 
 Python runs one thread at a time, and decoding gives up that right at each of its small operations
-and must wait for it again. Twenty sessions without pauses, on two cores, get 2.0 sentences a second
-when their pages are all made at once, 3.9 when one is made at a time, and 4.1 when two are.
+and must wait for it again. Twenty sessions without pauses, on two cores, got 2.0 sentences a second
+when their pages were all made at once, 3.9 when one was made at a time, and 4.1 when two were.
 """
 
 from __future__ import annotations

@@ -9,23 +9,27 @@ import numpy as np
 import streamlit as st
 
 from model.interface import KINDS, Head, Kind
-from viz_app.analysis.head_descriptions import MEASURE_DESCRIPTIONS, describe_value
 from viz_app.analysis.head_ranking import head_table, head_values, order_by_last_value
 from viz_app.analysis.labels import KIND_NAMES
+from viz_app.analysis.measure_descriptions import MEASURE_DESCRIPTIONS
 from viz_app.figures.head_matrix import HeadRows, head_matrix, measure_lines
 from viz_app.records.measures import MEASURES, Measures
 from viz_app.views.shared.head_choice import choices_for, choose_head, head_label
 from viz_app.views.shared.markdown import escape_markdown
-from viz_app.views.shared.measures import choose_measure, measures_of, show_measure_state
+from viz_app.views.shared.measures import (
+    baselines_note,
+    choose_measure,
+    measures_of,
+    show_measure_state,
+    value_in_words,
+    values_of,
+)
 from viz_app.views.shared.opening import THE_HEAD_ALONE, open_page
 from viz_app.views.shared.panels import panel
 from viz_app.views.shared.selection import Selection
-from viz_app.views.shared.special_tokens import (
-    SpecialTokens,
-    measure_description,
-    special_tokens_of,
-)
+from viz_app.views.shared.special_tokens import measure_description
 from viz_app.views.shared.widgets import choose_one, clicked_value, show_figure
+from viz_app.views.training.stages import show_stages
 
 _MOST_LINES = 6
 
@@ -72,6 +76,8 @@ def _show_panel(
             _show_lines(selection, by_step, steps, head, name)
     with picture:
         _show_cells(selection, by_step, steps, name, head, by_value=order == "last value")
+        if len(steps) > 1:
+            show_stages(selection, by_step, steps)
 
 
 def _show_cells(
@@ -83,10 +89,11 @@ def _show_cells(
     *,
     by_value: bool,
 ) -> None:
-    columns = [by_step[step].values[name] if step in by_step else None for step in steps]
+    columns = [
+        values_of(selection.run, by_step[step], name) if step in by_step else None for step in steps
+    ]
     heads, cells = head_table(columns)
     about = measure_description(name, selection.run)
-    tokens = special_tokens_of(selection.run)
     if not heads:
         st.info(f"There is no value of “{escape_markdown(about.name)}” in these measures.")
         return
@@ -94,7 +101,7 @@ def _show_cells(
     heads, cells = [heads[i] for i in order], cells[order]
     words = [
         [
-            _in_words(by_step.get(step), name, each, float(value), tokens)
+            _in_words(selection, by_step.get(step), name, each, float(value))
             for step, value in zip(steps, row, strict=True)
         ]
         for each, row in zip(heads, cells, strict=True)
@@ -112,7 +119,7 @@ def _show_cells(
         steps=steps,
         kinds=KIND_NAMES,
         measured=about.name,
-        signed=about.signed,
+        values=about.range,
         theme=selection.theme,
         selected=(head, selection.step),
     )
@@ -128,20 +135,19 @@ def _show_cells(
     note += "step on Translate."
     if np.isnan(cells).any():
         note += " Grey cells have no value."
+    note += baselines_note(name, list(by_step.values())[-1])
     if left_out:
         note += f" It has no meaning for {' and '.join(left_out)} attention."
     st.caption(note)
 
 
 def _in_words(
-    measures: Measures | None, name: str, head: Head, value: float, tokens: SpecialTokens
+    selection: Selection, measures: Measures | None, name: str, head: Head, value: float
 ) -> str:
     """Say what a cell of the matrix has."""
     if measures is None:
         return "not measured"
-    if name == "distance" and measures.distance_to == measures.step:
-        return "the checkpoint from which the others' distances are measured"
-    return tokens.name_in(describe_value(name, head.kind, value))
+    return value_in_words(selection.run, measures, name, head, value)
 
 
 def _show_lines(
@@ -158,7 +164,7 @@ def _show_lines(
     lines = {
         name: [values.get(name, np.nan) for values in over_steps]
         for name in MEASURES
-        if not MEASURE_DESCRIPTIONS[name].signed
+        if MEASURE_DESCRIPTIONS[name].range == "share"
     }
     highest = {
         name: max(values, key=lambda v: -1.0 if np.isnan(v) else v)

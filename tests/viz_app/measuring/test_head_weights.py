@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from model.interface import KINDS, attention_path
+from model.transformer import Transformer
+from viz_app.measuring.head_weights import effective_rank, singular_values, weight_measures
+
+
+def test_effective_rank_by_hand() -> None:
+    values = torch.tensor([[3.0, 3.0, 3.0], [5.0, 0.0, 0.0], [2.0, 1.0, 1.0]])
+    half = math.exp(0.5 * math.log(2) + 0.5 * math.log(4))  # shares 1/2, 1/4, 1/4
+    assert effective_rank(values).tolist() == pytest.approx([3, 1, half])
+    assert effective_rank(torch.zeros(2)).isnan()
+
+
+def test_singular_values_are_those_of_the_whole_product() -> None:
+    torch.manual_seed(0)
+    left, right = torch.randn(2, 7, 3), torch.randn(2, 7, 3)
+    whole = torch.linalg.svdvals((left @ right.mT).double())[:, :3]
+    torch.testing.assert_close(singular_values(left, right), whole)
+
+
+def test_weights_of_each_head(make_model: Callable[..., Transformer]) -> None:
+    """A score is x W_Q W_Kᵀ x / √K: the norm is the largest score of two vectors of length 1."""
+    model = make_model(attention_bias=False, n_encoder_layers=1)
+    found = weight_measures(model)
+    size, heads = model.description.encoder_d_k, model.description.n_encoder_heads
+    for kind in KINDS:
+        path = attention_path(kind, 0)
+        rows = [
+            model.get_parameter(f"{path}.{name}_projection.weight").double()
+            for name in ("query", "key", "value")
+        ]
+        output = model.get_parameter(f"{path}.output_projection.weight").double()
+        for head in range(heads):
+            part = slice(head * size, (head + 1) * size)
+            query, key, value = (weight[part].T for weight in rows)
+            qk = torch.linalg.svdvals(query @ key.T / math.sqrt(size))
+            ov = torch.linalg.svdvals(value @ output[:, part].T)
+            for name, expected in (
+                ("qk_norm", qk[0]),
+                ("qk_rank", effective_rank(qk)),
+                ("ov_rank", effective_rank(ov)),
+            ):
+                torch.testing.assert_close(found[name][kind][0, head], expected.detach())

@@ -1,0 +1,160 @@
+"""Stages of a training from translations, texts and alignments made by hand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+
+import pytest
+import torch
+from torch import Tensor
+
+from model.tokenizer import TokenizerPair, WordTokenizer
+from model.training.data import Pair
+from model.transformer import Transformer
+from viz_app.measuring import head_alignments, stages
+from viz_app.measuring.alignments import Links
+from viz_app.measuring.batches import EncodedPair, PaddedIds
+from viz_app.measuring.language_model import LanguageModel
+from viz_app.measuring.stages import StageMeasurer, find_aligning_head, reordering_score
+from viz_app.measuring.words import LinksLookup
+
+WORDS = TokenizerPair(
+    WordTokenizer.train(["the red dog where"], 20), WordTokenizer.train(["el perro rojo dónde"], 20)
+)
+PAIR = Pair("the red dog", "el perro rojo")
+# Rows predict el, perro, rojo and </s>; keys are the, red, dog and </s>.
+ALL_ON_ONE = [[0.1, 0.8, 0.1, 0.0]] * 4
+STRAIGHT = [[0.8, 0.1, 0.1, 0.0], [0.1, 0.8, 0.1, 0.0], [0.1, 0.1, 0.8, 0.0], [0.0, 0.0, 0.1, 0.9]]
+CROSSED = [[0.8, 0.1, 0.1, 0.0], [0.1, 0.1, 0.8, 0.0], [0.1, 0.8, 0.1, 0.0], [0.0, 0.0, 0.1, 0.9]]
+HEADS = (ALL_ON_ONE, STRAIGHT, CROSSED)
+
+
+@pytest.mark.parametrize(
+    ("sources", "expected"),
+    [
+        ([0, 1, 2, 3, 4, 5], 1),
+        ([5, 4, 3, 2, 1, 0], 0),
+        ([0, 1, 3, 2, 4, 5], 1 - 3 / 5),  # 0 1 | 2 | 3 | 4 5
+        ([3, 4, 5, 0, 1, 2], 1 - 1 / 5),  # two chunks have changed places
+        ([0, 0, 2, 2, 4, 9], 1),  # in order, though not one by one
+        ([0, 1, 0, 2], 1 - 3 / 3),  # a word stands between two that belong together
+        ([1, 0], 0),
+    ],
+)
+def test_reordering_counts_chunks(sources: list[int], expected: float) -> None:
+    assert reordering_score(sources) == pytest.approx(expected)
+
+
+def test_a_single_word_has_no_order() -> None:
+    assert math.isnan(reordering_score([0]))
+    assert math.isnan(reordering_score([]))
+
+
+# With maps made by hand
+
+
+@pytest.fixture
+def model(make_model: Callable[..., Transformer], monkeypatch: pytest.MonkeyPatch) -> Transformer:
+    """A model whose three heads with cross-attention are those above, cut to each sentence."""
+    made = make_model(
+        source_vocab_size=WORDS.source.vocab_size,
+        target_vocab_size=WORDS.target.vocab_size,
+        n_decoder_layers=1,
+    )
+
+    def maps(_: Transformer, ids: PaddedIds) -> tuple[dict[str, Tensor], None]:
+        weights = torch.tensor(HEADS)[:, : ids.predicted.shape[1], : ids.source.shape[1]]
+        return {"cross": weights.expand(len(ids.source), -1, -1, -1)}, None
+
+    monkeypatch.setattr(head_alignments, "attention_maps", maps)
+    return made
+
+
+def linked(*links: tuple[int, int]) -> LinksLookup:
+    return lambda _: Links(3, 3, frozenset(links))
+
+
+@pytest.mark.parametrize(
+    ("links_of", "expected"),
+    [
+        (linked((0, 0), (2, 1), (1, 2)), 2),
+        (linked((1, 0), (1, 1), (1, 2)), 0),
+        (None, 1),  # it reaches three source words, as the next one does
+        (lambda _: None, 1),
+    ],
+)
+def test_the_head_with_the_best_links_is_found(
+    model: Transformer, links_of: LinksLookup | None, expected: int
+) -> None:
+    ids = WORDS.encode_source(PAIR.source), WORDS.encode_target(PAIR.target)
+    sentences = [EncodedPair(7, PAIR, *ids)]
+    assert find_aligning_head(model, WORDS, sentences, links_of) == expected
+
+
+def stages_of(
+    model: Transformer, translations: Sequence[str], *, head: int = 2, text: Sequence[str] = ()
+) -> dict[str, float]:
+    measurer = StageMeasurer(WORDS, model, head, [PAIR] * len(translations), text)
+    return measurer.measure(translations)
+
+
+@pytest.mark.parametrize(("head", "expected"), [(0, 1), (1, 1), (2, 0)])
+def test_order_is_that_of_the_chosen_head(model: Transformer, head: int, expected: float) -> None:
+    found = stages_of(model, ["rojo rojo perro"], head=head)
+    assert found["reordering"] == found["reordering_reference"] == expected
+
+
+def test_order_is_the_mean_over_translations_of_two_words_or_more(model: Transformer) -> None:
+    """The first two words stand in order."""
+    found = stages_of(model, ["el perro", "", "el", "el perro rojo"])
+    assert found["reordering"] == pytest.approx((1 + 0) / 2)
+    assert math.isnan(stages_of(model, ["", "el"])["reordering"])
+
+
+def test_likelihood_is_the_mean_over_all_tokens(model: Transformer) -> None:
+    text = ["el perro", "el perro dónde", ""]
+    expected = LanguageModel(WORDS.target.vocab_size, prefix=1)
+    for sentence in text[:2]:
+        expected.learn(WORDS.encode_target(sentence))
+    found = stages_of(model, ["el perro", "dónde"], text=text)
+    logs = [expected.log_probabilities(WORDS.encode_target(t)) for t in ("el perro", "dónde")]
+    assert [len(each) for each in logs] == [3, 2]  # </s> included
+    assert found["language_model"] == pytest.approx(sum(map(sum, logs)) / 5)
+    reference = expected.log_probabilities(WORDS.encode_target(PAIR.target))
+    assert found["language_model_reference"] == pytest.approx(sum(reference) / 4)
+    assert (
+        found["language_model"]
+        > stages_of(model, ["perro el", "dónde"], text=text)["language_model"]
+    )
+
+
+def test_references_are_not_learnt(model: Transformer) -> None:
+    assert math.isnan(stages_of(model, ["el perro"], text=[PAIR.target])["language_model"])
+    alone = stages_of(model, ["el perro"], text=["dónde"])
+    assert stages_of(model, ["el perro"], text=[PAIR.target, "dónde"]) == alone
+
+
+def test_only_so_many_tokens_are_learnt(
+    model: Transformer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stages, "_MOST_TOKENS", 6)
+    read = []
+
+    def text() -> Iterator[str]:
+        while True:
+            read.append(1)
+            yield "el perro"
+
+    StageMeasurer(WORDS, model, 0, [PAIR], text())
+    assert len(read) == 2
+
+
+def test_quality_is_that_of_all_translations_together(model: Transformer) -> None:
+    assert stages_of(model, [PAIR.target] * 2)["chrf"] == pytest.approx(100)
+    half, none = (stages_of(model, [PAIR.target, other])["chrf"] for other in ("el", ""))
+    assert 100 > half > none > 0
+
+
+def test_no_sentences_have_no_values(model: Transformer) -> None:
+    assert all(map(math.isnan, stages_of(model, [], text=["el"]).values()))

@@ -1,0 +1,230 @@
+"""How much each source token, and each token of the target so far, contributes to a prediction.
+
+This is ALTI+ (Ferrando, Gállego, Alastruey, Escolano and Costa-jussà 2022, "Towards Opening the
+Black Box of Neural Machine Translation", section 3). The question is that of Voita, Sennrich and
+Titov (2021, "Analyzing the Source and Target Contributions to Predictions in Neural Machine
+Translation"). It needs one pass and no gradients:
+
+1. An attention with its residual connection is a sum of one vector for each token that it reads,
+   and of biases: y_i = Σ_j T_i(x_j) + biases. T_i(x_j) is what the heads bring from token j,
+   Σ_h α_hij x_j W_V W_O; in self-attention T_i(x_i) has the residual x_i besides. In
+   cross-attention the tokens are those of the encoder's output, and the residual, which is the
+   stream of the target, is one more vector. A norm after the sum (post-norm) is linear once its
+   divisor is known: vectors are centred, multiplied by its gain and divided by the standard
+   deviation of the sum. A norm before the attention (pre-norm) belongs to x_j.
+2. Token j contributes to y_i what it brings y_i nearer: c_ij = max(0, ‖y_i‖₁ − ‖y_i − T_i(x_j)‖₁),
+   and rows are divided by their sum (Ferrando, Gállego and Costa-jussà 2022, "Measuring the Mixing
+   of Contextual Information in the Transformer", section 3).
+3. These maps are multiplied from layer to layer, through the encoder, and then through the decoder,
+   whose cross-attention reads what the encoder mixed. The feed-forward, the final norms and the
+   embedding act on each token by itself and mix nothing.
+
+Biases are nobody's share: those of W_O and of norms, as in the papers, and also those of the
+values (b_V, and with pre-norm the norm's bias times W_V), which the authors' program counts to
+tokens. They reach y_i whatever the weights are. A row in which every c_ij is 0 is given to its
+residual, since the papers leave it undefined.
+
+``B`` batch, ``S`` source length, ``T`` target steps, ``L`` layers, ``H`` heads, ``Q`` and ``M`` the
+query and key lengths of a map, ``K`` = d_k, ``D`` = d_model.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from model.hooks import capture
+from model.interface import KINDS, Kind, Seq2SeqModel, attention_path
+from model.placement import in_float32
+from viz_app.measuring.batches import PaddedIds
+
+_POINTS = (".weights", ".value", ".output", "_residual.norm.before")
+"""Hook points that are captured for each attention, after its path."""
+_CELLS = 2**20
+"""Most numbers, 4 MB, that one tensor of vectors holds, or all tensors that are captured of a pass.
+A sentence or a key with more is alone."""
+
+
+@dataclass(frozen=True)
+class Contributions:
+    """The shares of a batch's predictions, float32. Row t is of the token that step t predicts.
+
+    The shares of source and prefix of a prediction sum to 1; they are 0 at padding.
+    """
+
+    source: Tensor
+    """Share of each source token, (B, T, S)."""
+    prefix: Tensor
+    """Share of each consumed token, (B, T, T): those after step t have 0."""
+    source_contribution: Tensor
+    """Share of the whole source, (B, T); 0 at padding."""
+    source_entropy: Tensor
+    """How evenly the source's share is spread over its tokens, (B, T).
+
+    It is −Σ p ln p, in which p are the shares divided by their sum, divided by the logarithm of the
+    number of tokens: 0 if one has all, 1 if all have the same. NaN where there is one token only,
+    where the share is 0, and at padding."""
+    prefix_entropy: Tensor
+    """The same of the tokens consumed so far, (B, T); NaN at the first step, too."""
+
+
+@torch.inference_mode()
+def contributions(model: Seq2SeqModel, ids: PaddedIds) -> Contributions:
+    """Compute the contributions to all predictions of a batch, its targets forced.
+
+    Args:
+        model: any model, in evaluation mode.
+        ids: the batch.
+
+    Raises:
+        ValueError: if a sequence is empty or too long for the model.
+    """
+    size = _sentences_at_once(model, ids)
+    parts = [
+        _relevance(model, ids.source[start : start + size], ids.target[start : start + size, :-1])
+        for start in range(0, len(ids.source), size)
+    ]
+    relevance = torch.cat(parts).masked_fill(~ids.is_predicted[..., None], 0.0)  # (B, T, S + T)
+    n_sources = ids.source.shape[1]
+    source, prefix = relevance[..., :n_sources], relevance[..., n_sources:]
+    return Contributions(
+        source=source,
+        prefix=prefix,
+        source_contribution=source.sum(dim=-1),
+        source_entropy=_entropy(source, ids.allowed("cross")),
+        prefix_entropy=_entropy(prefix, ids.allowed("decoder_self")),
+    )
+
+
+def _sentences_at_once(model: Seq2SeqModel, ids: PaddedIds) -> int:
+    """Return of how many sentences ``_CELLS`` can hold what is captured."""
+    longest, width = max(ids.source.shape[1], ids.target.shape[1]), model.description.d_model
+    cells = sum(
+        layers * longest * (3 * width + heads * longest)
+        for layers, heads in model.description.shapes.values()
+    )
+    return max(1, _CELLS // cells)
+
+
+def _relevance(model: Seq2SeqModel, source: Tensor, consumed: Tensor) -> Tensor:
+    """Multiply the maps of all layers: ids (B, S), (B, T) → (B, T, S + T), rows sum to 1.
+
+    A row of the result says what a decoder position has of each source and each consumed token.
+    """
+    layers = model.description.layers
+    paths = [attention_path(kind, layer) for kind in KINDS for layer in range(layers(kind))]
+    with capture(model, [f"{path}{point}" for path in paths for point in _POINTS]) as seen:
+        memory, mask = model.encode(source)
+        model.decode(consumed, memory, mask)
+    n_sources, n_consumed = source.shape[1], consumed.shape[1]
+    encoded = torch.eye(n_sources, device=source.device).expand(len(source), -1, -1)
+    for layer in range(layers("encoder_self")):
+        encoded = _map(model, seen, "encoder_self", layer) @ encoded  # (B, S, S)
+    start = torch.eye(n_sources + n_consumed, device=source.device)[n_sources:]
+    relevance = start.expand(len(source), -1, -1)  # (B, T, S + T)
+    for layer in range(layers("decoder_self")):
+        relevance = _map(model, seen, "decoder_self", layer) @ relevance
+        cross = _map(model, seen, "cross", layer)  # (B, T, S + 1)
+        relevance = relevance * cross[..., -1:]
+        relevance[..., :n_sources] += cross[..., :-1] @ encoded
+    return relevance
+
+
+@dataclass(frozen=True)
+class _Sum:
+    """An attention with its residual: y_i = Σ_j Σ_h weights_hij value_hj projection_h + residual_i.
+
+    To this the biases are added.
+    """
+
+    weights: Tensor
+    """(B, H, Q, M)."""
+    value: Tensor
+    """(B, H, M, K)."""
+    projection: Tensor
+    """(H, K, D)."""
+    residual: Tensor
+    """(B, Q, D)."""
+    y: Tensor
+    """With the biases, (B, Q, D)."""
+
+
+def _as_sum(model: Seq2SeqModel, seen: Mapping[str, list[Tensor]], kind: Kind, layer: int) -> _Sum:
+    path = attention_path(kind, layer)
+    weights, value, change, before = (in_float32(seen[f"{path}{point}"][0]) for point in _POINTS)
+    heads, d_k = value.shape[1], value.shape[-1]
+    projection = in_float32(model.linear(f"{path}.output_projection").weight)  # (H K, D)
+    offset = _value_offset(model, kind, path).view(heads, 1, d_k)
+    if model.description.norm == "pre":
+        residual, y = before, before + change
+    else:
+        norm = model.norm(path)
+        gain, centred = in_float32(norm.gain), _centre(model, before)
+        rate = torch.rsqrt(centred.square().mean(dim=-1, keepdim=True) + norm.epsilon)  # (B, Q, 1)
+        residual = _centre(model, before - change) * gain * rate
+        y = centred * gain * rate
+        if norm.bias is not None:
+            y = y + in_float32(norm.bias)
+        projection = _centre(model, projection) * gain
+        weights = weights * rate[:, None]
+    return _Sum(weights, value - offset, projection.view(heads, d_k, -1), residual, y)
+
+
+def _centre(model: Seq2SeqModel, x: Tensor) -> Tensor:
+    """Subtract the mean over D, as the model's norm does."""
+    return x if model.description.norm_kind == "rms" else x - x.mean(dim=-1, keepdim=True)
+
+
+def _value_offset(model: Seq2SeqModel, kind: Kind, path: str) -> Tensor:
+    """Compute what biases add to the values of every token: (H K,)."""
+    weight, bias = model.linear(f"{path}.value_projection")
+    offset = torch.zeros_like(weight[0]) if bias is None else bias
+    # In cross-attention the values are made from the memory, whose norm belongs to the encoder.
+    if model.description.norm == "pre" and kind != "cross":
+        of_norm = model.norm(path).bias
+        if of_norm is not None:
+            offset = offset + of_norm @ weight
+    return in_float32(offset)
+
+
+def _map(model: Seq2SeqModel, seen: Mapping[str, list[Tensor]], kind: Kind, layer: int) -> Tensor:
+    """Compute the contributions in one attention, rows sum to 1.
+
+    Returns:
+        (B, Q, M); of cross-attention (B, Q, M + 1), with the residual in the last column.
+    """
+    parts = _as_sum(model, seen, kind, layer)
+    (batch, heads, n_queries, n_keys), width = parts.weights.shape, parts.y.shape[-1]
+    size = max(1, _CELLS // (batch * width * max(n_queries, heads)))
+    columns = []
+    for start in range(0, n_keys, size):
+        keys = slice(start, start + size)
+        values = torch.einsum("bhmk,hkd->bmhd", parts.value[:, :, keys], parts.projection)
+        vectors = torch.einsum("bhqm,bmhd->bmqd", parts.weights[..., keys], values)
+        if kind != "cross":
+            own = vectors.diagonal(start, dim1=1, dim2=2)  # (B, D, m), a view
+            own += parts.residual[:, keys].transpose(1, 2)
+        columns.append(_contribution(vectors, parts.y[:, None]))  # (B, m, Q)
+    if kind == "cross":
+        columns.append(_contribution(parts.residual, parts.y)[:, None])
+    found = torch.cat(columns, dim=1).transpose(1, 2)
+    of_residual = found[..., -1] if kind == "cross" else found.diagonal(dim1=1, dim2=2)
+    of_residual += found.sum(dim=-1) == 0
+    return found / found.sum(dim=-1, keepdim=True)
+
+
+def _contribution(vectors: Tensor, y: Tensor) -> Tensor:
+    """Compute max(0, ‖y‖₁ − ‖y − T‖₁) over the last axis, exactly 0 for T = 0."""
+    return (y.abs() - (y - vectors).abs()).sum(dim=-1).clamp(min=0)
+
+
+def _entropy(shares: Tensor, allowed: Tensor) -> Tensor:
+    """Compute the entropy of rows, from 0 to 1: (B, T, M), bool (B, T, M) → (B, T)."""
+    n_keys = allowed.sum(dim=-1)
+    shares = shares.double() / shares.double().sum(dim=-1, keepdim=True)
+    entropy = -torch.xlogy(shares, shares).sum(dim=-1) / n_keys.clamp(min=2).double().log()
+    return entropy.masked_fill(n_keys < 2, math.nan).float()

@@ -1,0 +1,151 @@
+"""Measures of a checkpoint as a whole, by which the stages of a training are told apart.
+
+Voita, Sennrich and Titov (2021b) find that a training first learns to write the target language,
+then to translate word by word, and then to reorder. To see these stages, the translations of the
+example sentences are measured: how likely a language model finds them, how far they keep to the
+order of the source, and how good they are.
+
+``H`` all heads with cross-attention, layer by layer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import sacrebleu
+
+from model.interface import Seq2SeqModel, Tokenizers
+from model.training.data import Pair
+from viz_app.measuring.batches import EncodedPair, LeftOutCounts
+from viz_app.measuring.head_alignments import Agreement, align_pairs
+from viz_app.measuring.language_model import LanguageModel
+from viz_app.measuring.pharaoh import WordLinks
+from viz_app.measuring.words import LinksLookup
+
+_MOST_TOKENS = 1_000_000
+"""Most tokens that the language model learns from, so that its counts fit into memory."""
+
+
+def reordering_score(sources: Sequence[int]) -> float:
+    """Return the fuzzy reordering score of Talbot et al. (2011), 1 - (C - 1) / (M - 1).
+
+    The M target words in the order of their source words (those of the same one in their own order)
+    are a permutation of the target. C is the number of chunks into which it has to be cut so that
+    the words of a chunk follow one another in the target too. The score is 1 where the target
+    follows the source word by word, and 0 where no two neighbours stay together.
+
+    Args:
+        sources: the source word of each target word.
+
+    Returns:
+        The score; NaN for fewer than two target words.
+    """
+    if len(sources) < 2:
+        return math.nan
+    order = np.argsort(sources, kind="stable")
+    return float((np.diff(order) == 1).mean())
+
+
+def find_aligning_head(
+    model: Seq2SeqModel,
+    tokenizers: Tokenizers,
+    sentences: Iterable[EncodedPair],
+    links_of: LinksLookup | None,
+) -> int:
+    """Find the head whose links between the words of some pairs are best: its place among the H.
+
+    It has the lowest alignment error rate. Without any reference alignment it is the head whose
+    links reach the most source words, which is our own choice: a head that follows the translation
+    visits them one after another.
+    """
+    shape = model.description.shapes["cross"]
+    agreement, reached = Agreement(np.zeros(math.prod(shape))), np.zeros(math.prod(shape))
+    references = ((s.pair, links_of(s) if links_of is not None else None) for s in sentences)
+    pairs = ((pair, set(links.pairs) if links is not None else set()) for pair, links in references)
+    for aligned in align_pairs(
+        model, tokenizers, pairs, rows="predicted", left_out=LeftOutCounts(), agreement=agreement
+    ):
+        if aligned is not None:
+            reached += [len(set(of_head)) for of_head in aligned.chosen.tolist()]
+    return int((agreement.correct if agreement.sure else reached).argmax())
+
+
+class StageMeasurer:
+    """A stage measurer takes the translations of the example sentences by any checkpoint."""
+
+    def __init__(
+        self,
+        tokenizers: Tokenizers,
+        newest: Seq2SeqModel,
+        head: int,
+        examples: Sequence[Pair],
+        text: Iterable[str],
+    ) -> None:
+        """Prepare for a run, and measure the references of the example sentences.
+
+        Args:
+            tokenizers: the tokenizers of the run.
+            newest: model of the last checkpoint, which is forced to write all translations.
+            head: place among the H of its head that aligns their words with those of the sources.
+            examples: the example sentences and their references.
+            text: sentences of the target language, of which the language model learns; those that
+                are references of the examples are left out.
+        """
+        self._tokenizers = tokenizers
+        self._newest = newest
+        self._head = head
+        self._sources = [pair.source for pair in examples]
+        self._references = [pair.target for pair in examples]
+        self._language_model = LanguageModel(
+            tokenizers.target.vocab_size, prefix=len(tokenizers.prefix)
+        )
+        self._learn(text)
+        self._of_references = {
+            f"{name}_reference": value for name, value in self._of_texts(self._references).items()
+        }
+
+    def measure(self, translations: Sequence[str]) -> dict[str, float]:
+        """Measure a checkpoint by its translations, one for each example sentence.
+
+        Returns:
+            Value for each of these names in ``STAGES``: ``language_model``, the mean
+            log-probability of a token in nats, ``</s>`` included; ``reordering``, the mean of
+            ``reordering_score``; both of the references too; and the ``chrf`` of all translations
+            together, from 0 to 100. NaN where there is nothing to measure.
+        """
+        chrf = math.nan
+        if translations:
+            chrf = sacrebleu.CHRF().corpus_score(translations, [self._references]).score
+        return self._of_texts(translations) | self._of_references | {"chrf": chrf}
+
+    def _learn(self, text: Iterable[str]) -> None:
+        examples = set(self._references)
+        for sentence in text:
+            if sentence and sentence not in examples:
+                self._language_model.learn(self._tokenizers.encode_target(sentence))
+            if self._language_model.tokens >= _MOST_TOKENS:
+                break
+
+    def _of_texts(self, texts: Sequence[str]) -> dict[str, float]:
+        return {"language_model": self._likelihood(texts), "reordering": self._reordering(texts)}
+
+    def _likelihood(self, texts: Sequence[str]) -> float:
+        if not self._language_model.tokens:
+            return math.nan
+        encoded = map(self._tokenizers.encode_target, texts)
+        return _mean([p for ids in encoded for p in self._language_model.log_probabilities(ids)])
+
+    def _reordering(self, texts: Sequence[str]) -> float:
+        pairs = map(Pair, self._sources, texts)
+        unaligned = ((pair, WordLinks()) for pair in pairs)
+        aligned = align_pairs(
+            self._newest, self._tokenizers, unaligned, rows="predicted", left_out=LeftOutCounts()
+        )
+        scores = [reordering_score(pair.chosen[self._head]) for pair in aligned if pair is not None]
+        return _mean([score for score in scores if not math.isnan(score)])
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else math.nan
