@@ -61,6 +61,24 @@ def _require_cover(words: Sequence[Word], length: int, axis: str) -> None:
         raise ValueError(f"{axis} words must cover {length} tokens in order, without gaps")
 
 
+def rows_with_several_keys(
+    shape: Sequence[int], allowed: NDArray[np.bool_] | None
+) -> NDArray[np.bool_]:
+    """Return which rows of a map have more than one allowed key: bool (Q,).
+
+    The weight of a single key is always 1, so that its row says nothing about a head.
+
+    Args:
+        shape: that of the map, (…, Q, M).
+        allowed: bool (Q, M), False where the mask forbids; None if it allows all.
+    """
+    queries, keys = shape[-2:]
+    if allowed is None:
+        return np.full(queries, keys > 1)
+    several: NDArray[np.bool_] = allowed.sum(axis=1) > 1
+    return several
+
+
 def causal_word_mask(queries: Sequence[Word], keys: Sequence[Word]) -> np.ndarray:
     """Return which key words a query word may attend to under a causal mask: bool (queries, keys).
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-from viz_app.analysis.attention import max_pool
+from viz_app.analysis.attention import max_pool, rows_with_several_keys
 from viz_app.analysis.labels import make_visible
 from viz_app.records.trace import Floats, Trace
 
@@ -33,15 +34,25 @@ def jensen_shannon(a: Floats, b: Floats) -> Floats:
     return distance
 
 
-def head_distances(a: Floats, b: Floats) -> Floats:
+def head_distances(a: Floats, b: Floats, *, allowed: NDArray[np.bool_] | None) -> Floats:
     """Average the distances of each head's rows: (L, H, Q, M), (L, H, Q, M) → (L, H).
+
+    Rows with only one allowed key do not count, as in the measure ``distance``: they are always the
+    same. Without other rows the distances are NaN.
+
+    Args:
+        a, b: the maps.
+        allowed: bool (Q, M), False where the mask forbids; None if it allows all.
 
     Raises:
         ValueError: if the maps differ in shape.
     """
     if a.shape != b.shape:
         raise ValueError(f"expected maps of one shape, got {a.shape} and {b.shape}")
-    distances: Floats = jensen_shannon(a, b).mean(axis=-1)
+    rows = rows_with_several_keys(a.shape, allowed)
+    if not rows.any():
+        return np.full(a.shape[:-2], np.nan, dtype=np.float32)
+    distances: Floats = jensen_shannon(a[..., rows, :], b[..., rows, :]).mean(axis=-1)
     return distances
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.interface import Head, Kind
+from viz_app.analysis.attention import rows_with_several_keys
 from viz_app.records.trace import Floats, Tokens
 
 ALMOST_EVEN = 0.97
@@ -79,7 +80,7 @@ def most_on_punctuation(
 ) -> tuple[Head, float] | None:
     """Return the head that rests most on punctuation marks, and its share of the weight there.
 
-    The share is a mean over all rows, also over those in which the mask forbids every mark.
+    The share is a mean over rows, also over those in which the mask forbids every mark.
 
     Args:
         attention: kind → maps of all heads, (L, H, Q, M).
@@ -88,16 +89,17 @@ def most_on_punctuation(
     Returns:
         None if there is no punctuation mark.
     """
-    shares = {
-        Head(kind, layer, head): float(maps[layer, head][:, marks].sum(axis=1).mean())
-        for kind, maps in attention.items()
-        if (marks := _punctuation(keys_of(kind))).any()
-        for layer, head in np.ndindex(*maps.shape[:2])
-    }
+    shares: dict[Head, float] = {}
+    for kind, maps in attention.items():
+        causal = np.tri(maps.shape[-1], dtype=bool) if kind == "decoder_self" else None
+        rows, marks = rows_with_several_keys(maps.shape, causal), _punctuation(keys_of(kind))
+        if rows.any() and marks.any():
+            for layer, head in np.ndindex(*maps.shape[:2]):
+                shares[Head(kind, layer, head)] = _share(maps[layer, head][rows], marks)
     return max(shares.items(), key=lambda each: each[1], default=None)
 
 
-def _share(weights: NDArray[np.float64], columns: NDArray[np.bool_]) -> float:
+def _share(weights: NDArray[np.floating], columns: NDArray[np.bool_]) -> float:
     return float(weights[:, columns].sum(axis=1).mean())
 
 

@@ -16,27 +16,35 @@ from viz_app.records.trace import Floats, Trace
 CellValue = Literal["weight", "value norm"]
 
 
-def value_weighted(weights: Floats, norms: Floats) -> Floats:
-    """Scale weights by the norms of the values and normalise rows: (…, Q, M), (…, M) → (…, Q, M).
+def row_shares(lengths: Floats) -> Floats:
+    """Divide lengths by the sum of their row: (…, Q, M) → (…, Q, M).
 
-    Weight times ‖v W_O‖, the norm of the value after the output projection (Kobayashi et al. 2020,
-    section 3), divided by the sum of the row. A row of zeros stays 0; all others sum to 1.
+    A row of zeros stays 0; all others sum to 1.
     """
-    lengths = weights * norms[..., None, :]
     totals = lengths.sum(axis=-1, keepdims=True)
     shares: Floats = np.divide(lengths, totals, out=np.zeros_like(lengths), where=totals > 0)
     return shares
 
 
-def rollout(attention: Floats) -> Floats:
-    """Compute attention rollout of self-attention up to each layer: (L, H, N, N) → (L, N, N).
+def value_weighted(weights: Floats, norms: Floats) -> Floats:
+    """Scale weights by the norms of the values and normalise rows: (…, Q, M), (…, M) → (…, Q, M).
 
-    R_l = (½ mean over heads of A_l + ½ I) R_{l-1}, with R_0 = I (Abnar and Zuidema 2020, section
-    3): row i says how much of each input may have reached position i. Rows sum to 1.
+    Weight times ‖v W_O‖, the norm of the value after the output projection (Kobayashi et al. 2020,
+    section 3), as shares of the row.
     """
-    identity = np.eye(attention.shape[-1], dtype=np.float32)
+    return row_shares(weights * norms[..., None, :])
+
+
+def rollout(layers: Floats) -> Floats:
+    """Compute attention rollout of self-attention up to each layer: (L, N, N) → (L, N, N).
+
+    R_l = (½ A_l + ½ I) R_{l-1}, with R_0 = I, where A_l is the one map of all heads of layer l
+    (Abnar and Zuidema 2020, section 3, take their mean): row i says how much of each input may have
+    reached position i. Rows sum to 1.
+    """
+    identity = np.eye(layers.shape[-1], dtype=np.float32)
     through, steps = identity, []
-    for layer in attention.mean(axis=1):
+    for layer in layers:
         through = (0.5 * layer + 0.5 * identity) @ through
         steps.append(through)
     rolled: Floats = np.stack(steps).astype(np.float32)
@@ -49,15 +57,41 @@ def weights_of(trace: Trace, kind: Kind, cell_value: CellValue = "weight") -> Fl
     return weights if cell_value == "weight" else value_weighted(weights, trace.value_norms[kind])
 
 
+def mean_of_heads(trace: Trace, kind: Kind, cell_value: CellValue = "weight") -> Floats:
+    """Return one map of all heads of each layer, (L, Q, M), whose rows sum to 1.
+
+    It is the mean of the heads' weights. With value norms it is the length of the mean of the
+    vectors that the heads add, ‖Σ_h α_h v_h W_O‖ / H, as shares of the row, in which H cancels out:
+    heads that add in opposite directions cancel each other (Kobayashi et al. 2020).
+
+    Raises:
+        ValueError: if the trace was read from a file without the norms of these sums.
+    """
+    if cell_value == "weight":
+        mean: Floats = trace.attention[kind].mean(axis=1)
+        return mean
+    if not trace.head_sum_norms:
+        raise ValueError(
+            "expected the norms of what all heads add together, got a trace that was saved without "
+            "them; trace the sentence again"
+        )
+    return row_shares(trace.head_sum_norms[kind])
+
+
 def rollout_of(trace: Trace, kind: Kind, layer: int, cell_value: CellValue = "weight") -> Floats:
     """Compute the rollout of a kind of attention up to a layer; rows sum to 1.
 
-    Self-attention gives (N, N). Cross-attention, (T, S), is the mean of the layer's heads times the
-    rollout of the whole encoder, so that its columns are inputs of the encoder.
+    A layer's map is its ``mean_of_heads``. Self-attention gives (N, N). Cross-attention, (T, S), is
+    the map of the layer times the rollout of the whole encoder, so that its columns are inputs of
+    the encoder.
+
+    Raises:
+        ValueError: as ``mean_of_heads``.
     """
+    layers = mean_of_heads(trace, kind, cell_value)
     if kind != "cross":
-        rolled: Floats = rollout(weights_of(trace, kind, cell_value))[layer]
+        rolled: Floats = rollout(layers)[layer]
         return rolled
-    cross = weights_of(trace, "cross", cell_value)[layer].mean(axis=0)
-    composed: Floats = cross @ rollout(weights_of(trace, "encoder_self", cell_value))[-1]
+    encoder = rollout(mean_of_heads(trace, "encoder_self", cell_value))[-1]
+    composed: Floats = layers[layer] @ encoder
     return composed

@@ -7,6 +7,7 @@ Layers go from the top, heads from the left; kinds stand side by side.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -78,8 +79,8 @@ def distance_map(
 ) -> go.Figure:
     """Draw how far apart two maps of each head are, on the fixed range 0 to 1.
 
-    The arguments are those of ``cost_map``. Where values fit into the cells, trace 2 has them,
-    and in its ``meta`` their colours in a saved picture.
+    The arguments are those of ``cost_map``; NaN is no value. Where values fit into the cells, trace
+    2 has them, and in its ``meta`` their colours in a saved picture.
 
     Raises:
         ValueError: as ``cost_map``.
@@ -104,14 +105,19 @@ def distance_map(
                 "x": markers["x"],
                 "y": markers["y"],
                 "mode": "text",
-                "text": [f"{value:.2f}" for value in values],
-                "textfont": {"size": 11, "color": [text_on_weight(theme, v) for v in values]},
-                "meta": {"printed": [text_on_weight(LIGHT, v) for v in values]},
+                "text": ["–" if math.isnan(value) else f"{value:.2f}" for value in values],
+                "textfont": {"size": 11, "color": [_text_colour(theme, v) for v in values]},
+                "meta": {"printed": [_text_colour(LIGHT, v) for v in values]},
                 "hoverinfo": "skip",
             }
         )
     bar = printed_bar("distance", limits=(0, 1), scale=scale, ticks=(0, 0.25, 1), theme=theme)
     return new_figure(theme, [*data, bar], layout)
+
+
+def _text_colour(theme: Theme, value: float) -> str:
+    """Return the colour of a value in its cell; a cell without a value is not filled."""
+    return theme.muted if math.isnan(value) else text_on_weight(theme, value)
 
 
 def _head_cells(
@@ -144,6 +150,10 @@ def _head_cells(
         cells[: shapes[kind][0], places[kind] : places[kind] + shapes[kind][1]] = of_kind
     pixels = min(_LARGEST_CELL, _WIDTH / cells.shape[1])
     with_text = pixels >= _SMALLEST_WITH_TEXT
+
+    def in_words(value: float) -> str:
+        return "no value" if math.isnan(value) else written.format(value)
+
     points = [(kind, *place) for kind, shape in shapes.items() for place in np.ndindex(*shape)]
     frames = []
     if selected is not None:
@@ -167,7 +177,7 @@ def _head_cells(
             [layer for _, layer, _ in points],
             values=[f"{kind},{layer},{head}" for kind, layer, head in points],
             texts=[
-                f"layer {layer + 1} · head {head + 1}: {written.format(values[kind][layer, head])}"
+                f"layer {layer + 1} · head {head + 1}: {in_words(values[kind][layer, head])}"
                 for kind, layer, head in points
             ],
         ),

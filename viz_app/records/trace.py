@@ -127,7 +127,11 @@ class Trace:
     attention: Mapping[Kind, Floats]
     """Attention weights, (L, H, Q, M)."""
     value_norms: Mapping[Kind, Floats]
-    """‖v W_O‖ of each key, (L, H, M)."""
+    """‖v W_O‖ of each key: how long its value is after the output projection, (L, H, M)."""
+    head_sum_norms: Mapping[Kind, Floats]
+    """‖Σ_h α_h v_h W_O‖: how long the vector is that all heads of a layer together add to a query's
+    output for a key, (L, Q, M). Heads that were ablated add nothing. Traces that were saved before
+    it was recorded do not have it: then it is empty."""
     queries: Mapping[Kind, Floats]
     """(L, H, Q, K)."""
     keys: Mapping[Kind, Floats]
@@ -182,7 +186,7 @@ class Trace:
 
     def arrays(self) -> Iterator[tuple[str, NDArray[np.generic]]]:
         """Yield every array with its name in exported files, such as ``attention_cross``."""
-        for name in ("attention", "value_norms", "queries", "keys", "values"):
+        for name in ("attention", "value_norms", "head_sum_norms", "queries", "keys", "values"):
             for kind, array in getattr(self, name).items():
                 yield f"{name}_{kind}", array
         for side in ("source", "target"):

@@ -37,6 +37,7 @@ from viz_app.records.trace import (
     Trace,
     Word,
 )
+from viz_app.trace.value_norms import head_sum_norms, transform_values
 
 Captured = Mapping[str, list[Tensor]]
 
@@ -79,6 +80,7 @@ def run_trace(
             logits = _logits(model, source_ids, consumed)
     top_k = min(top_k, logits.shape[-1])
     predictions = _predictions(model, seen, logits, predicted, top_k)
+    norms = {kind: _value_norms(model, seen, kind, off) for kind in KINDS}
     return Trace(
         run=run,
         step=step,
@@ -90,7 +92,8 @@ def run_trace(
         consumed=to_tokens(tokenizers.target, consumed),
         predicted=to_tokens(tokenizers.target, predicted),
         attention=_by_kind(seen, "weights"),
-        value_norms={kind: _value_norms(model, seen, kind) for kind in KINDS},
+        value_norms={kind: of_values for kind, (of_values, _) in norms.items()},
+        head_sum_norms={kind: of_sums for kind, (_, of_sums) in norms.items()},
         queries=_by_kind(seen, "query"),
         keys=_by_kind(seen, "key"),
         values=_by_kind(seen, "value"),
@@ -196,14 +199,21 @@ def _by_kind(seen: Captured, point: str) -> dict[Kind, Floats]:
     return {kind: to_numpy(_layers(seen, kind, point)) for kind in KINDS}
 
 
-def _value_norms(model: Seq2SeqModel, seen: Captured, kind: Kind) -> Floats:
-    """Compute ‖v W_O‖, the length of what a key adds to the output at weight 1: (L, H, M)."""
-    norms = []
-    for layer, value in enumerate(_layers(seen, kind, "value")):  # (H, M, K)
-        weight = model.linear(f"{attention_path(kind, layer)}.output_projection").weight
-        per_head = weight.unflatten(0, (value.shape[0], -1))  # (H, K, D)
-        norms.append((value @ per_head).norm(dim=-1))
-    return to_numpy(torch.stack(norms))
+def _value_norms(
+    model: Seq2SeqModel, seen: Captured, kind: Kind, off: Sequence[Head]
+) -> tuple[Floats, Floats]:
+    """Compute the norms of a trace: ``value_norms`` and ``head_sum_norms`` of a kind."""
+    of_values, of_sums = [], []
+    layers = zip(_layers(seen, kind, "value"), _layers(seen, kind, "weights"), strict=True)
+    for layer, (values, weights) in enumerate(layers):  # (H, M, K), (H, Q, M)
+        projection = model.linear(f"{attention_path(kind, layer)}.output_projection").weight
+        transformed = transform_values(values, projection)  # (H, M, D)
+        of_values.append(transformed.norm(dim=-1))
+        for head in off:
+            if head[:2] == (kind, layer):
+                transformed[head.head] = 0
+        of_sums.append(head_sum_norms(weights, transformed))
+    return to_numpy(torch.stack(of_values)), to_numpy(torch.stack(of_sums))
 
 
 def _embedding(seen: Captured, side: str) -> StackInput:

@@ -6,6 +6,7 @@ from math import log2, sqrt
 
 import numpy as np
 import pytest
+import torch
 
 from viz_app.analysis.differences import (
     first_word_mismatch,
@@ -13,6 +14,7 @@ from viz_app.analysis.differences import (
     jensen_shannon,
     pool_differences,
 )
+from viz_app.measuring.heads import distance
 from viz_app.records.trace import Floats, Tokens, Trace
 
 
@@ -56,12 +58,52 @@ def test_head_distance_is_the_mean_over_rows() -> None:
     b[1, 2, 3:] = np.eye(7, dtype=np.float32)[[4, 6]]  # two of five rows go elsewhere
     expected = np.zeros((2, 3))
     expected[1, 2] = 2 / 5
-    np.testing.assert_allclose(head_distances(a, b), expected, atol=1e-7)
+    np.testing.assert_allclose(head_distances(a, b, allowed=None), expected, atol=1e-7)
+
+
+def test_rows_with_a_single_key_do_not_count_in_a_head_distance() -> None:
+    """Of three rows the first has one key, the second is the same in both, the third differs."""
+    a = np.zeros((1, 1, 3, 3), np.float32)
+    a[..., 0] = 1
+    b = a.copy()
+    b[0, 0, 2] = [0, 0, 1]
+    causal = np.tri(3, dtype=bool)
+    np.testing.assert_allclose(head_distances(a, b, allowed=causal), [[1 / 2]], atol=1e-7)
+    np.testing.assert_allclose(head_distances(a, b, allowed=None), [[1 / 3]], atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("queries", "keys", "allowed"), [(1, 1, np.tri(1, dtype=bool)), (5, 1, None)]
+)
+def test_head_distance_is_unknown_without_a_choice_of_keys(
+    queries: int, keys: int, allowed: np.ndarray | None
+) -> None:
+    ones = np.ones((2, 3, queries, keys), np.float32)
+    distances = head_distances(ones, ones, allowed=allowed)
+    assert distances.shape == (2, 3)
+    assert np.isnan(distances).all()
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_head_distance_is_the_stored_measure(causal: bool) -> None:
+    generator = np.random.default_rng(3)
+    allowed = np.tri(5, dtype=bool) if causal else np.ones((5, 7), bool)
+    a, b = (
+        generator.random((2, 3, *allowed.shape), np.float32).astype(np.float32) * allowed
+        for _ in range(2)
+    )
+    a, b = (maps / maps.sum(axis=-1, keepdims=True) for maps in (a, b))
+    for layer, found in enumerate(head_distances(a, b, allowed=allowed if causal else None)):
+        both = (torch.tensor(maps[layer : layer + 1]) for maps in (a, b))
+        measured = distance(*both, torch.tensor(allowed[None]))
+        np.testing.assert_allclose(found, measured.total / measured.count, atol=1e-6)
 
 
 def test_maps_of_different_shape_are_refused() -> None:
     with pytest.raises(ValueError, match=r"one shape, got \(1, 2, 3, 5\) and \(1, 2, 3, 7\)$"):
-        head_distances(np.zeros((1, 2, 3, 5), np.float32), np.zeros((1, 2, 3, 7), np.float32))
+        head_distances(
+            np.zeros((1, 2, 3, 5), np.float32), np.zeros((1, 2, 3, 7), np.float32), allowed=None
+        )
 
 
 def test_pool_differences_takes_the_value_farthest_from_0() -> None:

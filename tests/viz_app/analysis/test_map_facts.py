@@ -43,16 +43,22 @@ def test_a_map_of_a_single_key_has_no_facts(make_tokens: MakeTokens) -> None:
     assert map_facts(ones, make_tokens(["</s>"]), allowed=None, own_keys=False) is None
 
 
+def test_a_single_key_that_is_punctuation_is_no_choice(make_tokens: MakeTokens) -> None:
+    ones = np.ones((1, 1, 2, 1), np.float32)
+    assert most_on_punctuation({"cross": ones}, lambda _: make_tokens(["."])) is None
+
+
 def test_the_head_that_rests_most_on_punctuation_by_hand(make_tokens: MakeTokens) -> None:
-    """Rows in which the mask forbids the comma count as 0."""
+    """Rows in which the mask forbids the comma count as 0; the row with a single key does not."""
     keys: dict[Kind, Tokens] = {
         "cross": make_tokens([" a"], ["."], ["</s>"]),
-        "decoder_self": make_tokens(["<s>"], [","]),
+        "decoder_self": make_tokens(["<s>"], [" a"], [","]),
     }
-    cross = np.array([[[[0.5, 0.25, 0.25], [0, 0, 1]], [[0, 0.5, 0.5], [0.25, 0.5, 0.25]]]])
-    own = np.array([[[[1, 0], [0.1, 0.9]]]])
+    cross = np.array([[[[0.5, 0.25, 0.25], [0, 0, 1]], [[0, 0.5, 0.5], [0.5, 0.25, 0.25]]]])
+    own = np.array([[[[1, 0, 0], [0.5, 0.5, 0], [0.1, 0.1, 0.8]]]])
     attention: dict[Kind, np.ndarray] = {"cross": cross, "decoder_self": own}
-    assert most_on_punctuation(attention, keys.__getitem__) == (Head("cross", 0, 1), 0.5)
+    assert most_on_punctuation(attention, keys.__getitem__) == (Head("decoder_self", 0, 0), 0.4)
+    assert most_on_punctuation({"cross": cross}, keys.__getitem__) == (Head("cross", 0, 1), 0.375)
     assert (
         most_on_punctuation({"cross": cross}, lambda _: make_tokens([" a"], [" b"], ["</s>"]))
         is None

@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.interface import KINDS, Kind
-from viz_app.analysis.rollout import CellValue, rollout, rollout_of, value_weighted, weights_of
+from viz_app.analysis.rollout import (
+    CellValue,
+    mean_of_heads,
+    rollout,
+    rollout_of,
+    value_weighted,
+    weights_of,
+)
 from viz_app.records.trace import Floats, Trace
 
 
@@ -31,38 +38,88 @@ def test_value_weighted_uses_norms_of_each_head() -> None:
     np.testing.assert_allclose(value_weighted(weights, norms)[:, 0, 0], [[0.5, 0.5], [0.2, 0.8]])
 
 
-def test_rollout_by_hand() -> None:
-    """Two layers; the mean of the first's two heads is [[1, 0], [.5, .5]].
+def test_mean_of_heads_that_cancel_by_hand(trace: Trace) -> None:
+    """For the first key both heads add 1, in opposite directions; for the second, 1 and 3 along.
 
-    With the residual, [[1, 0], [.25, .75]]; the second layer is [[0, 1], [1, 0]] in its one kind of
-    head, with the residual [[.5, .5], [.5, .5]], and both rows become (.625, .375).
+    Each head alone gives the first key a share: 1/2 and 1/4, and 3/8 if these were averaged.
     """
-    first = [[[1, 0], [1, 0]], [[1, 0], [0, 1]]]
-    second = [[[0, 1], [1, 0]], [[0, 1], [1, 0]]]
+    attention = np.full((1, 2, 1, 2), 0.5, dtype=np.float32)
+    values = np.array([[[[2.0], [2.0]], [[-2.0], [6.0]]]], dtype=np.float32)  # (L, H, M, D)
+    lengths = np.abs((attention[:, :, 0, :, None] * values).sum(axis=1))  # (L, M, D)
+    changed = replace(
+        trace,
+        attention={"cross": attention},
+        value_norms={"cross": np.abs(values[..., 0])},
+        head_sum_norms={"cross": lengths.swapaxes(1, 2)},
+    )
+    shares = weights_of(changed, "cross", "value norm")
+    np.testing.assert_allclose(shares[0, :, 0], [[0.5, 0.5], [0.25, 0.75]])
+    np.testing.assert_array_equal(mean_of_heads(changed, "cross", "value norm"), [[[0, 1]]])
+    np.testing.assert_array_equal(mean_of_heads(changed, "cross"), [[[0.5, 0.5]]])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_mean_of_heads_is_shares_of_the_norms_of_their_sums(trace: Trace, kind: Kind) -> None:
+    together = mean_of_heads(trace, kind, "value norm")
+    for layer, norms in enumerate(trace.head_sum_norms[kind]):
+        for row, lengths in zip(together[layer], norms, strict=True):
+            np.testing.assert_allclose(row, lengths / sum(lengths), rtol=1e-5)
+    np.testing.assert_allclose(together.sum(axis=-1), 1, rtol=1e-5)
+    apart = weights_of(trace, kind, "value norm").mean(axis=1)
+    assert np.abs(together - apart).max() > 0.01
+    mean = mean_of_heads(trace, kind)
+    np.testing.assert_array_equal(mean, trace.attention[kind].mean(axis=1))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_mean_of_heads_needs_the_norms_of_their_sums(trace: Trace, kind: Kind) -> None:
+    old = replace(trace, head_sum_norms={})
+    with pytest.raises(ValueError, match=r"saved without them; trace the sentence again$"):
+        rollout_of(old, kind, 1, "value norm")
+    np.testing.assert_array_equal(rollout_of(old, kind, 1), rollout_of(trace, kind, 1))
+
+
+def test_rollout_by_hand() -> None:
+    """Two layers.
+
+    The first is with the residual [[1, 0], [.25, .75]]; the second, with the residual
+    [[.5, .5], [.5, .5]], makes both rows (.625, .375).
+    """
+    first, second = [[1, 0], [0.5, 0.5]], [[0, 1], [1, 0]]
     rolled = rollout(np.array([first, second], dtype=np.float32))
     np.testing.assert_allclose(rolled[0], [[1, 0], [0.25, 0.75]])
     np.testing.assert_allclose(rolled[1], [[0.625, 0.375], [0.625, 0.375]])
 
 
-@given(st.integers(1, 3), st.integers(1, 3), st.integers(1, 7), st.integers(0, 99))
-def test_rollout_rows_sum_to_1(layers: int, heads: int, size: int, seed: int) -> None:
+@given(st.integers(1, 3), st.integers(1, 7), st.integers(0, 99))
+def test_rollout_rows_sum_to_1(layers: int, size: int, seed: int) -> None:
     """And nothing comes from the future if no layer looks there."""
-    scores = np.random.default_rng(seed).random((layers, heads, size, size))
+    scores = np.random.default_rng(seed).random((layers, size, size))
     causal = np.tril(scores).astype(np.float32)
     rolled = rollout(causal / causal.sum(axis=-1, keepdims=True))
     np.testing.assert_allclose(rolled.sum(axis=-1), 1, rtol=1e-5)
     assert (np.triu(rolled, 1) == 0).all()
 
 
-def by_loops(attention: Floats, layer: int) -> Floats:
+def layer_map(trace: Trace, kind: Kind, layer: int, measure: CellValue) -> Floats:
+    """The map of all heads of a layer: of their weights, or of the norms of their sums."""
+    if measure == "weight":
+        heads = trace.attention[kind][layer]
+        return sum(heads) / len(heads)
+    norms = trace.head_sum_norms[kind][layer]
+    return norms / norms.sum(axis=-1, keepdims=True)
+
+
+def by_loops(trace: Trace, kind: Kind, layer: int, measure: CellValue) -> Floats:
     """The rollout of a stack up to a layer, one sum after another."""
-    size = attention.shape[-1]
+    size = len(trace.keys_of(kind))
     through = np.eye(size)
-    for maps in attention[: layer + 1]:
+    for below in range(layer + 1):
+        cells = layer_map(trace, kind, below, measure)
         step = np.zeros((size, size))
         for i in range(size):
             for j in range(size):
-                step[i, j] = 0.5 * sum(head[i, j] for head in maps) / len(maps) + 0.5 * (i == j)
+                step[i, j] = 0.5 * cells[i, j] + 0.5 * (i == j)
         rows = [
             [sum(step[i, k] * through[k, j] for k in range(size)) for j in range(size)]
             for i in range(size)
@@ -75,8 +132,10 @@ def by_loops(attention: Floats, layer: int) -> Floats:
 @pytest.mark.parametrize("layer", [0, 1])
 def test_rollout_of_self_attention(trace: Trace, measure: CellValue, layer: int) -> None:
     for kind in ("encoder_self", "decoder_self"):
-        expected = by_loops(weights_of(trace, kind, measure), layer)
-        np.testing.assert_allclose(rollout_of(trace, kind, layer, measure), expected, atol=1e-6)
+        expected = by_loops(trace, kind, layer, measure)
+        rolled = rollout_of(trace, kind, layer, measure)
+        np.testing.assert_allclose(rolled, expected, atol=1e-6)
+        np.testing.assert_allclose(rolled.sum(axis=-1), 1, rtol=1e-5)
 
 
 @pytest.mark.parametrize("measure", ["weight", "value norm"])
@@ -84,8 +143,8 @@ def test_rollout_of_self_attention(trace: Trace, measure: CellValue, layer: int)
 def test_rollout_of_cross_attention_uses_the_whole_encoder(
     trace: Trace, measure: CellValue, layer: int
 ) -> None:
-    encoder = by_loops(weights_of(trace, "encoder_self", measure), 1)
-    cross = weights_of(trace, "cross", measure)[layer].mean(axis=0)
+    encoder = by_loops(trace, "encoder_self", 1, measure)
+    cross = layer_map(trace, "cross", layer, measure)
     composed = rollout_of(trace, "cross", layer, measure)
     np.testing.assert_allclose(composed, np.einsum("ts,sn->tn", cross, encoder), atol=1e-6)
     np.testing.assert_allclose(composed.sum(axis=-1), 1, rtol=1e-5)

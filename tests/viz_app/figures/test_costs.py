@@ -92,3 +92,15 @@ def test_distances_are_drawn_on_the_fixed_range_of_weights() -> None:
     assert written.textfont.color[-1] == text_on_weight(THEME, 0.207)
     assert written.meta["printed"][-1] == text_on_weight(LIGHT, 0.207)
     assert (bar.meta, bar.visible, bar.marker.colorbar.title.text) == (PRINTED, False, "distance")
+
+
+def test_a_distance_that_is_unknown_is_a_dash() -> None:
+    distances = {kind: np.full((1, 2), 0.5, dtype=np.float32) for kind in NAMES}
+    distances["decoder_self"][:] = np.nan
+    figure = distance_map(distances, theme=THEME, names=NAMES, selected=("decoder_self", 0, 1))
+    cells, markers, written, _ = figure.data
+    assert np.isnan(cells.z[0]).tolist() == [False, False, True, True, True, True, False, False]
+    assert list(written.text) == ["0.50", "0.50", "–", "–", "0.50", "0.50"]
+    assert written.textfont.color[2] == THEME.muted
+    assert written.meta["printed"][2] == LIGHT.muted
+    assert markers.text[2] == "layer 1 · head 1: no value"

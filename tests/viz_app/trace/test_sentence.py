@@ -69,7 +69,7 @@ def test_shapes(trace: Trace) -> None:
 
 def test_arrays_are_float32_or_int64_with_unique_names(trace: Trace) -> None:
     arrays = list(trace.arrays())
-    assert len({name for name, _ in arrays}) == len(arrays) == 5 * 3 + 2 * 3 + 2 + 7
+    assert len({name for name, _ in arrays}) == len(arrays) == 6 * 3 + 2 * 3 + 2 + 7
     for name, array in arrays:
         whole = name in ("rank", "top_ids", "lens_ids")
         assert array.dtype == (np.int64 if whole else np.float32), name

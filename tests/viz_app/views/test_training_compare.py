@@ -19,6 +19,7 @@ from model.checkpoint import (
     tokenizer_sha256,
     weights_path,
 )
+from model.config import BOS, EOS
 from model.files import append_log
 from model.interface import KINDS, Kind
 from model.run_info import Counts
@@ -47,6 +48,7 @@ from viz_app.analysis.head_ranking import rank_heads
 from viz_app.figures.mosaic import MASKED, tile
 from viz_app.records.trace import Trace
 from viz_app.views.shared.head_choice import head_label
+from viz_app.views.training import shared_target
 
 PAGE, ADDRESS = "training", {"training": "compare"}
 
@@ -140,7 +142,10 @@ def test_all_kinds_are_ranked_and_a_button_opens_a_head(start: Start, run: Train
     app = start(step="0", other_step="60")
     traces = shared_traces(run, 0, 60)
     distances: dict[Kind, Any] = {
-        kind: head_distances(*(trace.attention[kind] for trace in traces)) for kind in KINDS
+        kind: head_distances(
+            *(trace.attention[kind] for trace in traces), allowed=make_grid(traces[0], kind).allowed
+        )
+        for kind in KINDS
     }
     drawn = cells(app, "distances")
     np.testing.assert_allclose(
@@ -151,6 +156,24 @@ def test_all_kinds_are_ranked_and_a_button_opens_a_head(start: Start, run: Train
     order = rank_heads(distances)[:5]
     named = [app.button(key=f"farthest-{place}").label for place in range(5)]
     assert named == [f"{head_label(head)} · {distance:.2f}" for head, distance in order]
+    assert "mean over rows with more than one key" in captions(app)
+    assert "no row has more than one key" not in captions(app)
+
+
+def test_heads_without_a_choice_of_keys_have_no_distance(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The decoder's one row, which consumes the start and predicts the end, has one key."""
+    monkeypatch.setattr(shared_target, "continuation_of", lambda *_: (BOS, EOS))
+    app = start(step="0", other_step="60")
+    assert errors(app) == []
+    drawn = cells(app, "distances")
+    assert np.isnan(drawn[:, 4:7]).all()
+    assert np.isfinite(drawn[:, [0, 1, 2, 8, 9, 10]]).all()
+    named = [button.label for button in app.button if str(button.key).startswith("farthest-")]
+    assert len(named) == 5
+    assert not [label for label in named if "Decoder" in label]
+    assert "“–”: no row has more than one key." in captions(app)
 
 
 def test_all_heads_of_a_kind_are_drawn_as_differences(start: Start, run: TrainedRun) -> None:

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import streamlit as st
+from numpy.typing import NDArray
 
 from model.interface import KINDS, Head, Kind
 from viz_app.analysis.attention import max_pool, pool_mask
@@ -80,6 +82,11 @@ class _Pair:
         first, second = self.grids[kind]
         a, b = self.a.trace.attention[kind], self.b.trace.attention[kind]
         return first.apply(a), second.apply(b)
+
+    def allowed(self, kind: Kind) -> NDArray[np.bool_] | None:
+        """Return which cells the mask allows in A or in B, (rows, columns); None if all."""
+        first, second = (grid.allowed for grid in self.grids[kind])
+        return None if first is None or second is None else first | second
 
 
 @panel(_PANEL)
@@ -163,7 +170,9 @@ def _show_ranking(selection: Selection, pair: _Pair, selected: Head) -> None:
             f"{other_heads}, so that heads do not pair. Choose a head of each."
         )
         return
-    distances = {kind: head_distances(*pair.maps(kind)) for kind in KINDS}
+    distances = {
+        kind: head_distances(*pair.maps(kind), allowed=pair.allowed(kind)) for kind in KINDS
+    }
     left, right = st.columns([3, 2], gap="medium")
     with left:
         show_figure(
@@ -186,9 +195,12 @@ def _show_ranking(selection: Selection, pair: _Pair, selected: Head) -> None:
                 on_click=lambda head=head: change_view(_PANEL, **choices_for(head)),
             )
     by_number = "" if pair.same_run else " Heads are paired by their numbers only."
+    unknown = any(np.isnan(of_kind).any() for of_kind in distances.values())
+    without = " “–”: no row has more than one key." if unknown else ""
     st.caption(
         "Jensen-Shannon distance of the rows of A and B, from 0 (the same) to 1 (no key in "
-        f"common), mean over rows. Click a head to see where it differs.{by_number}"
+        "common), mean over rows with more than one key. Click a head to see where it differs."
+        f"{by_number}{without}"
     )
 
 

@@ -6,13 +6,11 @@ import streamlit as st
 
 from model.interface import Head
 from viz_app.analysis.grid import Grid, make_grid
-from viz_app.analysis.head_descriptions import describe_head
-from viz_app.analysis.head_ranking import head_values
 from viz_app.analysis.map_facts import ALMOST_EVEN, MapFacts, map_facts, most_on_punctuation
 from viz_app.records.trace import Trace
 from viz_app.views.shared.head_choice import head_label
 from viz_app.views.shared.markdown import escape_markdown
-from viz_app.views.shared.measures import measures_of
+from viz_app.views.shared.measures import head_in_words, measures_of
 from viz_app.views.shared.selection import Selection
 from viz_app.views.shared.special_tokens import special_tokens_of
 from viz_app.views.shared.view import view
@@ -40,8 +38,7 @@ def _over_the_corpus(selection: Selection, head: Head) -> str:
     measures = measures_of(run, [step]).by_step.get(step)
     if measures is None:
         return "Over a corpus: not measured at this checkpoint."
-    words = "; ".join(describe_head(head_values(measures.values, head), head.kind))
-    said = escape_markdown(special_tokens_of(run).name_in(words))
+    said = escape_markdown(head_in_words(run, measures, head))
     return f"Over {measures.corpus.sentences:,} sentences: {said}."
 
 
@@ -59,14 +56,15 @@ def _in_this_sentence(selection: Selection, trace: Trace, shown: ShownMap, grid:
     on: dict[str, float | None] = {
         special.start if kind == "decoder_self" else special.end: facts.special,
         "punctuation": facts.punctuation,
-        "the token itself": facts.itself,
     }
     shares = [f"{share:.2f} on {what}" for what, share in on.items() if share is not None]
     row, column = tokens.rows[facts.row], tokens.columns[facts.column]
     by = ", token by token" if view().units == "words" else ""
+    itself = "" if facts.itself is None else f"; {facts.itself:.2f} on the token itself, any token"
+    cell = "weight" if shown.cell_value == "weight" else "share"
     said = (
-        f"In this sentence{by}: largest weight {facts.largest:.2f}, of “{row}” on “{column}”; "
-        f"on average over all rows {', '.join(shares)}."
+        f"In this sentence{by}: largest {cell} {facts.largest:.2f}, of “{row}” on “{column}”; "
+        f"on average over rows with more than one key {', '.join(shares)}{itself}."
     )
     if most := most_on_punctuation(trace.attention, trace.keys_of):
         head, share = most

@@ -24,6 +24,7 @@ from viz_app.views.shared.head_choice import (
     head_toolbar,
     map_arguments,
 )
+from viz_app.views.shared.lessons import answered
 from viz_app.views.shared.opening import open_page
 from viz_app.views.shared.panels import panel
 from viz_app.views.shared.selection import Selection
@@ -133,15 +134,21 @@ def _show_map(selection: Selection, trace: Trace, grid: Grid, shown: ShownMap) -
     """
 
     def open_cell(row: int, column: int) -> None:
+        query, key = grid.row_spans[row].start, grid.column_spans[column].start
+        if answer := answered("cell", query, key) | answered("row", query):
+            change_view("heads", **answer)
+            return
         open_page(
             "inside",
-            query=grid.row_spans[row].start,
-            key=grid.column_spans[column].start,
+            query=query,
+            key=key,
             **choices_for(Head(shown.kind, shown.layer, shown.head)),
         )
 
     def choose_step(row: int) -> None:
-        change_view(*STEP_PANELS, at=grid.row_spans[row].start, below="steps")
+        at = grid.row_spans[row].start
+        answer = answered("row", at) | answered("target", at)
+        change_view(*STEP_PANELS, at=at, below="steps", **answer)
 
     steps = shown.kind != "encoder_self"
     selected = grid.row_of(min(view().at, len(trace.consumed) - 1)) if steps else None

@@ -10,7 +10,7 @@ from model.interface import Description, Head, Kind
 from viz_app.analysis.attention import Aggregate, aggregate_heads
 from viz_app.analysis.grid import Grid
 from viz_app.analysis.labels import KIND_NAMES, KIND_NOTES
-from viz_app.analysis.rollout import CellValue, rollout_of, weights_of
+from viz_app.analysis.rollout import CellValue, mean_of_heads, rollout_of, weights_of
 from viz_app.records.trace import Floats, Trace
 from viz_app.views.shared.head_choice import chosen_head
 from viz_app.views.shared.view import redraw_all, view
@@ -18,7 +18,7 @@ from viz_app.views.shared.widgets import choose_one
 
 HEAD_PANELS = ("heads", "below")
 """Panels that depend on the head that is shown."""
-_AGGREGATE_NOTES: dict[Aggregate, str] = {
+_WEIGHT_NOTES: dict[Aggregate, str] = {
     "mean": "The mean of the layer's heads: what most of them look at; it hides that they differ.",
     "max": "Cell by cell the largest weight of any head: nothing strong is hidden, but which head "
     "it was is not said, and rows may sum to more than 1.",
@@ -27,13 +27,24 @@ _AGGREGATE_NOTES: dict[Aggregate, str] = {
     "knows nothing of values, feed-forward layers, or heads that cancel each other.",
 }
 _CROSS_ROLLOUT_NOTE = (
-    "Here the mean of the layer's heads goes on through the whole encoder: a column is a source "
-    "token as it went in."
+    "Here the layer's map goes on through the whole encoder: a column is a source token as it went "
+    "in."
 )
-_VALUE_NORM_NOTE = (
-    "Weight times ‖v W_O‖, as shares of the row (Kobayashi et al. 2020): how much a key adds and "
-    "not only how much it is looked at. In which direction it adds is not said."
-)
+_VALUE_NORM_NOTES: dict[Aggregate, str] = {
+    "head": "Weight times ‖v W_O‖, as shares of the row (Kobayashi et al. 2020): how much a key "
+    "adds and not only how much it is looked at. In which direction it adds is not said.",
+    "mean": "The vectors that the layer's heads add for a key, weight times v W_O, are averaged; a "
+    "cell is the length of their mean, as a share of the row (Kobayashi et al. 2020). Heads that "
+    "add in opposite directions cancel each other. In which direction a key adds is not said.",
+    "max": "Cell by cell the largest share of any head: weight times ‖v W_O‖, as shares of the "
+    "head's row (Kobayashi et al. 2020). Which head it was is not said, nor in which direction it "
+    "adds, and rows may sum to more than 1.",
+    "rollout": "Rollout up to this layer (Abnar and Zuidema 2020): from which inputs a position "
+    "could have gathered, if half of each layer were the residual. A layer's map is what its heads "
+    "add together for each key: the length of the sum of weight times v W_O, as shares of the row "
+    "(Kobayashi et al. 2020), so that heads that cancel each other count little. It knows nothing "
+    "of feed-forward layers, or of the direction in which a key adds.",
+}
 
 
 @dataclass(frozen=True)
@@ -69,17 +80,20 @@ class ShownMap:
         """Compute the map of a trace in the rows and columns of a grid."""
         if self.aggregate == "rollout":
             return grid.apply(rollout_of(trace, self.kind, self.layer, self.cell_value))
+        if self.aggregate == "mean" and self.cell_value == "value norm":
+            return grid.apply(mean_of_heads(trace, self.kind, self.cell_value)[self.layer])
         weights = grid.apply(weights_of(trace, self.kind, self.cell_value)[self.layer])
         return aggregate_heads(weights, self.aggregate, self.head)
 
     @property
     def note(self) -> str:
         """Sentences on what the map shows, and what it does not."""
-        notes = [_AGGREGATE_NOTES.get(self.aggregate, KIND_NOTES[self.kind])]
+        notes = [KIND_NOTES[self.kind]] if self.aggregate == "head" else []
+        of_cells = _WEIGHT_NOTES if self.cell_value == "weight" else _VALUE_NORM_NOTES
+        if self.aggregate in of_cells:
+            notes.append(of_cells[self.aggregate])
         if self.aggregate == "rollout" and self.kind == "cross":
             notes.append(_CROSS_ROLLOUT_NOTE)
-        if self.cell_value == "value norm":
-            notes.append(_VALUE_NORM_NOTE)
         return " ".join(notes)
 
 
