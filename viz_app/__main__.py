@@ -15,7 +15,7 @@ import tyro
 from model.files import CheckpointError
 from model.placement import DEFAULT_PLACEMENT, Placement
 from model.runs import find_folder, open_folder, open_run
-from viz_app.served import FOLDER, runs_folder, serve
+from viz_app.served import FOLDER, LESSONS, runs_folder, serve
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,9 @@ class AppArguments:
     on the Hugging Face hub."""
     checkpoints: Path | None = None
     """Folder of runs that are shown too; by default those that come with Headwise."""
+    lessons: Path | None = None
+    """Folder of lessons that are offered beside those of the app; docs/a-lesson.md describes
+    them."""
     placement: Annotated[Placement, tyro.conf.arg(name="")] = DEFAULT_PLACEMENT
     """Where models compute, and how precisely."""
     port: int = 8501
@@ -45,6 +48,10 @@ def main() -> None:
         arguments = tyro.cli(AppArguments, prog="headwise")
         if arguments.checkpoints is not None:
             os.environ[FOLDER] = str(arguments.checkpoints.resolve())
+        if arguments.lessons is not None:
+            if not arguments.lessons.is_dir():
+                raise ValueError(f"{arguments.lessons} is no folder; name one with lessons, *.md")
+            os.environ[LESSONS] = str(arguments.lessons.resolve())
         serve(_folders(arguments.models), arguments.placement)
     except (CheckpointError, ValueError, OSError) as error:
         sys.exit(f"error: {error}")

@@ -9,9 +9,10 @@ from pathlib import Path
 import streamlit as st
 from streamlit.logger import get_logger
 
+import viz_app  # noqa: F401 - first: it says how the threads of PyTorch wait
 from model.placement import use_one_thread
 from viz_app.served import describe_served
-from viz_app.views import architecture, embeddings, heads, inside, training, translate
+from viz_app.views import architecture, embeddings, heads, inside, learn, training, translate
 from viz_app.views.shared import frame
 from viz_app.views.shared.errors import show_user_errors
 from viz_app.views.shared.opening import PageName, page_to_open
@@ -59,6 +60,7 @@ pages: dict[PageName, st.Page] = {
     "embeddings": _page(embeddings.page, "Embeddings & positions", "scatter_plot", "embeddings"),
     "training": _page(training.page, "Training", "timeline", "training"),
     "heads": _page(heads.page, "Heads", "grid_view", "heads"),
+    "learn": _page(learn.page, "Learn", "school", "learn"),
 }
 chosen = st.navigation(list(pages.values()), position="top")
 if opening := page_to_open():

@@ -12,11 +12,15 @@ from typing import Any
 
 from model.checkpoint import CHECKPOINTS, list_runs
 from model.placement import Placement
+from viz_app.analysis.labels import make_visible
+from viz_app.lessons.reading import SHIPPED
 
 MODELS = "HEADWISE_MODELS"
 """The environment variable with the models that were named: a line for each, name, tab, folder."""
 FOLDER = "HEADWISE_CHECKPOINTS"
 """The environment variable with the folder of runs."""
+LESSONS = "HEADWISE_LESSONS"
+"""The environment variable with a folder of lessons, which are offered beside those of the app."""
 DEVICE = "HEADWISE_DEVICE"
 """The environment variable with the device of the models: auto, cpu or cuda."""
 DTYPE = "HEADWISE_DTYPE"
@@ -31,6 +35,12 @@ def runs_folder() -> Path:
     return Path(os.environ.get(FOLDER) or CHECKPOINTS)
 
 
+def lesson_folders() -> list[Path]:
+    """Return the folders of lessons: the app's own and, if the environment names one, that."""
+    own = os.environ.get(LESSONS)
+    return [SHIPPED, Path(own)] if own else [SHIPPED]
+
+
 def _named_models() -> dict[str, Path]:
     """Return the folders of the models that were named at the start, by name."""
     lines = filter(None, os.environ.get(MODELS, "").split("\n"))
@@ -43,10 +53,19 @@ def served_models() -> dict[str, Path]:
     return named | {name: root / name for name in list_runs(root) if name not in named}
 
 
+def without_places(text: str) -> str:
+    """Return a text that names folders without where on this machine they are, for visitors."""
+    folders = [*served_models().values(), runs_folder(), *lesson_folders()]
+    places = {form for folder in folders for form in (folder.absolute(), folder.resolve())}
+    for place in sorted(places, key=lambda place: len(str(place)), reverse=True):
+        text = text.replace(str(place), place.name)
+    return text.replace(f"{Path.home()}{os.sep}", f"~{os.sep}")
+
+
 def describe_served() -> str:
-    """Name the models of the app, and where they are, in one line."""
+    """Name the models of the app, and where they are, in one line for the terminal."""
     models = [f"{name} ({folder})" for name, folder in _named_models().items()]
-    return ", ".join([*models, f"the runs in {runs_folder()}"])
+    return make_visible(", ".join([*models, f"the runs in {runs_folder()}"]))
 
 
 def first_run(models: Mapping[str, Path]) -> int:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -27,6 +27,7 @@ from viz_app.trace.sentence import run_trace
 ROOT = Path(__file__).parents[2]
 SCREEN = {"width": 1440, "height": 2000}
 """High enough that nothing scrolls: a list that is open closes when the page scrolls."""
+SCRIPT = ROOT / "viz_app/app.py"
 PORT = ("--server.port", "0")
 _LOG = pytest.StashKey[Path]()
 
@@ -49,28 +50,39 @@ def serve(
 ) -> Iterator[Callable[..., str]]:
     """Starts a server of the app on a folder of runs, the project's own by default; its address.
 
-    All are stopped at the end.
+    All are stopped at the end; then none may have logged a traceback but those that ``may_fail``.
     """
     with contextlib.ExitStack() as running:
 
-        def start(checkpoints: Path | str = "", *, cwd: Path = ROOT) -> str:
+        def start(
+            checkpoints: Path | str = "",
+            *,
+            cwd: Path = ROOT,
+            script: Path = SCRIPT,
+            options: Sequence[str] = (),
+            may_fail: bool = False,
+        ) -> str:
             folder = tmp_path_factory.mktemp("app")
             log = pytestconfig.stash[_LOG] = folder / "log.txt"
             own = {
                 "HEADWISE_CHECKPOINTS": str(checkpoints),
                 "HEADWISE_CACHE": str(folder / "cache"),
             }
-            return running.enter_context(_served(log, own, cwd))
+            if not may_fail:
+                running.callback(_check_log, log)
+            return running.enter_context(_served(log, own, cwd, [script, *PORT, *options]))
 
         yield start
 
 
 @contextlib.contextmanager
-def _served(log: Path, own: dict[str, str], cwd: Path) -> Iterator[str]:
-    """A server on a free port, in an environment of its own, started from a folder."""
+def _served(
+    log: Path, own: dict[str, str], cwd: Path, arguments: Sequence[Path | str]
+) -> Iterator[str]:
+    """A server with some arguments, in an environment of its own, started from a folder."""
     with log.open("wb") as written:
         server = subprocess.Popen(
-            [sys.executable, "-m", "streamlit", "run", ROOT / "viz_app/app.py", *PORT],
+            [sys.executable, "-m", "streamlit", "run", *arguments],
             cwd=cwd,
             stdout=written,
             stderr=subprocess.STDOUT,
@@ -86,6 +98,9 @@ def _served(log: Path, own: dict[str, str], cwd: Path) -> Iterator[str]:
             server.wait(20)
         server.kill()
         server.wait()
+
+
+def _check_log(log: Path) -> None:
     assert "Traceback" not in log.read_text(), log.read_text()
 
 

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from playwright.sync_api import expect
 
-from model.checkpoint import TrainedRun, create_run, open_trained_run, save_weights
-from model.files import append_log
-from model.transformer import Transformer
+from model.checkpoint import open_trained_run
 from tests.robustness import tiny_run
+from tests.robustness.hostile_run import NAME, SAID, make_hostile_run
 from viz_app.analysis.grid import GridOptions, make_grid
 from viz_app.analysis.labels import token_labels
-from viz_app.measuring.files import read_measures, write_measures
-from viz_app.records.measures import Sentence
 from viz_app.records.trace import Trace
 
 if TYPE_CHECKING:
@@ -28,13 +23,6 @@ HOSTILE = (
     '<img src=x onerror="window.__hacked = 1"> <b>bold</b> *a* $x^2$ %{z} `c` &lt; \u202eabc '
     "שלום 👩‍👩‍👧 😀 مرحبا"
 )
-NAME = (
-    '<img src=x onerror="window.__hacked = 1"> **b** _i_ `c` $x^2$ :red[d] :smile: a -> b -- c >= '
-    "d [e](f) &lt; %{z} {{g}} https:h <br>"
-)
-"""Of a run, so without a slash."""
-SAID = f"{NAME} :material/search: :streamlit: </b>"
-"""By all else that files and links say."""
 TEXT = """() => {
     const text = (node) => node.nodeType === 3 ? node.data
         : ["STYLE", "SCRIPT"].includes(node.nodeName) ? ""
@@ -42,7 +30,14 @@ TEXT = """() => {
     return text(document.body).replaceAll("\\u2060", "");
 }"""
 """All that stands on the page, in components too."""
-STEPS = (5, 10, 20)
+MARKUP = """() => {
+    const links = everywhere('a[href]').filter(link => link.host !== location.host);
+    const drawn = everywhere(
+        'img[src="x"], .stMarkdownColoredText, :is([aria-label="search icon"], '
+        + '[aria-label="home icon"])[role="img"]');
+    return [...links, ...drawn].map(element => element.outerHTML);
+}"""
+"""Links to elsewhere, and the pictures and colours that texts ask for."""
 
 
 def test_markup_is_text_and_nothing_else(
@@ -70,33 +65,6 @@ def test_markup_is_text_and_nothing_else(
     assert app.page.evaluate("window.__hacked") is None
 
 
-def make_run(folder: Path, base: TrainedRun, said: str) -> None:
-    """A run of which all texts but its name are the same."""
-    config = replace(base.info.model, max_length=301)
-    about = replace(base.info.data, name=said, licence=said, attribution=said, valid_file=said)
-    info = replace(base.info, name=folder.name, model=config, data=about)
-    create_run(folder, info, base.tokenizers, base.counts)
-    model = Transformer(config)
-    for step in STEPS:
-        sha256 = save_weights(folder, model, run=folder.name, step=step)
-    row = {"source": said, "reference": said, "translation": said, "shows": said}
-    append_log(folder / "samples.jsonl", [row | {"step": step} for step in STEPS])
-    append_log(folder / "metrics.jsonl", [{"step": step, "valid_loss": 1 / step} for step in STEPS])
-    measures = read_measures(base.folder, STEPS[-1])
-    write_measures(
-        folder,
-        replace(
-            measures,
-            run=folder.name,
-            sha256=sha256,
-            corpus=replace(measures.corpus, name=said),
-            examples_corpus=replace(measures.examples_corpus, name=said),
-            sentences=tuple(Sentence(said, said) for _ in measures.sentences),
-            translated=tuple(replace(each, translation=said) for each in measures.translated),
-        ),
-    )
-
-
 @pytest.fixture(scope="module")
 def hostile_address(serve: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> str:
     """A server on two runs, one of which has a name that is markup."""
@@ -104,7 +72,7 @@ def hostile_address(serve: Callable[..., str], tmp_path_factory: pytest.TempPath
     tiny_run.make_run(scratch, "bpe")
     base = open_trained_run("bpe", root=scratch)
     for name in (NAME, "other"):
-        make_run(root / name, base, SAID)
+        make_hostile_run(root / name, base)
     return serve(root)
 
 
@@ -135,7 +103,7 @@ def test_what_files_and_links_say_is_text_on_every_page(
     app.page.locator(".st-key-download-menu").wait_for()
     count = "([name, said]) => [name, said].map(text => (TEXT)().split(text).length - 1)"
     app.expect(count.replace("TEXT", TEXT), list(times), [NAME, SAID])
-    assert app.page.locator("img[src='x'], a[href='f']").count() == 0
+    assert app.find(MARKUP) == []
     assert app.page.evaluate("window.__hacked") is None
 
 

@@ -22,6 +22,7 @@ PLACES: list[tuple[str, dict[str, str], str]] = [
     ("/", {}, "target compare second"),
     ("/", {}, "style lines_of at fork"),
     ("/", {}, "below off rank"),
+    ("/", {"below": "steps"}, "sampling temperature top_k top_p"),
     ("/", {"below": "beam"}, "decoding beam hypothesis"),
     ("/inside", {}, "query key pictures printed"),
     ("/architecture", {}, "unfold"),
@@ -43,6 +44,7 @@ ELSEWHERE = {
     *("source_language", "target_language", "task"),  # of models of others: test_pretrained.py
     "pairs_among",  # of models without counts of tokens
     *("column", "tree_from"),  # test_clicks.py; tests of a page without a browser
+    *("lesson", "lesson_step", "lesson_answer", "lessons", "factor"),  # test_lessons.py
 }
 _DRAWN = """() => {
     const plain = value => ArrayBuffer.isView(value) || Array.isArray(value)

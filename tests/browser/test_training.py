@@ -13,7 +13,7 @@ from streamlit.proto.BackMsg_pb2 import BackMsg
 
 from model.checkpoint import TrainedRun, load_weights, open_trained_run
 from model.interface import KINDS, Kind
-from viz_app.analysis.curves import curve_of, find_overfitting
+from viz_app.analysis.curves import curve_of, find_overfitting_in
 from viz_app.analysis.differences import head_distances
 from viz_app.analysis.drift import all_pairs, pair_cosines, project_together
 from viz_app.analysis.grid import make_grid
@@ -37,13 +37,20 @@ PALETTE = np.array([list(bytes.fromhex(weight_colour(LIGHT, i / 255)[1:])) for i
 
 def test_curves_are_those_of_the_log_and_a_click_chooses_a_milestone(app: App) -> None:
     rows = open_trained_run("books-small").metrics()
-    train, valid = (curve_of(rows, key) for key in ("train_loss", "valid_loss"))
+    names = {
+        "train_loss": "training batches",
+        "train_sample_loss": "train sample",
+        "valid_loss": "valid",
+    }
+    curves = {key: curve_of(rows, key) for key in names}
+    valid = curves["valid_loss"]
     app.open("/training", run="books-small")
-    for name, curve in (("train", train), ("valid", valid)):
+    for key, name in names.items():
+        curve = curves[key]
         trace = f"gd._fullData.find(trace => trace.name === '{name}')"
         app.expect_read("curves", f"{trace}.x", curve.steps)
         np.testing.assert_allclose(app.read("curves", f"{trace}.y"), curve.values, rtol=1e-6)
-    turn = find_overfitting(valid, train)
+    turn = find_overfitting_in(curves)
     assert turn is not None
     assert turn.step == 2_000
     app.page.locator(".st-key-curves .annotation-text").get_by_text(OVERFITTING).wait_for()
@@ -67,7 +74,10 @@ def test_heads_of_two_checkpoints_are_ranked_and_a_click_opens_one(
     target = trace_at(newest, COMPARED).target_ids
     a, b = (trace_at(step, COMPARED, target) for step in (early, middle))
     distances: dict[Kind, Floats] = {
-        kind: head_distances(a.attention[kind], b.attention[kind]) for kind in KINDS
+        kind: head_distances(
+            a.attention[kind], b.attention[kind], allowed=make_grid(a, kind).allowed
+        )
+        for kind in KINDS
     }
 
     def expect_head(kind: Kind, layer: int, head: int) -> None:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from model.checkpoint import TrainedRun, list_runs, load_weights, open_trained_run
+from model.checkpoint import TrainedRun, load_weights, open_trained_run
 from model.decoding.ablation import head_costs
 from model.interface import KINDS, Kind
 from tests.browser.driver import TEXTS
+from tests.shipped import SHIPPED
 from viz_app.analysis.attention import max_pool
 from viz_app.analysis.grid import make_grid
 from viz_app.analysis.labels import token_labels
@@ -165,7 +166,7 @@ def test_every_shipped_run_translates_and_each_language_keeps_its_sentence(app: 
     """The newest checkpoint's text, and the last layer's first head of cross-attention."""
     app.open(run="en-es")
     typed: dict[str, str] = {}
-    for name in list_runs():
+    for name in SHIPPED:
         run = open_trained_run(name)
         language = run.info.source_language
         app.pick("run", name)
@@ -181,4 +182,4 @@ def test_every_shipped_run_translates_and_each_language_keeps_its_sentence(app: 
         app.expect_text("translation", trace.target_text)
         app.choose(layer=str(len(trace.attention["cross"])))  # runs differ in depth
         expect_map(app, trace, "cross", -1, 0)
-    assert len(typed) < len(list_runs())
+    assert len(typed) < len(SHIPPED)

@@ -8,8 +8,10 @@ export default function (component) {
   state.listening?.abort();
   state.listening = new AbortController();
   const labels = JSON.stringify([data.rows, data.columns]);
-  if (state.labels !== labels) [state.row, state.column] = data.start;
-  Object.assign(state, { data, labels, weights: new Float32Array(bytesOf(data.weights).buffer) });
+  const { start } = data;
+  if (state.labels !== labels) [state.row, state.column] = start;
+  else if (state.start[0] !== start[0]) state.row = start[0]; // another row was chosen elsewhere
+  Object.assign(state, { data, labels, start, weights: new Float32Array(bytesOf(data.weights).buffer) });
   state.tell = ({ row, column }) => {
     if (column !== null) setTriggerValue("cell", [row, column]);
     else if (data.has_row) setTriggerValue("row", row);

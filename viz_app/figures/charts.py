@@ -52,6 +52,19 @@ def cosine_bars(
     return _bars(labels, values, written, theme=theme, clicks=texts)
 
 
+def weight_bars(labels: Sequence[str], weights: Sequence[float], *, theme: Theme) -> go.Figure:
+    """Draw the weights of a row as bars."""
+    return _bars(labels, weights, [f"{weight:.2f}" for weight in weights], theme=theme)
+
+
+def changed_bars(
+    labels: Sequence[str], before: Sequence[float], after: Sequence[float], *, theme: Theme
+) -> go.Figure:
+    """Draw probabilities as bars that end in a number, with what they were before it changed."""
+    written = [f"{now:.3f}, was {then:.3f}" for then, now in zip(before, after, strict=True)]
+    return _bars(labels, after, written, theme=theme)
+
+
 def share_bars(
     labels: Sequence[str], shares: Sequence[float], *, theme: Theme, marked: int | None = None
 ) -> go.Figure:

@@ -28,7 +28,7 @@ from viz_app.records.curves import Curve, OverfittingOnset, RunCurves
 
 MOST_RUNS = 6
 """Most runs in one figure: as many as there are colours of lines."""
-MILESTONE_CURVES = ("train_sample_loss", "valid_loss", "bleu", "chrf")
+MILESTONE_CURVES = ("train_sample_loss", "valid_loss", "bleu", "chrf", "exact")
 """Quantities that are logged at milestones only; their markers can be clicked."""
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x")
@@ -53,7 +53,7 @@ def training_curves(
     log_steps: bool = False,
     log_loss: bool = False,
 ) -> go.Figure:
-    """Draw loss, BLEU, chrF, learning rate, gradient norm and speed of some runs, as far as logged.
+    """Draw the panels of some runs, as far as logged: losses, scores, learning rate, speed.
 
     A marker's ``customdata`` is its step and its run, ``"500,en-es"``. Traces are in the order of
     panels, runs and curves; unsmoothed values come before the curve that smooths them.

@@ -10,7 +10,7 @@ from viz_app.figures.theme import Properties, Theme
 from viz_app.records.curves import RunCurves
 
 _GAP, _BOTTOM = 44, 44
-_HEIGHTS = (250, 150, 150)
+_HEIGHTS = (250, 150, 150, 150)
 """Pixels between the charts, below them, and of each row of charts."""
 
 
@@ -39,6 +39,7 @@ PANELS = (
         ",.0f",
         {"rangemode": "tozero", "tickformat": ",d"},
     ),
+    Panel("exact translations", ("exact",), ".1%", {"range": [0, 1.05], "tickformat": ".0%"}),
 )
 """All panels, two a row, from the left and from the top."""
 

@@ -75,6 +75,12 @@ class View:
     """A token that is forced at this step; empty if none is."""
     column: int | None = None
     """A token of the source that is marked in the large map."""
+    sampling: bool = False
+    """Whether sampling is shown beside the likeliest tokens."""
+    temperature: FiniteFloat = 1.0
+    top_k: int = 0
+    """How many tokens sampling keeps; 0 keeps all."""
+    top_p: FiniteFloat = 1.0
     tree_from: int = 0
     off: tuple[NamedHead, ...] = ()
     """Heads that are switched off."""
@@ -140,8 +146,19 @@ class View:
     heads_least: FiniteFloat | None = None
     failure: str | None = None
 
+    # Learn
+    lesson: str | None = None
+    """The lesson that is on."""
+    lesson_step: int = 1
+    lesson_answer: tuple[int, ...] | None = None
+    """What was answered at this step: a cell, a row, a token, a head or a choice, from 0."""
+    lessons: tuple[Text, ...] = ()
+    """The lessons that were begun: ``masks`` is done, ``masks:3`` was left at its third step."""
+    factor: FiniteFloat = 1.0
+    """By what a lesson multiplies the scores of a row."""
 
-_TOKENS = ("at", "fork", "tree_from", "query", "key")
+
+_TOKENS = ("at", "fork", "tree_from", "query", "key", "lesson_answer")
 """Choices that are places in one target, or in its source."""
 _SOURCE = (*_TOKENS, "column")
 _SENTENCE = (*_SOURCE, "hypothesis", "target", "token", "pair_tokens", "sample", "own_reference")
@@ -155,7 +172,7 @@ _RUN = (
 _RESETS: dict[str, tuple[str, ...]] = {
     "run": _RUN,
     "sentence": _SENTENCE,
-    "step": ("hypothesis", "fork"),
+    "step": ("hypothesis", "fork", "lesson_answer"),
     "source_language": _SOURCE,
     "target_language": _SOURCE,
     "task": _SOURCE,
@@ -163,11 +180,14 @@ _RESETS: dict[str, tuple[str, ...]] = {
     "beam": ("hypothesis", *_TOKENS),
     "hypothesis": _TOKENS,
     "target": _TOKENS,
-    "at": ("fork",),
-    "kind": ("key",),
-    "layer": ("key",),
-    "head": ("key",),
-    "query": ("key",),
+    "at": ("fork", "lesson_answer"),
+    "kind": ("key", "lesson_answer"),
+    "layer": ("key", "lesson_answer"),
+    "head": ("key", "lesson_answer"),
+    "query": ("key", "lesson_answer"),
+    "cells": ("lesson_answer",),
+    "lesson": ("lesson_step", "lesson_answer", "factor"),
+    "lesson_step": ("lesson_answer", "factor"),
     "side": ("token", "pair_tokens"),
     "other_run": ("other_step", "unpaired", "other_layer", "other_head"),
 }

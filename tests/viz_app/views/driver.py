@@ -35,7 +35,10 @@ Start = Callable[..., AppTest]
 Folders = Callable[..., Path]
 SECTIONS = ("curves", "translations", "compare", "play", "heads", "embeddings")
 PAGES: list[tuple[str, dict[str, str]]] = [
-    *((page, {}) for page in ("translate", "inside", "architecture", "embeddings", "heads")),
+    *(
+        (page, {})
+        for page in ("translate", "inside", "architecture", "embeddings", "heads", "learn")
+    ),
     *(("training", {"training": section}) for section in SECTIONS),
 ]
 every_page = pytest.mark.parametrize(
@@ -114,8 +117,8 @@ def break_lines(path: Path) -> Path:
 
 
 def unescaped(markdown: str) -> str:
-    """Return Markdown without the backslashes before punctuation."""
-    return re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", markdown)
+    """Return escaped Markdown as the text that it shows."""
+    return re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", markdown).replace("\u2060", "")
 
 
 def errors(app: AppTest) -> list[str]:

@@ -19,6 +19,7 @@ from model.checkpoint import TrainedRun, load_weights, save_weights, weights_pat
 from model.decoding.ablation import head_costs
 from model.decoding.beam import beam_search, length_norm
 from model.decoding.greedy import greedy
+from model.files import append_log
 from model.interface import KINDS, Head, Kind
 from tests.viz_app.views.driver import (
     CATS,
@@ -156,6 +157,35 @@ def test_an_example_is_one_click_away(start: Start) -> None:
     assert DOG_TRANSLATED in texts(app)
 
 
+def test_examples_have_names_of_their_own_and_are_not_too_many(
+    start: Start, own_root: Path
+) -> None:
+    alike = [f"{'The cats see the dog and ' * 3}{end}." for end in ("sleep", "run")]
+    others = [f"Dog {number}." for number in range(500)]
+    (own_root / "tiny" / "samples.jsonl").unlink()
+    append_log(
+        own_root / "tiny" / "samples.jsonl",
+        [{"step": 0, "source": source, "translation": ""} for source in (*alike, *others)],
+    )
+    app = start(own_root)
+    menu = app.menu_button(key="example")
+    assert menu.options[0] == "The cats see the dog and The cats see the dog and The cats s …"
+    assert unescaped(menu.options[1]) == alike[1]
+    assert len(menu.options) == 40
+    assert "The first 40 of 502 sample sentences" in menu.help
+    app = menu.click(alike[1]).run()
+    assert app.text_area(key="sentence").value == alike[1]
+
+
+def test_a_long_attribution_is_shown_in_a_part_that_scrolls(start: Start, own_root: Path) -> None:
+    path = own_root / "tiny" / "run.json"
+    content = json.loads(path.read_text(encoding="utf-8"))
+    content["data"]["attribution"] = "somebody and " * 500 + "the last"
+    path.write_text(json.dumps(content), encoding="utf-8")
+    (about,) = [text.value for text in start(own_root).caption if "parameters" in text.value]
+    assert "the last" in about
+
+
 # The translation
 
 
@@ -251,13 +281,14 @@ def test_the_large_map_is_what_the_widgets_say(
 
     trace = traced(run)
     grid = make_grid(trace, kind, reading)
-    expected = (
-        grid.apply(rollout_of(trace, kind, layer - 1, measure))
-        if show == "rollout"
-        else aggregate_heads(
-            grid.apply(weights_of(trace, kind, measure)[layer - 1]), show, head - 1
-        )
-    )
+    if show == "rollout":
+        expected = grid.apply(rollout_of(trace, kind, layer - 1, measure))
+    elif (show, measure) == ("mean", "value norm"):
+        norms = trace.head_sum_norms[kind][layer - 1]
+        expected = grid.apply(norms / norms.sum(axis=-1, keepdims=True))
+    else:
+        heads = grid.apply(weights_of(trace, kind, measure)[layer - 1])
+        expected = aggregate_heads(heads, show, head - 1)
     assert_cells(app, "large", expected)
     layout = charts(app)["large"]["layout"]
     titles = [annotation["text"] for annotation in layout["annotations"]]
@@ -269,6 +300,7 @@ def test_the_large_map_is_what_the_widgets_say(
     said = captions(app)
     assert ("Abnar and Zuidema 2020" in said) is (show == "rollout")
     assert ("Kobayashi et al. 2020" in said) is (measure == "value norm")
+    assert ("the length of their mean" in said) is ((show, measure) == ("mean", "value norm"))
     sums_to_1 = show != "max" and (reading.special or reading.renormalised)
     assert ("Rows sum to 1." in said) is sums_to_1
 
@@ -506,6 +538,7 @@ def test_the_map_is_described_by_its_numbers(start: Start, run: TrainedRun) -> N
     weights = traced(run).attention["decoder_self"][0, 1]
     [said] = [m.value for m in app.markdown if "In this sentence" in m.value]
     assert f"largest weight {weights[1:].max():.2f}" in unescaped(said)
+    assert "on average over rows with more than one key" in said
     assert f"{weights[1:, 0].mean():.2f} on <s>" in unescaped(said)
     assert f"{np.diag(weights)[1:].mean():.2f} on the token itself" in unescaped(said)
     assert "Over a corpus: not measured at this checkpoint" in said
@@ -601,7 +634,7 @@ def test_a_second_checkpoint_that_becomes_the_first_is_replaced(start: Start) ->
 def test_without_a_run_it_says_what_to_do(start: Start, tmp_path: Path) -> None:
     root = tmp_path / "nowhere"
     (message,) = errors(start(root))
-    assert message.startswith(f"there is no run in {root}: train one with python -m model.train")
+    assert message.startswith("there is no run in nowhere: train one with python -m model.train")
 
 
 def test_a_run_with_one_checkpoint_offers_no_choice(start: Start, own_root: Path) -> None:
@@ -611,7 +644,7 @@ def test_a_run_with_one_checkpoint_offers_no_choice(start: Start, own_root: Path
     assert errors(app) == []
     assert CATS_TRANSLATED in texts(app)
     assert not app.select_slider
-    assert {toggle.key for toggle in app.toggle} == {"special", "play"}
+    assert {toggle.key for toggle in app.toggle} == {"special", "play", "sampling"}
 
 
 def test_a_broken_second_checkpoint_is_named(start: Start, own_root: Path) -> None:
@@ -619,7 +652,7 @@ def test_a_broken_second_checkpoint_is_named(start: Start, own_root: Path) -> No
     break_file(path)
     app = start(own_root, compare="true", second="0")
     (message,) = errors(app)
-    assert message.startswith(f"{path}: truncated")
+    assert message.startswith(f"tiny/{path.name}: truncated")
     assert CATS_TRANSLATED in texts(app)
 
 
@@ -628,7 +661,7 @@ def test_a_broken_run_is_named_and_another_works(start: Start, own_root: Path) -
     (own_root / "broken" / "run.json").write_text("{")
     app = start(own_root)
     (message,) = errors(app)
-    assert message.startswith(f"{own_root / 'broken' / 'run.json'}: not JSON")
+    assert message.startswith("broken/run.json: not JSON")
 
     app = choose(app, run="tiny")
     assert errors(app) == []

@@ -46,6 +46,8 @@ def changes(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     seen: list[Any] = []
     for module in (heads, tokens, step, neighbours):
         monkeypatch.setattr(module, "change_view", lambda *_, **choices: seen.append(choices))
+    for module in (heads, tokens):
+        monkeypatch.setattr(module, "answered", lambda *_: {})  # no lesson is on
     monkeypatch.setattr(heads, "open_page", lambda page, **choices: seen.append((page, choices)))
     return seen
 

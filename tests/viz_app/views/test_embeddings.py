@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -295,7 +296,8 @@ def test_missing_counts_are_named_below_what_needs_none(start: Start, own_root: 
     path = own_root / "tiny" / "counts.json"
     path.unlink()
     app = start(own_root, section="similarity")
-    assert [message.startswith(f"{path}: cannot be read") for message in errors(app)] == [True] * 2
+    named = "tiny/counts.json: cannot be read"
+    assert [message.startswith(named) for message in errors(app)] == [True] * 2
     assert list(charts(app)) == ["similarity"]
     assert len(errors(start(own_root, section="projection"))) == 1
     assert errors(start(own_root)) == []
@@ -370,6 +372,33 @@ def test_umap_waits_to_be_asked_and_is_then_kept(
     app = app.run()
     assert not clouds
     assert app.button(key="compute").label == "Compute UMAP of 50 tokens"
+
+
+def test_without_umap_the_page_says_how_to_install_it(
+    start: Start, run: TrainedRun, cache: Path, clouds: list[dict[str, Any]]
+) -> None:
+    """What was computed before is shown all the same."""
+    app = start(section="projection", projection_by="UMAP")
+    app = choose(app, number=50).run()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "umap", None)
+        clouds.clear()
+        app = app.run()
+        assert errors(app) == []
+        assert not clouds
+        assert not [button for button in app.button if button.key == "compute"]
+        assert any("UMAP is not installed" in info.value for info in app.info)
+        assert 'pip install -e ".[umap]"' in [code.value for code in app.code]
+        app = choose(app, projection_by="PCA").run()
+        assert clouds
+    app = choose(app, projection_by="UMAP").run()
+    app.button(key="compute").click().run()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "umap", None)
+        clouds.clear()
+        app = app.run()
+        expected = embedding_table(run, "source")[:50, 3:5]
+        np.testing.assert_array_equal(clouds[-1]["cloud"].points, expected)
 
 
 def test_a_cache_that_cannot_be_written_to_is_said(

@@ -59,7 +59,7 @@ def test_runs_and_weights_go_and_come_back(
     tiny.rename(away)
     app.run()
     (problem,) = errors(app)
-    assert problem.startswith(f"there is no run in {own_root}: train one with")
+    assert problem.startswith(f"there is no run in {own_root.name}: train one with")
 
     shutil.copytree(away, own_root / "other")
     app.run()
@@ -74,7 +74,7 @@ def test_runs_and_weights_go_and_come_back(
     break_file(weights)
     choose(app, run="tiny")
     reads_weights = not {page, *address.values()} & set(READ_NO_WEIGHTS)
-    named = [error.startswith(f"{weights}: truncated") for error in errors(app)]
+    named = [error.startswith(f"tiny/{weights.name}: truncated") for error in errors(app)]
     assert named == [True] * len(named)
     assert bool(named) is reads_weights
     assert all("restore the file or remove it" in error for error in errors(app))
@@ -210,7 +210,7 @@ def test_widgets_are_never_made_for_layers_that_are_not_there(
     path.write_text(json.dumps(values), encoding="utf-8")
     app.run()
     (problem,) = errors(app)
-    assert problem.startswith(f"{path}: {message}")
+    assert problem.startswith(f"tiny/run.json: {message}")
     choose(app, run="other")
     assert errors(app) == []
     assert sentence(app) == TYPED

@@ -12,7 +12,7 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from model.checkpoint import load_weights, open_trained_run, save_weights
+from model.checkpoint import load_weights, open_trained_run, save_weights, write_info
 from model.interface import KINDS, Kind
 from tests.viz_app.views.driver import STEPS, Start, array, cells, charts, choose, unescaped
 from viz_app.analysis.head_descriptions import describe_head
@@ -141,6 +141,30 @@ def test_every_head_stands_beside_every_checkpoint(
     assert "six <sentences>: 600 sentences, 7,000 target tokens" in said(app)
 
 
+def test_of_many_checkpoints_the_ends_the_chosen_one_and_some_between_are_shown(
+    start: Start, own_root: Path, measured: dict[int, Measures]
+) -> None:
+    """There are 203 checkpoints, of which the last is not measured."""
+    folder = own_root / "tiny"
+    model = load_weights(open_trained_run("tiny", root=own_root), 60).model
+    for step in range(100, 300):
+        sha256 = save_weights(folder, model, run="tiny", step=step)
+        if step < 299:
+            write_measures(folder, replace(measured[60], step=step, sha256=sha256))
+    app = matrix(start, step="178")
+    cell_values = charts(app)["head_matrix"]["data"][2]["customdata"]
+    shown = sorted({int(value.split(",")[-1]) for value in cell_values})
+    assert {0, 178, 298, 299} <= set(shown)
+    assert len(shown) <= 63
+    assert max(np.diff(shown[3:])) <= 4
+    assert "Shown are" in said(app)
+    assert "of 203 checkpoints" in said(app)
+    assert "Not measured: step 299." in said(app)
+    assert np.isnan(cells(app, "head_matrix")[1:7]).any(axis=0).tolist() == [
+        step == 299 for step in shown
+    ]
+
+
 def test_rows_are_sorted_by_what_came_last(start: Start, measured: dict[int, Measures]) -> None:
     app = matrix(start, matrix_rows="last value")
     drawn = cells(app, "head_matrix")
@@ -176,6 +200,13 @@ def test_a_run_without_measures_says_how_to_make_them(start: Start, own_root: Pa
         assert "not been measured yet" in said(page)
         assert f"{command} {own_root}" in said(page)
         assert not page.get("plotly_chart")
+
+
+def test_a_run_is_measured_on_what_it_held_back(start: Start, own_root: Path) -> None:
+    info = open_trained_run("tiny", root=own_root).info
+    assert info.data is not None
+    write_info(own_root / "tiny", replace(info, data=replace(info.data, held_back=6)))
+    assert "python -m viz_app.measure --run tiny --checkpoints" in said(start("heads"))
 
 
 def test_checkpoints_that_are_missing_stale_or_broken_are_named_and_the_rest_is_drawn(

@@ -244,7 +244,9 @@ def test_curves_are_those_of_the_trainer(start_model: Start, folders: Folders) -
     lines = {line.get("name"): line for line in charts(app)["curves"]["data"]}
     drawn = sorted(array(line["y"]).tolist() for line in lines.values() if len(line["x"]) > 1)
     assert [3.0, 6.0] in [sorted(values) for values in drawn]
+    assert set(lines) == {"training batches", "valid"}
     assert "Not logged: BLEU, learning rate, chrF, norm of the gradient" in captions(app)
+    assert "label smoothing" not in captions(app)
 
 
 def test_what_a_single_model_lacks_is_said(start_model: Start, folders: Folders) -> None:

@@ -13,9 +13,10 @@ import pytest
 import torch
 from streamlit.testing.v1 import AppTest
 
-from model.interface import KINDS, Head
+from model.interface import KINDS, Head, Kind
 from model.runs import open_folder
 from tests.model.pretrained.eager import Eager
+from tests.viz_app.trace.by_key import lengths_by_key
 from tests.viz_app.views.conftest import SENTENCE
 from tests.viz_app.views.driver import (
     Folders,
@@ -199,6 +200,18 @@ def test_a_saved_sentence_has_the_weights_of_transformers(
             np.testing.assert_allclose(read.attention[kind], expected, **closely)
     page = to_html(trace).decode()
     assert all(token_label(token) in unescape(page) for token in trace.source.texts)
+
+
+@both
+@pytest.mark.parametrize("kind", KINDS)
+def test_norms_of_sums_over_heads_are_what_the_model_adds_for_each_key(
+    folders: Folders, family: str, kind: Kind
+) -> None:
+    run = open_folder(folders(family), "theirs")
+    model = run.load(run.steps()[-1]).model
+    trace = run_trace(model, run.tokenizers, SENTENCE, SPANISH)
+    for layer, norms in enumerate(trace.head_sum_norms[kind]):
+        np.testing.assert_allclose(norms, lengths_by_key(model, trace, kind, layer), **closely)
 
 
 @both

@@ -20,7 +20,9 @@ NARROWER = {
     "searched": TEXTS,
     "beside": TEXTS,
     "pair_tokens": st.none() | TEXTS,
+    "lessons": TEXTS,
     "smoothing": NUMBERS,
+    **dict.fromkeys(("factor", "temperature", "top_p"), NUMBERS),
     "heads_least": st.none() | NUMBERS,
 }
 """Fields with values that their type alone does not say."""

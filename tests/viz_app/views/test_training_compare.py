@@ -296,7 +296,7 @@ def test_a_broken_checkpoint_of_the_other_is_named(start: Start, own_root: Path)
     break_file(path)
     app = start(own_root, other_step="0")
     (message,) = errors(app)
-    assert message.startswith(f"{path}: truncated")
+    assert message.startswith(f"tiny/{path.name}: truncated")
     choose(app, other_step=20)
     assert errors(app) == []
     assert "difference" in charts(app)

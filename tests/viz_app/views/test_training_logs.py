@@ -108,6 +108,18 @@ def test_the_curves_are_those_of_the_log(start: Start, root: Path) -> None:
     assert array(traces["BLEU"]["y"]).tolist() == [0.0, 4.0]
 
 
+def test_a_bleu_of_0_beside_exact_translations_is_explained(start: Start, root: Path) -> None:
+    """BLEU needs four words; where targets are shorter the exact translations are what counts."""
+    log = root / "tiny" / "metrics.jsonl"
+    app = start(root)
+    assert "read exact translations" not in captions(app)
+    write_log(log, [{"step": 20, "valid_loss": 0.5, "bleu": 0.0, "chrf": 99.0, "exact": 0.75}])
+    choose(app, smoothing=0.5)
+    assert array(drawn(app)["exact translations"]["y"]).tolist() == [0.75]
+    assert "tiny: BLEU counts sequences of four words" in captions(app)
+    assert "exact translations 75%" in alt_text(app)
+
+
 def test_the_sample_of_training_pairs_is_the_other_of_the_pair(start: Start, root: Path) -> None:
     log = root / "tiny" / "metrics.jsonl"
     app = start(root)
@@ -177,10 +189,10 @@ def test_a_line_half_written_is_ignored_until_it_is_whole(start: Start, root: Pa
 
 def test_a_broken_log_is_named_and_another_run_is_drawn(start: Start, root: Path) -> None:
     shutil.copytree(root / "tiny", root / "other")
-    path = break_lines(root / "tiny" / "metrics.jsonl")
+    break_lines(root / "tiny" / "metrics.jsonl")
     app = start(root, run="tiny", beside="other")
     (message,) = errors(app)
-    assert message.startswith(f"{path}, line 1: not JSON")
+    assert message.startswith("tiny/metrics.jsonl, line 1: not JSON")
     assert array(drawn(app)["valid"]["y"]).tolist() == [5.0, 3.5]
     assert array(drawn(app)["valid"]["customdata"]).tolist() == ["0,other", "20,other"]
 
@@ -308,13 +320,13 @@ def test_a_broken_checkpoint_leaves_a_gap_and_is_named(
     break_file(path)
     app = start(root, training="translations")
     (message,) = errors(app)
-    assert message.startswith(f"{path}: truncated")
+    assert message.startswith(f"tiny/{path.name}: truncated")
     assert [bool(row[1]) for row in tables["own_table"]["cells"]] == [True, False, True]
 
 
 def test_samples_that_are_broken_are_named_and_the_own_sentence_is_translated(
     start: Start, root: Path, tables: Tables
 ) -> None:
-    path = break_lines(root / "tiny" / "samples.jsonl")
+    break_lines(root / "tiny" / "samples.jsonl")
     app = start(root, training="translations", q="Where?")
-    assert {message.split(":")[0] for message in errors(app)} == {f"{path}, line 1"}
+    assert {message.split(":")[0] for message in errors(app)} == {"tiny/samples.jsonl, line 1"}

@@ -1,25 +1,48 @@
-"""Show errors that a person can put right where they occur, and go on with the page."""
+"""Show errors in the place where they occur, and go on with the page."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import streamlit as st
 
 from model.files import CheckpointError
-from viz_app.views.shared.log import log_refusal
+from viz_app.served import without_places
+from viz_app.views.shared.log import log_failure, log_refusal
 from viz_app.views.shared.markdown import escape_markdown
 
 USER_ERRORS = (CheckpointError, ValueError, OSError)
-"""Errors that a person can cause and put right; they are shown in place."""
+"""Errors that a person can cause and put right; their messages are shown."""
+
+
+class InternalError(Exception):
+    """What visitors are told of any other error; the terminal has what it was."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Something in Headwise itself went wrong here; what it was stands in the terminal "
+            "where the app was started. Load the page again, or choose something else."
+        )
 
 
 @contextmanager
 def show_user_errors() -> Iterator[None]:
-    """Show an error that a person can put right in place of the block or function, and go on."""
+    """Show an error in place of the block or function, and go on."""
     try:
         yield
     except USER_ERRORS as problem:
         log_refusal(problem)
-        st.error(escape_markdown(str(problem)))
+        st.error(describe_error(problem))
+    except Exception as problem:
+        log_failure(problem)
+        st.exception(InternalError())
+
+
+def describe_error(problem: Exception) -> str:
+    """Return the message of an error as Markdown, without where on this machine its files are."""
+    text = without_places(str(problem))
+    if isinstance(problem, OSError) and isinstance(problem.filename, str):
+        text = f"{Path(problem.filename).name}: {problem.strerror}"
+    return escape_markdown(text)

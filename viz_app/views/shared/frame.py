@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 
 import streamlit as st
@@ -11,6 +12,7 @@ from model.interface import Languages
 from viz_app.served import first_run, runs_folder, served_models, served_placement
 from viz_app.views.caches import Run, run_named, steps_in
 from viz_app.views.shared.errors import show_user_errors
+from viz_app.views.shared.lesson_panel import show_lesson
 from viz_app.views.shared.live import note_offered, watch
 from viz_app.views.shared.markdown import escape_markdown
 from viz_app.views.shared.panels import forget_files, note_files
@@ -27,6 +29,11 @@ from viz_app.views.shared.view import (
 _LANGUAGES = {"de": "German", "en": "English", "es": "Spanish", "fr": "French"}
 
 _ENGLISH = "The old man gave the little girl a red apple."
+
+_MOST_EXAMPLES = 40
+"""Sentences in the menu of examples: more are a long way to scroll."""
+_SHORT = 60
+"""Letters of a sentence in this menu."""
 
 _STYLE = """
 <style>
@@ -58,6 +65,7 @@ _STYLE = """
     font-size: .9rem; line-height: 1.45; margin-bottom: .5rem;
   }
   .st-key-compared-A, .st-key-compared-B { max-height: 16rem; overflow-y: auto; }
+  .st-key-about-run { max-height: 9rem; overflow-y: auto; overflow-wrap: anywhere; }
   .st-key-example button { min-height: 2.25rem; }
   .st-key-sample { min-width: 18rem; }
   /* High enough that it opens where there is more room, above its button or below. */
@@ -109,7 +117,7 @@ def select(page: str = "") -> Selection | None:
     read_address(page)
     st.html(_STYLE.replace("MUTED", current_theme().muted))
     st.html(_SCRIPT, unsafe_allow_javascript=True)
-    st.session_state["notes_place"] = st.container()
+    st.session_state["notes_place"], lesson = st.container(), st.container()
     st.sidebar.title("Headwise")
     _come_back()
     forget_files()
@@ -121,7 +129,13 @@ def select(page: str = "") -> Selection | None:
         text = _ask_for_text(run)
         if text.strip():
             st.session_state["files"] = f"headwise-{run.name}-{step}"
-            return Selection(run=run, step=step, text=text, theme=current_theme())
+            selection = Selection(run=run, step=step, text=text, theme=current_theme())
+            with lesson:
+                show_lesson(selection)
+            if page != "training":  # which also watches the logs that it shows
+                with st.sidebar:
+                    watch(run.name)
+            return selection
         st.info("Type a sentence above and press Enter.")
     # What is missing may come: a training that has just begun writes it.
     watch(view().run or "", logs=("run.json", "samples.jsonl"))
@@ -144,8 +158,9 @@ def _choose_run() -> Run:
     note_offered(names, ())
     if not names:
         raise CheckpointError(
-            f"there is no run in {runs_folder()}: train one with python -m model.train, or restore "
-            "the folder from the repository"
+            f"there is no run in {runs_folder()}: train one with python -m model.train, or name "
+            "another folder at the start, such as that of the runs that come with Headwise: "
+            "headwise --checkpoints FOLDER"
         )
     first = names[first_run(models)]
     bound = control("run", "Run", default=first, usable=names.__contains__)
@@ -153,7 +168,8 @@ def _choose_run() -> Run:
     note_offered(names, steps_in(models[name]))
     note_files(models[name] / "run.json")
     run = _choose_languages(run_named(name), name)
-    st.caption(_describe(run))
+    with st.container(key="about-run"):
+        st.caption(_describe(run))
     if run.ignored_settings:
         settings = ", ".join(f"{name} = {value}" for name, value in run.ignored_settings.items())
         st.caption(
@@ -249,7 +265,9 @@ def _offer_newer(run: Run, steps: list[int]) -> None:
 
 
 def _examples(run: Run) -> dict[str, str]:
-    """Return the run's sample sentences, the first for each thing they show.
+    """Return the run's sample sentences by what they show, the first for each such thing.
+
+    Those that say nothing of this have their beginning as their name, as much of it as is needed.
 
     A model of others has none; where it may know English, it gets one, so that a page is seen.
     """
@@ -258,8 +276,15 @@ def _examples(run: Run) -> dict[str, str]:
         examples["a sentence"] = _ENGLISH
     for row in run.samples():
         source = str(row.get("source", ""))
-        examples.setdefault(str(row.get("shows") or source[:20]), source)
+        name = str(row.get("shows") or "")
+        examples.setdefault(name or _beginning(source, examples), source)
     return examples
+
+
+def _beginning(text: str, taken: Mapping[str, str]) -> str:
+    """Shorten a text, but not so much that it is the short form of another one."""
+    beginnings = (f"{text[:length].rstrip()} …" for length in range(_SHORT, len(text), _SHORT))
+    return next((short for short in beginnings if taken.get(short, text) == text), text)
 
 
 def _ask_for_text(run: Run) -> str:
@@ -287,8 +312,13 @@ def _ask_for_text(run: Run) -> str:
         if examples:
             st.menu_button(
                 "Examples",
-                list(examples),
+                list(examples)[:_MOST_EXAMPLES],
                 key="example",
+                help=f"The first {_MOST_EXAMPLES} of {len(examples):,} sample sentences of the "
+                "run. All of them are on the page Training, in its section translations."
+                if len(examples) > _MOST_EXAMPLES
+                else None,
+                format_func=escape_markdown,
                 on_click=lambda: change_view(sentence=examples[st.session_state["example"]]),
             )
     if is_first_run and text != bound["value"]:

@@ -11,6 +11,7 @@ from model.interface import KINDS, Description, Head
 from viz_app.analysis.grid import Grid, Units
 from viz_app.analysis.labels import KIND_NAMES
 from viz_app.figures.theme import Theme
+from viz_app.views.shared.lessons import answered
 from viz_app.views.shared.view import change_view, control, view
 from viz_app.views.shared.widgets import choose_one, clicked_value
 
@@ -128,4 +129,5 @@ def choose_clicked_head(key: str, *panels: str, **choices: object) -> None:
         choices |= {"layer": int(layer) + 1, "head": int(head) + 1}
         if kind:
             choices["kind"] = kind[0]
+        choices |= answered("head", int(layer), int(head))
         change_view(*panels, **choices)

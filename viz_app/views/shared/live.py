@@ -11,12 +11,13 @@ from model.files import CheckpointError, has_writer
 from viz_app.analysis.curves import progress
 from viz_app.served import served_models
 from viz_app.views.caches import log_file, log_of, run_named, steps_in
+from viz_app.views.shared.errors import describe_error
 from viz_app.views.shared.markdown import escape_markdown
 from viz_app.views.shared.stamps import Stamp, stamp_if_there
 from viz_app.views.shared.view import apply_changes, change_view, redraw_all
 
-SECONDS_BETWEEN_LOOKS = 2.0
-"""Seconds between two looks at the files."""
+SECONDS_BETWEEN_LOOKS = 3.0
+"""Seconds between two looks at the files; one takes a thousandth of a second."""
 
 Offered = tuple[tuple[str, ...], tuple[int, ...]]
 """Names of runs, and steps of the selected one."""
@@ -75,7 +76,7 @@ def _show_progress(name: str, in_use: bool) -> None:
     except (CheckpointError, ValueError, OSError) as problem:
         st.caption(
             f"{escape_markdown(name)} is being trained, but cannot be read: "
-            f"{escape_markdown(str(problem))}"
+            f"{describe_error(problem)}"
         )
         return
     with st.container(

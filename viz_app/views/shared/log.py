@@ -1,7 +1,8 @@
 """Write to the terminal what the app did, on how much, and how long it took.
 
 Nothing that people type is written, nor what was made of it: no sentence, token or address. Of an
-error only the class is written, since its message may quote a person.
+error that a person can cause only the class is written, since its message may quote them. Control
+characters, which a terminal would obey, are written as what they are.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from traceback import walk_tb
+
+from viz_app.analysis.labels import make_visible
 
 Facts = dict[str, str | int]
 """Name → value, as they are logged."""
@@ -27,7 +30,7 @@ def log_timed(what: str, **facts: str | int) -> Iterator[Facts]:
     began = time.perf_counter()
     yield facts
     taken = 1000 * (time.perf_counter() - began)
-    written = "".join(f"{name} {value}, " for name, value in facts.items())
+    written = "".join(f"{name} {make_visible(str(value))}, " for name, value in facts.items())
     _LOG.info("%s: %s%.0f ms", what, written, taken)
 
 
@@ -36,3 +39,8 @@ def log_refusal(problem: Exception) -> None:
     *_, (frame, _) = walk_tb(problem.__traceback__)
     place = f"{frame.f_globals.get('__name__')}.{frame.f_code.co_qualname}"
     _LOG.info("refused: %s from %s", type(problem).__name__, place)
+
+
+def log_failure(problem: Exception) -> None:
+    """Log an error that nobody can have caused but the program, with its traceback."""
+    _LOG.error("failed", exc_info=problem)

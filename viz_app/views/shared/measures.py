@@ -19,6 +19,7 @@ from viz_app.records.measures import CorpusSummary, Measures
 from viz_app.records.trace import Floats
 from viz_app.views.caches import CHECKPOINTS, Run, weights_sha256
 from viz_app.views.shared.cache import cached
+from viz_app.views.shared.errors import describe_error
 from viz_app.views.shared.markdown import escape_markdown
 from viz_app.views.shared.special_tokens import measure_description, special_tokens_of
 from viz_app.views.shared.stamps import stamp_of
@@ -35,7 +36,7 @@ class RunMeasures:
     stale: Sequence[int]
     """Steps that were measured with other weights than the checkpoint has now."""
     broken: Mapping[int, str]
-    """Step → what is wrong with its file."""
+    """Step → what is wrong with its file, as Markdown."""
 
     @property
     def corpora(self) -> tuple[CorpusSummary, ...]:
@@ -61,7 +62,7 @@ def measures_of(run: Run, steps: Sequence[int]) -> RunMeasures:
             else:
                 stale.append(step)
         except CheckpointError as problem:
-            broken[step] = str(problem)
+            broken[step] = describe_error(problem)
     return RunMeasures(by_step, missing, stale, broken)
 
 
@@ -101,7 +102,7 @@ def show_measure_state(run: Run, measured: RunMeasures) -> None:
             f"Of step {_list_steps(measured.stale)} the weights have changed since they were "
             "measured; those measures are left out."
         )
-    problems += map(escape_markdown, dict.fromkeys(measured.broken.values()))
+    problems += dict.fromkeys(measured.broken.values())
     if measured.missing:
         problems.append(f"Not measured: step {_list_steps(measured.missing)}.")
     if problems:
@@ -121,7 +122,8 @@ def _command(run: Run, measured: RunMeasures) -> str:
     if run.data is None:
         command += [str(run.folder), "--data", "FILE", "--columns", "SOURCE", "TARGET"]
     else:
-        command += [run.name, "--data", run.data.valid_file]
+        # What a run held back is in its folder, where the command finds it.
+        command += [run.name] if run.data.held_back else [run.name, "--data", run.data.valid_file]
     if run.data is not None and run.folder.parent.resolve() != CHECKPOINTS.resolve():
         command += ["--checkpoints", str(run.folder.parent)]
     steps = sorted({*measured.missing, *measured.stale, *measured.broken})

@@ -8,7 +8,9 @@ import streamlit as st
 
 from viz_app.views.shared.view import change_view
 
-PageName = Literal["translate", "inside", "architecture", "embeddings", "training", "heads"]
+PageName = Literal[
+    "translate", "inside", "architecture", "embeddings", "training", "heads", "learn"
+]
 """The names that the pages have in the address."""
 THE_HEAD_ALONE: dict[str, Any] = {"show": "head", "compare": False}
 """Choices with which Translate shows the map of the chosen head, of one checkpoint."""

@@ -38,6 +38,8 @@ def view() -> View:
 def change_view(*panels: str, **choices: Any) -> None:
     """Change the view, from the callback of a widget or a click.
 
+    While a lesson is on, the whole page is drawn again: its panel says what is seen.
+
     Args:
         panels: panels to draw again in place of the panel of the widget, by their keys.
         choices: fields of the view and their values.
@@ -45,7 +47,7 @@ def change_view(*panels: str, **choices: Any) -> None:
     st.session_state["view"] = change(view(), **choices)
     st.session_state["changed"] = True
     if panels:
-        st.rerun(panels)
+        st.rerun("app" if view().lesson is not None else panels)
 
 
 def fix(**shown: Any) -> None:
@@ -70,8 +72,10 @@ def apply_changes() -> bool:
 
     Call this before a page or panel reads the view.
     """
+    before = view()
     _change_by_widgets()
-    return bool(st.session_state.pop("redraw", False))
+    in_lesson = view().lesson is not None and view() != before
+    return bool(st.session_state.pop("redraw", False)) or in_lesson
 
 
 def control(

@@ -17,8 +17,8 @@ from viz_app.analysis.projection import frequency_groups
 from viz_app.analysis.vocabulary import vocabulary_labels
 from viz_app.records.trace import Floats, Tokens
 from viz_app.views.caches import checkpoint_of, embedding_table
+from viz_app.views.shared.errors import describe_error
 from viz_app.views.shared.log import log_refusal
-from viz_app.views.shared.markdown import escape_markdown
 from viz_app.views.shared.selection import Selection
 from viz_app.views.shared.view import control
 
@@ -235,5 +235,5 @@ def choose_tokens(
             ids.append(find_token(selection, vocabulary, token))
         except ValueError as problem:
             log_refusal(problem)
-            st.error(escape_markdown(str(problem)))
+            st.error(describe_error(problem))
     return ids

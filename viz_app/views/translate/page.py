@@ -12,6 +12,8 @@ from viz_app.figures.tokens import probability_legend
 from viz_app.records.trace import Trace
 from viz_app.views.caches import Beam, trace_of
 from viz_app.views.shared.download import show_download_menu
+from viz_app.views.shared.lesson_files import served_lessons
+from viz_app.views.shared.lessons import open_step
 from viz_app.views.shared.markdown import escape_markdown
 from viz_app.views.shared.panels import panel
 from viz_app.views.shared.selection import Selection
@@ -92,6 +94,7 @@ def _show_translation(selection: Selection, size: int) -> tuple[Trace, Target]:
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         text = st.container()
         target = choose_target(selection, size)
+        _offer_first_lesson()
     trace = trace_of(run, selection.step, selection.text, target.ids)
     with tokens:
         show_tokens(selection, trace)
@@ -121,6 +124,21 @@ def _show_translation(selection: Selection, size: int) -> tuple[Trace, Target]:
         st.html(probability_legend(selection.theme), width="content")
         st.caption(" ".join(notes))
     return trace, target
+
+
+def _offer_first_lesson() -> None:
+    """Offer the first lesson to those who have begun none."""
+    shown, lessons = view(), served_lessons().lessons
+    if lessons and shown.lesson is None and not shown.lessons:
+        first = next(iter(lessons.values()))
+        st.button(
+            f"First lesson: {escape_markdown(first.title)}",
+            key="first-lesson",
+            type="tertiary",
+            icon=":material/school:",
+            on_click=open_step,
+            args=(first.name, 1),
+        )
 
 
 @panel("below")

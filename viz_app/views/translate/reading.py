@@ -12,6 +12,7 @@ from viz_app.analysis.formulas import scores_formula
 from viz_app.analysis.grid import GridOptions, RowsBy
 from viz_app.views.caches import Run
 from viz_app.views.shared.head_choice import choose_units
+from viz_app.views.shared.markdown import escape_markdown
 from viz_app.views.shared.special_tokens import special_tokens_of
 from viz_app.views.shared.view import control, redraw_all, view
 from viz_app.views.shared.widgets import choose_one
@@ -59,11 +60,11 @@ def choose_reading(run: Run) -> None:
 
 def _choose_special(run: Run) -> None:
     tokens = special_tokens_of(run)
+    start, end = escape_markdown(tokens.start), escape_markdown(tokens.end)
     special = st.toggle(
         "Special tokens",
-        help=f"Rows and columns of `{tokens.start}`, with which every target begins, and "
-        f"`{tokens.end}`, which ends source and target. Heads with nothing to do often rest "
-        "on them.",
+        help=f"Rows and columns of {start}, with which every target begins, and {end}, which ends "
+        "source and target. Heads with nothing to do often rest on them.",
         **control("special", "Special tokens", in_menu=True, on_change=redraw_all),
     )
     if not special:

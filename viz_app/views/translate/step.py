@@ -22,6 +22,7 @@ from viz_app.views.shared.selection import Selection
 from viz_app.views.shared.target import show_target, total_log_probability
 from viz_app.views.shared.view import change_view, control, redraw_all, view
 from viz_app.views.shared.widgets import clicked_value, show_figure
+from viz_app.views.translate.sampling import show_sampling
 
 STEP_PANELS = ("tokens", "heads", "below")
 """Panels that depend on the step of decoding."""
@@ -45,6 +46,7 @@ def show_step(selection: Selection, trace: Trace, grid_options: GridOptions) -> 
     with chart:
         _show_distribution(selection, trace, at)
         _show_fork(selection, trace, at)
+        show_sampling(selection, trace, at)
     _show_rows(selection, trace, grid_options, at)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from viz_app.analysis.labels import token_labels
 from viz_app.components.token_buttons import token_buttons
 from viz_app.records.trace import Trace
+from viz_app.views.shared.lessons import answered
 from viz_app.views.shared.panels import panel
 from viz_app.views.shared.selection import Selection
 from viz_app.views.shared.target import target_probabilities
@@ -17,10 +18,12 @@ def show_tokens(selection: Selection, trace: Trace) -> None:
     """Draw the tokens of a trace; a click marks a column of the map, or chooses a step."""
 
     def mark_column(place: int) -> None:
-        change_view("tokens", "heads", column=None if place == view().column else place)
+        column = None if place == view().column else place
+        change_view("tokens", "heads", column=column, **answered("source", place))
 
     def choose_step(place: int) -> None:
-        change_view(*STEP_PANELS, at=place, below="steps")
+        answer = answered("target", place) | answered("row", place)
+        change_view(*STEP_PANELS, at=place, below="steps", **answer)
 
     source = token_labels(trace.source)
     column = checked(

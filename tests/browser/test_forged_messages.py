@@ -1,0 +1,114 @@
+"""What visitors are told who send what no page sends: nothing of the program and its files."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.cookiejar import CookieJar
+from pathlib import Path
+from urllib.request import HTTPCookieProcessor, build_opener
+
+import pytest
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.Delta_pb2 import Delta
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from websockets.exceptions import ConnectionClosedError
+from websockets.sync.client import ClientConnection, connect
+from websockets.typing import Origin, Subprotocol
+
+ROOT = Path(__file__).parents[2]
+PATIENCE = 60.0
+WIDGETS = ("sentence", "target", "decoding", "kind", "mosaic", "source_tokens", "example")
+FORGED = {
+    "string_value": "x",
+    "int_value": 7,
+    "json_value": "{",
+    "bytes_value": b"\x00",
+    "int_array_value": [99, -1],
+}
+
+
+@contextmanager
+def session(address: str) -> Iterator[ClientConnection]:
+    """A connection as a browser has it."""
+    cookies = CookieJar()
+    build_opener(HTTPCookieProcessor(cookies)).open(f"{address}/_stcore/health").close()
+    kept = "; ".join(f"{cookie.name}={cookie.value}" for cookie in cookies)
+    with connect(
+        address.replace("http", "ws", 1) + "/_stcore/stream",
+        subprotocols=[Subprotocol("streamlit")],
+        origin=Origin(address),
+        additional_headers={"Cookie": kept} if kept else None,
+        max_size=None,
+        proxy=None,
+    ) as socket:
+        yield socket
+
+
+def ask() -> BackMsg:
+    """A message that asks for the page."""
+    message = BackMsg()
+    message.rerun_script.query_string = "q=I+am+hungry."
+    return message
+
+
+def answer(socket: ClientConnection, message: BackMsg) -> list[Delta]:
+    """Send a message, and return what is drawn until its script has run."""
+    socket.send(message.SerializeToString())
+    drawn = []
+    until = time.monotonic() + PATIENCE
+    while True:
+        received = ForwardMsg.FromString(socket.recv(until - time.monotonic(), decode=False))
+        if received.WhichOneof("type") == "delta":
+            drawn.append(received.delta)
+        if received.WhichOneof("type") == "script_finished":
+            return drawn
+
+
+def id_of(drawn: list[Delta], key: str) -> str:
+    """The id of the widget with this key."""
+    elements = [delta.new_element for delta in drawn]
+    widgets = [getattr(element, element.WhichOneof("type") or "", None) for element in elements]
+    (found,) = {each.id for each in widgets if getattr(each, "id", "").endswith(f"-{key}")}
+    return str(found)
+
+
+@pytest.fixture(scope="module")
+def failing_address(serve: Callable[..., str]) -> str:
+    """A server whose log may have tracebacks."""
+    return serve(may_fail=True)
+
+
+@pytest.mark.parametrize("key", WIDGETS)
+def test_forged_values_are_answered_in_words(failing_address: str, key: str) -> None:
+    told = []
+    for field, value in FORGED.items():
+        with session(failing_address) as socket:
+            message = ask()
+            forged = message.rerun_script.widget_states.widgets.add()
+            forged.id = id_of(answer(socket, ask()), key)
+            if isinstance(value, list):
+                forged.int_array_value.data.extend(value)
+            else:
+                setattr(forged, field, value)
+            drawn = answer(socket, message)
+        shown = [delta.new_element.exception for delta in drawn]
+        told += [exception.message for exception in shown if exception.message]
+        assert all(not exception.stack_trace for exception in shown)
+        everything = b"".join(delta.SerializeToString() for delta in drawn)
+        for telling in (str(ROOT), "site-packages", "Traceback", "TypeError"):
+            assert telling.encode() not in everything, (field, telling)
+    assert told
+    assert all("Headwise itself" in each or "error" in each for each in told)
+
+
+@pytest.mark.parametrize("content", [b"\xff\xff", "a text"])
+def test_what_is_no_message_ends_the_connection(failing_address: str, content: bytes | str) -> None:
+    with session(failing_address) as socket:
+        answer(socket, ask())
+        socket.send(content)
+        with pytest.raises(ConnectionClosedError):
+            list(iter(lambda: socket.recv(PATIENCE), None))
+    with session(failing_address) as socket:
+        assert answer(socket, ask())

@@ -1,0 +1,151 @@
+"""Every shipped lesson, walked through: each step is answered wrongly, then rightly."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from playwright.sync_api import expect
+
+from model.checkpoint import load_weights, open_trained_run
+from model.decoding.ablation import head_costs
+from model.runs import log_file, read_log_file
+from viz_app.analysis.curves import curve_of
+from viz_app.analysis.question import Place, Question
+from viz_app.analysis.questions import ask, read_parameters
+from viz_app.lessons.reading import SHIPPED, read_lessons
+from viz_app.lessons.records import Lesson, Step
+from viz_app.records.trace import Trace
+from viz_app.trace.sentence import run_trace
+from viz_app.views.shared.lesson_panel import make_asked
+from viz_app.views.shared.lessons import way_of
+from viz_app.views.state import View, decode
+
+if TYPE_CHECKING:
+    from tests.browser.driver import App
+
+SENTENCE = "Where is my book?"
+LESSONS, _ = read_lessons([SHIPPED])
+CURVES = ("valid_loss", "train_sample_loss", "bleu", "chrf")
+
+
+@cache
+def traced(name: str, step: int, sentence: str) -> Trace:
+    run = open_trained_run(name)
+    return run_trace(load_weights(run, step).model, run.tokenizers, sentence)
+
+
+def opened_at(app: App, lesson: Lesson, number: int) -> tuple[View, str]:
+    """Wait until a step is drawn; return the view and the page that its address has."""
+    status = app.page.locator('.st-key-lesson p[role="status"]')
+    expect(status).to_have_text(f"{lesson.title}: step {number} of {len(lesson.steps)}")
+    app.page.locator(".st-key-lesson-question").wait_for()
+    address = urlsplit(app.find("() => location.href"))
+    view, unreadable = decode(parse_qs(address.query, keep_blank_values=True))
+    assert unreadable == {}
+    assert (view.lesson, view.lesson_step) == (lesson.name, number)
+    return view, address.path.strip("/") or "translate"
+
+
+def question_of(step: Step, view: View, page: str) -> tuple[Question, Trace]:
+    """Compute a step's question, from what the address has."""
+    run = open_trained_run(view.run or "")
+    trace = traced(run.name, view.step or 0, view.sentence or "")
+    rows = list(read_log_file(log_file(run.folder, "metrics.jsonl")))
+    asked = make_asked(
+        view,
+        page,
+        run.description,
+        trace,
+        curves={name: curve_of(rows, name) for name in CURVES},
+        costs=lambda: {
+            kind: costs.numpy()
+            for kind, costs in head_costs(
+                load_weights(run, view.step or 0).model, trace.source.ids, trace.target_ids
+            ).items()
+        },
+    )
+    return ask(step.ask, read_parameters(step.ask, step.parameters), asked), trace
+
+
+def answer(app: App, step: Step, question: Question, view: View, trace: Trace, at: Place) -> None:
+    """Answer as a reader would: by a click in the page, or by a button."""
+    rows, columns = trace.attention[view.kind].shape[-2:]
+    match way_of(step):
+        case "cell" | "row" as way:
+            row, column = at if way == "cell" else (at[0], 0)
+            app.click_in("large", (column + 0.5) / columns, (row + 0.5) / rows)
+        case "head":
+            layers, heads = trace.attention[view.kind].shape[:2]
+            across, down = heads * (columns + 1) - 1, layers * (rows + 1) - 1
+            left, top = at[1] * (columns + 1), at[0] * (rows + 1)
+            app.click_in("mosaic", (left + columns / 2) / across, (top + rows / 2) / down)
+        case "source" | "target" as side:
+            app.page.locator(f".st-key-{side}_tokens button").nth(at[0]).click()
+        case None:
+            place = [choice.place for choice in question.choices].index(at)
+            app.page.locator(f".st-key-lesson-choice-{place} button").click()
+
+
+@pytest.mark.parametrize("lesson", LESSONS.values(), ids=LESSONS)
+def test_a_lesson_is_walked_through(app: App, lesson: Lesson) -> None:
+    app.open("/learn", q=SENTENCE)
+    app.page.locator(f".st-key-start-{lesson.name} button").click()
+    for number, step in enumerate(lesson.steps, 1):
+        view, page = opened_at(app, lesson, number)
+        assert page == step.page
+        question, trace = question_of(step, view, page)
+        said = app.page.locator(".st-key-lesson .stAlert")
+        expect(said).to_have_count(0)
+        expect(app.page.locator(".st-key-lesson-question")).not_to_contain_text("{")
+        places = [choice.place for choice in question.choices]
+        wrong = [place for place in places if not question.is_right(place)]
+        right = [place for place in places if question.is_right(place)]
+        assert right
+        for place, verdict in [*((each, "Not so.") for each in wrong[:1]), (right[0], "Right.")]:
+            answer(app, step, question, view, trace, place)
+            expect(said).to_contain_text(f"{verdict} {question.reason(place)}")
+        app.page.locator(".st-key-lesson-next button").click()
+    expect(app.page.locator(f".st-key-lesson-{lesson.name}")).to_contain_text("done")
+    app.expect_address(lessons=lesson.name)
+
+
+def test_a_step_is_answered_by_keyboard_on_a_phone(new_app: Callable[..., App]) -> None:
+    lesson = LESSONS["rows"]
+    app = new_app(viewport={"width": 390, "height": 844}, color_scheme="dark")
+    app.open("/", q=SENTENCE)
+    app.page.locator(".st-key-first-lesson button").press("Enter")
+    view, page = opened_at(app, lesson, 1)
+    question, _ = question_of(lesson.steps[0], view, page)
+    (row, column), *_ = question.right
+    app.page.locator(".st-key-large_cells .walker").focus()
+    for _ in range(column):
+        app.page.keyboard.press("ArrowRight")
+    app.page.keyboard.press("Enter")
+    said = app.page.locator(".st-key-lesson .stAlert")
+    expect(said).to_contain_text(f"Right. {question.reason((row, column))}")
+    wide = app.find("() => document.documentElement.scrollWidth")
+    assert wide <= 390
+    app.page.locator(".st-key-lesson-leave button").press("Enter")
+    expect(app.page.locator(".st-key-lesson")).to_have_count(0)
+    app.expect_address(lesson=None, lessons=re.compile("rows:1").pattern)
+
+
+def test_the_panel_lies_over_the_sidebar_and_the_map_stays_in_sight(
+    new_app: Callable[..., App],
+) -> None:
+    app = new_app(viewport={"width": 1280, "height": 800})
+    app.open("/", q=SENTENCE, lesson="rows")
+    opened_at(app, LESSONS["rows"], 1)
+    left, top, width, height = app.box(".st-key-lesson")
+    assert left >= 0
+    assert left + width <= 300
+    assert top + height <= 0.74 * 800
+    expect(app.page.locator(".st-key-large .nsewdrag").first).to_be_in_viewport(ratio=0.9)
+    opacity = "key => getComputedStyle(visible(`.st-key-${key}`)[0]).opacity"
+    assert app.find(opacity, "mosaic-box", wanted="0.65") == "0.65"
+    assert app.find(opacity, "large-map") == "1"

@@ -1,0 +1,199 @@
+"""Questions of lessons, on maps and numbers that are set by hand."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from model.interface import Description, Head
+from viz_app.analysis.labels import token_labels
+from viz_app.analysis.question import Asked, Question, heaviest_row, place_of
+from viz_app.analysis.questions import KINDS, ask, read_parameters
+from viz_app.records.curves import Curve
+from viz_app.records.trace import Tokens, Trace
+
+CURVES = {
+    "valid_loss": Curve(np.array([0, 10, 20, 30]), np.array([3.5, 2.0, 1.0, 1.5])),
+    "train_sample_loss": Curve(np.array([0, 30]), np.array([3.4, 0.1])),
+    "bleu": Curve(np.array([0, 10, 20]), np.array([0.0, 30.0, 20.0])),
+}
+NEEDED = {
+    "head_extreme": {"of": "previous"},
+    "best_milestone": {"of": "valid_loss"},
+    "last_value": {"of": "train_sample_loss"},
+}
+"""Parameters that a kind of question has to be given."""
+WORDS = [["<s>"], [" a"], [" b"], ["</s>"]]
+CROSS = [[0.5, 0.3, 0.2], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]]
+"""Weights of three steps on a source of three tokens."""
+OWN = [[1, 0, 0], [0.9, 0.1, 0], [0.2, 0.5, 0.3]]
+
+
+@pytest.fixture
+def asked(trace: Trace, make_tokens: Callable[..., Tokens], post_norm: Description) -> Asked:
+    """Cross-attention of two layers with two heads, on three tokens each; row 1 is chosen."""
+    even = np.full((3, 3), 1 / 3)
+    maps = {
+        "cross": [[CROSS, even], [even, CROSS[::-1]]],
+        "decoder_self": [[OWN, np.tri(3) / [[1], [2], [3]]]],
+        "encoder_self": [[even, CROSS]],
+    }
+    small = dataclasses.replace(
+        trace,
+        source=make_tokens([" x"], [" y"], ["</s>"]),
+        consumed=make_tokens(*WORDS[:3]),
+        predicted=make_tokens(*WORDS[1:]),
+        attention={kind: np.array(each, np.float32) for kind, each in maps.items()},
+        value_norms={"cross": np.array([[[1, 1, 9]] * 2] * 2, np.float32)},
+        queries={"cross": np.array([[[[1, 0], [2, 1], [0, 0]]] * 2] * 2, np.float32)},
+        keys={"cross": np.array([[[[1, 1], [0, 3], [1, 2]]] * 2] * 2, np.float32)},
+        predictions=dataclasses.replace(
+            trace.predictions,
+            entropy=np.array([0.1, 1.5, 0.7], np.float32),
+            log_probability=np.log(np.array([0.25, 0.5, 0.9], np.float32)),
+        ),
+    )
+    return Asked(small, post_norm, Head("cross", 0, 0), row=1, curves=CURVES)
+
+
+def right(question: Question) -> list[str]:
+    """Return the labels of the right choices."""
+    return [choice.label for choice in question.choices if question.is_right(choice.place)]
+
+
+def made(asked: Asked, name: str, **given: str) -> Question:
+    return ask(name, read_parameters(name, NEEDED.get(name, {}) | given), asked)
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "answer"),
+    [
+        ("largest_key", {}, ["2: y"]),
+        ("largest_key", {"row": "last"}, ["3: </s>"]),
+        ("row_sum", {}, ["1.00"]),
+        ("even_weight", {}, ["0.33"]),
+        ("keys_for_share", {}, ["2"]),
+        ("keys_for_share", {"share": "0.75"}, ["1"]),
+        ("row_for_key", {"column": "first"}, ["a ← <s>"]),
+        ("hidden_token", {}, ["b"]),
+        ("hidden_token", {"row": "last"}, ["b"]),
+        ("predicted_token", {"row": "first"}, ["a"]),
+        ("largest_weight", {}, ["0.80"]),
+        ("masked_keys", {}, ["0"]),
+        ("head_extreme", {"of": "largest_weight"}, ["1.1", "2.2"]),
+        ("head_extreme", {"of": "evenness", "most": "false"}, ["1.1", "2.2"]),
+        ("head_extreme", {"of": "itself"}, ["1.1"]),
+        ("head_extreme", {"of": "end"}, ["1.2", "2.1"]),
+        ("key_count", {}, ["3"]),
+        ("query_width", {}, ["2"]),
+        ("largest_product", {}, ["3: </s>"]),
+        ("least_sure", {}, ["b"]),
+        ("first_probability", {}, ["0.250"]),
+        ("first_loss", {}, ["3.50 nats"]),
+        ("best_milestone", {}, ["step 20"]),
+        ("best_milestone", {"of": "bleu"}, ["step 10"]),
+        ("last_value", {}, ["0.100"]),
+    ],
+)
+def test_the_right_answer_by_hand(
+    asked: Asked, name: str, given: dict[str, str], answer: list[str]
+) -> None:
+    assert right(made(asked, name, **given)) == answer
+
+
+def test_masked_rows_offer_what_they_may_look_at(asked: Asked) -> None:
+    causal = dataclasses.replace(asked, head=Head("decoder_self", 0, 0))
+    assert right(made(causal, "masked_keys")) == ["1"]
+    assert right(made(causal, "masked_keys", row="first")) == ["2"]
+    question = made(causal, "largest_key")
+    assert [choice.place for choice in question.choices] == [(1, 0), (1, 1)]
+    assert not question.is_right((1, 2))
+    assert "masked" in question.reason((1, 2))
+    assert right(made(causal, "head_extreme", of="previous")) == ["1.1"]
+    assert right(made(causal, "even_weight", row="first")) == ["1.00"]
+
+
+def test_scores_are_products_divided_by_the_root_of_the_width(asked: Asked) -> None:
+    """Row 1 has the query (2, 1): its products are 3, 3 and 4, and its heaviest key the second."""
+    root = math.sqrt(2)
+    question = made(asked, "score")
+    assert question.names["product"] == "3.00"
+    assert right(question) == [f"{3 / root:.2f}"]
+    raw = np.exp([3, 3, 4])
+    assert right(made(asked, "unscaled")) == [f"{raw.max() / raw.sum():.3f}"]
+    assert right(made(asked, "zero_factor")) == ["0.333"]
+
+
+def test_with_value_norms_another_key_adds_most(asked: Asked) -> None:
+    """Weights 0.1, 0.8, 0.1 times 1, 1, 9 are 0.1, 0.8, 0.9."""
+    assert right(made(dataclasses.replace(asked, cells="value norm"), "largest_key")) == ["3: </s>"]
+
+
+def test_the_costliest_head_is_that_of_the_costs(asked: Asked) -> None:
+    costs = {"cross": np.array([[0.1, -0.2], [0.7, 0.3]], np.float32)}
+    question = made(dataclasses.replace(asked, costs=lambda: costs), "costliest_head")
+    assert question.right == {(1, 0)}
+    assert "0.30 nats" in question.reason((1, 1))
+
+
+def test_every_wrong_answer_has_a_reason_with_a_number(trace: Trace, trained: Any) -> None:
+    """Of every kind of question, on the trace of a model, for each kind of attention."""
+    costs = {kind: np.zeros(maps.shape[:2], np.float32) for kind, maps in trace.attention.items()}
+    for kind in trace.attention:
+        asked = Asked(
+            trace, trained.description, Head(kind, 0, 0), curves=CURVES, costs=lambda: costs
+        )
+        for name, of in KINDS.items():
+            question = made(asked, name)
+            assert question.right <= {choice.place for choice in question.choices}, name
+            assert question.right, name
+            assert set(question.names) >= of.names, name
+            labels = [choice.label for choice in question.choices]
+            assert len(set(labels)) == len(labels) or of.way, name
+            for choice in question.choices:
+                assert any(letter.isdigit() for letter in question.reason(choice.place)), name
+
+
+def test_tokens_that_the_choices_name_are_those_of_the_trace(asked: Asked) -> None:
+    assert [c.label for c in made(asked, "least_sure").choices] == token_labels(
+        asked.trace.predicted
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "message"),
+    [
+        ("nothing", {}, "there is no question 'nothing'; there is: largest_key"),
+        ("largest_key", {"row": "best"}, "row"),
+        ("largest_key", {"share": "1"}, "Extra inputs"),
+        ("head_extreme", {}, "Field required"),
+    ],
+)
+def test_parameters_that_cannot_be_used_are_refused(
+    name: str, given: dict[str, str], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        read_parameters(name, given)
+
+
+def test_a_question_on_what_a_run_lacks_says_so(asked: Asked) -> None:
+    with pytest.raises(ValueError, match="the log of this run has no BLEU"):
+        made(dataclasses.replace(asked, curves={}), "best_milestone", of="bleu")
+    embedding = dataclasses.replace(asked.trace.source_embedding, positions=None)
+    without = dataclasses.replace(asked.trace, source_embedding=embedding)
+    with pytest.raises(ValueError, match="adds no positional encodings"):
+        made(dataclasses.replace(asked, trace=without), "longer_part")
+
+
+def test_words_stand_for_places() -> None:
+    assert [place_of(word, 5) for word in ("first", "second", "middle", "last", 9)] == [
+        *(0, 1, 2, 4, 4)
+    ]
+    assert place_of("second", 1) == 0
+    weights = np.array([[1, 0], [0.4, 0.6], [0.3, 0.7]], np.float32)
+    assert heaviest_row(weights) == 2  # the first row has one key only

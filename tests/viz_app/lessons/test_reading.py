@@ -1,0 +1,132 @@
+"""Lessons are read from text files; a broken one is named with its line and what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from viz_app.lessons.markup import check_markup, names_in, parts_of
+from viz_app.lessons.reading import SHIPPED, LessonError, read_lesson, read_lessons
+
+HEAD = "---\ntitle: Rows\nteaches: What a row is.\n---\n"
+STEP = """
+## A step
+page: translate
+view: kind=cross&layer=last&at=middle
+bright: map, target
+ask: keys_for_share share=0.5
+
+Look at **this** row.
+It has weights.
+
+? How many keys has {row}?
+"""
+
+
+def write(folder: Path, text: str, name: str = "01-rows.md") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_lesson_has_what_its_file_says(tmp_path: Path) -> None:
+    lesson = read_lesson(write(tmp_path, HEAD + 3 * STEP))
+    assert (lesson.name, lesson.title, lesson.teaches) == ("rows", "Rows", "What a row is.")
+    assert [step.line for step in lesson.steps] == [6, 17, 28]
+    step = lesson.steps[0]
+    assert step.view == {"kind": "cross", "layer": "last", "at": "middle"}
+    assert (step.ask, step.parameters) == ("keys_for_share", {"share": "0.5"})
+    assert step.bright == ("map", "target")
+    assert step.text == "Look at **this** row. It has weights."
+    assert step.question == "How many keys has {row}?"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "message"),
+    [
+        ("page: translate", "pag: translate", 7, "expected one of page, view, bright, ask"),
+        ("page: translate\n", "", 6, "page is missing; add a line page: …"),
+        ("share=0.5", "share=much", 10, "share: Input should be a valid number"),
+        ("share=0.5", "part=0.5", 10, "there is no 'part' here; leave it out"),
+        ("share=0.5", "share", 10, "write 'share' as name=value"),
+        ("keys_for_share share=0.5", "weights", 10, "there is no question 'weights'"),
+        ("ask: keys", "ask: largest_key\nask: keys", 11, "ask is given twice; leave one out"),
+        ("{row}", "{rows}", 15, r"can name {row}, {share}, not {rows}"),
+        ("? How", "How", 6, "question is empty; write a line that begins with"),
+        ("this", "word " * 61, 12, "the text has 68 words; shorten it to 60"),
+        ("**this**", r"$\href{x}{y}$", 12, r"a formula may not use \\href; write it without"),
+        ("\n\nLook", "\nanswer: click\n\nLook", 11, "has no click here; write answer: choice"),
+        ("\n\nLook", "\nlever: all\n\nLook", 11, "lever: Input should be 'factor'"),
+        ("title: Rows\n", "", 1, "title is missing"),
+        ("teaches: ", "needs: rain\nteaches: ", 3, "unknown need 'rain'; write one of: additive"),
+    ],
+)
+def test_a_broken_file_is_named_with_its_line(
+    tmp_path: Path, old: str, new: str, line: int, message: str
+) -> None:
+    text = (HEAD + 3 * STEP).replace(old, new, 1)
+    with pytest.raises(LessonError, match=rf"^01-rows.md, line {line}: .*{message}"):
+        read_lesson(write(tmp_path, text))
+
+
+@pytest.mark.parametrize("steps", [0, 2, 7])
+def test_a_lesson_has_three_to_six_steps(tmp_path: Path, steps: int) -> None:
+    with pytest.raises(LessonError, match="three to six steps"):
+        read_lesson(write(tmp_path, HEAD + steps * STEP))
+
+
+def test_files_that_are_no_text_or_misnamed_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "01-rows.md"
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(LessonError, match="cannot be read as text in UTF-8"):
+        read_lesson(path)
+    with pytest.raises(LessonError, match="name the file in small letters"):
+        read_lesson(write(tmp_path, HEAD + 3 * STEP, "Rows (2).md"))
+    with pytest.raises(LessonError, match="shorten the file"):
+        read_lesson(write(tmp_path, HEAD + 3 * STEP + 60_000 * "\n"))
+
+
+def test_a_broken_file_leaves_the_others_and_own_ones_go_first(tmp_path: Path) -> None:
+    first, own = tmp_path / "a", tmp_path / "b"
+    for folder in (first, own):
+        folder.mkdir()
+    write(first, HEAD + 3 * STEP)
+    write(first, HEAD + 3 * STEP, "02-more.md")
+    write(first, HEAD, "03-broken.md")
+    write(own, HEAD.replace("Rows", "My rows") + 3 * STEP, "09-rows.md")
+    lessons, errors = read_lessons([first, own])
+    assert [(name, lesson.title) for name, lesson in lessons.items()] == [
+        ("rows", "My rows"),
+        ("more", "Rows"),
+    ]
+    assert [str(error)[:20] for error in errors] == ["03-broken.md, line 1"]
+
+
+def test_what_is_known_of_a_step_beside_is_checked(tmp_path: Path) -> None:
+    def refuse(step: object) -> None:
+        raise ValueError("bright: there is no such part")
+
+    with pytest.raises(LessonError, match=r"line 9: bright: there is no such part"):
+        read_lesson(write(tmp_path, HEAD + 3 * STEP), refuse)
+
+
+def test_bold_italic_and_formulas_are_marked_and_nothing_else() -> None:
+    text = "a **b** *c* $d_k$ 2 * 3 * 4 [x](y) <b>e</b> **f"
+    assert list(parts_of(text)) == [
+        ("plain", "a "),
+        ("bold", "b"),
+        ("plain", " "),
+        ("italic", "c"),
+        ("plain", " "),
+        ("formula", "d_k"),
+        ("plain", " 2 * 3 * 4 [x](y) <b>e</b> **f"),
+    ]
+    assert names_in("{a} **{b}** ${c}$") == ["a", "b"]
+    assert check_markup(r"$\frac{1}{\sqrt{d_k}}$")
+
+
+def test_shipped_lessons_are_read_without_errors() -> None:
+    lessons, errors = read_lessons([SHIPPED])
+    assert errors == []
+    assert len(lessons) >= 8

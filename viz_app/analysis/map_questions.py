@@ -1,0 +1,241 @@
+"""Questions on attention maps. ``Q`` queries, ``M`` keys, ``L`` layers, ``H`` heads."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal
+
+import numpy as np
+
+from model.interface import Head
+from viz_app.analysis.attention import rows_with_several_keys
+from viz_app.analysis.labels import KIND_NAMES, numbered, token_labels
+from viz_app.analysis.map_facts import map_facts
+from viz_app.analysis.question import Asked, Choice, Question, RowWord, Word, numbers, place_of
+
+Property = Literal["largest_weight", "evenness", "itself", "previous", "end"]
+_PROPERTIES: dict[Property, str] = {
+    "largest_weight": "largest weight of its map",
+    "evenness": "evenness, of which 1 is the same weight for all keys,",
+    "itself": "mean weight on the query's own token",
+    "previous": "mean weight on the token before the query",
+    "end": "mean weight on the last key",
+}
+
+
+def _two(value: float) -> str:
+    return f"{value:.2f}"
+
+
+def _ties(values: np.ndarray, best: float) -> np.ndarray:
+    """Return where the best value is, and values that look the same when they are written."""
+    return np.flatnonzero(np.abs(values - best) < 0.005)
+
+
+def largest_key(asked: Asked, *, row: RowWord = "chosen") -> Question:
+    """Ask at which key a row looks most; answered by a cell."""
+    at = asked.row_of(row)
+    weights, columns = asked.weights[at], numbered(asked.grid.columns)
+    keys = asked.keys_of(at)
+    best = float(weights[keys].max())
+    right = frozenset((at, int(keys[i])) for i in _ties(weights[keys], best))
+    what = "share of what is added" if asked.cells == "value norm" else "weight"
+    choices = []
+    for key in keys.tolist():
+        said = f"“{columns[key]}” has {_two(weights[key])} of this row"
+        said += (
+            f": no key has more. All {len(keys)} together have {weights[keys].sum():.2f}."
+            if (at, key) in right
+            else f"; the largest {what} is {_two(best)}. Look for the darkest cell of the row."
+        )
+        choices.append(Choice((at, key), columns[key], said))
+    name = asked.grid.rows[at]
+    return Question(
+        tuple(choices),
+        right,
+        {"row": name, "largest": _two(best)},
+        f"That cell is not one that “{name}” may look at: it is in another row, or masked.",
+    )
+
+
+def row_sum(asked: Asked, *, row: RowWord = "chosen") -> Question:
+    """Ask for the sum of a row's weights."""
+    at = asked.row_of(row)
+    weights = asked.weights[at][asked.keys_of(at)]
+    some = np.sort(weights)[::-1][:3]
+    added = " + ".join(map(_two, some)) + " + …" * (len(weights) > 3)
+    note = (
+        f"{added} over {len(weights)} keys make {weights.sum():.2f}: softmax divides every row by "
+        "its own sum, so a weight is a share of the row."
+    )
+    found = numbers(1.0, (float(weights.max()), float(len(weights))), written=_two, note=note)
+    return dataclasses.replace(found, names={"row": asked.grid.rows[at]})
+
+
+def even_weight(asked: Asked, *, row: RowWord = "chosen") -> Question:
+    """Ask which weight each key would have if the row were even."""
+    at = asked.row_of(row)
+    count = len(asked.keys_of(at))
+    note = (
+        f"The row has {count} keys it may look at, and its weights sum to 1: 1 / {count} = "
+        f"{1 / count:.2f} for each."
+    )
+    others = (1.0, 0.5 if count != 2 else 0.25, 1 / (count + 3))
+    found = numbers(1 / count, others, written=_two, note=note)
+    names = {"row": asked.grid.rows[at], "count": str(count)}
+    return dataclasses.replace(found, names=names)
+
+
+def keys_for_share(asked: Asked, *, row: RowWord = "chosen", share: float = 0.9) -> Question:
+    """Ask how many keys, the heaviest first, have a share of a row together."""
+    at = asked.row_of(row)
+    weights = np.sort(asked.weights[at][asked.keys_of(at)])[::-1]
+    count = int(np.searchsorted(np.cumsum(weights), share - 1e-6)) + 1
+    note = (
+        f"From the heaviest down: {' + '.join(map(_two, weights[:count][:5]))}"
+        f"{' + …' * (count > 5)} = {weights[:count].sum():.2f}, with {count} of {len(weights)} keys"
+    )
+    note += f"; with one less it is {weights[: count - 1].sum():.2f}." if count > 1 else "."
+    others = [float(n) for n in (1, count + 2, len(weights)) if 0 < n <= len(weights)]
+    found = numbers(float(count), others, written=lambda n: f"{n:.0f}", note=note)
+    return dataclasses.replace(found, names={"row": asked.grid.rows[at], "share": f"{share:g}"})
+
+
+def _values(asked: Asked, of: Property) -> np.ndarray:
+    """Return a property of each head of the kind, (L, H)."""
+    maps, kind = asked.trace.attention[asked.head.kind], asked.head.kind
+    rows = rows_with_several_keys(maps.shape, asked.grid.allowed)
+    if of in ("largest_weight", "evenness"):
+        keys, own = asked.trace.keys_of(kind), kind != "cross"
+        found = np.zeros(maps.shape[:2])
+        for at in np.ndindex(*found.shape):
+            facts = map_facts(maps[at], keys, allowed=asked.grid.allowed, own_keys=own)
+            if facts is not None:
+                found[at] = facts.largest if of == "largest_weight" else facts.evenness
+        return found
+    places = np.flatnonzero(rows)
+    if of == "end":
+        return np.asarray(maps[:, :, places, -1].mean(axis=-1))
+    back = 0 if of == "itself" else 1
+    places = places[(places >= back) & (places - back < maps.shape[-1])]
+    if not len(places):
+        return np.zeros(maps.shape[:2])
+    return np.asarray(maps[:, :, places, places - back].mean(axis=-1))
+
+
+def head_extreme(asked: Asked, *, of: Property, most: bool = True) -> Question:
+    """Ask which head of the chosen kind has most, or least, of a property; answered by a head."""
+    values, kind = _values(asked, of), asked.head.kind
+    best = float(values.max() if most else values.min())
+    right, choices, word = set(), [], "largest" if most else "smallest"
+    for layer, head in np.ndindex(*values.shape):
+        name, value = f"{layer + 1}.{head + 1}", float(values[layer, head])
+        said = f"Layer {layer + 1}, head {head + 1}: its {_PROPERTIES[of]} is {_two(value)}"
+        if abs(value - best) < 0.005:
+            right.add((layer, head))
+            said += f", the {word} of the {values.size} heads here."
+        else:
+            said += f"; the {word} here is {_two(best)}."
+        choices.append(Choice((layer, head), name, said))
+    return Question(tuple(choices), frozenset(right), {"kind": KIND_NAMES[kind].lower()})
+
+
+def row_for_key(asked: Asked, *, column: Word | int = "middle") -> Question:
+    """Ask which row looks most at a key; answered by a row."""
+    weights, rows = asked.weights, asked.grid.rows
+    key = asked.column if asked.column is not None else place_of(column, weights.shape[1])
+    best = float(weights[:, key].max())
+    right = frozenset((int(row),) for row in _ties(weights[:, key], best))
+    name = asked.grid.columns[key]
+    choices = tuple(
+        Choice(
+            (row,),
+            rows[row],
+            f"The row “{rows[row]}” has {_two(weights[row, key])} on “{name}”"
+            + (
+                ", the largest weight of the column."
+                if (row,) in right
+                else f"; the largest weight of that column is {_two(best)}."
+            ),
+        )
+        for row in range(len(rows))
+    )
+    return Question(choices, right, {"column": name})
+
+
+def masked_keys(asked: Asked, *, row: RowWord = "chosen") -> Question:
+    """Ask how many keys the mask hides from a row."""
+    at = asked.row_of(row)
+    total, seen = asked.weights.shape[1], len(asked.keys_of(at))
+    note = (
+        f"Row {at + 1} has consumed {seen} of the {total} tokens and may look at these; the other "
+        f"{total - seen} come later: their weight is exactly 0."
+    )
+    others = (float(seen), float(total), float(total - seen + 1))
+    found = numbers(float(total - seen), others, written=lambda n: f"{n:.0f}", note=note)
+    return dataclasses.replace(found, names={"row": asked.grid.rows[at]})
+
+
+def hidden_token(asked: Asked, *, row: RowWord = "chosen") -> Question:
+    """Ask which token a row could read off if nothing were masked; answered by a target token.
+
+    It is the token that the row has to predict, which the next row consumes. The last row's own is
+    consumed by none: the row before it is taken.
+    """
+    trace = asked.trace
+    at = min(asked.row_of(row), max(len(trace.predicted) - 2, 0))
+    consumed, predicted = token_labels(trace.consumed), token_labels(trace.predicted)
+    choices = []
+    for place, label in enumerate(predicted):
+        said = (
+            f"Yes: row {at + 1} has to predict “{label}”, and the next row consumes it. One key to "
+            "the right of its own it would stand there, ready to be copied."
+            if place == at
+            else f"“{label}” is what row {place + 1} predicts. Row {at + 1} has consumed "
+            f"“{consumed[at]}” last, and must say what comes next."
+        )
+        choices.append(Choice((place,), label, said))
+    names = {"row": asked.grid.rows[at], "consumed": consumed[at]}
+    return Question(tuple(choices), frozenset({(at,)}), names)
+
+
+def predicted_token(asked: Asked, *, row: RowWord = "chosen") -> Question:
+    """Ask which token a decoder row predicts; answered by a target token."""
+    trace, at = asked.trace, asked.row_of(row)
+    consumed, predicted = token_labels(trace.consumed), token_labels(trace.predicted)
+    choices = []
+    for place, label in enumerate(predicted):
+        what = f"“{label}” is predicted by row {place + 1}, after it has consumed “"
+        said = f"{what}{consumed[place]}”."
+        if place == at - 1:
+            said += f" Row {at + 1} consumes “{label}” itself, and predicts the token after it."
+        choices.append(Choice((place,), label, said))
+    names = {"row_number": str(at + 1), "consumed": consumed[at]}
+    return Question(tuple(choices), frozenset({(at,)}), names)
+
+
+def largest_weight(asked: Asked) -> Question:
+    """Ask for the largest weight of the map, rows with a single key apart."""
+    rows = np.flatnonzero(rows_with_several_keys(asked.weights.shape, asked.grid.allowed))
+    weights = asked.weights[rows] if len(rows) else asked.weights
+    largest, even = float(weights.max()), 1 / asked.weights.shape[1]
+    note = (
+        f"The largest weight of this map is {_two(largest)}; quite even rows would have "
+        f"{_two(even)} on each of {asked.weights.shape[1]} keys."
+    )
+    others = (1.0 if largest < 0.8 else even, 0.5 if abs(largest - 0.5) > 0.15 else 0.9)
+    return numbers(largest, others, written=_two, note=note)
+
+
+def costliest_head(asked: Asked) -> Question:
+    """Ask which head of the chosen kind costs the target most when it is switched off."""
+    costs = np.asarray(asked.costs()[asked.head.kind], np.float64)
+    best = float(costs.max())
+    right = frozenset((int(i), int(h)) for i, h in np.argwhere(np.abs(costs - best) < 0.005))
+    choices = []
+    for layer, head in np.ndindex(*costs.shape):
+        place, cost = Head(asked.head.kind, layer, head)[1:], float(costs[layer, head])
+        said = f"Without layer {layer + 1}, head {head + 1} the translation loses {cost:.2f} nats"
+        said += "; no other costs more." if place in right else f"; the most is {best:.2f}."
+        choices.append(Choice(place, f"{layer + 1}.{head + 1}", said))
+    return Question(tuple(choices), right, {"kind": KIND_NAMES[asked.head.kind].lower()})

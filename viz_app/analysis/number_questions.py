@@ -1,0 +1,407 @@
+"""Questions on vectors, scores, predictions and training curves, with their numbers.
+
+``D`` = d_model, ``K`` = d_k, ``V`` vocabulary, ``T`` steps of decoding.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Literal
+
+import numpy as np
+
+from viz_app.analysis.labels import next_token_label, numbered, token_label, token_labels
+from viz_app.analysis.question import Asked, Choice, Question, RowWord, few, numbers, place_of
+from viz_app.analysis.similarity import cosine_similarity
+from viz_app.records.trace import Floats
+
+Curves = Literal["valid_loss", "train_sample_loss", "bleu", "chrf"]
+_CURVES: dict[Curves, str] = {
+    "valid_loss": "loss on validation pairs",
+    "train_sample_loss": "loss on training pairs",
+    "bleu": "BLEU",
+    "chrf": "chrF",
+}
+
+
+def _whole(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+def _three(value: float) -> str:
+    return f"{value:.3f}"
+
+
+def _softmax(scores: np.ndarray) -> np.ndarray:
+    shifted = np.exp(scores - scores.max())
+    return np.asarray(shifted / shifted.sum())
+
+
+def input_width(asked: Asked) -> Question:
+    """Ask how many numbers stand for a token where it enters the model."""
+    model, tokens = asked.model, len(asked.trace.source)
+    width = asked.trace.source_embedding.total.shape[1]
+    note = (
+        f"Each of the {tokens} tokens is a row of D = {width:,} numbers, from the embedding to the "
+        f"top of the stack. A head makes {model.encoder_d_k} of them for its query; the vocabulary "
+        f"has {model.source_vocab_size:,} such rows to choose from."
+    )
+    others = (float(tokens), float(model.encoder_d_k), float(model.source_vocab_size))
+    return numbers(float(width), others, written=_whole, note=note)
+
+
+def nearest_position(asked: Asked, *, row: RowWord = "middle") -> Question:
+    """Ask which position's encoding is most like another's.
+
+    Raises:
+        ValueError: if the model adds no positions.
+    """
+    positions = _positions(asked)
+    labels = numbered(token_labels(asked.trace.source))
+    at = min(asked.row_of(row), len(positions) - 1)
+    cosines = cosine_similarity(positions, positions)[at]
+    others = np.delete(np.arange(len(positions)), at)
+    best = float(cosines[others].max()) if len(others) else 1.0
+    right = frozenset((int(i),) for i in others if cosines[i] > best - 0.005)
+    choices = [
+        Choice(
+            (int(i),),
+            labels[i],
+            f"The encodings of places {at + 1} and {i + 1} have a cosine of {cosines[i]:.2f}; the "
+            f"largest with any other place is {best:.2f}. It falls with the distance: that is how "
+            "near and far can be told.",
+        )
+        for i in others
+    ]
+    distances = [-abs(int(i) - at) for i in others]
+    far = [d if abs(d) == 1 else -d - len(positions) - 1 for d in distances]
+    return Question(tuple(few(choices, list(right)[:2], far)), right, {"token": labels[at]})
+
+
+def longer_part(asked: Asked) -> Question:
+    """Ask what is longer on average, token embeddings or positional encodings.
+
+    Raises:
+        ValueError: if the model adds no positions.
+    """
+    parts = {"the token embeddings": asked.trace.source_embedding.tokens}
+    parts["the positional encodings"] = _positions(asked)
+    lengths = {name: float(np.linalg.norm(part, axis=-1).mean()) for name, part in parts.items()}
+    said = " and ".join(f"{name} {length:.1f}" for name, length in lengths.items())
+    note = (
+        f"On average over this sentence, in length: {said}. In the sum, what is longer has more to "
+        "say."
+    )
+    longest = max(lengths, key=lengths.__getitem__)
+    choices = tuple(Choice((i,), name, note) for i, name in enumerate(parts))
+    return Question(choices, frozenset({(list(parts).index(longest),)}))
+
+
+def turned_most(asked: Asked) -> Question:
+    """Ask which token's vector is turned most by adding its position.
+
+    Raises:
+        ValueError: if the model adds no positions.
+    """
+    _positions(asked)
+    tokens, total = asked.trace.source_embedding.tokens, asked.trace.source_embedding.total
+    cosines = np.diag(cosine_similarity(tokens, total))
+    labels, least = numbered(token_labels(asked.trace.source)), float(cosines.min())
+    right = frozenset((int(i),) for i in np.flatnonzero(cosines < least + 0.005))
+    choices = [
+        Choice(
+            (i,),
+            label,
+            f"Before and after its position was added, “{label}” has a cosine of {cosines[i]:.2f}; "
+            f"the smallest in this sentence is {least:.2f}. The shorter an embedding, the more the "
+            "same addition turns it.",
+        )
+        for i, label in enumerate(labels)
+    ]
+    return Question(tuple(few(choices, right, cosines.tolist())), right)
+
+
+def _positions(asked: Asked) -> Floats:
+    positions = asked.trace.source_embedding.positions
+    if positions is None:
+        raise ValueError(
+            "this model adds no positional encodings to its embeddings; open a run that does"
+        )
+    return positions
+
+
+def query_width(asked: Asked) -> Question:
+    """Ask how many numbers a query of the chosen head has."""
+    width = asked.trace.queries[asked.head.kind].shape[-1]
+    model = asked.model
+    d_model, heads = model.d_model, model.heads(asked.head.kind)
+    note = (
+        f"W_Q is {d_model:,} × {width}: it makes d_k = {width} numbers of {d_model:,}. Each of the "
+        f"{heads} heads has a W_Q of its own, so each asks in its own way."
+    )
+    others = (float(d_model), float(heads), float(len(asked.grid.columns)))
+    return numbers(float(width), others, written=_whole, note=note)
+
+
+def key_count(asked: Asked) -> Question:
+    """Ask with how many keys the chosen query is multiplied."""
+    keys, queries = len(asked.grid.columns), len(asked.grid.rows)
+    side = "source" if asked.head.kind != "decoder_self" else "target"
+    note = (
+        f"There is a key for each of the {keys} tokens of the {side}, and q · k is a number: "
+        f"{keys} products for this query. The mask comes afterwards."
+    )
+    others = (float(queries), float(asked.model.d_model), 1.0)
+    return numbers(float(keys), others, written=_whole, note=note)
+
+
+def _products(asked: Asked, row: int) -> np.ndarray:
+    """Return the products of a query with the keys that it may look at, float64."""
+    layer, head = asked.head.layer, asked.head.head
+    query = asked.trace.queries[asked.head.kind][layer, head, row].astype(np.float64)
+    keys = asked.trace.keys[asked.head.kind][layer, head].astype(np.float64)
+    return np.asarray(keys[asked.keys_of(row)] @ query)
+
+
+def score(asked: Asked, *, row: RowWord = "chosen") -> Question:
+    """Ask for the score of a row's heaviest key, given the product of query and key."""
+    at = asked.row_of(row)
+    keys, products = asked.keys_of(at), _products(asked, at)
+    heaviest = int(asked.weights[at][keys].argmax())
+    product, width = float(products[heaviest]), asked.trace.queries[asked.head.kind].shape[-1]
+    scaled = product / math.sqrt(width)
+    note = (
+        f"√d_k = √{width} = {math.sqrt(width):.2f}, and {product:.2f} / {math.sqrt(width):.2f} = "
+        f"{scaled:.2f}."
+    )
+    found = numbers(
+        scaled,
+        (product, product / width, product * math.sqrt(width)),
+        written=lambda value: f"{value:.2f}",
+        note=note,
+    )
+    names = {
+        "row": asked.grid.rows[at],
+        "key": asked.grid.columns[int(keys[heaviest])],
+        "product": f"{product:.2f}",
+        "d_k": str(width),
+    }
+    return dataclasses.replace(found, names=names)
+
+
+def largest_product(asked: Asked, *, row: RowWord = "chosen") -> Question:
+    """Ask with which key a query has the largest product."""
+    at = asked.row_of(row)
+    keys, products = asked.keys_of(at), _products(asked, at)
+    columns, best = numbered(asked.grid.columns), float(products.max())
+    right = frozenset({(int(keys[products.argmax()]),)})
+    choices = [
+        Choice(
+            (int(key),),
+            columns[key],
+            f"q · k is {products[i]:.2f} for “{columns[key]}”, and {best:.2f} at most. Softmax "
+            "keeps the order: the largest product becomes the largest weight, "
+            f"{asked.weights[at].max():.2f}.",
+        )
+        for i, key in enumerate(keys)
+    ]
+    names = {"row": asked.grid.rows[at]}
+    return Question(tuple(few(choices, right, products.tolist())), right, names)
+
+
+def scaled_row(asked: Asked, *, row: RowWord = "chosen", factor: float = 1.0) -> np.ndarray:
+    """Return the weights that a row would have if its scores were multiplied, (keys,)."""
+    at = asked.row_of(row)
+    width = asked.trace.queries[asked.head.kind].shape[-1]
+    return _softmax(_products(asked, at) / math.sqrt(width) * factor)
+
+
+def unscaled(asked: Asked, *, row: RowWord = "chosen") -> Question:
+    """Ask for a row's largest weight if scores were not divided by √d_k."""
+    at = asked.row_of(row)
+    width = asked.trace.queries[asked.head.kind].shape[-1]
+    root = math.sqrt(width)
+    now, without = (float(scaled_row(asked, row=at, factor=f).max()) for f in (1.0, root))
+    note = (
+        f"With the scores times √{width} = {root:.2f}, the largest weight is {without:.3f} in "
+        f"place of {now:.3f}. Softmax depends on differences: larger ones leave almost nothing "
+        "for the others, and almost no gradient."
+    )
+    count = len(asked.keys_of(at))
+    found = numbers(without, (now, 1 / count, now / root), written=_three, note=note)
+    names = {"row": asked.grid.rows[at], "root": f"{root:.2f}"}
+    return dataclasses.replace(found, names=names)
+
+
+def zero_factor(asked: Asked, *, row: RowWord = "chosen") -> Question:
+    """Ask for a row's largest weight if all scores were multiplied by 0."""
+    at = asked.row_of(row)
+    count = len(asked.keys_of(at))
+    now = float(scaled_row(asked, row=at).max())
+    note = (
+        f"All {count} scores are 0 then, so all weights are equal: 1 / {count} = {1 / count:.3f}. "
+        "Nothing is left of what query and keys had to say."
+    )
+    found = numbers(1 / count, (0.0, now, 1.0), written=_three, note=note)
+    return dataclasses.replace(found, names={"row": asked.grid.rows[at]})
+
+
+def lens_layer(asked: Asked, *, row: RowWord = "chosen") -> Question:
+    """Ask from which layer on the lens reads the token that the model predicts at a step."""
+    predictions, at = asked.trace.predictions, _step_of(asked, row)
+    likeliest = predictions.lens_ids[:, at, 0]  # (L + 1,)
+    final = likeliest[-1]
+    other = np.flatnonzero(likeliest != final)
+    first = int(other[-1]) + 1 if len(other) else 0
+    names = ["the embedding", *(f"layer {i}" for i in range(1, len(likeliest)))]
+    label = token_label(asked.trace.lens_tokens[-1][at][0])
+    read = "; ".join(
+        f"{name}: {token_label(asked.trace.lens_tokens[i][at][0])}" for i, name in enumerate(names)
+    )
+    note = f"Read at this step: {read}. “{label}” comes first after {names[first]}, and stays."
+    choices = tuple(Choice((i,), name, note) for i, name in enumerate(names))
+    step = numbered(token_labels(asked.trace.predicted))[at]
+    return Question(choices, frozenset({(first,)}), {"row": step})
+
+
+def _step_of(asked: Asked, row: str | int) -> int:
+    """Return the step of decoding that a word means, whatever kind of attention is chosen."""
+    steps = len(asked.trace.predicted)
+    if row == "heaviest":
+        return min(asked.row_of(row), steps - 1)
+    return place_of(asked.row if row == "chosen" else row, steps)
+
+
+def least_sure(asked: Asked) -> Question:
+    """Ask at which step the prediction has the largest entropy; answered by a target token."""
+    entropy = asked.trace.predictions.entropy
+    labels, most = token_labels(asked.trace.predicted), float(entropy.max())
+    right = frozenset((int(i),) for i in np.flatnonzero(entropy > most - 0.005))
+    choices = tuple(
+        Choice(
+            (i,),
+            label,
+            f"Where it predicts “{label}”, the entropy is {entropy[i]:.2f} nats; the largest in "
+            f"this sentence is {most:.2f}. e to that power, {math.exp(most):.1f}, is as many "
+            "tokens as it hesitates between.",
+        )
+        for i, label in enumerate(labels)
+    )
+    return Question(choices, right)
+
+
+def runner_up(asked: Asked, *, row: RowWord = "chosen", spaced: bool = True) -> Question:
+    """Ask which token is the second likeliest at a step."""
+    trace, at = asked.trace, _step_of(asked, row)
+    labels = [next_token_label(token, spaced=spaced) for token in trace.top_tokens[at]]
+    probabilities = np.exp(trace.predictions.top_log_probability[at]).tolist()
+    choices = [
+        Choice((i,), label, f"“{label}” has {p:.3f}, which makes it number {i + 1}.")
+        for i, (label, p) in enumerate(zip(labels, probabilities, strict=True))
+    ][1:4]
+    choices.sort(key=lambda choice: choice.label)
+    names = {"row": numbered(token_labels(trace.predicted))[at]}
+    return Question(tuple(choices), frozenset({(1,)}), names)
+
+
+def nucleus_size(asked: Asked, *, row: RowWord = "chosen", share: float = 0.9) -> Question:
+    """Ask how many tokens top-p keeps at a step: the fewest that have a share together."""
+    trace, at = asked.trace, _step_of(asked, row)
+    probabilities = np.exp(trace.predictions.top_log_probability[at].astype(np.float64))
+    sums, known = np.cumsum(probabilities), len(probabilities)
+    count = int(np.searchsorted(sums, share - 1e-9)) + 1  # known + 1: more than are recorded
+    heaviest = " + ".join(f"{p:.2f}" for p in probabilities[:3])
+    note = f"From the likeliest down, {heaviest} + … : "
+    note += (
+        f"{count} tokens have {sums[count - 1]:.3f}."
+        if count <= known
+        else f"the {known} likeliest have {sums[-1]:.3f} only."
+    )
+
+    def written(number: float) -> str:
+        return f"{number:.0f}" if number <= known else f"more than {known}"
+
+    others = (1.0, 2.0, 5.0, float(known + 1))
+    found = numbers(float(count), others, written=written, note=note)
+    names = {"row": numbered(token_labels(trace.predicted))[at], "share": f"{share:g}"}
+    return dataclasses.replace(found, names=names)
+
+
+def first_probability(asked: Asked) -> Question:
+    """Ask for the probability that the model gives to the target's first token."""
+    found = float(np.exp(asked.trace.predictions.log_probability[0]))
+    even = 1 / asked.model.target_vocab_size
+
+    def written(value: float) -> str:
+        return f"{value:.3f}" if value >= 0.001 else f"{value:.1e}"
+
+    note = (
+        f"The first token has {written(found)}; if each of the {asked.model.target_vocab_size:,} "
+        f"tokens were equally likely, it would be {written(even)}."
+    )
+    return numbers(
+        found, (0.5 if found < 0.4 else even * 10, 0.1, 0.95), written=written, note=note
+    )
+
+
+def first_loss(asked: Asked) -> Question:
+    """Ask for the validation loss at the first milestone, before anything was learned.
+
+    Raises:
+        ValueError: if the log has no validation loss.
+    """
+    curve = _curve(asked, "valid_loss")
+    size = asked.model.target_vocab_size
+    found = float(curve[1][0])
+    note = (
+        f"A guess among {size:,} tokens costs ln {size:,} = {math.log(size):.2f} nats; the log "
+        f"says {found:.2f} at step {curve[0][0]:,}."
+    )
+    others = (found / 2, 1.0, 0.0)
+    return numbers(found, others, written=lambda value: f"{value:.2f} nats", note=note)
+
+
+def best_milestone(asked: Asked, *, of: Curves) -> Question:
+    """Ask at which milestone a curve is best: a loss lowest, a score highest.
+
+    Raises:
+        ValueError: if the log has no such curve.
+    """
+    steps, values = _curve(asked, of)
+    sign = -1 if of.endswith("loss") else 1
+    best = int((sign * values).argmax())
+    places = sorted({0, len(steps) // 3, best, len(steps) - 1})
+    choices = tuple(
+        Choice(
+            (place,),
+            f"step {steps[place]:,}",
+            f"At step {steps[place]:,} the {_CURVES[of]} is {values[place]:.2f}; the best, "
+            f"{values[best]:.2f}, is that of step {steps[best]:,}.",
+        )
+        for place in places
+    )
+    return Question(choices, frozenset({(best,)}), {"curve": _CURVES[of]})
+
+
+def last_value(asked: Asked, *, of: Curves) -> Question:
+    """Ask for the last value of a curve, beside that of its start and of validation pairs.
+
+    Raises:
+        ValueError: if the log has no such curve.
+    """
+    values, valid = _curve(asked, of)[1], _curve(asked, "valid_loss")[1]
+    note = (
+        f"The {_CURVES[of]} ends at {values[-1]:.3f}, from {values[0]:.3f} at first; that on "
+        f"validation pairs ends at {valid[-1]:.3f}."
+    )
+    others = (float(values[0]), float(valid[-1]))
+    found = numbers(float(values[-1]), others, written=_three, note=note)
+    return dataclasses.replace(found, names={"curve": _CURVES[of]})
+
+
+def _curve(asked: Asked, name: Curves) -> tuple[np.ndarray, np.ndarray]:
+    curve = asked.curves.get(name)
+    if curve is None or not len(curve):
+        raise ValueError(f"the log of this run has no {_CURVES[name]}; open a run that has it")
+    return curve.steps, curve.values

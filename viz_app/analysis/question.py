@@ -1,0 +1,148 @@
+"""A question of a lesson: what can be answered, what is right and why, in numbers of a sentence.
+
+``Q`` queries, ``M`` keys. A place is what a click in the page gives: (row, key) for a cell, (layer,
+head) for a head, (token,) for a row or a token, all counted from 0. Other answers are numbered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Annotated, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import NonNegativeInt
+
+from model.interface import Description, Head, Kind
+from viz_app.analysis.grid import Grid, make_grid
+from viz_app.analysis.rollout import CellValue, weights_of
+from viz_app.records.curves import Curve
+from viz_app.records.trace import Floats, Trace
+
+Place = tuple[int, ...]
+Word = Literal["first", "second", "middle", "last"]
+RowWord = Literal["chosen", "heaviest"] | Word | Annotated[NonNegativeInt, "a row, from 0"]
+"""A row of a map: the one that is chosen on the page, the one with the largest weight, or where."""
+MOST_CHOICES = 4
+
+
+def place_of(word: str | int, count: int) -> int:
+    """Return which of ``count`` places a word or number means; the last if there are too few."""
+    places = {"first": 0, "second": 1, "middle": count // 2, "last": count - 1}
+    wanted = word if isinstance(word, int) else places[word]
+    return max(0, min(wanted, count - 1))
+
+
+def heaviest_row(weights: Floats) -> int:
+    """Return the row of the largest weight of a map, (Q, M).
+
+    A row whose weight is all on one key, as that of a masked first row must be, does not count
+    where there is another.
+    """
+    largest = weights.max(axis=1)
+    return int(np.where(largest < 0.9999, largest, 0).argmax())
+
+
+@dataclass(frozen=True)
+class Asked:
+    """This is what a question is asked of: a trace, and what is chosen on the page."""
+
+    trace: Trace
+    model: Description
+    head: Head
+    row: int = 0
+    """The chosen query, or step of decoding."""
+    column: int | None = None
+    """The chosen key."""
+    cells: CellValue = "weight"
+    curves: Mapping[str, Curve] = field(default_factory=dict)
+    """The training curves of the run, by their names in its log."""
+    costs: Callable[[], Mapping[Kind, Floats]] = dict
+    """Computes what switching off each head costs the target, in nats: kind → (L, H)."""
+
+    @cached_property
+    def grid(self) -> Grid:
+        """The rows and columns of the head's map, token by token."""
+        return make_grid(self.trace, self.head.kind)
+
+    @cached_property
+    def weights(self) -> Floats:
+        """The map of the head, (Q, M), its cells as they are chosen."""
+        maps: Floats = weights_of(self.trace, self.head.kind, self.cells)
+        return maps[self.head.layer, self.head.head]
+
+    def keys_of(self, row: int) -> NDArray[np.int64]:
+        """Return the keys that a row may look at."""
+        allowed = self.grid.allowed
+        every = np.arange(len(self.grid.columns))
+        return every if allowed is None else every[allowed[row]]
+
+    def row_of(self, word: str | int) -> int:
+        """Return the row that a word means."""
+        count = len(self.weights)
+        if word == "heaviest":
+            return heaviest_row(self.weights)
+        return place_of(self.row if word == "chosen" else word, count)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A possible answer has a place, a name, and what there is to say to who chooses it."""
+
+    place: Place
+    label: str
+    note: str
+    """Why it is right or not, in a sentence or two with numbers."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question offers choices, of which one or more are right."""
+
+    choices: tuple[Choice, ...]
+    right: frozenset[Place]
+    names: Mapping[str, str] = field(default_factory=dict)
+    """What the question's text may name in braces, such as ``{row}``."""
+    elsewhere: str = ""
+    """What there is to say of a place that is none of the choices."""
+
+    def is_right(self, place: Place) -> bool:
+        """Whether an answer is right."""
+        return place in self.right
+
+    def reason(self, place: Place) -> str:
+        """Say why an answer is right or not."""
+        return next((each.note for each in self.choices if each.place == place), self.elsewhere)
+
+
+def numbers(
+    right: float, others: Iterable[float], *, written: Callable[[float], str], note: str
+) -> Question:
+    """Ask for a number among others: the right one, and those that a mistake would give.
+
+    Args:
+        right: the answer.
+        others: wrong answers; those that are written as the right one are left out.
+        written: writes a number.
+        note: explains the right answer, and is said of every answer.
+    """
+    labels = {written(right): right}
+    for value in others:
+        if np.isfinite(value):
+            labels.setdefault(written(value), value)
+    if len(labels) == 1:
+        labels.setdefault(written(2 * right + 1), 2 * right + 1)
+    ordered = sorted(labels, key=labels.__getitem__)
+    choices = tuple(Choice((i,), label, note) for i, label in enumerate(ordered))
+    return Question(choices, frozenset({(ordered.index(written(right)),)}))
+
+
+def few(choices: Sequence[Choice], right: Iterable[Place], values: Sequence[float]) -> list[Choice]:
+    """Keep the right choices and those with the largest values beside them, in their order."""
+    kept = {choice.place for choice in choices} & set(right)
+    for index in np.argsort(-np.asarray(values), kind="stable"):
+        if len(kept) < MOST_CHOICES:
+            kept.add(choices[int(index)].place)
+    return [choice for choice in choices if choice.place in kept]

@@ -1,0 +1,110 @@
+"""The kinds of questions that a lesson can ask, by name, with their parameters.
+
+A kind is a function of what is asked about and of some parameters. A lesson's file names it and
+gives the parameters: ``ask: head_extreme of=previous most=true``.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Literal, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, create_model
+
+from viz_app.analysis import map_questions, number_questions
+from viz_app.analysis.question import Asked, Question
+
+Way = Literal["cell", "row", "source", "target", "head"]
+"""What in the page a click can answer with: a cell or a row of the large map, a token of the source
+or of the target, a head in the picture of all heads."""
+
+
+@dataclass(frozen=True)
+class QuestionKind:
+    """A kind of question has a function, a way to answer it by a click, and what it can name."""
+
+    make: Callable[..., Question]
+    way: Way | None = None
+    names: frozenset[str] = field(default_factory=frozenset)
+    """What the text of such a question may name in braces."""
+
+    @property
+    def says(self) -> str:
+        """What it asks, in a sentence."""
+        return (inspect.getdoc(self.make) or "").split("\n\n")[0].replace("\n", " ")
+
+
+def _kind(make: Callable[..., Question], *names: str, way: Way | None = None) -> QuestionKind:
+    return QuestionKind(make, way, frozenset(names))
+
+
+KINDS: dict[str, QuestionKind] = {
+    "largest_key": _kind(map_questions.largest_key, "row", "largest", way="cell"),
+    "row_sum": _kind(map_questions.row_sum, "row"),
+    "even_weight": _kind(map_questions.even_weight, "row", "count"),
+    "keys_for_share": _kind(map_questions.keys_for_share, "row", "share"),
+    "head_extreme": _kind(map_questions.head_extreme, "kind", way="head"),
+    "row_for_key": _kind(map_questions.row_for_key, "column", way="row"),
+    "masked_keys": _kind(map_questions.masked_keys, "row"),
+    "hidden_token": _kind(map_questions.hidden_token, "row", "consumed", way="target"),
+    "predicted_token": _kind(map_questions.predicted_token, "row_number", "consumed", way="target"),
+    "largest_weight": _kind(map_questions.largest_weight),
+    "costliest_head": _kind(map_questions.costliest_head, "kind", way="head"),
+    "input_width": _kind(number_questions.input_width),
+    "nearest_position": _kind(number_questions.nearest_position, "token"),
+    "longer_part": _kind(number_questions.longer_part),
+    "turned_most": _kind(number_questions.turned_most),
+    "query_width": _kind(number_questions.query_width),
+    "key_count": _kind(number_questions.key_count),
+    "largest_product": _kind(number_questions.largest_product, "row"),
+    "score": _kind(number_questions.score, "row", "key", "product", "d_k"),
+    "unscaled": _kind(number_questions.unscaled, "row", "root"),
+    "zero_factor": _kind(number_questions.zero_factor, "row"),
+    "lens_layer": _kind(number_questions.lens_layer, "row"),
+    "least_sure": _kind(number_questions.least_sure, way="target"),
+    "runner_up": _kind(number_questions.runner_up, "row"),
+    "nucleus_size": _kind(number_questions.nucleus_size, "row", "share"),
+    "first_probability": _kind(number_questions.first_probability),
+    "first_loss": _kind(number_questions.first_loss),
+    "best_milestone": _kind(number_questions.best_milestone, "curve"),
+    "last_value": _kind(number_questions.last_value, "curve"),
+}
+"""Name → kind of question."""
+
+
+def read_parameters(name: str, given: Mapping[str, str]) -> dict[str, Any]:
+    """Read the parameters of a question from texts.
+
+    Raises:
+        ValueError: if there is no such kind or parameter, or a value is not one that it takes
+            (pydantic's ``ValidationError``).
+    """
+    if name not in KINDS:
+        raise ValueError(f"there is no question {name!r}; there is: {', '.join(KINDS)}")
+    read = _parameters(name).model_validate(dict(given))
+    return {key: getattr(read, key) for key in given}
+
+
+def ask(name: str, given: Mapping[str, Any], asked: Asked) -> Question:
+    """Make a question of a kind, with the parameters that ``read_parameters`` has read.
+
+    Raises:
+        ValueError: if the question cannot be asked of this model or run.
+    """
+    return KINDS[name].make(asked, **given)
+
+
+@cache
+def _parameters(name: str) -> type[BaseModel]:
+    """Return a model of the parameters of a kind, made from its function's signature."""
+    make = KINDS[name].make
+    hints = get_type_hints(make, include_extras=True)
+    fields: dict[str, Any] = {
+        each.name: (hints[each.name], ... if each.default is each.empty else each.default)
+        for each in inspect.signature(make).parameters.values()
+        if each.kind is each.KEYWORD_ONLY
+    }
+    return create_model(name, __config__=ConfigDict(extra="forbid"), **fields)

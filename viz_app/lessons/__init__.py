@@ -1,0 +1,1 @@
+"""Lessons, read from text files. They drive the pages; the pages show them."""

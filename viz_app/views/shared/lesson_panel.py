@@ -1,0 +1,298 @@
+"""Draw the panel of the lesson that is on: what to look at, a question, and where to go on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from html import escape
+
+import streamlit as st
+
+from model.interface import Description, Head, Kind
+from viz_app.analysis.curves import curve_of
+from viz_app.analysis.labels import numbered
+from viz_app.analysis.number_questions import scaled_row
+from viz_app.analysis.question import Asked, Question, heaviest_row, place_of
+from viz_app.analysis.questions import Way, ask, read_parameters
+from viz_app.figures.charts import weight_bars
+from viz_app.lessons.records import Lesson, Step
+from viz_app.records.curves import Curve
+from viz_app.records.trace import Floats, Trace
+from viz_app.views.caches import Run, beam_of, head_costs_of, log_of, trace_of
+from viz_app.views.shared.errors import show_user_errors
+from viz_app.views.shared.head_choice import chosen_head, head_label
+from viz_app.views.shared.lesson_files import served_lessons
+from viz_app.views.shared.lesson_style import STYLE
+from viz_app.views.shared.lessons import (
+    answered,
+    fitting_runs,
+    leave_lesson,
+    missing,
+    open_step,
+    way_of,
+)
+from viz_app.views.shared.markdown import escape_markdown, lesson_markdown
+from viz_app.views.shared.panels import panel
+from viz_app.views.shared.parts import bring_into_view, dim_others
+from viz_app.views.shared.selection import Selection, current_theme
+from viz_app.views.shared.view import change_view, checked, control, fix, view
+from viz_app.views.shared.widgets import show_figure
+from viz_app.views.state import View
+
+_HINTS: dict[Way, str] = {
+    "cell": "Answer in the page: click a cell of the large map, or press Enter on it.",
+    "row": "Answer in the page: click a row of the large map, or press the space bar in it.",
+    "source": "Answer in the page: click a token of the source.",
+    "target": "Answer in the page: click a token of the translation, above the maps.",
+    "head": "Answer in the page: click a head in the picture of all heads.",
+}
+_PAGES = {
+    "translate": "Translate",
+    "inside": "Inside a head",
+    "architecture": "Architecture",
+    "embeddings": "Embeddings & positions",
+    "training": "Training",
+    "heads": "Heads",
+}
+_CURVES = ("valid_loss", "train_sample_loss", "bleu", "chrf")
+_MOST_BARS = 4
+
+
+def show_lesson(selection: Selection) -> None:
+    """Draw the panel in the frame of a page, if a lesson is on.
+
+    Its places in the sentence are found here, before the page is drawn.
+    """
+    lessons = served_lessons().lessons
+    if checked("lesson", "Lesson", usable=lessons.__contains__) is None:
+        return
+    lesson = lessons[view().lesson or ""]
+    steps = range(1, len(lesson.steps) + 1)
+    number = checked("lesson_step", "Step of the lesson", default=1, usable=steps.__contains__)
+    fix(lesson_step=number)
+    st.html(STYLE.replace("GROUND", current_theme().background))
+    with st.container(key="lesson", border=True):
+        _show_panel(selection, lesson)
+
+
+@panel("lesson-panel")
+def _show_panel(selection: Selection, lesson: Lesson) -> None:
+    number = view().lesson_step
+    step = lesson.steps[number - 1]
+    place = f"step {number} of {len(lesson.steps)}"
+    st.html(f'<p role="status">{escape(lesson.title)}: {place}</p>')
+    st.markdown(f"##### {escape_markdown(step.title)}")
+    if lacks := missing(lesson, selection.run):
+        _offer_runs(lesson, selection.run, lacks, number)
+        _show_ways_on(lesson, number, answered_right=False)
+        return
+    page, right = current_page(), False
+    if page == step.page:
+        dim_others(page, step.bright, selection.theme)
+        bring_into_view(page, step.bright, f"{lesson.name} {number}")
+    else:
+        st.caption(f"This step is about the page {_PAGES.get(step.page, step.page)}.")
+    with show_user_errors():
+        trace = _trace(selection)
+        _find_places(selection.run, trace)
+        asked = make_asked(
+            view(),
+            page,
+            selection.run.description,
+            trace,
+            curves=_curves(selection.run),
+            costs=lambda: head_costs_of(
+                selection.run, selection.step, selection.text, trace.target_ids
+            ),
+        )
+        question = ask(step.ask, read_parameters(step.ask, step.parameters), asked)
+        st.markdown(lesson_markdown(step.text, question.names))
+        if step.lever == "factor":
+            _show_factor(selection, asked)
+        with st.container(key="lesson-question", gap="small"):
+            st.markdown(lesson_markdown(step.question, question.names))
+            right = _show_answers(step, question)
+    _show_ways_on(lesson, number, answered_right=right)
+
+
+def current_page() -> str:
+    """Return the name of the page that is open, as the address has it."""
+    return st.session_state["page"] or "translate"
+
+
+def make_asked(
+    shown: View,
+    page: str,
+    model: Description,
+    trace: Trace,
+    *,
+    curves: Mapping[str, Curve],
+    costs: Callable[[], Mapping[Kind, Floats]],
+) -> Asked:
+    """Return what a question is asked of: a trace, and what the view has chosen on a page."""
+    kind, layers, heads = shown.kind, *model.shapes[shown.kind]
+    layer = shown.layer if shown.layer is not None and 1 <= shown.layer <= layers else layers
+    head = Head(kind, layer - 1, shown.head - 1 if 1 <= shown.head <= heads else 0)
+    inside = page == "inside"
+    row = shown.query if inside else 0 if kind == "encoder_self" else shown.at
+    rows, columns = trace.attention[kind].shape[-2:]
+    column = shown.key if inside else shown.column
+    return Asked(
+        trace,
+        model,
+        head,
+        row=min(row, rows - 1),
+        column=column if column is not None and column < columns else None,
+        cells=shown.cells,
+        curves=curves,
+        costs=costs,
+    )
+
+
+def _curves(run: Run) -> dict[str, Curve]:
+    rows = log_of(run.folder, "metrics.jsonl")
+    return {name: curve_of(rows, name) for name in _CURVES}
+
+
+def _trace(selection: Selection) -> Trace:
+    """Return the trace that the page shows: of a forced target, a hypothesis or a translation."""
+    run, step, text, shown = selection.run, selection.step, selection.text, view()
+    if shown.target.strip():
+        return trace_of(run, step, text, tuple(run.tokenizers.encode_target(shown.target.strip())))
+    if shown.decoding == "beam":
+        hypotheses = beam_of(run, step, text, shown.beam).hypotheses
+        chosen = hypotheses[min(max(shown.hypothesis, 0), len(hypotheses) - 1)]
+        return trace_of(run, step, text, tuple(chosen.target))
+    return trace_of(run, step, text)
+
+
+def _find_places(run: Run, trace: Trace) -> None:
+    """Put into the view the places in the sentence that a step has named by a word."""
+    words: dict[str, str] = st.session_state.pop("places_to_find", {})
+    kind, layer, head = chosen_head(run.description)
+    weights = trace.attention[kind][layer, head]
+    rows = {"at": len(trace.consumed), "query": len(weights)}
+    for field, word in words.items():
+        if word == "heaviest":
+            fix(**{field: heaviest_row(weights)})
+        else:
+            fix(**{field: place_of(word, rows.get(field, weights.shape[1]))})
+
+
+def _offer_runs(lesson: Lesson, run: Run, lacks: list[str], number: int) -> None:
+    """Say what a lesson needs that the run lacks, and offer runs that have it."""
+    st.markdown(
+        escape_markdown(f"This lesson needs {', '.join(lacks)}: {run.name} is or has none of it.")
+    )
+    fitting = fitting_runs(lesson)
+    for name in fitting[:3]:
+        st.button(
+            f"Open {escape_markdown(name)}",
+            key=f"lesson-run-{name}",
+            on_click=open_step,
+            args=(lesson.name, number),
+            kwargs={"run": name},
+        )
+    if not fitting:
+        st.caption("No run of this app has it: leave the lesson, or start the app with such a run.")
+
+
+def _show_factor(selection: Selection, asked: Asked) -> None:
+    """Ask for a factor of the scores of the chosen row, and draw the weights that it makes."""
+    width = asked.trace.queries[asked.head.kind].shape[-1]
+    factors = sorted({0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 16.0, round(math.sqrt(width), 2)})
+    label = "Scores times"
+    factor = st.select_slider(
+        label,
+        factors,
+        format_func=lambda value: f"{value:g}",
+        **control("factor", label, usable=factors.__contains__, written="{:g}".format),
+    )
+    keys = asked.keys_of(asked.row_of("chosen"))
+    labels = numbered(asked.grid.columns)
+    weights = scaled_row(asked, factor=factor)
+    most = sorted(scaled_row(asked).argsort()[::-1][:_MOST_BARS].tolist())
+    names = [labels[keys[i]] for i in most]
+    values = [float(weights[i]) for i in most]
+    if len(weights) > len(most):
+        names.append(f"{len(weights) - len(most)} others")
+        values.append(1 - sum(values))
+    show_figure(
+        weight_bars(names, values, theme=selection.theme),
+        key="factor_weights",
+        alt=f"Weights of the row with its scores times {factor:g}: "
+        + ", ".join(f"{name} {value:.2f}" for name, value in zip(names, values, strict=True)),
+    )
+
+
+def _show_answers(step: Step, question: Question) -> bool:
+    """Draw ways to answer, and what there is to say to the answer; return whether it is right."""
+    way, given = way_of(step), view().lesson_answer
+    if way is not None:
+        st.caption(_HINTS[way])
+        if way == "head":
+            _offer_chosen_head()
+    else:
+        with st.container(horizontal=True, gap="small", key="lesson-choices"):
+            for i, choice in enumerate(question.choices):
+                st.button(
+                    escape_markdown(choice.label),
+                    key=f"lesson-choice-{i}",
+                    type="primary" if choice.place == given else "secondary",
+                    on_click=change_view,
+                    kwargs={"lesson_answer": choice.place},
+                )
+    if given is None:
+        return False
+    right = question.is_right(given)
+    reason = escape_markdown(question.reason(given))
+    if right:
+        st.success(f"**Right.** {reason}", icon=":material/check:")
+    else:
+        st.warning(f"**Not so.** {reason}", icon=":material/undo:")
+    return right
+
+
+def _offer_chosen_head() -> None:
+    """Let the head that is chosen by the buttons be the answer, for those who use no mouse."""
+    shown = view()
+    if shown.layer is not None:
+        head = Head(shown.kind, shown.layer - 1, shown.head - 1)
+        st.button(
+            f"My answer: {head_label(head)}",
+            key="lesson-head",
+            on_click=lambda: change_view(**answered("head", head.layer, head.head)),
+        )
+
+
+def _show_ways_on(lesson: Lesson, number: int, *, answered_right: bool) -> None:
+    last = number == len(lesson.steps)
+    with st.container(horizontal=True, gap="small", key="lesson-ways"):
+        st.button(
+            "Back",
+            key="lesson-back",
+            disabled=number == 1,
+            on_click=open_step,
+            args=(lesson.name, number - 1),
+        )
+        st.button(
+            "Finish" if last else "Next",
+            key="lesson-next",
+            type="primary" if answered_right else "secondary",
+            on_click=(lambda: leave_lesson(done=True))
+            if last
+            else (lambda: open_step(lesson.name, number + 1)),
+        )
+        st.button(
+            "Show again",
+            key="lesson-again",
+            type="tertiary",
+            on_click=open_step,
+            args=(lesson.name, number),
+        )
+        st.button(
+            "Leave",
+            key="lesson-leave",
+            type="tertiary",
+            on_click=lambda: leave_lesson(done=False),
+        )

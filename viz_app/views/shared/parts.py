@@ -1,0 +1,93 @@
+"""The parts of pages that a lesson can keep bright while the others are dimmed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from viz_app.figures.theme import Theme
+
+PARTS: dict[str, dict[str, tuple[str, ...]]] = {
+    "translate": {
+        "source": ("source_tokens",),
+        "target": ("target_tokens",),
+        "translation": ("translation", "translation-notes", "own-target"),
+        "choices": ("head-toolbar",),
+        "all heads": ("mosaic-box",),
+        "map": ("large-map",),
+        "words": ("head-words",),
+        "next tokens": ("top_tokens-box", "fork"),
+        "sampling": ("sampling-panel", "sampling"),
+        "rows of all heads": ("rows_cross-box", "rows_decoder_self-box"),
+    },
+    "inside": {
+        "choices": ("head-toolbar", "query", "key"),
+        "projections": ("projections-box",),
+        "scores": ("stages-box",),
+        "dimensions": ("contributions-box",),
+        "weighted values": ("weighted-box",),
+        "all heads": ("shares-box", "parts-box"),
+        "residual": ("residual_attention-box", "residual_feed_forward-box"),
+    },
+    "architecture": {
+        "translation": ("translation",),
+        "mask": ("causal-box",),
+        "padding": ("alone", "batch"),
+        "lens": ("lens",),
+    },
+    "embeddings": {
+        "tokens": ("tokens-box",),
+        "positions": ("positions-box",),
+        "sum": ("total-box",),
+    },
+    "training": {"curves": ("curves-box",)},
+    "heads": {},
+    "learn": {},
+}
+"""Page → part → keys of the containers that it is drawn in."""
+_DIMMED = """
+<style>
+  @media screen {
+    :is(DIMMED) { opacity: .65; transition: opacity .15s; }
+    :is(DIMMED):is(:hover, :focus-within) { opacity: 1; }
+    /* What is grey already would be hard to read. */
+    .stApp :is(DIMMED) [data-testid="stCaptionContainer"] { color: TEXT; }
+  }
+</style>
+"""
+# Once for each step: Streamlit runs a script again only if it is another one.
+_BRING_INTO_VIEW = """
+<script>
+  if (innerWidth > 1000) {{  // else the lesson itself would be scrolled away
+    let tries = 0, seen = 0;
+    const timer = setInterval(() => {{
+      const part = document.querySelector('.st-key-{key}');
+      part?.scrollIntoView({{block: 'nearest'}});
+      seen += part !== null;  // what stands above it may yet be drawn
+      if (seen > 8 || ++tries > 50) clearInterval(timer);
+    }}, 250);
+    for (const used of ['wheel', 'pointerdown', 'keydown']) {{
+      addEventListener(used, () => clearInterval(timer), {{once: true}});
+    }}
+  }}  // {step}
+</script>
+"""
+
+
+def bring_into_view(page: str, bright: Sequence[str], step: str) -> None:
+    """Scroll to the first part that a step keeps bright, once it is drawn."""
+    if bright and (keys := PARTS[page][bright[0]]):
+        script = _BRING_INTO_VIEW.format(key=keys[0], step=step)
+        st.html(script, unsafe_allow_javascript=True)
+
+
+def dim_others(page: str, bright: Sequence[str], theme: Theme) -> None:
+    """Dim all parts of a page but some; none if none is named.
+
+    A dimmed part is bright again while the mouse or the focus is in it.
+    """
+    parts = PARTS[page]
+    dimmed = [f".st-key-{key}" for part in parts if part not in bright for key in parts[part]]
+    if bright and dimmed:
+        st.html(_DIMMED.replace("DIMMED", ", ".join(dimmed)).replace("TEXT", theme.text))

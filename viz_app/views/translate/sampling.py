@@ -1,0 +1,76 @@
+"""Show from which probabilities a step would draw its token: temperature, top-k and top-p."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import numpy as np
+import streamlit as st
+
+from viz_app.analysis.labels import next_token_label
+from viz_app.analysis.sampling import entropy, sampled
+from viz_app.figures.charts import changed_bars
+from viz_app.records.trace import Trace
+from viz_app.views.caches import next_log_probability
+from viz_app.views.shared.selection import Selection
+from viz_app.views.shared.view import control
+from viz_app.views.shared.widgets import show_figure
+
+Value = TypeVar("Value", int, float)
+_TEMPERATURES = (0.1, 0.25, 0.5, 0.7, 1.0, 1.5, 2.0, 4.0)
+_TOP_K = (1, 2, 5, 10, 50, 0)
+_TOP_P = (0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 1.0)
+_MOST_BARS = 10
+
+
+def show_sampling(selection: Selection, trace: Trace, at: int) -> None:
+    """Ask for temperature, top-k and top-p, and draw what they make of the next token."""
+    label = "Sampling instead"
+    if not st.toggle(
+        label,
+        help="Draw each token by chance, from probabilities that three settings change.",
+        **control("sampling", label),
+    ):
+        return
+    with st.container(key="sampling-panel"):
+        places = st.columns(3, gap="medium")
+        with places[0]:
+            temperature = _slide("temperature", "Temperature", _TEMPERATURES)
+        with places[1]:
+            top_k = _slide("top_k", "Top-k", _TOP_K)
+        with places[2]:
+            top_p = _slide("top_p", "Top-p", _TOP_P)
+        run, prefix = selection.run, trace.target_ids[: at + 1]
+        log_probability = next_log_probability(run, selection.step, selection.text, prefix)
+        before = np.exp(log_probability.astype(np.float64))
+        after = sampled(log_probability, temperature=temperature, top_k=top_k, top_p=top_p)
+        ids = np.argsort(-log_probability, kind="stable")[:_MOST_BARS].tolist()
+        target = run.tokenizers.target
+        figure = changed_bars(
+            [next_token_label(token, spaced=target.kind == "bpe") for token in target.tokens(ids)],
+            before[ids].tolist(),
+            after[ids].tolist(),
+            theme=selection.theme,
+        )
+        show_figure(
+            figure,
+            key="sampled",
+            alt=f"The probabilities of the {len(ids)} likeliest tokens as they are drawn from",
+            name=f"sampled-at-step{at + 1}",
+        )
+        st.caption(
+            f"{(after > 0).sum():,} of {len(after):,} tokens can be drawn. Entropy "
+            f"{entropy(after):.2f} nats, {entropy(before):.2f} without the settings. Scores are "
+            "divided by the temperature; of the top k tokens the likeliest are kept whose "
+            "probabilities sum to p; these are scaled to a sum of 1."
+        )
+
+
+def _slide(field: str, label: str, values: tuple[Value, ...]) -> Value:
+    chosen: Value = st.select_slider(
+        label,
+        values,
+        format_func=lambda value: "all" if value == 0 else f"{value:g}",
+        **control(field, label, usable=values.__contains__, written="{:g}".format),
+    )
+    return chosen
