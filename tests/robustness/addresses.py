@@ -79,6 +79,7 @@ PAGES = (
     ),
     Page("translate", "lines_of", {"style": "lines"}),
     Page("translate", "at fork column", {"below": "steps"}),
+    Page("translate", "temperature top_k top_p", {"below": "steps", "sampling": "true"}),
     Page("translate", "tree_from", {"below": "beam", "decoding": "beam"}),
     Page("translate", "off rank", {"below": "off"}),
     Page("inside", f"{_TARGET} {_HEAD} query key", {}),
@@ -97,6 +98,9 @@ PAGES = (
     Page("training", f"target units playing {_HEAD}", {"training": "play", "shared": "own"}),
     Page("training", f"measure matrix_rows {_HEAD}", {"training": "heads"}),
     Page("training", "side pair_tokens moving_number moving_frame", {"training": "embeddings"}),
+    Page("learn", "", {}),
+    Page("translate", "lesson_step lesson_answer", {"lesson": "rows"}),
+    Page("inside", "factor lesson_answer", {"lesson": "scale"}),
     Page("heads", f"measure heads_kind heads_order heads_least failure {_HEAD}", {}),
 )
 

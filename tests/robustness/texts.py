@@ -17,6 +17,11 @@ MARKUP = (
     "$x^2$ $$\\frac12$$ \\(x\\)",
     "**a** _b_ `c` [d](e) ![f](g) # 1. > | ~~h~~",
     ":material/search: :red[i] :smile: -> <- -- >=",
+    "https://h.example",
+    "www.w.example/a?b=c",
+    "a.b@m.example",
+    ":material_home:",
+    "\n\n    code",
     "' \" \\ ` \\u0041 \\x41",
 )
 """Markup of each language that the app or its libraries interpret."""

@@ -77,6 +77,23 @@ def target_log_probability(
     return to_numpy(_log_probability(model, source, target))
 
 
+@torch.inference_mode()
+def next_log_probability(
+    model: Seq2SeqModel, source: Sequence[int], prefix: Sequence[int]
+) -> Floats:
+    """Compute the log-probability of every token after the first ids of a target, in nats: (V,).
+
+    Raises:
+        ValueError: if source or prefix are empty or too long.
+    """
+    source_ids, prefix_ids = (
+        torch.tensor([list(ids)], dtype=torch.long, device=model.device) for ids in (source, prefix)
+    )
+    memory, mask = model.encode(source_ids)
+    stream = model.decode(prefix_ids, memory, mask)[0, -1]  # (D,)
+    return to_numpy(model.unembed(stream).float().log_softmax(dim=-1))
+
+
 def _log_probability(model: Seq2SeqModel, source: Sequence[int], target: Sequence[int]) -> Tensor:
     if len(target) < 2:
         raise ValueError(f"target: expected <s> and at least one token, got {len(target)} ids")

@@ -7,12 +7,14 @@ An .npz file has every array under its name in the ``Trace`` and the rest as JSO
 from __future__ import annotations
 
 import io
+import math
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -28,17 +30,27 @@ from viz_app.records.trace import (
     StackInput,
     Tokens,
     Trace,
-    Word,
+)
+from viz_app.trace.saved_format import (
+    AXES,
+    MOST_BYTES,
+    MOST_JSON_BYTES,
+    SCHEMA_VERSION,
+    About,
+    SavedTokens,
+    check_shapes,
+    dtype_of,
+    read_about,
+    read_headers,
 )
 
 _READ_ERRORS = (
     *(ValueError, KeyError, TypeError, AttributeError, RuntimeError, OSError, EOFError),
-    *(zipfile.BadZipFile, zlib.error, tokenize.TokenError),
+    *(OverflowError, MemoryError, zipfile.BadZipFile, zlib.error, tokenize.TokenError),
 )
 """Errors that reading a damaged or foreign file may raise."""
-SCHEMA_VERSION = 1
-"""Version of both formats, which grows when a name or a meaning changes. (Files say "pieces" for
-tokens.)"""
+_ROUNDING = 0.01
+"""How much more than a whole a share may be, of numbers that have few digits."""
 
 
 def metadata(trace: Trace) -> dict[str, Any]:
@@ -88,52 +100,77 @@ def read_trace(path: Path) -> Trace:
 
     Raises:
         OSError: if the file cannot be read.
-        ValueError: if it is not a saved trace, of another version, or damaged.
+        ValueError: if it is not a saved trace, of another version, too large, or damaged.
     """
-    readers: dict[str, Callable[[bytes], tuple[Any, Mapping[str, Any]]]] = {
-        ".npz": _read_npz,
-        ".json": _read_json,
-    }
+    readers = {".npz": (_read_npz, MOST_BYTES), ".json": (_read_json, MOST_JSON_BYTES)}
     if path.suffix not in readers:
         raise ValueError(f"{path}: expected a name that ends in .npz or .json")
+    read, most = readers[path.suffix]
+    if (size := path.stat().st_size) > most:
+        raise ValueError(f"{path}: expected at most {most:,} bytes, got {size:,}")
     content = path.read_bytes()
     try:
-        about, arrays = readers[path.suffix](content)
-        if about["schema_version"] != SCHEMA_VERSION:
-            raise ValueError(
-                f"expected version {SCHEMA_VERSION} of the format, got {about['schema_version']}"
-            )
-        return _rebuild(about, arrays)
+        return _rebuild(*read(content))
     except _READ_ERRORS as error:
         raise ValueError(f"{path}: not a saved trace, or a broken one ({error})") from error
 
 
-def _read_npz(content: bytes) -> tuple[Any, Mapping[str, Any]]:
+def _read_npz(content: bytes) -> tuple[About, dict[str, NDArray[Any]]]:
+    shapes = read_headers(content)
+    del shapes["about"]
     with np.load(io.BytesIO(content), allow_pickle=False) as file:
-        arrays = dict(file)
-    return orjson.loads(str(arrays.pop("about"))), arrays
+        about = read_about(orjson.loads(str(file["about"])))
+        check_shapes(about, shapes)
+        return about, {name: file[name].astype(dtype_of(name), copy=False) for name in shapes}
 
 
-def _read_json(content: bytes) -> tuple[Any, Mapping[str, Any]]:
+def _read_json(content: bytes) -> tuple[About, dict[str, NDArray[Any]]]:
     values = orjson.loads(content)
-    return values, values
+    nested = {name: values.pop(name) for name in AXES if name in values}
+    about = read_about(values)
+    arrays = {name: _to_array(name, value) for name, value in nested.items()}
+    check_shapes(about, {name: array.shape for name, array in arrays.items()})
+    return about, arrays
 
 
-def _rebuild(about: Mapping[str, Any], arrays: Mapping[str, Any]) -> Trace:
+def _to_array(name: str, nested: Any) -> NDArray[Any]:
+    """Make an array of nested lists of numbers; null becomes NaN among fractions.
+
+    Raises:
+        ValueError: if they are not of one shape, or not all numbers.
+        OverflowError: if an integer has more than 64 bits.
+    """
+    array, dtype = np.array(nested, dtype=object), dtype_of(name)
+    allowed = {int} if dtype.kind == "i" else {int, float, NoneType}
+    if odd := set(map(type, array.flat)) - allowed:
+        raise ValueError(
+            f"{name}: expected numbers in rows of one length, got {odd.pop().__name__}"
+        )
+    with np.errstate(over="ignore"):
+        return array.astype(dtype)
+
+
+def _rebuild(about: About, arrays: Mapping[str, NDArray[Any]]) -> Trace:
     def array(name: str) -> NDArray[Any]:
-        if name.endswith(("_ids", "rank")):
-            read: NDArray[Any] = np.array(arrays[name], dtype=np.int64)
-        else:
-            read = np.array(arrays[name], dtype=np.float32)
+        if name not in arrays:
+            raise ValueError(f"{name}: there is none")
+        read = arrays[name]
+        if read.dtype.kind == "f":
             # JSON has no infinities, and nothing else of a trace is no number.
             read[np.isnan(read)] = -np.inf
+        if name.startswith("attention") and not (read.min() >= 0 and read.max() <= 1 + _ROUNDING):
+            raise ValueError(f"{name}: expected weights from 0 to 1")
+        if name.endswith("log_probability") and read.max() > _ROUNDING:
+            raise ValueError(f"{name}: expected logarithms of at most 0")
         read.flags.writeable = False
         return read
 
     def of_kinds(name: str) -> dict[Any, NDArray[Any]]:
         return {kind: array(f"{name}_{kind}") for kind in KINDS}
 
-    hook_points = {summary["name"] for summary in about["summary"]}
+    # The first files have no sums over heads, nor the weights from which these follow.
+    has_sums = any(name.startswith("head_sum_norms") for name in arrays)
+    hook_points = {summary.name for summary in about.summary}
 
     def embedding(side: str) -> StackInput:
         name = f"{side}_embedding"
@@ -145,24 +182,19 @@ def _rebuild(about: Mapping[str, Any], arrays: Mapping[str, Any]) -> Trace:
             total=array(f"{name}_total"),
         )
 
-    def tokens(name: str) -> Tokens:
-        read = about[name]
-        words = tuple(Word(**word) for word in read["words"])
-        special = frozenset(read.get("special", SPECIAL_IDS))
-        return Tokens(tuple(read["ids"]), tuple(read["pieces"]), words, special)
-
     return Trace(
-        run=about["run"],
-        step=about["step"],
-        sha256=about["sha256"],
-        source_text=about["source_text"],
-        target_text=about["target_text"],
-        forced=about["forced"],
-        source=tokens("source"),
-        consumed=tokens("consumed"),
-        predicted=tokens("predicted"),
+        run=about.run,
+        step=about.step,
+        sha256=about.sha256,
+        source_text=about.source_text,
+        target_text=about.target_text,
+        forced=about.forced,
+        source=_tokens(about.source),
+        consumed=_tokens(about.consumed),
+        predicted=_tokens(about.predicted),
         attention=of_kinds("attention"),
         value_norms=of_kinds("value_norms"),
+        head_sum_norms=of_kinds("head_sum_norms") if has_sums else {},
         queries=of_kinds("queries"),
         keys=of_kinds("keys"),
         values=of_kinds("values"),
@@ -171,14 +203,27 @@ def _rebuild(about: Mapping[str, Any], arrays: Mapping[str, Any]) -> Trace:
         encoder_stream=array("encoder_stream"),
         decoder_stream=array("decoder_stream"),
         predictions=Predictions(*(array(field.name) for field in fields(Predictions))),
-        top_tokens=tuple(map(tuple, about["top_pieces"])),
-        lens_tokens=tuple(tuple(map(tuple, layer)) for layer in about["lens_pieces"]),
+        top_tokens=about.top_pieces,
+        lens_tokens=about.lens_pieces,
         summary=tuple(
-            HookSummary(**{**summary, "shape": tuple(summary["shape"])})
-            for summary in about["summary"]
+            HookSummary(
+                summary.name,
+                summary.shape,
+                *map(_number, (summary.mean, summary.standard_deviation, summary.norm)),
+            )
+            for summary in about.summary
         ),
         checks=tuple(
-            Check(check["name"], check["deviation"], check["limit"]) for check in about["checks"]
+            Check(check.name, _number(check.deviation), check.limit) for check in about.checks
         ),
-        ablated=tuple(Head(*head) for head in about["switched_off"]),
+        ablated=tuple(Head(*head) for head in about.switched_off),
     )
+
+
+def _tokens(saved: SavedTokens) -> Tokens:
+    special = SPECIAL_IDS if saved.special is None else saved.special
+    return Tokens(saved.ids, saved.pieces, saved.words, special)
+
+
+def _number(saved: float | None) -> float:
+    return math.nan if saved is None else saved

@@ -6,7 +6,11 @@ import pytest
 from model.interface import KINDS
 from model.tokenizer import TokenizerPair
 from model.transformer import Transformer
-from viz_app.trace.attention import run_attention, target_log_probability
+from viz_app.trace.attention import (
+    next_log_probability,
+    run_attention,
+    target_log_probability,
+)
 from viz_app.trace.sentence import run_trace
 
 TEXT = "Don't worry, she sees him."
@@ -41,3 +45,15 @@ def test_target_of_start_token_only_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match=r"^target: expected <s> and at least one token, got 1"):
         run_attention(trained, tokenizers.encode_source(TEXT), [2])
+
+
+def test_the_next_token_has_the_probability_that_the_pass_gives_it(
+    trained: Transformer, tokenizers: TokenizerPair
+) -> None:
+    source = tokenizers.encode_source(TEXT)
+    target = tokenizers.encode_target("Ella lo ve.")
+    expected = target_log_probability(trained, source, target)
+    for at in (0, len(target) - 2):
+        found = next_log_probability(trained, source, target[: at + 1])
+        assert np.exp(found).sum() == pytest.approx(1, abs=1e-5)
+        assert found[target[at + 1]] == pytest.approx(expected[at], abs=1e-4)

@@ -178,6 +178,19 @@ def test_infinite_numbers_are_null_in_the_description(trace: Trace, suffix: str)
     assert (written["mean"], written["norm"]) == (None, None)
 
 
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_file_of_before_the_sums_over_heads_is_read_without_them(
+    trace: Trace, tmp_path: Path, suffix: str
+) -> None:
+    values = contents(trace, suffix)
+    left = {name: value for name, value in values.items() if "head_sum_norms" not in name}
+    assert len(left) == len(values) - 3
+    read = read_trace(write(tmp_path / f"trace{suffix}", left))
+    assert read.head_sum_norms == {}
+    assert_equal(read, replace(trace, head_sum_norms={}))
+    assert_equal(read_trace(save(read, tmp_path / f"again{suffix}")), read)
+
+
 # What is refused
 
 
@@ -227,7 +240,7 @@ def test_file_with_a_missing_part_is_refused(trace: Trace, tmp_path: Path, suffi
     for name in values:
         left = {key: value for key, value in values.items() if key != name}
         path = write(tmp_path / f"trace{suffix}", left)
-        with pytest.raises(ValueError, match=rf"trace\{suffix}: {BROKEN}'{name}'\)$"):
+        with pytest.raises(ValueError, match=rf"trace\{suffix}: {BROKEN}.*\b{name}\b"):
             read_trace(path)
 
 
@@ -251,7 +264,7 @@ def test_unknown_version_is_refused(
     said = about(values) | {"schema_version": version}
     values |= said if suffix == ".json" else {"about": np.array(json.dumps(said))}
     path = write(tmp_path / f"trace{suffix}", values)
-    message = rf"trace\{suffix}: {BROKEN}expected version 1 of the format, got {version}\)$"
+    message = rf"trace\{suffix}: {BROKEN}expected version 1 of the format, got {version!r}\)$"
     with pytest.raises(ValueError, match=message):
         read_trace(path)
 

@@ -1,0 +1,226 @@
+"""Checks what a file of a trace says of itself, before memory is taken for what it holds.
+
+``S`` source length, ``T`` target steps; ``Le`` and ``Ld`` layers of encoder and decoder; ``D`` =
+d_model; ``k`` how many of the likeliest tokens are named.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import IO, Any
+
+import numpy as np
+import orjson
+from numpy.lib import format as npy
+
+from model.interface import KINDS, Kind
+from model.validation import validate_json
+from viz_app.records.trace import Word
+
+SCHEMA_VERSION = 1
+"""Version of both formats, which grows when a name or a meaning changes. (Files say "pieces" for
+tokens.)"""
+MOST_BYTES = 2**30
+"""Most bytes of an .npz file, and of all that is in it."""
+MOST_JSON_BYTES = 2**28
+"""Most bytes of JSON, whose numbers take several times as much memory."""
+
+_STACKS: dict[Kind, tuple[str, str, str]] = {
+    "encoder_self": ("Le", "S", "S"),
+    "decoder_self": ("Ld", "T", "T"),
+    "cross": ("Ld", "T", "S"),
+}
+"""Layers, queries and keys of each kind of attention."""
+
+
+def _axes_of(kind: Kind) -> dict[str, str]:
+    layers, queries, keys = _STACKS[kind]
+    heads, d_k = f"H_{kind}", f"K_{kind}"
+    return {
+        f"attention_{kind}": f"{layers} {heads} {queries} {keys}",
+        f"value_norms_{kind}": f"{layers} {heads} {keys}",
+        f"head_sum_norms_{kind}": f"{layers} {queries} {keys}",
+        f"queries_{kind}": f"{layers} {heads} {queries} {d_k}",
+        f"keys_{kind}": f"{layers} {heads} {keys} {d_k}",
+        f"values_{kind}": f"{layers} {heads} {keys} {d_k}",
+    }
+
+
+_EMBEDDING = ("tokens", "positions", "total")
+AXES: dict[str, str] = {
+    **{name: axes for kind in KINDS for name, axes in _axes_of(kind).items()},
+    **{f"source_embedding_{part}": "S D" for part in _EMBEDDING},
+    **{f"target_embedding_{part}": "T D" for part in _EMBEDDING},
+    "encoder_stream": "Le+1 S D",
+    "decoder_stream": "Ld+1 T D",
+    **dict.fromkeys(("log_probability", "rank", "entropy"), "T"),
+    **dict.fromkeys(("top_ids", "top_log_probability"), "T k"),
+    **dict.fromkeys(("lens_ids", "lens_log_probability"), "Ld+1 T k"),
+}
+"""Name of each array → its axes; those of one name are of one length."""
+_OPTIONAL = {
+    *(f"head_sum_norms_{kind}" for kind in KINDS),  # the first files do not have them
+    *("source_embedding_positions", "target_embedding_positions"),  # of models that add none
+}
+
+
+def dtype_of(name: str) -> np.dtype[Any]:
+    """Return the type of the numbers of an array."""
+    return np.dtype(np.int64 if name.endswith(("_ids", "rank")) else np.float32)
+
+
+@dataclass(frozen=True)
+class SavedTokens:
+    """The tokens of a sequence are saved with the words that they make."""
+
+    ids: tuple[int, ...]
+    pieces: tuple[str, ...]
+    words: tuple[Word, ...]
+    special: frozenset[int] | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.pieces) != len(self.ids):
+            raise ValueError(f"expected {len(self.ids)} pieces, got {len(self.pieces)}")
+        ends = [0, *(word.stop for word in self.words)]
+        in_order = ends == sorted(set(ends)) and ends[-1] == len(self.ids)
+        if [word.start for word in self.words] != ends[:-1] or not in_order:
+            raise ValueError("expected words that follow one another, from first to last piece")
+
+
+@dataclass(frozen=True)
+class SavedSummary:
+    """The summary of a hook point is saved with null for what is no number."""
+
+    name: str
+    shape: tuple[int, ...]
+    mean: float | None
+    standard_deviation: float | None
+    norm: float | None
+
+
+@dataclass(frozen=True)
+class SavedCheck:
+    """A self-check is saved with whether it has passed."""
+
+    name: str
+    deviation: float | None
+    limit: float
+    passed: bool
+
+
+@dataclass(frozen=True)
+class About:
+    """All of a trace but its arrays is saved under these names."""
+
+    schema_version: int
+    run: str
+    step: int
+    sha256: str
+    source_text: str
+    target_text: str
+    forced: bool
+    switched_off: tuple[tuple[Kind, int, int], ...]
+    source: SavedTokens
+    consumed: SavedTokens
+    predicted: SavedTokens
+    top_pieces: tuple[tuple[str, ...], ...]
+    lens_pieces: tuple[tuple[tuple[str, ...], ...], ...]
+    summary: tuple[SavedSummary, ...]
+    checks: tuple[SavedCheck, ...]
+
+
+@dataclass(frozen=True)
+class _Version:
+    schema_version: Any
+
+
+def read_about(values: Any) -> About:
+    """Read all of a trace but its arrays from what JSON has made of it.
+
+    Raises:
+        ValueError: if it is of another version or does not fit.
+    """
+    content = orjson.dumps(values)
+    version = validate_json(_Version, content, extra="ignore").schema_version
+    if version != SCHEMA_VERSION:
+        raise ValueError(f"expected version {SCHEMA_VERSION} of the format, got {version!r:.40}")
+    return validate_json(About, content)
+
+
+def check_shapes(about: About, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Check that the arrays of a trace are all there, and fit the tokens and one another.
+
+    Raises:
+        ValueError: if one is missing, unknown or of another shape.
+    """
+    for name in AXES:
+        if name not in shapes and name not in _OPTIONAL:
+            raise ValueError(f"{name}: there is none")
+    if unknown := [name for name in shapes if name not in AXES]:
+        raise ValueError(f"{unknown[0]:.40}: a trace has nothing of this name")
+    lengths = {"S": len(about.source.ids), "T": len(about.consumed.ids)}
+    for name, axes in AXES.items():
+        shape = shapes.get(name)
+        if shape is None:
+            continue
+        for axis, length in zip(axes.split(), shape, strict=False):
+            lengths.setdefault(axis, length)
+            lengths.setdefault(f"{axis}+1", length + 1)
+        expected = tuple(lengths[axis] for axis in axes.split() if axis in lengths)
+        if shape != expected or 0 in shape:
+            raise ValueError(f"{name}: expected {axes} = {expected}, got {shape}")
+    k, steps = lengths["k"], lengths["T"]
+    if (
+        len(about.predicted.ids) != steps
+        or [len(row) for row in about.top_pieces] != [k] * steps
+        or [[len(row) for row in layer] for layer in about.lens_pieces]
+        != [[k] * steps] * lengths["Ld+1"]
+    ):
+        raise ValueError(f"expected predictions of {steps} steps, {k} pieces each")
+    for kind, layer, head in about.switched_off:
+        layers, heads = lengths[_STACKS[kind][0]], lengths[f"H_{kind}"]
+        if not (0 <= layer < layers and 0 <= head < heads):
+            raise ValueError(f"switched_off: there is no head {kind} {layer} {head}")
+
+
+def read_headers(content: bytes) -> dict[str, tuple[int, ...]]:
+    """Read the shapes of all that is in an .npz file by name, and check types and sizes.
+
+    Raises:
+        ValueError: if one is of another type, or its size is not what its shape says.
+        zipfile.BadZipFile, OSError: if it is no such file.
+    """
+    shapes: dict[str, tuple[int, ...]] = {}
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        members = archive.infolist()
+        if (size := sum(member.file_size for member in members)) > MOST_BYTES:
+            raise ValueError(f"expected at most {MOST_BYTES:,} bytes in it, got {size:,}")
+        for member in members:
+            name = member.filename.removesuffix(".npy")
+            if name in shapes:
+                raise ValueError(f"{name:.40}: is there twice")
+            if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                raise ValueError(f"{name:.40}: compressed in a way that NumPy does not write")
+            with archive.open(member) as file:
+                shapes[name] = _read_header(name, file, member.file_size)
+    return shapes
+
+
+def _read_header(name: str, file: IO[bytes], size: int) -> tuple[int, ...]:
+    version = npy.read_magic(file)
+    if version not in ((1, 0), (2, 0)):
+        raise ValueError(f"{name:.40}: expected version 1 or 2 of its header, got {version}")
+    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+    shape, _, dtype = read(file)
+    if name == "about" and size > MOST_JSON_BYTES:
+        raise ValueError(f"about: expected at most {MOST_JSON_BYTES:,} bytes, got {size:,}")
+    is_text = name == "about" and dtype.kind == "U" and shape == ()
+    if not is_text and dtype.newbyteorder("=") != dtype_of(name):
+        raise ValueError(f"{name:.40}: expected numbers of type {dtype_of(name)}, got {dtype}")
+    if file.tell() + math.prod(shape) * dtype.itemsize != size:
+        raise ValueError(f"{name:.40}: expected the shape of {size:,} bytes, got {shape}")
+    return shape
