@@ -27,8 +27,10 @@ from model.weights import save_weights as save_weights
 from model.weights import steps_of as steps_of
 from model.weights import weights_path as weights_path
 
-CHECKPOINTS = Path(__file__).resolve().parents[1] / "checkpoints"
-"""Default folder of runs."""
+_PROJECT = Path(__file__).resolve().parents[1]
+CHECKPOINTS = (_PROJECT if (_PROJECT / "pyproject.toml").is_file() else Path.cwd()) / "checkpoints"
+"""Default folder of runs: the project's own or, where the packages are installed without the rest
+of the project, that in the folder where a program is started."""
 
 _TOKENIZER_NAMES = (["tokenizer.json"], ["source.tokenizer.json", "target.tokenizer.json"])
 
@@ -41,16 +43,25 @@ def create_run(
     Raises:
         CheckpointError: if there is a run already.
     """
-    if (folder / "run.json").exists():
-        raise CheckpointError(
-            f"{folder}: there is a run already; go on with it by --resume or take another name"
-        )
+    refuse_existing_run(folder)
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in _tokenizer_files(tokenizers).items():
         write_bytes(folder / name, text)
     if counts is not None:
         write_bytes(folder / "counts.json", json.dumps(vars(counts)).encode())
     write_info(folder, info)
+
+
+def refuse_existing_run(folder: Path) -> None:
+    """Raise an error if a folder is a run.
+
+    Raises:
+        CheckpointError: if there is a run already.
+    """
+    if (folder / "run.json").exists():
+        raise CheckpointError(
+            f"{folder}: there is a run already; go on with it by --resume or take another name"
+        )
 
 
 def write_info(folder: Path, info: RunInfo) -> None:

@@ -57,6 +57,10 @@ def main(arguments: Arguments) -> None:
 
 if __name__ == "__main__":
     try:
-        main(tyro.extras.subcommand_cli_from_dict(SUBCOMMANDS, description=__doc__))
+        main(
+            tyro.extras.subcommand_cli_from_dict(
+                SUBCOMMANDS, prog="python -m model.convert", description=__doc__
+            )
+        )
     except (CheckpointError, ValueError, OSError) as error:
         sys.exit(f"error: {error}")

@@ -18,7 +18,7 @@ from model.placement import DEFAULT_PLACEMENT, Placement
 from model.runs import Run, choose_languages, load_checkpoint, open_run, require_languages
 from model.training.corpora import Corpus, load_corpus
 from model.training.data import DataError
-from model.training.evaluation import evaluate, mean_loss
+from model.training.evaluation import bleu_note, evaluate, mean_loss
 from model.training.preparation import train_sample_of
 from model.training.train_sample import add_to_log, require_milestones
 
@@ -84,6 +84,8 @@ def main(arguments: EvaluateArguments) -> None:
     if arguments.train_sample:
         _add_train_sample_loss(arguments, run, steps, corpus)
         return
+    if note := bleu_note(corpus.pairs):
+        print(note, file=sys.stderr)
     for step in steps:
         checkpoint = load_checkpoint(run, step, arguments.placement)
         figures = evaluate(checkpoint.model, run.tokenizers, corpus.pairs, arguments.decoding)
@@ -131,6 +133,6 @@ def _add_train_sample_loss(
 
 if __name__ == "__main__":
     try:
-        main(tyro.cli(EvaluateArguments))
+        main(tyro.cli(EvaluateArguments, prog="python -m model.evaluate"))
     except (CheckpointError, DataError, ValueError, OSError) as error:
         sys.exit(f"error: {error}")

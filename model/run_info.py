@@ -40,6 +40,9 @@ class DataSource:
     valid_sha256: str
     longest_source: _Count
     """Most tokens of a training source, ``</s>`` included; of joined pairs, the most allowed."""
+    held_back: _Count = 0
+    """Number of pairs that were held back from the training file and are the validation file, which
+    is then in the run's folder; 0 if that is another file."""
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ import string
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import ClassVar, Literal
 
@@ -95,11 +96,11 @@ class Tokenizer:
         self._tokens = tokens
 
     @classmethod
-    def train(cls, texts: Iterable[str], vocab_size: int) -> Tokenizer:
+    def train(cls, texts: Iterable[str], vocab_size: int, *, rarest: int = 0) -> Tokenizer:
         """Learn a byte-pair encoding of ``vocab_size`` tokens from texts.
 
-        It has fewer tokens if the texts have nothing left to merge, and more if the single
-        characters of the alphabet already exceed ``vocab_size``.
+        It has fewer tokens if nothing is left to merge that occurs ``rarest`` times in the texts,
+        and more if the single characters of the alphabet already exceed ``vocab_size``.
 
         Raises:
             ValueError: if ``vocab_size`` is not larger than the number of special and byte tokens.
@@ -112,6 +113,7 @@ class Tokenizer:
             texts,
             trainers.BpeTrainer(
                 vocab_size=vocab_size - reserved,
+                min_frequency=rarest,
                 initial_alphabet=list(_ALPHABET),
                 limit_alphabet=200,
                 show_progress=False,
@@ -234,8 +236,10 @@ class WordTokenizer(Tokenizer):
         return cls(_assemble_words(vocabulary, lower_case=lower_case, at_spaces=at_spaces))
 
     @classmethod
-    def train(cls, texts: Iterable[str], vocab_size: int) -> WordTokenizer:
+    def train(cls, texts: Iterable[str], vocab_size: int, *, rarest: int = 0) -> WordTokenizer:
         """Take the most frequent words of texts, at most ``vocab_size`` with the special tokens.
+
+        Each of them occurs at least ``rarest`` times.
 
         Raises:
             ValueError: if ``vocab_size`` is not larger than the number of special tokens.
@@ -248,7 +252,9 @@ class WordTokenizer(Tokenizer):
         learner.train_from_iterator(
             texts,
             trainers.WordLevelTrainer(
-                vocab_size=vocab_size - len(SPECIAL_TOKENS), show_progress=False
+                vocab_size=vocab_size - len(SPECIAL_TOKENS),
+                min_frequency=rarest,
+                show_progress=False,
             ),
         )
         learned = learner.get_vocab()
@@ -265,9 +271,14 @@ class WordTokenizer(Tokenizer):
         return [WordSpan(index, index + 1) for index in range(len(ids))]
 
 
+def split_words(text: str) -> list[str]:
+    """Return the words and punctuation marks of a text, as a ``WordTokenizer`` splits it."""
+    return [word for word, _ in _BARE_WORDS.pre_tokenize_str(text)]
+
+
 def count_words(text: str) -> int:
     """Count the words and punctuation marks of a text, as a ``WordTokenizer`` splits it."""
-    return len(_BARE_WORDS.pre_tokenize_str(text))
+    return len(split_words(text))
 
 
 def _assemble_words(
@@ -313,13 +324,17 @@ class TokenizerPair:
         kind: TokenizerKind,
         vocab_sizes: tuple[int, int],
         shared: bool,
+        rarest: int = 0,
     ) -> TokenizerPair:
         """Learn the tokenizers of (source, target) texts; a shared one uses the first size.
+
+        What occurs fewer than ``rarest`` times becomes no token of its own.
 
         Raises:
             ValueError: if a vocabulary size is too small.
         """
-        learn = {"bpe": Tokenizer.train, "word": WordTokenizer.train}[kind]
+        kinds: dict[TokenizerKind, type[Tokenizer]] = {"bpe": Tokenizer, "word": WordTokenizer}
+        learn = partial(kinds[kind].train, rarest=rarest)
         if shared:
             both = learn((text for pair in texts for text in pair), vocab_sizes[0])
             return cls(both, both)

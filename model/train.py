@@ -7,12 +7,16 @@ main process reads the data and writes the run.
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
 
-from model.checkpoint import CheckpointError, steps_of
+from tqdm import tqdm
+
+from model.checkpoint import CheckpointError, refuse_existing_run, steps_of
 from model.files import only_writer
 from model.training.data import DataError
 from model.training.loop import DivergenceError, Training
@@ -29,13 +33,21 @@ def main(arguments: TrainArguments, processes: Processes = ALONE) -> None:
         def begin() -> tuple[Prepared, bool]:
             """Prepare the run and its data; also return whether the training resumes."""
             if Path(arguments.run).name != arguments.run or arguments.run in ("", ".", ".."):
-                raise ValueError(f"run: expected a plain folder name, got {arguments.run!r}")
-            data, folder = load_data(arguments), arguments.checkpoints / arguments.run
-            held.enter_context(only_writer(folder))
+                raise ValueError(f"--run: expected a plain folder name, got {arguments.run!r}")
+            if arguments.tensorboard and find_spec("tensorboard") is None:
+                raise ValueError(
+                    "--tensorboard: TensorBoard is not installed; in the project's folder: "
+                    'pip install -e ".[tensorboard]"'
+                )
+            folder = arguments.checkpoints / arguments.run
+            held.enter_context(only_writer(folder))  # what cannot be written is not read for
+            if not arguments.resume:
+                refuse_existing_run(folder)
+            data = load_data(arguments)
             begun = latest_resume_step(folder) is not None or bool(steps_of(folder))
             resume = arguments.resume and (folder / "run.json").exists()
             prepared = prepare(arguments, data, resume=resume)
-            print(prepared.examples.report, file=sys.stderr)
+            print(*prepared.notes, sep="\n", file=sys.stderr)
             if not arguments.training.replace:  # only replacing needs the texts: they are not sent
                 prepared = replace(prepared, examples=replace(prepared.examples, pairs=[]))
             return prepared, arguments.resume and begun
@@ -50,13 +62,22 @@ def main(arguments: TrainArguments, processes: Processes = ALONE) -> None:
             processes=processes,
         )
         try:
-            for step in training(resume=resume):
+            for _ in training(resume=resume):
                 if processes.is_main:
-                    print(f"milestone {step:,}: {prepared.run.metrics()[-1]}", file=sys.stderr)
+                    tqdm.write(describe_milestone(prepared.run.metrics()[-1]), file=sys.stderr)
         except KeyboardInterrupt:
             _end(
                 processes, "\nstopped; the state is saved: go on with the same command and --resume"
             )
+
+
+def describe_milestone(row: Mapping[str, float]) -> str:
+    """Say in words what was measured at a milestone."""
+    return (
+        f"milestone {row['step']:,}: valid loss {row['valid_loss']:.3f}, train sample loss "
+        f"{row['train_sample_loss']:.3f}, BLEU {row['bleu']:.1f}, chrF {row['chrf']:.1f}, exact "
+        f"{row['exact']:.1%}"
+    )
 
 
 def _end(processes: Processes, message: str) -> NoReturn:

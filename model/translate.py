@@ -148,7 +148,7 @@ def main(arguments: TranslateArguments) -> None:
 
 if __name__ == "__main__":
     try:
-        main(tyro.cli(TranslateArguments))
+        main(tyro.cli(TranslateArguments, prog="python -m model.translate"))
     except UnicodeDecodeError as error:
         sys.exit(f"error: the text is not UTF-8 ({error})")
     except (CheckpointError, ValueError, OSError) as error:

@@ -5,18 +5,19 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import re
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Any
-
-import datasets
-import pyarrow
-import pyarrow.parquet
+from typing import TYPE_CHECKING, Any
 
 from model.training.copy_task import copy_task
 from model.training.data import DataError, Pair
+
+if TYPE_CHECKING:
+    import datasets
 
 HUB_CORPORA = {
     "opus_books": "Helsinki-NLP/opus_books",
@@ -26,6 +27,8 @@ HUB_CORPORA = {
 
 COPY = "copy"
 """Name of the corpus of the copy task."""
+
+_SLICE = re.compile(r"(?P<file>.+\.\w+)(?P<slice>\[[^\[\]]*\])")
 
 
 @dataclass(frozen=True)
@@ -80,17 +83,19 @@ def stream_corpus(
     """Open a corpus: a local file, a corpus of the hub by its short name, or the copy task.
 
     The format of a file follows from its suffix: ``.jsonl`` (an object a line), ``.tsv`` (a header
-    line, fields separated by tabs, quotes are text), ``.csv`` (a header line, quotes as in RFC
-    4180) or ``.parquet``. Text is UTF-8. Each row has a column for each language, such as "en", or
-    has these within "translation", as in opus_books. A short name may be followed by a colon and a
-    split, in the syntax of ``datasets``: ``opus_books:train[:99%]``.
+    line, fields separated by tabs, quotes are text), ``.csv`` (a header line, fields separated by
+    commas, semicolons or tabs, quotes as in RFC 4180) or ``.parquet``. Text is UTF-8. Each row has
+    a column for each language, such as "en", or has these within "translation", as in opus_books. A
+    short name may be followed by a colon and a split, in the syntax of ``datasets``:
+    ``opus_books:train[:99%]``; a file by a slice in the same syntax: ``pairs.tsv[:99%]``.
 
     Args:
         name: path or short name.
         source: source language.
         target: target language.
         split: split of a corpus that has several, if the name gives none.
-        columns: names of the two columns, if they are not the languages.
+        columns: names of the two columns, if they are not the languages; their numbers from 1 on,
+            if a .tsv or .csv file has no header line.
 
     Raises:
         DataError: naming file, line, what was expected and what to do; errors in a row are raised
@@ -100,7 +105,8 @@ def stream_corpus(
     wanted = columns or (source, target)
     if wanted[0] == wanted[1]:
         raise DataError(
-            f"{name}: expected two columns, got '{wanted[0]}' twice; name source and target"
+            f"{name}: expected two columns, got '{wanted[0]}' twice; name those of source and "
+            "target by --columns"
         )
     if short_name == COPY:
         try:
@@ -112,10 +118,30 @@ def stream_corpus(
     if short_name in HUB_CORPORA:
         data = _load_from_hub(short_name, source, target, given_split or split)
         rows, digest = _rows_of(data), str(getattr(data, "_fingerprint", ""))
+    elif (sliced := _SLICE.fullmatch(name)) and not Path(name).is_file():
+        whole = load_corpus(sliced["file"], source=source, target=target, columns=columns)
+        pairs = whole.pairs[_slice(name, sliced["slice"], len(whole.pairs))]
+        digest = hashlib.sha256(f"{whole.sha256}{sliced['slice']}".encode()).hexdigest()
+        return CorpusStream(Path(name).name, digest, iter(pairs))
     else:
         path = Path(name)
         rows, digest = _read_file(path, wanted), _sha256_of(path)
     return CorpusStream(Path(name).name, digest, _pairs(rows, name, wanted))
+
+
+def _slice(name: str, wanted: str, count: int) -> slice:
+    """Return which of a file's pairs are wanted, in the syntax of ``datasets``: ``[:95%]``."""
+    import datasets  # takes seconds, and most files are read whole
+
+    try:
+        [part] = datasets.ReadInstruction.from_spec(f"all{wanted}").to_absolute({"all": count})
+    except ValueError as error:
+        raise DataError(
+            f"{name}: expected a slice such as [:95%], [95%:] or [:1000], got {wanted} ({error})"
+        ) from error
+    if part.from_ >= part.to:
+        raise DataError(f"{name}: none of the {count:,} pairs is in {wanted}; ask for more")
+    return slice(part.from_, part.to)
 
 
 def _pairs(rows: Iterable[CorpusRow], name: str, columns: tuple[str, str]) -> Iterator[Pair]:
@@ -151,7 +177,8 @@ def _require(columns: tuple[str, str], there: Collection[str], place: str) -> No
         if column not in there:
             raise DataError(
                 f"{place}: expected a column '{column}', got "
-                f"{', '.join(map(repr, there)) or 'none'}; name the right ones"
+                f"{', '.join(map(repr, there)) or 'none'}; name the right ones "
+                "by --columns SOURCE TARGET"
             )
 
 
@@ -162,6 +189,8 @@ def _load_from_hub(name: str, source: str, target: str, split: str) -> datasets.
     repository = HUB_CORPORA[name]
     # opus_books has one configuration a language pair, its languages in alphabetical order.
     configuration = "-".join(sorted([source, target])) if name == "opus_books" else None
+    import datasets  # takes seconds, and only the hub needs it
+
     try:
         return datasets.load_dataset(repository, configuration, split=split)
     except Exception as error:  # the library raises many kinds, network ones among them
@@ -238,8 +267,10 @@ def _read_tsv(path: Path, columns: tuple[str, str]) -> Iterator[CorpusRow]:
 
 
 def _read_csv(path: Path, columns: tuple[str, str]) -> Iterator[CorpusRow]:
-    def numbered(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
-        reader, last = csv.reader(lines, strict=True), 0
+    def numbered(lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
+        first = next(lines, "")
+        reader = csv.reader(chain([first], lines), strict=True, delimiter=_separator(first))
+        last = 0
         try:
             for row in reader:
                 last = reader.line_num
@@ -254,28 +285,45 @@ def _read_csv(path: Path, columns: tuple[str, str]) -> Iterator[CorpusRow]:
         yield from _with_header(path, columns, numbered(lines))
 
 
+def _separator(line: str) -> str:
+    """Return what separates the fields of a .csv file: a comma, or what its first line has more."""
+    return max(",;\t", key=line.count)
+
+
 def _with_header(
     path: Path, columns: tuple[str, str], numbered: Iterable[tuple[int, Sequence[str]]]
 ) -> Iterator[CorpusRow]:
+    """Name the fields of each row: as the first does, or by their numbers if these are wanted."""
     header: list[str] = []
     for number, fields in numbered:
         if not any(fields):
             continue
-        if not header:
+        if not header and all(map(str.isdecimal, columns)) and not set(columns) <= set(fields):
+            header = [str(place) for place in range(1, len(fields) + 1)]
+            _require(columns, header, f"{path}, line {number}")
+        elif not header:
             header = [field.strip() for field in fields]
             if len(set(header)) < len(header):
                 raise DataError(f"{path}, line {number}: a column stands there twice: {header}")
-            _require(columns, header, f"{path}, line {number}")
-        elif len(fields) != len(header):
+            try:
+                _require(columns, header, f"{path}, line {number}")
+            except DataError as error:
+                raise DataError(
+                    f"{error}, or by their numbers, --columns 1 2, if this line has no names"
+                ) from error
+            continue
+        if len(fields) != len(header):
             raise DataError(
-                f"{path}, line {number}: expected {len(header)} fields as in the header, got "
+                f"{path}, line {number}: expected {len(header)} fields as in the first line, got "
                 f"{len(fields)}"
             )
-        else:
-            yield f"line {number}", dict(zip(header, fields, strict=True))
+        yield f"line {number}", dict(zip(header, fields, strict=True))
 
 
 def _read_parquet(path: Path, _: tuple[str, str]) -> Iterator[CorpusRow]:
+    import pyarrow
+    import pyarrow.parquet
+
     number = 0
     try:
         for batch in pyarrow.parquet.ParquetFile(path).iter_batches():

@@ -91,7 +91,7 @@ def first_distinct(pairs: Sequence[Pair], count: int, *, max_tokens: int) -> lis
             return list(kept.values())
     raise DataError(
         f"expected {count:,} pairs with distinct sources of at most {max_tokens} tokens, got "
-        f"{len(kept):,}; ask for fewer"
+        f"{len(kept):,}; ask for fewer by --max-pairs"
     )
 
 

@@ -37,6 +37,21 @@ class Evaluation:
     chrf_signature: str
 
 
+LONGEST_OF_BLEU = 4
+"""BLEU multiplies the precisions of sequences of one to this many words."""
+
+
+def bleu_note(pairs: Sequence[Pair]) -> str | None:
+    """Say that BLEU is 0 whatever a model does, if no target is long enough for it; else None."""
+    split = sacrebleu.BLEU().tokenizer
+    if any(len(split(pair.target).split()) >= LONGEST_OF_BLEU for pair in pairs):
+        return None
+    return (
+        f"BLEU says nothing here and will be 0: no target has {LONGEST_OF_BLEU} words, and it "
+        f"counts sequences of {LONGEST_OF_BLEU}; read exact and chrF instead"
+    )
+
+
 @torch.inference_mode()
 def mean_loss(
     model: Seq2SeqModel,

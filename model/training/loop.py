@@ -186,7 +186,8 @@ class Training:
         raise DivergenceError(
             f"step {step:,}: loss {loss:.4g}, gradient norm {norm:.4g}: the training diverged. The "
             f"state of step {kept or 0:,} is kept; start again under another name with a lower "
-            "learning_rate, a longer warm-up, clip_norm 1 or precision 'no'"
+            "--training.learning-rate, more --training.warmup-steps, --training.clip-norm 1 or "
+            "--training.precision no"
         )
 
     def _log(self, step: int, seen: int, meter: _Meter, norm: float, progress: Any) -> None:
@@ -225,6 +226,7 @@ class Training:
                 "valid_loss": round(figures.loss, 4),
                 "bleu": round(figures.bleu, 2),
                 "chrf": round(figures.chrf, 2),
+                "exact": round(figures.exact, 4),
                 "train_sample_loss": round(train_sample_loss, 4),
             },
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import tyro
@@ -13,6 +13,9 @@ from model.checkpoint import CHECKPOINTS
 from model.config import TrainingConfig, TransformerConfig
 from model.presets import PRESETS, PresetName
 from model.tokenizer import TokenizerKind
+
+RAREST_TOKEN = 20
+"""How often a token must occur in the training data, unless a vocabulary size is given."""
 
 
 @dataclass(frozen=True)
@@ -26,12 +29,13 @@ class TrainArguments:
     run: str
     """Name of the run, and of its folder."""
     train: str
-    """Training data: a .jsonl, .tsv, .csv or .parquet file; or a corpus of the Hugging Face hub by
-    its short name, opus_books or multi30k; a split may follow a colon, as in
-    opus_books:train[:99%]."""
-    valid: str
+    """Training data: a .jsonl, .tsv, .csv or .parquet file, or a part of it as in pairs.tsv[:95%];
+    or a corpus of the Hugging Face hub by its short name, opus_books or multi30k; a split may
+    follow a colon, as in opus_books:train[:99%]."""
+    valid: str | None = None
     """Validation data, given in the same way; a short name without a split means its validation
-    split."""
+    split. Without it, 5% of the training pairs are held back, at most 2,000; no source is on both
+    sides."""
     preset: PresetName = "default"
     """The preset, which gives the other options their default values."""
     source: str = "en"
@@ -39,12 +43,16 @@ class TrainArguments:
     target: str = "es"
     """Target language."""
     columns: tuple[str, str] | None = None
-    """Names of the two columns of the data, if they are not the languages."""
+    """Names of the two columns of the data, if they are not the languages; their numbers, such as
+    1 2, if a .tsv or .csv file begins without a line of names."""
     max_pairs: int | None = None
     """Train on this many pairs only: the first with distinct sources whose words fit into
     training.max_tokens (byte-pair encoding may make them longer, and drop some)."""
     tokenizer: TokenizerKind = "bpe"
     """Byte-pair encoding, or lower-cased words. One vocabulary if model.tied is all, else two."""
+    rarest_token: int = 0
+    """Byte-pair encoding makes no token of what occurs fewer times than this in the training data,
+    so that the vocabulary fits small data. As a command: 20, or 0 if a vocabulary size is given."""
     samples: Path | None = None
     """Sentences to translate at each milestone: a file of JSON lines with source, reference and
     shows; by default the first twelve of the validation data."""
@@ -58,11 +66,13 @@ class TrainArguments:
     """Continue from the last saved state, or begin if there is no run yet. Steps, decay and
     milestones may be changed if this does not affect the steps already trained."""
     tensorboard: bool = False
-    """Also write the metrics for TensorBoard: tensorboard --logdir checkpoints/RUN."""
+    """Also write the metrics for TensorBoard, which pip install -e ".[tensorboard]" installs:
+    tensorboard --logdir checkpoints/RUN."""
     checkpoints: Path = CHECKPOINTS
     """Folder of the runs."""
     model: TransformerConfig = field(default_factory=lambda: PRESETS["default"].model)
-    """The model; its vocabulary sizes are upper limits for the tokenizer."""
+    """The model; its vocabulary sizes are upper limits for the tokenizer. Byte-pair encoding stays
+    below them where the data are small, unless they are given as options."""
     training: TrainingConfig = field(default_factory=lambda: PRESETS["default"].training)
     """The training."""
 
@@ -73,12 +83,13 @@ def preset_arguments(name: PresetName) -> TrainArguments:
     return TrainArguments(
         run=tyro.MISSING,
         train=preset.corpus or tyro.MISSING,
-        valid=preset.corpus or tyro.MISSING,
+        valid=preset.corpus,
         preset=name,
         source=preset.languages[0],
         target=preset.languages[1],
         max_pairs=preset.max_pairs,
         tokenizer=preset.tokenizer,
+        rarest_token=RAREST_TOKEN,
         model=preset.model,
         training=preset.training,
     )
@@ -88,7 +99,12 @@ def parse(arguments: Sequence[str]) -> TrainArguments:
     """Parse a command line; its options override the values of the preset."""
     chooser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     chooser.add_argument("--preset", default="default")
-    given = chooser.parse_known_args(arguments)[0].preset
+    for option in ("--model.source-vocab-size", "--model.target-vocab-size"):
+        chooser.add_argument(option, option.replace("-", "_").replace("__", "--"), dest="size")
+    given = chooser.parse_known_args(arguments)[0]
     # tyro reports an unknown preset.
-    preset: PresetName = next((name for name in PRESETS if name == given), "default")
-    return tyro.cli(TrainArguments, args=arguments, default=preset_arguments(preset))
+    preset: PresetName = next((name for name in PRESETS if name == given.preset), "default")
+    default = preset_arguments(preset)
+    if given.size is not None:
+        default = replace(default, rarest_token=0)
+    return tyro.cli(TrainArguments, prog="python -m model.train", args=arguments, default=default)

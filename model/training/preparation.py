@@ -6,6 +6,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from model.checkpoint import (
@@ -17,6 +18,7 @@ from model.checkpoint import (
     write_info,
 )
 from model.config import TrainingConfig, TransformerConfig, to_dict
+from model.files import write_bytes
 from model.run_info import Counts, DataSource, RunInfo
 from model.tokenizer import TokenizerPair
 from model.training.batches import Encoded
@@ -30,10 +32,13 @@ from model.training.data import (
     first_distinct,
     load_samples,
 )
+from model.training.evaluation import bleu_note
+from model.training.held_back import hold_back, to_lines
 from model.training.options import TrainArguments
 from model.training.resume import latest_resume_step
 from model.training.schedule import learning_rate
 from model.training.train_sample import draw_train_sample
+from model.training.vocabulary import describe_vocabulary
 from model.transformer import Transformer
 
 
@@ -44,6 +49,8 @@ class Data:
     train: Corpus
     valid: Corpus
     samples: list[Sample] | None
+    held_back: bool = False
+    """Whether the validation data are a part of what was given as training data."""
 
 
 def load_data(arguments: TrainArguments) -> Data:
@@ -52,15 +59,17 @@ def load_data(arguments: TrainArguments) -> Data:
     Raises:
         DataError: if one cannot be read; the message names it.
     """
-    valid = load_corpus(
-        arguments.valid,
-        source=arguments.source,
-        target=arguments.target,
-        split="validation",
-        columns=arguments.columns,
+    read = partial(
+        load_corpus, source=arguments.source, target=arguments.target, columns=arguments.columns
     )
+    valid = read(arguments.valid, split="validation") if arguments.valid is not None else None
     samples = load_samples(arguments.samples) if arguments.samples is not None else None
-    return Data(_training_pairs(arguments), valid, samples)
+    train, held_back = read(arguments.train), valid is None
+    if valid is None:
+        languages = arguments.source, arguments.target
+        train, valid = hold_back(train, languages=languages, seed=arguments.training.seed)
+    train = first_pairs(train, arguments.max_pairs, max_tokens=arguments.training.max_tokens)
+    return Data(train, valid, samples, held_back)
 
 
 @dataclass(frozen=True)
@@ -71,6 +80,8 @@ class Prepared:
     examples: Examples
     valid: list[Pair]
     samples: list[Sample]
+    notes: list[str]
+    """What the person should know of the data and of what was chosen for them."""
 
 
 def prepare(arguments: TrainArguments, data: Data, *, resume: bool) -> Prepared:
@@ -83,17 +94,18 @@ def prepare(arguments: TrainArguments, data: Data, *, resume: bool) -> Prepared:
         ValueError: if a vocabulary size is too small.
     """
     run, examples, samples = (_resumed_run if resume else _new_run)(arguments, data)
-    return Prepared(run, examples, data.valid.pairs, samples)
-
-
-def _training_pairs(arguments: TrainArguments) -> Corpus:
-    corpus = load_corpus(
-        arguments.train,
-        source=arguments.source,
-        target=arguments.target,
-        columns=arguments.columns,
-    )
-    return first_pairs(corpus, arguments.max_pairs, max_tokens=arguments.training.max_tokens)
+    notes = [examples.report]
+    if examples.too_long:
+        longest = min(arguments.training.max_tokens, run.info.model.max_length)
+        notes.append(f"too long: over {longest:,} tokens, see --training.max-tokens")
+    if data.held_back:
+        held = f"{len(data.valid.pairs):,} pairs are held back for validation"
+        notes.append(f"{held}: {run.folder / data.valid.name}; --valid names others")
+    if not resume:
+        notes += describe_vocabulary(run.tokenizers, examples.pairs, rarest=arguments.rarest_token)
+    if note := bleu_note(data.valid.pairs):
+        notes.append(note)
+    return Prepared(run, examples, data.valid.pairs, samples, notes)
 
 
 def first_pairs(corpus: Corpus, count: int | None, *, max_tokens: int) -> Corpus:
@@ -124,7 +136,12 @@ def _encode(
     corpus: Corpus, tokenizers: TokenizerPair, model: TransformerConfig, training: TrainingConfig
 ) -> Examples:
     longest = min(training.max_tokens, model.max_length)
-    return encode_pairs(corpus.pairs, tokenizers, max_tokens=longest)
+    try:
+        return encode_pairs(corpus.pairs, tokenizers, max_tokens=longest)
+    except DataError as error:
+        raise DataError(
+            f"{corpus.name}: {error}; --training.max-tokens is the longest allowed: {longest:,}"
+        ) from error
 
 
 def _samples(
@@ -151,14 +168,24 @@ def _longest_source(examples: Examples, training: TrainingConfig, model: Transfo
     return max(map(len, examples.sources))
 
 
+def _learn_tokenizers(arguments: TrainArguments, corpus: Corpus) -> TokenizerPair:
+    try:
+        return TokenizerPair.train(
+            corpus.pairs,
+            kind=arguments.tokenizer,
+            vocab_sizes=(arguments.model.source_vocab_size, arguments.model.target_vocab_size),
+            shared=arguments.model.tied == "all",
+            rarest=arguments.rarest_token if arguments.tokenizer == "bpe" else 0,
+        )
+    except ValueError as error:
+        raise ValueError(
+            f"--model.source-vocab-size and --model.target-vocab-size: {error}"
+        ) from error
+
+
 def _new_run(arguments: TrainArguments, data: Data) -> tuple[TrainedRun, Examples, list[Sample]]:
     corpus, valid = data.train, data.valid
-    tokenizers = TokenizerPair.train(
-        corpus.pairs,
-        kind=arguments.tokenizer,
-        vocab_sizes=(arguments.model.source_vocab_size, arguments.model.target_vocab_size),
-        shared=arguments.model.tied == "all",
-    )
+    tokenizers = _learn_tokenizers(arguments, corpus)
     model = dataclasses.replace(
         arguments.model,
         source_vocab_size=tokenizers.source.vocab_size,
@@ -182,12 +209,17 @@ def _new_run(arguments: TrainArguments, data: Data) -> tuple[TrainedRun, Example
             valid_file=valid.name,
             valid_sha256=valid.sha256,
             longest_source=_longest_source(examples, arguments.training, model),
+            held_back=len(valid.pairs) if data.held_back else 0,
         ),
         parameters=sum(parameter.numel() for parameter in Transformer(model).parameters()),
         tokenizer_sha256=tokenizer_sha256(tokenizers),
     )
     counts = _counts(examples, model)
-    create_run(arguments.checkpoints / arguments.run, info, tokenizers, counts)
+    folder = arguments.checkpoints / arguments.run
+    create_run(folder, info, tokenizers, counts)
+    if data.held_back:
+        lines = to_lines(valid.pairs, (arguments.source, arguments.target))
+        write_bytes(folder / valid.name, lines)
     return open_trained_run(arguments.run, root=arguments.checkpoints), examples, samples
 
 
@@ -246,6 +278,9 @@ def train_sample_of(run: TrainedRun, corpus: Corpus, max_pairs: int | None) -> E
             f"{run.folder}: {corpus.name} is not the training data that the run began with, "
             f"{source.train_file}: expected {source.train_sha256}, got {corpus.sha256}"
         )
+    if source.held_back:
+        languages = run.source_language, run.target_language
+        corpus, _ = hold_back(corpus, languages=languages, seed=training.seed)
     corpus = first_pairs(corpus, max_pairs, max_tokens=training.max_tokens)
     return draw_train_sample(_encode_again(run, training, corpus), seed=training.seed)
 
@@ -280,15 +315,17 @@ def _changed_end(
 ) -> TrainingConfig:
     """Return the wanted training; raise an error if it would change a step up to ``step``."""
     free = {"steps", "decay_steps", "milestones", "log_every", "resume_every"}
-    fixed = [
-        name
-        for name in vars(old)
-        if name not in free and getattr(old, name) != getattr(wanted, name)
-    ]
+    fixed = {
+        f"--training.{name.replace('_', '-')}": " ".join(map(str, value))
+        if isinstance(value, tuple)
+        else value
+        for name, value in vars(old).items()
+        if name not in free and value != getattr(wanted, name)
+    }
     if fixed:
         raise CheckpointError(
             f"{folder}: a resumed training keeps its {', '.join(fixed)}; "
-            f"give {', '.join(f'{name} {getattr(old, name)}' for name in fixed)}"
+            f"give {' '.join(f'{option} {value}' for option, value in fixed.items())}"
         )
     same_past = all(
         learning_rate(s, old) == learning_rate(s, wanted) for s in range(1, step + 1)

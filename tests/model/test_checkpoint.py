@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import pickle
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
@@ -459,3 +462,24 @@ def test_stacks_of_unequal_depth_are_saved_and_loaded(
     }
     ids = make_ids([7, 4], 420), make_ids([5, 3], 420)
     torch.testing.assert_close(loaded(*ids), model(*ids), atol=0.02, rtol=0.02)
+
+
+def test_installed_without_the_project_runs_are_in_the_folder_of_the_start(tmp_path: Path) -> None:
+    """Never beside the packages, where a training would write among other people's files."""
+    root, installed, elsewhere = (
+        Path(__file__).parents[2],
+        tmp_path / "site",
+        tmp_path / "elsewhere",
+    )
+    elsewhere.mkdir()
+    shutil.copytree(root / "model", installed / "model")
+    for packages, folder in ((installed, elsewhere), (root, root)):
+        done = subprocess.run(
+            [sys.executable, "-c", "from model.checkpoint import CHECKPOINTS; print(CHECKPOINTS)"],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=elsewhere,
+            env=os.environ | {"PYTHONPATH": str(packages), "PYTHONSAFEPATH": "1"},
+        )
+        assert Path(done.stdout.strip()) == folder / "checkpoints"

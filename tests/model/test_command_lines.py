@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import re
+import runpy
+import sys
 import typing
 from collections.abc import Callable, Iterator
 
@@ -40,3 +42,21 @@ def test_help_names_every_option(
     for option in options(getattr(module, f"{program.title()}Arguments")):
         wanted = "Text in UTF-8" if option == "file" else rf"--{re.escape(option)}[ ,│\n]"
         assert re.search(wanted, text), option
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        *("model.train", "model.translate", "model.evaluate", "model.convert"),
+        *("viz_app.measure", "viz_app.export", "viz_app.align", "viz_app.measuring.align"),
+    ],
+)
+def test_usage_is_what_a_person_types(
+    module: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not the path of a file, which cannot be run."""
+    monkeypatch.setattr(sys, "argv", ["/a/path.py", "--help"])
+    monkeypatch.delitem(sys.modules, module, raising=False)
+    with pytest.raises(SystemExit):
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    assert capsys.readouterr().out.startswith(f"usage: python -m {module} ")

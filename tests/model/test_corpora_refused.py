@@ -84,11 +84,11 @@ def test_other_json_values_are_refused(tmp_path: Path, content: str, message: st
     [
         (
             ["en es", "a b", "a"],
-            ", line 3: expected 2 fields as in the header, got 1",
+            ", line 3: expected 2 fields as in the first line, got 1",
         ),
         (
             ["en es", "", "a b c"],
-            ", line 3: expected 2 fields as in the header, got 3",
+            ", line 3: expected 2 fields as in the first line, got 3",
         ),
         (
             ["en es en", "a b c"],
@@ -96,11 +96,13 @@ def test_other_json_values_are_refused(tmp_path: Path, content: str, message: st
         ),
         (
             ["The El", "cat gato"],
-            ", line 1: expected a column 'en', got 'The', 'El'; name the right ones",
+            ", line 1: expected a column 'en', got 'The', 'El'; name the right ones by --columns "
+            "SOURCE TARGET, or by their numbers, --columns 1 2, if this line has no names",
         ),
         (
-            ["en;es", "a;b"],
-            ", line 1: expected a column 'en', got 'en;es'; name the right ones",
+            ["en|es", "a|b"],
+            ", line 1: expected a column 'en', got 'en|es'; name the right ones by --columns "
+            "SOURCE TARGET, or by their numbers, --columns 1 2, if this line has no names",
         ),
     ],
 )
@@ -130,7 +132,7 @@ def test_unbalanced_quotes_are_refused(
 
 def test_lines_are_counted_within_fields_too(tmp_path: Path) -> None:
     message = refused(tmp_path / "a.csv", 'en,es\n"a\nb",c\nd\n')
-    assert message == ", line 4: expected 2 fields as in the header, got 1"
+    assert message == ", line 4: expected 2 fields as in the first line, got 1"
 
 
 @pytest.mark.parametrize(
@@ -181,7 +183,9 @@ def test_a_file_of_another_kind(tmp_path: Path, name: str, got: str) -> None:
 
 
 def test_one_column_for_both(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"a\.tsv: expected two columns, got 'en' twice; name sour"):
+    with pytest.raises(
+        DataError, match=r"a\.tsv: expected two columns, got 'en' twice; name .*--columns"
+    ):
         load_corpus(str(tmp_path / "a.tsv"), source="en", target="es", columns=("en", "en"))
 
 

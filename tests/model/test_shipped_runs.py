@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+import shutil
+import subprocess
 from functools import cache
 from itertools import product
+from pathlib import Path
 
 import pytest
 import torch
@@ -26,6 +29,7 @@ from model.decoding.translation import translate
 from model.hooks import capture
 from model.presets import PRESETS
 from model.training.copy_task import LONGEST, copy_task
+from tests.shipped import SHIPPED
 
 MILESTONES = {
     "books-small": [0, 500, 1_000, 2_000, 5_000, 7_000, 10_000, 15_000, 20_000],
@@ -89,7 +93,8 @@ def test_cached_decoding_equals_uncached(
 
 
 def test_all_runs_are_known_and_small() -> None:
-    assert list_runs() == list(MILESTONES)
+    assert tuple(MILESTONES) == SHIPPED
+    assert set(SHIPPED) <= set(list_runs())
     sizes = {
         name: [weights_path(CHECKPOINTS / name, s).stat().st_size for s in MILESTONES[name]]
         for name in MILESTONES
@@ -117,7 +122,8 @@ def test_run_info_describes_the_run(run: TrainedRun) -> None:
 def test_logs_are_complete(run: TrainedRun) -> None:
     measured = [row for row in run.metrics() if "bleu" in row]
     assert [row["step"] for row in measured] == run.steps()
-    assert {"valid_loss", "bleu", "chrf"} <= measured[-1].keys()
+    for row in measured:
+        assert {"valid_loss", "bleu", "chrf", "train_sample_loss"} <= row.keys()
     logged = {row["step"] for row in run.metrics() if "train_loss" in row}
     every = run.info.training.log_every
     assert logged == set(range(every, run.info.training.steps + 1, every))
@@ -149,10 +155,19 @@ def test_books_small_learns_by_heart() -> None:
     assert run.tokenizers.source.kind == run.tokenizers.target.kind == "word"
     assert run.info.training == PRESETS["books-small"].training
     valid = {row["step"]: row["valid_loss"] for row in run.metrics() if "valid_loss" in row}
-    train = [row["train_loss"] for row in run.metrics() if "train_loss" in row]
+    train = [row["train_sample_loss"] for row in run.metrics() if "train_sample_loss" in row]
     assert valid[0] == pytest.approx(math.log(run.info.model.target_vocab_size), abs=0.1)
-    assert train[-1] < 0.3
+    assert train[-1] < 0.01
     assert valid[20_000] > min(valid.values()) + 0.5
+
+
+@pytest.mark.parametrize("name", ["en-es", "de-en"])
+def test_losses_that_are_measured_alike_have_a_gap_of_the_right_sign(name: str) -> None:
+    """The loss of training batches is above both: it has label smoothing and dropout."""
+    rows = open_trained_run(name).metrics()
+    [*_, batches] = [row["train_loss"] for row in rows if "train_loss" in row]
+    [*_, last] = [row for row in rows if "train_sample_loss" in row]
+    assert last["train_sample_loss"] + 0.3 < last["valid_loss"] < batches
 
 
 def test_de_en_is_the_preset_pre_norm() -> None:
@@ -188,3 +203,18 @@ def test_a_head_of_copy_looks_at_the_copied_position() -> None:
     right = (at == torch.arange(LONGEST + 1)) & symbols[:, None]
     share = right.sum(dim=(0, 2)) / symbols.sum()  # (L H)
     assert share.max() >= 0.95
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+def test_git_ignores_runs_but_those_that_ship(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
+    shutil.copy(CHECKPOINTS.parent / ".gitignore", tmp_path)
+    kept = [f"checkpoints/{name}/{file}" for name in SHIPPED for file in ("run.json", "measures/s")]
+    for name in (*SHIPPED, "own"):
+        for file in ("run.json", "measures/s", "resume/s", "training.lock"):
+            path = tmp_path / "checkpoints" / name / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+    listed = ["git", "-C", tmp_path, "ls-files", "--others", "--exclude-standard", "checkpoints"]
+    found = subprocess.run(listed, check=True, capture_output=True, text=True).stdout.split()
+    assert sorted(found) == sorted(kept)

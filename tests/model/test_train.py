@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from model.checkpoint import load_weights, open_trained_run
+from model.train import describe_milestone
+from model.training.corpora import load_corpus
 
 Command = Callable[..., str]
 
@@ -33,15 +38,78 @@ def test_a_run_is_trained_from_the_shell(
     assert load_weights(run, 2).model.config == run.info.model
 
 
+def test_reading_a_file_does_not_wait_for_the_library_of_the_hub(data_folder: Path) -> None:
+    code = (
+        "import sys, model.train\n"
+        "from model.training.corpora import load_corpus\n"
+        f"file = {str(data_folder / 'train.jsonl')!r}\n"
+        "assert load_corpus(file, source='en', target='es').pairs\n"
+        "print(sorted({'datasets', 'pandas', 'pyarrow', 'tensorboard'} & set(sys.modules)))"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_without_tensorboard_nothing_is_begun(
+    command: Command, tmp_path: Path, data_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
+    expected = r'TensorBoard is not installed; .*: pip install -e "\.\[tensorboard\]"'
+    with pytest.raises(SystemExit, match=expected):
+        command(
+            *("train", "--run", "new", "--train", data_folder / "train.jsonl"),
+            *("--checkpoints", tmp_path, "--tensorboard"),
+        )
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.usefixtures("datasets_cache")
+def test_validation_data_are_held_back_if_none_are_given(
+    command: Command, tmp_path: Path, data_folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """They are a file of the run, on which it can be evaluated; the training goes on as before."""
+    flags = [
+        *("--run", "new", "--train", data_folder / "train.jsonl", "--checkpoints", tmp_path),
+        *("--training.precision", "no", "--model.d-model", 12, "--model.d-ff", 16),
+        "--training.milestones",
+    ]
+    command("train", *flags, "--training.steps", 1)
+    run = open_trained_run("new", root=tmp_path)
+    held_back = run.folder / "valid.jsonl"
+    valid = load_corpus(str(held_back), source="en", target="es")
+    assert run.info.data is not None
+    assert (run.info.data.valid_file, run.info.data.valid_sha256) == ("valid.jsonl", valid.sha256)
+    assert (run.info.data.train_pairs, run.info.data.held_back) == (46, 2)
+    assert len(valid.pairs) == 2
+
+    evaluated = json.loads(
+        command("evaluate", "--run", "new", "--data", held_back, "--checkpoints", tmp_path)
+    )
+    assert round(evaluated["loss"], 4) == run.metrics()[-1]["valid_loss"]
+    train = ("--data", data_folder / "train.jsonl", "--train-sample")
+    sample = command("evaluate", "--run", "new", "--checkpoints", tmp_path, *train)
+    assert json.loads(sample)["pairs"] == 46
+
+    with pytest.raises(SystemExit, match="the validation data is not that which the run began"):
+        command(
+            "train", *flags, "--training.steps", 2, "--resume",
+            "--valid", data_folder / "valid.jsonl",
+        )  # fmt: skip
+    capfd.readouterr()
+    with pytest.raises(SystemExit, match="step 1 is behind it already"):  # only the rates differ
+        command("train", *flags, "--training.steps", 2, "--resume")
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
         (["--train", "nowhere.jsonl"], "error: nowhere.jsonl: no such file"),
-        (["--run", "../new"], r"error: run: expected a plain folder name, got '\.\./new'"),
-        (["--run", ".."], r"error: run: expected a plain folder name, got '\.\.'"),
+        (["--run", "../new"], r"error: --run: expected a plain folder name, got '\.\./new'"),
+        (["--run", ".."], r"error: --run: expected a plain folder name, got '\.\.'"),
         (
             ["--model.source-vocab-size", "100"],
-            "error: vocab_size: expected more than 260, got 100",
+            "error: --model.source-vocab-size .* vocab_size: expected more than 260, got 100",
         ),
     ],
 )
@@ -55,3 +123,24 @@ def test_train_reports_bad_arguments(
             "--valid", data_folder / "valid.jsonl", "--model.tied", "none", *flags,
         )  # fmt: skip
     assert not list(tmp_path.iterdir())
+
+
+def test_a_milestone_is_a_line_of_words() -> None:
+    row = {"step": 1500, "valid_loss": 2.34567, "train_sample_loss": 1.2, "bleu": 12.345}
+    assert describe_milestone(row | {"chrf": 40.0, "exact": 0.255}) == (
+        "milestone 1,500: valid loss 2.346, train sample loss 1.200, BLEU 12.3, chrF 40.0, exact "
+        "25.5%"
+    )
+
+
+def test_what_cannot_be_written_is_noticed_before_data_are_read(
+    command: Command, tmp_path: Path, trained_root: Path
+) -> None:
+    """A folder that cannot be made, and a run that is there already."""
+    (tmp_path / "file").touch()
+    for run, root, message in [
+        ("new", tmp_path / "file", r"file/new: .*[Nn]ot a directory"),
+        ("tiny", trained_root, r"tiny: there is a run already; go on with it by --resume"),
+    ]:
+        with pytest.raises(SystemExit, match=message):
+            command("train", "--run", run, "--train", "nowhere.jsonl", "--checkpoints", root)

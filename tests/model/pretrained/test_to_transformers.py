@@ -177,7 +177,7 @@ def test_our_interface_opens_it_and_traces_the_same(converted: tuple[TrainedRun,
     wanted, found = (run_trace(model, run.tokenizers, TEXTS[0]) for model in (ours, theirs))
     assert found.source == wanted.source
     assert found.predicted == wanted.predicted
-    for name in ("attention", "value_norms", "queries", "keys", "values"):
+    for name in ("attention", "value_norms", "head_sum_norms", "queries", "keys", "values"):
         for kind in KINDS:
             one, other = getattr(found, name)[kind], getattr(wanted, name)[kind]
             np.testing.assert_allclose(one, other, atol=2e-5, err_msg=f"{name} {kind}")

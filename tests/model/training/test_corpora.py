@@ -68,6 +68,54 @@ def test_columns_may_be_named(tmp_path: Path, ending: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("ending", "separator"), [(".tsv", "\t"), (".csv", ","), (".csv", ";"), (".csv", "\t")]
+)
+def test_columns_without_names_are_read_by_their_numbers(
+    tmp_path: Path, ending: str, separator: str
+) -> None:
+    path = tmp_path / f"a{ending}"
+    path.write_text("".join(f"{n}{separator}a {n}{separator}b\n" for n in "12"))
+    assert load(path, columns=("2", "3")).pairs == [Pair("a 1", "b"), Pair("a 2", "b")]
+    assert load(path, columns=("3", "1")).pairs == [Pair("b", "1"), Pair("b", "2")]
+    with pytest.raises(DataError, match=r"line 1: expected a column '4', got '1', '2', '3'; name"):
+        load(path, columns=("1", "4"))
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_the_separator_of_a_csv_file_is_that_of_its_first_line(
+    tmp_path: Path, separator: str
+) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(f'en{separator}es\n"a,;\tb"{separator}c\n')
+    assert load(path).pairs == [Pair("a,;\tb", "c")]
+
+
+def test_numbers_that_are_names_of_columns_are_names(tmp_path: Path) -> None:
+    path = write_columns(tmp_path / "a.tsv", **{"2": ["a"], "1": ["b"]})
+    assert load(path, columns=("1", "2")).pairs == [Pair("b", "a")]
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_part_of_a_file(tmp_path: Path, ending: str) -> None:
+    """Slices are those of ``datasets``, also for a file whose name looks like one."""
+    texts = [str(n) for n in range(20)]
+    path = write_columns(tmp_path / f"a[1]{ending}", en=texts, es=texts)
+    whole = load(path)
+    for part, expected in [("[:95%]", texts[:19]), ("[95%:]", texts[19:]), ("[-3:]", texts[-3:])]:
+        corpus = load(Path(f"{path}{part}"))
+        assert [pair.source for pair in corpus.pairs] == expected
+        assert corpus.name == f"{path.name}{part}"
+        assert len({corpus.sha256, whole.sha256, load(Path(f"{path}[:5]")).sha256}) == 3
+    for part, message in [
+        ("[a]", r"expected a slice such as \[:95%\], .* got \[a\]"),
+        ("[20:]", r"none of the 20 pairs is in \[20:\]"),
+        ("[:200%]", "expected a slice such as"),
+    ]:
+        with pytest.raises(DataError, match=message):
+            load(Path(f"{path}{part}"))
+
+
+@pytest.mark.parametrize(
     ("ending", "place"),
     [(".jsonl", "line 1"), (".tsv", "line 1"), (".csv", "line 1"), (".parquet", "row 1")],
 )
@@ -79,7 +127,10 @@ def test_a_missing_column_is_named_with_those_there_are(
         with pytest.raises(DataError) as error:
             load(path, columns=columns)
         assert str(error.value) == (
-            f"{path}, {place}: expected a column '{missing}', got 'en', 'fr'; name the right ones"
+            f"{path}, {place}: expected a column '{missing}', got 'en', 'fr'; name the right ones "
+            "by --columns SOURCE TARGET"
+            + ", or by their numbers, --columns 1 2, if this line has no names"
+            * (ending in (".tsv", ".csv"))
         )
 
 

@@ -12,7 +12,7 @@ import torch
 from model.checkpoint import TrainedRun, load_weights
 from model.decoding.translation import Decoding
 from model.training.data import DataError, Pair
-from model.training.evaluation import evaluate, mean_loss
+from model.training.evaluation import bleu_note, evaluate, mean_loss
 from model.transformer import Transformer
 
 PAIRS = [
@@ -140,3 +140,17 @@ def test_a_source_too_long_for_the_model_is_left_out(
     assert figures.dropped == 1
     alone = evaluate(model, trained_run.tokenizers, PAIRS[:1])
     assert replace(figures, dropped=0) == alone
+
+
+def test_bleu_of_short_targets_is_said_to_mean_nothing() -> None:
+    """A perfect model has a BLEU of 0 then; four words in one target are enough."""
+    short = [Pair("12", "twelve"), Pair("22", "twenty two."), Pair("1001", "one thousand one")]
+    texts = [pair.target for pair in short]
+    assert sacrebleu.BLEU().corpus_score(texts, [texts]).score == 0
+    note = bleu_note(short)
+    assert note is not None
+    assert note.startswith("BLEU says nothing here and will be 0: no target has 4 words")
+    long = [*short, Pair("1011", "one thousand eleven.")]
+    texts = [pair.target for pair in long]
+    assert sacrebleu.BLEU().corpus_score(texts, [texts]).score == pytest.approx(100)
+    assert bleu_note(long) is None

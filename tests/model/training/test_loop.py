@@ -198,6 +198,7 @@ def test_milestones_are_measured(trained_run: TrainedRun, data_folder: Path, ste
         "valid_loss": round(figures.loss, 4),
         "bleu": round(figures.bleu, 2),
         "chrf": round(figures.chrf, 2),
+        "exact": round(figures.exact, 4),
         "train_sample_loss": pytest.approx(of_train.loss, abs=1e-4),
     }
 
@@ -592,7 +593,7 @@ def test_a_training_can_be_followed_with_tensorboard(
     written.Reload()
     for name in (
         *("train_loss", "learning_rate", "gradient_norm"),
-        *("valid_loss", "bleu", "chrf", "train_sample_loss"),
+        *("valid_loss", "bleu", "chrf", "exact", "train_sample_loss"),
     ):
         expected = [(row["step"], row[name]) for row in run.metrics() if name in row]
         events = [(event.step, event.value) for event in written.Scalars(name)]

@@ -50,7 +50,7 @@ def test_options_change_a_part_of_a_preset() -> None:
     [
         ([*DATA, "--preset", "nope"], ["'nope'", "--preset", *NAMES]),
         ([*DATA, "--preset"], ["--preset: expected one argument"]),
-        (["--run", "new", "--preset", "books-small"], ["--train", "--valid"]),
+        (["--run", "new", "--preset", "books-small"], ["--train"]),
         (["--preset", "copy"], ["--run"]),
     ],
 )

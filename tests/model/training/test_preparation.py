@@ -17,6 +17,7 @@ from model.train import main
 from model.training.corpora import load_corpus
 from model.training.data import DataError, encode_pairs
 from model.training.options import TrainArguments
+from model.training.preparation import load_data, prepare
 from model.transformer import Transformer
 
 MakeArguments = Callable[..., TrainArguments]
@@ -45,6 +46,7 @@ def test_run_json_has_the_arguments(
         "valid_file": "valid.jsonl",
         "valid_sha256": valid.sha256,
         "longest_source": max(map(len, examples.sources)),
+        "held_back": 0,
     }
     for side, rows in (("source", examples.sources), ("target", examples.targets)):
         counts = torch.bincount(torch.tensor([id for row in rows for id in row]), minlength=size)
@@ -63,8 +65,16 @@ def test_sources_of_joined_pairs_are_as_long_as_allowed(
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"learning_rate": 0.5}, "keeps its learning_rate; give learning_rate 0.02"),
-        ({"seed": 9, "accumulate": 1}, "keeps its accumulate, seed; give accumulate 2, seed 5"),
+        (
+            {"learning_rate": 0.5},
+            "keeps its --training.learning-rate; give --training.learning-rate 0.02",
+        ),
+        (
+            {"seed": 9, "accumulate": 1},
+            "keeps its --training.accumulate, --training.seed; give --training.accumulate 2 "
+            "--training.seed 5",
+        ),
+        ({"betas": (0.5, 0.6)}, r"keeps its --training.betas; give --training.betas 0\.9 0\.98$"),
         ({"steps": 9}, "step 8 is behind it already, and the changed steps"),
         ({"steps": 7}, "step 8 is behind it already, and the changed steps"),
         ({"milestones": (0, 3, 6)}, "step 8 is behind it already, and the changed .* milestones"),
@@ -144,3 +154,36 @@ def test_a_converted_run_cannot_be_resumed(
     write_info(tmp_path / "tiny", replace(info, training=None, data=None))
     with pytest.raises(CheckpointError, match="converted from a file of weights, so that its"):
         main(replace(make_arguments(tmp_path), resume=True))
+
+
+def test_what_was_chosen_for_the_person_is_said(
+    make_arguments: MakeArguments, tmp_path: Path
+) -> None:
+    """What is held back, how long pairs may be, the vocabulary, and that BLEU will be 0."""
+    data = tmp_path / "data.tsv"
+    rows = [f"{n}\tno {n}" for n in range(100, 140)]
+    data.write_text("\n".join(["en\tes", "9\t" + "a " * 70, *rows]))
+    arguments = replace(make_arguments(tmp_path), train=str(data), valid=None, rarest_token=20)
+    prepared = prepare(arguments, load_data(arguments), resume=False)
+    size = prepared.run.tokenizers.source.vocab_size
+    assert prepared.notes[1:] == [
+        "too long: over 61 tokens, see --training.max-tokens",
+        f"2 pairs are held back for validation: {tmp_path}/tiny/valid.jsonl; --valid names others",
+        f"vocabulary: {size:,} tokens, merged from what occurs at least 20 times",
+        "BLEU says nothing here and will be 0: no target has 4 words, and it counts sequences of "
+        "4; read exact and chrF instead",
+    ]
+    assert size < 420
+    given = replace(arguments, run="given", valid=str(data), rarest_token=0)
+    said = prepare(given, load_data(given), resume=False).notes
+    assert not [note for note in said if "held back" in note or "BLEU" in note]
+
+
+def test_data_of_which_nothing_is_short_enough_name_the_option(
+    make_arguments: MakeArguments, tmp_path: Path
+) -> None:
+    data = tmp_path / "data.tsv"
+    data.write_text("en\tes\n" + "a " * 70 + "\tb\n")
+    arguments = replace(make_arguments(tmp_path), train=str(data))
+    with pytest.raises(DataError, match=r"data\.tsv: no pair is left: .* --training\.max-tokens"):
+        prepare(arguments, load_data(arguments), resume=False)
