@@ -76,6 +76,7 @@ def test_a_module_is_imported_in_its_places_only(module: str, places: list[str])
         ("model/", ["viz_app", "plotly", "streamlit"]),
         ("viz_app/analysis/", ["viz_app.figures", "viz_app.trace", "torch", "streamlit", "plotly"]),
         ("viz_app/figures/", ["viz_app.analysis", "viz_app.trace", "torch", "streamlit"]),
+        ("viz_app/lessons/", ["viz_app.figures", "viz_app.trace", "torch", "streamlit", "plotly"]),
         ("viz_app/records/", ["torch", "streamlit", "plotly"]),
         ("viz_app/trace/", ["viz_app.analysis", "viz_app.figures"]),
         ("viz_app/measure.py", ["viz_app.analysis", "viz_app.figures"]),
@@ -134,8 +135,8 @@ def test_these_modules_are_imported_somewhere(module: str) -> None:
     assert importers(module)
 
 
-@pytest.mark.parametrize("package", ["analysis", "figures"])
-def test_analysis_and_figures_load_without_torch_and_streamlit(package: str) -> None:
+@pytest.mark.parametrize("package", ["analysis", "figures", "lessons"])
+def test_these_packages_load_without_torch_and_streamlit(package: str) -> None:
     folder = f"viz_app/{package}/"
     modules = [file[:-3].replace("/", ".") for file in FILES if file.startswith(folder)]
     assert len(modules) > 3

@@ -270,6 +270,6 @@ def _figures(agreement: Agreement, place: int) -> dict[str, float]:
 
 if __name__ == "__main__":
     try:
-        main(tyro.cli(HeadAlignArguments))
+        main(tyro.cli(HeadAlignArguments, prog="python -m viz_app.align"))
     except (CheckpointError, DataError, ValueError, OSError) as error:
         sys.exit(f"error: {error}")

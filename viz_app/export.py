@@ -102,6 +102,6 @@ def _trace(arguments: ExportArguments) -> Trace:
 
 if __name__ == "__main__":
     try:
-        main(tyro.cli(ExportArguments))
+        main(tyro.cli(ExportArguments, prog="python -m viz_app.export"))
     except (CheckpointError, ValueError, OSError) as error:
         sys.exit(f"error: {error}")

@@ -89,8 +89,8 @@ def _corpus(arguments: MeasureArguments, run: Run) -> Callable[[], CorpusStream]
                 "validated with"
             )
         data = run.data
-        name = data.valid_file
-        if not _is_known_by_name(name):
+        name = str(run.folder / data.valid_file) if data.held_back else data.valid_file
+        if not data.held_back and not _is_known_by_name(name):
             raise ValueError(
                 f"expected --data with a corpus to measure on, such as the one that {run.name}"
                 f" was validated with: {data.name}, file {name}"
@@ -218,6 +218,6 @@ def _measure(arguments: MeasureArguments, processes: Processes) -> None:
 
 if __name__ == "__main__":
     try:
-        main(tyro.cli(MeasureArguments))
+        main(tyro.cli(MeasureArguments, prog="python -m viz_app.measure"))
     except (CheckpointError, DataError, LostProcessError, ValueError, OSError) as error:
         sys.exit(f"error: {error}")

@@ -105,12 +105,9 @@ def test_the_image_is_made_of_files_that_are_there() -> None:
     patterns = (DEPLOY / "Dockerfile.dockerignore").read_text().splitlines()
     assert {pattern[1:] for pattern in patterns if pattern.startswith("!")} == copied
     assert fnmatch("checkpoints/en-es/resume", patterns[-4])
-    [torch] = [line for line in open_requirements() if line.startswith("torch==")]
-    assert re.fullmatch(r"torch==[\d.]+", torch)
-
-
-def open_requirements() -> list[str]:
-    return (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    for package, file in (("torch", "requirements.txt"), ("umap-learn", "requirements-dev.txt")):
+        assert f"grep '^{package}==' {file}" in " ".join(lines)
+        assert re.search(rf"^{package}==[\d.]+$", (ROOT / file).read_text(encoding="utf-8"), re.M)
 
 
 def test_kubernetes_takes_its_file() -> None:

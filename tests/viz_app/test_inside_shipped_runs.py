@@ -7,9 +7,10 @@ from functools import cache
 import numpy as np
 import pytest
 
-from model.checkpoint import TrainedRun, list_runs, load_weights, open_trained_run
+from model.checkpoint import TrainedRun, load_weights, open_trained_run
 from model.interface import KINDS, Kind
 from model.transformer import Transformer
+from tests.shipped import SHIPPED
 from viz_app.analysis.inside import deviations
 from viz_app.records.layer import LayerTrace
 from viz_app.records.trace import Floats, Trace
@@ -20,8 +21,6 @@ CLOSE = 1e-5
 OF_LARGE_NUMBERS = 2e-6
 """A float32 keeps about seven digits. The streams of the runs with pre-norm reach 190, and what
 heads add to them 27: the last digits of these lie above ``CLOSE``."""
-
-RUNS = ("books-small", "copy", "de-en", "en-es")
 
 
 @cache
@@ -42,13 +41,12 @@ def captured_large(layer: LayerTrace) -> dict[str, Floats]:
 
 
 def test_all_shipped_runs_are_looked_at() -> None:
-    assert set(RUNS) <= set(list_runs())
-    sizes = {len(opened(name)[2].source) for name in RUNS}
+    sizes = {len(opened(name)[2].source) for name in SHIPPED}
     assert min(sizes) > 5
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", SHIPPED)
 def test_every_step_of_every_head_is_what_the_model_computed(name: str, kind: Kind) -> None:
     _, model, trace = opened(name)
     too_far = []

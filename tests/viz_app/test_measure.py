@@ -7,13 +7,14 @@ import os
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import tyro
 
-from model.checkpoint import TrainedRun, load_weights
+from model.checkpoint import TrainedRun, load_weights, write_info
 from model.interface import KINDS
 from model.training.corpora import stream_corpus
 from model.training.data import DataError
@@ -179,6 +180,18 @@ def test_stages_are_measured_with_the_text_that_is_given(
     without = stages("--text", str(none))
     assert np.isnan(without["language_model"])
     assert without["chrf"] == found["chrf"]
+
+
+def test_a_run_is_measured_on_the_pairs_that_it_held_back(
+    own_root: Path, run: TrainedRun, data: Path
+) -> None:
+    """They are in its folder, so that nobody needs to name them."""
+    folder = own_root / "tiny"
+    assert run.info.data is not None
+    write_info(folder, replace(run.info, data=replace(run.info.data, held_back=len(PAIRS))))
+    data.rename(folder / "valid.jsonl")
+    measure(own_root)
+    assert read_measures(folder, run.steps()[-1]).corpus.sentences == 4
 
 
 # What cannot be done

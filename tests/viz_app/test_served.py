@@ -9,16 +9,21 @@ import pytest
 
 from model.placement import DEFAULT_PLACEMENT, Placement
 from viz_app.__main__ import main
+from viz_app.lessons.reading import SHIPPED
 from viz_app.served import (
     describe_served,
     first_run,
+    lesson_folders,
     runs_folder,
     serve,
     served_models,
     served_placement,
 )
 
-VARIABLES = ("HEADWISE_CHECKPOINTS", "HEADWISE_MODELS", "HEADWISE_DEVICE", "HEADWISE_DTYPE")
+VARIABLES = (
+    *("HEADWISE_CHECKPOINTS", "HEADWISE_MODELS", "HEADWISE_DEVICE", "HEADWISE_DTYPE"),
+    "HEADWISE_LESSONS",
+)
 
 
 def test_named_models_come_before_the_runs_of_the_folder(
@@ -62,7 +67,7 @@ def test_the_command_serves_the_models_that_it_is_given(
 ) -> None:
     given = [str(run_root / "tiny"), str(unequal_root / "tiny")]
     options = ["--checkpoints", str(run_root), "--port", "8600"]
-    options += ["--device", "cpu", "--dtype", "bfloat16"]
+    options += ["--device", "cpu", "--dtype", "bfloat16", "--lessons", str(run_root)]
     monkeypatch.setattr(sys, "argv", ["headwise", *given, *options])
     main()
     [line] = started
@@ -74,6 +79,7 @@ def test_the_command_serves_the_models_that_it_is_given(
     assert served_models() == {"tiny": run_root / "tiny", second: unequal_root / "tiny"}
     assert served_placement() == Placement("cpu", "bfloat16")
     assert runs_folder() == run_root
+    assert lesson_folders() == [SHIPPED, run_root]
 
 
 def test_a_model_that_cannot_be_opened_is_named_before_the_app_starts(
@@ -86,4 +92,14 @@ def test_a_model_that_cannot_be_opened_is_named_before_the_app_starts(
         monkeypatch.setattr(sys, "argv", ["headwise", model])
         with pytest.raises(SystemExit, match=message):
             main()
+    assert started == []
+
+
+def test_a_folder_of_lessons_that_is_none_is_named(
+    tmp_path: Path, started: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert lesson_folders() == [SHIPPED]
+    monkeypatch.setattr(sys, "argv", ["headwise", "--lessons", str(tmp_path / "none")])
+    with pytest.raises(SystemExit, match="is no folder; name one with lessons"):
+        main()
     assert started == []

@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 from safetensors import safe_open
 
-from model.checkpoint import CHECKPOINTS, TrainedRun, list_runs, open_trained_run, weights_path
+from model.checkpoint import CHECKPOINTS, TrainedRun, open_trained_run, weights_path
 from model.config import BOS, EOS
 from model.interface import KINDS
+from tests.shipped import SHIPPED
 from viz_app.measuring.alignments import alignments_path, read_alignments
 from viz_app.measuring.files import measured_steps, measures_path, read_measures
 
 
-@pytest.fixture(params=list_runs())
+@pytest.fixture(params=SHIPPED)
 def run(request: pytest.FixtureRequest) -> TrainedRun:
     return open_trained_run(request.param)
 
@@ -72,11 +73,19 @@ def test_alignments_are_of_the_validation_corpus(run: TrainedRun) -> None:
 
 
 def test_measures_are_small() -> None:
-    files = [*CHECKPOINTS.glob("*/measures/*"), *CHECKPOINTS.glob("*/alignments.jsonl")]
+    folders = [CHECKPOINTS / name for name in SHIPPED]
+    files = [
+        file
+        for folder in folders
+        for file in (*folder.glob("measures/*"), *folder.glob("alignments.jsonl"))
+    ]
     assert alignments_path(CHECKPOINTS / "en-es") in files
     assert measures_path(CHECKPOINTS / "copy", 0) in files
     assert sum(file.stat().st_size for file in files) < 6_000_000
     shipped = [
-        f for f in CHECKPOINTS.glob("*/*") if f.suffix in (".safetensors", ".json", ".jsonl")
+        file
+        for folder in folders
+        for file in folder.iterdir()
+        if file.suffix in (".safetensors", ".json", ".jsonl")
     ]
     assert sum(file.stat().st_size for file in (*files, *shipped)) < 240_000_000

@@ -148,6 +148,6 @@ def main(arguments: AlignArguments) -> None:
 
 if __name__ == "__main__":
     try:
-        main(tyro.cli(AlignArguments))
+        main(tyro.cli(AlignArguments, prog="python -m viz_app.measuring.align"))
     except (CheckpointError, DataError, ValueError, OSError) as error:
         sys.exit(f"error: {error}")

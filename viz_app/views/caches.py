@@ -27,6 +27,7 @@ from viz_app.records.layer import LayerTrace
 from viz_app.records.trace import Floats, Tokens, Trace
 from viz_app.served import served_models, served_placement
 from viz_app.trace.attention import AttentionTrace as AttentionTrace
+from viz_app.trace.attention import next_log_probability as run_next_token
 from viz_app.trace.attention import run_attention, target_log_probability
 from viz_app.trace.layer import run_layer_trace
 from viz_app.trace.sentence import run_trace, to_numpy, to_tokens
@@ -253,6 +254,23 @@ def greedy_translation(run: Run, step: int, text: str) -> tuple[tuple[int, ...],
         facts=lambda _: _facts(run, step, source) | {"target": len(target) - 1},
     )
     return target, log_probability
+
+
+def next_log_probability(run: Run, step: int, text: str, prefix: tuple[int, ...]) -> Floats:
+    """Return the log-probability of every token after the first ids of a target, (V,), in nats.
+
+    Raises:
+        CheckpointError: if the weights cannot be used.
+        ValueError: if the sentence is empty or too long.
+    """
+    checkpoint, source = checkpoint_of(run, step), _source_ids(run, text)
+    return cached(
+        "next token",
+        (checkpoint.sha256, source, prefix),
+        lambda: run_next_token(checkpoint.model, source, prefix),
+        entries=24,
+        facts=lambda _: _facts(run, step, source) | {"target": len(prefix)},
+    )
 
 
 def beam_of(run: Run, step: int, text: str, size: int) -> Beam:

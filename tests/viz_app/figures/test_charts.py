@@ -6,7 +6,14 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from viz_app.figures.charts import cosine_bars, hidden_unit_bars, share_bars, token_bars
+from viz_app.figures.charts import (
+    changed_bars,
+    cosine_bars,
+    hidden_unit_bars,
+    share_bars,
+    token_bars,
+    weight_bars,
+)
 from viz_app.figures.theme import LIGHT
 
 LABELS = ("le", "<b>", "$x$")
@@ -130,3 +137,10 @@ def test_a_chart_without_active_units_can_be_drawn() -> None:
     figure = hidden_unit_bars((), (), theme=LIGHT)
     assert len(figure.data[0].x) == 0
     assert figure.layout.xaxis.range == (0, 1)
+
+
+def test_bars_that_changed_say_what_they_were() -> None:
+    bars = changed_bars(("uno", "dos"), (0.5, 0.25), (1.0, 0.0), theme=LIGHT).data[0]
+    np.testing.assert_array_equal(bars.x, [1, 0])
+    assert list(bars.text) == ["1.000, was 0.500", "0.000, was 0.250"]
+    assert list(weight_bars(("uno",), (0.5,), theme=LIGHT).data[0].text) == ["0.50"]

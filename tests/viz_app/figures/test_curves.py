@@ -43,6 +43,17 @@ def test_every_curve_is_drawn_in_its_panel() -> None:
     assert [trace.showlegend for trace in figure.data] == [True, True, False, False]
 
 
+def test_exact_translations_have_a_panel_where_they_are_logged() -> None:
+    run = run_of("a", curves=run_of("a").curves | {"exact": curve({0: 0.0, 20: 0.25, 30: 1.0})})
+    figure = training_curves([run_of("b"), run], step=20, theme=LIGHT)
+    [line] = [trace for trace in figure.data if trace.yaxis == "y4"]
+    assert line.y.tolist() == [0, 0.25, 1]
+    assert list(line.customdata) == ["0,a", "20,a", "30,a"]
+    assert "exact translations" in [note.text for note in figure.layout.annotations]
+    assert figure.layout.yaxis4.tickformat == ".0%"
+    assert figure.layout.yaxis4.domain[0] >= 0
+
+
 SAMPLE = {"train_sample_loss": curve({0: 8.1, 20: 3.5, 30: 2.0})}
 NOISE = "training batches, with label smoothing 0.1 and dropout 0.1"
 

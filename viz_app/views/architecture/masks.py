@@ -14,6 +14,7 @@ from viz_app.figures.masks import mask_map, padding_rows
 from viz_app.records.trace import Trace
 from viz_app.views.caches import checkpoint_of
 from viz_app.views.shared.errors import USER_ERRORS
+from viz_app.views.shared.markdown import escape_markdown
 from viz_app.views.shared.selection import Selection
 from viz_app.views.shared.widgets import show_figure
 
@@ -57,15 +58,15 @@ def show_masks(selection: Selection, trace: Trace) -> None:
             "rows compute is not used."
         )
     special = checkpoint_of(selection.run, selection.step).model.special_ids
-    (padding_token,) = selection.run.tokenizers.source.tokens([special.padding])
+    (token,) = selection.run.tokenizers.source.tokens([special.padding])
+    filler = escape_markdown(token_label(token))
     batch = batch_of_lengths(source, _samples(selection))
     st.markdown("**Padding mask of a batch with other sentences**")
     _show_padding(selection, batch, key="batch")
     st.caption(
         f"{len(batch)} × 1 × 1 × {max(map(len, batch))}: shorter sentences are filled up with "
-        f"`{token_label(padding_token)}`, which no query may attend to: dashed, grey, "
-        "with ×. Without the mask, a sentence's translation would depend on its neighbours in the "
-        "batch."
+        f"{filler}, which no query may attend to: dashed, grey, with ×. Without the mask, a "
+        "sentence's translation would depend on its neighbours in the batch."
     )
 
 

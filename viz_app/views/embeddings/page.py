@@ -14,6 +14,7 @@ from viz_app.views.embeddings.positions import show_positions
 from viz_app.views.embeddings.projection import show_projection
 from viz_app.views.embeddings.side import TraceSide, side_of
 from viz_app.views.shared.download import show_download_menu
+from viz_app.views.shared.markdown import escape_markdown
 from viz_app.views.shared.selection import Selection
 from viz_app.views.shared.special_tokens import special_tokens_of
 from viz_app.views.shared.target import choose_trace
@@ -30,14 +31,14 @@ _SECTIONS: dict[str, tuple[Callable[[Selection, TraceSide], None], ...]] = {
 def page(selection: Selection) -> None:
     """Draw the page."""
     trace = choose_trace(selection)
-    start = special_tokens_of(selection.run).start
+    start = escape_markdown(special_tokens_of(selection.run).start)
     with st.container(horizontal=True, gap="small"):
         section = choose_one("Show", list(_SECTIONS), key="section")
         side = choose_one(
             "Side",
             get_args(Side),
             key="side",
-            help=f"The source enters the encoder; the target, from `{start}` on, the decoder.",
+            help=f"The source enters the encoder; the target, from {start} on, the decoder.",
         )
     for show in _SECTIONS[section]:
         show(selection, side_of(trace, side))

@@ -20,6 +20,7 @@ from viz_app.views.embeddings.umap_projection import (
     FEWEST_TOKENS,
     UmapSettings,
     compute_points,
+    is_installed,
     read_points,
     umap_path,
 )
@@ -165,6 +166,10 @@ def _umap(
     stored = read_points(path, len(ids))
     if stored is not None:
         return stored
+    if not is_installed():
+        st.info("UMAP is not installed. In a terminal, in the project's folder and environment:")
+        st.code('pip install -e ".[umap]"', language=None)
+        return None
     with st.empty().container():
         st.caption(
             "UMAP is computed once and then kept: some seconds for hundreds of tokens, up to half "
@@ -180,7 +185,7 @@ def _umap(
             points, kept = compute_points(path, vocabulary.table[ids], settings)
     if not kept:
         st.warning(
-            f"It cannot be kept in {escape_markdown(str(path.parent))}, and would be computed "
-            "again: set HEADWISE_CACHE to a folder that can be written to."
+            "It cannot be kept, and would be computed again: set HEADWISE_CACHE to a folder that "
+            "can be written to, where the app is started."
         )
     return points

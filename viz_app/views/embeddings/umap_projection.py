@@ -1,7 +1,7 @@
 """Projects a vocabulary to two dimensions by UMAP, and keeps the result on disk.
 
 UMAP: L. McInnes, J. Healy and J. Melville (2018), arXiv:1802.03426; by ``umap-learn``, which is
-imported only here, and only when it is used: the import takes seconds.
+an extra of ours, and imported only here and only when it is used: the import takes seconds.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,11 @@ def umap_path(
     depends_on = [_FORMAT, sha256, side, ids.tolist(), asdict(settings)]
     name = hashlib.sha256(json.dumps(depends_on, sort_keys=True).encode()).hexdigest()
     return cache_folder() / f"umap-{name}.npz"
+
+
+def is_installed() -> bool:
+    """Return whether ``umap-learn`` is there, without importing it."""
+    return find_spec("umap") is not None
 
 
 def read_points(path: Path, number: int) -> Floats | None:

@@ -176,6 +176,14 @@ def _note(selection: Selection, runs: list[RunCurves], *, smoothing: float, log_
         notes.append(
             "Losses are per token: runs with different vocabularies cannot be compared by them."
         )
+    for run in runs:
+        scores, exact = run.curves["bleu"].values, run.curves["exact"].values
+        if len(scores) and scores.max() == 0 and exact.any():
+            notes.append(
+                f"{escape_markdown(run.name)}: BLEU counts sequences of four words; where "
+                "translations are shorter it is 0 and says nothing: read exact translations, the "
+                "share of sources whose translation equals a reference."
+            )
     shown = drawn_panels(runs)
     if missing := [panel.title for panel in PANELS if panel not in shown]:
         notes.append(f"Not logged: {', '.join(missing)}.")
@@ -202,6 +210,8 @@ def _alt(runs: list[RunCurves], selection: Selection) -> str:
             curve = run.curves[name]
             if len(curve):
                 said.append(f"{word} {curve.values[-1]:.1f}")
+        if len(run.curves["exact"]):
+            said.append(f"exact translations {run.curves['exact'].values[-1]:.0%}")
         last = max(int(curve.steps[-1]) for curve in run.curves.values() if len(curve))
         onset = run.overfitting
         suffix = f"; overfitting from step {onset.step:,}" if onset is not None else ""

@@ -13,6 +13,7 @@ from viz_app.analysis.head_ranking import head_table, head_values, order_by_last
 from viz_app.analysis.labels import KIND_NAMES
 from viz_app.analysis.measure_descriptions import MEASURE_DESCRIPTIONS
 from viz_app.figures.head_matrix import HeadRows, head_matrix, measure_lines
+from viz_app.measuring.files import measured_steps
 from viz_app.records.measures import MEASURES, Measures
 from viz_app.views.shared.head_choice import choices_for, choose_head, head_label
 from viz_app.views.shared.markdown import escape_markdown
@@ -32,13 +33,25 @@ from viz_app.views.shared.widgets import choose_one, clicked_value, show_figure
 from viz_app.views.training.stages import show_stages
 
 _MOST_LINES = 6
+_MOST_COLUMNS = 60
+"""Checkpoints that are drawn: with more, columns are too narrow to read, and take long to fetch."""
 
 
 def show_matrix(selection: Selection) -> None:
     """Draw the section."""
-    steps = selection.run.steps()
+    every = selection.run.steps()
+    steps = every
+    if len(every) > _MOST_COLUMNS:
+        there = set(measured_steps(selection.run.folder))
+        steps = _spread([step for step in every if step in there] or every)
+        steps = sorted({every[0], every[-1], selection.step, *steps})
     measured = measures_of(selection.run, steps)
     show_measure_state(selection.run, measured)
+    if len(steps) < len(every):
+        st.caption(
+            f"Shown are {len(steps)} of {len(every):,} checkpoints: the first, the last, the "
+            "chosen one, and others that are spread evenly over those that are measured."
+        )
     if len(measured.by_step) == 1:
         steps = [*measured.by_step]
         st.caption(
@@ -47,6 +60,15 @@ def show_matrix(selection: Selection) -> None:
         )
     if measured.by_step:
         _show_panel(selection, measured.by_step, steps)
+
+
+def _spread(steps: Sequence[int]) -> list[int]:
+    """Return the first step, the last and others between, at most ``_MOST_COLUMNS``.
+
+    They are evenly spaced in the list.
+    """
+    places = np.linspace(0, len(steps) - 1, min(len(steps), _MOST_COLUMNS)).round().astype(int)
+    return [steps[place] for place in places]
 
 
 @panel("matrix")

@@ -21,6 +21,7 @@ from viz_app.views.caches import (
     tokens_of,
     trace_of,
 )
+from viz_app.views.shared.errors import describe_error
 from viz_app.views.shared.head_choice import choose_head, choose_units, head_label
 from viz_app.views.shared.log import log_refusal
 from viz_app.views.shared.markdown import escape_markdown
@@ -105,7 +106,7 @@ def _maps_and_frames(
             checkpoint_of(run, step)
         except CheckpointError as problem:
             log_refusal(problem)
-            st.warning(f"Step {step:,} is left out: {escape_markdown(str(problem))}")
+            st.warning(f"Step {step:,} is left out: {describe_error(problem)}")
             continue
         given = attention_of(run, step, text, shared.ids)
         maps.append(grid.apply(given.attention[kind][of]))

@@ -11,7 +11,7 @@ import streamlit as st
 from viz_app.components.row_table import Bar, Cell, MarkedText, Row, TextPart, row_table
 from viz_app.views.caches import LogRow, greedy_translation, log_of
 from viz_app.views.shared.cache import cached
-from viz_app.views.shared.errors import USER_ERRORS, show_user_errors
+from viz_app.views.shared.errors import USER_ERRORS, describe_error, show_user_errors
 from viz_app.views.shared.log import log_refusal
 from viz_app.views.shared.markdown import escape_markdown
 from viz_app.views.shared.opening import open_page
@@ -181,12 +181,12 @@ def _show_own(selection: Selection) -> None:
         )
     st.caption(
         "Each checkpoint's greedy translation, and how likely it takes it to be: the sum over its "
-        f"tokens, `{special_tokens_of(selection.run).end}` included, in nats, and "
+        f"tokens, {escape_markdown(special_tokens_of(selection.run).end)} included, in nats, and "
         "the mean per token. A model can be sure and wrong. Click a row to use its checkpoint; ✓ "
         "marks the reference to the letter."
     )
     for problem in problems:
-        st.error(escape_markdown(problem))
+        st.error(problem)
 
 
 def _first_right(translations: Mapping[int, str], reference: str) -> str:
@@ -213,7 +213,7 @@ class _Translation:
 
 
 def _translate_by_all(selection: Selection) -> tuple[dict[int, _Translation | None], list[str]]:
-    """Translate by each checkpoint; return what each made of the sentence, and the errors."""
+    """Translate by each checkpoint; return what each made of the text, and errors as Markdown."""
     run, text = selection.run, selection.text
     steps = run.steps()
     found: dict[int, _Translation | None] = {}
@@ -226,7 +226,7 @@ def _translate_by_all(selection: Selection) -> tuple[dict[int, _Translation | No
             ids, log_probability = greedy_translation(run, step, text)
         except USER_ERRORS as problem:
             log_refusal(problem)
-            problems.append(str(problem))
+            problems.append(describe_error(problem))
             found[step] = None
             continue
         total, mean = float(log_probability.sum()), float(log_probability.mean())
