@@ -93,11 +93,13 @@ class TrainedRun:
     folder: Path
     info: RunInfo
     tokenizers: TokenizerPair
+    listed_as: str = ""
+    """Where that is not the name of its folder, the name under which it is listed."""
 
     @property
     def name(self) -> str:
-        """Return the name under which the run is listed: that of its folder."""
-        return self.folder.name
+        """Return the name under which the run is listed."""
+        return self.listed_as or self.folder.name
 
     @property
     def source_language(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -179,7 +180,7 @@ def open_folder(folder: Path, name: str) -> Run:
         CheckpointError: if it is none of these, or cannot be used.
     """
     if (folder / "run.json").is_file():
-        return open_trained_run(folder.name, root=folder.parent)
+        return replace(open_trained_run(folder.name, root=folder.parent), listed_as=name)
     if not is_pretrained(folder):
         raise CheckpointError(
             f"{folder}: expected a run (run.json), a Hugging Face model (config.json) or a "

@@ -38,7 +38,11 @@ def validate_json(
         raised = first.get("ctx", {}).get("error")
         if isinstance(raised, ValueError):  # by a dataclass's own check
             raise raised from error
-        keys = (f"[{key}]" if isinstance(key, int) else f".{key:.40}" for key in first["loc"])
+        # Without quotes, but with control characters as what they are.
+        keys = (
+            f"[{key}]" if isinstance(key, int) else f".{repr(key)[1:-1]:.40}"
+            for key in first["loc"]
+        )
         place = "".join(keys).removeprefix(".") or "content"
         expected = first["msg"].replace("Input should be", "expected")
         raise ValueError(f"{place}: {expected}, got {first['input']!r:.40}") from error

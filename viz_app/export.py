@@ -15,6 +15,7 @@ from model.files import write_bytes
 from model.interface import DEFAULT_LANGUAGES, Languages
 from model.placement import DEFAULT_PLACEMENT, Placement
 from model.runs import open_checkpoint
+from viz_app.analysis.labels import make_visible
 from viz_app.records.trace import Trace
 from viz_app.report import to_html
 from viz_app.trace.saved import read_trace, to_json, to_npz
@@ -74,7 +75,7 @@ def main(arguments: ExportArguments) -> None:
     _LOG.info(
         "export: run %s, step %d, form %s, bytes %d", trace.run, trace.step, form, len(content)
     )
-    print(f"{arguments.out}: {trace.target_text}")
+    print(f"{arguments.out}: {make_visible(trace.target_text)}")  # a file may have any text
 
 
 def _trace(arguments: ExportArguments) -> Trace:

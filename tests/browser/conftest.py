@@ -27,8 +27,8 @@ from viz_app.trace.sentence import run_trace
 ROOT = Path(__file__).parents[2]
 SCREEN = {"width": 1440, "height": 2000}
 """High enough that nothing scrolls: a list that is open closes when the page scrolls."""
-SCRIPT = ROOT / "viz_app/app.py"
 PORT = ("--server.port", "0")
+APP = ("-m", "streamlit", "run", str(ROOT / "viz_app/app.py"), *PORT)
 _LOG = pytest.StashKey[Path]()
 
 expect.set_options(timeout=PATIENCE)
@@ -58,8 +58,7 @@ def serve(
             checkpoints: Path | str = "",
             *,
             cwd: Path = ROOT,
-            script: Path = SCRIPT,
-            options: Sequence[str] = (),
+            command: Sequence[str] = APP,
             may_fail: bool = False,
         ) -> str:
             folder = tmp_path_factory.mktemp("app")
@@ -70,19 +69,17 @@ def serve(
             }
             if not may_fail:
                 running.callback(_check_log, log)
-            return running.enter_context(_served(log, own, cwd, [script, *PORT, *options]))
+            return running.enter_context(_served(log, own, cwd, command))
 
         yield start
 
 
 @contextlib.contextmanager
-def _served(
-    log: Path, own: dict[str, str], cwd: Path, arguments: Sequence[Path | str]
-) -> Iterator[str]:
-    """A server with some arguments, in an environment of its own, started from a folder."""
+def _served(log: Path, own: dict[str, str], cwd: Path, command: Sequence[str]) -> Iterator[str]:
+    """A server that Python is told to start, in an environment of its own and from a folder."""
     with log.open("wb") as written:
         server = subprocess.Popen(
-            [sys.executable, "-m", "streamlit", "run", *arguments],
+            [sys.executable, *command],
             cwd=cwd,
             stdout=written,
             stderr=subprocess.STDOUT,

@@ -12,6 +12,7 @@ import hypothesis
 import pytest
 from hypothesis import HealthCheck, Phase
 
+from tests.browser.conftest import PORT
 from tests.robustness.texts import MARKUP, TEXTS
 
 if TYPE_CHECKING:
@@ -19,8 +20,10 @@ if TYPE_CHECKING:
 
 PAGE = Path(__file__).with_name("markdown_page.py")
 PLACES = re.findall(r'^    "([a-z ]+)": ', PAGE.read_text(), re.MULTILINE)
-OPTIONS = ("--server.address", "localhost", "--server.headless", "true")
-OPTIONS += ("--browser.gatherUsageStats", "false")
+COMMAND = (
+    *("-m", "streamlit", "run", str(PAGE), *PORT, "--server.address", "localhost"),
+    *("--server.headless", "true", "--browser.gatherUsageStats", "false"),
+)
 DRAWN = """keys => keys.map(key => {
     const drawn = document.querySelector(`.st-key-${key}`);
     const made = drawn.querySelectorAll(':is([data-testid="stMarkdownContainer"], td) *');
@@ -70,7 +73,7 @@ def markdown_address(
 ) -> str:
     folder = tmp_path_factory.mktemp("texts")
     (folder / "texts.json").write_text(json.dumps(texts))
-    return serve(folder, script=PAGE, options=OPTIONS)
+    return serve(folder, command=COMMAND)
 
 
 def test_escaped_texts_are_drawn_letter_for_letter(

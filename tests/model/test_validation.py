@@ -48,6 +48,11 @@ def test_json_becomes_the_value_of_a_type() -> None:
             r"rates\.values\[1\]: expected a valid number, got None",
         ),
         (list[int], '[1, "2"]', r"\[1\]: expected a valid integer, got '2'"),
+        (
+            Settings,
+            r'{"name": "a", "niña\u001b[2J": 7}',
+            r"niña\\x1b\[2J: Unexpected keyword argument, got 7",
+        ),
         (list[int], "[1,", "content: Invalid JSON: EOF.*"),
         (list[int], f'["{"x" * 99}"]', rf"\[0\]: expected a valid integer, got '{'x' * 39}"),
     ],

@@ -46,7 +46,7 @@ UNUSABLE: tuple[Value, ...] = (
 """Values that no widget takes; only a widget for numbers may take those that are numbers."""
 TEXTS = ("q", "target", "own_reference", "fork", "token")
 """Parameters that take any text."""
-_SEVERAL_TEXTS = ("searched", "pair_tokens")
+_SEVERAL_TEXTS = ("searched", "pair_tokens", "lessons")
 """Parameters that take any number of texts."""
 
 
@@ -98,7 +98,7 @@ PAGES = (
     Page("training", f"target units playing {_HEAD}", {"training": "play", "shared": "own"}),
     Page("training", f"measure matrix_rows {_HEAD}", {"training": "heads"}),
     Page("training", "side pair_tokens moving_number moving_frame", {"training": "embeddings"}),
-    Page("learn", "", {}),
+    Page("learn", "lesson lessons", {}),
     Page("translate", "lesson_step lesson_answer", {"lesson": "rows"}),
     Page("inside", "factor lesson_answer", {"lesson": "scale"}),
     Page("heads", f"measure heads_kind heads_order heads_least failure {_HEAD}", {}),

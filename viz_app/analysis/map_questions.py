@@ -164,16 +164,17 @@ def row_for_key(asked: Asked, *, column: Word | int = "middle") -> Question:
 
 
 def masked_keys(asked: Asked, *, row: RowWord = "chosen") -> Question:
-    """Ask how many keys the mask hides from a row."""
-    at = asked.row_of(row)
-    total, seen = asked.weights.shape[1], len(asked.keys_of(at))
+    """Ask how many keys the causal mask hides from a row of the decoder's self-attention."""
+    own = dataclasses.replace(asked, head=Head("decoder_self", 0, 0))
+    at, total = own.row_of(row), len(own.grid.columns)
+    seen = len(own.keys_of(at))
     note = (
         f"Row {at + 1} has consumed {seen} of the {total} tokens and may look at these; the other "
         f"{total - seen} come later: their weight is exactly 0."
     )
     others = (float(seen), float(total), float(total - seen + 1))
     found = numbers(float(total - seen), others, written=lambda n: f"{n:.0f}", note=note)
-    return dataclasses.replace(found, names={"row": asked.grid.rows[at]})
+    return dataclasses.replace(found, names={"row": own.grid.rows[at]})
 
 
 def hidden_token(asked: Asked, *, row: RowWord = "chosen") -> Question:

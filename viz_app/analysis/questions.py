@@ -9,12 +9,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cached_property
 from typing import Any, Literal, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, create_model
 
-from viz_app.analysis import map_questions, number_questions
+from viz_app.analysis import map_questions, prediction_questions, vector_questions
 from viz_app.analysis.question import Asked, Question
 
 Way = Literal["cell", "row", "source", "target", "head"]
@@ -36,6 +36,18 @@ class QuestionKind:
         """What it asks, in a sentence."""
         return (inspect.getdoc(self.make) or "").split("\n\n")[0].replace("\n", " ")
 
+    @cached_property
+    def parameters(self) -> type[BaseModel]:
+        """A model of its parameters, made from the signature of its function."""
+        hints = get_type_hints(self.make, include_extras=True)
+        fields: dict[str, Any] = {
+            each.name: (hints[each.name], ... if each.default is each.empty else each.default)
+            for each in inspect.signature(self.make).parameters.values()
+            if each.kind is each.KEYWORD_ONLY
+        }
+        config = ConfigDict(extra="forbid")
+        return create_model(self.make.__name__, __config__=config, **fields)
+
 
 def _kind(make: Callable[..., Question], *names: str, way: Way | None = None) -> QuestionKind:
     return QuestionKind(make, way, frozenset(names))
@@ -53,24 +65,24 @@ KINDS: dict[str, QuestionKind] = {
     "predicted_token": _kind(map_questions.predicted_token, "row_number", "consumed", way="target"),
     "largest_weight": _kind(map_questions.largest_weight),
     "costliest_head": _kind(map_questions.costliest_head, "kind", way="head"),
-    "input_width": _kind(number_questions.input_width),
-    "nearest_position": _kind(number_questions.nearest_position, "token"),
-    "longer_part": _kind(number_questions.longer_part),
-    "turned_most": _kind(number_questions.turned_most),
-    "query_width": _kind(number_questions.query_width),
-    "key_count": _kind(number_questions.key_count),
-    "largest_product": _kind(number_questions.largest_product, "row"),
-    "score": _kind(number_questions.score, "row", "key", "product", "d_k"),
-    "unscaled": _kind(number_questions.unscaled, "row", "root"),
-    "zero_factor": _kind(number_questions.zero_factor, "row"),
-    "lens_layer": _kind(number_questions.lens_layer, "row"),
-    "least_sure": _kind(number_questions.least_sure, way="target"),
-    "runner_up": _kind(number_questions.runner_up, "row"),
-    "nucleus_size": _kind(number_questions.nucleus_size, "row", "share"),
-    "first_probability": _kind(number_questions.first_probability),
-    "first_loss": _kind(number_questions.first_loss),
-    "best_milestone": _kind(number_questions.best_milestone, "curve"),
-    "last_value": _kind(number_questions.last_value, "curve"),
+    "input_width": _kind(vector_questions.input_width),
+    "nearest_position": _kind(vector_questions.nearest_position, "token"),
+    "longer_part": _kind(vector_questions.longer_part),
+    "turned_most": _kind(vector_questions.turned_most),
+    "query_width": _kind(vector_questions.query_width),
+    "key_count": _kind(vector_questions.key_count),
+    "largest_product": _kind(vector_questions.largest_product, "row"),
+    "score": _kind(vector_questions.score, "row", "key", "product", "d_k"),
+    "unscaled": _kind(vector_questions.unscaled, "row", "root"),
+    "zero_factor": _kind(vector_questions.zero_factor, "row"),
+    "lens_layer": _kind(prediction_questions.lens_layer, "row"),
+    "least_sure": _kind(prediction_questions.least_sure, way="target"),
+    "runner_up": _kind(prediction_questions.runner_up, "row"),
+    "nucleus_size": _kind(prediction_questions.nucleus_size, "row", "share"),
+    "first_probability": _kind(prediction_questions.first_probability),
+    "first_loss": _kind(prediction_questions.first_loss),
+    "best_milestone": _kind(prediction_questions.best_milestone, "curve"),
+    "last_value": _kind(prediction_questions.last_value, "curve"),
 }
 """Name → kind of question."""
 
@@ -84,7 +96,7 @@ def read_parameters(name: str, given: Mapping[str, str]) -> dict[str, Any]:
     """
     if name not in KINDS:
         raise ValueError(f"there is no question {name!r}; there is: {', '.join(KINDS)}")
-    read = _parameters(name).model_validate(dict(given))
+    read = KINDS[name].parameters.model_validate(dict(given))
     return {key: getattr(read, key) for key in given}
 
 
@@ -95,16 +107,3 @@ def ask(name: str, given: Mapping[str, Any], asked: Asked) -> Question:
         ValueError: if the question cannot be asked of this model or run.
     """
     return KINDS[name].make(asked, **given)
-
-
-@cache
-def _parameters(name: str) -> type[BaseModel]:
-    """Return a model of the parameters of a kind, made from its function's signature."""
-    make = KINDS[name].make
-    hints = get_type_hints(make, include_extras=True)
-    fields: dict[str, Any] = {
-        each.name: (hints[each.name], ... if each.default is each.empty else each.default)
-        for each in inspect.signature(make).parameters.values()
-        if each.kind is each.KEYWORD_ONLY
-    }
-    return create_model(name, __config__=ConfigDict(extra="forbid"), **fields)

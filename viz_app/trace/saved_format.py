@@ -155,13 +155,11 @@ def check_shapes(about: About, shapes: Mapping[str, tuple[int, ...]]) -> None:
     """Check that the arrays of a trace are all there, and fit the tokens and one another.
 
     Raises:
-        ValueError: if one is missing, unknown or of another shape.
+        ValueError: if one is missing or of another shape.
     """
     for name in AXES:
         if name not in shapes and name not in _OPTIONAL:
             raise ValueError(f"{name}: there is none")
-    if unknown := [name for name in shapes if name not in AXES]:
-        raise ValueError(f"{unknown[0]:.40}: a trace has nothing of this name")
     lengths = {"S": len(about.source.ids), "T": len(about.consumed.ids)}
     for name, axes in AXES.items():
         shape = shapes.get(name)
@@ -191,7 +189,7 @@ def read_headers(content: bytes) -> dict[str, tuple[int, ...]]:
     """Read the shapes of all that is in an .npz file by name, and check types and sizes.
 
     Raises:
-        ValueError: if one is of another type, or its size is not what its shape says.
+        ValueError: if one is unknown or of another type, or its size is not what its shape says.
         zipfile.BadZipFile, OSError: if it is no such file.
     """
     shapes: dict[str, tuple[int, ...]] = {}
@@ -201,10 +199,12 @@ def read_headers(content: bytes) -> dict[str, tuple[int, ...]]:
             raise ValueError(f"expected at most {MOST_BYTES:,} bytes in it, got {size:,}")
         for member in members:
             name = member.filename.removesuffix(".npy")
+            if name not in (*AXES, "about"):
+                raise ValueError(f"{name!r:.40}: a trace has nothing of this name")
             if name in shapes:
-                raise ValueError(f"{name:.40}: is there twice")
+                raise ValueError(f"{name}: is there twice")
             if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                raise ValueError(f"{name:.40}: compressed in a way that NumPy does not write")
+                raise ValueError(f"{name}: compressed in a way that NumPy does not write")
             with archive.open(member) as file:
                 shapes[name] = _read_header(name, file, member.file_size)
     return shapes
@@ -213,14 +213,14 @@ def read_headers(content: bytes) -> dict[str, tuple[int, ...]]:
 def _read_header(name: str, file: IO[bytes], size: int) -> tuple[int, ...]:
     version = npy.read_magic(file)
     if version not in ((1, 0), (2, 0)):
-        raise ValueError(f"{name:.40}: expected version 1 or 2 of its header, got {version}")
+        raise ValueError(f"{name}: expected version 1 or 2 of its header, got {version}")
     read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
     shape, _, dtype = read(file)
     if name == "about" and size > MOST_JSON_BYTES:
         raise ValueError(f"about: expected at most {MOST_JSON_BYTES:,} bytes, got {size:,}")
     is_text = name == "about" and dtype.kind == "U" and shape == ()
     if not is_text and dtype.newbyteorder("=") != dtype_of(name):
-        raise ValueError(f"{name:.40}: expected numbers of type {dtype_of(name)}, got {dtype}")
+        raise ValueError(f"{name}: expected numbers of type {dtype_of(name)}, got {dtype}")
     if file.tell() + math.prod(shape) * dtype.itemsize != size:
-        raise ValueError(f"{name:.40}: expected the shape of {size:,} bytes, got {shape}")
+        raise ValueError(f"{name}: expected the shape of {size:,} bytes, got {shape}")
     return shape

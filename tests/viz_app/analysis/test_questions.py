@@ -84,7 +84,7 @@ def made(asked: Asked, name: str, **given: str) -> Question:
         ("hidden_token", {"row": "last"}, ["b"]),
         ("predicted_token", {"row": "first"}, ["a"]),
         ("largest_weight", {}, ["0.80"]),
-        ("masked_keys", {}, ["0"]),
+        ("masked_keys", {}, ["1"]),
         ("head_extreme", {"of": "largest_weight"}, ["1.1", "2.2"]),
         ("head_extreme", {"of": "evenness", "most": "false"}, ["1.1", "2.2"]),
         ("head_extreme", {"of": "itself"}, ["1.1"]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import tracemalloc
 import zipfile
 from collections.abc import Callable
@@ -89,6 +90,12 @@ def test_more_than_a_file_may_have(
         path = save(trace, tmp_path / f"trace{suffix}")
         with pytest.raises(ValueError, match=rf"{path}: expected at most 1,000 bytes, got \d"):
             read_trace(path)
+
+
+def test_a_part_that_no_trace_has(trace: Trace, tmp_path: Path) -> None:
+    values = contents(trace, ".npz") | {"more\x1b[2J": np.zeros(2, np.float32)}
+    path = write(tmp_path / "trace.npz", values)
+    refuse(path, re.escape(r"'more\x1b[2J': a trace has nothing of this name"))
 
 
 def test_parts_of_other_types_or_twice(trace: Trace, tmp_path: Path) -> None:

@@ -218,7 +218,8 @@ def test_a_sentence_longer_than_the_training_s_says_so(start: Start) -> None:
     ("text", "expected"),
     [
         ("**a** [b](c)", r"\*\*a\*\* \[b\]\(c\)"),
-        ("$x$ :red[d]", r"\$x\$ \:red\[d\]"),
+        ("$x$ :red[d] a: b", "\\$x\\$ \\:\u2060red\\[d\\] a\\: b"),
+        ("https://h WWW.h a@h", "https\\:\u2060\\/\\/h W\u2060WW\\.h a\\@\u2060h"),
         ("<b>&lt;", r"\<b\>\&lt\;"),
         ("1. niña\\", r"1\. niña\\"),
     ],

@@ -38,7 +38,7 @@ from viz_app.records.trace import Trace
 from viz_app.trace.sentence import run_trace
 
 TYPED = "Where is the cat?"
-READ_NO_WEIGHTS = ("heads", "curves")
+READ_NO_WEIGHTS = ("heads", "learn", "curves")
 """Pages, and sections of Training."""
 
 

@@ -194,12 +194,17 @@ def test_a_button_opens_the_head_as_a_click_does(
     assert (shown.kind, shown.layer, shown.head) == ("encoder_self", 1, 2)
 
 
-def test_a_run_without_measures_says_how_to_make_them(start: Start, own_root: Path) -> None:
+def test_a_run_without_measures_says_how_to_make_them(
+    start: Start, own_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder of the runs is named from where the app was started, if it is in there."""
     command = "python -m viz_app.measure --run tiny --data valid.jsonl --checkpoints"
     for page in (matrix(start), start("heads")):
         assert "not been measured yet" in said(page)
-        assert f"{command} {own_root}" in said(page)
+        assert f"{command} PATH/{own_root.name}" in said(page)
         assert not page.get("plotly_chart")
+    monkeypatch.chdir(own_root.parent.parent)
+    assert f"{command} {own_root.relative_to(own_root.parent.parent)}" in said(start("heads"))
 
 
 def test_a_run_is_measured_on_what_it_held_back(start: Start, own_root: Path) -> None:
@@ -215,7 +220,9 @@ def test_checkpoints_that_are_missing_stale_or_broken_are_named_and_the_rest_is_
     folder = own_root / "tiny"
     measures_path(folder, 0).write_text("{")
     app = matrix(start)
-    assert f"{measures_path(folder, 0)}: not measures of step 0, or damaged" in said(app)
+    broken = "tiny/measures/step-0000000.json: not measures of step 0, or damaged"
+    assert broken in said(app)
+    assert str(own_root) not in said(app)
     assert "--steps 0" in said(app)
     assert np.isnan(cells(app, "head_matrix")[:, 0]).all()
     assert "Grey cells have no value" in said(app)

@@ -165,6 +165,8 @@ def _choose_run() -> Run:
     first = names[first_run(models)]
     bound = control("run", "Run", default=first, usable=names.__contains__)
     name = st.selectbox("Run", names, **bound)
+    # Also the first, where nobody chose it: where others are served, a link still says which it is.
+    fix(run=name)
     note_offered(names, steps_in(models[name]))
     note_files(models[name] / "run.json")
     run = _choose_languages(run_named(name), name)
@@ -241,7 +243,7 @@ def _choose_step(run: Run) -> int:
             **bound,
         )
     # Also the newest, where nobody chose it: a link shows it when the training has gone on.
-    fix(run=run.name, step=step)
+    fix(step=step)
     _offer_newer(run, steps)
     return step
 

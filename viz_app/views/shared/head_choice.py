@@ -124,7 +124,10 @@ def choose_clicked_head(key: str, *panels: str, **choices: object) -> None:
         panels: the panels to draw again, as for ``change_view``.
         choices: other fields of the view, and their values.
     """
-    if clicked := clicked_value(key):
+    # A click on what was clicked last selects nothing: Plotly takes its selection back.
+    last = st.session_state.setdefault("clicked_heads", {})
+    if clicked := clicked_value(key) or last.get(key):
+        last[key] = clicked
         *kind, layer, head = clicked.split(",")
         choices |= {"layer": int(layer) + 1, "head": int(head) + 1}
         if kind:

@@ -11,9 +11,9 @@ import streamlit as st
 from model.interface import Description, Head, Kind
 from viz_app.analysis.curves import curve_of
 from viz_app.analysis.labels import numbered
-from viz_app.analysis.number_questions import scaled_row
 from viz_app.analysis.question import Asked, Question, heaviest_row, place_of
 from viz_app.analysis.questions import Way, ask, read_parameters
+from viz_app.analysis.vector_questions import scaled_row
 from viz_app.figures.charts import weight_bars
 from viz_app.lessons.records import Lesson, Step
 from viz_app.records.curves import Curve
@@ -22,7 +22,7 @@ from viz_app.views.caches import Run, beam_of, head_costs_of, log_of, trace_of
 from viz_app.views.shared.errors import show_user_errors
 from viz_app.views.shared.head_choice import chosen_head, head_label
 from viz_app.views.shared.lesson_files import served_lessons
-from viz_app.views.shared.lesson_style import STYLE
+from viz_app.views.shared.lesson_style import lesson_style
 from viz_app.views.shared.lessons import (
     answered,
     fitting_runs,
@@ -34,7 +34,7 @@ from viz_app.views.shared.lessons import (
 from viz_app.views.shared.markdown import escape_markdown, lesson_markdown
 from viz_app.views.shared.panels import panel
 from viz_app.views.shared.parts import bring_into_view, dim_others
-from viz_app.views.shared.selection import Selection, current_theme
+from viz_app.views.shared.selection import Selection
 from viz_app.views.shared.view import change_view, checked, control, fix, view
 from viz_app.views.shared.widgets import show_figure
 from viz_app.views.state import View
@@ -70,7 +70,7 @@ def show_lesson(selection: Selection) -> None:
     steps = range(1, len(lesson.steps) + 1)
     number = checked("lesson_step", "Step of the lesson", default=1, usable=steps.__contains__)
     fix(lesson_step=number)
-    st.html(STYLE.replace("GROUND", current_theme().background))
+    st.html(lesson_style(selection.theme))
     with st.container(key="lesson", border=True):
         _show_panel(selection, lesson)
 

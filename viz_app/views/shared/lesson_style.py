@@ -3,9 +3,14 @@
 The panel stands in the page itself, so that it comes first there for readers of the screen and on
 narrow screens. Where the sidebar is open beside the page, the panel is laid over its upper part,
 and what the sidebar holds begins below: the page keeps all its room, and the panel stays in sight.
+Printed, a step is a sheet: its text, its question, and the figures that it speaks of.
 """
 
-STYLE = """
+from __future__ import annotations
+
+from viz_app.figures.theme import DARK, Theme
+
+_STYLE = """
 <style>
   .st-key-lesson { gap: .45rem; }
   .st-key-lesson [data-testid="stMarkdownContainer"] p { font-size: .9rem; line-height: 1.4; }
@@ -34,8 +39,15 @@ STYLE = """
     .stSidebar, .stAppHeader, .stAlert, .st-key-sentence, .st-key-example, .st-key-own-target,
     .st-key-download-menu, .st-key-lesson-ways, .modebar-container { display: none !important; }
     .stApp, .stAppViewContainer, .stMain { position: static !important; overflow: visible; }
+    .stApp { filter: FILTER; }
     .stHorizontalBlock > .stColumn { flex: 1 1 100%; min-width: 100%; break-inside: avoid; }
     .stHorizontalBlock:has(> .stColumn) { flex-wrap: wrap; }
   }
 </style>
 """
+
+
+def lesson_style(theme: Theme) -> str:
+    """Return the style of the panel in a theme; printed, the dark one becomes a light one."""
+    printed = "invert(1) hue-rotate(180deg)" if theme == DARK else "none"
+    return _STYLE.replace("GROUND", theme.background).replace("FILTER", printed)

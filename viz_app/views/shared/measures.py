@@ -120,16 +120,24 @@ def show_measure_state(run: Run, measured: RunMeasures) -> None:
 def _command(run: Run, measured: RunMeasures) -> str:
     command = ["python", "-m", "viz_app.measure", "--run"]
     if run.data is None:
-        command += [str(run.folder), "--data", "FILE", "--columns", "SOURCE", "TARGET"]
+        command += [_from_here(run.folder), "--data", "FILE", "--columns", "SOURCE", "TARGET"]
     else:
+        command.append(run.folder.name)
         # What a run held back is in its folder, where the command finds it.
-        command += [run.name] if run.data.held_back else [run.name, "--data", run.data.valid_file]
+        command += [] if run.data.held_back else ["--data", run.data.valid_file]
     if run.data is not None and run.folder.parent.resolve() != CHECKPOINTS.resolve():
-        command += ["--checkpoints", str(run.folder.parent)]
+        command += ["--checkpoints", _from_here(run.folder.parent)]
     steps = sorted({*measured.missing, *measured.stale, *measured.broken})
     if steps != run.steps():
         command += ["--steps", *map(str, steps)]
     return shlex.join(command)
+
+
+def _from_here(folder: Path) -> str:
+    """Name a folder from the one in which the app was started; visitors learn no more of it."""
+    here = Path.cwd()
+    near = folder.absolute().is_relative_to(here)
+    return str(folder.absolute().relative_to(here)) if near else f"PATH/{folder.name}"
 
 
 def _list_steps(steps: Sequence[int]) -> str:

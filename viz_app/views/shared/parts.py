@@ -54,6 +54,9 @@ _DIMMED = """
     /* What is grey already would be hard to read. */
     .stApp :is(DIMMED) [data-testid="stCaptionContainer"] { color: TEXT; }
   }
+  @media print {
+    :is(DIMMED) { display: none; }
+  }
 </style>
 """
 # Once for each step: Streamlit runs a script again only if it is another one.
@@ -83,7 +86,7 @@ def bring_into_view(page: str, bright: Sequence[str], step: str) -> None:
 
 
 def dim_others(page: str, bright: Sequence[str], theme: Theme) -> None:
-    """Dim all parts of a page but some; none if none is named.
+    """Dim all parts of a page but some, and do not print them; none if none is named.
 
     A dimmed part is bright again while the mouse or the focus is in it.
     """

@@ -1,0 +1,184 @@
+"""Questions on predictions and training curves. ``V`` vocabulary, ``T`` steps of decoding."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Literal
+
+import numpy as np
+
+from viz_app.analysis.labels import next_token_label, numbered, token_label, token_labels
+from viz_app.analysis.question import Asked, Choice, Question, RowWord, numbers, place_of
+
+Curves = Literal["valid_loss", "train_sample_loss", "bleu", "chrf"]
+_CURVES: dict[Curves, str] = {
+    "valid_loss": "loss on validation pairs",
+    "train_sample_loss": "loss on training pairs",
+    "bleu": "BLEU",
+    "chrf": "chrF",
+}
+
+
+def _three(value: float) -> str:
+    return f"{value:.3f}"
+
+
+def lens_layer(asked: Asked, *, row: RowWord = "chosen") -> Question:
+    """Ask from which layer on the lens reads the token that the model predicts at a step."""
+    predictions, at = asked.trace.predictions, _step_of(asked, row)
+    likeliest = predictions.lens_ids[:, at, 0]  # (L + 1,)
+    final = likeliest[-1]
+    other = np.flatnonzero(likeliest != final)
+    first = int(other[-1]) + 1 if len(other) else 0
+    names = ["the embedding", *(f"layer {i}" for i in range(1, len(likeliest)))]
+    label = token_label(asked.trace.lens_tokens[-1][at][0])
+    read = "; ".join(
+        f"{name}: {token_label(asked.trace.lens_tokens[i][at][0])}" for i, name in enumerate(names)
+    )
+    note = f"Read at this step: {read}. “{label}” comes first after {names[first]}, and stays."
+    choices = tuple(Choice((i,), name, note) for i, name in enumerate(names))
+    step = numbered(token_labels(asked.trace.predicted))[at]
+    return Question(choices, frozenset({(first,)}), {"row": step})
+
+
+def _step_of(asked: Asked, row: str | int) -> int:
+    """Return the step of decoding that a word means, whatever kind of attention is chosen."""
+    steps = len(asked.trace.predicted)
+    if row == "heaviest":
+        return min(asked.row_of(row), steps - 1)
+    return place_of(asked.row if row == "chosen" else row, steps)
+
+
+def least_sure(asked: Asked) -> Question:
+    """Ask at which step the prediction has the largest entropy; answered by a target token."""
+    entropy = asked.trace.predictions.entropy
+    labels, most = token_labels(asked.trace.predicted), float(entropy.max())
+    right = frozenset((int(i),) for i in np.flatnonzero(entropy > most - 0.005))
+    choices = tuple(
+        Choice(
+            (i,),
+            label,
+            f"Where it predicts “{label}”, the entropy is {entropy[i]:.2f} nats; the largest in "
+            f"this sentence is {most:.2f}. e to that power, {math.exp(most):.1f}, is as many "
+            "tokens as it hesitates between.",
+        )
+        for i, label in enumerate(labels)
+    )
+    return Question(choices, right)
+
+
+def runner_up(asked: Asked, *, row: RowWord = "chosen", spaced: bool = True) -> Question:
+    """Ask which token is the second likeliest at a step."""
+    trace, at = asked.trace, _step_of(asked, row)
+    labels = [next_token_label(token, spaced=spaced) for token in trace.top_tokens[at]]
+    probabilities = np.exp(trace.predictions.top_log_probability[at]).tolist()
+    choices = [
+        Choice((i,), label, f"“{label}” has {p:.3f}, which makes it number {i + 1}.")
+        for i, (label, p) in enumerate(zip(labels, probabilities, strict=True))
+    ][1:4]
+    choices.sort(key=lambda choice: choice.label)
+    names = {"row": numbered(token_labels(trace.predicted))[at]}
+    return Question(tuple(choices), frozenset({(1,)}), names)
+
+
+def nucleus_size(asked: Asked, *, row: RowWord = "chosen", share: float = 0.9) -> Question:
+    """Ask how many tokens top-p keeps at a step: the fewest that have a share together."""
+    trace, at = asked.trace, _step_of(asked, row)
+    probabilities = np.exp(trace.predictions.top_log_probability[at].astype(np.float64))
+    sums, known = np.cumsum(probabilities), len(probabilities)
+    count = int(np.searchsorted(sums, share - 1e-9)) + 1  # known + 1: more than are recorded
+    heaviest = " + ".join(f"{p:.2f}" for p in probabilities[:3])
+    note = f"From the likeliest down, {heaviest} + … : "
+    note += (
+        f"{count} tokens have {sums[count - 1]:.3f}."
+        if count <= known
+        else f"the {known} likeliest have {sums[-1]:.3f} only."
+    )
+
+    def written(number: float) -> str:
+        return f"{number:.0f}" if number <= known else f"more than {known}"
+
+    others = (1.0, 2.0, 5.0, float(known + 1))
+    found = numbers(float(count), others, written=written, note=note)
+    names = {"row": numbered(token_labels(trace.predicted))[at], "share": f"{share:g}"}
+    return dataclasses.replace(found, names=names)
+
+
+def first_probability(asked: Asked) -> Question:
+    """Ask for the probability that the model gives to the target's first token."""
+    found = float(np.exp(asked.trace.predictions.log_probability[0]))
+    even = 1 / asked.model.target_vocab_size
+
+    def written(value: float) -> str:
+        return f"{value:.3f}" if value >= 0.001 else f"{value:.1e}"
+
+    note = (
+        f"The first token has {written(found)}; if each of the {asked.model.target_vocab_size:,} "
+        f"tokens were equally likely, it would be {written(even)}."
+    )
+    return numbers(
+        found, (0.5 if found < 0.4 else even * 10, 0.1, 0.95), written=written, note=note
+    )
+
+
+def first_loss(asked: Asked) -> Question:
+    """Ask for the validation loss at the first milestone, before anything was learned.
+
+    Raises:
+        ValueError: if the log has no validation loss.
+    """
+    curve = _curve(asked, "valid_loss")
+    size = asked.model.target_vocab_size
+    found = float(curve[1][0])
+    note = (
+        f"A guess among {size:,} tokens costs ln {size:,} = {math.log(size):.2f} nats; the log "
+        f"says {found:.2f} at step {curve[0][0]:,}."
+    )
+    others = (found / 2, 1.0, 0.0)
+    return numbers(found, others, written=lambda value: f"{value:.2f} nats", note=note)
+
+
+def best_milestone(asked: Asked, *, of: Curves) -> Question:
+    """Ask at which milestone a curve is best: a loss lowest, a score highest.
+
+    Raises:
+        ValueError: if the log has no such curve.
+    """
+    steps, values = _curve(asked, of)
+    sign = -1 if of.endswith("loss") else 1
+    best = int((sign * values).argmax())
+    places = sorted({0, len(steps) // 3, best, len(steps) - 1})
+    choices = tuple(
+        Choice(
+            (place,),
+            f"step {steps[place]:,}",
+            f"At step {steps[place]:,} the {_CURVES[of]} is {values[place]:.2f}; the best, "
+            f"{values[best]:.2f}, is that of step {steps[best]:,}.",
+        )
+        for place in places
+    )
+    return Question(choices, frozenset({(best,)}), {"curve": _CURVES[of]})
+
+
+def last_value(asked: Asked, *, of: Curves) -> Question:
+    """Ask for the last value of a curve, beside that of its start and of validation pairs.
+
+    Raises:
+        ValueError: if the log has no such curve.
+    """
+    values, valid = _curve(asked, of)[1], _curve(asked, "valid_loss")[1]
+    note = (
+        f"The {_CURVES[of]} ends at {values[-1]:.3f}, from {values[0]:.3f} at first; that on "
+        f"validation pairs ends at {valid[-1]:.3f}."
+    )
+    others = (float(values[0]), float(valid[-1]))
+    found = numbers(float(values[-1]), others, written=_three, note=note)
+    return dataclasses.replace(found, names={"curve": _CURVES[of]})
+
+
+def _curve(asked: Asked, name: Curves) -> tuple[np.ndarray, np.ndarray]:
+    curve = asked.curves.get(name)
+    if curve is None or not len(curve):
+        raise ValueError(f"the log of this run has no {_CURVES[name]}; open a run that has it")
+    return curve.steps, curve.values
