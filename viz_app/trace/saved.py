@@ -107,7 +107,8 @@ def read_trace(path: Path) -> Trace:
         raise ValueError(f"{path}: expected a name that ends in .npz or .json")
     read, most = readers[path.suffix]
     if (size := path.stat().st_size) > most:
-        raise ValueError(f"{path}: expected at most {most:,} bytes, got {size:,}")
+        instead = "; save it as .npz, which may have more" if path.suffix == ".json" else ""
+        raise ValueError(f"{path}: expected at most {most:,} bytes, got {size:,}{instead}")
     content = path.read_bytes()
     try:
         return _rebuild(*read(content))
@@ -121,7 +122,7 @@ def _read_npz(content: bytes) -> tuple[About, dict[str, NDArray[Any]]]:
     with np.load(io.BytesIO(content), allow_pickle=False) as file:
         about = read_about(orjson.loads(str(file["about"])))
         check_shapes(about, shapes)
-        return about, {name: file[name].astype(dtype_of(name), copy=False) for name in shapes}
+        return about, {name: np.ascontiguousarray(file[name], dtype_of(name)) for name in shapes}
 
 
 def _read_json(content: bytes) -> tuple[About, dict[str, NDArray[Any]]]:

@@ -18,7 +18,7 @@ from numpy.lib import format as npy
 from tests.viz_app.trace.test_saved import SUFFIXES, about, contents, save, write
 from viz_app.records.trace import Trace
 from viz_app.trace import saved, saved_format
-from viz_app.trace.saved import read_trace, to_npz
+from viz_app.trace.saved import read_trace, to_json, to_npz
 
 BROKEN = r"not a saved trace, or a broken one \("
 MOST_MEMORY = 2**23
@@ -111,6 +111,15 @@ def test_parts_of_other_types_or_twice(trace: Trace, tmp_path: Path) -> None:
     ):
         archive.writestr("entropy.npy", b"")
     refuse(path, "entropy: is there twice")
+
+
+def test_numbers_in_another_order_of_axes_are_the_same(trace: Trace, tmp_path: Path) -> None:
+    values = contents(trace, ".npz")
+    path = write(tmp_path / "trace.npz", {n: np.asfortranarray(v) for n, v in values.items()})
+    read = read_trace(path)
+    for name, array in read.arrays():
+        np.testing.assert_array_equal(array, values[name])
+    assert json.loads(to_json(read)) == contents(trace, ".json")
 
 
 def test_numbers_in_the_other_byte_order_are_the_same(trace: Trace, tmp_path: Path) -> None:

@@ -253,9 +253,12 @@ def write_address() -> None:
     state, shown = st.session_state, view()
     if len(shown.sentence or "") > LONGEST_TEXT_IN_ADDRESS:
         shown = dataclasses.replace(shown, sentence=None)
-    state["written"] = encode(shown)
+    before, state["written"] = state.get("written"), encode(shown)
+    # A run that was overtaken by this one may have sent its address after the browser sent its own.
+    overtaken = state["changed"] and before != state["written"]
     state["changed"] = False
-    if {name: st.query_params.get_all(name) for name in st.query_params} != state["written"]:
+    here = {name: st.query_params.get_all(name) for name in st.query_params}
+    if overtaken or here != state["written"]:
         st.query_params.from_dict(state["written"])
     if notes := state["notes"]:
         state["notes_place"].warning("\n".join(f"- {escape_markdown(note)}" for note in notes))
