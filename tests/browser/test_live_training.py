@@ -110,19 +110,3 @@ def test_training_is_followed_without_a_reload(
         used = app.page.locator(".st-key-sample_table tbody tr.chosen th")
         expect(used.first).to_have_text(f"{chosen:,}")
     assert app.page.evaluate("window.untouched")
-
-
-def test_a_training_appears_on_an_open_page_of_a_sentence(
-    new_app: Callable[..., App], serve: Callable[..., str], tmp_path: Path
-) -> None:
-    """Neither the run nor its checkpoints need a click, and what is open stays open."""
-    shutil.copytree(ROOT / "checkpoints" / "copy", tmp_path / "copy")
-    app = new_app(at=serve(tmp_path))
-    app.open("/", run="copy")
-    app.page.evaluate("window.untouched = true")
-    with training(tmp_path):
-        app.page.get_by_role("button", name="Show it").click()
-        app.expect_address(run="live")
-        app.page.locator(".st-key-newer button").wait_for()
-        app.expect_address(run="live")
-    assert app.page.evaluate("window.untouched")

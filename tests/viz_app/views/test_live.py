@@ -35,22 +35,6 @@ def test_a_new_checkpoint_is_offered_and_the_one_in_use_stays(
     assert errors(app) == []
 
 
-@pytest.mark.parametrize("page", ["translate", "heads", "learn"])
-def test_every_page_shows_a_training_and_how_far_it_is(
-    page: str, start_page: Start, own_root: Path
-) -> None:
-    shutil.copytree(own_root / "tiny", own_root / "other")
-    app = start_page(page, own_root, run="tiny")
-    assert "Show it" not in labels(app)
-    with only_writer(own_root / "other"):
-        app.run()
-        (said,) = [text.value for text in app.sidebar.markdown if "training:" in text.value]
-        assert said.endswith("**other**, training: begun, 60 steps to go")
-        app.button(key="show-other").click().run().run()
-    assert app.selectbox(key="run").value == "other"
-    assert errors(app) == []
-
-
 def test_an_older_checkpoint_that_was_chosen_needs_no_button(
     start: Start, own_root: Path, run: TrainedRun
 ) -> None:

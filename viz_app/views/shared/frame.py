@@ -132,9 +132,6 @@ def select(page: str = "") -> Selection | None:
             selection = Selection(run=run, step=step, text=text, theme=current_theme())
             with lesson:
                 show_lesson(selection)
-            if page != "training":  # which also watches the logs that it shows
-                with st.sidebar:
-                    watch(run.name)
             return selection
         st.info("Type a sentence above and press Enter.")
     # What is missing may come: a training that has just begun writes it.

@@ -16,8 +16,8 @@ from viz_app.views.shared.markdown import escape_markdown
 from viz_app.views.shared.stamps import Stamp, stamp_if_there
 from viz_app.views.shared.view import apply_changes, change_view, redraw_all
 
-SECONDS_BETWEEN_LOOKS = 3.0
-"""Seconds between two looks at the files; one takes a thousandth of a second."""
+SECONDS_BETWEEN_LOOKS = 2.0
+"""Seconds between two looks at the files."""
 
 Offered = tuple[tuple[str, ...], tuple[int, ...]]
 """Names of runs, and steps of the selected one."""
