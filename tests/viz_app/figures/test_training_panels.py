@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import plotly.graph_objects as go
@@ -34,16 +35,18 @@ def test_every_panel_has_axes_over_the_same_steps_and_a_title() -> None:
 
 def test_steps_are_written_below_the_lowest_panels_only() -> None:
     layout = laid_out().layout
-    shown = [layout[f"xaxis{axis_names(place)[0][1:]}"].showticklabels for place in range(6)]
-    assert shown == [False] * 4 + [True] * 2
+    places = range(len(PANELS))
+    shown = [layout[f"xaxis{axis_names(place)[0][1:]}"].showticklabels for place in places]
+    assert shown == [False] * (len(PANELS) - 2) + [True] * 2
 
 
 def test_panels_do_not_overlap() -> None:
     layout = laid_out().layout
-    downs = [layout[f"yaxis{axis_names(place)[1][1:]}"].domain for place in (0, 2, 4)]
+    left = range(0, len(PANELS), 2)
+    downs = [layout[f"yaxis{axis_names(place)[1][1:]}"].domain for place in left]
     assert downs[0][1] == 1
-    assert downs[0][0] > downs[1][1] > downs[1][0] > downs[2][1]
-    assert abs(downs[2][0]) < 1e-9
+    assert all(upper[0] > lower[1] > lower[0] for upper, lower in pairwise(downs))
+    assert abs(downs[-1][0]) < 1e-9
     assert layout.xaxis.domain[1] < layout.xaxis2.domain[0]
 
 
