@@ -165,6 +165,7 @@ class App:
         url = path if path.startswith("http") else self.address + path
         self.page.goto(url + ("?" + urlencode(query, doseq=True) if query else ""))
         self.page.locator(".st-key-sentence textarea").wait_for()
+        self.rest()
 
     def go_to(self, title: str) -> None:
         """Follow the link to another page."""
@@ -211,9 +212,13 @@ class App:
                 self.expect_chosen(**{key: option})
 
     def pick(self, key: str, label: str) -> None:
-        """Choose in a list that opens."""
-        self.page.locator(f".st-key-{key} input").fill(label)
-        self.page.get_by_role("option", name=label, exact=True).click()
+        """Choose in a list that opens; again, if it is drawn anew meanwhile, which closes it."""
+        for patience in (5_000, 5_000, PATIENCE):
+            self.page.locator(f".st-key-{key} input").fill(label)
+            with suppress(TimeoutError):
+                self.page.get_by_role("option", name=label, exact=True).click(timeout=patience)
+                return
+        raise AssertionError(f"{key} does not offer {label}")
 
     def press(self, key: str, button: str) -> None:
         """Press a button of the keyboard, such as ArrowLeft, on a slider."""
@@ -243,6 +248,10 @@ class App:
         return started.value
 
     # What there is to see
+
+    def rest(self) -> None:
+        """Wait until the script rests."""
+        self.find("() => true")
 
     def find(
         self, look: str, argument: object = None, *, wanted: Any = _ANY, tolerance: float = 0

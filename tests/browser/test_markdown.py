@@ -62,7 +62,7 @@ def as_drawn(text: str) -> str:
 
 @pytest.fixture(scope="module")
 def texts() -> dict[str, list[str]]:
-    return {"drawn": [*MARKUP, *generated(300)], "everywhere": list(MARKUP)}
+    return {"drawn": [*MARKUP, *generated(100)], "everywhere": list(MARKUP)}
 
 
 @pytest.fixture(scope="module")

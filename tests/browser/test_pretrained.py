@@ -29,7 +29,7 @@ LANGUAGES = {
     "m2m_100": ("to", "es"),
 }
 """Parameter of the address and the choice, of the models that are opened."""
-LABELS = {"task": "Task, put before the source", "to": "Target language"}
+FIELDS = {"task": "task", "to": "target_language"}
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +59,7 @@ def theirs(
 
 def expect_maps(app: App, eager: Eager, folder: Path, source: list[int], **settings: int) -> None:
     """Each kind's last layer and first head is drawn as ``transformers`` computes it."""
+    app.rest()
     tokens = app.page.locator(".st-key-target_tokens bdi").evaluate_all(TEXTS)
     target = eager.generate(source, len(tokens), **settings)
     vocabulary = open_folder(folder, "").tokenizers.target
@@ -82,8 +83,7 @@ def test_maps_are_those_of_transformers_before_and_after_a_language_is_chosen(
     expect_maps(app, eager, folders[name], source)
 
     parameter, chosen = LANGUAGES[name]
-    app.page.get_by_role("combobox", name=LABELS[parameter]).fill(chosen.strip())
-    app.page.get_by_role("option", name=chosen.strip(), exact=True).click()
+    app.pick(FIELDS[parameter], chosen.strip())
     app.expect_address(**{parameter: chosen})
     settings = {}
     if parameter == "task":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import streamlit as st
 
 from viz_app.components.assets import component
@@ -9,7 +11,7 @@ from viz_app.components.assets import component
 _mount = component("in_sight")
 
 
-def is_in_sight(key: str) -> bool:
+def is_in_sight(key: str, on_seen: Callable[[], None]) -> bool:
     """Return whether a place of the page has been in sight in this session.
 
     Until it has, draw it as empty; the panel that it stands in is drawn again once it is seen.
@@ -17,11 +19,13 @@ def is_in_sight(key: str) -> bool:
     Args:
         key: the key of the widget; the session's state has under ``seen_`` and it whether the
             place was seen.
+        on_seen: called when it is seen.
     """
     seen = f"seen_{key}"
 
     def note() -> None:
         st.session_state[seen] = True
+        on_seen()
 
     if not st.session_state.get(seen):
         _mount(key=key, on_seen_change=note)

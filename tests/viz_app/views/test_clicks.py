@@ -152,3 +152,33 @@ def test_a_neighbours_bar_looks_it_up(
     again = start_page("embeddings", q=CATS, section="similarity", **chosen)
     label = unescape(charts(app)["neighbours"]["layout"]["yaxis"]["ticktext"][2])
     assert f"{label}: " in captions(again)
+
+
+def _list_and_click(other: bool) -> None:
+    import streamlit as st
+
+    from viz_app.views.shared.view import (
+        change_view,
+        control,
+        ignore_outdated,
+        read_address,
+        write_address,
+    )
+
+    read_address("translate")
+    st.selectbox("Step", [0, 1, 2], **control("at", "Step", default=0))
+    st.button("token", key="token", on_click=lambda: change_view(at=2))
+    st.button("seen", key="seen", on_click=ignore_outdated if other else None)
+    write_address()
+
+
+@pytest.mark.parametrize("other", [True, False])
+def test_what_a_list_had_before_a_click_is_taken_for_a_choice_only_if_a_person_used_it(
+    other: bool,
+) -> None:
+    app = AppTest.from_function(_list_and_click, args=(other,)).run()
+    app.button(key="token").click().run()
+    assert app.selectbox[0].value == 2
+    app.selectbox[0].set_value(0)
+    app.button(key="seen").click().run()
+    assert app.selectbox[0].value == (2 if other else 0)

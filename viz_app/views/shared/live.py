@@ -14,7 +14,13 @@ from viz_app.views.caches import log_file, log_of, run_named, steps_in
 from viz_app.views.shared.errors import describe_error
 from viz_app.views.shared.markdown import escape_markdown
 from viz_app.views.shared.stamps import Stamp, stamp_if_there
-from viz_app.views.shared.view import apply_changes, change_view, redraw_all
+from viz_app.views.shared.view import (
+    apply_changes,
+    change_view,
+    ignore_outdated,
+    redraw_all,
+    write_address,
+)
 
 SECONDS_BETWEEN_LOOKS = 2.0
 """Seconds between two looks at the files."""
@@ -59,9 +65,11 @@ def watch(run: str, others: Sequence[str] = (), *, logs: Sequence[str] = ()) -> 
 @st.fragment(run_every=SECONDS_BETWEEN_LOOKS, key="watch")
 def _watch(run: str, paths: tuple[Path, ...], seen: FilesState) -> None:
     state = st.session_state
+    ignore_outdated()
     # Not while the whole app is drawn: what changes meanwhile is found at the next look.
     drawing = state.pop("drawing", False)
     if not drawing and (apply_changes() or files_state(run, paths) != seen):
+        write_address()  # the browser may have asked with the one from before
         st.rerun()
     for name, folder in served_models().items():
         if has_writer(folder):

@@ -45,6 +45,7 @@ def panel(key: str) -> Callable[[Callable[Arguments, None]], Callable[Arguments,
         @wraps(draw)
         def run_panel(*args: Arguments.args, **kwargs: Arguments.kwargs) -> None:
             if apply_changes() or _files_changed():
+                write_address()  # the browser may have asked with the one from before
                 st.rerun()
             with show_user_errors():
                 draw(*args, **kwargs)

@@ -181,22 +181,41 @@ def _take(
     values = chosen if isinstance(chosen, list) else [chosen]
     if all(usable(value) if value is not None else optional for value in values):
         st.session_state["used"].append((field, chosen, then))
+    else:
+        _set_back(field)
+
+
+def ignore_outdated() -> None:
+    """Leave out widgets that only went back to what they had before they were set.
+
+    A browser sends what all widgets have whenever one is used, or a part of the page is due again.
+    Before it has drawn what a widget was set to, it sends the value from before. Call this where it
+    was not a person's choice in a widget that made the browser send: then that is no choice either.
+    """
+    state = st.session_state
+    chosen = []
+    for field, value, then in state["used"]:
+        if field in state["replaced"] and state["replaced"][field] == value:
+            _set_back(field)
+        else:
+            chosen.append((field, value, then))
+    state["used"] = chosen
+
+
+def _set_back(field: str) -> None:
+    """Give a widget the value that it was drawn with, which the browser will send soon."""
+    _, st.session_state[field], _ = st.session_state["drawn"][field]
 
 
 def _change_by_widgets() -> None:
-    """Change the view by the widgets that were used since it was drawn.
-
-    A browser sends what all widgets have whenever one is used. Before it has drawn what a widget
-    was set to, it sends the value from before: a change that comes with another is not taken for a
-    person's if it goes back to that value.
-    """
+    """Change the view by the widgets that were used since it was drawn."""
     state = st.session_state
+    if len(state["used"]) > 1 or state["changed"]:
+        ignore_outdated()
     used, state["used"] = state["used"], []
-    is_alone = len(used) == 1 and not state["changed"]
     for field, chosen, then in used:
-        if is_alone or field not in state["replaced"] or state["replaced"][field] != chosen:
-            change_view(**{field: tuple(chosen) if isinstance(chosen, list) else chosen})
-            then()
+        change_view(**{field: tuple(chosen) if isinstance(chosen, list) else chosen})
+        then()
 
 
 def _note(field: str, quoted: Sequence[str]) -> str:

@@ -28,6 +28,7 @@ STEP_PANELS = ("tokens", "heads", "below")
 """Panels that depend on the step of decoding."""
 _SECONDS = 1.2
 """Seconds between two steps while it plays."""
+_AS_ABOVE = ", as above"
 _BRING_INTO_VIEW = """
 <script>
   document.querySelector('.st-key-forked-result')?.scrollIntoView(
@@ -202,7 +203,7 @@ def _show_fork(selection: Selection, trace: Trace, at: int) -> None:
     said = token_labels(trace.predicted)[at]
 
     def written(name: str) -> str:
-        return name or f"none: {said}, as above"
+        return name or f"none: {said}{_AS_ABOVE}"
 
     # The list has a line for none: a browser does not empty a list whose value goes back to None.
     instead = st.selectbox(
@@ -210,10 +211,16 @@ def _show_fork(selection: Selection, trace: Trace, at: int) -> None:
         ["", *others],
         format_func=written,
         accept_new_options=True,
-        **control("fork", "Forced token", written=written, on_change=_note_forced),
+        **control(
+            "fork",
+            "Forced token",
+            usable=lambda name: not name.endswith(_AS_ABOVE),  # the line for none, of another step
+            written=written,
+            on_change=_note_forced,
+        ),
     )
     just_forced = st.session_state.pop("just_forced", False)
-    if not instead or instead == written(""):
+    if not instead:
         return
     run, step, text = selection.run, selection.step, selection.text
     typed = [others[instead]] if instead in others else run.tokenizers.target.encode(instead)
