@@ -70,10 +70,13 @@ _STYLE = """
   .st-key-sample { min-width: 18rem; }
   /* High enough that it opens where there is more room, above its button or below. */
   [data-testid="stPopoverBody"]:has(.st-key-pictures) { min-height: min(27rem, 55vh); }
-  /* On a laptop: two lines of sentence and translation, so that the maps begin high up. */
+  /* On a laptop: two lines of sentence and translation, so that the maps begin in the upper 45% of
+     its 800 pixels; on a higher screen as much more as keeps them there. */
   @media (min-width: 1001px) {
     .st-key-sentence textarea { max-height: 2lh; }
-    .st-key-translation { max-height: 2.8rem; overflow-y: auto; }
+    .st-key-translation {
+      max-height: calc(2.8rem + max(0px, 45vh - 360px)); overflow-y: auto;
+    }
   }
   /* Narrower than a laptop: what stands side by side stands one below the other. */
   @media (max-width: 1000px) {
