@@ -32,8 +32,8 @@ class StepColumns:
         """Make columns of these steps for a figure that has ``width`` pixels at most."""
         cell = min(_LARGEST_CELL, (width - _LEFT - _RIGHT) / len(steps))
         longest = _LETTER * max(len(f"{step:,}") for step in steps)
-        flat = longest + 4 <= cell
-        least = min(0.7 * (longest + 4), cell) if flat else min(12.0, cell)
+        flat = longest + 4 <= 0.75 * cell  # the page may have less room
+        least = longest + 4 if flat else min(12.0, cell)
         axis = {
             "range": [-0.5, len(steps) - 0.5],
             "tickangle": 0 if flat else -90,
