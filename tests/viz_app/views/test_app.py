@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 from dataclasses import replace
+from datetime import date
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,7 @@ from tests.viz_app.views.driver import (
     traced,
     unescaped,
 )
+from viz_app import __version__
 from viz_app.analysis.attention import Aggregate, aggregate_heads
 from viz_app.analysis.grid import GridOptions, make_grid
 from viz_app.analysis.labels import next_token_label, token_label, token_labels
@@ -50,7 +52,7 @@ from viz_app.figures.mosaic import tile
 from viz_app.records.trace import Check, Tokens, Trace, Word
 from viz_app.trace.sentence import run_trace
 from viz_app.views import caches
-from viz_app.views.shared.download import citation
+from viz_app.views.shared.citation import bibtex, citation
 from viz_app.views.shared.markdown import escape_markdown
 from viz_app.views.shared.target import describe_ending
 from viz_app.views.state import View
@@ -414,6 +416,23 @@ def test_a_citation_says_what_was_forced_and_switched_off(run: TrainedRun) -> No
     for fact in ("token forced at step 3: perro", "heads switched off: Cross 2.1"):
         assert f"; {fact}" in said
     assert "forced" not in citation(traced(run), View())
+
+
+def test_an_entry_for_bibtex_has_what_the_citation_says(run: TrainedRun) -> None:
+    """Its braces are balanced, and what TeX would obey is text, whatever was typed."""
+    typed = traced(run, r"100% of {cats} & \dogs_ ~ ^ # $5")
+    trace = replace(typed, run="tiny", step=60, sha256="0123456789abcdef" * 4)
+    entry = bibtex(trace, View(layer=2))
+    assert entry.startswith(
+        f"@misc{{headwise-{trace.sha256[:12]}-60,\n  title = {{{{Headwise {__version__}: "
+    )
+    assert r"“100\% of \{cats\} \& \textbackslash{}dogs\_ \textasciitilde{}" in entry
+    assert f"year = {{{{{date.today().year}}}}}" in entry
+    for fact in ("run: tiny", "step: 60", f"sha256: {trace.sha256}", "view: layer=2"):
+        assert fact in entry
+    unescaped = entry.replace(r"\{", "").replace(r"\}", "")
+    assert unescaped.count("{") == unescaped.count("}")
+    assert entry.endswith("}},\n}")
 
 
 def test_a_beam_s_hypotheses_can_be_traced(start: Start, run: TrainedRun) -> None:

@@ -11,15 +11,15 @@ import streamlit as st
 from viz_app.analysis.grid import GridOptions
 from viz_app.components.printing import print_figures
 from viz_app.records.trace import Trace
-from viz_app.report import provenance, to_html
+from viz_app.report import to_html
 from viz_app.trace.saved import to_json, to_npz
-from viz_app.views.shared.head_choice import head_label
+from viz_app.views.shared.citation import bibtex, citation
 from viz_app.views.shared.log import log_timed
 from viz_app.views.shared.panels import panel
 from viz_app.views.shared.selection import Selection
 from viz_app.views.shared.view import redraw_all, view
 from viz_app.views.shared.widgets import choose_one
-from viz_app.views.state import View, encode
+from viz_app.views.state import encode
 
 
 def show_download_menu(
@@ -69,8 +69,9 @@ def _show_menu(selection: Selection, trace: Trace | None, grid_options: GridOpti
             help="One column or two: letters are then at least 7 points high.",
         )
         if trace is not None:
-            st.caption("Cite")
-            st.code(citation(trace, view()), language=None, wrap_lines=True)
+            st.caption("Cite, in words or by BibTeX")
+            for text in (citation(trace, view()), bibtex(trace, view())):
+                st.code(text, language=None, wrap_lines=True)
 
 
 def _show_files(selection: Selection, trace: Trace, grid_options: GridOptions) -> None:
@@ -97,17 +98,6 @@ def _export(trace: Trace, ending: str, write: Callable[[], bytes]) -> bytes:
         content = write()
         facts["bytes"] = len(content)
     return content
-
-
-def citation(trace: Trace, shown: View) -> str:
-    """Return one line of text that identifies a trace and what the page shows of it."""
-    facts_of = provenance(trace) | {"view": urlencode(encode(shown), doseq=True)}
-    if shown.fork:
-        facts_of[f"token forced at step {shown.at + 1}"] = shown.fork
-    if shown.off:
-        facts_of["heads switched off"] = ", ".join(map(head_label, shown.off))
-    facts = "; ".join(f"{name}: {value}" for name, value in facts_of.items())
-    return f'Headwise, "{trace.source_text}" → "{trace.target_text}"; {facts}.'
 
 
 def _link() -> str:

@@ -1,0 +1,45 @@
+"""Cite what a page shows: the weights, the sentence and the choices, in words and for BibTeX."""
+
+from __future__ import annotations
+
+from datetime import date
+from urllib.parse import urlencode
+
+from viz_app import __version__
+from viz_app.records.trace import Trace
+from viz_app.report import provenance
+from viz_app.views.shared.head_choice import head_label
+from viz_app.views.state import View, encode
+
+_TEX = str.maketrans(
+    {
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        **{sign: f"\\{sign}" for sign in "{}$&#%_"},
+    }
+)
+"""Characters that mean something to TeX → how they are written as text."""
+
+
+def citation(trace: Trace, shown: View) -> str:
+    """Return one line of text that identifies a trace and what the page shows of it."""
+    return f'Headwise, "{trace.source_text}" → "{trace.target_text}"; {_facts(trace, shown)}.'
+
+
+def bibtex(trace: Trace, shown: View) -> str:
+    """Return the same as an entry of BibTeX, of the type ``misc``."""
+    title = f"Headwise {__version__}: “{trace.source_text}” → “{trace.target_text}”"
+    fields = {"title": title, "year": str(date.today().year), "note": _facts(trace, shown)}
+    lines = [f"  {name} = {{{{{text.translate(_TEX)}}}}},\n" for name, text in fields.items()]
+    return f"@misc{{headwise-{trace.sha256[:12]}-{trace.step},\n{''.join(lines)}}}"
+
+
+def _facts(trace: Trace, shown: View) -> str:
+    facts = provenance(trace) | {"version of Headwise": __version__}
+    facts["view"] = urlencode(encode(shown), doseq=True)
+    if shown.fork:
+        facts[f"token forced at step {shown.at + 1}"] = shown.fork
+    if shown.off:
+        facts["heads switched off"] = ", ".join(map(head_label, shown.off))
+    return "; ".join(f"{name}: {value}" for name, value in facts.items())
