@@ -35,8 +35,8 @@ def names() -> dict[str, Any]:
 def test_every_cell_runs(names: dict[str, Any]) -> None:
     trace = names["trace"]
     assert isinstance(trace, Trace)
-    assert trace.target_text.startswith("El anciano")
-    assert {path.name for path in names["folder"].iterdir()} == {"apple.html", "apple.npz"}
+    assert trace.target_text.startswith("Vimos tres gatos negros")
+    assert {path.name for path in names["folder"].iterdir()} == {"cats.html", "cats.npz"}
     assert names["distance"] == 0  # of the last checkpoint to itself
     assert max(names["deviations"](names["layer"], head=0, row=3).values()) < 1e-4
 
