@@ -1,0 +1,104 @@
+"""What README and docs say can be done as it stands there: links, Python, and command lines."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+import tyro
+
+from benchmarks.__main__ import BenchmarkArguments
+from benchmarks.beyond import BeyondArguments
+from benchmarks.load import LoadArguments
+from model.evaluate import EvaluateArguments
+from model.training.options import parse as parse_training
+from model.translate import TranslateArguments
+from viz_app.__main__ import AppArguments
+from viz_app.align import HeadAlignArguments
+from viz_app.export import ExportArguments
+from viz_app.measure import MeasureArguments
+from viz_app.measuring.align import AlignArguments
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PARSERS: dict[str, Callable[..., object]] = {
+    "model.train": lambda args: parse_training(args),
+    "model.evaluate": partial(tyro.cli, EvaluateArguments),
+    "model.translate": partial(tyro.cli, TranslateArguments),
+    "viz_app": partial(tyro.cli, AppArguments),
+    "viz_app.align": partial(tyro.cli, HeadAlignArguments),
+    "viz_app.export": partial(tyro.cli, ExportArguments),
+    "viz_app.measure": partial(tyro.cli, MeasureArguments),
+    "viz_app.measuring.align": partial(tyro.cli, AlignArguments),
+    "benchmarks": partial(tyro.cli, BenchmarkArguments),
+    "benchmarks.beyond": partial(tyro.cli, BeyondArguments),
+    "benchmarks.load": partial(tyro.cli, LoadArguments),
+}
+"""Module that is run → what reads its command line."""
+_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)")
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """Blocks of a page that are marked with a language; "": with none."""
+    found = _BLOCK.findall(page.read_text(encoding="utf-8"))
+    return [text for marked, text in found if marked == language]
+
+
+def commands() -> list[tuple[str, list[str]]]:
+    """Module and arguments of each command of the pages that is given whole."""
+    found = []
+    for page in PAGES:
+        for line in "".join(blocks(page, "")).replace("\\\n", " ").splitlines():
+            if "venv/bin/" not in line or "…" in line:
+                continue
+            words = shlex.split(line.partition(" | ")[2] or line, comments=True)
+            words = words[: words.index(">")] if ">" in words else words
+            if words[0].endswith("headwise"):
+                found.append(("viz_app", words[1:]))
+            elif words[0].endswith("python") and words[1] == "-m" and words[2] in PARSERS:
+                found.append((words[2], words[3:]))
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_links_lead_to_files(page: Path) -> None:
+    missing = [to for to in _LINK.findall(page.read_text()) if not (page.parent / to).exists()]
+    assert missing == []
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments"), commands(), ids=lambda given: given if isinstance(given, str) else ""
+)
+def test_options_of_commands_are_known(module: str, arguments: list[str]) -> None:
+    PARSERS[module](args=arguments)
+
+
+def test_every_kind_of_command_is_there() -> None:
+    found = [module for module, _ in commands()]
+    assert len(found) >= 40
+    assert set(found) >= {"viz_app", *(name for name in PARSERS if name.startswith("model."))}
+
+
+def test_python_of_the_pages_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks go on from those before them; they write their files into the folder they run in."""
+    monkeypatch.chdir(tmp_path)
+    for page in (ROOT / "README.md", ROOT / "docs" / "from-python.md"):
+        names: dict[str, object] = {}
+        for block in blocks(page, "python"):
+            exec(compile(block, page.name, "exec"), names)
+    assert {path.name for path in tmp_path.iterdir()} == {"trace.html", "trace.npz"}
+
+
+def test_the_measure_of_the_example() -> None:
+    [block] = blocks(ROOT / "docs" / "add-a-measure.md", "python")
+    names: dict[str, object] = {}
+    exec(compile(block, "add-a-measure.md", "exec"), names)
+    weights = torch.tensor([[[[1.0, 0.0, 0.0], [0.25, 0.75, 0.0], [0.5, 0.25, 0.25]]]])
+    found = names["reach"](weights, torch.ones(1, 3, 3, dtype=torch.bool).tril())  # type: ignore[operator]
+    assert (found.total.item(), found.count.item()) == (0.25 + 1.25, 2)
