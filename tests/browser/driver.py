@@ -105,6 +105,9 @@ _LABELS = """(() => {
         ? sorted.map(([, text]) => text) : undefined;
 })()"""
 """What is drawn; where an axis draws only some of its labels, also what the others would be."""
+_ALL_IN_SIGHT = """() => everywhere('.in_sight')
+    .every(place => place.getBoundingClientRect().top > innerHeight)"""
+"""Whether no place is in sight that has yet to be drawn."""
 _BOX = """place => {
     const elements = visible(place);
     if (elements.length !== 1) return undefined;
@@ -168,7 +171,11 @@ class App:
         self.rest()
 
     def go_to(self, title: str) -> None:
-        """Follow the link to another page."""
+        """Follow the link to another page, once all that is in sight has been drawn.
+
+        (Streamlit's page does not bear that a part of the old page comes after the link.)
+        """
+        self.expect(_ALL_IN_SIGHT, True)
         self.page.get_by_role("link", name=title).click()
 
     @contextmanager

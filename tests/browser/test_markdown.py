@@ -87,6 +87,7 @@ def test_escaped_texts_are_drawn_letter_for_letter(
         assert (as_drawn(drawn), markup) == (as_drawn(text), [])
     for place in PLACES:
         keys = [f"{place.replace(' ', '-')}-{at}" for at in range(len(texts["everywhere"]))]
+        app.expect(f"keys => ({DRAWN})(keys).every(([drawn]) => drawn)", True, keys)
         for text, (drawn, markup) in zip(texts["everywhere"], app.find(DRAWN, keys), strict=True):
             assert as_drawn(text) in as_drawn(drawn), place
             assert markup == [], place
