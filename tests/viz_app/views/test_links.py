@@ -33,10 +33,12 @@ def test_the_address_names_a_run_that_nobody_chose(
 
 def test_link_and_citation_name_it_too(start_page: Start, own_root: Path) -> None:
     app = start_page("translate", own_root, q=CATS)
-    link, citation = (code.value for code in app.code)
+    link, citation, bibtex = (code.value for code in app.code)
     assert parse_qs(urlsplit(link).query)["run"] == ["tiny"]
-    assert "run: tiny; " in citation
+    for text in citation, bibtex:
+        assert "run: tiny; " in text
     assert "view: run=tiny&" in citation
+    assert r"view: run=tiny\&" in bibtex
 
 
 def test_a_link_to_a_run_that_is_not_there_says_so(start_page: Start, own_root: Path) -> None:
