@@ -149,3 +149,28 @@ def test_the_panel_lies_over_the_sidebar_and_the_map_stays_in_sight(
     opacity = "key => getComputedStyle(visible(`.st-key-${key}`)[0]).opacity"
     assert app.find(opacity, "mosaic-box", wanted="0.65") == "0.65"
     assert app.find(opacity, "large-map") == "1"
+
+
+def test_a_step_is_printed_with_what_it_speaks_of_alone(new_app: Callable[..., App]) -> None:
+    app = new_app(viewport={"width": 1280, "height": 800}, color_scheme="dark")
+    app.open("/training", run="copy", q="c a f", lesson="learned", lesson_step=3)
+    opened_at(app, LESSONS["learned"], 3)
+    curves = app.page.locator(".st-key-curves-box .main-svg").first
+    curves.wait_for()
+    screen = curves.bounding_box()
+    app.page.emulate_media(media="print")
+    app.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    for shown in (".st-key-lesson", ".st-key-curves-box"):
+        expect(app.page.locator(shown)).to_be_visible()
+    for hidden in (".stSidebar", ".stAppHeader", ".st-key-training", ".st-key-lesson-ways"):
+        expect(app.page.locator(hidden).first).to_be_hidden()
+    paper = curves.bounding_box()
+    assert screen is not None
+    assert paper is not None
+    assert paper["width"] < 700 < screen["width"]
+    ground = "() => getComputedStyle(document.body).backgroundColor"
+    assert app.find(ground) == "rgb(255, 255, 255)"
+    app.page.evaluate("dispatchEvent(new Event('afterprint'))")
+    app.page.emulate_media(media="screen")
+    assert curves.bounding_box() == screen
+    expect(app.page.locator(".st-key-lesson-ways")).to_be_visible()

@@ -614,8 +614,10 @@ def test_self_checks_are_shown(start: Start, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_two_checkpoints_side_by_side(start: Start, run: TrainedRun) -> None:
-    app = choose(start(), compare=True)
-    app = choose(app, second=0)
+    app = start()
+    app.button(key="beside-first").click().run()
+    assert app.toggle(key="compare").value
+    assert app.select_slider(key="second").value == 0
     assert errors(app) == []
     drawn = charts(app)
     assert list(drawn)[:4] == ["mosaic", "earlier_map", "later_map", "difference"]

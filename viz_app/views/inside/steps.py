@@ -37,9 +37,9 @@ _STREAMS = {
 
 
 @contextmanager
-def _step(title: str, formula: str, note: str) -> Iterator[None]:
+def _step(key: str, title: str, formula: str, note: str) -> Iterator[None]:
     """Draw a step with its text on the left; what the block draws is on the right."""
-    with st.container(border=True):
+    with st.container(border=True, key=f"{key}-step"):
         words, picture = st.columns([2, 3], gap="medium")
         with words:
             show_heading(f"{title}")
@@ -79,6 +79,7 @@ def show_projections(
     what = "the encoder's output" if cross else "the same"
     read = f"{_norm_name(attention)}(x)" if attention.norm_first else "x"
     with _step(
+        "projections",
         "1. Query, keys and values",
         rf"\begin{{aligned}} q &= r\,W_Q{q} \\ k_j &= y_j W_K{k} \\ "
         rf"v_j &= y_j W_V{v} \end{{aligned}}",
@@ -112,7 +113,7 @@ def show_scores(
         if masked
         else "No key is masked here: all may be looked at."
     )
-    with st.container(border=True):
+    with st.container(border=True, key="scores-step"):
         show_heading("2. Scores, mask and softmax")
         stages = {"q · k": steps.products}
         score, added = r"q \cdot k_j", ""
@@ -150,6 +151,7 @@ def show_contributions(selection: Selection, steps: HeadSteps, key: int, label: 
     products = steps.query * steps.keys[key]
     most = np.argsort(-np.abs(products))[:3]
     with _step(
+        "contributions",
         "Which dimensions make this product",
         r"q \cdot k_j = \sum_{i=0}^{d_k - 1} q_i\,k_{j,i}",
         f"The {len(products)} products for “{escape_markdown(label)}” sum to {products.sum():.3f}. "
@@ -177,6 +179,7 @@ def show_weighted(selection: Selection, steps: HeadSteps, columns: Sequence[str]
         labels.append(f"{steps.weights[others].sum():.3f} v: {len(others)} others")
     vectors = np.vstack([*rows, steps.output])
     with _step(
+        "weighted",
         "3. Weighted values",
         r"\mathrm{head} = \sum_j \alpha_j v_j",
         f"Each value times its weight, the heaviest first; their sum is the head's output, "
@@ -207,6 +210,7 @@ def show_shares(
     parts = np.vstack([shares.parts, *([shares.bias] if biased else []), shares.output])
     formula = multi_head_formula(str(heads), biased=biased)
     with _step(
+        "all-heads",
         "4. All heads together",
         rf"\begin{{gathered}} {formula} \end{{gathered}}",
         f"(1 × {rows:,})({rows:,} × {d_model:,}) = 1 × {d_model:,}, the sum of what each head adds "
@@ -250,6 +254,7 @@ def show_residual(
     limit = float(np.quantile(np.abs(vectors), 0.98)) or 1.0
     lengths = ", ".join(f"{row} {np.linalg.norm(v):.1f}" for row, v in rows.items())
     with _step(
+        f"residual-{key}",
         title,
         formula,
         f"{_STREAMS[key]}, 1 × {len(steps.stream)} ({order}; the norm has ε = "
@@ -275,6 +280,7 @@ def show_feed_forward(
         else ""
     )
     with _step(
+        "feed-forward",
         "6. Feed-forward",
         feed_forward_formula(
             record.feed_forward.activation,

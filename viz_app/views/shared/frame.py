@@ -94,6 +94,9 @@ _STYLE = """
 </style>
 """
 
+_PAPER = 640
+"""Pixels that a chart has on a sheet of paper, within margins and frames."""
+
 # Streamlit's field of several lines takes Ctrl + Enter only, and its sidebar folds only on phones.
 _SCRIPT = """
 <script>
@@ -107,6 +110,12 @@ _SCRIPT = """
       event.stopPropagation();
       target.dispatchEvent(new KeyboardEvent('keydown', {key, ctrlKey: true, bubbles: true}));
     }, true);
+    // Charts that are wider than a sheet of paper are printed smaller.
+    const charts = () => document.querySelectorAll('.stPlotlyChart');
+    addEventListener('beforeprint', () => charts().forEach(chart => {
+      chart.style.zoom = Math.min(1, PAPER / chart.scrollWidth);
+    }));
+    addEventListener('afterprint', () => charts().forEach(chart => { chart.style.zoom = ''; }));
     if (innerWidth < 1000) {
       document.querySelector('[data-testid="stSidebarCollapseButton"] button')?.click();
     }
@@ -119,7 +128,7 @@ def select(page: str = "") -> Selection | None:
     """Draw the frame of a page and return the selection; None if something is missing, as shown."""
     read_address(page)
     st.html(_STYLE.replace("MUTED", current_theme().muted))
-    st.html(_SCRIPT, unsafe_allow_javascript=True)
+    st.html(_SCRIPT.replace("PAPER", str(_PAPER)), unsafe_allow_javascript=True)
     st.session_state["notes_place"], lesson = st.container(), st.container()
     st.sidebar.title("Headwise")
     _come_back()

@@ -39,7 +39,8 @@ _STYLE = """
     .stSidebar, .stAppHeader, .stAlert, .st-key-sentence, .st-key-example, .st-key-own-target,
     .st-key-download-menu, .st-key-lesson-ways, .modebar-container { display: none !important; }
     .stApp, .stAppViewContainer, .stMain { position: static !important; overflow: visible; }
-    .stApp { filter: FILTER; }
+    html, body { background: white; }
+    .stApp { background: PAPER; filter: FILTER; }
     .stHorizontalBlock > .stColumn { flex: 1 1 100%; min-width: 100%; break-inside: avoid; }
     .stHorizontalBlock:has(> .stColumn) { flex-wrap: wrap; }
   }
@@ -49,5 +50,6 @@ _STYLE = """
 
 def lesson_style(theme: Theme) -> str:
     """Return the style of the panel in a theme; printed, the dark one becomes a light one."""
-    printed = "invert(1) hue-rotate(180deg)" if theme == DARK else "none"
-    return _STYLE.replace("GROUND", theme.background).replace("FILTER", printed)
+    dark = theme == DARK
+    style = _STYLE.replace("FILTER", "invert(1) hue-rotate(180deg)" if dark else "none")
+    return style.replace("PAPER", "black" if dark else "white").replace("GROUND", theme.background)

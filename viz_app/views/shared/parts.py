@@ -23,12 +23,12 @@ PARTS: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "inside": {
         "choices": ("head-toolbar", "query", "key"),
-        "projections": ("projections-box",),
-        "scores": ("stages-box",),
-        "dimensions": ("contributions-box",),
-        "weighted values": ("weighted-box",),
-        "all heads": ("shares-box", "parts-box"),
-        "residual": ("residual_attention-box", "residual_feed_forward-box"),
+        "projections": ("projections-step",),
+        "scores": ("scores-step",),
+        "dimensions": ("contributions-step",),
+        "weighted values": ("weighted-step",),
+        "all heads": ("all-heads-step",),
+        "residual": ("residual-attention-step", "residual-feed_forward-step"),
     },
     "architecture": {
         "translation": ("translation",),
@@ -55,7 +55,7 @@ _DIMMED = """
     .stApp :is(DIMMED) [data-testid="stCaptionContainer"] { color: TEXT; }
   }
   @media print {
-    :is(DIMMED) { display: none; }
+    .stMainBlockContainer div:not(:is(KEPT), :is(KEPT) *, :has(:is(KEPT))) { display: none; }
   }
 </style>
 """
@@ -86,11 +86,17 @@ def bring_into_view(page: str, bright: Sequence[str], step: str) -> None:
 
 
 def dim_others(page: str, bright: Sequence[str], theme: Theme) -> None:
-    """Dim all parts of a page but some, and do not print them; none if none is named.
+    """Dim all parts of a page but some, and print only those and the lesson; none if none is named.
 
     A dimmed part is bright again while the mouse or the focus is in it.
     """
-    parts = PARTS[page]
-    dimmed = [f".st-key-{key}" for part in parts if part not in bright for key in parts[part]]
-    if bright and dimmed:
-        st.html(_DIMMED.replace("DIMMED", ", ".join(dimmed)).replace("TEXT", theme.text))
+    if not bright:
+        return
+    selectors = {part: [f".st-key-{key}" for key in keys] for part, keys in PARTS[page].items()}
+    kept = [".st-key-lesson", *(each for part in bright for each in selectors[part])]
+    dimmed = [each for part in selectors if part not in bright for each in selectors[part]]
+    words = {"DIMMED": ", ".join(dimmed) or "none", "KEPT": ", ".join(kept), "TEXT": theme.text}
+    style = _DIMMED
+    for name, written in words.items():
+        style = style.replace(name, written)
+    st.html(style)

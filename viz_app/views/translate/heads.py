@@ -29,7 +29,7 @@ from viz_app.views.shared.opening import open_page
 from viz_app.views.shared.panels import panel
 from viz_app.views.shared.selection import Selection
 from viz_app.views.shared.target import show_target_text, total_log_probability
-from viz_app.views.shared.view import change_view, view
+from viz_app.views.shared.view import change_view, redraw_all, view
 from viz_app.views.shared.widgets import choose_one, show_figure
 from viz_app.views.translate.head_words import show_head_words
 from viz_app.views.translate.lines import show_lines
@@ -123,8 +123,29 @@ def _show_mosaic(selection: Selection, trace: Trace, grid: Grid, shown: ShownMap
         name=f"{shown.kind}-all-heads",
         on_select=lambda: choose_clicked_head("mosaic", *HEAD_PANELS, show="head"),
     )
-    st.caption(f"Step {trace.step:,}: {_pool_note(grid)}")
+    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+        st.caption(f"Step {trace.step:,}: {_pool_note(grid)}", width="content")
+        _offer_first_step(selection)
     return int(figure.layout.height)
+
+
+def _offer_first_step(selection: Selection) -> None:
+    """Offer the same maps before anything was learned, beside these."""
+    first = selection.run.steps()[0]
+    if first < selection.step and not view().compare:
+        st.button(
+            f"Beside step {first:,}",
+            key="beside-first",
+            type="tertiary",
+            icon=":material/compare:",
+            on_click=_compare_with,
+            args=(first,),
+        )
+
+
+def _compare_with(step: int) -> None:
+    change_view(compare=True, second=step)
+    redraw_all()
 
 
 def _show_map(selection: Selection, trace: Trace, grid: Grid, shown: ShownMap) -> int:
