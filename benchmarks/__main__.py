@@ -32,6 +32,7 @@ PARTS = (
     "reruns",
     "start",
     "growth",
+    "live",
     "plenty",
     "load",
 )
@@ -44,7 +45,7 @@ class BenchmarkArguments:
 
     parts: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
     """Some of forward, capture, trace, pretrained, greedy, training, pages, reruns, start,
-    growth, plenty, load; else all."""
+    growth, live, plenty, load; else all."""
     rounds: int = 10
     """Alternating runs of everything that is compared."""
     out: Path = Path(__file__).parent

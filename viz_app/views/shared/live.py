@@ -22,7 +22,7 @@ from viz_app.views.shared.view import (
     write_address,
 )
 
-SECONDS_BETWEEN_LOOKS = 2.0
+SECONDS_BETWEEN_LOOKS = 4.0
 """Seconds between two looks at the files."""
 
 Offered = tuple[tuple[str, ...], tuple[int, ...]]
