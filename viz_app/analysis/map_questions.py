@@ -15,12 +15,14 @@ from viz_app.analysis.question import Asked, Choice, Question, RowWord, Word, nu
 
 Property = Literal["largest_weight", "evenness", "itself", "previous", "end"]
 _PROPERTIES: dict[Property, str] = {
-    "largest_weight": "largest weight of its map",
+    "largest_weight": "largest weight",
     "evenness": "evenness, of which 1 is the same weight for all keys,",
     "itself": "mean weight on the query's own token",
     "previous": "mean weight on the token before the query",
     "end": "mean weight on the last key",
 }
+_ALIKE = 0.02
+"""Heads whose properties differ by less look the same in their maps."""
 
 
 def _two(value: float) -> str:
@@ -39,23 +41,23 @@ def largest_key(asked: Asked, *, row: RowWord = "chosen") -> Question:
     keys = asked.keys_of(at)
     best = float(weights[keys].max())
     right = frozenset((at, int(keys[i])) for i in _ties(weights[keys], best))
-    what = "share of what is added" if asked.cells == "value norm" else "weight"
+    own = asked.trace.attention[asked.head.kind][asked.head.layer, asked.head.head, at]
     choices = []
     for key in keys.tolist():
         said = f"“{columns[key]}” has {_two(weights[key])} of this row"
+        if asked.cells == "value norm" and asked.show == "head":
+            said += f", and {_two(own[key])} of its weights alone"
         said += (
-            f": no key has more. All {len(keys)} together have {weights[keys].sum():.2f}."
+            ": no key has more of the row."
             if (at, key) in right
-            else f"; the largest {what} is {_two(best)}. Look for the darkest cell of the row."
+            else f"; the most is {_two(best)}. The bar beside the map says which colour is most."
         )
         choices.append(Choice((at, key), columns[key], said))
     name = asked.grid.rows[at]
-    return Question(
-        tuple(choices),
-        right,
-        {"row": name, "largest": _two(best)},
-        f"That cell is not one that “{name}” may look at: it is in another row, or masked.",
-    )
+    masked = ", or masked" if asked.grid.allowed is not None else ""
+    elsewhere = f"That cell is in another row{masked}: answer with one of the row “{name}”."
+    names = {"row": name, "largest": _two(best)}
+    return Question(tuple(choices), right, names, elsewhere)
 
 
 def row_sum(asked: Asked, *, row: RowWord = "chosen") -> Question:
@@ -64,9 +66,10 @@ def row_sum(asked: Asked, *, row: RowWord = "chosen") -> Question:
     weights = asked.weights[at][asked.keys_of(at)]
     some = np.sort(weights)[::-1][:3]
     added = " + ".join(map(_two, some)) + " + …" * (len(weights) > 3)
-    note = (
-        f"{added} over {len(weights)} keys make {weights.sum():.2f}: softmax divides every row by "
-        "its own sum, so a weight is a share of the row."
+    note = f"{added} over {len(weights)} keys make {weights.sum():.2f}: " + (
+        "softmax divides every row by its own sum, so a weight is a share of the row."
+        if asked.show == "head" and asked.cells == "weight"
+        else "the maps that it is made of have such rows, and what is made of them keeps that."
     )
     found = numbers(1.0, (float(weights.max()), float(len(weights))), written=_two, note=note)
     return dataclasses.replace(found, names={"row": asked.grid.rows[at]})
@@ -77,8 +80,8 @@ def even_weight(asked: Asked, *, row: RowWord = "chosen") -> Question:
     at = asked.row_of(row)
     count = len(asked.keys_of(at))
     note = (
-        f"The row has {count} keys it may look at, and its weights sum to 1: 1 / {count} = "
-        f"{1 / count:.2f} for each."
+        f"The row has {count} key{'s' * (count > 1)} it may look at, and its weights sum to 1: "
+        f"1 / {count} = {1 / count:.2f} for each."
     )
     others = (1.0, 0.5 if count != 2 else 0.25, 1 / (count + 3))
     found = numbers(1 / count, others, written=_two, note=note)
@@ -128,14 +131,16 @@ def head_extreme(asked: Asked, *, of: Property, most: bool = True) -> Question:
     values, kind = _values(asked, of), asked.head.kind
     best = float(values.max() if most else values.min())
     right, choices, word = set(), [], "largest" if most else "smallest"
+    first = np.argwhere(values == best)[0]
     for layer, head in np.ndindex(*values.shape):
         name, value = f"{layer + 1}.{head + 1}", float(values[layer, head])
         said = f"Layer {layer + 1}, head {head + 1}: its {_PROPERTIES[of]} is {_two(value)}"
-        if abs(value - best) < 0.005:
+        if abs(value - best) < _ALIKE:
             right.add((layer, head))
-            said += f", the {word} of the {values.size} heads here."
+            said += f": of the {values.size} heads here the {word}, or as good as that."
         else:
-            said += f"; the {word} here is {_two(best)}."
+            said += f"; the {word} here, of layer {first[0] + 1}, head {first[1] + 1}, is "
+            said += f"{_two(best)}."
         choices.append(Choice((layer, head), name, said))
     return Question(tuple(choices), frozenset(right), {"kind": KIND_NAMES[kind].lower()})
 

@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import NonNegativeInt
 
 from model.interface import Description, Head, Kind
+from viz_app.analysis.attention import Aggregate, aggregate_heads
 from viz_app.analysis.grid import Grid, make_grid
-from viz_app.analysis.rollout import CellValue, weights_of
+from viz_app.analysis.rollout import CellValue, mean_of_heads, rollout_of, weights_of
 from viz_app.records.curves import Curve
 from viz_app.records.trace import Floats, Trace
 
@@ -45,6 +46,13 @@ def heaviest_row(weights: Floats) -> int:
     return int(np.where(largest < 0.9999, largest, 0).argmax())
 
 
+def most_changed_row(trace: Trace, head: Head) -> int:
+    """Return the row of a head's map that differs most from its weights times value norms."""
+    weights, shares = (weights_of(trace, head.kind, cells) for cells in get_args(CellValue))
+    changes = np.abs(weights - shares)[head.layer, head.head].sum(axis=1)
+    return int(changes.argmax())
+
+
 @dataclass(frozen=True)
 class Asked:
     """This is what a question is asked of: a trace, and what is chosen on the page."""
@@ -57,6 +65,8 @@ class Asked:
     column: int | None = None
     """The chosen key."""
     cells: CellValue = "weight"
+    show: Aggregate = "head"
+    """Whether the map is that of the head, or of its layer's heads together."""
     curves: Mapping[str, Curve] = field(default_factory=dict)
     """The training curves of the run, by their names in its log."""
     costs: Callable[[], Mapping[Kind, Floats]] = dict
@@ -69,9 +79,13 @@ class Asked:
 
     @cached_property
     def weights(self) -> Floats:
-        """The map of the head, (Q, M), its cells as they are chosen."""
-        maps: Floats = weights_of(self.trace, self.head.kind, self.cells)
-        return maps[self.head.layer, self.head.head]
+        """The large map, (Q, M), its cells as they are chosen."""
+        kind, layer, head = self.head
+        if self.show == "rollout":
+            return rollout_of(self.trace, kind, layer, self.cells)
+        if self.show == "mean":
+            return mean_of_heads(self.trace, kind, self.cells)[layer]
+        return aggregate_heads(weights_of(self.trace, kind, self.cells)[layer], self.show, head)
 
     def keys_of(self, row: int) -> NDArray[np.int64]:
         """Return the keys that a row may look at."""

@@ -101,8 +101,8 @@ def turned_most(asked: Asked) -> Question:
         Choice(
             (i,),
             label,
-            f"Before and after its position was added, “{label}” has a cosine of {cosines[i]:.2f}; "
-            f"the smallest in this sentence is {least:.2f}. The shorter an embedding, the more the "
+            f"Before and after its position was added, “{label}” has a cosine of {cosines[i]:.3f}; "
+            f"the smallest in this sentence is {least:.3f}. The shorter an embedding, the more the "
             "same addition turns it.",
         )
         for i, label in enumerate(labels)

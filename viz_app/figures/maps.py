@@ -35,6 +35,7 @@ def attention_map(
     allowed: NDArray[np.bool_] | None = None,
     selected: int | None = None,
     column: int | None = None,
+    measured: str = "weight",
     width: int = 760,
 ) -> go.Figure:
     """Draw one attention map on the fixed range 0 to 1.
@@ -52,6 +53,7 @@ def attention_map(
         allowed: bool (Q, M), False where the mask forbids; drawn apart from zero.
         selected: the selected row, where rows can be selected.
         column: a column to frame.
+        measured: what a cell is.
         width: pixels that the figure has at least; without many columns it takes fewer and says so
             in its layout.
 
@@ -63,8 +65,8 @@ def attention_map(
         rows=rows,
         columns=columns,
         titles=(row_title, column_title),
-        measured="weight",
-        hover="query %{y}<br>key %{x}<br>weight %{z:.4f}",
+        measured=measured,
+        hover=f"query %{{y}}<br>key %{{x}}<br>{measured} %{{z:.4f}}",
         signed=False,
         theme=theme,
         allowed=allowed,

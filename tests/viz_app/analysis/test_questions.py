@@ -12,7 +12,7 @@ import pytest
 
 from model.interface import Description, Head
 from viz_app.analysis.labels import token_labels
-from viz_app.analysis.question import Asked, Question, heaviest_row, place_of
+from viz_app.analysis.question import Asked, Question, heaviest_row, most_changed_row, place_of
 from viz_app.analysis.questions import KINDS, ask, read_parameters
 from viz_app.records.curves import Curve
 from viz_app.records.trace import Tokens, Trace
@@ -134,6 +134,28 @@ def test_with_value_norms_another_key_adds_most(asked: Asked) -> None:
     assert right(made(dataclasses.replace(asked, cells="value norm"), "largest_key")) == ["3: </s>"]
 
 
+def test_a_map_of_several_heads_is_asked_about_itself(asked: Asked) -> None:
+    two = dataclasses.replace(asked, head=Head("cross", 1, 0))
+    assert right(made(two, "largest_key")) == ["1: x", "2: y", "3: </s>"]
+    mean = dataclasses.replace(two, show="mean", row=2)
+    np.testing.assert_allclose(mean.weights[2], (np.array(CROSS[0]) + 1 / 3) / 2, rtol=1e-6)
+    assert right(made(mean, "largest_key")) == ["1: x"]
+    rollout = dataclasses.replace(asked, head=Head("encoder_self", 0, 0), show="rollout")
+    layer = (np.array(CROSS) + 1 / 3) / 2
+    np.testing.assert_allclose(rollout.weights, (layer + np.eye(3)) / 2, rtol=1e-6)
+    assert right(made(rollout, "largest_key")) == ["2: y"]
+
+
+def test_heads_that_look_alike_are_as_right_and_the_reason_names_one(asked: Asked) -> None:
+    maps = np.array([[CROSS, np.full((3, 3), 1 / 3)]], np.float32)
+    near = np.array([[[1 / 3 + 0.01, 1 / 3 - 0.01, 1 / 3]] * 3], np.float32)
+    maps = np.concatenate([maps, [[near[0], CROSS]]])
+    trace = dataclasses.replace(asked.trace, attention=asked.trace.attention | {"cross": maps})
+    question = made(dataclasses.replace(asked, trace=trace), "head_extreme", of="evenness")
+    assert right(question) == ["1.2", "2.1"]
+    assert "the largest here, of layer 1, head 2, is 1.00" in question.reason((0, 0))
+
+
 def test_the_costliest_head_is_that_of_the_costs(asked: Asked) -> None:
     costs = {"cross": np.array([[0.1, -0.2], [0.7, 0.3]], np.float32)}
     question = made(dataclasses.replace(asked, costs=lambda: costs), "costliest_head")
@@ -188,6 +210,15 @@ def test_a_question_on_what_a_run_lacks_says_so(asked: Asked) -> None:
     without = dataclasses.replace(asked.trace, source_embedding=embedding)
     with pytest.raises(ValueError, match="adds no positional encodings"):
         made(dataclasses.replace(asked, trace=without), "longer_part")
+
+
+def test_the_row_that_value_norms_change_most(asked: Asked) -> None:
+    # The norms 1, 1 and 9 leave the most to be gained where the last key has 0.2 beside 0.5.
+    weights = np.array(CROSS) * [1, 1, 9]
+    shares = weights / weights.sum(axis=1, keepdims=True)
+    wanted = int(np.abs(shares - CROSS).sum(axis=1).argmax())
+    assert most_changed_row(asked.trace, asked.head) == wanted
+    assert wanted != heaviest_row(np.array(CROSS))
 
 
 def test_words_stand_for_places() -> None:

@@ -620,7 +620,7 @@ def test_two_checkpoints_side_by_side(start: Start, run: TrainedRun) -> None:
     assert app.select_slider(key="second").value == 0
     assert errors(app) == []
     drawn = charts(app)
-    assert list(drawn)[:4] == ["mosaic", "earlier_map", "later_map", "difference"]
+    assert list(drawn)[:4] == ["earlier_map", "later_map", "difference", "mosaic"]
 
     target = traced(run).target_ids
     a, b = (traced(run, step=step, target=target).attention["cross"][1, 0] for step in (0, 60))

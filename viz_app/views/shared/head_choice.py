@@ -132,5 +132,6 @@ def choose_clicked_head(key: str, *panels: str, **choices: object) -> None:
         choices |= {"layer": int(layer) + 1, "head": int(head) + 1}
         if kind:
             choices["kind"] = kind[0]
-        choices |= answered("head", int(layer), int(head))
+        if not kind or kind[0] == view().kind:
+            choices |= answered("head", int(layer), int(head))
         change_view(*panels, **choices)

@@ -15,7 +15,7 @@ from viz_app.views.state import DEFAULTS, View, decode, parameter_of
 PLACES = {
     "step": ("first", "last"),
     "layer": ("first", "last"),
-    **dict.fromkeys(("at", "query"), ("first", "second", "middle", "last", "heaviest")),
+    **dict.fromkeys(("at", "query"), ("first", "second", "middle", "last", "heaviest", "changed")),
     **dict.fromkeys(("column", "key"), ("first", "second", "middle", "last")),
 }
 """Parameter of a step's view → the words that may stand for a place in the run or the sentence."""

@@ -11,7 +11,7 @@ import streamlit as st
 from model.interface import Description, Head, Kind
 from viz_app.analysis.curves import curve_of
 from viz_app.analysis.labels import numbered
-from viz_app.analysis.question import Asked, Question, heaviest_row, place_of
+from viz_app.analysis.question import Asked, Question, heaviest_row, most_changed_row, place_of
 from viz_app.analysis.questions import Way, ask, read_parameters
 from viz_app.analysis.vector_questions import scaled_row
 from viz_app.figures.charts import weight_bars
@@ -143,7 +143,8 @@ def make_asked(
         head,
         row=min(row, rows - 1),
         column=column if column is not None and column < columns else None,
-        cells=shown.cells,
+        cells="weight" if inside else shown.cells,
+        show="head" if inside else shown.show,
         curves=curves,
         costs=costs,
     )
@@ -169,12 +170,14 @@ def _trace(selection: Selection) -> Trace:
 def _find_places(run: Run, trace: Trace) -> None:
     """Put into the view the places in the sentence that a step has named by a word."""
     words: dict[str, str] = st.session_state.pop("places_to_find", {})
-    kind, layer, head = chosen_head(run.description)
-    weights = trace.attention[kind][layer, head]
+    chosen = chosen_head(run.description)
+    weights = trace.attention[chosen.kind][chosen.layer, chosen.head]
     rows = {"at": len(trace.consumed), "query": len(weights)}
     for field, word in words.items():
         if word == "heaviest":
             fix(**{field: heaviest_row(weights)})
+        elif word == "changed":
+            fix(**{field: most_changed_row(trace, chosen)})
         else:
             fix(**{field: place_of(word, rows.get(field, weights.shape[1]))})
 

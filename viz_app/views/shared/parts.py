@@ -19,6 +19,7 @@ PARTS: dict[str, dict[str, tuple[str, ...]]] = {
         "words": ("head-words",),
         "next tokens": ("top_tokens-box", "fork"),
         "sampling": ("sampling-panel", "sampling"),
+        "cost of heads": ("costs-box",),
         "rows of all heads": ("rows_cross-box", "rows_decoder_self-box"),
     },
     "inside": {
@@ -66,6 +67,7 @@ _BRING_INTO_VIEW = """
     let tries = 0, seen = 0;
     const timer = setInterval(() => {{
       const part = document.querySelector('.st-key-{key}');
+      if (part) part.style.scrollMarginTop = '4rem';  // below the names of the pages
       part?.scrollIntoView({{block: 'nearest'}});
       seen += part !== null;  // what stands above it may yet be drawn
       if (seen > 8 || ++tries > 50) clearInterval(timer);

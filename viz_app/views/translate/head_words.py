@@ -61,10 +61,9 @@ def _in_this_sentence(selection: Selection, trace: Trace, shown: ShownMap, grid:
     row, column = tokens.rows[facts.row], tokens.columns[facts.column]
     by = ", token by token" if view().units == "words" else ""
     itself = "" if facts.itself is None else f"; {facts.itself:.2f} on the token itself, any token"
-    cell = "weight" if shown.cell_value == "weight" else "share"
     said = (
-        f"In this sentence{by}: largest {cell} {facts.largest:.2f}, of “{row}” on “{column}”; "
-        f"on average over rows with more than one key {', '.join(shares)}{itself}."
+        f"In this sentence{by}: largest {shown.measured} {facts.largest:.2f}, of “{row}” on "
+        f"“{column}”; on average over rows with more than one key {', '.join(shares)}{itself}."
     )
     if most := most_on_punctuation(trace.attention, trace.keys_of):
         head, share = most

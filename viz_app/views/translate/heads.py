@@ -41,10 +41,10 @@ _Style = Literal["map", "lines", "joint"]
 
 MOST_CELLS = 40
 """Cells a side of each head in the picture of all heads."""
-_MAP_WIDTH, _THIRD_WIDTH, _FULL_WIDTH = 530, 290, 900
-"""Pixels that a map has in a window of 1,280: the large one, one of three, one alone."""
-_MOST_SIDE_BY_SIDE = 9
-"""Columns; comparisons of longer sentences stand one below the other."""
+_MAP_WIDTH = 530
+"""Pixels that the large map has in a window of 1,280."""
+_COMPARED = ((9, 3, 290), (18, 2, 440), (math.inf, 1, 900))
+"""Most columns of compared maps, how many of such stand side by side, and the pixels of each."""
 
 
 @panel("heads")
@@ -68,6 +68,8 @@ def show_heads(
     if not grid.rows or not grid.columns:
         st.caption("Without special tokens nothing is left of this map.")
         return
+    if second is not None:
+        _show_comparison(selection, *_in_time(first, second), grid, shown)
     left, right = st.columns([2, 3], gap="medium")
     with left:
         overview_height = _show_mosaic(selection, first, grid, shown)
@@ -81,8 +83,6 @@ def show_heads(
             show_lines(selection, first, shown, grid_options, joint=style == "joint")
     with right if words_right else left:  # where there is more room
         show_head_words(selection, first, shown, grid)
-    if second is not None:
-        _show_comparison(selection, *_in_time(first, second), grid, shown)
 
 
 def _choose_style() -> _Style:
@@ -180,6 +180,7 @@ def _show_map(selection: Selection, trace: Trace, grid: Grid, shown: ShownMap) -
         weights,
         selected=selected,
         column=column,
+        measured=shown.measured,
         width=_MAP_WIDTH,
         **map_arguments(grid, selection.theme),
     )
@@ -198,7 +199,7 @@ def _show_map(selection: Selection, trace: Trace, grid: Grid, shown: ShownMap) -
             allowed=grid.allowed,
             start=(selected or 0, column or 0),
             label=f"Cells of {shown.name}: arrow keys move",
-            hint="Click a cell, or press Enter on it, to open it in Inside a head."
+            hint=f"Click a cell, or press Enter on it, to {_cell_answers()}."
             + " A row's label, or the space bar, chooses its step." * steps,
             container="large-map",
             theme=selection.theme,
@@ -209,6 +210,12 @@ def _show_map(selection: Selection, trace: Trace, grid: Grid, shown: ShownMap) -
     whole = len(grid.columns) == len(grid.spans[1]) or grid.renormalised
     st.caption(shown.note + " Rows sum to 1." * (shown.aggregate != "max" and whole))
     return int(figure.layout.height)
+
+
+def _cell_answers() -> str:
+    """Say what a click on a cell does: it opens the cell, or answers the question of a lesson."""
+    answers = answered("cell", 0, 0) | answered("row", 0)
+    return "answer the question" if answers else "open it in Inside a head"
 
 
 def _in_time(first: Trace, second: Trace) -> tuple[Trace, Trace]:
@@ -233,20 +240,21 @@ def _show_comparison(
     selection: Selection, earlier: Trace, later: Trace, grid: Grid, shown: ShownMap
 ) -> None:
     a, b = (shown.map_of(trace, grid) for trace in (earlier, later))
-    axes = map_arguments(grid, selection.theme)
     st.markdown(f"**{shown.name}**")
-    side_by_side = len(grid.columns) <= _MOST_SIDE_BY_SIDE
-    width = _THIRD_WIDTH if side_by_side else _FULL_WIDTH
+    abreast, width = next(rest for most, *rest in _COMPARED if len(grid.columns) <= most)
+    axes = map_arguments(grid, selection.theme)
+    cells = {"measured": shown.measured, **axes}
     maps = {
-        "earlier_map": (f"Step {earlier.step:,}", attention_map(a, width=width, **axes)),
-        "later_map": (f"Step {later.step:,}", attention_map(b, width=width, **axes)),
+        "earlier_map": (f"Step {earlier.step:,}", attention_map(a, width=width, **cells)),
+        "later_map": (f"Step {later.step:,}", attention_map(b, width=width, **cells)),
         "difference": (
             f"Step {later.step:,} minus step {earlier.step:,}",
             difference_map(b - a, width=width, **axes),
         ),
     }
-    places = st.columns(3, gap="small") if side_by_side else [st.container() for _ in maps]
-    for place, (key, (title, figure)) in zip(places, maps.items(), strict=True):
+    rows = math.ceil(len(maps) / abreast)
+    places = [place for _ in range(rows) for place in st.columns(abreast, gap="small")]
+    for place, (key, (title, figure)) in zip(places, maps.items(), strict=False):
         with place:
             st.text(title)
             show_figure(

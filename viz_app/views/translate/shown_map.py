@@ -76,6 +76,11 @@ class ShownMap:
         unit = "" if self.cell_value == "weight" else "-value-norm"
         return f"{self.kind}-layer{self.layer + 1}-{of}{unit}"
 
+    @property
+    def measured(self) -> str:
+        """What a cell is, in a word."""
+        return "weight" if self.cell_value == "weight" else "share"
+
     def map_of(self, trace: Trace, grid: Grid) -> Floats:
         """Compute the map of a trace in the rows and columns of a grid."""
         if self.aggregate == "rollout":
