@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -15,6 +19,7 @@ import tyro
 from benchmarks.__main__ import BenchmarkArguments
 from benchmarks.beyond import BeyondArguments
 from benchmarks.load import LoadArguments
+from model.checkpoint import CheckpointError, load_weights, open_trained_run
 from model.evaluate import EvaluateArguments
 from model.training.options import parse as parse_training
 from model.translate import TranslateArguments
@@ -85,6 +90,30 @@ def test_every_kind_of_command_is_there() -> None:
     assert set(found) >= {"viz_app", *(name for name in PARSERS if name.startswith("model."))}
 
 
+def test_commands_of_the_page_from_the_shell_run(tmp_path: Path) -> None:
+    """One after another, in a folder that has the files which they name."""
+    pairs = (ROOT / "tests" / "data" / "valid.jsonl").read_text(encoding="utf-8").splitlines()[:6]
+    for name in ("test.jsonl", "valid.jsonl", "train.jsonl"):
+        (tmp_path / name).write_text("\n".join(pairs) + "\n", encoding="utf-8")
+    (tmp_path / "test.links").write_text("0-0\n" * len(pairs), encoding="utf-8")
+    (tmp_path / "sentences.txt").write_text("The cat runs.\n", encoding="utf-8")
+    given = {path.name for path in tmp_path.iterdir()}
+    written = blocks(ROOT / "docs" / "from-the-shell.md", "")
+    script = "".join(block for block in written if ".venv/bin/python" in block)
+    script = script.replace(".venv/bin/python", shlex.quote(sys.executable))
+    done = subprocess.run(
+        ["bash", "-e", "-o", "pipefail", "-c", script],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "¿Dónde está mi libro?" in done.stdout
+    new = {path.name for path in tmp_path.iterdir()} - given
+    assert new >= {"page.html", "trace.npz", "trace.json", "pair.jsonl", "heads.json", "test.align"}
+
+
 def test_python_of_the_pages_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks go on from those before them; they write their files into the folder they run in."""
     monkeypatch.chdir(tmp_path)
@@ -93,6 +122,28 @@ def test_python_of_the_pages_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         for block in blocks(page, "python"):
             exec(compile(block, page.name, "exec"), names)
     assert {path.name for path in tmp_path.iterdir()} == {"trace.html", "trace.npz"}
+
+
+def test_a_run_needs_the_files_of_the_first_table_and_no_others(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "files-of-a-run.md").read_text(encoding="utf-8")
+    named = re.findall(r"`([a-z0-9.-]+\.(?:json|jsonl|safetensors))`", text.split("\n\n")[2])
+    shipped, folder = ROOT / "checkpoints" / "copy", tmp_path / "copy"
+    folder.mkdir()
+    for path in shipped.iterdir():
+        if re.sub(r"\d{7}", "0000500", path.name) in named:
+            shutil.copy(path, folder)
+
+    def load() -> None:
+        run = open_trained_run("copy", root=tmp_path)
+        assert run.tokenizers.source.vocab_size == run.info.model.source_vocab_size
+        load_weights(run, 2000)
+
+    load()
+    for name in ("run.json", "tokenizer.json", "step-0002000.safetensors"):
+        aside = (folder / name).rename(tmp_path / name)
+        with pytest.raises(CheckpointError):
+            load()
+        aside.rename(folder / name)
 
 
 def test_the_measure_of_the_example() -> None:
