@@ -13,13 +13,14 @@ from viz_app.analysis.labels import KIND_NAMES, numbered, token_labels
 from viz_app.analysis.map_facts import map_facts
 from viz_app.analysis.question import Asked, Choice, Question, RowWord, Word, numbers, place_of
 
-Property = Literal["largest_weight", "evenness", "itself", "previous", "end"]
+Property = Literal["largest_weight", "evenness", "itself", "previous", "end", "unlike_mean"]
 _PROPERTIES: dict[Property, str] = {
     "largest_weight": "largest weight",
-    "evenness": "evenness, of which 1 is the same weight for all keys,",
+    "evenness": "evenness (1: the same weight on every key)",
     "itself": "mean weight on the query's own token",
     "previous": "mean weight on the token before the query",
     "end": "mean weight on the last key",
+    "unlike_mean": "distance from the mean of its layer (1: no key in common)",
 }
 _ALIKE = 0.02
 """Heads whose properties differ by less look the same in their maps."""
@@ -96,7 +97,7 @@ def keys_for_share(asked: Asked, *, row: RowWord = "chosen", share: float = 0.9)
     count = int(np.searchsorted(np.cumsum(weights), share - 1e-6)) + 1
     note = (
         f"From the heaviest down: {' + '.join(map(_two, weights[:count][:5]))}"
-        f"{' + …' * (count > 5)} = {weights[:count].sum():.2f}, with {count} of {len(weights)} keys"
+        f"{' + …' * (count > 5)} ≈ {weights[:count].sum():.2f}, with {count} of {len(weights)} keys"
     )
     note += f"; with one less it is {weights[: count - 1].sum():.2f}." if count > 1 else "."
     others = [float(n) for n in (1, count + 2, len(weights)) if 0 < n <= len(weights)]
@@ -117,6 +118,9 @@ def _values(asked: Asked, of: Property) -> np.ndarray:
                 found[at] = facts.largest if of == "largest_weight" else facts.evenness
         return found
     places = np.flatnonzero(rows)
+    if of == "unlike_mean":
+        apart = np.abs(maps - maps.mean(axis=1, keepdims=True)).sum(axis=-1) / 2
+        return np.asarray(apart[:, :, places].mean(axis=-1))
     if of == "end":
         return np.asarray(maps[:, :, places, -1].mean(axis=-1))
     back = 0 if of == "itself" else 1
@@ -194,11 +198,11 @@ def hidden_token(asked: Asked, *, row: RowWord = "chosen") -> Question:
     choices = []
     for place, label in enumerate(predicted):
         said = (
-            f"Yes: row {at + 1} has to predict “{label}”, and the next row consumes it. One key to "
-            "the right of its own it would stand there, ready to be copied."
+            f"Row {at + 1} from the top has to predict “{label}”, which the next row consumes. One "
+            "key to the right of its own it would stand there, ready to be copied."
             if place == at
-            else f"“{label}” is what row {place + 1} predicts. Row {at + 1} has consumed "
-            f"“{consumed[at]}” last, and must say what comes next."
+            else f"“{label}” is predicted by row {place + 1} from the top, after "
+            f"“{consumed[place]}”. Asked is what comes after “{consumed[at]}”."
         )
         choices.append(Choice((place,), label, said))
     names = {"row": asked.grid.rows[at], "consumed": consumed[at]}
@@ -242,6 +246,8 @@ def costliest_head(asked: Asked) -> Question:
     for layer, head in np.ndindex(*costs.shape):
         place, cost = Head(asked.head.kind, layer, head)[1:], float(costs[layer, head])
         said = f"Without layer {layer + 1}, head {head + 1} the translation loses {cost:.2f} nats"
-        said += "; no other costs more." if place in right else f"; the most is {best:.2f}."
+        said += (
+            "; no other of its kind costs more." if place in right else f"; the most is {best:.2f}."
+        )
         choices.append(Choice(place, f"{layer + 1}.{head + 1}", said))
     return Question(tuple(choices), right, {"kind": KIND_NAMES[asked.head.kind].lower()})

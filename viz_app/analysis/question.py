@@ -47,10 +47,16 @@ def heaviest_row(weights: Floats) -> int:
 
 
 def most_changed_row(trace: Trace, head: Head) -> int:
-    """Return the row of a head's map that differs most from its weights times value norms."""
-    weights, shares = (weights_of(trace, head.kind, cells) for cells in get_args(CellValue))
-    changes = np.abs(weights - shares)[head.layer, head.head].sum(axis=1)
-    return int(changes.argmax())
+    """Return the row of a head's map that weights times value norms change most.
+
+    Rows in which another key becomes the largest come before the others.
+    """
+    weights, shares = (
+        weights_of(trace, head.kind, cells)[head.layer, head.head] for cells in get_args(CellValue)
+    )
+    changes = np.abs(weights - shares).sum(axis=1)  # at most 2
+    overtaken = weights.argmax(axis=1) != shares.argmax(axis=1)
+    return int((changes + 2 * overtaken).argmax())
 
 
 @dataclass(frozen=True)

@@ -156,6 +156,18 @@ def test_heads_that_look_alike_are_as_right_and_the_reason_names_one(asked: Aske
     assert "the largest here, of layer 1, head 2, is 1.00" in question.reason((0, 0))
 
 
+def test_the_head_that_is_least_like_the_mean_of_its_layer(asked: Asked) -> None:
+    even = np.full((3, 3), 1 / 3)
+    trace = dataclasses.replace(
+        asked.trace,
+        attention={"cross": np.array([[even, even, CROSS], [np.eye(3), even, even]], np.float32)},
+    )
+    question = made(dataclasses.replace(asked, trace=trace), "head_extreme", of="unlike_mean")
+    assert right(question) == ["2.1"]
+    # In each row the head has 1 on one key, and the mean of three heads has 5/9 there.
+    assert "is 0.44" in question.reason((1, 0))
+
+
 def test_the_costliest_head_is_that_of_the_costs(asked: Asked) -> None:
     costs = {"cross": np.array([[0.1, -0.2], [0.7, 0.3]], np.float32)}
     question = made(dataclasses.replace(asked, costs=lambda: costs), "costliest_head")
