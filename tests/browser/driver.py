@@ -175,7 +175,7 @@ class App:
 
         (Streamlit's page does not bear that a part of the old page comes after the link.)
         """
-        self.expect(_ALL_IN_SIGHT, True)
+        self.wait_for_all_in_sight()
         self.page.get_by_role("link", name=title).click()
 
     @contextmanager
@@ -255,6 +255,10 @@ class App:
         return started.value
 
     # What there is to see
+
+    def wait_for_all_in_sight(self) -> None:
+        """Wait until no place is in sight that has yet to be drawn."""
+        self.expect(_ALL_IN_SIGHT, True)
 
     def rest(self) -> None:
         """Wait until the script rests."""

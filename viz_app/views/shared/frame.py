@@ -144,9 +144,6 @@ def select(page: str = "") -> Selection | None:
             selection = Selection(run=run, step=step, text=text, theme=current_theme())
             with lesson:
                 show_lesson(selection)
-            if page != "training":  # which watches its logs, too
-                with st.sidebar:
-                    watch(view().run or "")
             return selection
         st.info("Type a sentence above and press Enter.")
     # What is missing may come: a training that has just begun writes it.
