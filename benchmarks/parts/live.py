@@ -56,8 +56,8 @@ def measure(*, rounds: int, tick: Tick) -> Findings:
 
             before = [seconds for _ in range(rounds) for seconds in read()]
             page = launch().new_page(viewport=SCREEN)
-            page.goto(f"{server.address}/training")
-            page.locator(".st-key-curves .main-svg").first.wait_for()
+            page.goto(server.address)
+            page.locator(".st-key-large .main-svg").first.wait_for()
             with _training(root):
                 began = time.perf_counter()
                 page.get_by_role("button", name="Show it").wait_for()
@@ -90,7 +90,7 @@ def _findings(
         ),
     )
     rules = (
-        Rule("live: seconds until a training is seen on Training", seen, 5.0),
+        Rule("live: seconds until a training is seen on Translate", seen, 5.0),
         Rule("live: a sentence beside a training, times that alone", slower, 3.0),
         Rule("live: speed of a training beside a reader, of that alone", kept, 0.75, True),
     )

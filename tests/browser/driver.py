@@ -64,15 +64,18 @@ _LOOK = """argument => {
     const everywhere = place =>
         [document, ...roots].flatMap(root => [...root.querySelectorAll(place)]);
     const visible = place => everywhere(place).filter(element => element.checkVisibility());
+    const isSeen = place => place.getBoundingClientRect().top < innerHeight;
+    if (visible('.in_sight').some(isSeen)) return undefined;
     const asList = value => ArrayBuffer.isView(value) || Array.isArray(value)
         ? Array.from(value, asList)
         : typeof value === 'number' && !Number.isFinite(value) ? null : value ?? null;
     const found = (LOOK)(argument);
     return found === undefined ? undefined : asList(found);
 }"""
-"""What a function finds, as lists; ``everywhere`` looks into components too.
+"""What a function finds, as lists, once no place is in sight that has yet to be drawn.
 
-``visible`` leaves out what is hidden: Streamlit leaves copies of charts in the page after a click.
+``everywhere`` looks into components too; ``visible`` leaves out what is hidden: Streamlit leaves
+copies of charts in the page after a click.
 """
 _FIND = """([argument, wanted, tolerance]) => {
     const near = (a, b) => Array.isArray(b)
@@ -105,9 +108,6 @@ _LABELS = """(() => {
         ? sorted.map(([, text]) => text) : undefined;
 })()"""
 """What is drawn; where an axis draws only some of its labels, also what the others would be."""
-_ALL_IN_SIGHT = """() => everywhere('.in_sight')
-    .every(place => place.getBoundingClientRect().top > innerHeight)"""
-"""Whether no place is in sight that has yet to be drawn."""
 _BOX = """place => {
     const elements = visible(place);
     if (elements.length !== 1) return undefined;
@@ -171,11 +171,7 @@ class App:
         self.rest()
 
     def go_to(self, title: str) -> None:
-        """Follow the link to another page, once all that is in sight has been drawn.
-
-        (Streamlit's page does not bear that a part of the old page comes after the link.)
-        """
-        self.wait_for_all_in_sight()
+        """Follow the link to another page."""
         self.page.get_by_role("link", name=title).click()
 
     @contextmanager
@@ -256,12 +252,8 @@ class App:
 
     # What there is to see
 
-    def wait_for_all_in_sight(self) -> None:
-        """Wait until no place is in sight that has yet to be drawn."""
-        self.expect(_ALL_IN_SIGHT, True)
-
     def rest(self) -> None:
-        """Wait until the script rests."""
+        """Wait until the script rests and all that is in sight has been drawn."""
         self.find("() => true")
 
     def find(

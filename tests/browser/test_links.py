@@ -119,7 +119,7 @@ def test_who_opens_the_link_sees_the_same(
     app.open(path, q=SENTENCE, **at_first)
     for choice in choices.split():
         change(app, choice)
-    app.wait_for_all_in_sight()
+    app.rest()
     again = new_app(viewport=high)
     again.open(app.page.url)
     again.expect(_DRAWN, app.find(_DRAWN))

@@ -70,12 +70,13 @@ def test_training_is_followed_without_a_reload(
 ) -> None:
     shutil.copytree(ROOT / "checkpoints" / "copy", tmp_path / "copy")
     app = new_app(at=serve(tmp_path))
-    app.open("/training", run="copy")
+    app.open("/", run="copy", q="c a f")
     app.page.evaluate("window.untouched = true")
     with training(tmp_path):
-        # It appears, and is opened, with what there is so far.
-        app.page.get_by_role("button", name="Show it").click()
+        # It appears, whatever page is open, and is opened, with what there is so far.
+        app.page.locator(".stSidebar").get_by_role("button", name="Show it").click()
         app.expect_address(run="live")
+        app.go_to("Training")
 
         # All curves grow; what is drawn is what the log says.
         for name, key in (

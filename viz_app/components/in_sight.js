@@ -1,21 +1,26 @@
 // An empty place that says when a person sees it, until it is drawn anew or taken away.
 
-const STAYS = 150; // milliseconds: while a page is being drawn, places move through the window
+import { sayAtRest } from "./rest.js";
+
+const STAYS = 150; // milliseconds: while a page scrolls or is drawn, places move through the window
 const AGAIN = 1000; // milliseconds: what is said beside a click may go unanswered
 
 export default function ({ parentElement, setTriggerValue }) {
-  let timer;
-  const say = () => {
-    setTriggerValue("seen", true);
-    timer = setTimeout(say, AGAIN);
-  };
+  const root = parentElement.querySelector(".in_sight");
+  let isSeen = false;
+  let due = 0;
   const observer = new IntersectionObserver(([place]) => {
-    clearTimeout(timer);
-    if (place.isIntersecting) timer = setTimeout(say, STAYS);
+    isSeen = place.isIntersecting;
   });
-  observer.observe(parentElement.querySelector(".in_sight"));
+  observer.observe(root);
+  const isDue = () => isSeen && performance.now() >= due;
+  const say = () => {
+    due = performance.now() + AGAIN;
+    setTriggerValue("seen", true);
+  };
+  const stop = sayAtRest(root, STAYS, isDue, say);
   return () => {
-    clearTimeout(timer);
+    stop();
     observer.disconnect();
   };
 }

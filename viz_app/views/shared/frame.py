@@ -42,6 +42,7 @@ _STYLE = """
   .stVerticalBlock:has(> .st-key-source_tokens) { gap: .3rem; }
   .stVerticalBlock:has(> * > .st-key-head-toolbar) { gap: .5rem; }
   .st-key-translation [data-testid="stText"] { line-height: 1.4; }
+  .st-key-at_rest { display: none; }
   .stSidebar h1 { font-size: 1.6rem; padding: 0; }
   .stSidebarHeader { height: 1rem; margin-bottom: 0; }
   .stApp [data-testid="stCaptionContainer"] { color: MUTED; opacity: 1; }
@@ -144,6 +145,9 @@ def select(page: str = "") -> Selection | None:
             selection = Selection(run=run, step=step, text=text, theme=current_theme())
             with lesson:
                 show_lesson(selection)
+            if page != "training":  # which watches its logs, too
+                with st.sidebar:
+                    watch(view().run or "")
             return selection
         st.info("Type a sentence above and press Enter.")
     # What is missing may come: a training that has just begun writes it.

@@ -9,6 +9,7 @@ import streamlit as st
 
 from model.files import CheckpointError, has_writer
 from viz_app.analysis.curves import progress
+from viz_app.components.at_rest import draw_again
 from viz_app.served import served_models
 from viz_app.views.caches import log_file, log_of, run_named, steps_in
 from viz_app.views.shared.errors import describe_error
@@ -22,7 +23,7 @@ from viz_app.views.shared.view import (
     write_address,
 )
 
-SECONDS_BETWEEN_LOOKS = 4.0
+SECONDS_BETWEEN_LOOKS = 3.0
 """Seconds between two looks at the files."""
 
 Offered = tuple[tuple[str, ...], tuple[int, ...]]
@@ -62,7 +63,7 @@ def watch(run: str, others: Sequence[str] = (), *, logs: Sequence[str] = ()) -> 
     _watch(run, paths, (offered, tuple(map(stamp_if_there, paths))))
 
 
-@st.fragment(run_every=SECONDS_BETWEEN_LOOKS, key="watch")
+@st.fragment(key="watch")
 def _watch(run: str, paths: tuple[Path, ...], seen: FilesState) -> None:
     state = st.session_state
     ignore_outdated()
@@ -71,6 +72,7 @@ def _watch(run: str, paths: tuple[Path, ...], seen: FilesState) -> None:
     if not drawing and (apply_changes() or files_state(run, paths) != seen):
         write_address()  # the browser may have asked with the one from before
         st.rerun()
+    draw_again(seconds=SECONDS_BETWEEN_LOOKS)
     for name, folder in served_models().items():
         if has_writer(folder):
             _show_progress(name, name == run)
