@@ -5,11 +5,7 @@ import { sayAtRest } from "./rest.js";
 const REST = 300; // milliseconds
 
 export default function ({ parentElement, data: [{ seconds }], setTriggerValue }) {
-  let due = performance.now() + 1000 * seconds;
-  const isDue = () => !document.hidden && performance.now() >= due;
-  const say = () => {
-    due = performance.now() + 1000 * seconds;
-    setTriggerValue("rests", true);
-  };
-  return sayAtRest(parentElement.querySelector(".at_rest"), REST, isDue, say);
+  const times = { rest: REST, first: 1000 * seconds, again: 1000 * seconds };
+  const root = parentElement.querySelector(".at_rest");
+  return sayAtRest(root, times, () => !document.hidden, () => setTriggerValue("rests", true));
 }

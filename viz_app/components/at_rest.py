@@ -8,9 +8,6 @@ from __future__ import annotations
 
 from viz_app.components.assets import component
 
-KEY = "at_rest"
-"""The key of the widget."""
-
 _mount = component("at_rest")
 
 
@@ -19,4 +16,4 @@ def draw_again(*, seconds: float) -> None:
 
     While nobody sees the page, as in a hidden tab, it is not drawn again.
     """
-    _mount(key=KEY, data={"seconds": seconds}, on_rests_change=lambda: None)
+    _mount(key="at_rest", data={"seconds": seconds}, on_rests_change=lambda: None)

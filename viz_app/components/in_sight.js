@@ -8,17 +8,12 @@ const AGAIN = 1000; // milliseconds: what is said beside a click may go unanswer
 export default function ({ parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".in_sight");
   let isSeen = false;
-  let due = 0;
   const observer = new IntersectionObserver(([place]) => {
     isSeen = place.isIntersecting;
   });
   observer.observe(root);
-  const isDue = () => isSeen && performance.now() >= due;
-  const say = () => {
-    due = performance.now() + AGAIN;
-    setTriggerValue("seen", true);
-  };
-  const stop = sayAtRest(root, STAYS, isDue, say);
+  const times = { rest: STAYS, first: 0, again: AGAIN };
+  const stop = sayAtRest(root, times, () => isSeen, () => setTriggerValue("seen", true));
   return () => {
     stop();
     observer.disconnect();

@@ -15,13 +15,16 @@ for (const event of ["pointerdown", "keydown", "scroll"]) {
   document.addEventListener(event, noteBusy, { capture: true, passive: true });
 }
 
-// Calls `say` when `isDue` says so and the app has rested for some milliseconds: it drew nothing,
-// and nobody did anything. Returns a function that ends this.
-export function sayAtRest(root, milliseconds, isDue, say) {
+// Calls `say` while `isWanted` says so, at first after some milliseconds and again after some more,
+// whenever the app has rested: it drew nothing, and nobody did anything. Returns what ends this.
+export function sayAtRest(root, { rest, first, again }, isWanted, say) {
   clearInterval(timers.get(root)); // Streamlit calls a script again for the same element
+  let due = performance.now() + first;
   const look = () => {
     if (!document.querySelector(RESTING)) noteBusy();
-    if (performance.now() - busy < milliseconds || !isDue()) return;
+    const now = performance.now();
+    if (now < due || now - busy < rest || !isWanted()) return;
+    due = now + again;
     noteBusy();
     say();
   };

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
@@ -21,7 +21,7 @@ def _check_length(text: str) -> str:
 
 
 def _check_need(need: str) -> str:
-    known = [*Need.__args__]  # type: ignore[attr-defined]
+    known = get_args(Need)
     if need not in known and not need.startswith("run "):
         raise ValueError(f"unknown need {need!r}; write one of: {', '.join(known)}, run NAME")
     return need
