@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ViewportSize, expect, sync_playwright
 
 from model.checkpoint import TrainedRun, load_weights, open_trained_run
 from tests.browser.driver import PATIENCE, App
@@ -25,7 +25,7 @@ from viz_app.records.trace import Trace
 from viz_app.trace.sentence import run_trace
 
 ROOT = Path(__file__).parents[2]
-SCREEN = {"width": 1440, "height": 2000}
+SCREEN: ViewportSize = {"width": 1440, "height": 2000}
 """High enough that nothing scrolls: a list that is open closes when the page scrolls."""
 PORT = ("--server.port", "0")
 APP = ("-m", "streamlit", "run", str(ROOT / "viz_app/app.py"), *PORT)
@@ -132,6 +132,7 @@ def browser() -> Iterator[Browser]:
         flags = ["--no-sandbox", *(f"--disable-{name}" for name in quiet)]
         # Other hosts are not found. (To route requests would do too, but then nothing is cached.)
         flags.append("--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE localhost")
+        flags.append("--process-per-site")  # where scripts that a page has compiled stay compiled
         browser = playwright.chromium.launch(executable_path=path, args=flags)
         yield browser
         browser.close()
@@ -140,32 +141,38 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="session")
 def context(browser: Browser) -> Iterator[BrowserContext]:
     """What pages share: a cache, so that each loads the app's scripts from there."""
-    context = browser.new_context(viewport=SCREEN)
+    context = browser.new_context()
     yield context
     context.close()
 
 
 @pytest.fixture
 def new_app(
-    browser: Browser, context: BrowserContext, request: pytest.FixtureRequest
+    context: BrowserContext, request: pytest.FixtureRequest
 ) -> Iterator[Callable[..., App]]:
-    """Makes a page, at another server's address perhaps; with options of a browser context, in one
-    of its own.
+    """Makes a page, at another server's address perhaps, of another size or in dark colours.
 
     At the end nothing may have been complained of in any of them.
     """
     opened: list[App] = []
 
-    def make(at: str = "", **options: Any) -> App:
-        own = browser.new_context(**({"viewport": SCREEN} | options)) if options else context
-        opened.append(App(own, at or request.getfixturevalue("address")))
+    def make(
+        at: str = "",
+        *,
+        viewport: ViewportSize = SCREEN,
+        color_scheme: Literal["light", "dark"] = "light",
+    ) -> App:
+        address = at or request.getfixturevalue("address")
+        if not context.pages:  # one that stays open, and with it the process of all
+            context.new_page().goto(f"{address}/_stcore/health")
+        opened.append(App(context, address))
+        opened[-1].page.set_viewport_size(viewport)
+        opened[-1].page.emulate_media(color_scheme=color_scheme)
         return opened[-1]
 
     yield make
     for app in opened:
         app.page.close()
-        if app.page.context is not context:
-            app.page.context.close()
     assert [complaint for app in opened for complaint in app.complaints] == []
 
 

@@ -23,6 +23,7 @@ from playwright.sync_api import (
     Page,
     TimeoutError,
 )
+from streamlit.proto.BackMsg_pb2 import BackMsg
 
 from model.interface import Kind
 from viz_app.analysis.labels import token_labels
@@ -372,6 +373,19 @@ class App:
 
         self.page.on("websocket", lambda socket: socket.on(event, note))
         return collected
+
+
+def asked(sent: Sequence[bytes]) -> list[BackMsg]:
+    """Return what the page asked the server for, without its own looks for news."""
+    messages = [BackMsg.FromString(frame) for frame in sent]
+    return [
+        message
+        for message in messages
+        if not any(
+            "at_rest" in state.id and state.json_trigger_value
+            for state in message.rerun_script.widget_states.widgets
+        )
+    ]
 
 
 # The lines from token to token on Translate
