@@ -58,6 +58,14 @@ class EvaluateArguments:
     checkpoints: Path = CHECKPOINTS
     """Folder of the runs."""
 
+    def __post_init__(self) -> None:
+        if self.max_pairs is None:
+            return
+        if self.max_pairs < 1:
+            raise ValueError(f"max_pairs: expected at least 1, got {self.max_pairs}")
+        if not self.train_sample:
+            raise ValueError("max_pairs: expected with --train-sample only; leave it out")
+
 
 def _steps(wanted: str, there: list[int]) -> list[int]:
     if wanted == "all":

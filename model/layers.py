@@ -19,13 +19,13 @@ Sublayer = Callable[[Tensor], Tensor]
 
 
 def sinusoidal_positions(
-    length: int, d_model: int, *, start: int = 0, device: torch.device | None = None
+    length: int, d_model: int, *, device: torch.device | None = None
 ) -> Tensor:
-    """Compute positional encodings (length, D), float32, of positions start … start + length - 1.
+    """Compute positional encodings (length, D), float32.
 
     PE(pos, 2i) = sin(pos / 10000^(2i/D)), PE(pos, 2i+1) = cos(pos / 10000^(2i/D)); section 3.5.
     """
-    position = torch.arange(start, start + length, dtype=torch.float32, device=device)
+    position = torch.arange(length, dtype=torch.float32, device=device)
     rate = torch.exp(
         torch.arange(0, d_model, 2, dtype=torch.float32, device=device)
         * (-math.log(10_000.0) / d_model)

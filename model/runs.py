@@ -140,10 +140,6 @@ class Run(Protocol):
         """Return what the training logged, by step."""
         ...
 
-    def samples(self) -> Sequence[dict[str, Any]]:
-        """Return fixed sentences translated during the training, by step."""
-        ...
-
 
 def open_run(name: str, *, root: Path = CHECKPOINTS) -> Run:
     """Open a run by its name in ``root``, the path of a folder, or a name on the hub.

@@ -80,23 +80,24 @@ class MeasureArguments:
     """Folder of the runs."""
 
 
-def _corpus(arguments: MeasureArguments, run: Run) -> Callable[[], CorpusStream]:
-    name = arguments.data
-    if name is None:
-        if run.data is None:
-            raise ValueError(
-                f"expected --data with a corpus to measure on: {run.name} does not say what it was "
-                "validated with"
-            )
-        data = run.data
-        name = str(run.folder / data.valid_file) if data.held_back else data.valid_file
-        if not data.held_back and not _is_known_by_name(name):
-            raise ValueError(
-                f"expected --data with a corpus to measure on, such as the one that {run.name}"
-                f" was validated with: {data.name}, file {name}"
-            )
-    require_languages(run, arguments.columns)
-    return _opener(name, arguments, run)
+def _data_name(arguments: MeasureArguments, run: Run) -> str:
+    """Return the corpus to measure on: the one that was asked for, or the run's validation data."""
+    if arguments.data is not None:
+        return arguments.data
+    if run.data is None:
+        raise ValueError(
+            f"expected --data with a corpus to measure on: {run.name} does not say what it was "
+            "validated with"
+        )
+    data = run.data
+    if data.held_back:
+        return str(run.folder / data.valid_file)
+    if not _is_known_by_name(data.valid_file):
+        raise ValueError(
+            f"expected --data with a corpus to measure on, such as the one that {run.name}"
+            f" was validated with: {data.name}, file {data.valid_file}"
+        )
+    return data.valid_file
 
 
 def _opener(name: str, arguments: MeasureArguments, run: Run) -> Callable[[], CorpusStream]:
@@ -124,7 +125,9 @@ def _examples(
     return read_examples(run, stream_corpus(str(path), source="source", target="reference"))
 
 
-def _alignments(run: Run, corpus: CorpusStream, data: str | None) -> tuple[LinksLookup | None, str]:
+def _alignments(
+    arguments: MeasureArguments, run: Run, corpus: CorpusStream
+) -> tuple[LinksLookup | None, str]:
     """Return a lookup of reference alignments, if there are any, and a message about them."""
     if corpus.name.partition(":")[0] == COPY:
         return identity_links(run.tokenizers), "alignments: each symbol with itself"
@@ -135,7 +138,11 @@ def _alignments(run: Run, corpus: CorpusStream, data: str | None) -> tuple[Links
         if run.config is None:  # aligned are the words of our own tokenizers
             return None, message
         command = ["python", "-m", "viz_app.measuring.align", "--run", run.name]
-        command += ["--data", data or corpus.name]
+        command += ["--data", _data_name(arguments, run)]
+        if arguments.split != MeasureArguments.split:
+            command += ["--split", arguments.split]
+        if arguments.columns is not None:
+            command += ["--columns", *arguments.columns]
         if run.folder.parent.resolve() != CHECKPOINTS:
             command += ["--checkpoints", str(run.folder.parent)]
         return None, f"{message}; {shlex.join(command)} makes it"
@@ -173,9 +180,10 @@ def main(arguments: MeasureArguments) -> None:
 def _measure(arguments: MeasureArguments, processes: Processes) -> None:
     run = choose_languages(open_run(arguments.run, root=arguments.checkpoints), arguments.languages)
     steps = _steps(arguments.steps, run.steps())
-    open_corpus = _corpus(arguments, run)
+    require_languages(run, arguments.columns)
+    open_corpus = _opener(_data_name(arguments, run), arguments, run)
     examples = _examples(arguments, run, open_corpus)
-    links_of, about_alignments = _alignments(run, open_corpus(), arguments.data)
+    links_of, about_alignments = _alignments(arguments, run, open_corpus())
     task = MeasureTask(
         run=run,
         steps=steps,

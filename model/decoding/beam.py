@@ -179,7 +179,8 @@ def beam_search(
         raise ValueError(f"length penalty: expected 0 to 10, got {alpha}")
     batch, end = Generation(model, sources, prefix), model.special_ids.end
     searches = [
-        _Search(size, alpha, limit, batch.prefix, end, early_stopping) for limit in batch.limits
+        _Search(size, alpha, limit, batch.prefix, end, early_stopping)
+        for limit in batch.most_generated
     ]
     running = searches
     while running:

@@ -53,8 +53,10 @@ class Generation:
         self._rows = len(sources)
         self._new = self._ids(self.prefix).expand(len(sources), -1)
         self._never = self._ids(special.never_generated) if special.never_generated else None
-        self.limits = [longest_target(len(s), model.description.max_length) for s in sources]
-        """Most tokens of each source's target, not counting ``<s>``."""
+        longest = [longest_target(len(s), model.description.max_length) for s in sources]
+        self.most_generated = [max(1, most + 1 - len(self.prefix)) for most in longest]
+        """How many tokens to generate for each source at most. (What the prefix has after ``<s>``,
+        such as a language, is part of the target.)"""
 
     def logits(self) -> Tensor:
         """Compute the logits (R, V) of the next token of each row."""

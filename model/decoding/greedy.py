@@ -26,13 +26,14 @@ def decode_step_by_step(
     """
     batch = Generation(model, sources, prefix)
     targets, end = [list(batch.prefix) for _ in sources], model.special_ids.end
+    longest = [len(batch.prefix) + most for most in batch.most_generated]
     rows = list(range(len(sources)))
     while rows:
         continued, ids = [], []
         for place, id in enumerate(choose(batch.logits(), rows)):
             target = targets[rows[place]]
             target.append(id)
-            if id != end and len(target) <= batch.limits[rows[place]]:
+            if id != end and len(target) < longest[rows[place]]:
                 continued.append(place)
                 ids.append(id)
         rows = [rows[place] for place in continued]

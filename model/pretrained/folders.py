@@ -15,7 +15,7 @@ _CHECKPOINT = re.compile(r"checkpoint-(\d{1,12})")
 _WEIGHTS = "model.safetensors"
 _INDEX = "model.safetensors.index.json"
 _STATE = "trainer_state.json"
-_LOGGED = {
+LOGGED = {
     "loss": "train_loss",
     "learning_rate": "learning_rate",
     "grad_norm": "gradient_norm",
@@ -103,7 +103,7 @@ def _rows_of(state: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def _log_row(row: dict[str, Any]) -> dict[str, Any]:
     """A row of the Trainer's log in the words of ours; what is not a finite number is left out."""
     kept = {"step": row["step"]}
-    for theirs, ours in _LOGGED.items():
+    for theirs, ours in LOGGED.items():
         value = row.get(theirs)
         if isinstance(value, int | float) and math.isfinite(value):
             kept[ours] = value

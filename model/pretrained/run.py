@@ -227,10 +227,6 @@ class PretrainedRun:
         """Read what the Trainer logged: rows of training, and of evaluations."""
         return trainer_log(log_path(self.folder))
 
-    def samples(self) -> list[dict[str, Any]]:
-        """Return no sentences: such a training logs none."""
-        return []
-
     def load(self, step: int, dtype: torch.dtype = torch.float32) -> Checkpoint:
         """Load the weights of a step in this type, in evaluation mode.
 

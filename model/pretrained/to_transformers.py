@@ -29,6 +29,7 @@ from transformers import (
 from model.checkpoint import TrainedRun, load_weights
 from model.config import BOS, EOS, PAD, UNK, TransformerConfig
 from model.files import CheckpointError, new_folder, write_json
+from model.pretrained.folders import LOGGED
 from model.pretrained.quiet import quiet
 from model.pretrained.tokenizers import TARGET_TOKENIZER
 from model.tokenizer import SPECIAL_TOKENS, Tokenizer, TokenizerPair
@@ -54,16 +55,6 @@ _NAMES = (
 
 _READS_STREAM = re.compile(r"(embed_tokens|lm_head|[qkv]_proj|fc1)\.weight")
 _WRITES_STREAM = re.compile(r"(out_proj|fc2|layer_norm)\.(weight|bias)")
-
-_LOGGED = {
-    "train_loss": "loss",
-    "learning_rate": "learning_rate",
-    "gradient_norm": "grad_norm",
-    "valid_loss": "eval_loss",
-    "bleu": "eval_bleu",
-    "chrf": "eval_chrf",
-}
-"""Names in the log of our trainings, and what the Trainer calls them."""
 
 # The spacing of written text, as WordTokenizer.decode has it; a decoder here can only remove.
 _UNWRITTEN_SPACES = (
@@ -138,7 +129,7 @@ def _save_checkpoint(run: TrainedRun, step: int, config: Any, folder: Path) -> N
 def _log_history(rows: Sequence[dict[str, Any]], last: int) -> list[dict[str, Any]]:
     """Rename what was logged up to a step; rows with nothing that the Trainer logs are left out."""
     renamed = (
-        {theirs: row[ours] for ours, theirs in _LOGGED.items() if ours in row}
+        {theirs: row[ours] for theirs, ours in LOGGED.items() if ours in row}
         | {"step": row["step"]}
         for row in rows
         if row["step"] <= last

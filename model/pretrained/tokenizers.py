@@ -168,7 +168,7 @@ class PretrainedTokenizers:
 
     def encode_source(self, text: str) -> list[int]:
         """Encode a source with the special tokens that the model expects."""
-        self.source.encode(text)  # refuses what cannot be encoded
+        refuse_half_characters(text)
         with self._lock:
             return list(self._tokenizer(self._before + text)["input_ids"])
 
@@ -205,8 +205,8 @@ def load_tokenizers(
     *,
     config: Any,
     sizes: tuple[int, int],
-    forced: int | None = None,
-    languages: Languages | None = None,
+    forced: int | None,
+    languages: Languages,
 ) -> PretrainedTokenizers:
     """Load the tokenizer of a model for a choice of languages.
 
@@ -223,7 +223,6 @@ def load_tokenizers(
             the model.
         ValueError: if a language or prefix is not among the choices.
     """
-    languages = languages or Languages()
     tokenizer = load_tokenizer(folder)
     choices = choices_of(tokenizer, config)
     for what, chosen, expected in (

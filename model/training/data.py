@@ -37,7 +37,7 @@ def load_samples(path: Path) -> list[Sample]:
             if not all(isinstance(text, str) for text in vars(sample).values()):
                 raise TypeError("all of them texts")
             samples.append(sample)
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, RecursionError) as error:
             raise DataError(
                 f"{path}, line {number}: expected an object with source and reference ({error})"
             ) from error

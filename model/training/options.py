@@ -76,6 +76,14 @@ class TrainArguments:
     training: TrainingConfig = field(default_factory=lambda: PRESETS["default"].training)
     """The training."""
 
+    def __post_init__(self) -> None:
+        if self.max_pairs is not None and self.max_pairs < 1:
+            raise ValueError(
+                f"max_pairs: expected at least 1, got {self.max_pairs}; leave it out to use all"
+            )
+        if self.rarest_token < 0:
+            raise ValueError(f"rarest_token: expected 0 or more, got {self.rarest_token}")
+
 
 def preset_arguments(name: PresetName) -> TrainArguments:
     """Return the arguments of a preset; those that it has no value for are ``tyro.MISSING``."""

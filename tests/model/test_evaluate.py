@@ -13,6 +13,7 @@ import pytest
 
 from model.checkpoint import TrainedRun, load_weights, open_trained_run, weights_path, write_info
 from model.decoding.translation import GREEDY, Decoding, translate
+from model.evaluate import EvaluateArguments
 from model.files import append_log, only_writer, read_log, write_log
 from model.train import main as train
 from model.training.corpora import load_corpus
@@ -223,6 +224,18 @@ def test_evaluate_reports_bad_arguments(
     data = [] if "--data" in flags else ["--data", data_folder / "valid.jsonl"]
     with pytest.raises(SystemExit, match=message):
         command("evaluate", "--run", "tiny", "--checkpoints", trained_root, *data, *flags)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"max_pairs": 3}, "max_pairs: expected with --train-sample only"),
+        ({"max_pairs": 0, "train_sample": True}, "max_pairs: expected at least 1, got 0"),
+    ],
+)
+def test_pairs_are_counted_for_the_train_sample_alone(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        EvaluateArguments(run="tiny", data="valid.jsonl", **given)
 
 
 def test_evaluate_names_a_broken_checkpoint(

@@ -183,15 +183,17 @@ def test_stages_are_measured_with_the_text_that_is_given(
 
 
 def test_a_run_is_measured_on_the_pairs_that_it_held_back(
-    own_root: Path, run: TrainedRun, data: Path
+    own_root: Path, run: TrainedRun, data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """They are in its folder, so that nobody needs to name them."""
+    """They are in its folder, so that nobody needs to name them; what aligns them is told."""
     folder = own_root / "tiny"
     assert run.info.data is not None
     write_info(folder, replace(run.info, data=replace(run.info.data, held_back=len(PAIRS))))
     data.rename(folder / "valid.jsonl")
-    measure(own_root)
+    measure(own_root, "--columns", "en", "es")
     assert read_measures(folder, run.steps()[-1]).corpus.sentences == 4
+    command = f"--data {folder / 'valid.jsonl'} --columns en es --checkpoints {own_root} makes it"
+    assert command in capsys.readouterr().err
 
 
 # What cannot be done

@@ -95,8 +95,8 @@ def multi_head_formula(heads: str, *, biased: bool) -> str:
     )
 
 
-def scores_formula(model: Description, kind: Kind | None = None) -> str:
-    """Write the scores of attention as LaTeX; of any kind, if none is given."""
+def scores_formula(model: Description, kind: Kind) -> str:
+    """Write the scores of a kind of attention as LaTeX."""
     scores = r"QK^\top/\sqrt{d_k}" if model.scale_scores else r"QK^\top"
     return scores + " + B" * (model.positions == "relative" and kind != "cross")
 

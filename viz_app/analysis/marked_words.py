@@ -59,7 +59,7 @@ def marked_words(tokens: Tokens, marks: Mapping[int, str]) -> list[MarkedWord]:
     words: list[MarkedWord] = []
     for word in tokens.words:
         apart = tokens.texts[word.start].startswith(" ") or not spaced
-        special = tokens.ids[word.start] in (2, 3)
+        special = tokens.ids[word.start] in tokens.special_ids
         found = [marks[at] for at in range(word.start, word.stop) if at in marks]
         roles = dict.fromkeys(role for mark in found for role in mark.split())
         before = " " if words and (apart or special) else ""

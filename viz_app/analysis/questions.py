@@ -31,11 +31,6 @@ class QuestionKind:
     names: frozenset[str] = field(default_factory=frozenset)
     """What the text of such a question may name in braces."""
 
-    @property
-    def says(self) -> str:
-        """What it asks, in a sentence."""
-        return (inspect.getdoc(self.make) or "").split("\n\n")[0].replace("\n", " ")
-
     @cached_property
     def parameters(self) -> type[BaseModel]:
         """A model of its parameters, made from the signature of its function."""

@@ -26,7 +26,7 @@ class StageDescription:
 
 STAGE_DESCRIPTIONS: Mapping[str, StageDescription] = {
     "language_model": StageDescription(
-        "likelihood as text",
+        "log-probability as text",
         "Mean log-probability of the translations' tokens under a small language model of the "
         "target language, which knows nothing of the source: the nearer to 0, the more they read "
         "like other sentences of that language.",
@@ -96,7 +96,7 @@ def describe_stage(name: str, value: float) -> str:
         return f"{STAGE_DESCRIPTIONS[name].name}: no value"
     if name == "language_model":
         return (
-            f"likelihood as text: {value:.2f} nats per token, as of a choice among "
+            f"log-probability as text: {value:.2f} nats per token, as of a choice among "
             f"{math.exp(-value):,.0f} tokens that are equally likely"
         )
     if name == "source_contribution":

@@ -67,7 +67,7 @@ def symmetrise(forward: WordLinks, backward: WordLinks) -> WordLinks:
     ones too, if one direction has them and one of their words has no link yet. At last add links
     whose words both have none.
     """
-    links = forward & backward
+    links, either = forward & backward, forward | backward
     sources, targets = {s for s, _ in links}, {t for _, t in links}
 
     def add(link: tuple[int, int]) -> None:
@@ -82,7 +82,7 @@ def symmetrise(forward: WordLinks, backward: WordLinks) -> WordLinks:
             for ds, dt in product((-1, 0, 1), repeat=2):
                 link = s + ds, t + dt
                 free = link[0] not in sources or link[1] not in targets
-                if free and link not in links and link in forward | backward:
+                if free and link not in links and link in either:
                     add(link)
                     grown = True
     for link in (*sorted(forward), *sorted(backward)):

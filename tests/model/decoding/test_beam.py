@@ -274,17 +274,19 @@ def log_probability(model: Transformer, source: list[int], target: list[int]) ->
     return float(steps.gather(1, torch.tensor(target[1:])[:, None]).sum())
 
 
-def test_a_beam_of_one_is_greedy_decoding(model: Transformer) -> None:
+@pytest.mark.parametrize("prefix", [[BOS], [BOS, 7, 5]])
+def test_a_beam_of_one_is_greedy_decoding(model: Transformer, prefix: list[int]) -> None:
+    """With a prefix too, which counts where a target is cut off."""
     generator = torch.Generator().manual_seed(3)
     sources = [
         [*torch.randint(EOS + 1, 37, (n % 11,), generator=generator).tolist(), EOS]
         for n in range(60)
     ]
-    targets = greedy(model, sources)
+    targets = greedy(model, sources, prefix)
     ended = [target[-1] == EOS for target in targets]
     assert any(ended)
     assert not all(ended)
-    beams = beam_search(model, sources, size=1)
+    beams = beam_search(model, sources, size=1, prefix=prefix)
     assert [[h.target for h in beam.hypotheses] for beam in beams] == [[t] for t in targets]
 
 

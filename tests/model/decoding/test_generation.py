@@ -35,8 +35,11 @@ def test_rows_are_repeated_reordered_and_dropped_with_their_targets(model: Trans
         rows = [(rows[row][0], [*rows[row][1], id]) for row, id in zip(kept, ids, strict=True)]
 
 
-def test_each_row_has_its_own_limit(model: Transformer) -> None:
-    assert Generation(model, [[EOS], [5, 6, EOS], [5] * 30]).limits == [12, 16, 31]
+def test_each_row_has_its_own_limit_of_which_a_prefix_is_a_part(model: Transformer) -> None:
+    sources = [[EOS], [5, 6, EOS], [5] * 30]
+    assert Generation(model, sources).most_generated == [12, 16, 31]
+    assert Generation(model, sources, [BOS, 7]).most_generated == [11, 15, 30]
+    assert Generation(model, sources, [BOS] * 20).most_generated == [1, 1, 12]
 
 
 @pytest.mark.parametrize(

@@ -289,7 +289,12 @@ def test_samples_may_be_given(
 
 
 @pytest.mark.parametrize(
-    "line", ["oops", "[]", '{"source": "a"}', '{"sauce": "a"}', '{"source": 1, "reference": "a"}']
+    "line",
+    [
+        *("oops", "[]", "[" * 100_000),
+        *('{"source": "a"}', '{"sauce": "a"}', '{"source": 1, "reference": "a"}'),
+    ],
+    ids=lambda line: line[:30],
 )
 def test_broken_samples_are_named(tmp_path: Path, line: str) -> None:
     path = tmp_path / "samples.jsonl"

@@ -52,6 +52,8 @@ def test_options_change_a_part_of_a_preset() -> None:
         ([*DATA, "--preset"], ["--preset: expected one argument"]),
         (["--run", "new", "--preset", "books-small"], ["--train"]),
         (["--preset", "copy"], ["--run"]),
+        ([*DATA, "--max-pairs", "0"], ["expected at least 1, got 0"]),
+        ([*DATA, "--rarest-token", "-1"], ["expected 0 or more, got -1"]),
     ],
 )
 def test_parse_reports_bad_options(

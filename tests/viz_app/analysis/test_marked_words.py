@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -41,6 +42,13 @@ def test_words_of_marked_tokens_are_marked(make_tokens: Callable[..., Tokens]) -
         ("</s>", ""),
     ]
     assert "".join(word.before + word.text for word in words) == "<s> La niña <b>. </s>"
+
+
+def test_special_tokens_of_others_stand_apart(make_tokens: Callable[..., Tokens]) -> None:
+    ours = make_tokens([" La"], ["."], ["</s>"])
+    theirs = replace(ours, ids=(2, 3, 1), special_ids=frozenset({0, 1}))
+    words = marked_words(theirs, {})
+    assert "".join(word.before + word.text for word in words) == "La. </s>"
 
 
 def test_words_without_spaces_are_separated(make_tokens: Callable[..., Tokens]) -> None:

@@ -25,8 +25,8 @@ def test_descriptions_are_of_stages_and_their_references() -> None:
         (
             "language_model",
             -math.log(25),
-            "likelihood as text: -3.22 nats per token, as of a choice among 25 tokens that are "
-            "equally likely",
+            "log-probability as text: -3.22 nats per token, as of a choice among 25 tokens that "
+            "are equally likely",
         ),
         (
             "source_contribution",
