@@ -210,7 +210,7 @@ function listConnections(status, data, isDrawn, at) {
   heaviest.slice(0, MOST_LISTED).forEach(([, bundle, i], place) => {
     const asQuery = bundle.from === at.side && bundle.queries[i] === at.index;
     const other = asQuery ? label(bundle.to, bundle.keys[i]) : label(bundle.from, bundle.queries[i]);
-    const swatch = html("b", "", asQuery ? "→ " : "← ");
+    const swatch = html("b", "", asQuery ? "looks at " : "seen by ");
     swatch.style.color = bundle.colour;
     status.append(place ? " · " : "", swatch, `${other} ${bundle.weights[i].toFixed(3)}`);
   });

@@ -4,6 +4,7 @@
 
 const RESTING = '[data-test-script-state="notRunning"][data-test-connection-state="CONNECTED"]';
 const TICK = 50; // milliseconds
+const LATE = 200; // milliseconds between two looks after which the browser itself was busy drawing
 
 let busy = 0;
 const timers = new WeakMap();
@@ -19,10 +20,12 @@ for (const event of ["pointerdown", "keydown", "scroll"]) {
 // whenever the app has rested: it drew nothing, and nobody did anything. Returns what ends this.
 export function sayAtRest(root, { rest, first, again }, isWanted, say) {
   clearInterval(timers.get(root)); // Streamlit calls a script again for the same element
-  let due = performance.now() + first;
+  let last = performance.now();
+  let due = last + first;
   const look = () => {
-    if (!document.querySelector(RESTING)) noteBusy();
     const now = performance.now();
+    if (!document.querySelector(RESTING) || now - last > LATE) noteBusy();
+    last = now;
     if (now < due || now - busy < rest || !isWanted()) return;
     due = now + again;
     noteBusy();

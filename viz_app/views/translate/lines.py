@@ -16,9 +16,10 @@ from viz_app.views.shared.selection import Selection
 from viz_app.views.translate.shown_map import ShownMap
 
 _NOTE = (
-    "A line goes from a query (→, what gathers) to a key (←, where it gathers from); the thicker "
-    "it is, the more weight. "
+    "A line joins a query with a key that it looks at, to gather from there; the thicker it is, "
+    "the more weight. "
 )
+_SIDES_NOTE = "Queries stand on the right, keys on the left. "
 _JOINT_NOTE = (
     "Encoder self-attention bows out on the left, decoder self-attention on the right, "
     "cross-attention runs between. A row of the target is what it consumed → what it predicts."
@@ -53,7 +54,7 @@ def show_lines(
         name=f"{st.session_state['files']}-{shown.file_name}-lines{'-of-all-kinds' * joint}",
         key="lines",
     )
-    st.caption(_NOTE + (_JOINT_NOTE if joint else shown.note))
+    st.caption(_NOTE + (_JOINT_NOTE if joint else _SIDES_NOTE + shown.note))
 
 
 _JOINT_SIDES: dict[Kind, tuple[int, int]] = {
