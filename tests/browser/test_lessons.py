@@ -145,6 +145,8 @@ def test_the_panel_lies_over_the_sidebar_and_the_map_stays_in_sight(
     assert left >= 0
     assert left + width <= 300
     assert top + height <= 0.74 * 800
+    below = app.box(".stSidebar .st-key-run")[1]
+    assert top + height < below < top + height + 60
     expect(app.page.locator(".st-key-large .nsewdrag").first).to_be_in_viewport(ratio=0.9)
     opacity = "key => getComputedStyle(visible(`.st-key-${key}`)[0]).opacity"
     assert app.find(opacity, "mosaic-box", wanted="0.65") == "0.65"

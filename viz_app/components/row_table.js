@@ -2,6 +2,8 @@
 
 import { button, html, mount } from "./shared.js";
 
+const SHORT = 10; // letters of a text that stays in one line
+
 export default function (component) {
   const { data: [data], setTriggerValue } = component;
   const { root } = mount(component, "row_table", (root) => ({ root }));
@@ -77,6 +79,7 @@ function tableCell(cell) {
   } else {
     element.dir = "auto";
     element.textContent = cell.text;
+    if (cell.text.length < SHORT) element.className = "short";
   }
   return element;
 }

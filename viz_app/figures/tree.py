@@ -10,6 +10,8 @@ from viz_app.figures.theme import Theme, escape_plotly, new_figure
 
 _STEP, _ROW, _LETTER, _WIDTH = 84, 22, 7, 900
 """Pixels between steps, between candidates, of a letter, and of many steps together."""
+_LEFT = 0.34
+"""How far before its step a label begins, in steps."""
 
 
 def beam_tree(
@@ -55,6 +57,9 @@ def beam_tree(
     pixels = max(min(_STEP, _WIDTH / (last - first + 1)), 3 * _LETTER)
     longest = int((pixels - 2 * _LETTER) / _LETTER)
     shown = [label if len(label) <= longest else label[: longest - 1] + "…" for label in labels]
+    widest = dict.fromkeys(steps, 0)
+    for step, label in zip(steps, shown, strict=True):
+        widest[step] = max(widest[step], len(label))
     seen: dict[int, int] = {}
     rows = []
     for step in steps:
@@ -71,8 +76,8 @@ def beam_tree(
             continue
         kind = "path" if place in chosen else "dropped" if outcomes[place] == "dropped" else "kept"
         xs, ys = edges[kind]
-        behind = (_LETTER * len(shown[parent]) + 6) / pixels
-        xs += [steps[parent] - 0.34 + behind, steps[place] - 0.38, None]
+        behind = (_LETTER * widest[steps[parent]] + 6) / pixels
+        xs += [steps[parent] - _LEFT + behind, steps[place] - _LEFT - 0.04, None]
         ys += [rows[parent], rows[place], None]
     colours = {"dropped": theme.line, "kept": theme.muted, "path": theme.accent}
     lines = [
@@ -89,7 +94,7 @@ def beam_tree(
     text_colours = {"dropped": theme.muted, "kept": theme.text, "ended": theme.text}
     texts = {
         "type": "scatter",
-        "x": [step - 0.34 for step in steps],
+        "x": [step - _LEFT for step in steps],
         "y": rows,
         "mode": "text",
         "text": [escape_plotly(label) for label in shown],
@@ -116,7 +121,8 @@ def beam_tree(
             "xaxis": {
                 "side": "top",
                 "range": [first - 0.5, last + 0.6],
-                "tickvals": list(range(first, last + 1)),
+                "tickvals": [step - _LEFT for step in range(first, last + 1)],
+                "ticklabelposition": "outside right",
                 "ticktext": [str(step) if step else "start" for step in range(first, last + 1)],
             },
             "yaxis": {"range": [most - 0.4, -0.6], "visible": False},

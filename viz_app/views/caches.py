@@ -30,7 +30,8 @@ from viz_app.trace.attention import AttentionTrace as AttentionTrace
 from viz_app.trace.attention import next_log_probability as run_next_token
 from viz_app.trace.attention import run_attention, target_log_probability
 from viz_app.trace.layer import run_layer_trace
-from viz_app.trace.sentence import run_trace, to_numpy, to_tokens
+from viz_app.trace.sentence import run_trace, to_numpy
+from viz_app.trace.sentence import to_tokens as to_tokens
 from viz_app.views.shared.cache import cached
 from viz_app.views.shared.stamps import stamp_if_there, stamp_of
 
@@ -281,10 +282,11 @@ def beam_of(run: Run, step: int, text: str, size: int) -> Beam:
         ValueError: if the sentence is empty or too long.
     """
     checkpoint, source = checkpoint_of(run, step), _source_ids(run, text)
+    prefix = tuple(run.tokenizers.prefix)
     return cached(
         "beam search",
-        (checkpoint.sha256, source, size),
-        lambda: beam_search(checkpoint.model, [source], size=size, prefix=run.tokenizers.prefix)[0],
+        (checkpoint.sha256, source, prefix, size),
+        lambda: beam_search(checkpoint.model, [source], size=size, prefix=prefix)[0],
         entries=24,
         facts=lambda _: _facts(run, step, source) | {"width": size},
         says="Searching with a beam",

@@ -412,17 +412,22 @@ def test_a_fork_keeps_what_stands_before_and_goes_on_by_itself(
 
 def test_a_citation_says_what_was_forced_and_switched_off(run: TrainedRun) -> None:
     shown = View(at=2, fork="perro", off=(Head("cross", 1, 0),))
-    said = citation(traced(run), shown)
+    said = citation(traced(run), shown, page="translate")
     for fact in ("token forced at step 3: perro", "heads switched off: Cross 2.1"):
-        assert f"; {fact}" in said
-    assert "forced" not in citation(traced(run), View())
+        assert f"; beside it, {fact}" in said
+    assert "; heads switched off: none;" in said
+    for other in (
+        citation(traced(run), View(), page="translate"),
+        citation(traced(run), shown, page="inside"),
+    ):
+        assert "beside it" not in other
 
 
 def test_an_entry_for_bibtex_has_what_the_citation_says(run: TrainedRun) -> None:
     """Its braces are balanced, and what TeX would obey is text, whatever was typed."""
     typed = traced(run, r"100% of {cats} & \dogs_ ~ ^ # $5")
     trace = replace(typed, run="tiny", step=60, sha256="0123456789abcdef" * 4)
-    entry = bibtex(trace, View(layer=2))
+    entry = bibtex(trace, View(layer=2), page="translate")
     assert entry.startswith(
         f"@misc{{headwise-{trace.sha256[:12]}-60,\n  title = {{{{Headwise {__version__}: "
     )

@@ -31,11 +31,11 @@ from tests.viz_app.views.driver import (
     texts_in,
     traced,
 )
-from viz_app.analysis.labels import token_label, token_labels
+from viz_app.analysis.labels import token_labels
 from viz_app.analysis.lens import read_lens
 from viz_app.figures.theme import LIGHT
 from viz_app.records.trace import Check, Trace
-from viz_app.trace.sentence import run_trace
+from viz_app.trace.sentence import run_trace, to_tokens
 from viz_app.views import caches
 from viz_app.views.architecture.checks import CONSEQUENCES
 from viz_app.views.architecture.equations import equations_of
@@ -158,8 +158,10 @@ def test_padding_masks_are_the_model_s(opened: AppTest, run: TrainedRun) -> None
     allowed = padding_mask(padded)[:, 0, 0].tolist()
     expected = [
         [
-            token_label(token) + ("" if may else " ×")
-            for token, may in zip(run.tokenizers.source.tokens(row), seen, strict=True)
+            label + ("" if may else " ×")
+            for label, may in zip(
+                token_labels(to_tokens(run.tokenizers.source, row)), seen, strict=True
+            )
         ]
         for row, seen in zip(padded.tolist(), allowed, strict=True)
     ]

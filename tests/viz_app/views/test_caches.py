@@ -21,6 +21,8 @@ import torch
 
 from model import placement
 from model.checkpoint import Checkpoint, TrainedRun, load_weights
+from model.config import BOS
+from model.decoding.beam import Beam
 from tests.viz_app.views.driver import DOG
 from viz_app.records.trace import Trace
 from viz_app.trace.attention import AttentionTrace, run_attention
@@ -55,6 +57,22 @@ def test_every_cache_of_the_app_is_bounded() -> None:
     assert found.keys() == {"cache.py", "turns.py", "app.py"}
     for one in (each for calls in found.values() for each in calls):
         assert "max_entries=" in one or one.endswith("()")
+
+
+def test_a_beam_of_another_target_language_is_searched_anew(
+    run: TrainedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched = []
+
+    def search(model: Any, sources: Any, *, size: int, prefix: Any) -> list[Beam]:
+        searched.append(tuple(prefix))
+        return [Beam([], ())]
+
+    monkeypatch.setattr(caches, "beam_search", search)
+    for language in (7, 9, 7):
+        monkeypatch.setattr(type(run.tokenizers), "prefix", (BOS, language))
+        caches.beam_of(run, 60, DOG, 2)
+    assert searched == [(BOS, 7), (BOS, 9)]
 
 
 def test_a_checkpoint_is_read_once_however_many_ask_at_once(

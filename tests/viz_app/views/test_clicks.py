@@ -75,6 +75,34 @@ def test_a_cell_opens_inside_a_head_at_its_query_and_key(
     assert changes == [("inside", chosen)]
 
 
+@pytest.mark.parametrize(
+    ("kind", "way", "marked"),
+    [
+        ("cross", "cell", {"column": 1}),
+        ("decoder_self", "cell", {}),
+        ("cross", "row", {"at": 2}),
+        ("encoder_self", "row", {}),
+    ],
+)
+def test_a_cell_that_answers_a_lesson_is_marked(
+    start_page: Start,
+    clickable: Clickable,
+    changes: list[Any],
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    way: str,
+    marked: dict[str, int],
+) -> None:
+    def answer(given: str, *place: int) -> dict[str, Any]:
+        return {"lesson_answer": place} if given == way else {}
+
+    start_page("translate", q=CATS, kind=kind)
+    monkeypatch.setattr(heads, "answered", answer)
+    clickable["large_cells"]["on_cell"](2, 1)
+    place = (2, 1) if way == "cell" else (2,)
+    assert changes == [{"lesson_answer": place} | marked]
+
+
 def test_a_row_of_the_decoder_chooses_its_step_and_one_of_the_encoder_nothing(
     start_page: Start, clickable: Clickable, changes: list[Any]
 ) -> None:

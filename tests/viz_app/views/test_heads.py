@@ -271,7 +271,7 @@ def test_stages_stand_below_the_columns_of_the_matrix(
         write_measures(own_root / "tiny", stages)
     app = matrix(start, step="20")
     drawn = charts(app)["stages"]
-    assert [line["name"] for line in drawn["data"]] == ["likelihood as text", "chrF"]
+    assert [line["name"] for line in drawn["data"]] == ["log-probability as text", "chrF"]
     for line, values in zip(drawn["data"], (likely, chrf), strict=True):
         np.testing.assert_allclose(array(line["y"]), [values[step] for step in STEPS])
     dotted, chosen = drawn["layout"]["shapes"]
@@ -298,7 +298,7 @@ def test_a_click_on_a_stage_takes_its_checkpoint(
         monkeypatch.setattr(stages, "clicked_value", lambda _, value=value: value)
         clicked["on_select"]()
     assert chosen == [{"step": 20}]
-    assert "likelihood as text from 0.38 to 0.38" in clicked["alt"]
+    assert "log-probability as text from 0.38 to 0.38" in clicked["alt"]
 
 
 def test_checkpoints_without_stages_have_no_charts(

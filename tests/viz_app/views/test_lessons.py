@@ -128,6 +128,7 @@ def test_the_first_lesson_is_offered_until_one_is_begun(start_page: Start) -> No
         ({"lesson": "nothing"}, "lesson=nothing"),
         ({"lesson": "rows", "lesson_step": "9"}, "lesson_step=9"),
         ({"lesson": "rows", "lesson_answer": "x"}, "lesson_answer=x"),
+        ({"lesson": "rows", "decoding": "beam", "beam": "100000"}, "beam=100000"),
     ],
 )
 def test_an_address_with_what_there_is_not_says_so(

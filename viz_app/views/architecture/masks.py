@@ -12,7 +12,7 @@ from viz_app.analysis.batches import TokenIds, batch_of_lengths
 from viz_app.analysis.labels import token_label, token_labels
 from viz_app.figures.masks import mask_map, padding_rows
 from viz_app.records.trace import Trace
-from viz_app.views.caches import checkpoint_of
+from viz_app.views.caches import checkpoint_of, log_of, to_tokens
 from viz_app.views.shared.errors import USER_ERRORS
 from viz_app.views.shared.markdown import escape_markdown
 from viz_app.views.shared.selection import Selection
@@ -79,7 +79,7 @@ def _show_padding(
     with st.container(key=key):
         st.html(
             padding_rows(
-                [[token_label(token) for token in tokenizer.tokens(row)] for row in ids.tolist()],
+                [token_labels(to_tokens(tokenizer, row)) for row in ids.tolist()],
                 padding_mask(ids, padding=special.padding)[:, 0, 0].numpy(),
                 rows=[f"{row + 1}" for row in range(len(batch))],
                 theme=selection.theme,
@@ -92,6 +92,7 @@ def _samples(selection: Selection) -> list[TokenIds]:
     """Return the run's sample sentences; none if they cannot be read, which the frame shows."""
     encode = selection.run.tokenizers.encode_source
     with suppress(*USER_ERRORS):
-        texts = {str(row.get("source", "")).strip(): None for row in selection.run.samples()}
+        rows = log_of(selection.run.folder, "samples.jsonl")
+        texts = {str(row.get("source", "")).strip(): None for row in rows}
         return [tuple(encode(text)) for text in texts if text]
     return []

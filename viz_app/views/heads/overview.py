@@ -29,7 +29,7 @@ from viz_app.views.shared.measures import (
 from viz_app.views.shared.panels import panel
 from viz_app.views.shared.selection import Selection
 from viz_app.views.shared.special_tokens import measure_description
-from viz_app.views.shared.view import change_view, control
+from viz_app.views.shared.view import change_view, control, view
 from viz_app.views.shared.widgets import choose_one, show_heading
 
 _PANELS = ("head_examples", "head_list")
@@ -97,7 +97,7 @@ def show_list(selection: Selection, measures: Measures) -> None:
         label=f"{len(rows)} heads by {about.name}, {order}",
         theme=selection.theme,
         key="head_table",
-        chosen=_name(chosen_head(selection.run.description)),
+        chosen=_name(chosen_head(selection.run.description, view())),
         on_click=_choose,
         action="Show its strongest examples below",
     )

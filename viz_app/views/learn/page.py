@@ -37,7 +37,7 @@ def _show(number: int, lesson: Lesson) -> None:
     if left is not None:
         state = f"go on at step {left} · "
     with st.container(key=f"lesson-{lesson.name}"):
-        button, words = st.columns([2, 3], gap="medium", vertical_alignment="center")
+        button, words = st.columns([2, 3], gap="small", vertical_alignment="center")
         button.button(
             f"{number}. {escape_markdown(lesson.title)}",
             key=f"start-{lesson.name}",

@@ -22,24 +22,24 @@ _TEX = str.maketrans(
 """Characters that mean something to TeX → how they are written as text."""
 
 
-def citation(trace: Trace, shown: View) -> str:
-    """Return one line of text that identifies a trace and what the page shows of it."""
-    return f'Headwise, "{trace.source_text}" → "{trace.target_text}"; {_facts(trace, shown)}.'
+def citation(trace: Trace, shown: View, *, page: str) -> str:
+    """Return one line of text that identifies a trace and what a page shows of it."""
+    return f'Headwise, "{trace.source_text}" → "{trace.target_text}"; {_facts(trace, shown, page)}.'
 
 
-def bibtex(trace: Trace, shown: View) -> str:
+def bibtex(trace: Trace, shown: View, *, page: str) -> str:
     """Return the same as an entry of BibTeX, of the type ``misc``."""
     title = f"Headwise {__version__}: “{trace.source_text}” → “{trace.target_text}”"
-    fields = {"title": title, "year": str(date.today().year), "note": _facts(trace, shown)}
+    fields = {"title": title, "year": str(date.today().year), "note": _facts(trace, shown, page)}
     lines = [f"  {name} = {{{{{text.translate(_TEX)}}}}},\n" for name, text in fields.items()]
     return f"@misc{{headwise-{trace.sha256[:12]}-{trace.step},\n{''.join(lines)}}}"
 
 
-def _facts(trace: Trace, shown: View) -> str:
+def _facts(trace: Trace, shown: View, page: str) -> str:
     facts = provenance(trace) | {"version of Headwise": __version__}
     facts["view"] = urlencode(encode(shown), doseq=True)
-    if shown.fork:
-        facts[f"token forced at step {shown.at + 1}"] = shown.fork
-    if shown.off:
-        facts["heads switched off"] = ", ".join(map(head_label, shown.off))
+    if page == "translate" and shown.fork:
+        facts[f"beside it, token forced at step {shown.at + 1}"] = shown.fork
+    if page == "translate" and shown.off:
+        facts["beside it, heads switched off"] = ", ".join(map(head_label, shown.off))
     return "; ".join(f"{name}: {value}" for name, value in facts.items())

@@ -15,6 +15,7 @@ from viz_app.report import to_html
 from viz_app.trace.saved import to_json, to_npz
 from viz_app.views.shared.citation import bibtex, citation
 from viz_app.views.shared.log import log_timed
+from viz_app.views.shared.opening import current_page
 from viz_app.views.shared.panels import panel
 from viz_app.views.shared.selection import Selection
 from viz_app.views.shared.view import redraw_all, view
@@ -70,7 +71,8 @@ def _show_menu(selection: Selection, trace: Trace | None, grid_options: GridOpti
         )
         if trace is not None:
             st.caption("Cite, in words or by BibTeX")
-            for text in (citation(trace, view()), bibtex(trace, view())):
+            for cite in (citation, bibtex):
+                text = cite(trace, view(), page=current_page())
                 st.code(text, language=None, wrap_lines=True)
 
 

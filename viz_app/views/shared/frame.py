@@ -10,7 +10,7 @@ import streamlit as st
 from model.files import CheckpointError
 from model.interface import Languages
 from viz_app.served import first_run, runs_folder, served_models, served_placement
-from viz_app.views.caches import Run, run_named, steps_in
+from viz_app.views.caches import Run, log_of, run_named, steps_in
 from viz_app.views.shared.errors import show_user_errors
 from viz_app.views.shared.lesson_panel import show_lesson
 from viz_app.views.shared.live import note_offered, watch
@@ -84,6 +84,7 @@ _STYLE = """
     .stMainBlockContainer { padding: 3.6rem 1rem 2rem; }
     .stHorizontalBlock:has(> .stColumn) { flex-wrap: wrap; }
     .stHorizontalBlock > .stColumn { flex: 1 1 100%; min-width: 100%; }
+    [class*="st-key-lesson-"] > * > .stHorizontalBlock { gap: .3rem; padding-bottom: 1.2rem; }
   }
   @media (max-width: 640px) {
     .stHorizontalBlock > :has(.st-key-translation) { min-width: 100%; }
@@ -289,7 +290,7 @@ def _examples(run: Run) -> dict[str, str]:
     examples: dict[str, str] = {}
     if run.data is None and run.source_language[:2] in ("", "en"):
         examples["a sentence"] = _ENGLISH
-    for row in run.samples():
+    for row in log_of(run.folder, "samples.jsonl"):
         source = str(row.get("source", ""))
         name = str(row.get("shows") or "")
         examples.setdefault(name or _beginning(source, examples), source)

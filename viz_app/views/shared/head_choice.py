@@ -14,6 +14,7 @@ from viz_app.figures.theme import Theme
 from viz_app.views.shared.lessons import answered
 from viz_app.views.shared.view import change_view, control, view
 from viz_app.views.shared.widgets import choose_one, clicked_value
+from viz_app.views.state import View
 
 if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator
@@ -94,9 +95,9 @@ def choose_heads(options: Sequence[Head], label: str, *, key: str) -> list[Head]
     return chosen
 
 
-def chosen_head(model: Description) -> Head:
-    """Return the head that ``choose_head`` has chosen, for panels other than its own."""
-    shown = view()
+def chosen_head(model: Description, shown: View) -> Head:
+    """Return the head that a view has chosen; of the last layer, or the first of a layer, if the
+    model does not have it."""
     layers, heads = model.shapes[shown.kind]
     layer = shown.layer if shown.layer is not None and 1 <= shown.layer <= layers else layers
     head = shown.head if 1 <= shown.head <= heads else 1

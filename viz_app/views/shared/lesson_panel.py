@@ -22,7 +22,7 @@ from viz_app.views.caches import Run, beam_of, head_costs_of, log_of, trace_of
 from viz_app.views.shared.errors import show_user_errors
 from viz_app.views.shared.head_choice import chosen_head, head_label
 from viz_app.views.shared.lesson_files import served_lessons
-from viz_app.views.shared.lesson_style import lesson_style
+from viz_app.views.shared.lesson_style import lesson_script, lesson_style
 from viz_app.views.shared.lessons import (
     answered,
     fitting_runs,
@@ -32,9 +32,11 @@ from viz_app.views.shared.lessons import (
     way_of,
 )
 from viz_app.views.shared.markdown import escape_markdown, lesson_markdown
+from viz_app.views.shared.opening import current_page
 from viz_app.views.shared.panels import panel
 from viz_app.views.shared.parts import bring_into_view, dim_others
 from viz_app.views.shared.selection import Selection
+from viz_app.views.shared.target import BEAM_SIZES
 from viz_app.views.shared.view import change_view, checked, control, fix, view
 from viz_app.views.shared.widgets import show_figure
 from viz_app.views.state import View
@@ -81,6 +83,7 @@ def _show_panel(selection: Selection, lesson: Lesson) -> None:
     step = lesson.steps[number - 1]
     place = f"step {number} of {len(lesson.steps)}"
     st.html(f'<p role="status">{escape(lesson.title)}: {place}</p>')
+    st.html(lesson_script(f"{lesson.name} {number}"), unsafe_allow_javascript=True)
     st.markdown(f"##### {escape_markdown(step.title)}")
     if lacks := missing(lesson, selection.run):
         _offer_runs(lesson, selection.run, lacks, number)
@@ -115,11 +118,6 @@ def _show_panel(selection: Selection, lesson: Lesson) -> None:
     _show_ways_on(lesson, number, answered_right=right)
 
 
-def current_page() -> str:
-    """Return the name of the page that is open, as the address has it."""
-    return st.session_state["page"] or "translate"
-
-
 def make_asked(
     shown: View,
     page: str,
@@ -130,17 +128,14 @@ def make_asked(
     costs: Callable[[], Mapping[Kind, Floats]],
 ) -> Asked:
     """Return what a question is asked of: a trace, and what the view has chosen on a page."""
-    kind, layers, heads = shown.kind, *model.shapes[shown.kind]
-    layer = shown.layer if shown.layer is not None and 1 <= shown.layer <= layers else layers
-    head = Head(kind, layer - 1, shown.head - 1 if 1 <= shown.head <= heads else 0)
-    inside = page == "inside"
+    kind, inside = shown.kind, page == "inside"
     row = shown.query if inside else 0 if kind == "encoder_self" else shown.at
     rows, columns = trace.attention[kind].shape[-2:]
     column = shown.key if inside else shown.column
     return Asked(
         trace,
         model,
-        head,
+        chosen_head(model, shown),
         row=min(row, rows - 1),
         column=column if column is not None and column < columns else None,
         cells="weight" if inside else shown.cells,
@@ -161,7 +156,8 @@ def _trace(selection: Selection) -> Trace:
     if shown.target.strip():
         return trace_of(run, step, text, tuple(run.tokenizers.encode_target(shown.target.strip())))
     if shown.decoding == "beam":
-        hypotheses = beam_of(run, step, text, shown.beam).hypotheses
+        size = checked("beam", "Width of the beam", usable=BEAM_SIZES.__contains__)
+        hypotheses = beam_of(run, step, text, size).hypotheses
         chosen = hypotheses[min(max(shown.hypothesis, 0), len(hypotheses) - 1)]
         return trace_of(run, step, text, tuple(chosen.target))
     return trace_of(run, step, text)
@@ -170,7 +166,7 @@ def _trace(selection: Selection) -> Trace:
 def _find_places(run: Run, trace: Trace) -> None:
     """Put into the view the places in the sentence that a step has named by a word."""
     words: dict[str, str] = st.session_state.pop("places_to_find", {})
-    chosen = chosen_head(run.description)
+    chosen = chosen_head(run.description, view())
     weights = trace.attention[chosen.kind][chosen.layer, chosen.head]
     rows = {"at": len(trace.consumed), "query": len(weights)}
     for field, word in words.items():

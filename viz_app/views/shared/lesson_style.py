@@ -14,6 +14,7 @@ _STYLE = """
 <style>
   .st-key-lesson { gap: .45rem; }
   .st-key-lesson [data-testid="stMarkdownContainer"] p { font-size: .9rem; line-height: 1.4; }
+  .st-key-lesson .stElementContainer:has(script) { display: none; }
   .st-key-lesson h5 { font-size: 1.05rem; padding: 0; }
   .st-key-lesson p[role="status"] { margin: 0; font-size: .8rem; }
   .st-key-lesson button { min-height: 1.9rem; padding: 0 .6rem; }
@@ -25,7 +26,9 @@ _STYLE = """
   @media screen and (min-width: 1001px) {
     .stApp:has(.st-key-lesson) .stSidebar { anchor-name: --sidebar; }
     .stApp:has(.st-key-lesson) .stSidebar[data-collapsed="false"] {
-      [data-testid="stSidebarUserContent"] { padding-top: calc(74vh - 3rem); }
+      [data-testid="stSidebarUserContent"] {
+        padding-top: calc(min(74vh - 1rem, var(--lesson-height, 74vh)) - 2rem);
+      }
       h1 { display: none; }
     }
     .stApp:has(.stSidebar[data-collapsed="false"]) .st-key-lesson {
@@ -46,6 +49,23 @@ _STYLE = """
   }
 </style>
 """
+# Once for each step: Streamlit runs a script again only if it is another one.
+_SCRIPT = """
+<script>
+  {
+    const panel = document.querySelector('.st-key-lesson');
+    window.lessonHeight?.disconnect();
+    window.lessonHeight = new ResizeObserver(() => document.documentElement.style.setProperty(
+      '--lesson-height', `${panel.offsetHeight}px`));
+    if (panel) window.lessonHeight.observe(panel);
+  }  // STEP
+</script>
+"""
+
+
+def lesson_script(step: str) -> str:
+    """Return a script that tells the style of the panel how high it is, another for each step."""
+    return _SCRIPT.replace("STEP", step)
 
 
 def lesson_style(theme: Theme) -> str:

@@ -17,7 +17,8 @@ from viz_app.views.shared.special_tokens import special_tokens_of
 from viz_app.views.shared.view import change_view, control, view
 from viz_app.views.shared.widgets import choose_one
 
-_SIZES = (2, 3, 4, 5, 8)
+BEAM_SIZES = (2, 3, 4, 5, 8)
+"""Widths of a beam search that are offered."""
 SCORE = "log-probability divided by ((5 + n) / 6)^0.6 for n tokens"
 """What the score of a hypothesis is."""
 
@@ -76,8 +77,8 @@ def choose_decoding() -> int:
     )
     if how == "greedy":
         return 1
-    label = "Width of the beam"
-    return st.select_slider(label, _SIZES, **control("beam", label, usable=_SIZES.__contains__))
+    label, usable = "Width of the beam", BEAM_SIZES.__contains__
+    return st.select_slider(label, BEAM_SIZES, **control("beam", label, usable=usable))
 
 
 def _choose_hypothesis(selection: Selection, size: int) -> tuple[Beam, int]:

@@ -141,9 +141,9 @@ def _go_to_clicked() -> None:
     if clicked is None:
         return
     step, name = clicked.split(",", 1)
-    if int(step) in steps_in(served_models()[name]):
-        change_view(run=name)
-        change_view(step=int(step))
+    folder = served_models().get(name)
+    if folder is not None and int(step) in steps_in(folder):
+        change_view(run=name, step=int(step))
     else:
         st.toast(f"There are no weights of step {int(step):,} any more.")
 

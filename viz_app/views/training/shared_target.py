@@ -10,7 +10,7 @@ from typing import Any
 import streamlit as st
 
 from model.files import CheckpointError
-from viz_app.views.caches import Run, continuation_of
+from viz_app.views.caches import Run, continuation_of, log_of
 from viz_app.views.shared.selection import Selection
 from viz_app.views.shared.view import control
 from viz_app.views.shared.widgets import choose_one
@@ -79,5 +79,5 @@ def reference_of(selection: Selection) -> str:
     text = selection.text.strip()
     rows: Sequence[Mapping[str, Any]] = ()
     with suppress(CheckpointError):  # the frame, which offers samples too, has said so
-        rows = selection.run.samples()
+        rows = log_of(selection.run.folder, "samples.jsonl")
     return next((str(row.get("reference") or "") for row in rows if row.get("source") == text), "")

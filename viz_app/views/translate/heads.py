@@ -156,15 +156,18 @@ def _show_map(selection: Selection, trace: Trace, grid: Grid, shown: ShownMap) -
 
     def open_cell(row: int, column: int) -> None:
         query, key = grid.row_spans[row].start, grid.column_spans[column].start
-        if answer := answered("cell", query, key) | answered("row", query):
-            change_view("heads", **answer)
-            return
-        open_page(
-            "inside",
-            query=query,
-            key=key,
-            **choices_for(Head(shown.kind, shown.layer, shown.head)),
-        )
+        if answer := answered("cell", query, key):
+            mark = {"column": key} if shown.kind != "decoder_self" else {}
+            change_view("tokens", "heads", **answer, **mark)
+        elif answer := answered("row", query):
+            change_view(*STEP_PANELS, **answer, **({"at": query} if steps else {}))
+        else:
+            open_page(
+                "inside",
+                query=query,
+                key=key,
+                **choices_for(Head(shown.kind, shown.layer, shown.head)),
+            )
 
     def choose_step(row: int) -> None:
         at = grid.row_spans[row].start

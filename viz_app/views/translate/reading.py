@@ -77,7 +77,8 @@ def _choose_special(run: Run) -> None:
 
 
 def _what_a_row_is(model: Description) -> str:
+    scores = scores_formula(model, view().kind)
     return (
-        rf"A row of weights, $\mathrm{{softmax}}({scores_formula(model)})$, says how much of each "
-        "key's value a query takes. Layers are counted from the input."
+        rf"A row of weights, $\mathrm{{softmax}}({scores})$, says how much of each key's value a "
+        "query takes. Layers are counted from the input."
     )

@@ -25,10 +25,11 @@ _MOST_BARS = 10
 
 def show_sampling(selection: Selection, trace: Trace, at: int) -> None:
     """Ask for temperature, top-k and top-p, and draw what they make of the next token."""
-    label = "Sampling instead"
+    label = "Probabilities for sampling"
     if not st.toggle(
         label,
-        help="Draw each token by chance, from probabilities that three settings change.",
+        help="Sampling draws each token by chance, from probabilities that temperature, top-k and "
+        "top-p change. Here are these probabilities; the translation stays as it is.",
         **control("sampling", label),
     ):
         return
