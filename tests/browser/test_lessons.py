@@ -114,6 +114,31 @@ def test_a_lesson_is_walked_through(app: App, lesson: Lesson) -> None:
     app.expect_address(lessons=lesson.name)
 
 
+def test_a_click_just_when_the_page_looks_for_news_is_answered(app: App) -> None:
+    lesson = LESSONS["stream"]
+    app.open("/inside", q=SENTENCE, lesson="stream")
+    opened_at(app, lesson, 1)
+    app.rest()
+    # Streamlit sends what widgets have at the end of a moment, for the panel that was first.
+    clicked = app.page.evaluate(
+        """() => new Promise(done => {
+            const later = setTimeout;
+            window.setTimeout = (call, wait, ...others) => {
+                if (String(call).includes('sendUpdateWidgetsMessage')) {
+                    window.setTimeout = later;
+                    document.querySelector('.st-key-lesson-choice-0 button').click();
+                    done(true);
+                }
+                return later(call, wait, ...others);
+            };
+            later(() => done(false), 20_000);
+        })"""
+    )
+    assert clicked
+    app.page.locator(".st-key-lesson .stAlert").wait_for()
+    app.expect_address(lesson_answer="0")
+
+
 def test_a_step_is_answered_by_keyboard_on_a_phone(new_app: Callable[..., App]) -> None:
     lesson = LESSONS["rows"]
     app = new_app(viewport={"width": 390, "height": 844}, color_scheme="dark")

@@ -6,14 +6,20 @@ panel, the browser keeps on the page what that panel no longer draws (Streamlit 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from viz_app.components.assets import component
 
 _mount = component("at_rest")
 
 
-def draw_again(*, seconds: float) -> None:
+def draw_again(*, seconds: float, on_due: Callable[[], None]) -> None:
     """Draw the panel that this stands in again after some seconds, once the app rests.
 
     While nobody sees the page, as in a hidden tab, it is not drawn again.
+
+    Args:
+        seconds: how long at least.
+        on_due: called when it is drawn again.
     """
-    _mount(key="at_rest", data={"seconds": seconds}, on_rests_change=lambda: None)
+    _mount(key="at_rest", data={"seconds": seconds}, on_rests_change=on_due)

@@ -18,7 +18,7 @@ from viz_app.views.shared.stamps import Stamp, stamp_if_there
 from viz_app.views.shared.view import (
     apply_changes,
     change_view,
-    ignore_outdated,
+    note_unused,
     redraw_all,
     write_address,
 )
@@ -66,13 +66,12 @@ def watch(run: str, others: Sequence[str] = (), *, logs: Sequence[str] = ()) -> 
 @st.fragment(key="watch")
 def _watch(run: str, paths: tuple[Path, ...], seen: FilesState) -> None:
     state = st.session_state
-    ignore_outdated()
     # Not while the whole app is drawn: what changes meanwhile is found at the next look.
     drawing = state.pop("drawing", False)
     if not drawing and (apply_changes() or files_state(run, paths) != seen):
         write_address()  # the browser may have asked with the one from before
         st.rerun()
-    draw_again(seconds=SECONDS_BETWEEN_LOOKS)
+    draw_again(seconds=SECONDS_BETWEEN_LOOKS, on_due=note_unused)
     for name, folder in served_models().items():
         if has_writer(folder):
             _show_progress(name, name == run)

@@ -6,9 +6,10 @@ of its own, whether Streamlit forgets it on another page or not.
 
 Beside the view, the state of the session has what these functions need of each other: ``changed``,
 whether the view has changed since it was drawn; ``used``, the widgets that were used since;
-``drawn`` and ``replaced``, what widgets were last set to, and what they had before; ``asked`` and
-``notes``, what of the address was not read yet, and what is said of it; ``redraw``, whether the
-whole page must be drawn; ``written``, the address as written last.
+``drawn`` and ``replaced``, what widgets were last set to, and what they had before; ``unused``,
+whether the browser asks by itself, not since a widget was used; ``asked`` and ``notes``, what of
+the address was not read yet, and what is said of it; ``redraw``, whether the whole page must be
+drawn; ``written``, the address as written last.
 """
 
 from __future__ import annotations
@@ -70,12 +71,15 @@ def redraw_all() -> None:
 def apply_changes() -> bool:
     """Change the view by the widgets that were used; return, once, whether to draw the whole page.
 
-    Call this before a page or panel reads the view.
+    Call this before a panel reads the view.
     """
-    before = view()
+    state, before = st.session_state, view()
+    # Of two panels that ask at the same moment, Streamlit draws the one that was first.
+    beside_click = state["unused"]
     _change_by_widgets()
+    beside_click &= state["changed"]
     in_lesson = view().lesson is not None and view() != before
-    return bool(st.session_state.pop("redraw", False)) or in_lesson
+    return bool(state.pop("redraw", False)) or in_lesson or beside_click
 
 
 def control(
@@ -185,12 +189,17 @@ def _take(
         _set_back(field)
 
 
-def ignore_outdated() -> None:
+def note_unused() -> None:
+    """Note, in the callback of a component, that it asks by itself: nobody has used a widget."""
+    st.session_state["unused"] = True
+
+
+def _ignore_outdated() -> None:
     """Leave out widgets that only went back to what they had before they were set.
 
     A browser sends what all widgets have whenever one is used, or a part of the page is due again.
-    Before it has drawn what a widget was set to, it sends the value from before. Call this where it
-    was not a person's choice in a widget that made the browser send: then that is no choice either.
+    Before it has drawn what a widget was set to, it sends the value from before. Where it was not a
+    person's choice in a widget that made the browser send, that is no choice either.
     """
     state = st.session_state
     chosen = []
@@ -210,9 +219,9 @@ def _set_back(field: str) -> None:
 def _change_by_widgets() -> None:
     """Change the view by the widgets that were used since it was drawn."""
     state = st.session_state
-    if len(state["used"]) > 1 or state["changed"]:
-        ignore_outdated()
-    used, state["used"] = state["used"], []
+    if len(state["used"]) > 1 or state["changed"] or state["unused"]:
+        _ignore_outdated()
+    used, state["used"], state["unused"] = state["used"], [], False
     for field, chosen, then in used:
         change_view(**{field: tuple(chosen) if isinstance(chosen, list) else chosen})
         then()
@@ -250,6 +259,7 @@ def read_address(page: str) -> None:
     state.setdefault("replaced", {})
     state.setdefault("changed", False)
     state.setdefault("used", [])
+    state.setdefault("unused", False)
     _change_by_widgets()
     asked = {name: st.query_params.get_all(name) for name in st.query_params}
     turned = state.get("page", page) != page
