@@ -9,7 +9,14 @@ from pathlib import Path
 import streamlit as st
 from streamlit.logger import get_logger
 
-import viz_app  # noqa: F401 - first: it says how the threads of PyTorch wait
+from viz_app.views.shared.plotly_script import load_plotly
+
+st.set_page_config(
+    page_title="Headwise", page_icon=str(Path(__file__).with_name("icon.svg")), layout="wide"
+)
+load_plotly()
+
+# What follows takes seconds at the first time, in which the browser loads Plotly.
 from model.placement import use_one_thread
 from viz_app.served import describe_served
 from viz_app.views import architecture, embeddings, heads, inside, learn, training, translate
@@ -19,10 +26,6 @@ from viz_app.views.shared.opening import PageName, page_to_open
 from viz_app.views.shared.selection import Selection
 from viz_app.views.shared.turns import turns
 from viz_app.views.shared.view import note_unread, write_address
-
-st.set_page_config(
-    page_title="Headwise", page_icon=str(Path(__file__).with_name("icon.svg")), layout="wide"
-)
 
 
 def _page(

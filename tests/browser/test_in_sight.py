@@ -1,4 +1,4 @@
-"""What is below the maps is drawn when a person sees it."""
+"""What is below the maps is drawn when a person sees it; what draws charts is there before them."""
 
 from __future__ import annotations
 
@@ -26,3 +26,11 @@ def test_sections_are_drawn_when_scrolled_to(
     app.type(SENTENCE)
     likeliest = trace_at(newest, SENTENCE).predictions.top_log_probability[0]
     app.expect_drawn("top_tokens", np.exp(likeliest), values="x", tolerance=1e-4)
+
+
+def test_plotly_is_loaded_before_there_is_a_chart(app: App) -> None:
+    app.open("/learn")
+    loaded = """() => performance.getEntriesByType('resource')
+        .filter(file => file.name.includes('/PlotlyChart.')).length"""
+    app.expect(loaded, 1)
+    assert app.page.locator(".stPlotlyChart").count() == 0

@@ -42,7 +42,7 @@ _STYLE = """
   .stVerticalBlock:has(> .st-key-source_tokens) { gap: .3rem; }
   .stVerticalBlock:has(> * > .st-key-head-toolbar) { gap: .5rem; }
   .st-key-translation [data-testid="stText"] { line-height: 1.4; }
-  .st-key-at_rest { display: none; }
+  .st-key-at_rest, :has(> .st-key-plotly-script) { display: none; }
   .stSidebar h1 { font-size: 1.6rem; padding: 0; }
   .stSidebarHeader { height: 1rem; margin-bottom: 0; }
   .stApp [data-testid="stCaptionContainer"] { color: MUTED; opacity: 1; }
