@@ -238,8 +238,7 @@ class Transformer(nn.Module):
         Names, shapes and values do not change; a CPU multiplies a few rows by these matrices up to
         twice as fast.
         """
-        transpose_in_memory(self.encoder.layers)
-        transpose_in_memory(self.decoder.layers)
+        transpose_in_memory(self)
         return self.eval()
 
     def encode(self, source: Tensor) -> tuple[Tensor, Tensor | None]:
