@@ -133,8 +133,8 @@ def test_the_layout_for_inference_changes_no_name_shape_or_weight(
 ) -> None:
     model, laid_out = make_model(), make_model().train().for_inference()
     assert not laid_out.training
-    projection = laid_out.decoder.layers[1].get_submodule("cross_attention.output_projection")
-    assert projection.get_parameter("weight").t().is_contiguous()
+    for name in ("decoder.layers.1.cross_attention.output_projection", "unembedding"):
+        assert laid_out.get_submodule(name).get_parameter("weight").t().is_contiguous()
     state = laid_out.state_dict()
     assert list(state) == list(model.state_dict())
     assert all(torch.equal(state[name], weight) for name, weight in model.state_dict().items())

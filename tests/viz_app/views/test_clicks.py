@@ -188,7 +188,7 @@ def _list_and_click(other: bool) -> None:
     from viz_app.views.shared.view import (
         change_view,
         control,
-        note_unused,
+        note_unprompted,
         read_address,
         write_address,
     )
@@ -196,7 +196,7 @@ def _list_and_click(other: bool) -> None:
     read_address("translate")
     st.selectbox("Step", [0, 1, 2], **control("at", "Step", default=0))
     st.button("token", key="token", on_click=lambda: change_view(at=2))
-    st.button("seen", key="seen", on_click=note_unused if other else None)
+    st.button("seen", key="seen", on_click=note_unprompted if other else None)
     write_address()
 
 

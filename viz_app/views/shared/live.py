@@ -18,7 +18,7 @@ from viz_app.views.shared.stamps import Stamp, stamp_if_there
 from viz_app.views.shared.view import (
     apply_changes,
     change_view,
-    note_unused,
+    note_unprompted,
     redraw_all,
     write_address,
 )
@@ -71,7 +71,7 @@ def _watch(run: str, paths: tuple[Path, ...], seen: FilesState) -> None:
     if not drawing and (apply_changes() or files_state(run, paths) != seen):
         write_address()  # the browser may have asked with the one from before
         st.rerun()
-    draw_again(seconds=SECONDS_BETWEEN_LOOKS, on_due=note_unused)
+    draw_again(seconds=SECONDS_BETWEEN_LOOKS, on_due=note_unprompted)
     for name, folder in served_models().items():
         if has_writer(folder):
             _show_progress(name, name == run)

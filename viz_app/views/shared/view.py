@@ -6,10 +6,10 @@ of its own, whether Streamlit forgets it on another page or not.
 
 Beside the view, the state of the session has what these functions need of each other: ``changed``,
 whether the view has changed since it was drawn; ``used``, the widgets that were used since;
-``drawn`` and ``replaced``, what widgets were last set to, and what they had before; ``unused``,
-whether the browser asks by itself, not since a widget was used; ``asked`` and ``notes``, what of
-the address was not read yet, and what is said of it; ``redraw``, whether the whole page must be
-drawn; ``written``, the address as written last.
+``drawn`` and ``replaced``, what widgets were last set to, and what they had before;
+``unprompted``, whether a component had the page drawn without a person's doing; ``asked`` and
+``notes``, what of the address was not read yet, and what is said of it; ``redraw``, whether the
+whole page must be drawn; ``written``, the address as written last.
 """
 
 from __future__ import annotations
@@ -74,10 +74,11 @@ def apply_changes() -> bool:
     Call this before a panel reads the view.
     """
     state, before = st.session_state, view()
-    # Of two panels that ask at the same moment, Streamlit draws the one that was first.
-    beside_click = state["unused"]
+    # If a person used another panel at the same moment, Streamlit draws only the panel that was
+    # first, perhaps not theirs.
+    unprompted = state["unprompted"]
     _change_by_widgets()
-    beside_click &= state["changed"]
+    beside_click = unprompted and state["changed"]
     in_lesson = view().lesson is not None and view() != before
     return bool(state.pop("redraw", False)) or in_lesson or beside_click
 
@@ -189,9 +190,9 @@ def _take(
         _set_back(field)
 
 
-def note_unused() -> None:
-    """Note, in the callback of a component, that it asks by itself: nobody has used a widget."""
-    st.session_state["unused"] = True
+def note_unprompted() -> None:
+    """Note, in a component's callback, that it has its panel drawn without a person's doing."""
+    st.session_state["unprompted"] = True
 
 
 def _ignore_outdated() -> None:
@@ -219,9 +220,9 @@ def _set_back(field: str) -> None:
 def _change_by_widgets() -> None:
     """Change the view by the widgets that were used since it was drawn."""
     state = st.session_state
-    if len(state["used"]) > 1 or state["changed"] or state["unused"]:
+    if len(state["used"]) > 1 or state["changed"] or state["unprompted"]:
         _ignore_outdated()
-    used, state["used"], state["unused"] = state["used"], [], False
+    used, state["used"], state["unprompted"] = state["used"], [], False
     for field, chosen, then in used:
         change_view(**{field: tuple(chosen) if isinstance(chosen, list) else chosen})
         then()
@@ -259,7 +260,7 @@ def read_address(page: str) -> None:
     state.setdefault("replaced", {})
     state.setdefault("changed", False)
     state.setdefault("used", [])
-    state.setdefault("unused", False)
+    state.setdefault("unprompted", False)
     _change_by_widgets()
     asked = {name: st.query_params.get_all(name) for name in st.query_params}
     turned = state.get("page", page) != page

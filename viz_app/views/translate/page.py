@@ -26,7 +26,7 @@ from viz_app.views.shared.target import (
     show_target_text,
     total_log_probability,
 )
-from viz_app.views.shared.view import control, fix, note_unused, view
+from viz_app.views.shared.view import control, fix, note_unprompted, view
 from viz_app.views.shared.widgets import choose_one
 from viz_app.views.translate.ablation import show_ablation
 from viz_app.views.translate.beam import show_tree
@@ -152,7 +152,7 @@ def _show_below(
     section = _choose_section(target.beam)
     shown = view()
     chosen = shown.below or shown.at or shown.fork or shown.off or shown.rank
-    if not chosen and not is_in_sight("below_maps", on_seen=note_unused):
+    if not chosen and not is_in_sight("below_maps", on_seen=note_unprompted):
         return
     if section == "steps":
         show_step(selection, first, grid_options)
