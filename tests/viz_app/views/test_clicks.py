@@ -10,7 +10,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from model.checkpoint import TrainedRun
-from tests.viz_app.views.driver import CATS, Start, captions, charts, traced
+from tests.viz_app.views.driver import CATS, DOG, Start, captions, charts, traced
 from viz_app.analysis.grid import GridOptions, make_grid
 from viz_app.analysis.labels import token_label
 from viz_app.views.embeddings import neighbours
@@ -210,3 +210,12 @@ def test_what_a_list_had_before_a_click_is_taken_for_a_choice_only_if_a_person_u
     app.selectbox[0].set_value(0)
     app.button(key="seen").click().run()
     assert app.selectbox[0].value == (2 if other else 0)
+
+
+def test_a_step_that_the_run_does_not_have_is_no_choice(start_page: Start) -> None:
+    """A browser sends that of the run before with what is typed right after another is chosen."""
+    app = start_page("translate", q=CATS, step="20")
+    app.select_slider(key="step").set_value(16_000)
+    app.text_area(key="sentence").set_value(DOG).run()
+    assert app.text_area(key="sentence").value == DOG
+    assert app.select_slider(key="step").value == 20

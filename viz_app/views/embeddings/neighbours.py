@@ -30,7 +30,13 @@ from viz_app.views.shared.vocabulary import (
     tokens_first,
     vocabulary_of,
 )
-from viz_app.views.shared.widgets import choose_one, clicked_value, show_figure, show_heading
+from viz_app.views.shared.widgets import (
+    choose_on_slider,
+    choose_one,
+    clicked_value,
+    show_figure,
+    show_heading,
+)
 
 _NEIGHBOURS, _PAIRS = 12, 300
 """Most neighbours of a token and most pairs that are shown."""
@@ -221,11 +227,10 @@ def _choose_among(vocabulary: SideVocabulary) -> tuple[NDArray[np.bool_], tuple[
             st.container(), vocabulary, _NUMBERS, first=_FIRST_NUMBER, key="pairs_among"
         )
         return np.arange(size) < number, ("first", number)
-    label = "Each occurs at least so often in training"
-    least: int = st.select_slider(
-        label,
+    least = choose_on_slider(
+        "Each occurs at least so often in training",
         _LEAST_COUNTS,
+        key="least",
         format_func="{:,}".format,
-        **control("least", label, usable=_LEAST_COUNTS.__contains__, written="{:,}".format),
     )
     return vocabulary.counts >= least, ("at least", least)

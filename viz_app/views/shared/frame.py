@@ -20,11 +20,13 @@ from viz_app.views.shared.selection import Selection, current_theme
 from viz_app.views.shared.view import (
     LONGEST_TEXT_IN_ADDRESS,
     change_view,
+    checked,
     control,
     fix,
     read_address,
     view,
 )
+from viz_app.views.shared.widgets import choose_on_slider
 
 _LANGUAGES = {"de": "German", "en": "English", "es": "Spanish", "fr": "French"}
 
@@ -241,20 +243,20 @@ def _language(code: str) -> str:
 
 def _choose_step(run: Run) -> int:
     steps = run.steps()
-    bound = control(
-        "step", "Checkpoint", default=steps[-1], usable=steps.__contains__, written="{:,}".format
-    )
+    label = "Checkpoint, by training step"
     if len(steps) == 1:
+        checked("step", label, default=steps[0], usable=steps.__contains__)
         st.caption(f"Its only checkpoint is that of step {steps[0]:,}.")
         step = steps[0]
     else:
-        step = st.select_slider(
-            "Checkpoint, by training step",
+        step = choose_on_slider(
+            label,
             steps,
-            format_func=lambda step: f"{step:,}",
+            key="step",
+            default=steps[-1],
+            format_func="{:,}".format,
             help="The weights after so many steps of training. The newest is chosen at first; move "
             "left to see how the heads came to be.",
-            **bound,
         )
     # Also the newest, where nobody chose it: a link shows it when the training has gone on.
     fix(step=step)

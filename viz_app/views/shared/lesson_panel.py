@@ -37,8 +37,8 @@ from viz_app.views.shared.panels import panel
 from viz_app.views.shared.parts import bring_into_view, dim_others
 from viz_app.views.shared.selection import Selection
 from viz_app.views.shared.target import BEAM_SIZES
-from viz_app.views.shared.view import change_view, checked, control, fix, view
-from viz_app.views.shared.widgets import show_figure
+from viz_app.views.shared.view import change_view, checked, fix, view
+from viz_app.views.shared.widgets import choose_on_slider, show_figure
 from viz_app.views.state import View
 
 _HINTS: dict[Way, str] = {
@@ -200,13 +200,7 @@ def _show_factor(selection: Selection, asked: Asked) -> None:
     """Ask for a factor of the scores of the chosen row, and draw the weights that it makes."""
     width = asked.trace.queries[asked.head.kind].shape[-1]
     factors = sorted({0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 16.0, round(math.sqrt(width), 2)})
-    label = "Scores times"
-    factor = st.select_slider(
-        label,
-        factors,
-        format_func=lambda value: f"{value:g}",
-        **control("factor", label, usable=factors.__contains__, written="{:g}".format),
-    )
+    factor = choose_on_slider("Scores times", factors, key="factor", format_func="{:g}".format)
     keys = asked.keys_of(asked.row_of("chosen"))
     labels = numbered(asked.grid.columns)
     weights = scaled_row(asked, factor=factor)

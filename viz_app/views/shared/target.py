@@ -15,7 +15,7 @@ from viz_app.views.shared.markdown import escape_markdown
 from viz_app.views.shared.selection import Selection
 from viz_app.views.shared.special_tokens import special_tokens_of
 from viz_app.views.shared.view import change_view, control, view
-from viz_app.views.shared.widgets import choose_one
+from viz_app.views.shared.widgets import choose_on_slider, choose_one
 
 BEAM_SIZES = (2, 3, 4, 5, 8)
 """Widths of a beam search that are offered."""
@@ -77,8 +77,7 @@ def choose_decoding() -> int:
     )
     if how == "greedy":
         return 1
-    label, usable = "Width of the beam", BEAM_SIZES.__contains__
-    return st.select_slider(label, BEAM_SIZES, **control("beam", label, usable=usable))
+    return choose_on_slider("Width of the beam", BEAM_SIZES, key="beam")
 
 
 def _choose_hypothesis(selection: Selection, size: int) -> tuple[Beam, int]:

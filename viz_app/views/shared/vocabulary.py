@@ -21,6 +21,7 @@ from viz_app.views.shared.errors import describe_error
 from viz_app.views.shared.log import log_refusal
 from viz_app.views.shared.selection import Selection
 from viz_app.views.shared.view import control
+from viz_app.views.shared.widgets import choose_on_slider
 
 TOKEN_HELP = (
     "Type to search. The tokens of the sentence come first. A · stands before a token that follows "
@@ -187,19 +188,9 @@ def choose_number(
     def written(number: int) -> str:
         return f"all {size:,}" if number == size else f"{number:,}"
 
-    chosen: int = place.select_slider(
-        label,
-        offered,
-        format_func=written,
-        **control(
-            key,
-            label,
-            default=max(number for number in offered if number <= max(first, offered[0])),
-            usable=offered.__contains__,
-            written=written,
-        ),
-    )
-    return chosen
+    default = max(number for number in offered if number <= max(first, offered[0]))
+    with place:
+        return choose_on_slider(label, offered, key=key, default=default, format_func=written)
 
 
 def choose_tokens(

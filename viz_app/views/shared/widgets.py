@@ -52,6 +52,32 @@ def choose_one(
     return chosen
 
 
+def choose_on_slider(
+    label: str,
+    options: Sequence[Option],
+    *,
+    key: str,
+    default: Option | None = None,
+    format_func: Callable[[Option], str] = str,
+    help: str | None = None,
+    width: int | Literal["stretch"] = "stretch",
+) -> Option:
+    """Ask for one of some options by a slider; ``key`` is its field of the view."""
+    bound = control(key, label, default=default, usable=options.__contains__, written=format_func)
+    # Streamlit takes an option that is offered no more for the value given here. A browser sends
+    # one that has yet to be told of a change, as of another run.
+    chosen: Option = st.select_slider(
+        label,
+        options,
+        value=st.session_state[key],
+        format_func=format_func,
+        help=help,
+        width=width,
+        **bound,
+    )
+    return chosen
+
+
 def show_figure(
     figure: Any,
     *,

@@ -19,6 +19,7 @@ from viz_app.views.shared.panels import note_files
 from viz_app.views.shared.selection import Selection
 from viz_app.views.shared.target import show_target, show_target_text, total_log_probability
 from viz_app.views.shared.view import control
+from viz_app.views.shared.widgets import choose_on_slider
 from viz_app.views.training.differences import ComparedCheckpoint, show_differences
 from viz_app.views.training.shared_target import (
     SharedTarget,
@@ -89,17 +90,12 @@ def _choose_other(selection: Selection) -> _OtherCheckpoint | None:
     # At first the middle of training against its end, or its end against whatever is open.
     at_end = run is own and selection.step > steps[-1]
     first = steps[len(steps) // 2] if at_end else steps[-1]
-    step = st.select_slider(
+    step = choose_on_slider(
         "Its checkpoint, by training step",
         steps,
+        key="other_step",
+        default=first,
         format_func="{:,}".format,
-        **control(
-            "other_step",
-            "Its checkpoint",
-            default=first,
-            usable=steps.__contains__,
-            written="{:,}".format,
-        ),
     )
     return _OtherCheckpoint(run, step)
 

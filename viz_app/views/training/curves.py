@@ -18,7 +18,7 @@ from viz_app.views.shared.markdown import escape_markdown
 from viz_app.views.shared.selection import Selection
 from viz_app.views.shared.stamps import stamp_if_there
 from viz_app.views.shared.view import change_view, control, view
-from viz_app.views.shared.widgets import choose_one, clicked_value, show_figure
+from viz_app.views.shared.widgets import choose_on_slider, choose_one, clicked_value, show_figure
 
 _SMOOTHING = (0.0, 0.5, 0.8, 0.9, 0.95, 0.99)
 _BATCHES = "training batches"
@@ -68,13 +68,13 @@ def _choose(selection: Selection) -> tuple[float, bool, bool]:
     with rest, st.container(horizontal=True, gap="medium"):
         steps = choose_one("Steps", ["linear", "log"], key="steps_axis")
         loss = choose_one("Loss", ["linear", "log"], key="loss_axis")
-        smoothing: float = st.select_slider(
+        smoothing = choose_on_slider(
             "Smoothing",
             _SMOOTHING,
-            width=180,
+            key="smoothing",
             help="Of what is logged between milestones: each value counts that many times as much "
             "as the next; behind it, pale, what was logged. Milestones are never smoothed.",
-            **control("smoothing", "Smoothing", usable=_SMOOTHING.__contains__),
+            width=180,
         )
     with beside:
         names = [name for name in served_models() if name != own]

@@ -17,7 +17,6 @@ from viz_app.views.shared.cache import cached
 from viz_app.views.shared.markdown import escape_markdown
 from viz_app.views.shared.panels import panel
 from viz_app.views.shared.selection import Selection
-from viz_app.views.shared.view import control
 from viz_app.views.shared.vocabulary import (
     SideVocabulary,
     choose_number,
@@ -26,7 +25,7 @@ from viz_app.views.shared.vocabulary import (
     groups_by_frequency,
     vocabulary_of,
 )
-from viz_app.views.shared.widgets import choose_one, show_figure, show_heading
+from viz_app.views.shared.widgets import choose_on_slider, choose_one, show_figure, show_heading
 
 _MOST_TOKENS = 4
 _NUMBERS = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000)
@@ -111,21 +110,17 @@ def show_movement(selection: Selection, side: Side) -> None:
     vocabulary = vocabulary_of(selection, side)
     left, right = st.columns(2, gap="medium")
     number = choose_number(left, vocabulary, _NUMBERS, first=_FIRST_NUMBER, key="moving_number")
-    frame = right.select_slider(
-        "In the frame of step",
-        steps,
-        format_func="{:,}".format,
-        help="The plane is that of the first two principal components of this checkpoint's "
-        "embeddings. Those of the others are first turned onto them as a whole (orthogonal "
-        r"Procrustes): $\min_R \lVert X R - Y \rVert$ with $R^\top R = I$.",
-        **control(
-            "moving_frame",
+    with right:
+        frame = choose_on_slider(
             "In the frame of step",
+            steps,
+            key="moving_frame",
             default=steps[-1],
-            usable=steps.__contains__,
-            written="{:,}".format,
-        ),
-    )
+            format_func="{:,}".format,
+            help="The plane is that of the first two principal components of this checkpoint's "
+            "embeddings. Those of the others are first turned onto them as a whole (orthogonal "
+            r"Procrustes): $\min_R \lVert X R - Y \rVert$ with $R^\top R = I$.",
+        )
     ids = most_frequent(vocabulary.counts, number)
     weights = tuple(checkpoint_of(run, step).sha256 for step in steps)
     table = vocabulary.table_side

@@ -27,7 +27,7 @@ from viz_app.views.shared.target import (
     total_log_probability,
 )
 from viz_app.views.shared.view import control, fix, note_unprompted, view
-from viz_app.views.shared.widgets import choose_one
+from viz_app.views.shared.widgets import choose_on_slider, choose_one
 from viz_app.views.translate.ablation import show_ablation
 from viz_app.views.translate.beam import show_tree
 from viz_app.views.translate.heads import show_heads
@@ -68,11 +68,13 @@ def _choose_second_step(selection: Selection) -> int | None:
         return None
     if len(others) == 1:
         return others[0]
-    label, middle = "Second checkpoint", others[len(others) // 2]
-    bound = control(
-        "second", label, default=middle, usable=others.__contains__, written="{:,}".format
+    return choose_on_slider(
+        "Second checkpoint",
+        others,
+        key="second",
+        default=others[len(others) // 2],
+        format_func="{:,}".format,
     )
-    return st.select_slider(label, others, format_func="{:,}".format, **bound)
 
 
 def _shared_target(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 import numpy as np
 import streamlit as st
 
@@ -14,9 +12,8 @@ from viz_app.records.trace import Trace
 from viz_app.views.caches import next_log_probability
 from viz_app.views.shared.selection import Selection
 from viz_app.views.shared.view import control
-from viz_app.views.shared.widgets import show_figure
+from viz_app.views.shared.widgets import choose_on_slider, show_figure
 
-Value = TypeVar("Value", int, float)
 _TEMPERATURES = (0.1, 0.25, 0.5, 0.7, 1.0, 1.5, 2.0, 4.0)
 _TOP_K = (1, 2, 5, 10, 50, 0)
 _TOP_P = (0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 1.0)
@@ -36,11 +33,15 @@ def show_sampling(selection: Selection, trace: Trace, at: int) -> None:
     with st.container(key="sampling-panel"):
         places = st.columns(3, gap="medium")
         with places[0]:
-            temperature = _slide("temperature", "Temperature", _TEMPERATURES)
+            temperature = choose_on_slider(
+                "Temperature", _TEMPERATURES, key="temperature", format_func="{:g}".format
+            )
         with places[1]:
-            top_k = _slide("top_k", "Top-k", _TOP_K)
+            top_k = choose_on_slider(
+                "Top-k", _TOP_K, key="top_k", format_func=lambda k: str(k) if k else "all"
+            )
         with places[2]:
-            top_p = _slide("top_p", "Top-p", _TOP_P)
+            top_p = choose_on_slider("Top-p", _TOP_P, key="top_p", format_func="{:g}".format)
         run, prefix = selection.run, trace.target_ids[: at + 1]
         log_probability = next_log_probability(run, selection.step, selection.text, prefix)
         before = np.exp(log_probability.astype(np.float64))
@@ -65,13 +66,3 @@ def show_sampling(selection: Selection, trace: Trace, at: int) -> None:
             "divided by the temperature; of the top k tokens the likeliest are kept whose "
             "probabilities sum to p; these are scaled to a sum of 1."
         )
-
-
-def _slide(field: str, label: str, values: tuple[Value, ...]) -> Value:
-    chosen: Value = st.select_slider(
-        label,
-        values,
-        format_func=lambda value: "all" if value == 0 else f"{value:g}",
-        **control(field, label, usable=values.__contains__, written="{:g}".format),
-    )
-    return chosen
