@@ -85,7 +85,6 @@ _FIND = """([argument, wanted, tolerance]) => {
     const failed = [...document.querySelectorAll('.stException')].map(e => e.textContent);
     if (failed.length) return {failed};
     if (!document.querySelector('.stApp[data-test-script-state="notRunning"]')) return false;
-    if (document.fonts.status !== 'loaded') return false;
     let value;
     try { value = (LOOK)(argument); } catch { return false; }
     return value !== undefined && (wanted === null || near(value, wanted[0])) && {value};

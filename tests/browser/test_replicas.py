@@ -41,7 +41,11 @@ def only_server(replicas: Replicas) -> tuple[Server, Server]:
 
 def forgive_lost_connection(app: App) -> None:
     """Take back what a page complains of when its server is gone; all else stays."""
-    lost = ("WebSocket onclose", "Cannot send rerun backMessage when disconnected")
+    lost = (
+        "WebSocket onclose",
+        "Cannot send rerun backMessage when disconnected",
+        "Failed to load resource: net::",  # a font that was on its way
+    )
     app.complaints[:] = [said for said in app.complaints if not any(part in said for part in lost)]
 
 
