@@ -58,6 +58,8 @@ _HARMLESS = re.compile(
 _AT_ONCE = "Multiple different fragmentIds detected in a single batch"
 """Widgets of two panels changed at the same moment. Streamlit runs one of the panels again; each
 notes what the widgets of all have, and draws what depends on it."""
+_BETWEEN_LOOKS = 50
+"""Milliseconds. (Playwright looks at every frame if it is not told, and has the page draw them.)"""
 _ANY = object()
 _LOOK = """argument => {
     const roots = [...document.querySelectorAll('[data-testid="stBidiComponentIsolated"]')]
@@ -268,7 +270,9 @@ class App:
         look = _LOOK.replace("LOOK", look)
         arguments = [argument, None if wanted is _ANY else [wanted], tolerance]
         try:
-            handle = self.page.wait_for_function(_FIND.replace("LOOK", look), arg=arguments)
+            handle = self.page.wait_for_function(
+                _FIND.replace("LOOK", look), arg=arguments, polling=_BETWEEN_LOOKS
+            )
         except TimeoutError:
             last = self.page.evaluate(look, argument)
             state = self.page.locator(".stApp").get_attribute("data-test-script-state")

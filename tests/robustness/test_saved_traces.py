@@ -21,7 +21,7 @@ def test_changed_files_are_refused_or_read_as_traces_that_can_be_written(
 ) -> None:
     """With another seed than the command's, so that both together see more."""
     outcomes = set()
-    for number in range(150):
+    for number in range(50):
         how, outcome = changeable(suffix, 7, number)
         assert outcome in ("refused", "read"), (suffix, number, how, outcome)
         outcomes.add(outcome)
