@@ -72,6 +72,13 @@ class TypedPage:
         self._option(key, option).click()
         return self._drawn()
 
+    def scroll_to_steps(self) -> None:
+        """Scroll to the steps of decoding, which are drawn when they are seen."""
+        steps, not_seen_yet = ".st-key-next", ".st-key-below_maps"
+        self.page.locator(f"{steps}, {not_seen_yet}").first.scroll_into_view_if_needed()
+        self.page.locator(steps).wait_for()
+        self._traffic.settle(patience=PATIENCE)
+
     def received_for(self, key: str, option: str = "") -> int:
         """Bytes for choosing an option, or pressing a button, that changes more than the map."""
         self._traffic.clear()

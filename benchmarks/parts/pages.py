@@ -140,6 +140,7 @@ def _check(trace: Trace, tokens: int) -> None:
 def click_through(page: TypedPage) -> dict[str, int]:
     """Bytes for each of some clicks."""
     clicks = {name: page.choose(*click).received for name, click in _CLICKS.items()}
+    page.scroll_to_steps()
     return clicks | {name: page.received_for(*click) for name, click in _OTHERS.items()}
 
 

@@ -94,6 +94,8 @@ def test_a_sentence_is_drawn_and_its_bytes_are_counted(run: TrainedRun) -> None:
                 assert not page.page.evaluate(shown.SHOWN, expected)
             clicked = page.choose("head", "2", ("cross", 1, 1))
             assert 0 < clicked.received < drawn.received
+            page.scroll_to_steps()
+            assert 0 < page.received_for("next") < drawn.received
             assert server.faults() == []
 
     in_a_browser(drive)
