@@ -27,6 +27,8 @@ _ROOT = Path(__file__).parents[1]
 _RUN = "tiny"
 _LANGUAGES = "one", "other"
 """For which there are no example sentences: those of the corpus are taken."""
+_TEXT = 100
+"""Size of the corpus of which the language model learns; it keeps a count of each trigram."""
 _WORDS = [first + second for first in "bdfgklmnprst" for second in "aeiou"]
 
 
@@ -70,7 +72,7 @@ def write_task(root: Path, sizes: Sequence[int]) -> None:
     )
     source, target = _LANGUAGES
     write_run(root / _RUN, Transformer(config), tokenizers, source=source, target=target)
-    for size in sizes:
+    for size in {*sizes, _TEXT}:
         with _data(root, size).open("w", encoding="utf-8") as file:
             file.writelines(
                 json.dumps(dict(zip(_LANGUAGES, pair, strict=True))) + "\n" for pair in pairs(size)
@@ -100,7 +102,8 @@ def measure_apart(root: Path, size: int) -> CorpusCost:
 def measure_here(root: Path, size: int) -> CorpusCost:
     """The same in this process."""
     began = time.perf_counter()
-    main(MeasureArguments(_RUN, str(_data(root, size)), sentences=size, checkpoints=root))
+    data, text = (str(_data(root, count)) for count in (size, _TEXT))
+    main(MeasureArguments(_RUN, data, text=text, sentences=size, checkpoints=root))
     return CorpusCost(time.perf_counter() - began, most_resident())
 
 

@@ -1,8 +1,8 @@
 """Measuring the checkpoints of a run, one after another, over a corpus and on example sentences.
 
 Each of n processes reads the whole corpus and measures every n-th batch; sums are added over the
-processes at the end of a checkpoint. Only a window of the corpus and the example sentences are in
-memory.
+processes at the end of a checkpoint. In memory are only a window of the corpus, the example
+sentences, and the language model's count of each sequence of three tokens in its text.
 """
 
 from __future__ import annotations
