@@ -94,8 +94,14 @@ def serving(host: str = "localhost", port: int = 0) -> Iterator[Server]:
                 stdout=written,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
-                # One thread as here: sums are then added in the same order.
-                env=os.environ | {"OMP_NUM_THREADS": "1", "HEADWISE_CACHE": f"{folder}/cache"},
+                # One thread as here: sums are then added in the same order. Arenas of memory as in
+                # deploy/Dockerfile.
+                env=os.environ
+                | {
+                    "OMP_NUM_THREADS": "1",
+                    "MALLOC_ARENA_MAX": "2",
+                    "HEADWISE_CACHE": f"{folder}/cache",
+                },
             )
         try:
             yield Server(process, log, _address_of(process, log, host))
