@@ -142,12 +142,15 @@ def _logged(root: Path) -> tuple[int, float]:
     """
     log = root / TRAINED / "metrics.jsonl"
     known, until = stamp_if_there(log), time.perf_counter() + PATIENCE
-    while stamp_if_there(log) == known:
+    tokens: list[int] = []
+    while not tokens:  # a file that was just made has no line yet
         if time.perf_counter() > until:
             raise RuntimeError("the training logs nothing")
         time.sleep(0.01)
-    now = time.perf_counter()
-    return max(int(row.get("tokens", 0)) for row in read_log(log)), now
+        if stamp_if_there(log) != known:
+            now = time.perf_counter()
+            tokens = [int(row.get("tokens", 0)) for row in read_log(log)]
+    return max(tokens), now
 
 
 async def _read(address: str) -> list[float]:
