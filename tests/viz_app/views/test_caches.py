@@ -118,9 +118,9 @@ def test_only_a_large_model_computes_with_several_threads(
 def test_long_traces_are_cached_while_they_fit_together(
     run: TrainedRun, trace: Trace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    maps = large(180).attention
+    maps = large(207).attention
     monkeypatch.setattr(caches, "run_trace", lambda *_, **__: replace(trace, attention=maps))
-    monkeypatch.setattr(caches, "run_attention", lambda *_: large(90))
+    monkeypatch.setattr(caches, "run_attention", lambda *_: large(141))
     made: list[weakref.ref[Any]] = []
     for number in range(24):
         made.append(weakref.ref(caches.trace_of(run, 60, f"{DOG} {number}")))
@@ -128,6 +128,7 @@ def test_long_traces_are_cached_while_they_fit_together(
     alive = [result for ref in made if (result := ref()) is not None]
     assert sum(map(size_of, alive)) <= MOST_BYTES
     assert len(alive) == 2
+    assert alive[0] is caches.trace_of(run, 60, f"{DOG} 23")
     assert alive[-1] is caches.attention_of(run, 60, DOG, (1, 4, 23))
 
 
