@@ -13,6 +13,7 @@ import pytest
 
 from model.checkpoint import open_trained_run
 from model.pretrained.quiet import quiet
+from tests.floats import near, rounding
 from tests.model.pretrained.tiny import FOLDERS
 from viz_app.analysis.grid import GridOptions, make_grid
 from viz_app.measuring.files import read_measures
@@ -53,8 +54,19 @@ def test_a_sentence(run_notebook: Run) -> None:
     assert isinstance(trace, Trace)
     assert trace.target_text.startswith("Vimos tres gatos negros")
     assert {path.name for path in names["folder"].iterdir()} == {"cats.html", "cats.npz"}
-    assert names["distance"] == 0  # of the last checkpoint to itself
-    assert max(names["deviations"](names["layer"], head=0, row=3).values()) < 1e-4
+    of_itself = names["distance"]  # the last checkpoint's, by two passes
+    assert of_itself == near(0, dtype=np.float32, size=1)
+    layer = names["layer"]
+    largest = max(
+        float(np.abs(each).max())
+        for each in (
+            layer.attention.scores[0, 3],
+            layer.attention.key[0],
+            layer.feed_forward.result,
+        )
+    )
+    off = max(names["deviations"](layer, head=0, row=3).values())
+    assert off < rounding(np.float32, largest)
     grid = make_grid(trace, "cross", GridOptions(units="words"))
     assert names["grid"].rows == grid.rows
     [drawn] = names["attention_map"](names["through"], theme=names["LIGHT"], **names["axes"]).data
@@ -70,7 +82,7 @@ def test_a_training(run_notebook: Run) -> None:
     measured = read_measures(run.folder, run.steps()[-1]).values["cost"]["cross"]
     np.testing.assert_array_equal(names["cost"][-1], measured)
     cells = names["matrix"].data[0].z
-    np.testing.assert_allclose(cells[1:, -1], np.ravel(measured), rtol=1e-6)
+    np.testing.assert_array_equal(cells[1:, -1], np.ravel(measured))
     assert names["onset"].step == 2_000
 
 

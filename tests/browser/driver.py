@@ -26,9 +26,12 @@ from playwright.sync_api import (
 from streamlit.proto.BackMsg_pb2 import BackMsg
 
 from model.interface import Kind
+from tests.floats import rounding
 from viz_app.analysis.labels import token_labels
 from viz_app.records.trace import Floats, Trace
 
+ANOTHER_PASS = rounding(np.float32, 1)
+"""How far weights and probabilities are off that another pass of the same operations gives."""
 PATIENCE = 60_000
 """Milliseconds; spent only where something is broken."""
 NAMES: dict[Kind, str] = {
@@ -313,9 +316,12 @@ class App:
         self.expect(look, expected, tolerance=tolerance)
 
     def expect_drawn(
-        self, key: str, expected: Floats, *, values: str = "z", tolerance: float = 1e-6
+        self, key: str, expected: Floats, *, values: str = "z", tolerance: float = ANOTHER_PASS
     ) -> None:
-        """Wait until a chart draws these values: cells z of a heat map, lengths x of bars."""
+        """Wait until a chart draws these values: cells z of a heat map, lengths x of bars.
+
+        They are weights or probabilities of another pass, unless a tolerance is given.
+        """
         self.expect_read(key, f"gd._fullData[0].{values}", np.asarray(expected), tolerance)
 
     def expect_labels(self, key: str, axis: str, expected: Sequence[str]) -> None:
@@ -392,6 +398,12 @@ def asked(sent: Sequence[bytes]) -> list[BackMsg]:
     ]
 
 
+def either(told: Sequence[str]) -> re.Pattern[str]:
+    """Return a pattern of a whole text, for Playwright's expectations: it is one of these."""
+    texts = (r"\s+".join(map(re.escape, each.split())) for each in told)
+    return re.compile(rf"^\s*({'|'.join(texts)})\s*$")
+
+
 # The lines from token to token on Translate
 
 _LINES = """() => {
@@ -419,7 +431,8 @@ def heavy_cells(
 
 def expect_lines(app: App, expected: Floats) -> None:
     """Wait until exactly these lines can be seen; fails, with both, if they cannot."""
-    app.expect(_LINES, expected, tolerance=1e-4)  # to which weights are sent
+    # Weights are sent with four decimals.
+    app.expect(_LINES, expected, tolerance=0.5e-4 + ANOTHER_PASS)
 
 
 def lines_locator(app: App, what: str) -> Locator:

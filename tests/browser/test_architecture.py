@@ -80,7 +80,7 @@ def test_masks_lens_and_checks_have_the_colours_of_the_theme(
     app = new_app(color_scheme=scheme)
     app.open("/architecture", q=SENTENCE)
     steps = len(trace.consumed)
-    app.expect_drawn("causal", np.tri(steps))
+    app.expect_drawn("causal", np.tri(steps), tolerance=0)
     for axis in "xy":
         app.expect_labels("causal", axis, token_labels(trace.consumed))
     app.expect_read("causal", "gd._fullData[2]._length", steps * (steps - 1) // 2)  # crosses

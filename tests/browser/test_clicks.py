@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import numpy as np
 from playwright.sync_api import Locator, expect
 
-from tests.browser.driver import step_label
+from tests.browser.driver import either, step_label
+from tests.floats import printed
 from viz_app.analysis.grid import make_grid
 from viz_app.analysis.labels import next_token_label, token_labels
 from viz_app.records.trace import Trace
@@ -80,8 +82,9 @@ def test_the_map_is_walked_by_arrow_keys_and_read_out(
         ("Home", (1, 0)),
     ):
         app.page.keyboard.press(key)
-        value = f"weight {weights[row, column]:.4f}"
-        expect(status).to_have_text(f"query {grid.rows[row]}, key {grid.columns[column]}: {value}")
+        said = f"query {grid.rows[row]}, key {grid.columns[column]}: weight {{:.4f}}"
+        told = printed(said, weights[row, column], dtype=np.float32, size=1)
+        expect(status).to_have_text(either(told))
     app.page.keyboard.press(" ")
     app.expect_field("at", step_label(trace, 1))
     app.page.keyboard.press("ArrowRight")

@@ -10,6 +10,7 @@ from playwright.sync_api import expect
 
 from model.checkpoint import TrainedRun, load_weights
 from tests.browser.driver import TEXTS
+from tests.floats import rounding
 from viz_app.analysis.labels import token_labels
 from viz_app.analysis.positions import encodings, similarity_by_distance
 from viz_app.analysis.similarity import cosine_similarity, nearest_neighbours
@@ -29,21 +30,25 @@ def test_input_similarity_and_positions_are_drawn(
     labels = token_labels(trace.consumed)
     app.open("/embeddings", q=SENTENCE, side="target")
     for part, vectors in vars(trace.target_embedding).items():
-        app.expect_drawn(part, vectors, tolerance=1e-5)
+        off = rounding(np.float32, float(np.abs(vectors).max()))
+        app.expect_drawn(part, vectors, tolerance=off)
         app.expect_labels(part, "y", [f"{at}: {label}" for at, label in enumerate(labels, 1)])
 
     app.choose(section="similarity", similarity_of="layer 3")
     stream = trace.decoder_stream[3]
-    app.expect_drawn("similarity", cosine_similarity(stream, stream), tolerance=1e-5)
+    app.expect_drawn("similarity", cosine_similarity(stream, stream))
     for axis in "xy":
         app.expect_labels("similarity", axis, labels)
 
     app.choose(section="positions")
     encoded = encodings(np.arange(50), 192)
-    app.expect_drawn("encodings", encoded)
-    app.expect_drawn("distances", similarity_by_distance(50, 192), values="y", tolerance=1e-4)
+    once = rounding(np.float32, 1, operations=1)  # both are rounded to float32 in the end
+    app.expect_drawn("encodings", encoded, tolerance=once)
+    products = similarity_by_distance(50, 192)
+    off = rounding(np.float32, 192 / 2)
+    app.expect_drawn("distances", products, values="y", tolerance=off)
     dots = "gd._fullData.slice(5).map(trace => trace.y)"
-    app.expect_read("waves", dots, encoded[:, [0, 1, 24, 48, 96]].T, 1e-6)
+    app.expect_read("waves", dots, encoded[:, [0, 1, 24, 48, 96]].T, once)
     legend = app.page.locator(".waves > div").evaluate_all(TEXTS)
     assert legend[-1] == "PE(pos, 96) = sin(pos / 100) wavelength 628"
 
@@ -63,7 +68,7 @@ def test_neighbours_of_any_token_are_listed_and_a_word_that_is_none_says_so(
         if id == doctor:
             app.pick("token", labels[id])
         found = nearest_neighbours(table, id, count=12, among=seen)
-        app.expect_drawn("neighbours", found.cosine, values="x", tolerance=1e-5)
+        app.expect_drawn("neighbours", found.cosine, values="x")
         app.expect_labels("neighbours", "y", [labels[other] for other in found.ids])
 
     typed = "zigzagging <b>"

@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from model.checkpoint import TrainedRun, load_weights
+from tests.floats import rounding
 from viz_app.analysis.inside import follow_head
 from viz_app.analysis.similarity import cosine_similarity
 from viz_app.records.trace import Trace
@@ -65,7 +66,8 @@ def test_every_page_is_drawn_as_the_link_says(
         if place:
             app.go_to(title)
             app.choose(**choices)
-        app.expect_drawn(key, cells, tolerance=1e-4)
+        largest = float(np.nanmax(np.abs(cells), initial=1, where=np.isfinite(cells)))
+        app.expect_drawn(key, cells, tolerance=rounding(np.float32, largest))
         app.expect_address(**(LINK | {"step": str(step)}))
         expect(app.page.locator(".stAlert")).to_have_count(0)
         undescribed = app.page.locator(".stPlotlyChart:not([aria-label]):not(:has([aria-label]))")

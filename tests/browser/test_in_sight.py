@@ -25,7 +25,7 @@ def test_sections_are_drawn_when_scrolled_to(
     place.wait_for(state="detached")
     app.type(SENTENCE)
     likeliest = trace_at(newest, SENTENCE).predictions.top_log_probability[0]
-    app.expect_drawn("top_tokens", np.exp(likeliest), values="x", tolerance=1e-4)
+    app.expect_drawn("top_tokens", np.exp(likeliest), values="x")
 
 
 def test_plotly_is_loaded_before_there_is_a_chart(app: App) -> None:

@@ -11,6 +11,7 @@ from playwright.sync_api import expect
 
 from model.checkpoint import TrainedRun, load_weights, open_trained_run
 from model.interface import Kind
+from tests.floats import rounding
 from viz_app.analysis.grid import make_grid
 from viz_app.analysis.inside import (
     follow_feed_forward,
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from tests.browser.driver import App
 
 SENTENCE = "We saw three black cats on the white roof."
-CLOSE = 1e-5
-"""Of the largest number of a chart."""
 
 
 class Place(NamedTuple):
@@ -87,8 +86,8 @@ def expect_page(app: App, trace: Trace, record: LayerTrace, place: Place) -> Non
     steps = follow_head(record.attention, place.head, place.query)
     key = int(steps.weights.argmax()) if place.key is None else place.key
     for name, (axis, values) in expected_of(record, place, key).items():
-        largest = float(np.abs(values).max())
-        app.expect_drawn(name, values, values=axis, tolerance=CLOSE * largest)
+        off = rounding(np.float32, float(np.abs(values).max()))
+        app.expect_drawn(name, values, values=axis, tolerance=off)
     expect_stages(app, record, place, key)
     grid = make_grid(trace, place.kind)
     app.expect_field("query", f"{place.query + 1}: {grid.rows[place.query]}")
@@ -105,8 +104,9 @@ def expect_stages(app: App, record: LayerTrace, place: Place, key: int) -> None:
     allowed = record.attention.allowed[place.query]
     steps = follow_head(record.attention, place.head, place.query)
     stages = np.array([steps.products, steps.scaled, np.where(allowed, steps.scaled, np.nan)])
-    app.expect_drawn("stages", stages, tolerance=CLOSE * float(np.abs(stages[:2]).max()))
-    app.expect_read("stages", "gd._fullData[1].z[0]", steps.weights, CLOSE)
+    off = rounding(np.float32, float(np.abs(stages[:2]).max()))
+    app.expect_drawn("stages", stages, tolerance=off)
+    app.expect_read("stages", "gd._fullData[1].z[0]", steps.weights, rounding(np.float32, 1))
     frame = "gd.layout.shapes.slice(0, 1).map(shape => [shape.x0, shape.x1])"
     app.expect_read("stages", frame, [[key - 0.5, key + 0.5]])
     grey = [] if allowed.all() else [(~allowed).astype(int).tolist()]

@@ -5,6 +5,7 @@ The tokens of both columns are counted on, left ones first.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -17,6 +18,7 @@ from playwright.sync_api import expect
 
 from model.interface import KINDS, Kind
 from tests.browser.driver import NAMES, asked, cut, expect_lines, heavy_cells, lines_locator
+from tests.floats import printed
 from viz_app.analysis.attention import aggregate_heads
 from viz_app.analysis.grid import Grid, GridOptions, make_grid
 from viz_app.analysis.rollout import rollout_of
@@ -251,10 +253,13 @@ def expect_said(app: App, grid: Grid, weights: Floats, side: int, index: int) ->
     across = weights if side else weights.T
     other = int(across[index].argmax())
     labels = (grid.columns, grid.rows)
-    heaviest = f"{labels[1 - side][other]} {across[index, other]:.3f}"
     said = lines_locator(app, ".status[aria-live=polite]")
     how = "looks at" if side else "seen by"
-    expect(said).to_contain_text(f"{labels[side][index]}: {how} {heaviest}")
+    begun = f"{labels[side][index]}: {how} {labels[1 - side][other]} "
+    # Weights are sent with four decimals, of which three are shown.
+    sent = printed("{:.4f}", across[index, other], dtype=np.float32, size=1)
+    ends = "|".join(f"{float(weight):.3f}" for weight in sent)
+    expect(said).to_contain_text(re.compile(f"{re.escape(begun)}({ends})"))
 
 
 def test_keyboard_reaches_tokens_and_a_new_sentence_forgets_the_chosen_one(

@@ -14,6 +14,7 @@ from playwright.sync_api import Download, Locator, expect
 
 from model.checkpoint import TrainedRun, load_weights
 from tests.browser.driver import expect_lines, heavy_cells
+from tests.floats import assert_near
 from viz_app.analysis.grid import GridOptions, make_grid
 from viz_app.records.trace import Trace
 from viz_app.trace.saved import metadata, read_trace
@@ -215,7 +216,7 @@ def test_citation_downloads_and_pictures_are_of_the_trace(
     exact = [dict(read_trace(saved[ending]).arrays()) for ending in ("npz", "json")]
     for name, array in trace.arrays():
         np.testing.assert_array_equal(exact[0][name], exact[1][name], err_msg=name)
-        np.testing.assert_allclose(exact[0][name], array, rtol=1e-5, atol=1e-5, err_msg=name)
+        assert_near(exact[0][name], array)
     for ending in ("npz", "json"):
         read = replace(read_trace(saved[ending]), summary=trace.summary, checks=trace.checks)
         assert metadata(read) == metadata(trace)

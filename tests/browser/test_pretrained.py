@@ -7,12 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 from model.interface import KINDS
 from model.pretrained.quiet import quiet
 from model.runs import open_folder
 from tests.browser.driver import TEXTS
+from tests.floats import PASS, rounding
 from tests.model.pretrained.eager import Eager
 from tests.model.pretrained.tiny import FOLDERS
 from viz_app.analysis.labels import token_labels
@@ -68,7 +70,7 @@ def expect_maps(app: App, eager: Eager, folder: Path, source: list[int], **setti
         maps = eager.attention(source, target, kind)
         app.choose(kind=kind)
         app.choose(layer=str(len(maps)), head="1")
-        app.expect_drawn("large", maps[-1, 0], tolerance=1e-5)
+        app.expect_drawn("large", maps[-1, 0], tolerance=rounding(np.float32, 1, PASS))
 
 
 @pytest.mark.parametrize("name", LANGUAGES)

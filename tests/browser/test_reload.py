@@ -36,7 +36,7 @@ def expect_translation(
     [beam] = beam_search(load_weights(run, step).model, [source], size=8)
     trace = trace_at(step, sentence, tuple(beam.hypotheses[0].target))
     app.expect_text("translation", trace.target_text)
-    app.expect_drawn("large", trace.attention["cross"][-1, 0], tolerance=1e-4)
+    app.expect_drawn("large", trace.attention["cross"][-1, 0])
     app.expect_field("sentence", sentence)
     expect(app.page.locator(".stAlert")).to_have_count(0)
 

@@ -17,6 +17,7 @@ from model.config import PAD
 from model.layers import FeedForward
 from model.masks import causal_mask, padding_mask
 from model.transformer import Decoder, DecoderLayer, Encoder, EncoderLayer, Transformer
+from tests.floats import PASS, assert_near
 
 D_MODEL, N_HEADS, D_FF, N_LAYERS = 14, 7, 23, 2
 SETTINGS: dict[str, Any] = {
@@ -124,7 +125,7 @@ def torch_decoder(ours: Decoder, *, norm_first: bool, final_norm: bool) -> nn.Tr
 
 
 def assert_same(ours: Tensor, theirs: Tensor) -> None:
-    torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-10)
+    assert_near(ours, theirs, operations=PASS)
 
 
 @pytest.mark.parametrize("bias", [True, False])

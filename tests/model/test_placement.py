@@ -17,6 +17,7 @@ from model.hooks import capture
 from model.interface import KINDS, attention_path
 from model.placement import DEFAULT_PLACEMENT, Placement, in_float32
 from model.runs import load_checkpoint
+from tests.floats import PASS, assert_near
 from viz_app.trace.sentence import run_trace
 
 Command = Callable[..., str]
@@ -71,8 +72,8 @@ def test_maps_of_short_weights_are_those_of_float32_but_for_rounding(
         maps.append([seen[name][0] for name in names])
     for whole, short in zip(*maps, strict=True):
         assert short.dtype == torch.float32
-        torch.testing.assert_close(short.sum(-1), torch.ones(short.shape[:-1]), atol=1e-5, rtol=0)
-        torch.testing.assert_close(short, whole, atol=0.05, rtol=0)
+        assert_near(short.sum(-1), torch.ones(short.shape[:-1]))
+        assert_near(short, whole, dtype=Placement(dtype=dtype).torch_dtype, size=1, operations=8)
 
 
 @SHORT
@@ -138,5 +139,5 @@ def test_maps_on_a_gpu_are_those_of_the_cpu(trained_run: TrainedRun) -> None:
         for placement in (Placement("cpu"), Placement("cuda"))
     ]
     for kind in KINDS:
-        maps = [torch.from_numpy(trace.attention[kind].copy()) for trace in traces]
-        torch.testing.assert_close(*maps, atol=1e-3, rtol=0)
+        cpu, gpu = (trace.attention[kind] for trace in traces)
+        assert_near(gpu, cpu, size=1, operations=PASS)

@@ -18,6 +18,7 @@ from model.training.copy_task import copy_task
 from model.training.options import TrainArguments, preset_arguments
 from model.training.schedule import learning_rate
 from model.transformer import Transformer
+from tests.floats import near
 
 NAMES = list(PRESETS)
 
@@ -145,7 +146,7 @@ def test_a_preset_has_the_settings_of_its_source(name: PresetName) -> None:
 def test_the_rate_of_the_base_model_is_that_of_equation_3(step: int) -> None:
     expected = 512**-0.5 * min(step**-0.5, step * 4_000**-1.5)
     rate = learning_rate(step, PRESETS["paper-base"].training)
-    assert rate == pytest.approx(expected, rel=1e-12)
+    assert rate == near(expected)
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import model.translate
 from model.checkpoint import TrainedRun, load_weights
 from model.decoding.beam import Beam, beam_search
 from model.decoding.translation import Decoding, translate
 from model.translate import TranslateArguments, translate_lines
+from tests.floats import rounding
 
 Command = Callable[..., str]
 
@@ -97,7 +99,10 @@ def test_n_best_lines_have_number_score_and_text(
     """Lines are numbered from 1; an empty line has no translation."""
     flags = ["--run", "tiny", "--step", 0, "--checkpoints", trained_root]
     best = ["--beam", 4, "--length-penalty", 1, "--n-best", 3]
-    output = command("translate", *flags, *best, text_file)
+    outputs = [
+        command("translate", *flags, *best, *batch_size, text_file)
+        for batch_size in ([], ["--batch-size", 1])
+    ]
 
     model, tokenizers, wanted = load_weights(trained_run, 0).model, trained_run.tokenizers, []
     for number, line in enumerate(LINES, start=1):
@@ -105,11 +110,15 @@ def test_n_best_lines_have_number_score_and_text(
             [beam] = beam_search(model, [tokenizers.encode_source(line)], size=4, alpha=1)
             for h in beam.hypotheses[:3]:
                 text = " ".join(tokenizers.target.decode(h.target).splitlines())
-                wanted.append((str(number), f"{h.score:.4f}", text))
+                bound = 0.00005 + rounding(torch.float32, abs(h.score))  # four digits are printed
+                score = pytest.approx(h.score, rel=0, abs=bound)
+                wanted.append((str(number), score, text))
     assert [number for number, _, _ in wanted] == list("111333555")
-    assert output.endswith("\n")
-    assert [tuple(line.split("\t")) for line in output[:-1].split("\n")] == wanted
-    assert command("translate", *flags, *best, "--batch-size", 1, text_file) == output
+    for output in outputs:
+        assert output.endswith("\n")
+        rows = [line.split("\t") for line in output[:-1].split("\n")]
+        assert [len(score.partition(".")[2]) for _, score, _ in rows] == [4] * 9
+        assert [(number, float(score), text) for number, score, text in rows] == wanted
 
 
 @pytest.mark.parametrize(

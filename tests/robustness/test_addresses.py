@@ -58,7 +58,7 @@ def test_what_a_person_chooses_after_that_is_never_named(
     asked = {"run": "bpe", "step": "10", "layer": "1", "q": "Where?"}
     app = addresses.open_page(addresses.PAGES[0], asked)
     app.selectbox(key="run").set_value("word").run()
-    assert app.session_state["step"] == 20
+    assert app.session_state["view"].step == 20
     assert [each.value for each in app.warning] == []
 
 

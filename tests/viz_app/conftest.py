@@ -185,6 +185,12 @@ def trained(run: TrainedRun) -> Transformer:
 
 
 @pytest.fixture(scope="session")
+def precise(run: TrainedRun) -> Transformer:
+    """The same model, computing in float64; what is recorded of it is rounded to float32, once."""
+    return load_weights(run, MILESTONES[-1], torch.float64).model
+
+
+@pytest.fixture(scope="session")
 def trace(trained: Transformer, tokenizers: TokenizerPair) -> Trace:
     """The trace of a sentence and a forced target that differ in length."""
     return run_trace(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import re
@@ -117,6 +118,11 @@ class AnnotatedModel:
     def state_dict(self) -> State:
         return self.state
 
+    def double(self) -> AnnotatedModel:
+        """Make the model float64, as a module's method of this name does."""
+        self.state = {name: tensor.double() for name, tensor in self.state.items()}
+        return self
+
     def linear(self, name: str, x: Tensor) -> Tensor:
         return x @ self.state[f"{name}.weight"].T + self.state[f"{name}.bias"]
 
@@ -222,7 +228,7 @@ def pad(rows: list[list[int]], padding: int) -> Tensor:
 
 
 def deviations(model: Any, run: TrainedRun, step: int = 7) -> tuple[Tensor, Tensor]:
-    """Return how far logits and attention weights of two padded sentences are apart."""
+    """Return how far logits and attention weights of two padded sentences are apart, in float64."""
     pair = run.tokenizers
     sources = [pair.encode_source(source) for source, _ in SENTENCES]
     targets = [pair.encode_target(target)[:-1] for _, target in SENTENCES]
@@ -233,12 +239,13 @@ def deviations(model: Any, run: TrainedRun, step: int = 7) -> tuple[Tensor, Tens
     )
     their_targets = [theirs_of(target, pair.target, ENGLISH) for target in targets]
     weights: dict[str, Tensor] = {}
+    model = copy.deepcopy(model).double()
     model.record(weights)
     with torch.no_grad():
         expected = model(
             theirs, pad(their_targets, ENGLISH.index("<blank>")), theirs == GERMAN.index("<pad>")
         )[..., rows]
-    ours = load_weights(run, step).model
+    ours = load_weights(run, step, torch.float64).model
     with torch.no_grad(), capture(ours, list(weights)) as captured:
         logits = ours(pad(sources, 0), pad(targets, 0))
     assert len(weights) == sum(layers for layers, _ in run.description.shapes.values())

@@ -14,8 +14,8 @@ from model.transformer import Transformer
 
 @pytest.fixture(scope="session")
 def model(make_model: Callable[..., Transformer]) -> Transformer:
-    """Return a tiny model with a bias on ``</s>``."""
-    model = make_model(output_bias=True, tied="none")
+    """Return a tiny model with a bias on ``</s>``, in float64: no two tokens are nearly tied."""
+    model = make_model(output_bias=True, tied="none").double()
     with torch.no_grad():
         model.unembedding.bias[EOS] += 1
     return model

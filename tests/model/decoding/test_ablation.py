@@ -13,6 +13,7 @@ from model.decoding.greedy import greedy
 from model.hooks import capture
 from model.interface import KINDS, Head, Kind, attention_path
 from model.transformer import Transformer
+from tests.floats import PASS, assert_near, near
 
 SOURCE = [5, 17, 9, 30, 8, EOS]
 TARGET = [BOS, 12, 7, 33, EOS]
@@ -20,7 +21,8 @@ TARGET = [BOS, 12, 7, 33, EOS]
 
 @pytest.fixture(scope="module", params=["pre", "post"])
 def model(make_model: Callable[..., Transformer], request: pytest.FixtureRequest) -> Transformer:
-    return make_model(norm=request.param, final_norm=request.param == "pre", n_encoder_layers=3)
+    made = make_model(norm=request.param, final_norm=request.param == "pre", n_encoder_layers=3)
+    return made.double()
 
 
 @torch.inference_mode()
@@ -52,10 +54,10 @@ def test_an_ablated_head_adds_nothing_and_others_do_not_change(
     [heads], [off] = whole[names[0]], without[names[0]]
     assert (off[:, 1] == 0).all()
     if kind != "cross":  # its queries have gone through self-attention, which is whole
-        torch.testing.assert_close(off[:, [0, 2]], heads[:, [0, 2]])
+        assert torch.equal(off[:, [0, 2]], heads[:, [0, 2]])
     weight = model.get_parameter(f"{module}.output_projection.weight")[:, 5:10]  # K = 5
     added = heads[:, 1] @ weight.T
-    torch.testing.assert_close(without[names[1]][0], whole[names[1]][0] - added, atol=1e-5, rtol=0)
+    assert_near(without[names[1]][0], whole[names[1]][0] - added)
 
 
 def test_heads_of_several_layers_are_ablated(model: Transformer) -> None:
@@ -104,8 +106,8 @@ def test_costs_equal_those_of_ablating_each_head_by_itself(model: Transformer) -
     for head in model.description.all_heads():
         with ablate(model, [head]):
             without = log_probability(model, SOURCE, TARGET)
-        assert float(costs[head.kind][head.layer, head.head]) == pytest.approx(
-            whole - without, abs=1e-4
+        assert float(costs[head.kind][head.layer, head.head]) == near(
+            whole - without, size=abs(whole), operations=PASS
         )
     assert max(float(cost.abs().max()) for cost in costs.values()) > 0.01
 
@@ -113,12 +115,13 @@ def test_costs_equal_those_of_ablating_each_head_by_itself(model: Transformer) -
 def test_a_head_with_zero_output_weights_costs_nothing(
     make_model: Callable[..., Transformer],
 ) -> None:
-    model = make_model()
+    model = make_model().double()
     with torch.no_grad():
         weight: Tensor = model.decoder.layers[1].cross_attention.output_projection.weight
         weight[:, 10:] = 0  # of head 2
     costs = head_costs(model, SOURCE, TARGET)["cross"]
-    assert float(costs[1, 2]) == pytest.approx(0, abs=1e-5)
+    size = abs(log_probability(model, SOURCE, TARGET))
+    assert float(costs[1, 2]) == near(0, size=size, operations=PASS)
     assert float(costs[1, 1].abs()) > 1e-3
 
 
@@ -129,4 +132,5 @@ def test_costs_of_a_batch_equal_those_of_each_sentence(model: Transformer) -> No
     for place, (source, target) in enumerate(zip(sources, targets, strict=True)):
         alone = head_costs(model, source, target)
         for kind in KINDS:
-            torch.testing.assert_close(costs[kind][place], alone[kind], atol=1e-5, rtol=0)
+            size = abs(log_probability(model, source, target))
+            assert_near(costs[kind][place], alone[kind], size=size, operations=PASS)

@@ -19,6 +19,7 @@ from model.decoding.beam import Beam, Hypothesis, Node, beam_search, length_norm
 from model.decoding.generation import longest_target
 from model.decoding.greedy import greedy
 from model.transformer import DecoderCache, Transformer
+from tests.floats import PASS, near, rounding
 
 MakeModel = Callable[..., Transformer]
 
@@ -97,7 +98,7 @@ class TableModel(Transformer):
         assert cache is not None
         new = target[:, None, :, None]
         ids, _ = cache.layers[0].self_attention.append(new, new)  # (R, 1, T, 1)
-        logits = torch.full((len(target), 1, 7), -1e9)
+        logits = torch.full((len(target), 1, 7), -1e9, dtype=torch.float64)
         for row, (bos, *tokens) in enumerate(ids[:, 0, :, 0].tolist()):
             assert bos == BOS
             for id, probability in self.table[tuple(tokens)].items():
@@ -115,14 +116,12 @@ def search(table: Table, *, size: int, alpha: float = 0.6, limit: int = 5) -> Be
 
 def best(beam: Beam) -> list[tuple[list[int], float]]:
     """Return tokens and probability of each hypothesis."""
-    return [
-        (h.target[1:], pytest.approx(math.exp(h.log_probability), rel=1e-5))
-        for h in beam.hypotheses
-    ]
+    return [(h.target[1:], near(math.exp(h.log_probability), size=1)) for h in beam.hypotheses]
 
 
-def close(value: float) -> float:
-    wanted: float = pytest.approx(value, abs=1e-5)
+def printed(value: float) -> float:
+    """Equal what is this value in five digits behind the point."""
+    wanted: float = pytest.approx(value, rel=0, abs=0.000005 + rounding(torch.float64, abs(value)))
     return wanted
 
 
@@ -138,9 +137,7 @@ def test_two_hypotheses_find_what_greedy_decoding_misses() -> None:
     def node(parent: int, id: int, step: int, probability: float, outcome: Any) -> Node:
         norm = {1: 1, 2: (7 / 6) ** 0.6, 3: (8 / 6) ** 0.6}[step]
         log_probability = math.log(probability)
-        return Node(
-            parent, id, step, close(log_probability), close(log_probability / norm), outcome
-        )
+        return Node(parent, id, step, near(log_probability), near(log_probability / norm), outcome)
 
     assert beam.tree == (
         Node(-1, BOS, 0, 0.0, 0.0, "kept"),
@@ -158,8 +155,8 @@ def test_two_hypotheses_find_what_greedy_decoding_misses() -> None:
         node(6, A, 3, 0.04, "kept"),
     )
     assert beam.hypotheses == [
-        Hypothesis([BOS, B, EOS], close(-1.02165), close(-0.93140), 5),
-        Hypothesis([BOS, A, A, EOS], close(-2.12026), close(-1.78413), 9),
+        Hypothesis([BOS, B, EOS], printed(-1.02165), printed(-0.93140), 5),
+        Hypothesis([BOS, A, A, EOS], printed(-2.12026), printed(-1.78413), 9),
     ]
 
 
@@ -225,7 +222,8 @@ def test_a_beam_that_loses_no_target_finds_the_best(ends: list[float], alpha: fl
         scores.append((going_on + math.log(end)) / length_norm(length + 1, alpha))
         going_on += math.log(1 - end)
     beam = search(table, size=2, alpha=alpha, limit=len(ends))
-    assert beam.hypotheses[0].score == close(max(scores))
+    # Not all sums of logarithms are smaller than the best score.
+    assert beam.hypotheses[0].score == near(max(scores), size=max(map(abs, scores)))
 
 
 @pytest.mark.parametrize(
@@ -296,7 +294,7 @@ def test_a_beam_wide_enough_for_all_targets_finds_the_best_of_them(
     make_model: MakeModel, source: list[int], alpha: float
 ) -> None:
     """Of at most 3 tokens out of 5: 1 + 4 + 16 that end and 64 that reach the limit."""
-    model = make_model(target_vocab_size=5, max_length=3)
+    model = make_model(target_vocab_size=5, max_length=3).double()
     going_on = [id for id in range(5) if id != EOS]
     targets = [
         [BOS, *tokens, *end]
@@ -313,7 +311,8 @@ def test_a_beam_wide_enough_for_all_targets_finds_the_best_of_them(
 
     assert len(beam.hypotheses) == len(targets) == 85
     assert [tuple(h.target) for h in beam.hypotheses[:5]] == order[:5]
-    assert {tuple(h.target): h.score for h in beam.hypotheses} == pytest.approx(scores, abs=1e-5)
+    found = {tuple(h.target): h.score for h in beam.hypotheses}
+    assert found == near(scores, operations=PASS)
 
 
 @given(SOURCES, st.integers(1, 5), st.sampled_from([0.0, 0.6, 1.0]))
@@ -329,9 +328,7 @@ def test_the_tree_of_a_search(
             assert 0 <= node.parent < place
             assert (parent.outcome, parent.step) == ("kept", node.step - 1)
             assert node.log_probability <= parent.log_probability
-            assert node.score == pytest.approx(
-                node.log_probability / ((5 + node.step) / 6) ** alpha
-            )
+            assert node.score == near(node.log_probability / ((5 + node.step) / 6) ** alpha)
             assert node.outcome == "dropped" or (node.outcome == "ended") == (node.id == EOS)
         steps = [list(nodes) for _, nodes in itertools.groupby(beam.tree[1:], lambda n: n.step)]
         assert [nodes[0].step for nodes in steps] == list(range(1, len(steps) + 1))
@@ -392,10 +389,10 @@ def test_each_step_has_the_best_tokens_after_the_continued_hypotheses(
             ]
             values = [node.log_probability for node in beam.tree if node.step == step]
             wanted = torch.cat(after).topk(2 * size).values.tolist()
-            assert values == pytest.approx(wanted, abs=1e-4)
+            assert values == near(wanted, operations=PASS)
         for h in beam.hypotheses:
             alone = log_probability(model, source, h.target)
-            assert h.log_probability == pytest.approx(alone, abs=1e-4)
+            assert h.log_probability == near(alone, operations=PASS)
 
 
 def test_a_batch_is_searched_like_its_sources_one_by_one(model: Transformer) -> None:
@@ -407,7 +404,7 @@ def test_a_batch_is_searched_like_its_sources_one_by_one(model: Transformer) -> 
         assert [h.target for h in beam.hypotheses] == [h.target for h in alone.hypotheses]
         for one, other in zip(beam.tree, alone.tree, strict=True):
             assert (one.parent, one.id, one.outcome) == (other.parent, other.id, other.outcome)
-            assert one.log_probability == pytest.approx(other.log_probability, abs=1e-4)
+            assert one.log_probability == near(other.log_probability, operations=PASS)
 
 
 @pytest.mark.parametrize(

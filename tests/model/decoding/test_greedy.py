@@ -9,6 +9,7 @@ from model.decoding.generation import longest_target
 from model.decoding.greedy import greedy
 from model.hooks import capture
 from model.transformer import Transformer
+from tests.floats import PASS, assert_near
 
 
 def uncached(model: Transformer, source: list[int]) -> tuple[list[int], Tensor]:
@@ -42,7 +43,7 @@ def test_cached_logits_equal_uncached_ones(model: Transformer, sources: list[lis
         with capture(model, ["logits"]) as seen:
             greedy(model, [source])
         logits = torch.cat(seen["logits"])  # (steps, V)
-        torch.testing.assert_close(logits, uncached(model, source)[1], rtol=0, atol=1e-5)
+        assert_near(logits, uncached(model, source)[1], operations=PASS)
 
 
 def test_decoding_continues_a_prefix(model: Transformer, sources: list[list[int]]) -> None:

@@ -10,6 +10,7 @@ from model.config import EOS
 from model.decoding.greedy import greedy
 from model.decoding.sampling import nucleus, sample
 from model.transformer import Transformer
+from tests.floats import near
 
 TABLE = [0.02, 0.03, 0.05, 0.1, 0.4, 0.25, 0.15]
 """Probabilities of the seven tokens of ``memoryless``."""
@@ -17,11 +18,11 @@ TABLE = [0.02, 0.03, 0.05, 0.1, 0.4, 0.25, 0.15]
 
 @pytest.fixture(scope="module")
 def memoryless(make_model: Callable[..., Transformer]) -> Transformer:
-    """Make a model whose probabilities do not depend on earlier tokens."""
-    model = make_model(target_vocab_size=len(TABLE), output_bias=True, tied="none")
+    """Make a model in float64 whose probabilities do not depend on earlier tokens."""
+    model = make_model(target_vocab_size=len(TABLE), output_bias=True, tied="none").double()
     with torch.no_grad():
         model.unembedding.weight.zero_()
-        model.unembedding.bias.copy_(torch.tensor(TABLE).log())
+        model.unembedding.bias.copy_(torch.tensor(TABLE, dtype=torch.float64).log())
     return model
 
 
@@ -42,11 +43,12 @@ def memoryless(make_model: Callable[..., Transformer]) -> Transformer:
 def test_nucleus_has_the_fewest_tokens_with_enough_probability(
     temperature: float, top_p: float, expected: list[float]
 ) -> None:
-    logits = torch.tensor([[0.1, 0.5, 0.15, 0.25], [0.25, 0.15, 0.1, 0.5]]).log() + 3
+    rows = [[0.1, 0.5, 0.15, 0.25], [0.25, 0.15, 0.1, 0.5]]
+    logits = torch.tensor(rows, dtype=torch.float64).log() + 3
     ids, probability = nucleus(logits, temperature=temperature, top_p=top_p)
     assert ids.tolist() == [[1, 3, 2, 0], [3, 0, 1, 2]]
-    for row in probability.tolist():
-        assert row == pytest.approx(expected, abs=1e-6)
+    for row in probability.tolist():  # the roundings of logits are divided by the temperature
+        assert row == near(expected, size=1 / temperature)
         assert [value == 0 for value in row] == [value == 0 for value in expected] or top_p == 1
 
 
@@ -54,7 +56,7 @@ def test_nucleus_has_the_fewest_tokens_with_enough_probability(
 def test_nucleus_of_equally_likely_tokens(top_p: float, kept: int) -> None:
     ids, probability = nucleus(torch.zeros(1, 4), temperature=1, top_p=top_p)
     assert sorted(ids[0].tolist()) == [0, 1, 2, 3]
-    assert probability[0].tolist() == pytest.approx([1 / kept] * kept + [0] * (4 - kept))
+    assert probability[0].tolist() == near([1 / kept] * kept + [0] * (4 - kept))
 
 
 @pytest.mark.parametrize(
@@ -74,7 +76,7 @@ def test_tokens_are_drawn_as_often_as_they_are_likely(
     counts = Counter(id for target in targets for id in target[1:])
     total = sum(counts.values())
     assert total > 2000
-    assert sum(expected) == pytest.approx(1)
+    assert sum(expected) == near(1)
     assert set(counts) == {id for id, value in enumerate(expected) if value}
     chi_square = sum(
         (counts[id] - total * value) ** 2 / (total * value)

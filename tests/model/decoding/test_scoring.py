@@ -9,6 +9,7 @@ from torch import Tensor
 from model.decoding import scoring
 from model.decoding.scoring import log_probabilities
 from model.transformer import Transformer
+from tests.floats import assert_near
 
 
 @pytest.mark.parametrize("at_a_time", [1, 3, 1024])
@@ -20,11 +21,11 @@ def test_log_probabilities_are_those_of_the_logits(
     at_a_time: int,
 ) -> None:
     monkeypatch.setattr(scoring, "_POSITIONS_AT_A_TIME", at_a_time)
-    model = make_model()
+    model = make_model().double()
     source, target = make_ids([5], 37), make_ids([8], 41)
     memory, mask = model.encode(source)
     stream = model.decode(target[:, :-1], memory, mask)[0]
     found = log_probabilities(model, stream, target[0, 1:])
     logits = model(source, target[:, :-1])[0]
     expected = [logits[t].softmax(dim=-1)[target[0, t + 1]].log() for t in range(7)]
-    torch.testing.assert_close(found, torch.stack(expected))
+    assert_near(found, torch.stack(expected))

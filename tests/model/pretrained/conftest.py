@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 from safetensors.torch import load_file, save_file
 
 from model.pretrained.quiet import quiet
@@ -18,8 +19,8 @@ from tests.model.pretrained.tiny import FAMILY_NAMES, FOLDERS, Texts, Twins, bui
 
 @pytest.fixture(scope="session")
 def make_twins() -> Callable[[str], Twins]:
-    """Return a function that makes a family's twins, once. Read them; change your own."""
-    return functools.cache(build)
+    """Return a function that makes a family's float64 twins, once. Read them; change your own."""
+    return functools.cache(functools.partial(build, dtype=torch.float64))
 
 
 @pytest.fixture(params=FAMILY_NAMES)

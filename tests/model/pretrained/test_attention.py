@@ -10,6 +10,8 @@ from torch import Tensor
 
 from model.hooks import capture, edit, hook_names
 from model.interface import KINDS, Kind, attention_path
+from tests.floats import assert_near
+from tests.model.pretrained.passes import assert_same
 from tests.model.pretrained.tiny import Twins, build, random_ids
 
 LENGTHS = ((1,), (7,), (40,), (7, 4, 6))
@@ -43,12 +45,12 @@ def test_maps_and_probabilities_are_those_of_the_eager_implementation(
         assert len(expected) == twins.ours.description.layers(kind)
         for layer, attention in enumerate(expected):
             (weights,) = seen[f"{attention_path(kind, layer)}.weights"]
-            torch.testing.assert_close(weights, attention, atol=1e-6, rtol=0)
+            assert_same(twins, weights, attention, size=1)
             largest = max(largest, float((weights - weights.mean(-1, keepdim=True)).abs().max()))
     assert largest > 0.1  # else any map would equal any other
     expected = theirs.logits.log_softmax(-1)
-    torch.testing.assert_close(captured.log_softmax(-1), expected, atol=1e-5, rtol=0)
-    torch.testing.assert_close(plain.log_softmax(-1), expected, atol=1e-5, rtol=0)
+    assert_same(twins, captured.log_softmax(-1), expected)
+    assert_same(twins, plain.log_softmax(-1), expected)
 
 
 def test_padding_and_future_tokens_get_exactly_no_weight(twins: Twins) -> None:
@@ -88,16 +90,17 @@ def test_captured_parts_of_attention_make_equation_1(twins: Twins, kind: Kind) -
     if description.scale_scores:
         scores = scores / math.sqrt(d_k)
     scores = scores + part.get("bias", torch.zeros(()))
-    torch.testing.assert_close(part["scores"], scores, atol=1e-5, rtol=0)
+    assert_near(part["scores"], scores)
     if kind == "decoder_self":
         scores = scores.masked_fill(torch.ones_like(scores).triu(1) > 0, -math.inf)
-    torch.testing.assert_close(part["weights"], scores.softmax(-1), atol=1e-5, rtol=0)
+    largest = float(scores[scores.isfinite()].abs().max())
+    assert_near(part["weights"], scores.softmax(-1), size=largest)
     heads = part["weights"] @ part["value"]
-    torch.testing.assert_close(part["heads"], heads, atol=1e-5, rtol=0)
+    assert_near(part["heads"], heads)
     linear = twins.ours.linear(f"{path}.output_projection")
     output = part["heads"].transpose(1, 2).flatten(2) @ linear.weight
     output = output if linear.bias is None else output + linear.bias
-    torch.testing.assert_close(part["output"], output, atol=1e-5, rtol=0)
+    assert_near(part["output"], output)
 
 
 def test_edited_scores_stay_masked_and_edited_weights_make_the_heads(twins: Twins) -> None:
@@ -110,16 +113,16 @@ def test_edited_scores_stay_masked_and_edited_weights_make_the_heads(twins: Twin
             capture(twins.ours, names) as seen,
         ):
             _run(twins, source, target)
-        even = torch.ones(9, 9).tril() / torch.arange(1, 10)[:, None]
+        even = torch.ones(9, 9, dtype=torch.float64).tril() / torch.arange(1, 10)[:, None]
         weights = seen[names[0]][0]
-        torch.testing.assert_close(weights, even.expand_as(weights), atol=1e-6, rtol=0)
+        assert_near(weights, even.expand_as(weights))
         with (
             edit(twins.ours, {f"{path}.weights": lambda x: x.flip(1)}),
             capture(twins.ours, names) as seen,
         ):
             _run(twins, source, target)
     weights, value, heads = (seen[name][0] for name in names)
-    torch.testing.assert_close(heads, weights @ value, atol=1e-5, rtol=0)
+    assert_near(heads, weights @ value)
 
 
 @pytest.mark.parametrize("name", ["t5", "mt5"])
@@ -127,7 +130,7 @@ def test_edited_scores_stay_masked_and_edited_weights_make_the_heads(twins: Twin
 def test_bias_without_its_weights_is_a_model_without_relative_positions(
     name: str, side: str
 ) -> None:
-    twins = build(name)
+    twins = build(name, dtype=torch.float64)
     source, target = _inputs(twins, (7, 4))
     biases = [
         point
@@ -140,4 +143,4 @@ def test_bias_without_its_weights_is_a_model_without_relative_positions(
     stack = getattr(twins.eager, side)
     stack.block[0].layer[0].SelfAttention.relative_attention_bias.weight.data.zero_()
     expected = twins.logits(source, target).logits
-    torch.testing.assert_close(edited, expected, atol=1e-5, rtol=0)
+    assert_same(twins, edited, expected)

@@ -17,7 +17,7 @@ from model.hooks import capture, hook_names
 from model.interface import KINDS, Head, Kind
 from model.pretrained.families import FAMILIES
 from model.pretrained.model import PretrainedModel
-from tests.model.pretrained.passes import close, inputs, run
+from tests.model.pretrained.passes import assert_same, inputs, run
 from tests.model.pretrained.tiny import LANGUAGE, VOCABULARY, Twins, build, random_ids
 
 
@@ -53,7 +53,7 @@ def test_greedy_decoding_is_that_of_generate(twins: Twins) -> None:
 
 
 def test_greedy_decoding_ends_where_generate_ends() -> None:
-    twins = build("marian")
+    twins = build("marian", dtype=torch.float64)
     end = twins.ours.special_ids.end
     for inner in (twins.eager, twins.ours.inner):
         inner.final_logits_bias[0, end] = 3.0
@@ -114,7 +114,7 @@ def test_cached_decoding_equals_the_pass_without_cache_also_after_selecting_rows
         parts = [part[rows] for part in parts]
         parts += [model.decode(kept[:, i : i + 1], memory, mask, cache) for i in range(3, 9)]
         whole = model.decode(kept, memory, mask)
-    close(torch.cat(parts, dim=1), whole)
+    assert_same(twins, torch.cat(parts, dim=1), whole)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -136,7 +136,7 @@ def test_ablation_equals_an_output_projection_without_the_rows_of_the_head(
     projection = layer.get_submodule(paths.module).get_submodule(family.projections[-1])
     projection.weight.data[:, d_k : 2 * d_k] = 0
     changed = Twins(eager, model)
-    close(ablated, changed.logits(source, target).logits)
+    assert_same(twins, ablated, changed.logits(source, target).logits)
     assert batch == [_theirs(changed, source[0].tolist())]
     assert float((ablated - twins.logits(source, target).logits).abs().max()) > 1e-3
 
@@ -147,7 +147,7 @@ def test_lens_of_the_last_layer_equals_the_logits(twins: Twins) -> None:
     with capture(twins.ours, names) as seen:
         logits = run(twins.ours, source, target)
     first, last = (twins.ours.lens(seen[name][0]) for name in names)
-    close(last, logits)
+    assert_same(twins, last, logits)
     assert float((first - logits).abs().max()) > 1e-2
 
 
@@ -190,19 +190,19 @@ def test_weights_are_found_by_path(twins: Twins) -> None:
         expected = x * (x.square().mean(-1, keepdim=True) + norm.epsilon).rsqrt() * norm.gain
     else:
         expected = torch.nn.functional.layer_norm(x, (24,), norm.gain, norm.bias, norm.epsilon)
-    close(seen[f"{path}_residual.norm.after"][0], expected)
+    assert_same(twins, seen[f"{path}_residual.norm.after"][0], expected)
     query = model.linear(f"{path}.query_projection")
     assert query.weight.shape == (24, description.n_decoder_heads * description.decoder_d_k)
     contract = model.linear("encoder.layers.1.feed_forward.contract")
     output = seen["encoder.layers.1.feed_forward.hidden"][0] @ contract.weight
     output = output if contract.bias is None else output + contract.bias
-    close(seen["encoder.layers.1.feed_forward.output"][0], output)
+    assert_same(twins, seen["encoder.layers.1.feed_forward.output"][0], output)
     assert model.linear("encoder.layers.1.feed_forward.expand").weight.shape == (24, 31)
     if description.gated:
         assert model.linear("decoder.layers.1.feed_forward.gate").weight.shape == (24, 31)
     table = model.embedding_table("target")
     tokens = table[target[0]] * (24**0.5 if description.scale_embeddings else 1)
-    close(seen["decoder.embedding.tokens"][0][0], tokens)
+    assert_same(twins, seen["decoder.embedding.tokens"][0][0], tokens)
 
 
 def test_tables_of_a_model_with_two_vocabularies() -> None:

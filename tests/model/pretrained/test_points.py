@@ -15,7 +15,7 @@ from model.decoding.ablation import ablate
 from model.hooks import capture, edit, hook_names
 from model.interface import Head, attention_path
 from model.transformer import Transformer
-from tests.model.pretrained.passes import close, inputs, run
+from tests.model.pretrained.passes import assert_same, inputs, run
 from tests.model.pretrained.tiny import Twins
 
 
@@ -56,18 +56,20 @@ def test_streams_and_embeddings_add_up(twins: Twins) -> None:
         tokens = tensor[f"{side}.embedding.tokens"]
         positions = tensor.get(f"{side}.embedding.positions", torch.zeros(()))
         first = tensor[f"{side}.embedding.output"]
-        close(tensor.get(f"{side}.embedding.norm.before", first), tokens + positions)
-        close(tensor.get(f"{side}.embedding.norm.after", first), first)
+        summed = tensor.get(f"{side}.embedding.norm.before", first)
+        assert_same(twins, summed, tokens + positions)
+        assert torch.equal(tensor.get(f"{side}.embedding.norm.after", first), first)
         path = f"{side}.layers.0.self_attention"
         after = first + tensor[f"{path}.output"]
         following = "feed_forward" if side == "encoder" else "cross_attention"
         if twins.ours.description.norm == "pre":
-            close(tensor[f"{path}_residual.norm.before"], first)
-            close(tensor[f"{side}.layers.0.{following}_residual.norm.before"], after)
+            assert torch.equal(tensor[f"{path}_residual.norm.before"], first)
+            following = f"{side}.layers.0.{following}_residual.norm.before"
+            assert_same(twins, tensor[following], after)
         else:
-            close(tensor[f"{path}_residual.norm.before"], after)
+            assert_same(twins, tensor[f"{path}_residual.norm.before"], after)
             last = tensor[f"{side}.layers.0.feed_forward_residual.norm.after"]
-            close(tensor[f"{side}.layers.0.output"], last)
+            assert torch.equal(tensor[f"{side}.layers.0.output"], last)
 
 
 _POINTS = {
@@ -129,7 +131,7 @@ def test_edit_at_a_hook_point_acts_where_its_name_says(twins: Twins, point: str)
         register.remove()
     with edit(twins.ours, {point: change}):
         edited = run(twins.ours, source, target)
-    close(edited, expected)
+    assert_same(twins, edited, expected)
     assert float((edited - twins.logits(source, target).logits).abs().max()) > 1e-3
 
 

@@ -21,6 +21,7 @@ from model.pretrained.folders import is_pretrained
 from model.pretrained.quiet import quiet
 from model.pretrained.run import PretrainedRun
 from model.runs import load_checkpoint, open_run
+from tests.floats import PASS, assert_near
 from tests.model.pretrained.saved import WEIGHTS, MakeFolder, change_json
 from tests.model.pretrained.tiny import random_ids
 from viz_app.trace.sentence import run_trace
@@ -115,6 +116,7 @@ def test_traces_with_short_weights_are_those_of_float32_but_for_rounding(
         if (name, dtype) == ("t5", "float16")
         else {Placement(dtype=dtype).torch_dtype}
     )
+    short_type = Placement(dtype=dtype).torch_dtype
     text = "The cat sleeps."
     translated = run_trace(short, run.tokenizers, text)
     assert len(translated.predicted) > 0
@@ -122,11 +124,10 @@ def test_traces_with_short_weights_are_those_of_float32_but_for_rounding(
     assert [check.name for check in translated.checks if not check.passed] == []
     for kind, maps in translated.attention.items():
         assert maps.dtype == np.float32
-        np.testing.assert_allclose(maps.sum(-1), 1, atol=1e-5)
-        np.testing.assert_allclose(maps, expected.attention[kind], atol=0.05)
-    np.testing.assert_allclose(
-        translated.predictions.log_probability, expected.predictions.log_probability, atol=0.2
-    )
+        assert_near(maps.sum(-1), 1)
+        assert_near(maps, expected.attention[kind], dtype=short_type, size=1, operations=16)
+    found, wanted = (trace.predictions.log_probability for trace in (translated, expected))
+    assert_near(found, wanted, dtype=short_type, operations=16)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
@@ -140,7 +141,7 @@ def test_traces_on_a_gpu_are_those_of_the_cpu(name: str, make_folder: MakeFolder
         for placement in (Placement("cpu"), Placement("cuda"))
     )
     for kind, maps in gpu.attention.items():
-        np.testing.assert_allclose(maps, cpu.attention[kind], atol=1e-3)
+        assert_near(maps, cpu.attention[kind], size=1, operations=PASS)
 
 
 def test_weights_in_several_files_are_one_checkpoint(folder: Path) -> None:

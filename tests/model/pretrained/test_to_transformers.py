@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -34,11 +33,13 @@ from model.decoding.translation import translate
 from model.files import CheckpointError
 from model.hooks import capture
 from model.interface import KINDS, attention_path
+from model.layers import sinusoidal_positions
 from model.pretrained.run import PretrainedRun
 from model.pretrained.to_transformers import TARGET_TOKENIZER, save_for_transformers, to_tokenizer
 from model.run_info import Counts, RunInfo
 from model.tokenizer import TokenizerPair, WordTokenizer
 from model.transformer import Transformer
+from tests.floats import PASS, assert_near
 from viz_app.trace.sentence import run_trace
 
 logging.disable_progress_bar()
@@ -114,11 +115,29 @@ def converted(
     return run, folder
 
 
+def with_our_positions(theirs: Any) -> Any:
+    """Give a saved model our positions, once they are compared with its own, and make it float64.
+
+    Both are computed in float32, by different formulas, from angles of up to as many radians as
+    there are positions. What is computed with the same numbers is equal in all digits.
+    """
+    for stack in (theirs.get_encoder(), theirs.get_decoder()):
+        table = stack.embed_positions.weight
+        length, width = table.shape
+        pairs = sinusoidal_positions(length, width)
+        ours = torch.cat([pairs[:, 0::2], pairs[:, 1::2]], dim=1)
+        assert_near(table, ours, size=length, operations=2)
+        table.data = ours
+    return theirs.double()
+
+
 def test_logits_and_maps_are_equal(converted: tuple[TrainedRun, Path]) -> None:
     """In a padded batch, all three kinds."""
     run, folder = converted
-    ours: Any = load_weights(run, STEP).model
-    theirs = AutoModelForSeq2SeqLM.from_pretrained(folder, attn_implementation="eager")
+    ours: Any = load_weights(run, STEP, torch.float64).model
+    theirs = with_our_positions(
+        AutoModelForSeq2SeqLM.from_pretrained(folder, attn_implementation="eager")
+    )
     source = pad([run.tokenizers.encode_source(text) for text, _ in PAIRS], PAD)
     target = pad([run.tokenizers.encode_target(text)[:-1] for _, text in PAIRS], PAD)
     assert bool((source == PAD).any())
@@ -136,16 +155,16 @@ def test_logits_and_maps_are_equal(converted: tuple[TrainedRun, Path]) -> None:
             output_attentions=True,
         )
     assert float(logits.std()) > 0.1
-    torch.testing.assert_close(found.logits, logits, atol=1e-5, rtol=0)
+    assert_near(found.logits, logits, operations=PASS)
     maps = [*found.encoder_attentions, *found.decoder_attentions, *found.cross_attentions]
     for point, theirs_map in zip(points, maps, strict=True):
-        torch.testing.assert_close(theirs_map, seen[point][0], atol=2e-5, rtol=0, msg=point)
+        assert_near(theirs_map, seen[point][0], size=1, operations=PASS)
 
 
 def test_generate_translates_as_ours(converted: tuple[TrainedRun, Path]) -> None:
     run, folder = converted
-    ours = load_weights(run, STEP).model
-    theirs = AutoModelForSeq2SeqLM.from_pretrained(folder)
+    ours = load_weights(run, STEP, torch.float64).model
+    theirs = with_our_positions(AutoModelForSeq2SeqLM.from_pretrained(folder))
     source_tokenizer = target_tokenizer = AutoTokenizer.from_pretrained(folder)
     if (folder / TARGET_TOKENIZER).exists():
         target_tokenizer = AutoTokenizer.from_pretrained(folder, subfolder=TARGET_TOKENIZER)
@@ -169,10 +188,11 @@ def test_generate_translates_as_ours(converted: tuple[TrainedRun, Path]) -> None
 
 def test_our_interface_opens_it_and_traces_the_same(converted: tuple[TrainedRun, Path]) -> None:
     run, folder = converted
-    ours = load_weights(run, STEP).model
+    ours = load_weights(run, STEP, torch.float64).model
     back = PretrainedRun(folder, "back")
     assert back.steps() == [STEP]
     theirs = back.load(STEP).model
+    with_our_positions(theirs.inner)
     assert theirs.special_ids == ours.special_ids
     wanted, found = (run_trace(model, run.tokenizers, TEXTS[0]) for model in (ours, theirs))
     assert found.source == wanted.source
@@ -180,10 +200,10 @@ def test_our_interface_opens_it_and_traces_the_same(converted: tuple[TrainedRun,
     for name in ("attention", "value_norms", "head_sum_norms", "queries", "keys", "values"):
         for kind in KINDS:
             one, other = getattr(found, name)[kind], getattr(wanted, name)[kind]
-            np.testing.assert_allclose(one, other, atol=2e-5, err_msg=f"{name} {kind}")
+            assert_near(one, other)  # a trace is float32
     for name in ("log_probability", "top_log_probability", "lens_log_probability"):
         one, other = getattr(found.predictions, name), getattr(wanted.predictions, name)
-        np.testing.assert_allclose(one, other, atol=2e-5, err_msg=name)
+        assert_near(one, other)
 
 
 @pytest.mark.parametrize("kind", ["bpe", "word"])

@@ -105,10 +105,17 @@ def _randomise(inner: Any, spread: float = 0.2) -> None:
                 tensor.copy_(spread * noise)
 
 
-def build(name: str, *, forced: int | None = LANGUAGE, **changes: Any) -> Twins:
+def build(
+    name: str,
+    *,
+    forced: int | None = LANGUAGE,
+    dtype: torch.dtype = torch.float32,
+    **changes: Any,
+) -> Twins:
     """Make a model and its twin, with these changes of its configuration.
 
-    M2M100 is made to begin targets with ``forced``.
+    M2M100 is made to begin targets with ``forced``. In float64, two passes can be compared in all
+    digits.
     """
     from transformers import AutoConfig, AutoModelForSeq2SeqLM
 
@@ -123,6 +130,7 @@ def build(name: str, *, forced: int | None = LANGUAGE, **changes: Any) -> Twins:
     _randomise(made[0])
     made[1].load_state_dict(made[0].state_dict())
     for inner in made:
+        inner.to(dtype)
         if name == "marian":  # as opus-mt: the padding is the likeliest token, and forbidden
             padding = inner.config.pad_token_id
             inner.final_logits_bias[0, padding] = 50.0

@@ -14,6 +14,7 @@ from model.decoding.translation import Decoding
 from model.training.data import DataError, Pair
 from model.training.evaluation import bleu_note, evaluate, mean_loss
 from model.transformer import Transformer
+from tests.floats import near
 
 PAIRS = [
     Pair("The cat eats fish.", "El gato come pescado."),
@@ -32,7 +33,7 @@ TRANSLATIONS = {
 
 @pytest.fixture(scope="module")
 def model(trained_run: TrainedRun) -> Transformer:
-    return load_weights(trained_run, 3).model
+    return load_weights(trained_run, 3, torch.float64).model
 
 
 def test_loss_is_the_mean_over_all_target_tokens(
@@ -51,11 +52,13 @@ def test_loss_is_the_mean_over_all_target_tokens(
     figures = evaluate(model, tokenizers, PAIRS)
 
     assert figures.tokens == tokens
-    assert figures.loss == pytest.approx(total / tokens, rel=1e-5)
-    assert figures.perplexity == pytest.approx(math.exp(total / tokens), rel=1e-4)
+    loss = total / tokens
+    assert figures.loss == near(loss, dtype=torch.float32)  # as the cross-entropy is
+    perplexity = math.exp(loss)  # its derivative is the perplexity
+    assert figures.perplexity == near(perplexity, dtype=torch.float32, size=perplexity * loss)
     for size in (1, 3):
-        loss, count = mean_loss(model, sources, targets, batch_size=size)
-        assert loss == pytest.approx(total / tokens, rel=1e-5)
+        mean, count = mean_loss(model, sources, targets, batch_size=size)
+        assert mean == near(loss, dtype=torch.float32)
         assert count == tokens
 
 
@@ -82,10 +85,8 @@ def test_bleu_and_chrf_are_those_of_sacrebleu(
         [None, "Quiero pan.", None],
     ]
     bleu = sacrebleu.BLEU().corpus_score(hypotheses, references).score
-    assert figures.bleu == pytest.approx(bleu)
-    assert figures.chrf == pytest.approx(
-        sacrebleu.CHRF().corpus_score(hypotheses, references).score
-    )
+    assert figures.bleu == near(bleu)
+    assert figures.chrf == near(sacrebleu.CHRF().corpus_score(hypotheses, references).score)
     assert 50 < bleu < 95
     assert bleu > sacrebleu.BLEU().corpus_score(hypotheses, references[:1]).score
     assert "nrefs:var|case:mixed" in figures.bleu_signature
@@ -115,7 +116,7 @@ def test_a_translation_is_exact_if_it_equals_a_reference(
         "model.training.evaluation.translate", lambda *_, **__: [cat, bread, "El perro."]
     )
     figures = evaluate(model, trained_run.tokenizers, PAIRS)
-    assert figures.exact == pytest.approx(expected)
+    assert figures.exact == near(expected)
 
 
 def test_a_huge_perplexity_is_finite(
@@ -152,5 +153,5 @@ def test_bleu_of_short_targets_is_said_to_mean_nothing() -> None:
     assert note.startswith("BLEU says nothing here and will be 0: no target has 4 words")
     long = [*short, Pair("1011", "one thousand eleven.")]
     texts = [pair.target for pair in long]
-    assert sacrebleu.BLEU().corpus_score(texts, [texts]).score == pytest.approx(100)
+    assert sacrebleu.BLEU().corpus_score(texts, [texts]).score == near(100)
     assert bleu_note(long) is None

@@ -25,6 +25,7 @@ from model.training import losses
 from model.training.options import TrainArguments
 from model.training.processes import ALONE, Processes, join_processes
 from model.training.resume import latest_resume_step
+from tests.floats import rounding
 
 MakeArguments = Callable[..., TrainArguments]
 StartTwo = Callable[..., list[tuple[int | None, str]]]
@@ -116,13 +117,19 @@ def start_two(to_flags: Callable[[TrainArguments], list[str]], run_forked: Start
     return start_two
 
 
+COMPUTED = ("train_loss", "gradient_norm", "valid_loss", "train_sample_loss")
+
+
 def same_curve(one: TrainedRun, other: TrainedRun) -> None:
+    """Assert that two logs are equal, but for what is computed in float32 and then rounded."""
     rows, others = one.metrics(), other.metrics()
     assert [row["step"] for row in others] == [row["step"] for row in rows]
     for row, its in zip(rows, others, strict=True):
         assert its.keys() == row.keys()
         for key in row.keys() - {"tokens_per_second"}:
-            assert its[key] == pytest.approx(row[key], abs=1e-4), (row["step"], key)
+            # Two numbers of four digits; roundings do not grow from step to step here.
+            bound = 0.0001 + rounding(torch.float32, row[key]) if key in COMPUTED else 0
+            assert its[key] == pytest.approx(row[key], rel=0, abs=bound), (row["step"], key)
 
 
 def test_two_processes_compute_the_same_steps_as_one(

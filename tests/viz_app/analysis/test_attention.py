@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.floats import assert_near
 from viz_app.analysis.attention import (
     aggregate_heads,
     causal_word_mask,
@@ -40,7 +41,7 @@ LAYER = np.array([[[0.2, 0.8], [1.0, 0.0]], [[0.6, 0.4], [0.5, 0.5]]], dtype=np.
 )
 def test_aggregate_heads(how: str, head: int, expected: list[list[float]]) -> None:
     together = aggregate_heads(LAYER, how, head)
-    np.testing.assert_allclose(together, expected, rtol=1e-6)
+    assert_near(together, expected)
     assert together.dtype == np.float32
 
 
@@ -59,7 +60,7 @@ def test_to_words_sums_keys_and_averages_queries() -> None:
         [[0.1, 0.2, 0.3, 0.4], [0.5, 0.1, 0.1, 0.3], [0.0, 0.0, 1.0, 0.0]], dtype=np.float32
     )
     together = to_words(tokens, words(2, 1), words(1, 3))
-    np.testing.assert_allclose(together, [[0.3, 0.7], [0.0, 1.0]], rtol=1e-6)
+    assert_near(together, [[0.3, 0.7], [0.0, 1.0]])
     assert together.dtype == np.float32
 
 
@@ -75,7 +76,7 @@ def test_to_words_rows_sum_to_1(queries: list[int], keys: list[int], seed: int) 
     together = to_words(tokens, words(*queries), words(*keys))
 
     assert together.shape == (2, 3, len(queries), len(keys))
-    np.testing.assert_allclose(together.sum(axis=-1), 1, rtol=1e-5)
+    assert_near(together.sum(axis=-1), 1)
 
 
 @pytest.mark.parametrize(

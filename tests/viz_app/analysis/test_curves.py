@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.floats import assert_near, near
 from viz_app.analysis.curves import (
     RISE,
     curve_of,
@@ -75,7 +76,7 @@ def test_thinning_to_few_points(most: int) -> None:
 def test_smoothing_is_a_weighted_mean_of_earlier_values() -> None:
     found = smooth(curve([1, 2, 3], [4.0, 1.0, 7.0]), 0.5)
     # 4; (4/2 + 1) / (1/2 + 1); (4/4 + 1/2 + 7) / (1/4 + 1/2 + 1)
-    np.testing.assert_allclose(found.values, [4.0, 2.0, 8.5 / 1.75])
+    assert_near(found.values, [4.0, 2.0, 8.5 / 1.75])
     assert found.steps.tolist() == [1, 2, 3]
     assert smooth(found, 0.0).values.tolist() == found.values.tolist()
 
@@ -197,7 +198,7 @@ def test_remaining_time_is_estimated_from_the_last_speed() -> None:
     ]
     far = progress(rows, 100)
     assert far is not None
-    assert far.seconds == pytest.approx(240)
+    assert far.seconds == near(240)
     assert str(far) == "step 25 of 100, 12 tokens/s, about 4 min left"
 
 
@@ -208,7 +209,7 @@ def test_progress_without_speed_in_first_row() -> None:
     ]
     far = progress(rows, 3)
     assert far is not None
-    assert far.seconds == pytest.approx(2.5)
+    assert far.seconds == near(2.5)
 
 
 @pytest.mark.parametrize(

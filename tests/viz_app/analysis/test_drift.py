@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.floats import assert_near
 from viz_app.analysis.drift import all_pairs, pair_cosines, project_together, rotate_onto
 from viz_app.analysis.projection import principal_components
 
@@ -16,16 +17,15 @@ def test_pair_cosines_by_hand() -> None:
     first = np.array([[1, 0], [1, 1], [0, 0]], np.float32)
     second = np.array([[1, 0], [-2, 0], [0, 3]], np.float32)
     found = pair_cosines([first, second], [(0, 1), (0, 2)])
-    np.testing.assert_allclose(found, [[0.5**0.5, 0], [-1, 0]], atol=1e-6)
+    assert_near(found, [[0.5**0.5, 0], [-1, 0]])
 
 
 def test_rotate_onto_undoes_rotation_and_shift() -> None:
     rng = np.random.default_rng(5)
     onto = rng.standard_normal((13, 7))
     rotation, _ = np.linalg.qr(rng.standard_normal((7, 7)))
-    rows = (onto @ rotation + 3).astype(np.float32)
-    turned = rotate_onto(rows, onto.astype(np.float32))
-    np.testing.assert_allclose(turned, onto - onto.mean(axis=0), atol=1e-5)
+    turned = rotate_onto(onto @ rotation + 3, onto)
+    assert_near(turned, onto - onto.mean(axis=0))
 
 
 def test_rotate_onto_does_not_scale() -> None:
@@ -33,7 +33,7 @@ def test_rotate_onto_does_not_scale() -> None:
     rows, onto = rng.standard_normal((2, 11, 5)).astype(np.float32)
     turned = rotate_onto(rows, onto * 9)
     apart = [np.linalg.norm(x[:, None] - x, axis=-1) for x in (turned, rows)]
-    np.testing.assert_allclose(*apart, atol=1e-5)
+    assert_near(*apart)
     # Another turn is no closer.
     centred = onto * 9 - (onto * 9).mean(axis=0)
     other = turned @ np.linalg.qr(np.eye(5) + 0.05 * rng.standard_normal((5, 5)))[0]
@@ -51,8 +51,6 @@ def test_project_together_uses_components_of_the_frame() -> None:
     points, plane = project_together(tables, tables[1])
     expected = principal_components(tables[1])
     assert points.shape == (3, 13, 2)
-    np.testing.assert_allclose(points[1], expected.points, atol=1e-5)
-    np.testing.assert_allclose(
-        points[2], rotate_onto(tables[2], tables[1]) @ expected.directions, atol=1e-5
-    )
+    assert_near(points[1], expected.points)
+    assert_near(points[2], rotate_onto(tables[2], tables[1]) @ expected.directions)
     assert plane.shares == expected.shares

@@ -9,6 +9,7 @@ import pytest
 
 from model.config import BOS, EOS, PAD
 from model.interface import Kind
+from tests.floats import assert_near
 from viz_app.analysis.grid import GridOptions, RowsBy, Units, make_grid
 from viz_app.records.trace import SPECIAL_IDS, Tokens, Trace
 
@@ -174,12 +175,12 @@ def test_cells_without_special_tokens_by_hand(trace: Trace) -> None:
     )
     kept = np.array([[0.1, 0.3, 0.1], [0.1, 0.5, 0.1]])
     grid = make_grid(trace, "cross", GridOptions("words", special=False))
-    np.testing.assert_allclose(grid.apply(weights), kept, rtol=1e-6)
-    np.testing.assert_allclose(grid.apply(np.stack([weights] * 3))[2], kept, rtol=1e-6)
+    assert_near(grid.apply(weights), kept)
+    assert_near(grid.apply(np.stack([weights] * 3))[2], kept)
     again = make_grid(trace, "cross", GridOptions("words", special=False, renormalised=True))
     assert again.column_title == "source (key), no special tokens, rows sum to 1 again"
     scaled = kept / np.array([[0.5], [0.7]])
-    np.testing.assert_allclose(again.apply(weights), scaled, rtol=1e-6)
+    assert_near(again.apply(weights), scaled)
 
 
 def test_row_without_weight_stays_zero(trace: Trace) -> None:
@@ -187,7 +188,7 @@ def test_row_without_weight_stays_zero(trace: Trace) -> None:
     reading = GridOptions(special=False, renormalised=True)
     weights = np.tril(np.full((4, 4), 0.25, dtype=np.float32))
     cells = make_grid(trace, "decoder_self", reading).apply(weights)
-    np.testing.assert_allclose(cells, [[0, 0, 0], [1, 0, 0], [0.5, 0.5, 0]], rtol=1e-6)
+    assert_near(cells, [[0, 0, 0], [1, 0, 0], [0.5, 0.5, 0]])
 
 
 def test_row_of_a_step_that_is_left_out_is_none(trace: Trace) -> None:

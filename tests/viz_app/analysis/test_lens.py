@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from tests.floats import assert_near
 from viz_app.analysis.labels import token_label
 from viz_app.analysis.lens import read_lens
 from viz_app.records.trace import Tokens, Trace, Word
@@ -22,7 +23,7 @@ def test_lens_by_hand(trace: Trace) -> None:
     )
     assert lens.labels == (("p9", "p5", "p5"), ("p6", "p9", "p6"), ("p1", "p1", "p2"))
     assert lens.actual.tolist() == [[False, True, True], [True, False, True], [False] * 3]
-    np.testing.assert_allclose(lens.probabilities, [[0.25, 0.5, 0.75]] * 3, rtol=1e-6)
+    assert_near(lens.probabilities, [[0.25, 0.5, 0.75]] * 3)
     assert lens.notes[0][1] == "p5  0.500\np9  0.250"
     assert lens.notes[2][2] == "p2  0.750\np7  0.375"
 
@@ -30,7 +31,7 @@ def test_lens_by_hand(trace: Trace) -> None:
 def test_last_column_is_the_prediction(trace: Trace) -> None:
     lens = read_lens(trace, count=4)
     expected = np.exp(trace.predictions.top_log_probability[:, 0])
-    np.testing.assert_allclose(lens.probabilities[:, -1], expected, atol=1e-6)
+    assert_near(lens.probabilities[:, -1], expected)
     assert [row[-1] for row in lens.labels] == [token_label(p[0]) for p in trace.top_tokens]
     assert lens.actual[:, -1].tolist() == (trace.predictions.rank == 1).tolist()
     assert lens.probabilities.shape == (len(trace.predicted), 3)

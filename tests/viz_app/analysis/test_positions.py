@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from model.layers import sinusoidal_positions
+from tests.floats import assert_near, near, rounding
 from viz_app.analysis.positions import (
     bias_by_distance,
     divisor,
@@ -19,6 +20,8 @@ from viz_app.analysis.positions import (
 )
 
 LENGTH, D = 17, 22
+PRODUCT = {"dtype": np.float32, "size": 1, "operations": 2 * D}
+"""A dot product of encodings is a sum over D of two factors that were rounded, each at most 1."""
 
 
 @pytest.mark.parametrize(
@@ -26,12 +29,12 @@ LENGTH, D = 17, 22
     [(0, 4, 1.0), (1, 4, 1.0), (2, 4, 100.0), (3, 4, 100.0), (2, 8, 10.0), (7, 8, 1000.0)],
 )
 def test_wavelength_by_hand(dimension: int, d_model: int, expected: float) -> None:
-    assert divisor(dimension, d_model) == pytest.approx(expected)
-    assert wavelength(dimension, d_model) == pytest.approx(2 * math.pi * expected)
+    assert divisor(dimension, d_model) == near(expected)
+    assert wavelength(dimension, d_model) == near(2 * math.pi * expected)
 
 
 def test_halves_are_sines_and_then_cosines_of_the_same_waves() -> None:
-    assert [divisor(d, 4, "halves") for d in range(4)] == pytest.approx([1, 100, 1, 100])
+    assert [divisor(d, 4, "halves") for d in range(4)] == near([1, 100, 1, 100])
     assert [is_cosine(d, 6, "halves") for d in range(6)] == [False] * 3 + [True] * 3
     assert [is_cosine(d, 6) for d in range(6)] == [False, True] * 3
 
@@ -57,7 +60,7 @@ def test_encodings_by_hand() -> None:
         [math.sin(1), math.cos(1), math.sin(0.01), math.cos(0.01)],
         [math.sin(2.5), math.cos(2.5), math.sin(0.025), math.cos(0.025)],
     ]
-    np.testing.assert_allclose(encodings([0, 1, 2.5], 4), expected, atol=1e-7)
+    assert_near(encodings([0, 1, 2.5], 4), expected)
 
 
 def test_halves_are_the_same_waves_in_another_order() -> None:
@@ -76,14 +79,14 @@ def test_the_order_of_recorded_encodings_is_found() -> None:
 def test_encodings_match_the_model() -> None:
     expected = sinusoidal_positions(LENGTH, D).numpy()
     encoded = encodings(np.arange(LENGTH), D)
-    np.testing.assert_allclose(encoded, expected, atol=1e-5)
+    assert_near(encoded, expected, size=LENGTH)  # of the angles, which the model has in float32
     assert encoded.dtype == np.float32
 
 
 def test_dimension_repeats_after_its_wavelength() -> None:
     for dimension in (0, 5, 21):
         there = encodings([3.0, 3.0 + wavelength(dimension, D)], D)[:, dimension]
-        assert there[0] == pytest.approx(there[1], abs=1e-6)
+        assert there[0] == near(there[1], size=1)
 
 
 def test_dot_product_depends_only_on_distance() -> None:
@@ -91,19 +94,20 @@ def test_dot_product_depends_only_on_distance() -> None:
     encoded = encodings(np.arange(LENGTH), D).astype(float)
     products = encoded @ encoded.T
     for distance in range(LENGTH):
-        np.testing.assert_allclose(np.diag(products, distance), curve[distance], atol=1e-6)
-        np.testing.assert_allclose(np.diag(products, -distance), curve[distance], atol=1e-6)
+        assert_near(np.diag(products, distance), curve[distance], **PRODUCT)
+        assert_near(np.diag(products, -distance), curve[distance], **PRODUCT)
     assert curve[0] == D / 2
     assert curve.argmax() == 0
-    np.testing.assert_allclose(similarity_by_distance(3, 4)[2], math.cos(2) + math.cos(0.02))
+    assert_near(similarity_by_distance(3, 4)[2], math.cos(2) + math.cos(0.02))
 
 
 def test_largest_deviation_finds_a_changed_encoding() -> None:
     encoded = encodings(np.arange(LENGTH), D)
-    assert largest_deviation(encoded) < 1e-5
+    most = rounding(**PRODUCT)
+    assert largest_deviation(encoded) < most
     encoded[11, 3] += 0.5  # its own product grows by (e + 0.5)² - e²
     e = float(encodings([11], D)[0, 3])
-    assert largest_deviation(encoded) >= abs((e + 0.5) ** 2 - e**2) - 1e-5
+    assert largest_deviation(encoded) >= abs((e + 0.5) ** 2 - e**2) - most
 
 
 @pytest.mark.parametrize(

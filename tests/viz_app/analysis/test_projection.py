@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.floats import assert_near, near
 from viz_app.analysis.projection import (
     digit_counts,
     frequency_groups,
@@ -16,26 +17,27 @@ from viz_app.analysis.projection import (
 def test_principal_components_match_svd(shape: tuple[int, int]) -> None:
     rows = np.random.default_rng(3).standard_normal(shape).astype(np.float32) + 5
     found = principal_components(rows)
-    centred = rows - rows.mean(axis=0)
-    left, singular, right = np.linalg.svd(centred.astype(float), full_matrices=False)
+    centred = rows.astype(float) - rows.mean(axis=0, dtype=float)
+    left, singular, right = np.linalg.svd(centred, full_matrices=False)
     for axis in (0, 1):
         sign = np.sign(right[axis][np.abs(right[axis]).argmax()])
         expected = sign * left[:, axis] * singular[axis]
-        np.testing.assert_allclose(found.points[:, axis], expected, atol=1e-5)
+        assert_near(found.points[:, axis], expected)
     expected_shares = singular[:2] ** 2 / (singular**2).sum()
-    np.testing.assert_allclose(found.shares, expected_shares, atol=1e-6)
+    assert_near(found.shares, expected_shares)
     assert found.points.dtype == np.float32
-    np.testing.assert_allclose(centred @ found.directions, found.points, atol=1e-5)
+    longest = np.linalg.norm(centred, axis=1).max()
+    assert_near(centred @ found.directions, found.points, size=longest)
 
 
 def test_principal_components_by_hand() -> None:
     # Around (1, 2, 0): ±4 along the second axis, ±1 along the third.
     rows = np.array([[1, 6, 0], [1, -2, 0], [1, 2, 1], [1, 2, -1]], np.float32)
     found = principal_components(rows)
-    np.testing.assert_allclose(found.points, [[4, 0], [-4, 0], [0, 1], [0, -1]], atol=1e-6)
-    np.testing.assert_allclose(found.shares, [32 / 34, 2 / 34])
+    assert_near(found.points, [[4, 0], [-4, 0], [0, 1], [0, -1]])
+    assert_near(found.shares, [32 / 34, 2 / 34])
     smaller = principal_components(rows / 16)
-    np.testing.assert_allclose(smaller.shares, found.shares)
+    assert_near(smaller.shares, found.shares)
 
 
 @pytest.mark.parametrize("shape", [(1, 3), (3, 1)])
@@ -44,7 +46,7 @@ def test_missing_components_are_zero(shape: tuple[int, int]) -> None:
     assert found.points.shape == (shape[0], 2)
     assert not found.points[:, 1].any()
     assert found.shares[1] == 0
-    assert found.shares[0] == pytest.approx(float(shape[0] > 1))
+    assert found.shares[0] == near(float(shape[0] > 1))
 
 
 def test_most_frequent_orders_ties_by_id() -> None:

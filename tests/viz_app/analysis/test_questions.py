@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from model.interface import Description, Head
+from tests.floats import assert_near
 from viz_app.analysis.labels import token_labels
 from viz_app.analysis.question import Asked, Question, heaviest_row, most_changed_row, place_of
 from viz_app.analysis.questions import KINDS, ask, read_parameters
@@ -138,11 +139,11 @@ def test_a_map_of_several_heads_is_asked_about_itself(asked: Asked) -> None:
     two = dataclasses.replace(asked, head=Head("cross", 1, 0))
     assert right(made(two, "largest_key")) == ["1: x", "2: y", "3: </s>"]
     mean = dataclasses.replace(two, show="mean", row=2)
-    np.testing.assert_allclose(mean.weights[2], (np.array(CROSS[0]) + 1 / 3) / 2, rtol=1e-6)
+    assert_near(mean.weights[2], (np.array(CROSS[0]) + 1 / 3) / 2)
     assert right(made(mean, "largest_key")) == ["1: x"]
     rollout = dataclasses.replace(asked, head=Head("encoder_self", 0, 0), show="rollout")
     layer = (np.array(CROSS) + 1 / 3) / 2
-    np.testing.assert_allclose(rollout.weights, (layer + np.eye(3)) / 2, rtol=1e-6)
+    assert_near(rollout.weights, (layer + np.eye(3)) / 2)
     assert right(made(rollout, "largest_key")) == ["2: y"]
 
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.interface import KINDS, Kind
+from tests.floats import assert_near
 from viz_app.analysis.rollout import (
     CellValue,
     mean_of_heads,
@@ -23,7 +24,7 @@ def test_value_weighted_by_hand() -> None:
     """Weights .5, .5 on values of lengths 1 and 3 add 1/4 and 3/4."""
     weights = np.array([[0.5, 0.5], [1.0, 0.0], [0.2, 0.8]], dtype=np.float32)
     shares = value_weighted(weights, np.array([1.0, 3.0], dtype=np.float32))
-    np.testing.assert_allclose(shares, [[0.25, 0.75], [1, 0], [0.2 / 2.6, 2.4 / 2.6]], rtol=1e-6)
+    assert_near(shares, [[0.25, 0.75], [1, 0], [0.2 / 2.6, 2.4 / 2.6]])
 
 
 def test_value_weighted_row_of_zeros_stays_zero() -> None:
@@ -35,7 +36,7 @@ def test_value_weighted_row_of_zeros_stays_zero() -> None:
 def test_value_weighted_uses_norms_of_each_head() -> None:
     weights = np.full((2, 1, 1, 2), 0.5, dtype=np.float32)
     norms = np.array([[[1.0, 1.0]], [[1.0, 4.0]]], dtype=np.float32)
-    np.testing.assert_allclose(value_weighted(weights, norms)[:, 0, 0], [[0.5, 0.5], [0.2, 0.8]])
+    assert_near(value_weighted(weights, norms)[:, 0, 0], [[0.5, 0.5], [0.2, 0.8]])
 
 
 def test_mean_of_heads_that_cancel_by_hand(trace: Trace) -> None:
@@ -53,7 +54,7 @@ def test_mean_of_heads_that_cancel_by_hand(trace: Trace) -> None:
         head_sum_norms={"cross": lengths.swapaxes(1, 2)},
     )
     shares = weights_of(changed, "cross", "value norm")
-    np.testing.assert_allclose(shares[0, :, 0], [[0.5, 0.5], [0.25, 0.75]])
+    assert_near(shares[0, :, 0], [[0.5, 0.5], [0.25, 0.75]])
     np.testing.assert_array_equal(mean_of_heads(changed, "cross", "value norm"), [[[0, 1]]])
     np.testing.assert_array_equal(mean_of_heads(changed, "cross"), [[[0.5, 0.5]]])
 
@@ -63,8 +64,8 @@ def test_mean_of_heads_is_shares_of_the_norms_of_their_sums(trace: Trace, kind: 
     together = mean_of_heads(trace, kind, "value norm")
     for layer, norms in enumerate(trace.head_sum_norms[kind]):
         for row, lengths in zip(together[layer], norms, strict=True):
-            np.testing.assert_allclose(row, lengths / sum(lengths), rtol=1e-5)
-    np.testing.assert_allclose(together.sum(axis=-1), 1, rtol=1e-5)
+            assert_near(row, lengths / sum(lengths))
+    assert_near(together.sum(axis=-1), 1)
     apart = weights_of(trace, kind, "value norm").mean(axis=1)
     assert np.abs(together - apart).max() > 0.01
     mean = mean_of_heads(trace, kind)
@@ -87,8 +88,8 @@ def test_rollout_by_hand() -> None:
     """
     first, second = [[1, 0], [0.5, 0.5]], [[0, 1], [1, 0]]
     rolled = rollout(np.array([first, second], dtype=np.float32))
-    np.testing.assert_allclose(rolled[0], [[1, 0], [0.25, 0.75]])
-    np.testing.assert_allclose(rolled[1], [[0.625, 0.375], [0.625, 0.375]])
+    assert_near(rolled[0], [[1, 0], [0.25, 0.75]])
+    assert_near(rolled[1], [[0.625, 0.375], [0.625, 0.375]])
 
 
 @given(st.integers(1, 3), st.integers(1, 7), st.integers(0, 99))
@@ -97,7 +98,7 @@ def test_rollout_rows_sum_to_1(layers: int, size: int, seed: int) -> None:
     scores = np.random.default_rng(seed).random((layers, size, size))
     causal = np.tril(scores).astype(np.float32)
     rolled = rollout(causal / causal.sum(axis=-1, keepdims=True))
-    np.testing.assert_allclose(rolled.sum(axis=-1), 1, rtol=1e-5)
+    assert_near(rolled.sum(axis=-1), 1)
     assert (np.triu(rolled, 1) == 0).all()
 
 
@@ -134,8 +135,8 @@ def test_rollout_of_self_attention(trace: Trace, measure: CellValue, layer: int)
     for kind in ("encoder_self", "decoder_self"):
         expected = by_loops(trace, kind, layer, measure)
         rolled = rollout_of(trace, kind, layer, measure)
-        np.testing.assert_allclose(rolled, expected, atol=1e-6)
-        np.testing.assert_allclose(rolled.sum(axis=-1), 1, rtol=1e-5)
+        assert_near(rolled, expected)
+        assert_near(rolled.sum(axis=-1), 1)
 
 
 @pytest.mark.parametrize("measure", ["weight", "value norm"])
@@ -146,8 +147,8 @@ def test_rollout_of_cross_attention_uses_the_whole_encoder(
     encoder = by_loops(trace, "encoder_self", 1, measure)
     cross = layer_map(trace, "cross", layer, measure)
     composed = rollout_of(trace, "cross", layer, measure)
-    np.testing.assert_allclose(composed, np.einsum("ts,sn->tn", cross, encoder), atol=1e-6)
-    np.testing.assert_allclose(composed.sum(axis=-1), 1, rtol=1e-5)
+    assert_near(composed, np.einsum("ts,sn->tn", cross, encoder))
+    assert_near(composed.sum(axis=-1), 1)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -157,7 +158,7 @@ def test_weights_of_uses_value_norms_of_the_kind(trace: Trace, kind: Kind) -> No
     np.testing.assert_array_equal(
         shares, value_weighted(trace.attention[kind], trace.value_norms[kind])
     )
-    np.testing.assert_allclose(shares.sum(axis=-1), 1, rtol=1e-5)
+    assert_near(shares.sum(axis=-1), 1)
     equal = {kind: np.ones_like(norms) for kind, norms in trace.value_norms.items()}
     same = weights_of(replace(trace, value_norms=equal), kind, "value norm")
-    np.testing.assert_allclose(same, trace.attention[kind], rtol=1e-5)
+    assert_near(same, trace.attention[kind])

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.floats import assert_near, near
 from viz_app.analysis.similarity import (
     cosine_similarity,
     mean_pairwise_similarity,
@@ -19,7 +20,7 @@ ALL = np.ones(len(TABLE), dtype=bool)
 def test_cosines_by_hand() -> None:
     half = 0.5**0.5
     cosine = cosine_similarity(TABLE[:2], TABLE[:5])
-    np.testing.assert_allclose(cosine, [[1, 0, -1, half, 0], [0, 1, 0, half, 0]], atol=1e-6)
+    assert_near(cosine, [[1, 0, -1, half, 0], [0, 1, 0, half, 0]])
     assert cosine.dtype == np.float32
 
 
@@ -28,15 +29,15 @@ def test_cosines_ignore_scale(seed: int, scale: float) -> None:
     rows = np.random.default_rng(seed).standard_normal((7, 5)).astype(np.float32)
     cosine = cosine_similarity(rows, rows)
     assert (np.abs(cosine) <= 1).all()
-    np.testing.assert_allclose(np.diag(cosine), 1, atol=1e-6)
-    np.testing.assert_allclose(cosine, cosine.T, atol=1e-6)
-    np.testing.assert_allclose(cosine_similarity(np.float32(scale) * rows, rows), cosine, atol=1e-6)
+    assert_near(np.diag(cosine), 1)
+    assert_near(cosine, cosine.T)
+    assert_near(cosine_similarity(np.float32(scale) * rows, rows), cosine)
 
 
 def test_neighbours_are_sorted_without_the_row_itself() -> None:
     found = nearest_neighbours(TABLE, 0, count=3, among=ALL)
     assert found.ids.tolist() == [6, 5, 3]
-    np.testing.assert_allclose(found.cosine, [1, 4 / 17**0.5, 0.5**0.5], atol=1e-6)
+    assert_near(found.cosine, [1, 4 / 17**0.5, 0.5**0.5])
 
 
 def test_equal_neighbours_are_sorted_by_id() -> None:
@@ -64,8 +65,8 @@ def test_pairs_by_hand() -> None:
         (5, 6),  # as near as those before
         (3, 5),
     ]
-    near = 4 / 17**0.5
-    np.testing.assert_allclose(found.cosine, [1, near, near, 5 / 34**0.5], atol=1e-6)
+    nearer = 4 / 17**0.5
+    assert_near(found.cosine, [1, nearer, nearer, 5 / 34**0.5])
 
 
 def test_pairs_are_limited_to_among() -> None:
@@ -94,15 +95,15 @@ def test_pairs_do_not_depend_on_block_size(seed: int, rows: int, block: int, cou
     found = similar_pairs(table, count=count, among=np.ones(rows, bool), block=block)
     first, second = np.triu_indices(rows, 1)
     cosine = cosine_similarity(table, table)[first, second]
-    np.testing.assert_allclose(found.cosine, np.sort(cosine)[::-1][:count], atol=1e-6)
+    assert_near(found.cosine, np.sort(cosine)[::-1][:count], size=1)
     drawn = cosine_similarity(table, table)[found.first, found.second]
-    np.testing.assert_allclose(drawn, found.cosine, atol=1e-6)
+    assert_near(drawn, found.cosine, size=1)
     assert (found.first < found.second).all()
     assert len({*zip(found.first.tolist(), found.second.tolist(), strict=True)}) == len(drawn)
 
 
 def test_mean_pairwise_similarity_leaves_out_the_diagonal() -> None:
     similarity = np.array([[1, 0.5, 0.25], [0.5, 1, 0], [0.25, 0, 1]], np.float32)
-    assert mean_pairwise_similarity(similarity) == pytest.approx(0.25)
-    assert mean_pairwise_similarity(similarity[:2, :2]) == pytest.approx(0.5)
+    assert mean_pairwise_similarity(similarity) == near(0.25)
+    assert mean_pairwise_similarity(similarity[:2, :2]) == near(0.5)
     assert np.isnan(mean_pairwise_similarity(similarity[:1, :1]))

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.floats import rounding
 from viz_app.components.player import MOST_BYTES, Frame, MapAnimation, animation_data, block_size
 from viz_app.figures.theme import LIGHT, Theme, text_on_weight, weight_colour
 
 F, L, H, Q, M = 2, 2, 3, 5, 7
 MAPS = np.random.default_rng(0).random((F, L, H, Q, M), dtype=np.float32)
+HALF_A_LEVEL = 0.5 / 255 + rounding(np.float32, 1)
 ANIMATION = MapAnimation(
     maps=MAPS,
     frames=(
@@ -38,7 +40,7 @@ def decoded(data: dict[str, Any], *, name: str = "cells") -> np.ndarray:
 
 def test_weights_are_sent_in_order_and_within_half_a_level() -> None:
     cells = decoded(data_of()).reshape(MAPS.shape) / 255
-    assert np.abs(cells - MAPS).max() <= 0.5 / 255 + 1e-6
+    assert np.abs(cells - MAPS).max() <= HALF_A_LEVEL
 
 
 def test_zero_and_one_are_exact_and_weights_are_clipped() -> None:
@@ -94,7 +96,7 @@ def test_large_maps_are_pooled_to_the_largest_weight_of_each_block() -> None:
     assert cells.size <= MOST_BYTES
     for row, column in ((0, 0), (7, 30), (40, 44)):
         block = maps[5, 2, 3, 2 * row : 2 * row + 2, 2 * column : 2 * column + 2]
-        assert abs(cells[5, 2, 3, row, column] / 255 - block.max()) <= 0.5 / 255 + 1e-6
+        assert abs(cells[5, 2, 3, row, column] / 255 - block.max()) <= HALF_A_LEVEL
     assert data["rows"][:1] + data["rows"][-1:] == ["q0 … q1", "q80"]
     assert len(data["columns"]) == 45
     assert decoded(data, name="allowed").reshape(41, 45)[0, :2].tolist() == [1, 0]

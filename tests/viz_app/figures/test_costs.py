@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from model.interface import Kind
+from tests.floats import assert_near
 from viz_app.figures.costs import cost_map, distance_map
 from viz_app.figures.matrix import PRINTED
 from viz_app.figures.theme import LIGHT, text_on_weight, theme_named, weight_scale
@@ -81,7 +82,7 @@ def test_distances_are_drawn_on_the_fixed_range_of_weights() -> None:
     distances = {kind: cells / 1000 for kind, cells in costs().items()}
     figure = distance_map(distances, theme=THEME, names=NAMES, selected=("encoder_self", 0, 1))
     cells, markers, written, bar = figure.data
-    np.testing.assert_allclose(cells.z[1, [0, 4, 10]], [0.005, 0.105, 0.207], rtol=1e-6)
+    assert_near(cells.z[1, [0, 4, 10]], [0.005, 0.105, 0.207], dtype=np.float32, operations=2)
     assert (cells.zmin, cells.zmax) == (0, 1)
     assert cells.colorscale == weight_scale(THEME)
     assert markers.text[-1] == "layer 2 · head 3: distance 0.207"

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
+from tests.floats import near
 from viz_app.figures.drift import cosine_lines
 from viz_app.figures.theme import LIGHT
 
@@ -20,7 +20,7 @@ def test_lines_are_the_cosines_and_named_at_their_ends_without_overlap() -> None
     assert [name.text for name in names] == ["a ~ b", "&lt;b&gt; ~ &#36;x&#36;", "c ~ d"]
     inner = figure.layout.height - figure.layout.margin.t - figure.layout.margin.b
     heights = [name.y * inner for name in names]
-    assert heights[1] - heights[0] == pytest.approx(17)
+    assert heights[1] - heights[0] == near(17, size=inner)
     assert heights[2] > heights[1] + 17
     assert figure.layout.shapes[0].x0 == 1
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from model.interface import Kind
+from tests.floats import near
 from viz_app.figures.head_matrix import HeadRows, head_matrix, measure_lines
 from viz_app.figures.theme import DARK, LIGHT
 from viz_app.records.measures import MeasureRange
@@ -59,11 +60,11 @@ def test_scales_fit_the_range_of_the_measure(
         ROWS, steps=STEPS, kinds=KINDS, measured="cost", values=values, theme=LIGHT
     )
     drawn = figure.data[0]
-    assert (drawn.zmin, drawn.zmax) == pytest.approx(ends)
+    assert (drawn.zmin, drawn.zmax) == near(ends, dtype=np.float32, operations=1)
     colours = LIGHT.difference if values == "signed" else LIGHT.weights
     assert [colour for _, colour in drawn.colorscale] == list(colours)
     if values == "signed":  # the middle is 0, and a third of the way out is at a ninth of the range
-        assert [at for at, _ in drawn.colorscale][3:5] == pytest.approx([0.5, 0.5 + 1 / 18])
+        assert [at for at, _ in drawn.colorscale][3:5] == near([0.5, 0.5 + 1 / 18])
 
 
 def test_a_signed_matrix_of_zeros_can_be_drawn() -> None:
@@ -136,7 +137,7 @@ def test_measures_are_lines_over_the_checkpoints() -> None:
     lines = {"on </s>": [0.1, NAN, 0.3], "entropy": [0.9, 0.8, 0.7]}
     figure = measure_lines(lines, steps=STEPS, theme=LIGHT, marked=1)
     assert [line.name for line in figure.data] == ["on &lt;/s&gt;", "entropy"]
-    np.testing.assert_allclose(figure.data[0].y, [0.1, NAN, 0.3], rtol=1e-6)
+    np.testing.assert_array_equal(figure.data[0].y, np.float32([0.1, NAN, 0.3]))
     assert [line.line.color for line in figure.data] == list(LIGHT.series[:2])
     assert figure.layout.shapes[0].x0 == 1
     assert figure.layout.xaxis.ticktext == ("0", "20", "10,000")

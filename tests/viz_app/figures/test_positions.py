@@ -34,7 +34,7 @@ def test_waves_are_curves_with_a_dot_at_each_position(theme: Theme) -> None:
     assert len(dots) == 3
     for at in range(3):
         np.testing.assert_array_equal(lines[at].y, CURVES[:, at])
-        np.testing.assert_allclose(lines[at].x, np.arange(25) / 2)
+        np.testing.assert_array_equal(lines[at].x, np.arange(25) / 2)
         np.testing.assert_array_equal(dots[at].y, ENCODED[:, at])
         np.testing.assert_array_equal(dots[at].x, np.arange(13))
         assert lines[at].line.color == dots[at].marker.color == theme.series[at]

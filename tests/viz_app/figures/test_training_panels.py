@@ -6,6 +6,7 @@ from itertools import pairwise
 import numpy as np
 import plotly.graph_objects as go
 
+from tests.floats import near
 from viz_app.figures.step_axis import StepAxis
 from viz_app.figures.theme import LIGHT, new_figure
 from viz_app.figures.training_panels import PANELS, Panel, axis_names, drawn_panels, panels_layout
@@ -46,7 +47,7 @@ def test_panels_do_not_overlap() -> None:
     downs = [layout[f"yaxis{axis_names(place)[1][1:]}"].domain for place in left]
     assert downs[0][1] == 1
     assert all(upper[0] > lower[1] > lower[0] for upper, lower in pairwise(downs))
-    assert abs(downs[-1][0]) < 1e-9
+    assert downs[-1][0] == near(0, size=1)
     assert layout.xaxis.domain[1] < layout.xaxis2.domain[0]
 
 

@@ -12,6 +12,7 @@ from model.interface import KINDS
 from model.tokenizer import TokenizerPair, WordTokenizer
 from model.training.data import Pair
 from model.transformer import Transformer
+from tests.floats import assert_near
 from viz_app.measuring import batches
 from viz_app.measuring.batches import (
     EncodedPair,
@@ -99,22 +100,22 @@ def test_corpus_is_read_one_window_at_a_time(
 
 
 def test_batched_maps_match_single_sentences(
-    trained: Transformer, tokenizers: TokenizerPair
+    precise: Transformer, tokenizers: TokenizerPair
 ) -> None:
     pairs = [
         Pair("Don't worry, she sees him.", "No te preocupes."),
         Pair("Where?", "¿Dónde está el perro viejo?"),
     ]
     found = list(encode(pairs, tokenizers, max_length=31, left_out=LeftOutCounts()))
-    ids = PaddedIds.of([e.source for e in found], [e.target for e in found], trained)
-    maps, stream = attention_maps(trained, ids)
+    ids = PaddedIds.of([e.source for e in found], [e.target for e in found], precise)
+    maps, stream = attention_maps(precise, ids)
     for row, pair in enumerate(pairs):
-        trace = run_trace(trained, tokenizers, pair.source, pair.target)
+        trace = run_trace(precise, tokenizers, pair.source, pair.target)
         for kind in KINDS:
             alone = torch.tensor(trace.attention[kind]).flatten(0, 1)  # (L H, Q, M)
             n_queries, n_keys = alone.shape[1:]
             there = maps[kind][row, :, :n_queries, :n_keys]
-            torch.testing.assert_close(there, alone, atol=1e-5, rtol=0)
+            assert_near(there, alone, size=1, operations=1)  # recorded in float32
             allowed = ids.allowed(kind)[row]
             assert (allowed[:n_queries, :n_keys] == (alone > 0).all(dim=0)).all()
             assert not allowed[n_queries:].any()
@@ -123,6 +124,6 @@ def test_batched_maps_match_single_sentences(
             assert keys[:n_keys].tolist() == list(trace.keys_of(kind).ids)
             assert (keys[n_keys:] == PAD).all()
         steps = len(trace.predicted)
-        expected = torch.tensor(trace.decoder_stream[-1])
-        final = trained.decoder.final_norm(expected)
-        torch.testing.assert_close(stream[row, :steps], final, atol=1e-4, rtol=0)
+        expected = torch.tensor(trace.decoder_stream[-1]).double()
+        final = precise.decoder.final_norm(expected)
+        assert_near(stream[row, :steps], final, dtype=torch.float32)

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from model.training.processes import ALONE
+from tests.floats import assert_near
 from viz_app.measuring.bootstrap import Bootstrap
 
 CPU = torch.device("cpu")
@@ -35,7 +36,7 @@ def test_batches_and_their_order_do_not_matter() -> None:
     tokens = torch.arange(1, 51)
     found = [filled(figures, tokens, size).standard_errors() for size in (1, 7, 50)]
     for other in found[1:]:
-        torch.testing.assert_close(found[0], other)
+        assert_near(found[0], other)
 
 
 def test_one_sentence_has_no_error() -> None:

@@ -10,6 +10,7 @@ from model.interface import KINDS, SpecialIds
 from model.tokenizer import TokenizerPair
 from model.training.data import Pair
 from model.transformer import Transformer
+from tests.floats import near
 from viz_app.measuring.batches import EncodedPair, LeftOutCounts, encode
 from viz_app.measuring.examples import examples_in_batch, largest_weights, strongest_examples
 from viz_app.records.measures import Example
@@ -40,31 +41,29 @@ def test_special_keys_and_rows_with_one_key_are_ignored() -> None:
         found = [
             side.item() for side in largest_weights(maps, allowed, torch.tensor([keys]), SPECIAL)
         ]
-        assert found == pytest.approx(list(expected))
+        assert found == near(list(expected), dtype=torch.float32)
 
 
 def test_examples_match_traces(
-    trained: Transformer, tokenizers: TokenizerPair, sentences: list[EncodedPair]
+    precise: Transformer, tokenizers: TokenizerPair, sentences: list[EncodedPair]
 ) -> None:
     """Of a batch of sentences that differ in length, each as if it were alone."""
-    found = examples_in_batch(trained, sentences)
-    heads = trained.description.all_heads()
+    found = examples_in_batch(precise, sentences)
+    heads = precise.description.all_heads()
     assert list(found) == [0, 1, 2]
     for number, pair in enumerate(PAIRS):
-        trace = run_trace(trained, tokenizers, *pair)
+        trace = run_trace(precise, tokenizers, *pair)
         for example, (kind, layer, head) in zip(found[number], heads, strict=True):
             maps = trace.attention[kind][layer, head].copy()
             assert example.sentence == number
-            assert example.weight == pytest.approx(
-                float(maps[example.query, example.key]), abs=1e-5
-            )
+            assert example.weight == near(maps[example.query, example.key], operations=1)
             special = [
                 index for index, id in enumerate(trace.keys_of(kind).ids) if id in (BOS, EOS)
             ]
             maps[:, special] = 0
             if kind == "decoder_self":
                 maps[0] = 0
-            assert example.weight == pytest.approx(float(maps.max()), abs=1e-5)
+            assert example.weight == near(maps.max(), operations=1)
 
 
 def test_strongest_examples_come_first(trained: Transformer) -> None:

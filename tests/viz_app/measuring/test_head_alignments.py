@@ -12,6 +12,7 @@ from torch import Tensor
 from model.tokenizer import TokenizerPair, WordTokenizer
 from model.training.data import DataError, Pair
 from model.transformer import Transformer
+from tests.floats import assert_near
 from viz_app.measuring import head_alignments
 from viz_app.measuring.batches import LeftOutCounts, PaddedIds
 from viz_app.measuring.head_alignments import (
@@ -93,9 +94,9 @@ def test_agreement_with_a_reference(model: Transformer) -> None:
     pairs = ((PAIR, {(0, 0), (2, 1), (1, 2), (1, 1)}), (Pair("where", "dónde"), {(0, 0)}))
     align(model, *pairs, (Pair("", "el"), {(7, 7)}), agreement=agreement)
     assert (agreement.made, agreement.sure, agreement.sentences) == (4, 5, 2)
-    np.testing.assert_allclose(agreement.precision, [4 / 4, 1 / 4])
-    np.testing.assert_allclose(agreement.recall, [4 / 5, 1 / 5])
-    np.testing.assert_allclose(agreement.error_rate, [1 - 8 / 9, 1 - 2 / 9])
+    assert_near(agreement.precision, [4 / 4, 1 / 4])
+    assert_near(agreement.recall, [4 / 5, 1 / 5])
+    assert_near(agreement.error_rate, [1 - 8 / 9, 1 - 2 / 9])
     alone = Agreement(np.zeros(1))
     alone.add({(0, 0), (1, 1)}, {(0, 0), (2, 2), (3, 3)})
     assert (alone.error_rate[0], alone.sentences) == (1 - 2 / 5, 1)

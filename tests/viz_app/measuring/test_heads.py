@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from tests.floats import near
 from viz_app.measuring.heads import (
     HeadSum,
     confidence,
@@ -34,14 +35,14 @@ def test_entropy_is_relative_to_uniform_weights() -> None:
     second = (0.25 * math.log(4) + 0.75 * math.log(4 / 3)) / math.log(2)
     third = (0.5 * math.log(2) + 0.5 * math.log(4)) / math.log(3)
     found = entropy(MAP, CAUSAL)
-    assert mean(found) == pytest.approx([(second + third) / 2])
+    assert mean(found) == near([(second + third) / 2])
     assert found.count == 2
-    equal = CAUSAL.float()[:, None] / CAUSAL.sum(dim=-1)[:, None, :, None]
-    assert mean(entropy(equal, CAUSAL)) == pytest.approx([1])
+    equal = CAUSAL.double()[:, None] / CAUSAL.sum(dim=-1)[:, None, :, None]
+    assert mean(entropy(equal, CAUSAL)) == near([1])
 
 
 def test_confidence_is_the_largest_weight() -> None:
-    assert mean(confidence(MAP, CAUSAL)) == pytest.approx([(0.75 + 0.5) / 2])
+    assert mean(confidence(MAP, CAUSAL)) == near([(0.75 + 0.5) / 2])
 
 
 @pytest.mark.parametrize(
@@ -50,22 +51,22 @@ def test_confidence_is_the_largest_weight() -> None:
 def test_on_offset_is_of_all_rows(offset: int, weights: float) -> None:
     found = on_offset(MAP, CAUSAL, offset)
     assert found.count == 2
-    assert found.total.tolist() == pytest.approx([weights])
+    assert found.total.tolist() == near([weights])
 
 
 def test_on_offset_of_rectangular_maps() -> None:
     """Two rows, three keys: row 1 has key 2 after it, row 0 none before it."""
-    weights = torch.tensor([[[[0.1, 0.2, 0.7], [0.3, 0.4, 0.3]]]])
+    weights = torch.tensor([[[[0.1, 0.2, 0.7], [0.3, 0.4, 0.3]]]], dtype=torch.float64)
     allowed = torch.ones(1, 2, 3, dtype=torch.bool)
-    assert mean(on_offset(weights, allowed, 1)) == pytest.approx([(0.2 + 0.3) / 2])
-    assert mean(on_offset(weights, allowed, -1)) == pytest.approx([(0 + 0.3) / 2])
+    assert mean(on_offset(weights, allowed, 1)) == near([(0.2 + 0.3) / 2])
+    assert mean(on_offset(weights, allowed, -1)) == near([(0 + 0.3) / 2])
 
 
 def test_on_keys_is_of_all_rows() -> None:
     last = torch.tensor([[False, False, True]])
-    assert mean(on_keys(MAP, CAUSAL, last)) == pytest.approx([(0 + 0.25) / 2])
+    assert mean(on_keys(MAP, CAUSAL, last)) == near([(0 + 0.25) / 2])
     outer = torch.tensor([[True, False, True]])
-    assert mean(on_keys(MAP, CAUSAL, outer)) == pytest.approx([(0.25 + 0.75) / 2])
+    assert mean(on_keys(MAP, CAUSAL, outer)) == near([(0.25 + 0.75) / 2])
 
 
 def test_shares_of_places_and_of_tokens_add_up_to_at_most_1() -> None:
@@ -76,19 +77,15 @@ def test_shares_of_places_and_of_tokens_add_up_to_at_most_1() -> None:
     assert places == [0.5, 0, 0.5]
     first = torch.tensor([[True, False]])
     tokens = [mean(on_keys(MAP[..., :2, :2], CAUSAL[:, :2, :2], k))[0] for k in (first, ~first)]
-    assert sum(tokens) == pytest.approx(1)
+    assert sum(tokens) == near(1)
 
 
 def test_on_rarest_counts_rows_whose_largest_weight_is_there() -> None:
     weights = torch.tensor([[[[0.6, 0.3, 0.1], [0.2, 0.7, 0.1], [0.1, 0.2, 0.7]]]])
     everywhere = torch.ones(1, 3, 3, dtype=torch.bool)
-    assert mean(on_rarest(weights, everywhere, torch.tensor([[9, 4, 30]]))) == pytest.approx(
-        [1 / 3]
-    )
+    assert mean(on_rarest(weights, everywhere, torch.tensor([[9, 4, 30]]))) == near([1 / 3])
     # The special token is never the rarest; of equally rare ones each counts.
-    assert mean(on_rarest(weights, everywhere, torch.tensor([[4, 4, -1]]))) == pytest.approx(
-        [2 / 3]
-    )
+    assert mean(on_rarest(weights, everywhere, torch.tensor([[4, 4, -1]]))) == near([2 / 3])
     # The mask hides the rarest from row 1, which has key 0 as the rarer; row 0 has no choice.
     found = on_rarest(weights, CAUSAL, torch.tensor([[4, 9, 1]]))
     assert (found.total.tolist(), found.count) == ([1], 2)
@@ -98,11 +95,11 @@ def test_distance_is_0_for_equal_and_1_for_disjoint_rows() -> None:
     allowed = torch.ones(1, 1, 2, dtype=torch.bool)
     one, other, half = (torch.tensor([[[row]]]) for row in ([1.0, 0.0], [0.0, 1.0], [0.5, 0.5]))
     assert mean(distance(one, one, allowed)) == [0]
-    assert mean(distance(one, other, allowed)) == pytest.approx([1])
+    assert mean(distance(one, other, allowed)) == near([1])
     # Middle (3/4, 1/4): (log2(4/3) + (log2(2/3) + log2(2)) / 2) / 2.
     divergence = (math.log2(4 / 3) + (math.log2(2 / 3) + 1) / 2) / 2
     for maps in ((one, half), (half, one)):
-        assert mean(distance(*maps, allowed)) == pytest.approx([math.sqrt(divergence)])
+        assert mean(distance(*maps, allowed)) == near([math.sqrt(divergence)])
 
 
 @pytest.mark.parametrize(
@@ -124,13 +121,13 @@ def test_padding_does_not_count(measure: Measure) -> None:
     torch.manual_seed(3)
     allowed = torch.zeros(2, 5, 7, dtype=torch.bool)
     allowed[0] = allowed[1, :3, :4] = True
-    weights = torch.rand(2, 2, 5, 7).masked_fill(~allowed[:, None], 0.0)
+    weights = torch.rand(2, 2, 5, 7, dtype=torch.float64).masked_fill(~allowed[:, None], 0.0)
     alone = [
         measure(weights[:1], allowed[:1]),
         measure(weights[1:, :, :3, :4], allowed[1:, :3, :4]),
     ]
-    weights[1, :, 3:] = torch.rand(2, 2, 7)
+    weights[1, :, 3:] = torch.rand(2, 2, 7, dtype=torch.float64)
     together = measure(weights, allowed)
     total = alone[0].total + alone[1].total
-    assert together.total.tolist() == pytest.approx(total.tolist())
+    assert together.total.tolist() == near(total.tolist())
     assert together.count == alone[0].count + alone[1].count

@@ -16,6 +16,8 @@ from model.interface import KINDS, Kind
 from model.tokenizer import TokenizerPair
 from model.training.data import Pair
 from model.training.processes import ALONE
+from tests.floats import assert_near, near, rounding
+from tests.viz_app.measuring.precise import float64_by_default
 from viz_app.measuring.alignments import Alignments, Links
 from viz_app.measuring.batches import EncodedPair, LeftOutCounts, PaddedIds, encode
 from viz_app.measuring.contributions import contributions
@@ -47,8 +49,8 @@ def sentences(tokenizers: TokenizerPair) -> list[EncodedPair]:
 def measured(
     run: TrainedRun, step: int, batches: list[list[EncodedPair]], previous: int | None = 0
 ) -> MeasureSums:
-    """Measure a step; the first checkpoint is 0, the newest 60."""
-    models = {one: load_weights(run, one).model for one in {step, 0, 60}}
+    """Measure a step in float64; the first checkpoint is 0, the newest 60."""
+    models = {one: load_weights(run, one, torch.float64).model for one in {step, 0, 60}}
     model = models[step]
     others = OtherCheckpoints(models[60], models[0], None if previous is None else models[previous])
     measurer = Measurer(run.tokenizers, run.counts, CPU)
@@ -58,7 +60,8 @@ def measured(
         ids = PaddedIds.of([e.source for e in batch], [e.target for e in batch], model)
         places = [e.number for e in batch]
         aligned = align_batch(batch, run.tokenizers, links_of, CPU)
-        measurer.add(sums, model, others, ids, places, aligned)
+        with float64_by_default():
+            measurer.add(sums, model, others, ids, places, aligned)
     sums.all_reduce(ALONE)
     return sums
 
@@ -80,9 +83,7 @@ def test_padding_does_not_count(
     alone = measured(run, 20, [[e] for e in sentences])
     for name in MEASURES:
         for kind in KINDS:
-            np.testing.assert_allclose(
-                sums.values()[name][kind], alone.values()[name][kind], atol=1e-5
-            )
+            assert_near(sums.values()[name][kind], alone.values()[name][kind], operations=1)
     assert alone.alignment() == sums.alignment()
 
 
@@ -99,7 +100,7 @@ def test_undefined_measures_are_nan(values: Values) -> None:
 
 
 def test_weights_on_offsets_and_tokens_match_traces(run: TrainedRun, values: Values) -> None:
-    model = load_weights(run, 20).model
+    model = load_weights(run, 20, torch.float64).model
     found: dict[str, list[Floats]] = {"previous": [], "end": [], "comma": []}
     for pair in PAIRS:
         trace = run_trace(model, run.tokenizers, *pair)
@@ -117,25 +118,25 @@ def test_weights_on_offsets_and_tokens_match_traces(run: TrainedRun, values: Val
         ("end", "cross", found["end"]),
         ("punctuation", "decoder_self", found["comma"]),
     ):
-        np.testing.assert_allclose(values[name][kind], np.mean(rows, axis=0), atol=1e-5)
+        assert_near(values[name][kind], np.mean(rows, axis=0))
 
 
 def test_cost_is_in_nats_a_token(
     run: TrainedRun, sentences: list[EncodedPair], values: Values
 ) -> None:
-    model = load_weights(run, 20).model
+    model = load_weights(run, 20, torch.float64).model
     costs = [head_costs(model, e.source, e.target) for e in sentences]
     tokens = sum(len(e.target) - 1 for e in sentences)
     for kind in KINDS:
         expected = sum(cost[kind] for cost in costs) / tokens
-        np.testing.assert_allclose(values["cost"][kind], expected, atol=1e-5)
+        assert_near(values["cost"][kind], expected, operations=1)
 
 
 def test_alignment_error_rates_use_hard_alignments(values: Values) -> None:
     """14 links of words and 8 of references: 1 − 2 hits / 22."""
     for way in ("predicted", "consumed"):
         hits = (1 - values[f"aer_{way}"]["cross"]) * 22 / 2
-        np.testing.assert_allclose(hits, hits.round(), atol=1e-5)
+        assert_near(hits, hits.round(), size=22)
         assert (hits <= 8).all()
     assert (values["aer_predicted"]["cross"] != values["aer_consumed"]["cross"]).any()
 
@@ -150,7 +151,7 @@ def test_distances_are_0_to_itself(
         assert (first["from_first"][kind] == 0).all()
         assert np.isnan(first["velocity"][kind]).all()
         np.testing.assert_array_equal(values["velocity"][kind], values["from_first"][kind])
-        np.testing.assert_allclose(first["distance"][kind], newest["from_first"][kind], atol=1e-6)
+        assert_near(first["distance"][kind], newest["from_first"][kind], operations=1)
         assert (values["distance"][kind] > 0.01).all()
         assert (values["distance"][kind] < 1).all()
 
@@ -159,19 +160,22 @@ def test_baselines_of_alignment_by_hand(sums: MeasureSums) -> None:
     """Of 8 links all are of other target words; (0, 0), (7, 7), (0, 0) and (1, 1) are diagonal."""
     found = sums.alignment()
     assert found is not None
-    assert found.lowest == pytest.approx(1 - 2 * 8 / 22)
-    assert found.diagonal == pytest.approx(1 - 2 * 4 / 22)
+    assert found.lowest == near(1 - 2 * 8 / 22)
+    assert found.diagonal == near(1 - 2 * 4 / 22)
 
 
 def test_contributions_are_means_over_predictions(
     run: TrainedRun, sentences: list[EncodedPair], sums: MeasureSums
 ) -> None:
-    model = load_weights(run, 20).model
-    alone = [contributions(model, PaddedIds.of([e.source], [e.target], model)) for e in sentences]
+    model = load_weights(run, 20, torch.float64).model
+    with float64_by_default():
+        alone = [
+            contributions(model, PaddedIds.of([e.source], [e.target], model)) for e in sentences
+        ]
     found = sums.contributions()
     for name in CONTRIBUTIONS:
         values = torch.cat([getattr(each, name).flatten() for each in alone])
-        assert found[name] == pytest.approx(float(values.nanmean()), abs=1e-5)
+        assert found[name] == near(float(values.double().nanmean()), dtype=values.dtype, size=1)
 
 
 def test_costs_have_standard_errors(
@@ -181,9 +185,11 @@ def test_costs_have_standard_errors(
     errors = sums.cost_errors()
     repeated = [replace(sentences[1], number=number) for number in range(300, 600)]
     same = measured(run, 20, [repeated]).cost_errors()
+    # A cost is the difference of two log-probabilities of a target, each of some 60 nats.
+    nothing = rounding(np.float64, 60)
     for kind in KINDS:
         assert errors[kind].shape == same[kind].shape
-        assert (same[kind] < 1e-6).all()
+        assert (same[kind] < nothing).all()
         known = errors[kind][np.isfinite(errors[kind])]
         assert (known > 1e-6).all()
 
@@ -191,7 +197,7 @@ def test_costs_have_standard_errors(
 def test_gradients_are_in_nats_a_token(
     run: TrainedRun, sentences: list[EncodedPair], values: Values
 ) -> None:
-    model = load_weights(run, 20).model
+    model = load_weights(run, 20, torch.float64).model
     alone = [
         batch_head_importance(model, torch.tensor([e.source]), torch.tensor([e.target]))
         for e in sentences
@@ -199,7 +205,8 @@ def test_gradients_are_in_nats_a_token(
     tokens = sum(len(e.target) - 1 for e in sentences)
     for kind in KINDS:
         expected = sum(found[kind][0] for found in alone) / tokens
-        np.testing.assert_allclose(values["gradient"][kind], expected, atol=1e-5)
+        # The gradient of each sentence is rounded to float32, and so is their mean.
+        assert_near(values["gradient"][kind], expected, operations=len(sentences) + 1)
 
 
 def test_mean_divides_by_counted_rows() -> None:
@@ -212,8 +219,8 @@ def test_mean_divides_by_counted_rows() -> None:
         sums.add("same", "cross", found)
         sums.add("aer_consumed", "cross", found)
     values = sums.values()
-    np.testing.assert_allclose(values["same"]["cross"], [[1, 2]])
-    np.testing.assert_allclose(values["aer_consumed"]["cross"], [[-1, -3]])
+    assert_near(values["same"]["cross"], [[1, 2]])
+    assert_near(values["aer_consumed"]["cross"], [[-1, -3]])
     assert np.isnan(values["same"]["encoder_self"]).all()
 
 

@@ -14,6 +14,7 @@ from model.hooks import capture, edit
 from model.interface import KINDS, Kind
 from model.tokenizer import TokenizerPair
 from model.transformer import Transformer
+from tests.floats import assert_near
 from viz_app.records.layer import LayerTrace, LinearWeights
 from viz_app.records.trace import Floats, Tokens, Trace
 from viz_app.trace.layer import run_layer_trace
@@ -35,14 +36,13 @@ MODELS = {
     "d_k of D / h": {"n_heads": 7, "d_k": None},
 }
 
-closely = {"rtol": 0, "atol": 1e-5}
-
 
 @pytest.fixture(scope="module", params=MODELS)
 def speaker(
     request: pytest.FixtureRequest, make_speaker: Callable[..., Transformer]
 ) -> Transformer:
-    return make_speaker(**MODELS[request.param])
+    """In float64: all that is recorded of it is rounded to float32, once."""
+    return make_speaker(**MODELS[request.param]).double()
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,8 @@ def feed_forward_of(model: Transformer, layer: LayerTrace, suffix: str = "") -> 
 
 
 def tensor(array: np.ndarray) -> Tensor:
-    return torch.tensor(array)[None]
+    found = torch.tensor(array)[None]
+    return found.double() if found.is_floating_point() else found
 
 
 def arrays_of(record: object) -> Iterator[tuple[str, np.ndarray]]:
@@ -140,11 +141,11 @@ def test_layer_trace_matches_the_trace(layer_trace: LayerTrace, spoken: Trace) -
         (attention.key, spoken.keys),
         (attention.value, spoken.values),
     ):
-        np.testing.assert_allclose(array, of_trace[kind][layer], **closely)
+        assert_near(array, of_trace[kind][layer], operations=1)
     stream = spoken.encoder_stream if kind == "encoder_self" else spoken.decoder_stream
-    np.testing.assert_allclose(layer_trace.feed_forward.result, stream[layer + 1], **closely)
+    assert_near(layer_trace.feed_forward.result, stream[layer + 1], operations=1)
     if kind != "cross":
-        np.testing.assert_allclose(attention.stream, stream[layer], **closely)
+        assert_near(attention.stream, stream[layer], operations=1)
 
 
 def test_allowed_keys_have_weight(layer_trace: LayerTrace) -> None:
@@ -176,8 +177,8 @@ def test_attention_output_follows_from_its_input(
     output = module_of(speaker, layer_trace)(
         tensor(attention.read), tensor(attention.memory), mask=tensor(attention.allowed)[None]
     )
-    np.testing.assert_allclose(attention.output, output[0], **closely)
-    np.testing.assert_allclose(attention.heads, attention.weights @ attention.value, **closely)
+    assert_near(attention.output, output[0])
+    assert_near(attention.heads, attention.weights @ attention.value)
 
 
 @torch.inference_mode()
@@ -188,8 +189,8 @@ def test_feed_forward_output_follows_from_its_input(
     module = feed_forward_of(speaker, layer_trace)
     with capture(module, ["hidden"]) as seen:
         output = module(tensor(feed_forward.read))
-    np.testing.assert_allclose(feed_forward.output, output[0], **closely)
-    np.testing.assert_allclose(feed_forward.hidden, seen["hidden"][0][0], **closely)
+    assert_near(feed_forward.output, output[0])
+    assert_near(feed_forward.hidden, seen["hidden"][0][0])
     assert (feed_forward.hidden >= 0).all()
     assert (feed_forward.hidden > 0).any()
 
@@ -213,8 +214,8 @@ def test_residual_connection_by_hand(layer_trace: LayerTrace, speaker: Transform
         (layer_trace.feed_forward, feed_forward_of(speaker, layer_trace, "_residual")),
     ):
         read, result = through(residual, sublayer.stream, sublayer.output)
-        np.testing.assert_allclose(sublayer.result, result, **closely)
-        np.testing.assert_allclose(sublayer.read, read, **closely)
+        assert_near(sublayer.result, result)
+        assert_near(sublayer.read, read)
         assert sublayer.norm_first == (speaker.config.norm == "pre")
         assert (sublayer.read is sublayer.stream) != sublayer.norm_first
 
@@ -228,7 +229,7 @@ def test_memory_is_query_input_or_encoder_output(
         return
     with torch.inference_mode():
         memory, _ = speaker.encode(torch.tensor([spoken.source.ids]))
-    np.testing.assert_allclose(attention.memory, memory[0], **closely)
+    assert_near(attention.memory, memory[0], operations=1)
 
 
 @pytest.mark.parametrize("layer", range(L))
@@ -241,7 +242,7 @@ def test_stream_passes_between_sublayers(speaker: Transformer, spoken: Trace, la
         (cross.attention.result, decoder.feed_forward.stream),
         (cross.feed_forward.result, decoder.feed_forward.result),
     ):
-        np.testing.assert_allclose(before, after, **closely)
+        assert_near(before, after, operations=1)
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
@@ -250,7 +251,7 @@ def test_result_is_the_next_stream(
     make_speaker: Callable[..., Transformer], tokenizers: TokenizerPair, norm: str, kind: Kind
 ) -> None:
     """An edit of the stream after a sublayer is in the result; adding up would not show it."""
-    speaker = make_speaker(norm=norm)
+    speaker = make_speaker(norm=norm).double()
     trace = run_trace(speaker, tokenizers, SOURCE, TARGET)
     stack = "encoder" if kind == "encoder_self" else "decoder"
     own = PATHS[kind].format(0)
@@ -263,10 +264,10 @@ def test_result_is_the_next_stream(
     plain = run_layer_trace(speaker, trace, kind, 0)
     with edit(speaker, {point: lambda x: x + 3}):
         edited = run_layer_trace(speaker, trace, kind, 0)
-    np.testing.assert_allclose(edited.attention.result, plain.attention.result + 3, **closely)
+    assert_near(edited.attention.result, plain.attention.result + 3)
     with edit(speaker, {f"{stack}.layers.0.output": lambda x: x + 3}):
         edited = run_layer_trace(speaker, trace, kind, 0)
-    np.testing.assert_allclose(edited.feed_forward.result, plain.feed_forward.result + 3, **closely)
+    assert_near(edited.feed_forward.result, plain.feed_forward.result + 3)
 
 
 # Weights
@@ -284,12 +285,12 @@ def test_linear_weights_match_the_model(layer_trace: LayerTrace, speaker: Transf
         linear = getattr(attention, f"{name}_projection")
         module = module_of(speaker, layer_trace, f".{name}_projection")
         x = np.eye(module.in_features, dtype=np.float32)
-        np.testing.assert_allclose(applied(linear, x), module(torch.tensor(x)), **closely)
+        assert_near(applied(linear, x), module(tensor(x))[0])
         assert (linear.bias is None) == (not speaker.config.attention_bias)
     for name, linear in (("expand", feed_forward.expand), ("contract", feed_forward.contract)):
         module = feed_forward_of(speaker, layer_trace, f".{name}")
         x = np.eye(module.in_features, dtype=np.float32)
-        np.testing.assert_allclose(applied(linear, x), module(torch.tensor(x)), **closely)
+        assert_near(applied(linear, x), module(tensor(x))[0])
 
 
 def test_norm_weights_match_the_model(layer_trace: LayerTrace, speaker: Transformer) -> None:
@@ -300,10 +301,10 @@ def test_norm_weights_match_the_model(layer_trace: LayerTrace, speaker: Transfor
             feed_forward_of(speaker, layer_trace, "_residual.norm.norm"),
         ),
     ):
-        x = torch.randn(7, D, generator=torch.Generator().manual_seed(3))
-        gain, bias = torch.tensor(norm.gain), torch.tensor(norm.bias)
+        x = torch.randn(7, D, generator=torch.Generator().manual_seed(3)).double()
+        gain, bias = torch.tensor(norm.gain).double(), torch.tensor(norm.bias).double()
         ours = F.layer_norm(x, (D,), gain, bias, norm.epsilon)
-        torch.testing.assert_close(ours, module(x).detach(), **closely)
+        assert_near(ours, module(x).detach())
         assert norm.epsilon == module.eps
 
 
@@ -312,15 +313,15 @@ def test_norm_weights_match_the_model(layer_trace: LayerTrace, speaker: Transfor
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_ablated_heads_of_the_trace_are_ablated(
-    trained: Transformer, tokenizers: TokenizerPair, kind: Kind
+    precise: Transformer, tokenizers: TokenizerPair, kind: Kind
 ) -> None:
     off = ((kind, 1, 2), ("encoder_self", 0, 1), ("decoder_self", 0, 0))
-    trace = run_trace(trained, tokenizers, SOURCE, TARGET, ablated=off)
-    recorded = run_layer_trace(trained, trace, kind, 1)
+    trace = run_trace(precise, tokenizers, SOURCE, TARGET, ablated=off)
+    recorded = run_layer_trace(precise, trace, kind, 1)
     assert [(head == 0).all() for head in recorded.attention.heads] == [False, False, True]
-    np.testing.assert_allclose(recorded.attention.weights, trace.attention[kind][1], **closely)
+    assert_near(recorded.attention.weights, trace.attention[kind][1], operations=1)
     stream = trace.encoder_stream if kind == "encoder_self" else trace.decoder_stream
-    np.testing.assert_allclose(recorded.feed_forward.result, stream[2], **closely)
+    assert_near(recorded.feed_forward.result, stream[2], operations=1)
 
 
 @pytest.mark.parametrize("layer", [-1, 2])

@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike
 from streamlit.testing.v1 import AppTest
 
 from model.checkpoint import TrainedRun, load_weights
+from tests.floats import OPERATIONS, assert_near, printed
 from viz_app.records.trace import Floats, Trace
 from viz_app.trace.sentence import run_trace
 
@@ -81,12 +83,22 @@ def open_page(
     return app.run()
 
 
+def field_of(drawn: Any) -> str:
+    """Return the field of the view that a widget shows, or the key of one that shows none."""
+    return (drawn.key or "").rstrip()
+
+
+def widget(app: AppTest, field: str) -> Any:
+    """Return the widget of a field of the view."""
+    found = [each for kind in WIDGETS for each in getattr(app, kind) if field_of(each) == field]
+    assert len(found) == 1, f"{len(found)} widgets of {field}"
+    return found[0]
+
+
 def choose(app: AppTest, **choices: Any) -> AppTest:
-    """Set widgets by their keys, all at once, and draw the page again."""
-    for key, value in choices.items():
-        found = [each for kind in WIDGETS for each in getattr(app, kind) if each.key == key]
-        assert len(found) == 1, f"{len(found)} widgets with the key {key}"
-        found[0].set_value(value)
+    """Set widgets by their fields, all at once, and draw the page again."""
+    for field, value in choices.items():
+        widget(app, field).set_value(value)
     return app.run()
 
 
@@ -176,6 +188,25 @@ def cells(app: AppTest, key: str) -> np.ndarray:
     return array(charts(app)[key]["data"][0]["z"])
 
 
-def assert_cells(app: AppTest, key: str, expected: Any) -> None:
-    """Check the numbers of a heat map."""
-    np.testing.assert_allclose(cells(app, key), expected, atol=1e-6)
+def assert_cells(
+    app: AppTest, key: str, expected: ArrayLike, *, operations: int = OPERATIONS
+) -> None:
+    """Check the numbers of a heat map as ``assert_drawn`` does."""
+    assert_drawn(cells(app, key), expected, operations=operations)
+
+
+def assert_drawn(found: ArrayLike, expected: ArrayLike, *, operations: int = OPERATIONS) -> None:
+    """Check weights, probabilities or a stream by those of another pass, of the same operations.
+
+    Both passes add in the same order but for where their arrays begin in memory.
+    """
+    expected = np.asarray(expected)
+    size = float(np.nanmax(np.abs(expected), initial=1))
+    assert_near(found, expected, dtype=np.float32, size=size, operations=operations)
+
+
+def shown(
+    template: str, *numbers: float, size: float | None = None, operations: int = OPERATIONS
+) -> tuple[str, ...]:
+    """Return the texts by which a page may show numbers of another pass through the model."""
+    return tuple(printed(template, *numbers, dtype=np.float32, size=size, operations=operations))

@@ -22,26 +22,32 @@ from model.decoding.beam import beam_search, length_norm
 from model.decoding.greedy import greedy
 from model.files import append_log
 from model.interface import KINDS, Head, Kind
+from tests.floats import assert_near
 from tests.viz_app.views.driver import (
     CATS,
     CATS_TRANSLATED,
     DOG,
     DOG_TRANSLATED,
+    WIDGETS,
     Start,
     array,
     assert_cells,
+    assert_drawn,
     break_file,
     captions,
     cells,
     charts,
     choose,
     errors,
+    field_of,
     html,
+    shown,
     texts,
     texts_in,
     token_row,
     traced,
     unescaped,
+    widget,
 )
 from viz_app import __version__
 from viz_app.analysis.attention import Aggregate, aggregate_heads
@@ -77,8 +83,8 @@ def test_it_starts_with_an_example_and_its_translation_by_the_newest_checkpoint(
     opened: AppTest,
 ) -> None:
     assert errors(opened) == []
-    assert opened.text_area(key="sentence").value == CATS
-    assert opened.select_slider(key="step").value == 60
+    assert widget(opened, "sentence").value == CATS
+    assert widget(opened, "step").value == 60
     assert CATS_TRANSLATED in texts(opened)
     drawn = ["mosaic", "large", "top_tokens", "rows_cross", "rows_decoder_self"]
     assert list(charts(opened)) == drawn
@@ -155,7 +161,7 @@ def test_the_address_holds_the_sentence_and_the_step(start: Start) -> None:
 
 def test_an_example_is_one_click_away(start: Start) -> None:
     app = start().menu_button(key="example").click("question").run()
-    assert app.text_area(key="sentence").value == DOG
+    assert widget(app, "sentence").value == DOG
     assert DOG_TRANSLATED in texts(app)
 
 
@@ -176,7 +182,7 @@ def test_examples_have_names_of_their_own_and_are_not_too_many(
     assert len(menu.options) == 40
     assert "The first 40 of 502 sample sentences" in menu.help
     app = menu.click(alike[1]).run()
-    assert app.text_area(key="sentence").value == alike[1]
+    assert widget(app, "sentence").value == alike[1]
 
 
 def test_a_long_attribution_is_shown_in_a_part_that_scrolls(start: Start, own_root: Path) -> None:
@@ -198,7 +204,8 @@ def test_tokens_of_source_and_translation_are_shown(opened: AppTest, run: Traine
     assert [token["label"] for token in target] == token_labels(trace.predicted)
     titles = [token["title"] for token in target]
     probability = np.exp(trace.predictions.log_probability[1])
-    assert titles[1] == f"probability {probability:.3f}, rank {trace.predictions.rank[1]}"
+    rank = trace.predictions.rank[1]
+    assert titles[1] in shown(f"probability {{:.3f}}, rank {rank}", probability, size=1)
 
 
 def test_another_checkpoint_translates_otherwise(start: Start, run: TrainedRun) -> None:
@@ -312,7 +319,9 @@ def test_the_picture_of_all_heads_holds_every_weight(start: Start, run: TrainedR
     app = choose(start(), kind="decoder_self")
     trace = traced(run)
     allowed = make_grid(trace, "decoder_self").allowed
-    assert_cells(app, "mosaic", tile(trace.attention["decoder_self"], allowed))
+    # One code more or less where a weight is beside a tie.
+    expected = tile(trace.attention["decoder_self"], allowed)
+    np.testing.assert_allclose(cells(app, "mosaic"), expected, rtol=0, atol=1)
     assert "Step 60: click a head to enlarge it." in captions(app)
 
 
@@ -336,12 +345,13 @@ def test_the_likeliest_tokens_of_the_chosen_step(start: Start, run: TrainedRun) 
         app = choose(app, at=step).run()
         bars = charts(app)["top_tokens"]["data"][0]
         expected = np.exp(predictions.top_log_probability[step])
-        np.testing.assert_allclose(array(bars["x"]), expected, atol=1e-6)
+        assert_drawn(array(bars["x"]), expected)
         frame = charts(app)["large"]["layout"]["shapes"][0]
         assert (frame["y0"], frame["y1"]) == (step - 0.5, step + 0.5)
         tokens = texts_in(html(app, "bdi")[0], "bdi")
         assert tokens == [*consumed[: step + 1], predicted[step]]
-        told = f"Probability of {tokens[-1]}: {np.exp(predictions.log_probability[step]):.3f}, "
+        probability = np.exp(predictions.log_probability[step])
+        told = shown(f"Probability of {tokens[-1]}: {{:.3f}}, ", probability, size=1)
         assert [text for text in texts(app) if text.startswith(told)]
 
 
@@ -350,21 +360,29 @@ def test_a_shorter_sentence_forgets_a_step_that_it_lacks(start: Start) -> None:
     app = choose(app, at=8)
     app = choose(app, sentence="She gave him a book.")
     assert errors(app) == []
-    assert app.selectbox(key="at").value == 0
+    assert widget(app, "at").value == 0
     assert charts(app)["large"]["layout"]["shapes"][0]["y0"] == -0.5
 
 
 # A target of one's own, and forks
 
 
-def test_what_a_browser_had_before_is_no_choice(start: Start) -> None:
-    """Beside another change; a person can still go back to it."""
-    app = choose(start(), at=3)
-    assert app.session_state["view"].at == 3
-    assert choose(app, sentence=DOG).session_state["view"].at == 0
-    late = choose(app, at=3, head=2).session_state["view"]
-    assert (late.at, late.head) == (0, 2)
-    assert choose(app, at=3).session_state["view"].at == 3
+@pytest.mark.parametrize("head", [1, 2])
+def test_what_a_browser_had_before_is_no_choice(start: Start, head: int) -> None:
+    """It sends what all widgets have, of one in a closed menu what it had before it was set."""
+
+    def chosen(app: AppTest) -> tuple[str, int]:
+        view = app.session_state["view"]
+        return view.target, view.head
+
+    app = choose(start(), target=DOG_TRANSLATED)
+    assert chosen(app) == (DOG_TRANSLATED, 1)
+    before = widget(app, "head")
+    for each in (each for kind in WIDGETS for each in getattr(app, kind)):
+        each.set_value(each.value)  # else AppTest asks the server for it when it sends it
+    assert chosen(choose(app, sentence=DOG)) == ("", 1)
+    assert chosen(before.set_value(head).run()) == ("", head)
+    assert chosen(choose(app, target=DOG_TRANSLATED)) == (DOG_TRANSLATED, head)
 
 
 def test_a_forced_translation_is_traced(start: Start, run: TrainedRun) -> None:
@@ -376,7 +394,8 @@ def test_a_forced_translation_is_traced(start: Start, run: TrainedRun) -> None:
     assert_cells(app, "large", grid.apply(trace.attention["cross"])[-1, 0])
     total = float(trace.predictions.log_probability.sum())
     [note] = [c.value for c in app.caption if "of your translation:" in c.value]
-    assert f"{total:.2f} nats, {total / len(trace.predicted):.2f} a token." in note
+    told = shown("{:.2f} nats, {:.2f} a token.", total, total / len(trace.predicted))
+    assert any(each in note for each in told)
 
     choose(app, compare=True)
     assert [c for c in app.caption if "one target, your translation, given to both" in c.value]
@@ -400,25 +419,25 @@ def test_a_fork_keeps_what_stands_before_and_goes_on_by_itself(
     forked = traced(run, target=tuple(target))
     assert forked.target_text in texts(app)
     scores = [float(t.predictions.log_probability.sum()) for t in (forked, whole)]
-    wanted = f"Log-probability {scores[0]:.2f} nats, against {scores[1]:.2f} of the translation abo"
+    wanted = shown("Log-probability {:.2f} nats, against {:.2f} of the translation abo", *scores)
     assert [c for c in app.caption if c.value.startswith(wanted)]
 
     choose(app, at=2)
-    assert app.selectbox(key="fork").value == ""
+    assert widget(app, "fork").value == ""
 
 
 # Beam
 
 
 def test_a_citation_says_what_was_forced_and_switched_off(run: TrainedRun) -> None:
-    shown = View(at=2, fork="perro", off=(Head("cross", 1, 0),))
-    said = citation(traced(run), shown, page="translate")
+    view = View(at=2, fork="perro", off=(Head("cross", 1, 0),))
+    said = citation(traced(run), view, page="translate")
     for fact in ("token forced at step 3: perro", "heads switched off: Cross 2.1"):
         assert f"; beside it, {fact}" in said
     assert "; heads switched off: none;" in said
     for other in (
         citation(traced(run), View(), page="translate"),
-        citation(traced(run), shown, page="inside"),
+        citation(traced(run), view, page="inside"),
     ):
         assert "beside it" not in other
 
@@ -442,21 +461,23 @@ def test_an_entry_for_bibtex_has_what_the_citation_says(run: TrainedRun) -> None
 
 def test_a_beam_s_hypotheses_can_be_traced(start: Start, run: TrainedRun) -> None:
     app = choose(start(), decoding="beam")
-    assert app.select_slider(key="beam").value == 4
+    assert widget(app, "beam").value == 4
     choose(app, beam=3)
     assert errors(app) == []
     model = load_weights(run, 60).model
     [beam] = beam_search(model, [run.tokenizers.encode_source(CATS)], size=3)
     decode = run.tokenizers.target.decode
-    assert [option.rsplit("  ·  ", 1) for option in app.selectbox(key="hypothesis").options] == [
-        [decode(h.target), f"{h.score:.2f}"] for h in beam.hypotheses
-    ]
+    options = [option.rsplit("  ·  ", 1) for option in widget(app, "hypothesis").options]
+    for (text, score), h in zip(options, beam.hypotheses, strict=True):
+        assert text == decode(h.target)
+        assert score in shown("{:.2f}", h.score)
     assert beam.hypotheses[0].target != beam.hypotheses[2].target
 
     app = choose(app, hypothesis=2, below="beam").run()
     trace = traced(run, target=tuple(beam.hypotheses[2].target))
     score = trace.predictions.log_probability.sum() / length_norm(len(trace.predicted), 0.6)
-    assert f"Its score in the beam, {score:.2f}, is the log-probability divided by" in captions(app)
+    told = shown("Its score in the beam, {:.2f}, is the log-probability divided by", score)
+    assert any(each in captions(app) for each in told)
     assert_cells(app, "large", trace.attention["cross"][-1, 0])
     texts_drawn = charts(app)["tree"]["data"][3]["text"]
     tokens = run.tokenizers.target.tokens([node.id for node in beam.tree])
@@ -464,7 +485,7 @@ def test_a_beam_s_hypotheses_can_be_traced(start: Start, run: TrainedRun) -> Non
         assert token_label(token).startswith(unescape(text).removesuffix("…"))
 
     choose(app, beam=2)
-    assert app.selectbox(key="hypothesis").value == 0
+    assert widget(app, "hypothesis").value == 0
 
 
 def test_a_long_search_is_drawn_some_steps_at_a_time(
@@ -479,7 +500,7 @@ def test_a_long_search_is_drawn_some_steps_at_a_time(
         return [round(x + 0.34) for x in charts(app)["tree"]["data"][3]["x"]]
 
     assert drawn() == [step for step in steps if step <= 4]
-    slider = app.slider(key="tree_from")
+    slider = widget(app, "tree_from")
     places = range(0, int(slider.max) + 1, int(slider.step))
     assert {step for first in places for step in range(first, first + 5)} >= set(steps)
     choose(app, tree_from=places[-1])
@@ -513,8 +534,9 @@ def test_heads_that_are_off_change_the_translation(start: Start, run: TrainedRun
     assert own.target_text != whole.target_text
     assert {whole.target_text, own.target_text} <= set(texts(app))
     before, after = (float(t.predictions.log_probability.sum()) for t in (whole, forced))
-    wanted = f"{before:.2f} nats with all heads, {after:.2f} without these ({after - before:+.2f})."
-    assert [caption for caption in app.caption if caption.value.endswith(wanted)]
+    wanted = "{:.2f} nats with all heads, {:.2f} without these ({:+.2f})."
+    told = shown(wanted, before, after, after - before, size=max(abs(before), abs(after)))
+    assert [caption for caption in app.caption if caption.value.endswith(told)]
 
 
 def test_all_heads_are_ranked_on_demand(start: Start, run: TrainedRun) -> None:
@@ -524,10 +546,14 @@ def test_all_heads_are_ranked_on_demand(start: Start, run: TrainedRun) -> None:
     assert errors(app) == []
     checkpoint = load_weights(run, 60)
     source = run.tokenizers.encode_source(CATS)
-    costs = head_costs(checkpoint.model, source, traced(run).target_ids)
+    trace = traced(run)
+    costs = head_costs(checkpoint.model, source, trace.target_ids)
     drawn = cells(app, "costs")
+    whole = abs(float(trace.predictions.log_probability.sum()))
     for place, kind in enumerate(KINDS):
-        np.testing.assert_allclose(drawn[:, 4 * place : 4 * place + 3], costs[kind], atol=1e-4)
+        found, cost = drawn[:, 4 * place : 4 * place + 3], costs[kind]
+        size = whole + float(cost.abs().max())  # of the sums that a cost is a difference of
+        assert_near(found, cost, dtype=np.float32, size=size)
     assert [caption for caption in app.caption if "Most costly: " in caption.value]
 
 
@@ -550,7 +576,7 @@ def test_a_link_opens_the_section_of_its_choices_and_no_other(
 ) -> None:
     app = start(**address)
     assert errors(app) == []
-    keys = {widget.key for widget in [*app.selectbox, *app.multiselect]} | charts(app).keys()
+    keys = {*map(field_of, [*app.selectbox, *app.multiselect])} | charts(app).keys()
     assert drawn in keys
     assert left_out not in keys
 
@@ -562,10 +588,15 @@ def test_the_map_is_described_by_its_numbers(start: Start, run: TrainedRun) -> N
     app = start(kind="decoder_self", layer="1", head="2")
     weights = traced(run).attention["decoder_self"][0, 1]
     [said] = [m.value for m in app.markdown if "In this sentence" in m.value]
-    assert f"largest weight {weights[1:].max():.2f}" in unescaped(said)
+    assert any(
+        each in unescaped(said) for each in shown("largest weight {:.2f}", weights[1:].max())
+    )
     assert "on average over rows with more than one key" in said
-    assert f"{weights[1:, 0].mean():.2f} on <s>" in unescaped(said)
-    assert f"{np.diag(weights)[1:].mean():.2f} on the token itself" in unescaped(said)
+    for template, mean in (
+        ("{:.2f} on <s>", weights[1:, 0].mean()),
+        ("{:.2f} on the token itself", np.diag(weights)[1:].mean()),
+    ):
+        assert any(each in unescaped(said) for each in shown(template, mean))
     assert "Over a corpus: not measured at this checkpoint" in said
     assert re.search(r"Of all heads [A-Z][a-z ]+ \d\.\d rests most on punctuation", unescaped(said))
     assert "Words are in the maps only" not in captions(app)
@@ -621,8 +652,8 @@ def test_self_checks_are_shown(start: Start, monkeypatch: pytest.MonkeyPatch) ->
 def test_two_checkpoints_side_by_side(start: Start, run: TrainedRun) -> None:
     app = start()
     app.button(key="beside-first").click().run()
-    assert app.toggle(key="compare").value
-    assert app.select_slider(key="second").value == 0
+    assert widget(app, "compare").value
+    assert widget(app, "second").value == 0
     assert errors(app) == []
     drawn = charts(app)
     assert list(drawn)[:4] == ["earlier_map", "later_map", "difference", "mosaic"]
@@ -651,7 +682,7 @@ def test_the_newer_translation_is_shared_whichever_is_chosen_first(
 def test_a_second_checkpoint_that_becomes_the_first_is_replaced(start: Start) -> None:
     app = choose(start(compare="true", second="20"), step=20)
     assert errors(app) == []
-    assert app.select_slider(key="second").value != 20
+    assert widget(app, "second").value != 20
     assert "difference" in charts(app)
 
 
@@ -671,7 +702,7 @@ def test_a_run_with_one_checkpoint_offers_no_choice(start: Start, own_root: Path
     assert errors(app) == []
     assert CATS_TRANSLATED in texts(app)
     assert not app.select_slider
-    assert {toggle.key for toggle in app.toggle} == {"special", "play", "sampling"}
+    assert set(map(field_of, app.toggle)) == {"special", "play", "sampling"}
 
 
 def test_a_broken_second_checkpoint_is_named(start: Start, own_root: Path) -> None:

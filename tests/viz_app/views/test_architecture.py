@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from html import unescape
 from pathlib import Path
@@ -18,6 +19,7 @@ from model.config import TransformerConfig
 from model.hooks import hook_names
 from model.masks import causal_mask, padding_mask
 from model.presets import PRESETS
+from tests.floats import near, rounding
 from tests.viz_app.views.driver import (
     CATS,
     DOG,
@@ -28,13 +30,15 @@ from tests.viz_app.views.driver import (
     charts,
     errors,
     html,
+    shown,
     texts_in,
     traced,
+    widget,
 )
 from viz_app.analysis.labels import token_labels
 from viz_app.analysis.lens import read_lens
 from viz_app.figures.theme import LIGHT
-from viz_app.records.trace import Check, Trace
+from viz_app.records.trace import Check, HookSummary, Trace
 from viz_app.trace.sentence import run_trace, to_tokens
 from viz_app.views import caches
 from viz_app.views.architecture.checks import CONSEQUENCES
@@ -51,6 +55,14 @@ PAGE = "architecture"
 # The tree
 
 
+def expect_numbers(written: Sequence[str], seen: HookSummary) -> None:
+    """They are the mean, the standard deviation and the mean norm, written with three decimals."""
+    values = [float(number.replace(",", "")) for number in written]
+    expected = [seen.mean, seen.standard_deviation, seen.norm]
+    off = 0.0005 + rounding(np.float32, max(expected))  # half a unit, and another pass
+    np.testing.assert_allclose(values, expected, rtol=0, atol=off)
+
+
 def test_the_tree_has_every_hook_point_once_with_its_numbers(
     opened: AppTest, run: TrainedRun
 ) -> None:
@@ -61,9 +73,7 @@ def test_the_tree_has_every_hook_point_once_with_its_numbers(
         [row] = re.findall(rf'<tr data-hook="{re.escape(seen.name)}">(.*?)</tr>', tree)
         _, shape, *numbers, parameters = texts_in(row, "td")
         assert shape == " × ".join(map(str, seen.shape))
-        values = [float(number.replace(",", "")) for number in numbers]
-        expected = [seen.mean, seen.standard_deviation, seen.norm]
-        np.testing.assert_allclose(values, expected, atol=6e-4)
+        expect_numbers(numbers, seen)
         assert parameters == ""
 
 
@@ -83,10 +93,9 @@ def test_the_tree_is_that_of_the_trace_and_the_step(start: Start, run: TrainedRu
     trace = traced(run, step=20, target="Los perros no ven el libro.")
     [seen] = [seen for seen in trace.summary if seen.name == "logits"]
     [row] = re.findall(r'<tr data-hook="logits">(.*?)</tr>', html(app, '<div class="modules"')[0])
-    assert texts_in(row, "td")[1:5] == [
-        f"1 × {len(trace.consumed)} × 420",
-        *(f"{n:.3f}" for n in (seen.mean, seen.standard_deviation, seen.norm)),
-    ]
+    shape, *numbers = texts_in(row, "td")[1:5]
+    assert shape == f"1 × {len(trace.consumed)} × 420"
+    expect_numbers(numbers, seen)
 
 
 @pytest.mark.parametrize(("unfold", "levels"), [("stacks", 3), ("layers", 4), ("everything", 5)])
@@ -241,8 +250,9 @@ def test_every_check_says_what_it_would_mean_if_it_failed(
         assert row[1] == escape_markdown(check.name)
         assert row[4] == escape_markdown(CONSEQUENCES[check.name])
         deviation, limit = (float(cell.replace("−", "-")) for cell in row[2:4])
-        assert deviation == pytest.approx(check.deviation, rel=0.05, abs=1e-12)
-        assert limit == pytest.approx(check.limit)
+        # Of the page's own pass: they differ by half a unit of the second digit that is written.
+        assert deviation == pytest.approx(check.deviation, rel=0.05, abs=0)
+        assert limit == near(check.limit)
 
 
 def test_a_broken_trace_turns_its_check_red(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,9 +290,10 @@ def test_equations_have_the_sizes_of_the_sentence(opened: AppTest, run: TrainedR
         f"W₁ is 14 × 23, W₂ 23 × 14; at each of {source} + {steps} positions, in each of 4 layers.",
         "There are 10 of these, on rows of 14; and one more norm on top",
         f"({steps} × 14)(14 × 420) = {steps} × 420",
-        f"{np.exp(trace.predictions.log_probability[0]):.3f}",
     ):
         assert part in told
+    first = np.exp(trace.predictions.log_probability[0])
+    assert any(each in told for each in shown("{:.3f}", first, size=1))
     links = {button.label for button in opened.button}
     for page in ("Inside a head", "Embeddings & positions", "Translate"):
         assert f"Follow it on {page}" in links
@@ -314,7 +325,7 @@ def test_equations_are_those_of_the_variant(run: TrainedRun) -> None:
 def test_a_beam_s_hypothesis_is_traced_here_too(start: Start) -> None:
     app = start(decoding="beam", beam="3")
     assert errors(app) == []
-    assert app.selectbox(key="hypothesis").value == 0
+    assert widget(app, "hypothesis").value == 0
     assert html(app, '<div class="modules"')
 
 

@@ -10,7 +10,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from model.checkpoint import TrainedRun
-from tests.viz_app.views.driver import CATS, DOG, Start, captions, charts, traced
+from tests.viz_app.views.driver import CATS, DOG, Start, captions, charts, traced, widget
 from viz_app.analysis.grid import GridOptions, make_grid
 from viz_app.analysis.labels import token_label
 from viz_app.views.embeddings import neighbours
@@ -182,40 +182,10 @@ def test_a_neighbours_bar_looks_it_up(
     assert f"{label}: " in captions(again)
 
 
-def _list_and_click(other: bool) -> None:
-    import streamlit as st
-
-    from viz_app.views.shared.view import (
-        change_view,
-        control,
-        note_unprompted,
-        read_address,
-        write_address,
-    )
-
-    read_address("translate")
-    st.selectbox("Step", [0, 1, 2], **control("at", "Step", default=0))
-    st.button("token", key="token", on_click=lambda: change_view(at=2))
-    st.button("seen", key="seen", on_click=note_unprompted if other else None)
-    write_address()
-
-
-@pytest.mark.parametrize("other", [True, False])
-def test_what_a_list_had_before_a_click_is_taken_for_a_choice_only_if_a_person_used_it(
-    other: bool,
-) -> None:
-    app = AppTest.from_function(_list_and_click, args=(other,)).run()
-    app.button(key="token").click().run()
-    assert app.selectbox[0].value == 2
-    app.selectbox[0].set_value(0)
-    app.button(key="seen").click().run()
-    assert app.selectbox[0].value == (2 if other else 0)
-
-
 def test_a_step_that_the_run_does_not_have_is_no_choice(start_page: Start) -> None:
     """A browser sends that of the run before with what is typed right after another is chosen."""
     app = start_page("translate", q=CATS, step="20")
-    app.select_slider(key="step").set_value(16_000)
-    app.text_area(key="sentence").set_value(DOG).run()
-    assert app.text_area(key="sentence").value == DOG
-    assert app.select_slider(key="step").value == 20
+    widget(app, "step").set_value(16_000)
+    widget(app, "sentence").set_value(DOG).run()
+    assert widget(app, "sentence").value == DOG
+    assert widget(app, "step").value == 20

@@ -22,6 +22,7 @@ from tests.viz_app.views.driver import (
     choose,
     errors,
     every_page,
+    field_of,
     html,
     traced,
 )
@@ -61,7 +62,7 @@ def test_every_page_is_drawn_from_a_read_only_folder(
     with read_only(measured_root) as refused:
         app = start_page(page, measured_root, **at, **address)
         for kind in ("encoder_self", "cross"):
-            if "kind" in [widget.key for widget in app.segmented_control]:
+            if "kind" in map(field_of, app.segmented_control):
                 app = choose(app, kind=kind).run()
             assert errors(app) == []
             assert [warning.value for warning in app.warning] == []
@@ -100,7 +101,7 @@ def test_maps_of_all_layers_are_those_of_the_model(
     for kind, layers in LAYERS.items():
         at = {"q": CATS, "kind": kind, "layer": str(layers)}
         app = start_page("translate", unequal_root, **at)
-        options = next(widget for widget in app.button_group if widget.key == "layer").options
+        options = next(each for each in app.button_group if field_of(each) == "layer").options
         assert len(options) == layers
         assert "mosaic" in charts(app)
         assert_cells(app, "large", trace.attention[kind][-1, 0])

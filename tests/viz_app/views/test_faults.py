@@ -33,6 +33,7 @@ from tests.viz_app.views.driver import (
     every_page,
     texts,
     traced,
+    widget,
 )
 from viz_app.records.trace import Trace
 from viz_app.trace.sentence import run_trace
@@ -43,7 +44,7 @@ READ_NO_WEIGHTS = ("heads", "learn", "curves")
 
 
 def sentence(app: AppTest) -> str:
-    shown: str = app.text_area(key="sentence").value
+    shown: str = widget(app, "sentence").value
     return shown
 
 
@@ -64,11 +65,11 @@ def test_runs_and_weights_go_and_come_back(
     shutil.copytree(away, own_root / "other")
     app.run()
     assert errors(app) == []
-    assert (app.selectbox(key="run").value, sentence(app)) == ("other", TYPED)
+    assert (widget(app, "run").value, sentence(app)) == ("other", TYPED)
 
     away.rename(tiny)
     app.run()
-    assert app.selectbox(key="run").options == ["other", "tiny"]
+    assert widget(app, "run").options == ["other", "tiny"]
     weights = weights_path(tiny, 60)
     content = weights.read_bytes()
     break_file(weights)
@@ -83,7 +84,7 @@ def test_runs_and_weights_go_and_come_back(
     weights.write_bytes(content)
     app.run()
     assert errors(app) == []
-    assert (app.selectbox(key="run").value, sentence(app)) == ("tiny", TYPED)
+    assert (widget(app, "run").value, sentence(app)) == ("tiny", TYPED)
 
 
 def test_another_checkpoint_can_be_chosen_meanwhile(

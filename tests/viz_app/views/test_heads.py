@@ -14,6 +14,7 @@ from streamlit.testing.v1 import AppTest
 
 from model.checkpoint import load_weights, open_trained_run, save_weights, write_info
 from model.interface import KINDS, Kind
+from tests.floats import rounding
 from tests.viz_app.views.driver import STEPS, Start, array, cells, charts, choose, unescaped
 from viz_app.analysis.head_descriptions import describe_head
 from viz_app.analysis.head_ranking import (
@@ -45,6 +46,13 @@ SENTENCES = (
     Sentence("Where is the <b>old</b> dog?", "¿Dónde está el perro viejo?"),
 )
 Lists = dict[str, dict[str, Any]]
+WRITTEN = 0.5e-5 + rounding(np.float32, 1, operations=1)
+"""How far values are off that files have with five decimals: half a unit, and the type."""
+
+
+def assert_written(found: Any, expected: Any) -> None:
+    """Check values that were read from files."""
+    np.testing.assert_allclose(found, expected, rtol=0, atol=WRITTEN)
 
 
 def made_up(root: Path, step: int) -> Measures:
@@ -135,7 +143,7 @@ def test_every_head_stands_beside_every_checkpoint(
     drawn = cells(app, "head_matrix")
     for first, kind in ((1, "encoder_self"), (8, "cross")):  # the decoder has no </s> to look at
         expected = [measured[step].values["end"][kind].ravel() for step in STEPS]
-        np.testing.assert_allclose(drawn[first : first + 6], np.transpose(expected), atol=1e-5)
+        assert_written(drawn[first : first + 6], np.transpose(expected))
     assert drawn.shape == (14, 3)
     assert "has no meaning for Decoder self attention" in said(app)
     assert "six <sentences>: 600 sentences, 7,000 target tokens" in said(app)
@@ -170,7 +178,7 @@ def test_rows_are_sorted_by_what_came_last(start: Start, measured: dict[int, Mea
     drawn = cells(app, "head_matrix")
     for first, kind in zip((1, 8, 15), KINDS, strict=True):
         expected = np.sort(measured[60].values["cost"][kind].ravel())[::-1]
-        np.testing.assert_allclose(drawn[first : first + 6, -1], expected, atol=1e-5)
+        assert_written(drawn[first : first + 6, -1], expected)
 
 
 def test_the_lines_are_of_the_chosen_head(start: Start, measured: dict[int, Measures]) -> None:
@@ -178,7 +186,7 @@ def test_the_lines_are_of_the_chosen_head(start: Start, measured: dict[int, Meas
     line = charts(app)["head_lines"]["data"][0]
     assert line["name"] == "same token"
     expected = [measured[step].values["same"]["encoder_self"][0, 1] for step in STEPS]
-    np.testing.assert_allclose(array(line["y"]), expected, atol=1e-5)
+    assert_written(array(line["y"]), expected)
 
 
 def test_a_button_opens_the_head_as_a_click_does(
@@ -237,9 +245,7 @@ def test_checkpoints_that_are_missing_stale_or_broken_are_named_and_the_rest_is_
     assert "One checkpoint is measured, that of step 60" in said(app)
     drawn = cells(app, "head_matrix")
     assert drawn.shape[1] == 1
-    np.testing.assert_allclose(
-        drawn[1:7, 0], measured[60].values["cost"]["encoder_self"].ravel(), atol=1e-5
-    )
+    assert_written(drawn[1:7, 0], measured[60].values["cost"]["encoder_self"].ravel())
     assert "head_lines" not in charts(app)
 
 
@@ -273,7 +279,7 @@ def test_stages_stand_below_the_columns_of_the_matrix(
     drawn = charts(app)["stages"]
     assert [line["name"] for line in drawn["data"]] == ["log-probability as text", "chrF"]
     for line, values in zip(drawn["data"], (likely, chrf), strict=True):
-        np.testing.assert_allclose(array(line["y"]), [values[step] for step in STEPS])
+        np.testing.assert_array_equal(array(line["y"]), [values[step] for step in STEPS])
     dotted, chosen = drawn["layout"]["shapes"]
     assert (dotted["yref"], dotted["y0"]) == ("y", -2.5)
     assert chosen["x0"] == STEPS.index(20)
@@ -329,7 +335,7 @@ def test_heads_are_listed_in_words_by_a_measure(
         assert label.endswith(f" {head[1] + 1}.{head[2] + 1}")
         assert rank == (f"{first}–{last}" if first < last else f"{first}")
         assert isinstance(bar, Bar)
-        assert bar.value == pytest.approx(value, abs=1e-5)
+        assert_written(bar.value, value)
         values = head_values(measured[60].values, head)
         assert words.startswith(describe_head(values, head[0])[0][:-20])
         assert "± 0.050 nats" in words

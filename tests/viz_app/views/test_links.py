@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from tests.viz_app.views.driver import CATS, Start, choose, errors, every_page, unescaped
+from tests.viz_app.views.driver import CATS, Start, choose, errors, every_page, unescaped, widget
 from viz_app.served import MODELS
 
 
@@ -67,6 +67,6 @@ def test_two_runs_of_one_name_are_told_apart(
     assert errors(app) == []
     assert (asked(app, "run"), asked(app, "step")) == ("two/tiny", "20")
     app.run()
-    assert app.selectbox(key="run").value == "two/tiny"
+    assert widget(app, "run").value == "two/tiny"
     app = start_page("heads", tmp_path / "none", run="two/tiny")
     assert asked(app, "run") == "two/tiny"

@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from model.checkpoint import TrainedRun, load_weights, save_weights, steps_of, weights_path
 from model.files import append_log, only_writer
-from tests.viz_app.views.driver import CATS, Start, choose, errors
+from tests.viz_app.views.driver import CATS, Start, choose, errors, widget
 from viz_app.views.shared.live import FilesState, files_state
 
 PAGE = "training"
@@ -24,13 +24,13 @@ def test_a_new_checkpoint_is_offered_and_the_one_in_use_stays(
     start: Start, own_root: Path, run: TrainedRun
 ) -> None:
     app = start(own_root)
-    assert app.select_slider(key="step").value == 60
+    assert widget(app, "step").value == 60
     save_weights(own_root / "tiny", load_weights(run, 60).model, run="tiny", step=80)
     app.run()
-    slider = app.select_slider(key="step")
+    slider = widget(app, "step")
     assert (slider.value, slider.options) == (60, ["0", "20", "60", "80"])
     app.button(key="newer").click().run()
-    assert app.select_slider(key="step").value == 80
+    assert widget(app, "step").value == 80
     assert "Newer checkpoint: step 80" not in labels(app)
     assert errors(app) == []
 
@@ -42,7 +42,7 @@ def test_an_older_checkpoint_that_was_chosen_needs_no_button(
     assert not [label for label in labels(app) if label.startswith("Newer")]
     save_weights(own_root / "tiny", load_weights(run, 60).model, run="tiny", step=80)
     app.run()
-    assert app.select_slider(key="step").value == 20
+    assert widget(app, "step").value == 20
     assert "Newer checkpoint: step 80" in labels(app)
 
 
@@ -108,7 +108,7 @@ def test_another_run_that_is_trained_can_be_opened(start: Start, own_root: Path)
         (said,) = [text.value for text in app.markdown if "training:" in text.value]
         assert said.endswith("**other**, training: begun, 60 steps to go")
         app.button(key="show-other").click().run().run()
-        assert app.selectbox(key="run").value == "other"
+        assert widget(app, "run").value == "other"
         assert "Show it" not in labels(app)
 
 
@@ -128,7 +128,7 @@ def test_a_deleted_run_gives_way_to_another(start: Start, own_root: Path) -> Non
     app = start(own_root, run="tiny")
     shutil.rmtree(own_root / "tiny")
     app.run()
-    assert app.selectbox(key="run").value == "b-copy"
+    assert widget(app, "run").value == "b-copy"
     assert errors(app) == []
     shutil.rmtree(own_root / "b-copy")
     app.run()
@@ -148,14 +148,14 @@ def test_a_run_without_checkpoints_waits_for_them(
     save_weights(folder, load_weights(run, 0).model, run="tiny", step=0)
     app.run()
     assert errors(app) == []
-    assert app.text_area(key="sentence").value == ""
+    assert widget(app, "sentence").value == ""
     later.rename(samples)
     app.run()
-    assert app.text_area(key="sentence").value == CATS
+    assert widget(app, "sentence").value == CATS
     choose(app, sentence="")
-    assert app.text_area(key="sentence").value == ""  # as a person wants it
+    assert widget(app, "sentence").value == ""  # as a person wants it
     choose(app, sentence="Where is the dog?")
-    assert app.segmented_control(key="training").value == "curves"
+    assert widget(app, "training").value == "curves"
 
 
 def test_a_run_of_another_language_waits_for_its_first_example(
@@ -175,8 +175,8 @@ def test_a_run_of_another_language_waits_for_its_first_example(
     assert "there are no weights yet" in errors(app)[0]
     save_weights(other, load_weights(run, 0).model, run="tiny", step=0)
     app.run()
-    assert app.text_area(key="sentence").value == ""
+    assert widget(app, "sentence").value == ""
     samples.rename(other / "samples.jsonl")
     app.run()
-    assert app.text_area(key="sentence").value == CATS
-    assert app.segmented_control(key="training").value == "curves"
+    assert widget(app, "sentence").value == CATS
+    assert widget(app, "training").value == "curves"

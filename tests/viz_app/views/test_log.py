@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import streamlit as st
 
-from tests.viz_app.views.driver import Start, choose, errors
+from tests.viz_app.views.driver import Start, choose, errors, widget
 from viz_app import export
 from viz_app.records.trace import Trace
 from viz_app.views.shared import download
@@ -78,7 +78,7 @@ def test_work_is_logged_and_nothing_that_was_typed(
     choose(app, own_reference=REFERENCE)
     start_page("training", q=SENTENCE, training="play")
     app = start_page("embeddings", q=SENTENCE, section="similarity")
-    box = app.selectbox(key="token")
+    box = widget(app, "token")
     box.options.append(TOKEN)
     assert TOKEN in errors(box.set_value(TOKEN).run())[0]
 

@@ -12,6 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 from model.hooks import hook_names
 from model.runs import Run, open_folder
+from tests.floats import assert_near, near
 from tests.viz_app.views.conftest import SENTENCE
 from tests.viz_app.views.driver import (
     PAGES,
@@ -24,6 +25,7 @@ from tests.viz_app.views.driver import (
     charts,
     choose,
     errors,
+    field_of,
     html,
     texts_in,
 )
@@ -92,7 +94,7 @@ def test_pages_say_nothing_false(
     folder = measured(family) if family in MEASURED else folders(family)
     app = start_model(page, folder, rank="true", **address)
     for kind in ("encoder_self", "cross"):
-        if "kind" in [widget.key for widget in app.segmented_control]:
+        if "kind" in map(field_of, app.segmented_control):
             app = choose(app, kind=kind).run()
         assert errors(app) == []
         assert [warning.value for warning in app.warning] == []
@@ -176,10 +178,10 @@ def test_sinusoids_in_the_order_of_the_model(start_model: Start, folders: Folder
     app = start_model("embeddings", folders("marian"), section="positions")
     drawn = cells(app, "encodings")
     width = model.description.d_model
-    np.testing.assert_allclose(drawn, encodings(np.arange(50), width, "halves"), atol=1e-6)
+    assert_near(drawn, encodings(np.arange(50), width, "halves"), size=1, operations=1)
     recorded = trace.source_embedding.positions
     assert recorded is not None
-    np.testing.assert_allclose(drawn[: len(recorded)], recorded, atol=1e-3)
+    assert_near(drawn[: len(recorded)], recorded, size=1)
     app = choose(app, dimensions=[3, 15]).run()
     [legend] = html(app, 'class="waves"')
     assert "PE(pos, 3) = sin(pos / 10.0)" in legend
@@ -208,10 +210,11 @@ def test_relative_positions_as_a_curve_a_head(
     assert bias is not None
     lines = charts(app)["relative"]["data"]
     assert len(lines) == len(bias)
+    size = float(np.abs(bias).max())
     for line, of_head in zip(lines, bias, strict=True):
         for distance, value in zip(array(line["x"]), array(line["y"]), strict=True):
             query, key = (0, distance) if distance > 0 else (-distance, 0)
-            assert value == pytest.approx(of_head[query, key], abs=1e-5)
+            assert value == near(of_head[query, key], dtype=np.float32, size=size)
     assert "All layers add the same." in captions(app)
     assert list(charts(start_model("embeddings", folders("t5")))) == ["tokens"]
 

@@ -5,7 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from model.checkpoint import TrainedRun
-from tests.viz_app.views.driver import CATS, Start, array, captions, charts, choose, errors, traced
+from tests.viz_app.views.driver import (
+    CATS,
+    Start,
+    array,
+    assert_drawn,
+    captions,
+    charts,
+    choose,
+    errors,
+    traced,
+)
 
 AT = {"q": CATS, "below": "steps", "at": "1"}
 
@@ -17,11 +27,11 @@ def test_sampling_changes_the_probabilities_of_the_step(start_page: Start, run: 
     app = choose(app, sampling=True)
     likeliest = np.exp(trace.predictions.top_log_probability[1])
     drawn = charts(app)["sampled"]["data"][0]
-    np.testing.assert_allclose(array(drawn["x"])[: len(likeliest)], likeliest[:10], atol=1e-5)
+    assert_drawn(array(drawn["x"])[: len(likeliest)], likeliest[:10])
     app = choose(app, top_k=2, temperature=0.5)
     squares = likeliest[:2].astype(np.float64) ** 2
     drawn = charts(app)["sampled"]["data"][0]
-    np.testing.assert_allclose(array(drawn["x"])[:2], squares / squares.sum(), atol=1e-4)
+    assert_drawn(array(drawn["x"])[:2], squares / squares.sum())
     assert f"2 of {run.description.target_vocab_size} tokens can be drawn" in captions(app)
     assert app.query_params["top_k"] in ("2", ["2"])
 

@@ -10,6 +10,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from model.checkpoint import TrainedRun
+from tests.floats import assert_near
 from tests.viz_app.views.driver import (
     CATS,
     STEPS,
@@ -19,6 +20,7 @@ from tests.viz_app.views.driver import (
     choose,
     embedding_table,
     errors,
+    widget,
 )
 from viz_app.analysis.drift import all_pairs, pair_cosines, project_together
 from viz_app.records.trace import Floats
@@ -39,14 +41,14 @@ def test_pairs_and_the_vocabulary_are_drawn_at_every_checkpoint(
     app = start(q=CATS, side=side)
     assert errors(app) == []
     every = [embedding_table(run, side, step=step) for step in STEPS]
-    names = app.multiselect(key="pair_tokens").value
+    names = widget(app, "pair_tokens").value
     tokens = [int(name.removeprefix("id:")) for name in names]
     assert len(tokens) == 4
-    np.testing.assert_allclose(lines(app), pair_cosines(every, all_pairs(tokens)), atol=1e-6)
+    assert_near(lines(app), pair_cosines(every, all_pairs(tokens)), dtype=np.float32, size=1)
     drawn = clouds[-1]
     ids = np.arange(len(every[0]))  # all occur equally often here
     points, _ = project_together([table[ids] for table in every], every[-1][ids])
-    np.testing.assert_allclose(drawn["frames"].points, points, atol=1e-5)
+    assert_near(drawn["frames"].points, points, dtype=np.float32)
     np.testing.assert_array_equal(drawn["cloud"].points, drawn["frames"].points[-1])
     assert drawn["frames"].names == ["step 0", "step 20", "step 60"]
     assert [int(ids[place]) for place in drawn["searched"]] == tokens
@@ -59,7 +61,7 @@ def test_another_frame_and_other_tokens(
     choose(app, moving_frame=0)
     every = [embedding_table(run, "source", step=step) for step in STEPS]
     points, _ = project_together(every, every[0])
-    np.testing.assert_allclose(clouds[-1]["frames"].points, points, atol=1e-5)
+    assert_near(clouds[-1]["frames"].points, points, dtype=np.float32)
     choose(app, pair_tokens=["id:7"])
     assert "Choose two tokens or more." in [info.value for info in app.info]
     assert errors(app) == []
@@ -77,8 +79,8 @@ def test_a_run_with_one_checkpoint_says_that_there_is_nothing_to_follow(
 
 def test_tokens_are_there_again_after_another_section(start: Start) -> None:
     app = start(q=CATS)
-    tokens = app.multiselect(key="pair_tokens").value
+    tokens = widget(app, "pair_tokens").value
     assert len(tokens) > 1
     choose(app, training="curves")
     choose(app, training="embeddings")
-    assert app.multiselect(key="pair_tokens").value == tokens
+    assert widget(app, "pair_tokens").value == tokens
