@@ -30,6 +30,7 @@ _STYLE = """
 .padding td {{ border: 1px solid transparent; border-radius: 4px; }}
 .padding td.allowed {{ background: {allowed}; color: {on_allowed}; }}
 .padding td.more {{ color: {muted}; }}
+.padding tr:only-child {{ display: flex; flex-wrap: wrap; gap: 2px; }}
 .padding td.masked {{ background: {masked}; color: {text}; border: 1px dashed {muted}; }}
 """
 

@@ -193,6 +193,28 @@ _RESETS: dict[str, tuple[str, ...]] = {
 }
 """Choice → what it makes meaningless when it changes, and what goes back to its default then."""
 
+_OF_ONE_PAGE = {
+    "translate": (
+        *("rows", "special", "renormalised", "compare", "second", "show", "cells", "style"),
+        *("lines_of", "at", "fork", "column", "sampling", "temperature", "top_k", "top_p"),
+        *("tree_from", "off", "rank", "below"),
+    ),
+    "inside": ("query", "key"),
+    "architecture": ("unfold",),
+    "embeddings": (
+        *("section", "similarity_of", "token", "among", "least", "pairs_among", "dimensions"),
+        *("positions", "projection_by", "colour", "number", "searched"),
+    ),
+    "training": (
+        *("training", "beside", "steps_axis", "loss_axis", "smoothing", "samples_by", "sample"),
+        *("own_reference", "other_run", "other_step", "shared", "unpaired", "other_layer"),
+        *("other_head", "overview", "playing", "matrix_rows", "pair_tokens", "moving_number"),
+        "moving_frame",
+    ),
+    "heads": ("heads_kind", "heads_order", "heads_least", "failure"),
+}
+"""Page → the choices that no other page shows."""
+
 _NAMES = {"sentence": "q", "source_language": "from", "target_language": "to"}
 """Fields whose name in the address is another."""
 DEFAULTS: dict[str, Any] = {field.name: field.default for field in dataclasses.fields(View)}
@@ -226,12 +248,26 @@ def change(view: View, **changes: Any) -> View:
     return dataclasses.replace(view, **(resets | changes))
 
 
-def encode(view: View) -> dict[str, list[str]]:
-    """Return the parameters of the address of a view: the choices that are not the default."""
+def elsewhere(page: str, view: View) -> set[str]:
+    """Return the fields of a view that a page does not show; none while a lesson is on.
+
+    (A lesson asks on one page about what was chosen on another.)
+    """
+    if view.lesson is not None:
+        return set()
+    return {name for other, names in _OF_ONE_PAGE.items() if other != page for name in names}
+
+
+def encode(view: View, page: str = "") -> dict[str, list[str]]:
+    """Return the parameters of the address of a view: the choices that are not the default.
+
+    Those that a page does not show are left out of its address; without a page, none are.
+    """
+    left_out = elsewhere(page, view) if page else set()
     return {
         parameter_of(name): texts(value)
         for name, default in DEFAULTS.items()
-        if (value := getattr(view, name)) != default
+        if (value := getattr(view, name)) != default and name not in left_out
     }
 
 

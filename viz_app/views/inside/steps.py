@@ -10,6 +10,7 @@ import streamlit as st
 from numpy.typing import ArrayLike, NDArray
 
 from model.interface import Kind
+from model.ties import descending
 from viz_app.analysis.formulas import feed_forward_formula, multi_head_formula
 from viz_app.analysis.inside import (
     FeedForwardSteps,
@@ -149,7 +150,7 @@ def show_scores(
 def show_contributions(selection: Selection, steps: HeadSteps, key: int, label: str) -> None:
     """Draw what each dimension adds to the product of the query with one key."""
     products = steps.query * steps.keys[key]
-    most = np.argsort(-np.abs(products))[:3]
+    most = descending(np.abs(products))[:3]
     with _step(
         "contributions",
         "Which dimensions make this product",

@@ -37,7 +37,7 @@ def bibtex(trace: Trace, shown: View, *, page: str) -> str:
 
 def _facts(trace: Trace, shown: View, page: str) -> str:
     facts = provenance(trace) | {"version of Headwise": __version__}
-    facts["view"] = urlencode(encode(shown), doseq=True)
+    facts["view"] = urlencode(encode(shown, page), doseq=True)
     if page == "translate" and shown.fork:
         facts[f"beside it, token forced at step {shown.at + 1}"] = shown.fork
     if page == "translate" and shown.off:

@@ -15,10 +15,9 @@ from viz_app.report import to_html
 from viz_app.trace.saved import to_json, to_npz
 from viz_app.views.shared.citation import bibtex, citation
 from viz_app.views.shared.log import log_timed
-from viz_app.views.shared.opening import current_page
 from viz_app.views.shared.panels import panel
 from viz_app.views.shared.selection import Selection
-from viz_app.views.shared.view import redraw_all, view
+from viz_app.views.shared.view import current_page, redraw_all, view
 from viz_app.views.shared.widgets import choose_one
 from viz_app.views.state import encode
 
@@ -103,4 +102,5 @@ def _export(trace: Trace, ending: str, write: Callable[[], bytes]) -> bytes:
 
 
 def _link() -> str:
-    return f"{(st.context.url or '').partition('?')[0]}?{urlencode(encode(view()), doseq=True)}"
+    place = (st.context.url or "").partition("?")[0]
+    return f"{place}?{urlencode(encode(view(), current_page()), doseq=True)}"

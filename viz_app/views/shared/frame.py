@@ -318,7 +318,7 @@ def _ask_for_text(run: Run) -> str:
     if is_first_run:
         # Only as the default: a browser that has lost its server brings along what was typed there
         # and never answered, and that goes before it.
-        bound["value"] = st.session_state.pop("sentence")
+        bound["value"] = st.session_state.pop(bound["key"])
     with st.container(horizontal=True, gap="small"):
         text = st.text_area(
             label,

@@ -32,12 +32,11 @@ from viz_app.views.shared.lessons import (
     way_of,
 )
 from viz_app.views.shared.markdown import escape_markdown, lesson_markdown
-from viz_app.views.shared.opening import current_page
 from viz_app.views.shared.panels import panel
 from viz_app.views.shared.parts import bring_into_view, dim_others
 from viz_app.views.shared.selection import Selection
 from viz_app.views.shared.target import BEAM_SIZES
-from viz_app.views.shared.view import change_view, checked, fix, view
+from viz_app.views.shared.view import change_view, checked, current_page, fix, view
 from viz_app.views.shared.widgets import choose_on_slider, show_figure
 from viz_app.views.state import View
 

@@ -16,11 +16,6 @@ THE_HEAD_ALONE: dict[str, Any] = {"show": "head", "compare": False}
 """Choices with which Translate shows the map of the chosen head, of one checkpoint."""
 
 
-def current_page() -> str:
-    """Return the name of the page that is open, as the address has it."""
-    return st.session_state["page"] or "translate"
-
-
 def open_page(page: PageName, **choices: Any) -> None:
     """Open a page from the callback of a click, after changing the view."""
     change_view(**choices)

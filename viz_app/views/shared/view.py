@@ -4,12 +4,17 @@ Every widget that chooses something is drawn with ``control``: it shows a field 
 when it is used it changes the view by ``change_view``, as all clicks do. So no widget has a memory
 of its own, whether Streamlit forgets it on another page or not.
 
+A browser sends what all widgets have whenever one is used. Of a widget that was set to something
+else meanwhile, and that the browser has not drawn yet (in a closed menu it never does), it sends
+the value from before, which is no choice of a person. So a widget that is set is a new one, with a
+key of its own: what a browser sends for the old one is not listened to.
+
 Beside the view, the state of the session has what these functions need of each other: ``changed``,
 whether the view has changed since it was drawn; ``used``, the widgets that were used since;
-``drawn`` and ``replaced``, what widgets were last set to, and what they had before;
-``unprompted``, whether a component had the page drawn without a person's doing; ``asked`` and
-``notes``, what of the address was not read yet, and what is said of it; ``redraw``, whether the
-whole page must be drawn; ``written``, the address as written last.
+``widgets``, what of each field's widget was drawn last; ``unprompted``, whether a component had the
+page drawn without a person's doing; ``asked`` and ``notes``, what of the address was not read yet,
+and what is said of it; ``redraw``, whether the whole page must be drawn; ``written``, the address
+as written last.
 """
 
 from __future__ import annotations
@@ -22,7 +27,16 @@ import streamlit as st
 
 from viz_app.analysis.labels import make_visible
 from viz_app.views.shared.markdown import escape_markdown
-from viz_app.views.state import DEFAULTS, View, change, decode, encode, parameter_of, texts
+from viz_app.views.state import (
+    DEFAULTS,
+    View,
+    change,
+    decode,
+    elsewhere,
+    encode,
+    parameter_of,
+    texts,
+)
 
 LONGEST_TEXT_IN_ADDRESS = 1_500
 """Most characters of a sentence that the address keeps; a longer one is left out."""
@@ -34,6 +48,11 @@ def view() -> View:
     """Return the view of this session."""
     shown: View = st.session_state["view"]
     return shown
+
+
+def current_page() -> str:
+    """Return the name of the page that is open, as the address has it."""
+    return st.session_state["page"] or "translate"
 
 
 def change_view(*panels: str, **choices: Any) -> None:
@@ -112,8 +131,11 @@ def control(
         on_change: called when the widget is used, after the view has changed.
     """
     shown = checked(field, label, default=default, usable=usable, written=written, most=most)
-    _show(field, shown, written, again=in_menu and shown not in ("", False, None))
-    return {"key": field, "on_change": _take, "args": (field, usable, optional, on_change)}
+    known, key = _key_of(field, shown, usable, written)
+    # A browser that draws a widget later, in a menu, only knows what was sent last.
+    if not known or (in_menu and shown not in ("", False, None)):
+        st.session_state[key] = shown
+    return {"key": key, "on_change": _take, "args": (field, key, usable, optional, on_change)}
 
 
 def checked(
@@ -148,6 +170,12 @@ def checked(
     return shown
 
 
+def values_shown(field: str) -> list[Any]:
+    """Return what the widget of a field shows, as it was drawn last; of a single choice, too."""
+    drawn: _Widget | None = st.session_state["widgets"].get(field)
+    return [] if drawn is None else drawn.values
+
+
 def note_unread() -> None:
     """Note what of the address could not be read and belongs to no widget that was drawn.
 
@@ -158,36 +186,59 @@ def note_unread() -> None:
         state["notes"].append(_note(field, state["asked"].pop(field)))
 
 
-def _show(field: str, shown: Any, written: Callable[[Any], str], *, again: bool) -> None:
-    """Set the widget that is drawn next to a value, if it does not have it yet.
+@dataclasses.dataclass(frozen=True)
+class _Widget:
+    """The widget of a field as it was drawn last."""
 
-    Streamlit sends what is set to the browser, over what a person may be typing there. It must be
-    sent again on another page, where the widget counts as new, and where its label has changed: the
-    browser knows an option by its label, and would send back one that no longer is. Sent ``again``
-    every time, it is also known to a browser that draws the widget later.
+    number: int
+    """How often the field had a new widget before."""
+    page: str
+    values: list[Any]
+    labels: list[str]
+
+    def key(self, field: str) -> str:
+        """Return its key: spaces make it another key, but not another class for styles."""
+        return field + " " * self.number
+
+
+def _key_of(
+    field: str, shown: Any, usable: Callable[[Any], bool], written: Callable[[Any], str]
+) -> tuple[bool, str]:
+    """Return whether the browser knows the widget that shows a value, and the widget's key.
+
+    A browser knows an option by its label: if that has changed, it would send one that no longer
+    is, and the widget must be a new one, as if its value had been set. On another page the key may
+    be the same, since Streamlit keeps the widgets of pages apart.
     """
     state = st.session_state
     values = shown if isinstance(shown, list) else [shown] * (shown is not None)
-    if field in state and state[field] != shown:
-        state["replaced"][field] = state[field]
-    drawn = state["page"], shown, [written(value) for value in values]
-    known = field in state and state[field] == shown and state["drawn"].get(field) == drawn
-    if again or not known:
-        state[field] = shown
-        state["drawn"][field] = drawn
+    before: _Widget | None = state["widgets"].get(field)
+    same = (
+        before is not None
+        and before.key(field) in state
+        and state[before.key(field)] == shown
+        and all(map(usable, before.values))
+        and before.labels == [written(value) for value in before.values]
+    )
+    number = 0 if before is None else before.number + (not same)
+    now = _Widget(number, state["page"], values, [written(value) for value in values])
+    state["widgets"][field] = now
+    return same and before is not None and before.page == now.page, now.key(field)
 
 
 def _take(
-    field: str, usable: Callable[[Any], bool], optional: bool, then: Callable[[], None]
+    field: str, key: str, usable: Callable[[Any], bool], optional: bool, then: Callable[[], None]
 ) -> None:
-    """Note, in the callback of a widget, that it has changed."""
-    chosen = st.session_state[field]
-    # An option that is offered no more may come from a browser that has yet to be told of it.
+    """Note, in the callback of a widget, that it has changed.
+
+    An old widget, and a value that is usable no more, are left out: the browser has yet to be told.
+    """
+    if st.session_state["widgets"][field].key(field) != key:
+        return
+    chosen = st.session_state[key]
     values = chosen if isinstance(chosen, list) else [chosen]
     if all(usable(value) if value is not None else optional for value in values):
         st.session_state["used"].append((field, chosen, then))
-    else:
-        _set_back(field)
 
 
 def note_unprompted() -> None:
@@ -195,33 +246,9 @@ def note_unprompted() -> None:
     st.session_state["unprompted"] = True
 
 
-def _ignore_outdated() -> None:
-    """Leave out widgets that only went back to what they had before they were set.
-
-    A browser sends what all widgets have whenever one is used, or a part of the page is due again.
-    Before it has drawn what a widget was set to, it sends the value from before. Where it was not a
-    person's choice in a widget that made the browser send, that is no choice either.
-    """
-    state = st.session_state
-    chosen = []
-    for field, value, then in state["used"]:
-        if field in state["replaced"] and state["replaced"][field] == value:
-            _set_back(field)
-        else:
-            chosen.append((field, value, then))
-    state["used"] = chosen
-
-
-def _set_back(field: str) -> None:
-    """Give a widget the value that it was drawn with, which the browser will send soon."""
-    _, st.session_state[field], _ = st.session_state["drawn"][field]
-
-
 def _change_by_widgets() -> None:
     """Change the view by the widgets that were used since it was drawn."""
     state = st.session_state
-    if len(state["used"]) > 1 or state["changed"] or state["unprompted"]:
-        _ignore_outdated()
     used, state["used"], state["unprompted"] = state["used"], [], False
     for field, chosen, then in used:
         change_view(**{field: tuple(chosen) if isinstance(chosen, list) else chosen})
@@ -256,8 +283,7 @@ def read_address(page: str) -> None:
     """
     state = st.session_state
     state.setdefault("notes", [])
-    state.setdefault("drawn", {})
-    state.setdefault("replaced", {})
+    state.setdefault("widgets", {})
     state.setdefault("changed", False)
     state.setdefault("used", [])
     state.setdefault("unprompted", False)
@@ -268,7 +294,11 @@ def read_address(page: str) -> None:
     known = "view" in state and (state["changed"] or asked == state["written"])
     if known or (turned and not asked):
         return
-    state["view"], unreadable = decode(asked)
+    read, unreadable = decode(asked)
+    if "view" in state:  # what the address leaves out, since its page does not show it, stays
+        kept = {name: getattr(view(), name) for name in elsewhere(current_page(), read)}
+        read = dataclasses.replace(read, **kept)
+    state["view"] = read
     state["asked"] = {
         field: unreadable.get(field, []) for field in DEFAULTS if parameter_of(field) in asked
     }
@@ -283,7 +313,7 @@ def write_address() -> None:
     state, shown = st.session_state, view()
     if len(shown.sentence or "") > LONGEST_TEXT_IN_ADDRESS:
         shown = dataclasses.replace(shown, sentence=None)
-    before, state["written"] = state.get("written"), encode(shown)
+    before, state["written"] = state.get("written"), encode(shown, current_page())
     # A run that was overtaken by this one may have sent its address after the browser sent its own.
     overtaken = state["changed"] and before != state["written"]
     state["changed"] = False

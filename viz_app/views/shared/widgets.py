@@ -38,6 +38,7 @@ def choose_one(
         format_func=format_func,
         required=True,
         help=help,
+        wrap=True,  # beside others they would be scrolled sideways
         label_visibility="visible" if show_label else "collapsed",
         **control(
             key,
@@ -69,7 +70,7 @@ def choose_on_slider(
     chosen: Option = st.select_slider(
         label,
         options,
-        value=st.session_state[key],
+        value=st.session_state[bound["key"]],
         format_func=format_func,
         help=help,
         width=width,

@@ -17,6 +17,7 @@ from viz_app.views.shared.cache import cached
 from viz_app.views.shared.markdown import escape_markdown
 from viz_app.views.shared.panels import panel
 from viz_app.views.shared.selection import Selection
+from viz_app.views.shared.view import values_shown
 from viz_app.views.shared.vocabulary import (
     SideVocabulary,
     choose_number,
@@ -127,7 +128,7 @@ def show_movement(selection: Selection, side: Side) -> None:
     points, plane = _movement(selection, vocabulary, ids, frame=steps.index(frame), weights=weights)
     places = {int(id): place for place, id in enumerate(ids)}
     group, groups = groups_by_frequency(vocabulary, ids)
-    chosen: list[str] = st.session_state.get("pair_tokens", [])  # as the panel above shows them
+    chosen = values_shown("pair_tokens")  # in the panel above
     marked = [id for id in map(vocabulary.named, chosen) if id is not None]
     scatter(
         Cloud(

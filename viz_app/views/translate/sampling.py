@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import streamlit as st
 
+from model.ties import descending
 from viz_app.analysis.labels import next_token_label
 from viz_app.analysis.sampling import entropy, sampled
 from viz_app.figures.charts import changed_bars
@@ -46,7 +47,7 @@ def show_sampling(selection: Selection, trace: Trace, at: int) -> None:
         log_probability = next_log_probability(run, selection.step, selection.text, prefix)
         before = np.exp(log_probability.astype(np.float64))
         after = sampled(log_probability, temperature=temperature, top_k=top_k, top_p=top_p)
-        ids = np.argsort(-log_probability, kind="stable")[:_MOST_BARS].tolist()
+        ids = descending(log_probability)[:_MOST_BARS].tolist()
         target = run.tokenizers.target
         figure = changed_bars(
             [next_token_label(token, spaced=target.kind == "bpe") for token in target.tokens(ids)],

@@ -1,0 +1,313 @@
+"""Walk through the app in Chromium at random, and compare what it says of itself after each act.
+
+    python -m tests.robustness.walk [--acts 1000] [--seed 0] [--at http://localhost:8501]
+
+An act uses a widget, clicks into a picture, on a token or a button, or turns to another page; at
+times a second act follows before the first is answered. After each, four things must say the same:
+the address, the link in the menu, the view in the citation, and the page, which must be what a
+fresh page draws at that address. Where they differ, the acts so far are printed, and the status
+is 1. Without ``--at``, the app is started on the runs of this project.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import tyro
+from playwright.sync_api import BrowserContext, Error, Locator, sync_playwright
+from tqdm import tqdm
+
+from tests.browser.driver import App
+
+ROOT = Path(__file__).parents[2]
+SCREEN = {"width": 1440, "height": 4000}
+"""High enough that all of a page is in sight, and drawn."""
+TEXTS = (
+    "I am hungry.",
+    "The girl has a red ball.",
+    "We saw three black cats on the white roof.",
+    "La chica tiene una pelota roja.",
+    "Vimos tres gatos.",
+    "Hund",
+)
+"""Typed as sentences, translations and tokens alike."""
+BURST = 0.25
+"""How often an act does not wait for the answer to the one before."""
+_HASTE = 3_000
+"""Milliseconds that an act is tried for: what it is done to may go away."""
+_LEFT_ALONE = re.compile(
+    "^(download-(html|npz|json)|compute|play|player|projection_by|lesson.*|first-lesson|start.*"
+    "|show-.*|newer|checks-hold|come-back|at_rest)$"
+)
+"""What saves files, plays by itself, takes long, or is of a lesson, which has tests of its own."""
+_ACTS = """() => {
+    const acts = [];
+    const add = (what, element, place = 0) => {
+        const box = element.closest('[class*="st-key-"]')
+            ?? element.getRootNode().host?.closest('[class*="st-key-"]');
+        const name = box && [...box.classList].find(each => each.startsWith('st-key-')).slice(7);
+        acts.push([what, name ?? '', place]);
+    };
+    const all = (what, place) => visible(place).forEach(element => add(what, element));
+    all('option', '[role="radio"][aria-checked="false"]:not([disabled])');
+    all('switch', '[role="switch"]');
+    all('slider', '[role="slider"], input[type="range"]');
+    all('list', '[role="combobox"]');
+    all('text', '.stTextArea textarea, .stTextInput input');
+    all('number', '.stNumberInput input');
+    all('button', '.stButton button:not([disabled])');
+    all('token', '[class$="_tokens"] button, .stBidiComponent button');
+    all('picture', '.js-plotly-plot .nsewdrag');
+    visible('[data-testid="stTopNavLink"]').forEach((_, place) => acts.push(['page', '', place]));
+    return acts;
+}"""
+_SAID = """() => {
+    const named = element => [...element.closest('[class*="st-key-"]').classList]
+        .find(each => each.startsWith('st-key-'));
+    const values = visible('.stMain input, .stMain textarea, .stSidebar input, .stSidebar textarea')
+        .filter(field => field.closest('[class*="st-key-"]'))
+        .map(field => [named(field), field.type === 'checkbox' ? field.checked
+            : field.getAttribute('aria-valuetext') ?? field.value]);
+    const chosen = visible('[role="radio"][aria-checked="true"]')
+        .map(option => [named(option), option.textContent]);
+    const plain = value => ArrayBuffer.isView(value) || Array.isArray(value)
+        ? Array.from(value, plain) : value;
+    const charts = visible('.js-plotly-plot').map(gd => [named(gd),
+        JSON.stringify(gd._fullData.map(each => [each.type, plain(each.x), plain(each.y),
+            plain(each.z)])), JSON.stringify((gd.layout.shapes ?? []).map(each => [each.x0, each.x1,
+            each.y0, each.y1]))]);
+    const components = roots.map(root => root.textContent);
+    const texts = ['.stMain', '.stSidebar'].flatMap(part => visible(
+        `${part} [data-testid="stMarkdownContainer"], ${part} .stText, ${part} .stHtml`))
+        .map(element => element.innerText).filter(Boolean);
+    return [...values, ...chosen, ...charts, components, ...texts];
+}"""
+"""What widgets have, what pictures and components draw, and all texts."""
+
+
+@dataclass(frozen=True)
+class Act:
+    """An act does something to a widget or picture, or turns to a page."""
+
+    what: str
+    key: str
+    place: int
+    luck: float
+    """From 0 to 1: which of the options, keys, texts or places."""
+
+    def __str__(self) -> str:
+        return f"{self.what} {self.key or self.place} ({self.luck:.3f})"
+
+
+class Walker:
+    """Walks in one page and looks at another, fresh one."""
+
+    def __init__(self, context: BrowserContext, address: str, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.app, self.fresh = App(context, address), App(context, address)
+        for each in (self.app, self.fresh):
+            each.page.set_viewport_size(SCREEN)  # type: ignore[arg-type]
+        self.done: list[str] = []
+
+    def step(self) -> None:
+        """Do an act, or two at once, and compare.
+
+        Raises:
+            AssertionError: if something differs, or a page complains.
+        """
+        self._do(self._choose())
+        if self.random.random() < BURST:
+            with contextlib.suppress(Error):  # what there is to do may change meanwhile
+                self._do(self._choose(resting=False))
+        self._compare()
+
+    def _choose(self, *, resting: bool = True) -> Act:
+        """Choose a kind of thing, then one of these, so that a row of buttons is no more likely."""
+        if resting:
+            found = self.app.find(_ACTS)
+        else:
+            found = self.app.page.evaluate(
+                "() => { const roots = [], visible = place => [...document.querySelectorAll(place)]"
+                f".filter(element => element.checkVisibility()); return ({_ACTS})(); }}"
+            )
+        acts = sorted({(what, key, place) for what, key, place in found if self._allowed(key)})
+        kind = self.random.choice(sorted({what for what, _, _ in acts}))
+        chosen = self.random.choice([each for each in acts if each[0] == kind])
+        return Act(*chosen, luck=self.random.random())
+
+    def _allowed(self, key: str) -> bool:
+        return _LEFT_ALONE.match(key) is None
+
+    def _do(self, act: Act) -> None:
+        self.done.append(str(act))
+        with contextlib.suppress(Error):
+            getattr(self, f"_do_{act.what}")(self.app.page.locator(f".st-key-{act.key}"), act)
+
+    def _do_option(self, box: Locator, act: Act) -> None:
+        options = box.locator('[role="radio"][aria-checked="false"]:not([disabled])')
+        options.nth(int(act.luck * options.count())).click(timeout=_HASTE)
+
+    def _do_switch(self, box: Locator, act: Act) -> None:
+        box.locator("label").first.click(timeout=_HASTE)
+
+    def _do_slider(self, box: Locator, act: Act) -> None:
+        keys = ("ArrowLeft", "ArrowRight", "Home", "End")
+        slider = box.locator('[role="slider"], input[type="range"]').first
+        slider.press(keys[int(act.luck * len(keys))], timeout=_HASTE)
+
+    def _do_list(self, box: Locator, act: Act) -> None:
+        box.get_by_role("combobox").first.click(timeout=_HASTE)
+        options = self.app.page.get_by_role("option")
+        options.first.wait_for(timeout=_HASTE)
+        options.nth(int(act.luck * min(options.count(), 12))).click(timeout=_HASTE)
+        self.app.page.keyboard.press("Escape")
+
+    def _do_text(self, box: Locator, act: Act) -> None:
+        field = box.locator("input, textarea").first
+        field.fill(TEXTS[int(act.luck * len(TEXTS))], timeout=_HASTE)
+        field.press("Enter", timeout=_HASTE)
+
+    def _do_number(self, box: Locator, act: Act) -> None:
+        field = box.locator("input").first
+        field.fill(f"{act.luck:.2f}", timeout=_HASTE)
+        field.press("Enter", timeout=_HASTE)
+
+    def _do_button(self, box: Locator, act: Act) -> None:
+        buttons = box.locator("button:not([disabled])")
+        buttons.nth(int(act.luck * buttons.count())).click(timeout=_HASTE)
+
+    _do_token = _do_button
+
+    def _do_picture(self, box: Locator, act: Act) -> None:
+        place = box.locator(".js-plotly-plot .nsewdrag").first
+        place.scroll_into_view_if_needed(timeout=_HASTE)
+        found = place.bounding_box(timeout=_HASTE)
+        assert found is not None
+        x = found["x"] + found["width"] * act.luck
+        y = found["y"] + found["height"] * (act.luck * 7 % 1)
+        self.app.page.mouse.move(x - 1, y)
+        self.app.page.mouse.click(x, y)
+
+    def _do_page(self, box: Locator, act: Act) -> None:
+        links = self.app.page.locator('[data-testid="stTopNavLink"]')
+        links.nth(int(act.luck * links.count())).click(timeout=_HASTE)
+
+    def _compare(self) -> None:
+        app, fresh = self.app, self.fresh
+        app.page.keyboard.press("Escape")
+        app.page.mouse.move(0, 0)
+        app.rest()
+        with app.menu_of("pictures"):
+            codes: list[str] = app.find(
+                """() => {
+                    const codes = [...document.querySelectorAll(
+                        '[data-testid="stPopoverBody"] code')].map(code => code.textContent);
+                    const sorted = query => [...new URLSearchParams(query)].sort().join();
+                    const same = codes.length
+                        && sorted(codes[0].split('?')[1]) === sorted(location.search);
+                    return same ? codes : undefined;
+                }"""
+            )
+        view = query(app.page.url)
+        if len(codes) > 1:
+            cited = re.search(r"; view: ([^;]*?)(; beside it,.*)?\.$", codes[1], re.DOTALL)
+            assert cited is not None, codes[1]
+            assert parse_qs(cited[1], keep_blank_values=True) == view, codes[1]
+            assert ("target: the model's own" in codes[1]) == (
+                "target" not in view and view.get("decoding") != ["beam"]
+            ), codes[1]
+        fresh.open(app.page.url)
+        said = app.find(_SAID)
+        again = fresh.find(_SAID, wanted=said)
+        assert again == said, _difference(said, again)
+        assert query(fresh.page.url) == view, fresh.page.url
+        assert app.complaints == fresh.complaints == []
+
+
+def query(address: str) -> dict[str, list[str]]:
+    """Return the parameters of an address."""
+    return parse_qs(urlsplit(address).query, keep_blank_values=True)
+
+
+def _difference(walked: list[Any], fresh: list[Any]) -> str:
+    """Return the first things in which two pages differ, from where they differ."""
+    rows = []
+    for a, b in zip(map(str, walked), map(str, fresh), strict=False):
+        if a != b:
+            same = next(
+                (i for i, pair in enumerate(zip(a, b, strict=False)) if len({*pair}) > 1), 0
+            )
+            part = slice(max(0, same - 40), same + 300)
+            rows.append(f"walked … {a[part]}\nfresh  … {b[part]}")
+    return f"{len(walked)} and {len(fresh)} things\n" + "\n".join(rows[:3])
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Walk through the app at random."""
+
+    acts: int = 1000
+    seed: int = 0
+    at: str = ""
+    """The address of a running app; empty starts one."""
+
+
+@contextlib.contextmanager
+def _served(at: str) -> Iterator[str]:
+    if at:
+        yield at
+        return
+    with tempfile.TemporaryDirectory() as cache, tempfile.TemporaryFile("w+") as log:
+        command = ("-m", "streamlit", "run", str(ROOT / "viz_app/app.py"), "--server.port", "0")
+        server = subprocess.Popen(
+            [sys.executable, *command],
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env=os.environ | {"HEADWISE_CACHE": cache},
+        )
+        try:
+            while not (started := re.search(r"server started on \S*?:(\d+)", _text(log))):
+                assert server.poll() is None, _text(log)
+                time.sleep(0.1)
+            yield f"http://localhost:{started[1]}"
+        finally:
+            server.terminate()
+            server.wait()
+
+
+def _text(log: Any) -> str:
+    log.seek(0)
+    return str(log.read())
+
+
+def main(arguments: Arguments) -> None:
+    """Walk; exit with status 1 where something differs."""
+    with _served(arguments.at) as address, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path="/usr/bin/chromium", args=["--no-sandbox", "--process-per-site"]
+        )
+        walker = Walker(browser.new_context(), address, arguments.seed)
+        walker.app.open(q=TEXTS[0])
+        for _ in tqdm(range(arguments.acts), unit="act"):
+            try:
+                walker.step()
+            except (AssertionError, Error) as error:
+                print("\n".join(walker.done[-40:]), "\nat", walker.app.page.url, "\n", error)
+                sys.exit(1)
+    print(f"{arguments.acts} acts without a difference")
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Arguments))
