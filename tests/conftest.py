@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # they take seconds to import, and few tests need them
     from model.training.options import TrainArguments
 
 os.environ["HF_HUB_OFFLINE"] = "1"
-torch.set_num_threads(1)
+torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
 
 DATA = Path(__file__).parent / "data"
 

@@ -5,20 +5,23 @@ tokens, ``</s>`` included. A search ends when ``size`` hypotheses have ended and
 become better than the best of them, or at the limit of ``longest_target``: a log-probability only
 falls as a hypothesis grows, so that the score of a live one stays below its log-probability divided
 by the largest norm, that of the limit. A beam of one is greedy decoding; a wider one may still miss
-the target of greedy decoding, if a beginning of it falls out of the beam.
+the target of greedy decoding, if a beginning of it falls out of the beam. Candidates and hypotheses
+whose log-probabilities and scores differ by less than the logits are rounded are in order of their
+parents and ids, as ``model.ties`` says.
 """
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 import torch
 
 from model.decoding.generation import Generation
 from model.interface import Seq2SeqModel
+from model.ties import descending, rounding_of, top_k
 
 Outcome = Literal["kept", "ended", "dropped"]
 
@@ -86,28 +89,37 @@ class _Search:
         self._prefix, self._end = list(prefix), end
         self._tree = [Node(-1, self._prefix[-1], 0, 0.0, 0.0, "kept")]
         self._ended: list[int] = []
+        self._near = 0.0
+        """How near scores are that count as equal: the largest rounding of the logits so far."""
         self.live = [0]
         """Indices of the continued nodes, one for each row of the batch; empty at the end."""
 
-    def step(self, rows: Sequence[tuple[list[float], list[int]]]) -> list[tuple[int, int]]:
-        """Extend each live node by its best next tokens: their log-probabilities and ids.
+    def step(
+        self, rows: Sequence[tuple[list[float], list[int]]], near: float
+    ) -> list[tuple[int, int]]:
+        """Extend each live node by its best next tokens.
+
+        Args:
+            rows: for each live node their log-probabilities and ids, the best first.
+            near: how near log-probabilities are that count as equal.
 
         Returns:
             For each new live node the index of its parent among the previous ones, and its id.
         """
-        candidates = heapq.nsmallest(
-            2 * self._size,
-            (
-                (-self._tree[node].log_probability - value, place, id)
-                for place, (node, row) in enumerate(zip(self.live, rows, strict=True))
-                for value, id in zip(*row, strict=True)
-            ),
-        )
+        candidates = [
+            (self._tree[node].log_probability + value, place, id)
+            for place, (node, row) in enumerate(zip(self.live, rows, strict=True))
+            for value, id in zip(*row, strict=True)
+        ]
+        self._near = max(self._near, near)
+        # Only after several hypotheses do the roundings of earlier steps make a difference.
+        near = near if len(rows) == 1 else self._near
+        order = descending(np.array([total for total, *_ in candidates]), near)
         step = self._tree[self.live[0]].step + 1
         norm = length_norm(step, self._alpha)
         parents, self.live = self.live, []
         extended = []
-        for rank, (loss, place, id) in enumerate(candidates):
+        for rank, (total, place, id) in enumerate(candidates[i] for i in order[: 2 * self._size]):
             outcome: Outcome = "dropped"
             if id == self._end and rank < self._size:
                 outcome = "ended"
@@ -116,7 +128,7 @@ class _Search:
                 outcome = "kept"
                 self.live.append(len(self._tree))
                 extended.append((place, id))
-            self._tree.append(Node(parents[place], id, step, -loss, -loss / norm, outcome))
+            self._tree.append(Node(parents[place], id, step, total, total / norm, outcome))
         if self._is_finished(step):
             if len(self._ended) < self._size:
                 self._ended += self.live
@@ -133,12 +145,13 @@ class _Search:
             return True
         likeliest = self._tree[self.live[0]].log_probability
         bound = likeliest / length_norm(self._limit, self._alpha)
-        return bound <= max(self._tree[node].score for node in self._ended)
+        return bound <= max(self._tree[node].score for node in self._ended) + self._near
 
     def result(self) -> Beam:
         """Return the best hypotheses that have ended, and the tree."""
-        best = sorted(self._ended, key=lambda node: -self._tree[node].score)[: self._size]
-        return Beam([self._hypothesis(node) for node in best], tuple(self._tree))
+        order = descending(np.array([self._tree[node].score for node in self._ended]), self._near)
+        best = [self._hypothesis(self._ended[place]) for place in order[: self._size]]
+        return Beam(best, tuple(self._tree))
 
     def _hypothesis(self, last: int) -> Hypothesis:
         target, place = [], last
@@ -184,15 +197,17 @@ def beam_search(
     ]
     running = searches
     while running:
-        log_probability = batch.logits().log_softmax(dim=-1)  # (R, V)
-        top = log_probability.topk(min(2 * size, log_probability.shape[-1]))
-        rows = list(zip(top.values.tolist(), top.indices.tolist(), strict=True))
+        logits = batch.logits()  # (R, V)
+        top = top_k(logits, min(2 * size, logits.shape[-1]))
+        log_probability = logits.log_softmax(dim=-1).gather(-1, top)
+        rows = list(zip(log_probability.tolist(), top.tolist(), strict=True))
+        near = rounding_of(logits)[:, 0].tolist()
         parents: list[int] = []
         ids: list[int] = []
         start = 0
         for search in running:
             stop = start + len(search.live)
-            for place, id in search.step(rows[start:stop]):
+            for place, id in search.step(rows[start:stop], max(near[start:stop])):
                 parents.append(start + place)
                 ids.append(id)
             start = stop

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from model.decoding.generation import Generation
 from model.interface import Seq2SeqModel
+from model.ties import first_largest, first_largest_of
 
 Choose = Callable[[Tensor, list[int]], list[int]]
 """A function from logits (R, V) and the source index of each row to the id chosen for it."""
@@ -50,6 +51,8 @@ def greedy(
 ) -> list[list[int]]:
     """Decode a batch of sources, choosing the likeliest token at every step.
 
+    Of tokens that are equally likely, as ``model.ties`` says, it is the one of the lowest id.
+
     Args:
         model: the model, in evaluation mode.
         sources: ids of each source, ``</s>`` included.
@@ -68,5 +71,5 @@ def greedy(
 
 def _argmax(logits: Tensor) -> list[int]:
     if logits.is_cpu:  # NumPy's argmax takes a tenth of the time of PyTorch's there
-        return logits.numpy().argmax(axis=-1).tolist()
-    return logits.argmax(dim=-1).tolist()
+        return first_largest(logits.numpy()).tolist()
+    return first_largest_of(logits).tolist()

@@ -4,27 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from model.decoding.greedy import decode_step_by_step
 from model.interface import Seq2SeqModel
+from model.ties import NEAR, descending
 
 
 def nucleus(logits: Tensor, *, temperature: float, top_p: float) -> tuple[Tensor, Tensor]:
     """Compute the distribution of nucleus sampling (Holtzman et al. 2020).
 
     Only the smallest set of likeliest tokens with a total probability of at least ``top_p`` has
-    probability, renormalised; all others have 0.
+    probability, renormalised; all others have 0. A total counts as ``top_p`` if it is nearer to it
+    than rounding, as ``model.ties`` says.
 
     Returns:
         ids (R, V), the likeliest first, and their probabilities, float64 (R, V).
     """
     logits = logits.double()
     logits = (logits - logits.amax(dim=-1, keepdim=True)) / temperature  # at most 0: no overflow
-    probability, ids = logits.softmax(dim=-1).sort(dim=-1, descending=True)
+    order = np.stack([descending(row) for row in logits.numpy(force=True)])
+    ids = torch.from_numpy(order).to(logits.device)
+    probability = logits.softmax(dim=-1).gather(-1, ids)
     before = probability.cumsum(dim=-1) - probability
-    probability = probability.masked_fill(before >= top_p, 0.0)
+    enough = top_p * (1 - NEAR) if top_p < 1 else 1.0
+    probability = probability.masked_fill(before >= enough, 0.0)
     return ids, probability / probability.sum(dim=-1, keepdim=True)
 
 

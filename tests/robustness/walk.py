@@ -26,13 +26,13 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import tyro
-from playwright.sync_api import BrowserContext, Error, Locator, sync_playwright
+from playwright.sync_api import Error, Locator, ViewportSize, sync_playwright
 from tqdm import tqdm
 
 from tests.browser.driver import App
 
 ROOT = Path(__file__).parents[2]
-SCREEN = {"width": 1440, "height": 4000}
+SCREEN: ViewportSize = {"width": 1440, "height": 4000}
 """High enough that all of a page is in sight, and drawn."""
 TEXTS = (
     "I am hungry.",
@@ -96,6 +96,15 @@ _SAID = """() => {
 }"""
 """What widgets have, what pictures and components draw, and all texts."""
 
+_CODES = """() => {
+    const menu = document.querySelectorAll('[data-testid="stPopoverBody"] code');
+    const codes = [...menu].map(code => code.textContent);
+    const sorted = query => [...new URLSearchParams(query)].sort().join();
+    return codes.length && sorted(codes[0].split('?')[1]) === sorted(location.search)
+        ? codes : undefined;
+}"""
+"""The link and the citations in the menu, once the link is the address."""
+
 
 @dataclass(frozen=True)
 class Act:
@@ -114,11 +123,11 @@ class Act:
 class Walker:
     """Walks in one page and looks at another, fresh one."""
 
-    def __init__(self, context: BrowserContext, address: str, seed: int) -> None:
+    def __init__(self, app: App, fresh: App, seed: int) -> None:
+        self.app, self.fresh = app, fresh
+        for each in (app, fresh):
+            each.page.set_viewport_size(SCREEN)
         self.random = random.Random(seed)
-        self.app, self.fresh = App(context, address), App(context, address)
-        for each in (self.app, self.fresh):
-            each.page.set_viewport_size(SCREEN)  # type: ignore[arg-type]
         self.done: list[str] = []
 
     def step(self) -> None:
@@ -131,7 +140,7 @@ class Walker:
         if self.random.random() < BURST:
             with contextlib.suppress(Error):  # what there is to do may change meanwhile
                 self._do(self._choose(resting=False))
-        self._compare()
+        self.compare()
 
     def _choose(self, *, resting: bool = True) -> Act:
         """Choose a kind of thing, then one of these, so that a row of buttons is no more likely."""
@@ -204,22 +213,20 @@ class Walker:
         links = self.app.page.locator('[data-testid="stTopNavLink"]')
         links.nth(int(act.luck * links.count())).click(timeout=_HASTE)
 
-    def _compare(self) -> None:
+    def compare(self) -> None:
+        """Compare address, link, citation, and the page with a fresh one.
+
+        Raises:
+            AssertionError: if something differs, or a page complains.
+        """
         app, fresh = self.app, self.fresh
         app.page.keyboard.press("Escape")
         app.page.mouse.move(0, 0)
         app.rest()
-        with app.menu_of("pictures"):
-            codes: list[str] = app.find(
-                """() => {
-                    const codes = [...document.querySelectorAll(
-                        '[data-testid="stPopoverBody"] code')].map(code => code.textContent);
-                    const sorted = query => [...new URLSearchParams(query)].sort().join();
-                    const same = codes.length
-                        && sorted(codes[0].split('?')[1]) === sorted(location.search);
-                    return same ? codes : undefined;
-                }"""
-            )
+        codes: list[str] = []
+        if urlsplit(app.page.url).path != "/learn":  # which has no menu
+            with app.menu_of("pictures"):
+                codes = app.find(_CODES)
         view = query(app.page.url)
         if len(codes) > 1:
             cited = re.search(r"; view: ([^;]*?)(; beside it,.*)?\.$", codes[1], re.DOTALL)
@@ -298,7 +305,8 @@ def main(arguments: Arguments) -> None:
         browser = playwright.chromium.launch(
             executable_path="/usr/bin/chromium", args=["--no-sandbox", "--process-per-site"]
         )
-        walker = Walker(browser.new_context(), address, arguments.seed)
+        context = browser.new_context()
+        walker = Walker(App(context, address), App(context, address), arguments.seed)
         walker.app.open(q=TEXTS[0])
         for _ in tqdm(range(arguments.acts), unit="act"):
             try:

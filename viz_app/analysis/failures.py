@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from model.ties import descending
 from viz_app.analysis.head_ranking import rank_correlation
 
 
@@ -70,7 +71,8 @@ def worst_first(name: str, figures: Sequence[float]) -> list[int]:
         for place, figure in enumerate(figures)
         if not math.isnan(figure) and (figure > 0 or not highest_first)
     ]
-    return sorted(listed, key=figures.__getitem__, reverse=highest_first)
+    sign = 1 if highest_first else -1
+    return [listed[i] for i in descending([sign * figures[place] for place in listed])]
 
 
 def compare_with_chrf(name: str, figures: Sequence[float], scores: Sequence[float]) -> str:

@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping
 
 from model.interface import Kind
+from model.ties import descending
 from viz_app.analysis.measure_descriptions import MEASURE_DESCRIPTIONS
 from viz_app.records.measures import AlignmentBaselines
 
@@ -166,11 +167,12 @@ def describe_head(
         One text for each measure.
     """
     known = {name: value for name, value in values.items() if not math.isnan(value)}
-    shares = sorted((n for n in (*BY_PLACE, *BY_TOKEN) if n in known), key=lambda n: -known[n])
+    measured = [name for name in (*BY_PLACE, *BY_TOKEN) if name in known]
+    shares = [measured[i] for i in descending([known[name] for name in measured])]
     alike = BY_PLACE if shares and shares[0] in BY_PLACE else BY_TOKEN
     chosen = [name for name in shares if name in alike and known[name] >= LEAST_SHARE]
     aligned = [name for name in ("aer_predicted", "aer_consumed") if name in known]
-    best = min(aligned, key=known.__getitem__, default=None)
+    best = aligned[descending([-known[name] for name in aligned])[0]] if aligned else None
     if best is not None and baselines is not None and follows_alignment(known[best], baselines):
         chosen.append(best)
     if known.get("entropy", 0.0) >= EVEN:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from model.interface import KINDS, Head, Kind
+from model.ties import descending as descending_order
 from viz_app.records.trace import Floats
 
 
@@ -26,6 +27,8 @@ def rank_heads(
 ) -> list[tuple[Head, float]]:
     """Sort heads by their values of one measure; equal ones stay in order of kind, layer and head.
 
+    Which are equal says ``model.ties``.
+
     Args:
         values: values of each kind, (L, H); heads without a value (NaN) are left out.
         kinds: the kinds to include.
@@ -39,7 +42,8 @@ def rank_heads(
         for (layer, head), value in np.ndenumerate(values[kind])
         if not math.isnan(value) and (least is None or value >= least)
     ]
-    return sorted(found, key=lambda one: -one[1] if descending else one[1])
+    sign = 1 if descending else -1
+    return [found[place] for place in descending_order([sign * value for _, value in found])]
 
 
 def rank_ranges(values: Sequence[float], errors: Sequence[float]) -> list[tuple[int, int]]:
@@ -124,5 +128,5 @@ def order_by_last_value(heads: Sequence[Head], cells: Floats) -> list[int]:
     measured = np.flatnonzero(np.isfinite(cells).any(axis=0))
     if not measured.size:
         return list(range(len(heads)))
-    last = np.nan_to_num(cells[:, measured[-1]], nan=-np.inf)
-    return sorted(range(len(heads)), key=lambda i: (KINDS.index(heads[i][0]), -last[i]))
+    by_value = descending_order(cells[:, measured[-1]]).tolist()
+    return sorted(by_value, key=lambda place: KINDS.index(heads[place][0]))

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from model.ties import descending
 from viz_app.records.layer import (
     AttentionSublayer,
     FeedForwardSublayer,
@@ -265,8 +266,8 @@ def largest_positive(values: ArrayLike, count: int) -> NDArray[np.int64]:
     Equal values stay in order. If fewer values are positive, fewer indices are returned.
     """
     values = np.asarray(values)
-    order = np.argsort(-values, kind="stable")[:count]
-    return order[values[order] > 0]
+    positive = np.flatnonzero(values > 0)
+    return positive[descending(values[positive])[:count]]
 
 
 def deviations(layer: LayerTrace, head: int, row: int) -> dict[str, float]:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.interface import Head, Kind
+from model.ties import first_largest
 from viz_app.analysis.attention import rows_with_several_keys
 from viz_app.records.trace import Floats, Tokens
 
@@ -58,7 +59,7 @@ def map_facts(
     if not len(rows):
         return None
     shown = weights[rows].astype(np.float64)  # (rows, M)
-    row, column = np.unravel_index(shown.argmax(), shown.shape)
+    row, column = np.unravel_index(first_largest(shown.ravel()), shown.shape)
     logarithms = np.log(shown, out=np.zeros_like(shown), where=shown > 0)
     entropy = -(shown * logarithms).sum(axis=1)
     special = np.isin(keys.ids, list(keys.special_ids))
@@ -96,7 +97,7 @@ def most_on_punctuation(
         if rows.any() and marks.any():
             for layer, head in np.ndindex(*maps.shape[:2]):
                 shares[Head(kind, layer, head)] = _share(maps[layer, head][rows], marks)
-    return max(shares.items(), key=lambda each: each[1], default=None)
+    return list(shares.items())[int(first_largest(list(shares.values())))] if shares else None
 
 
 def _share(weights: NDArray[np.floating], columns: NDArray[np.bool_]) -> float:

@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from model.interface import Head
+from model.ties import NEAR, first_largest
 from viz_app.analysis.attention import rows_with_several_keys
 from viz_app.analysis.labels import KIND_NAMES, numbered, token_labels
 from viz_app.analysis.map_facts import map_facts
@@ -94,7 +95,7 @@ def keys_for_share(asked: Asked, *, row: RowWord = "chosen", share: float = 0.9)
     """Ask how many keys, the heaviest first, have a share of a row together."""
     at = asked.row_of(row)
     weights = np.sort(asked.weights[at][asked.keys_of(at)])[::-1]
-    count = int(np.searchsorted(np.cumsum(weights), share - 1e-6)) + 1
+    count = int(np.searchsorted(np.cumsum(weights), share * (1 - NEAR))) + 1
     note = (
         f"From the heaviest down: {' + '.join(map(_two, weights[:count][:5]))}"
         f"{' + …' * (count > 5)} ≈ {weights[:count].sum():.2f}, with {count} of {len(weights)} keys"
@@ -135,7 +136,7 @@ def head_extreme(asked: Asked, *, of: Property, most: bool = True) -> Question:
     values, kind = _values(asked, of), asked.head.kind
     best = float(values.max() if most else values.min())
     right, choices, word = set(), [], "largest" if most else "smallest"
-    first = np.argwhere(values == best)[0]
+    first = np.unravel_index(first_largest(values.ravel() * (1 if most else -1)), values.shape)
     for layer, head in np.ndindex(*values.shape):
         name, value = f"{layer + 1}.{head + 1}", float(values[layer, head])
         said = f"Layer {layer + 1}, head {head + 1}: its {_PROPERTIES[of]} is {_two(value)}"

@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 
+from model.ties import NEAR, near_largest, rounding
 from viz_app.analysis.labels import next_token_label, numbered, token_label, token_labels
 from viz_app.analysis.question import Asked, Choice, Question, RowWord, numbers, place_of
 
@@ -79,7 +80,9 @@ def runner_up(asked: Asked, *, row: RowWord = "chosen", spaced: bool = True) -> 
     ][1:4]
     choices.sort(key=lambda choice: choice.label)
     names = {"row": numbered(token_labels(trace.predicted))[at]}
-    return Question(tuple(choices), frozenset({(1,)}), names)
+    known = trace.predictions.top_log_probability[at]
+    right = np.flatnonzero(known >= known[1] - rounding(known))
+    return Question(tuple(choices), frozenset((int(i),) for i in right if i), names)
 
 
 def nucleus_size(asked: Asked, *, row: RowWord = "chosen", share: float = 0.9) -> Question:
@@ -87,7 +90,7 @@ def nucleus_size(asked: Asked, *, row: RowWord = "chosen", share: float = 0.9) -
     trace, at = asked.trace, _step_of(asked, row)
     probabilities = np.exp(trace.predictions.top_log_probability[at].astype(np.float64))
     sums, known = np.cumsum(probabilities), len(probabilities)
-    count = int(np.searchsorted(sums, share - 1e-9)) + 1  # known + 1: more than are recorded
+    count = int(np.searchsorted(sums, share * (1 - NEAR))) + 1  # known + 1: more than are recorded
     heaviest = " + ".join(f"{p:.2f}" for p in probabilities[:3])
     note = f"From the likeliest down, {heaviest} + … : "
     note += (
@@ -147,7 +150,8 @@ def best_milestone(asked: Asked, *, of: Curves) -> Question:
     """
     steps, values = _curve(asked, of)
     sign = -1 if of.endswith("loss") else 1
-    best = int((sign * values).argmax())
+    right = np.flatnonzero(near_largest(sign * values))
+    best = int(right[0])
     places = sorted({0, len(steps) // 3, best, len(steps) - 1})
     choices = tuple(
         Choice(
@@ -158,7 +162,7 @@ def best_milestone(asked: Asked, *, of: Curves) -> Question:
         )
         for place in places
     )
-    return Question(choices, frozenset({(best,)}), {"curve": _CURVES[of]})
+    return Question(choices, frozenset((int(i),) for i in right), {"curve": _CURVES[of]})
 
 
 def last_value(asked: Asked, *, of: Curves) -> Question:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from model.ties import first_largest
 from viz_app.records.trace import Floats
 
 
@@ -32,7 +33,7 @@ def principal_components(rows: Floats) -> Components:
     centred = rows.astype(np.float64) - rows.mean(axis=0, dtype=np.float64)
     values, vectors = np.linalg.eigh(centred.T @ centred)  # the largest last
     values, vectors = values[::-1][:2].clip(0), vectors[:, ::-1][:, :2]  # (2,), (D, 2)
-    largest = np.abs(vectors).argmax(axis=0)
+    largest = first_largest(np.abs(vectors).T)
     vectors = vectors * np.sign(vectors[largest, range(vectors.shape[1])])
     directions = np.zeros((rows.shape[1], 2), np.float32)
     directions[:, : vectors.shape[1]] = vectors

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pydantic import NonNegativeInt
 
 from model.interface import Description, Head, Kind
+from model.ties import descending, first_largest
 from viz_app.analysis.attention import Aggregate, aggregate_heads
 from viz_app.analysis.grid import Grid, make_grid
 from viz_app.analysis.rollout import CellValue, mean_of_heads, rollout_of, weights_of
@@ -43,7 +44,7 @@ def heaviest_row(weights: Floats) -> int:
     where there is another.
     """
     largest = weights.max(axis=1)
-    return int(np.where(largest < 0.9999, largest, 0).argmax())
+    return int(first_largest(np.where(largest < 0.9999, largest, 0)))
 
 
 def most_changed_row(trace: Trace, head: Head) -> int:
@@ -55,8 +56,8 @@ def most_changed_row(trace: Trace, head: Head) -> int:
         weights_of(trace, head.kind, cells)[head.layer, head.head] for cells in get_args(CellValue)
     )
     changes = np.abs(weights - shares).sum(axis=1)  # at most 2
-    overtaken = weights.argmax(axis=1) != shares.argmax(axis=1)
-    return int((changes + 2 * overtaken).argmax())
+    overtaken = first_largest(weights) != first_largest(shares)
+    return int(first_largest(changes + 2 * overtaken))
 
 
 @dataclass(frozen=True)
@@ -162,7 +163,7 @@ def numbers(
 def few(choices: Sequence[Choice], right: Iterable[Place], values: Sequence[float]) -> list[Choice]:
     """Keep the right choices and those with the largest values beside them, in their order."""
     kept = {choice.place for choice in choices} & set(right)
-    for index in np.argsort(-np.asarray(values), kind="stable"):
+    for index in descending(values):
         if len(kept) < MOST_CHOICES:
             kept.add(choices[int(index)].place)
     return [choice for choice in choices if choice.place in kept]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from model.ties import NEAR, descending
 from viz_app.records.trace import Floats
 
 
@@ -28,11 +29,12 @@ def sampled(
         top_p: above 0; 1 keeps all.
     """
     scores = log_probability.astype(np.float64)
-    probability = np.exp((scores - scores.max()) / temperature)
-    order = np.argsort(-probability, kind="stable")
+    scores = (scores - scores.max()) / temperature
+    probability, order = np.exp(scores), descending(scores)
     kept = order[: top_k or None]
     shares = probability[kept] / probability[kept].sum()
-    kept = kept[np.cumsum(shares) - shares < top_p]
+    enough = top_p * (1 - NEAR) if top_p < 1 else 1.0
+    kept = kept[np.cumsum(shares) - shares < enough]
     found = np.zeros(len(scores))
     found[kept] = probability[kept] / probability[kept].sum()
     return found

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from model.ties import NEAR, descending
 from viz_app.records.trace import Floats
 
 
@@ -52,7 +53,7 @@ def nearest_neighbours(
     cosine = cosine_similarity(table[id : id + 1], table)[0]
     candidates = np.flatnonzero(among)
     candidates = candidates[candidates != id]
-    order = candidates[np.argsort(-cosine[candidates], kind="stable")][:count]
+    order = candidates[descending(cosine[candidates], NEAR)][:count]
     return Neighbours(order, cosine[order])
 
 
@@ -88,12 +89,13 @@ def similar_pairs(
         cosine[np.tril_indices(len(cosine), 0, cosine.shape[1])] = -2  # below any cosine
         if best.size < count < cosine.size:
             # Else the first block would leave all of its pairs to be sorted.
-            least = max(least, np.partition(cosine, -count, axis=None)[-count])
+            least = max(least, np.partition(cosine, -count, axis=None)[-count] - np.float32(NEAR))
         rows, columns = np.nonzero(cosine >= least)
         first = np.concatenate([first, ids[start + rows]])
         second = np.concatenate([second, ids[start + columns]])
         best = np.concatenate([best, cosine[rows, columns]])
-        order = np.lexsort((second, first, -best))[:count]
+        pairs = np.lexsort((second, first))
+        order = pairs[descending(best[pairs], NEAR)[:count]]
         first, second, best = first[order], second[order], best[order]
         if best.size == count:
             least = best[-1]

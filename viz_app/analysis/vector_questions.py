@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 
+from model.ties import first_largest, near_largest
 from viz_app.analysis.labels import numbered, token_labels
 from viz_app.analysis.question import Asked, Choice, Question, RowWord, few, numbers
 from viz_app.analysis.similarity import cosine_similarity
@@ -81,9 +82,9 @@ def longer_part(asked: Asked) -> Question:
         f"On average over this sentence, in length: {said}. In the sum, what is longer has more to "
         "say."
     )
-    longest = max(lengths, key=lengths.__getitem__)
+    longest = np.flatnonzero(near_largest(list(lengths.values())))
     choices = tuple(Choice((i,), name, note) for i, name in enumerate(parts))
-    return Question(choices, frozenset({(list(parts).index(longest),)}))
+    return Question(choices, frozenset((int(i),) for i in longest))
 
 
 def turned_most(asked: Asked) -> Question:
@@ -156,7 +157,7 @@ def score(asked: Asked, *, row: RowWord = "chosen") -> Question:
     """Ask for the score of a row's heaviest key, given the product of query and key."""
     at = asked.row_of(row)
     keys, products = asked.keys_of(at), _products(asked, at)
-    heaviest = int(asked.weights[at][keys].argmax())
+    heaviest = int(first_largest(asked.weights[at][keys]))
     product, width = float(products[heaviest]), asked.trace.queries[asked.head.kind].shape[-1]
     scaled = product / math.sqrt(width)
     note = (
@@ -183,7 +184,7 @@ def largest_product(asked: Asked, *, row: RowWord = "chosen") -> Question:
     at = asked.row_of(row)
     keys, products = asked.keys_of(at), _products(asked, at)
     columns, best = numbered(asked.grid.columns), float(products.max())
-    right = frozenset({(int(keys[products.argmax()]),)})
+    right = frozenset((int(key),) for key in keys[near_largest(products)])
     choices = [
         Choice(
             (int(key),),

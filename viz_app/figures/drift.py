@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import plotly.graph_objects as go
 
+from model.ties import descending
 from viz_app.figures.selecting import vertical_line
 from viz_app.figures.theme import Theme, escape_plotly, new_figure
 from viz_app.records.trace import Floats
@@ -100,6 +101,6 @@ def _spread(heights: np.ndarray) -> list[float]:
     """Return the heights, moved up where they are too close to the next lower one."""
     moved = heights.astype(float)
     below = -np.inf
-    for line in np.argsort(heights, kind="stable"):
+    for line in descending(-heights):
         below = moved[line] = max(moved[line], below + _APART)
     return [float(height) for height in moved]

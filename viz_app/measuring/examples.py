@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from model.interface import KINDS, Head, Seq2SeqModel, SpecialIds
+from model.ties import first_largest_of
 from viz_app.measuring.batches import EncodedPair, PaddedIds, attention_maps
 from viz_app.measuring.heads import rows_with_several_keys
 from viz_app.records.measures import Example
@@ -38,7 +39,9 @@ def largest_weights(
     """
     counts = allowed & rows_with_several_keys(allowed)[..., None]
     counts = counts & ((keys != special.start) & (keys != special.end))[:, None]
-    best, at = weights.masked_fill(~counts[:, None], -1.0).flatten(-2).max(dim=-1)
+    cells = weights.masked_fill(~counts[:, None], -1.0).flatten(-2)  # (B, H, Q · M)
+    at = first_largest_of(cells)
+    best = cells.gather(-1, at[..., None])[..., 0]
     n_keys = weights.shape[-1]
     return best, at.div(n_keys, rounding_mode="floor"), at % n_keys
 

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from model.ties import first_largest_of
+
 
 @dataclass(frozen=True)
 class HeadSum:
@@ -102,7 +104,7 @@ def on_rarest(weights: Tensor, allowed: Tensor, occurrences: Tensor) -> HeadSum:
     most = torch.iinfo(occurrences.dtype).max
     counts = occurrences[:, None].expand_as(allowed).masked_fill(~candidates, most)
     rarest = candidates & (counts == counts.amin(dim=-1, keepdim=True))
-    largest = weights.masked_fill(~allowed[:, None], -1.0).argmax(dim=-1)  # (B, H, Q)
+    largest = first_largest_of(weights.masked_fill(~allowed[:, None], -1.0))  # (B, H, Q)
     hits = rarest[:, None].expand_as(weights).gather(-1, largest[..., None])[..., 0]
     return _sum(hits, rows_with_several_keys(allowed) & (candidates.sum(dim=-1) > 1))
 

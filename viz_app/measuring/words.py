@@ -16,6 +16,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from model.files import CheckpointError
 from model.interface import Tokenizers, Vocabulary
+from model.ties import first_largest_of
 from viz_app.measuring.alignments import Alignments, Links
 from viz_app.measuring.batches import EncodedPair
 
@@ -162,7 +163,7 @@ def hard_alignment(weights: Tensor, aligned: AlignedBatch, queries: Tensor) -> T
     member = _one_hot(queries, n_target).to(maps.dtype)  # (B, Q, V)
     by_word = member.transpose(1, 2)[:, None] @ by_key  # (B, H, V, W); a sum has the same largest
     is_word = _one_hot(aligned.keys, n_source).any(dim=1)  # (B, W)
-    return by_word.masked_fill(~is_word[:, None, None], -1.0).argmax(dim=-1)  # (B, H, V)
+    return first_largest_of(by_word.masked_fill(~is_word[:, None, None], -1.0))  # (B, H, V)
 
 
 def count_correct_links(weights: Tensor, aligned: AlignedBatch, queries: Tensor) -> Tensor:

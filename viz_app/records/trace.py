@@ -90,7 +90,8 @@ class Predictions:
     log_probability: Floats
     """Log-probability of the actual next token, (T,)."""
     rank: NDArray[np.int64]
-    """Rank of the actual next token, 1 = likeliest, (T,)."""
+    """Rank of the actual next token, 1 = likeliest, (T,); equally likely ones share it, as
+    ``model.ties`` says."""
     entropy: Floats
     """Entropy of the predicted distribution in nats, (T,)."""
     top_ids: NDArray[np.int64]

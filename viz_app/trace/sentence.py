@@ -27,6 +27,7 @@ from model.interface import (
     attention_path,
 )
 from model.placement import in_float32
+from model.ties import rounding_of, top_k
 from viz_app.records.trace import (
     Check,
     Floats,
@@ -238,23 +239,25 @@ def _stream(seen: Captured, side: str) -> Floats:
 
 
 def _predictions(
-    model: Seq2SeqModel, seen: Captured, logits: Tensor, predicted: Sequence[int], top_k: int
+    model: Seq2SeqModel, seen: Captured, logits: Tensor, predicted: Sequence[int], count: int
 ) -> Predictions:
     log_probability = logits.log_softmax(dim=-1)  # (T, V)
-    actual = log_probability[torch.arange(len(predicted)), torch.tensor(predicted)]
-    top = log_probability.topk(top_k)
+    ids = torch.tensor(predicted, device=logits.device)[:, None]  # (T, 1)
+    actual, own = log_probability.gather(-1, ids)[:, 0], logits.gather(-1, ids)
+    top = top_k(logits, count)  # (T, k)
+    top_log_probability = log_probability.gather(-1, top)
     streams = _stream_tensors(seen, "decoder")[:-1]
     below = in_float32(model.lens(streams))  # (L, T, V), all but the last layer
-    lens = below.topk(top_k)
-    lens_log_probability = lens.values - below.logsumexp(dim=-1, keepdim=True)
+    lens = top_k(below, count)  # (L, T, k)
+    lens_log_probability = below.gather(-1, lens) - below.logsumexp(dim=-1, keepdim=True)
     return Predictions(
         log_probability=to_numpy(actual),
-        rank=_integers((log_probability > actual[:, None]).sum(dim=-1) + 1),
+        rank=_integers((logits > own + rounding_of(logits)).sum(dim=-1) + 1),
         entropy=to_numpy(-(log_probability.exp() * log_probability).sum(dim=-1)),
-        top_ids=_integers(top.indices),
-        top_log_probability=to_numpy(top.values),
-        lens_ids=_integers(torch.cat([lens.indices, top.indices[None]])),
-        lens_log_probability=to_numpy(torch.cat([lens_log_probability, top.values[None]])),
+        top_ids=_integers(top),
+        top_log_probability=to_numpy(top_log_probability),
+        lens_ids=_integers(torch.cat([lens, top[None]])),
+        lens_log_probability=to_numpy(torch.cat([lens_log_probability, top_log_probability[None]])),
     )
 
 

@@ -240,6 +240,17 @@ def test_hypotheses_without_an_end_count_at_the_limit(
     assert best(search(GARDEN_PATH, size=2, limit=limit)) == expected
 
 
+@pytest.mark.parametrize("size", [1, 2])
+@pytest.mark.parametrize(("a", "b"), [(0.5, 0.5), (0.5, 0.5 + 2**-25), (0.5 + 2**-25, 0.5)])
+def test_of_two_tokens_that_differ_by_a_last_bit_the_lower_id_is_first(
+    size: int, a: float, b: float
+) -> None:
+    beam = search({(): {B: b, A: a}, (A,): {EOS: 1.0}, (B,): {EOS: 1.0}}, size=size)
+    found = [hypothesis.target[1:] for hypothesis in beam.hypotheses]
+    assert found == [[A, EOS], [B, EOS]][:size]
+    assert [node.id for node in beam.tree[1:3]] == [A, B]
+
+
 def test_the_norm_of_wu_et_al() -> None:
     assert [length_norm(n, 1) for n in (1, 7, 13)] == [1, 2, 3]
     assert length_norm(13, 2) == 9

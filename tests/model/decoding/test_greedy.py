@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor
@@ -62,3 +64,16 @@ def test_decoding_continues_a_prefix(model: Transformer, sources: list[list[int]
 def test_empty_prefix_is_refused(model: Transformer) -> None:
     with pytest.raises(ValueError, match="prefix: expected the start token"):
         greedy(model, [[5, EOS]], [])
+
+
+@pytest.mark.parametrize("bits", [(0, 0), (0, 1), (1, 0)])
+def test_of_two_tokens_that_differ_by_a_last_bit_the_lower_id_is_chosen(
+    make_model: Callable[..., Transformer], bits: tuple[int, int]
+) -> None:
+    model = make_model(output_bias=True, tied="none")
+    with torch.no_grad():
+        model.unembedding.weight.zero_()
+        model.unembedding.bias.fill_(-3)
+        model.unembedding.bias[[7, 9]] = 1 + torch.tensor(bits) * torch.finfo(torch.float32).eps
+    [target] = greedy(model, [[5, EOS]])
+    assert set(target[1:]) == {7}

@@ -241,3 +241,34 @@ def test_words_stand_for_places() -> None:
     assert place_of("second", 1) == 0
     weights = np.array([[1, 0], [0.4, 0.6], [0.3, 0.7]], np.float32)
     assert heaviest_row(weights) == 2  # the first row has one key only
+
+
+@pytest.mark.parametrize("bits", [(0, 0, 0), (0, 1, 0), (1, 0, 0), (0, 0, 1)])
+def test_answers_that_differ_by_a_last_bit_are_both_right(
+    asked: Asked, bits: tuple[int, int, int]
+) -> None:
+    """The products of row 0 are 1, 0 and 1; three tokens are as likely as one another."""
+    turned = 1 + np.array(bits) * np.finfo(np.float32).eps
+    queries = np.array([[[[1, 0]]]], np.float32)
+    keys = np.array([[[[turned[0], 1], [0, 3], [turned[2], 2]]]], np.float32)
+    predictions = dataclasses.replace(
+        asked.trace.predictions,
+        top_log_probability=np.log(np.array([[0.4, 0.2, 0.2, 0.1]], np.float32) * [1, *turned]),
+    )
+    trace = dataclasses.replace(
+        asked.trace,
+        queries={"cross": queries},
+        keys={"cross": keys},
+        predictions=predictions,
+        top_tokens=((" p", " q", " r", " s"),),
+    )
+    tied = dataclasses.replace(asked, trace=trace, row=0)
+    assert right(made(tied, "largest_product")) == ["1: x", "3: </s>"]
+    assert right(made(tied, "runner_up")) == ["q", "r"]
+
+
+@pytest.mark.parametrize("bits", [(0, 0), (0, 1), (1, 0)])
+def test_of_rows_that_differ_by_a_last_bit_the_first_is_the_heaviest(bits: tuple[int, int]) -> None:
+    first, last = 0.75 + np.array(bits) * 2.0**-24
+    weights = np.array([[0.5, 0.5], [0.25, first], [last, 0.25]], np.float32)
+    assert heaviest_row(weights) == 1

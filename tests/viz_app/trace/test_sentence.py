@@ -462,3 +462,23 @@ def test_trace_with_ablated_heads_matches_the_ablated_model(
 def test_unknown_head_cannot_be_ablated(trained: Transformer, tokenizers: TokenizerPair) -> None:
     with pytest.raises(ValueError, match="no head"):
         run_trace(trained, tokenizers, SOURCE, ablated=[("cross", 7, 0)])
+
+
+@pytest.mark.parametrize("bits", [(0, 0), (0, 1), (1, 0)])
+def test_of_two_tokens_that_differ_by_a_last_bit_the_lower_id_is_first(
+    make_speaker: MakeSpeaker, tokenizers: TokenizerPair, bits: tuple[int, int]
+) -> None:
+    """In the predictions and in the lens; each of the two has rank 1."""
+    speaker = make_speaker(output_bias=True, tied="none")
+    with torch.no_grad():
+        speaker.unembedding.weight.zero_()
+        speaker.unembedding.bias.copy_(-torch.arange(tokenizers.target.vocab_size) - 3.0)
+        bias = 1 + torch.tensor(bits) * torch.finfo(torch.float32).eps
+        speaker.unembedding.bias[[70, 90]] = bias
+    found = run_trace(speaker, tokenizers, SOURCE, [BOS, 90, 70, 0], top_k=3).predictions
+    assert found.top_ids.tolist() == [[70, 90, 0]] * 3
+    assert found.lens_ids.tolist() == [[[70, 90, 0]] * 3] * 3
+    assert found.rank.tolist() == [1, 1, 3]
+    own = run_trace(speaker, tokenizers, SOURCE)
+    assert set(own.predicted.ids) == {70}
+    assert set(own.predictions.rank.tolist()) == {1}

@@ -6,6 +6,7 @@ import numpy as np
 import streamlit as st
 
 from model.interface import Kind, attention_path
+from model.ties import first_largest
 from viz_app.analysis.labels import numbered, token_labels
 from viz_app.analysis.positions import (
     Order,
@@ -159,7 +160,7 @@ def _show_two(selection: Selection, side: TraceSide, order: Order) -> None:
             return
         pair = encodings(np.array(chosen), d_model, order)
         apart = np.abs(pair[0] - pair[1])
-        most = int(apart.argmax())
+        most = int(first_largest(apart))
         first, second = pair[:, most]
         cosine = np.array([is_cosine(d, d_model, order) for d in range(d_model)])
         where = int((cosine[:most] == cosine[most]).sum())

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from model.interface import Kind
+from model.ties import first_largest
 from viz_app.analysis.grid import Grid, make_grid
 from viz_app.analysis.inside import (
     HeadSteps,
@@ -100,7 +101,7 @@ def _choose_key(steps: HeadSteps, columns: Sequence[str]) -> int:
 
     The choice stays with another checkpoint, so that a pair can be followed through the training.
     """
-    label, keys, heaviest = "Key to inspect", range(len(columns)), int(steps.weights.argmax())
+    label, keys, heaviest = "Key to inspect", range(len(columns)), int(first_largest(steps.weights))
     written = numbered(columns).__getitem__
     key: int = st.selectbox(
         label,

@@ -9,6 +9,7 @@ from html import escape
 import streamlit as st
 
 from model.interface import Description, Head, Kind
+from model.ties import descending
 from viz_app.analysis.curves import curve_of
 from viz_app.analysis.labels import numbered
 from viz_app.analysis.question import Asked, Question, heaviest_row, most_changed_row, place_of
@@ -203,7 +204,7 @@ def _show_factor(selection: Selection, asked: Asked) -> None:
     keys = asked.keys_of(asked.row_of("chosen"))
     labels = numbered(asked.grid.columns)
     weights = scaled_row(asked, factor=factor)
-    most = sorted(scaled_row(asked).argsort()[::-1][:_MOST_BARS].tolist())
+    most = sorted(descending(scaled_row(asked))[:_MOST_BARS].tolist())
     names = [labels[keys[i]] for i in most]
     values = [float(weights[i]) for i in most]
     if len(weights) > len(most):

@@ -1,0 +1,40 @@
+"""Acts at random, after each of which address, link, citation and page must say the same.
+
+The long form is ``python -m tests.robustness.walk``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.robustness.walk import TEXTS, Walker
+
+if TYPE_CHECKING:
+    from tests.browser.driver import App
+
+FORCED = "La chica tiene una pelota roja."
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_all_says_the_same_after_each_act(new_app: Callable[..., App], seed: int) -> None:
+    walker = Walker(new_app(), new_app(), seed)
+    walker.app.open(q=TEXTS[0])
+    for _ in range(8):
+        walker.step()
+
+
+def test_a_translation_that_was_dropped_does_not_come_back(new_app: Callable[..., App]) -> None:
+    """Its field is in a menu that is closed, where the browser is never told that it is empty."""
+    walker = Walker(new_app(), new_app(), 0)
+    walker.app.open(q="The girl has a red ball.")
+    walker.app.enter("target", FORCED)
+    walker.app.expect_text("translation", FORCED)
+    walker.app.type("The old man gave the little girl a red apple.")
+    walker.compare()
+    walker.app.expect_address(target=None)
+    walker.app.choose(pictures="png")
+    walker.app.expect_address(target=None, pictures="png")
+    walker.compare()
