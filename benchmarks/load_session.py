@@ -106,7 +106,7 @@ class Session:
         element, panel = next(
             (delta.new_element.button_group, delta.fragment_id)
             for delta in self._page.values()
-            if delta.new_element.button_group.id.endswith(f"-{key}")
+            if delta.new_element.button_group.id.rstrip().endswith(f"-{key}")
         )
         message = self._rerun()
         message.rerun_script.fragment_id = panel
@@ -210,7 +210,7 @@ class Session:
                 translation = element.text.body
             elif kind == "plotly_chart" and element.plotly_chart.id.endswith("-large"):
                 weights = cells_of(element.plotly_chart.spec)
-            elif kind == "text_area" and element.text_area.id.endswith("-sentence"):
+            elif kind == "text_area" and element.text_area.id.rstrip().endswith("-sentence"):
                 self._field = element.text_area.id
         sentence = parse_qs(self._query).get("q", [""])[0]
         return Answer(self.number, self.head, sentence, translation, weights, tuple(problems))
