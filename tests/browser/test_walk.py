@@ -38,3 +38,21 @@ def test_a_translation_that_was_dropped_does_not_come_back(new_app: Callable[...
     walker.app.choose(pictures="png")
     walker.app.expect_address(target=None, pictures="png")
     walker.compare()
+
+
+def test_two_parts_of_the_page_that_are_used_at_once_are_both_drawn(
+    new_app: Callable[..., App],
+) -> None:
+    """Streamlit draws only one of two parts that ask in one message."""
+    walker = Walker(new_app(), new_app(), 0)
+    walker.app.open(q=TEXTS[0])
+    walker.app.page.evaluate(
+        """() => {
+            const last = key => [...document.querySelectorAll(
+                `.st-key-${key} [role="radio"][aria-checked="false"]`)].pop();
+            last('below').click();
+            last('style').click();
+        }"""
+    )
+    walker.app.expect_address(below="off", style="joint")
+    walker.compare()

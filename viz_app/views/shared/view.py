@@ -93,13 +93,11 @@ def apply_changes() -> bool:
     Call this before a panel reads the view.
     """
     state, before = st.session_state, view()
-    # If a person used another panel at the same moment, Streamlit draws only the panel that was
-    # first, perhaps not theirs.
-    unprompted = state["unprompted"]
+    # Where several parts of a page ask at the same moment, Streamlit draws only that of the first.
+    several = len(state["used"]) + state["changed"] + state["unprompted"] > 1
     _change_by_widgets()
-    beside_click = unprompted and state["changed"]
     in_lesson = view().lesson is not None and view() != before
-    return bool(state.pop("redraw", False)) or in_lesson or beside_click
+    return bool(state.pop("redraw", False)) or in_lesson or several
 
 
 def control(
