@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tests.browser.driver import App
 
 SENTENCE = "The old woman did not open the window."
+LONG = "I am hungry and I would like to eat something now, please."
 TARGET = "La anciana no abrió la ventana."
 LINK = {
     "q": SENTENCE,
@@ -80,3 +81,22 @@ def test_every_page_is_drawn_as_the_link_says(
     for place in (".st-key-large .xtick", ".st-key-large .ytick", ".st-key-mosaic .ytick"):
         low, high = sorted((app.page.locator(f"{place} text").first.evaluate(LUMINANCE), ground))
         assert (high + 0.05) / (low + 0.05) >= 4.5
+
+
+@pytest.mark.parametrize(
+    ("path", "choices", "width", "place"),
+    [
+        ("/architecture", {"q": LONG}, 1280, ".st-key-alone .padding"),
+        ("/training", {"training": "compare"}, 390, ".st-key-shared [role=radiogroup]"),
+    ],
+    ids=["a sentence alone in its batch", "three shared targets on a phone"],
+)
+def test_what_is_too_wide_wraps(
+    new_app: Callable[..., App], path: str, choices: dict[str, str], width: int, place: str
+) -> None:
+    app = new_app(viewport={"width": width, "height": 4000})
+    app.open(path, **choices)
+    whole, seen = app.find(
+        "place => visible(place).map(each => [each.scrollWidth, each.clientWidth])[0]", place
+    )
+    assert whole == seen

@@ -124,3 +124,16 @@ def test_who_opens_the_link_sees_the_same(
     again.open(app.page.url)
     again.expect(_DRAWN, app.find(_DRAWN))
     assert again.page.url == app.page.url
+
+
+def test_a_page_s_own_choices_are_in_its_address_only_and_come_back(app: App) -> None:
+    app.open(q=SENTENCE, style="lines")
+    app.go_to("Training")
+    app.choose(training="heads")
+    app.expect_address(training="heads", style=None)
+    app.go_to("Translate")
+    app.expect_address(style="lines", training=None)
+    app.page.go_back()
+    app.expect_chosen(training="heads")
+    app.go_to("Translate")
+    app.expect_chosen(style="lines")

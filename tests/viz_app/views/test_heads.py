@@ -202,6 +202,15 @@ def test_a_button_opens_the_head_as_a_click_does(
     assert (shown.kind, shown.layer, shown.head) == ("encoder_self", 1, 2)
 
 
+def test_a_head_is_opened_beside_the_token_that_was_forced(
+    start: Start, measured: dict[int, Measures]
+) -> None:
+    app = start("heads", at="1", fork="perro", kind="encoder_self", layer="1", head="2")
+    app.button(key="open_head").click().run()
+    shown = app.session_state["view"]
+    assert (app.session_state["opening"], shown.at, shown.fork) == ("translate", 1, "perro")
+
+
 def test_a_run_without_measures_says_how_to_make_them(
     start: Start, own_root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

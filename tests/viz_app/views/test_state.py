@@ -97,3 +97,24 @@ def test_a_choice_drops_what_it_makes_meaningless(
 def test_what_is_chosen_together_stays() -> None:
     after = change(View(sentence="A", target="T", at=3), sentence="B", target="U")
     assert (after.sentence, after.target, after.at) == ("B", "U", 0)
+
+
+CHOICES = View(sentence="A", units="words", at=2, query=1, unfold="layers", training="heads")
+
+
+@pytest.mark.parametrize(
+    ("page", "own"),
+    [
+        ("translate", {"at": ["2"]}),
+        ("inside", {"query": ["1"]}),
+        ("architecture", {"unfold": ["layers"]}),
+        ("training", {"training": ["heads"]}),
+        ("learn", {}),
+    ],
+)
+def test_an_address_leaves_out_what_its_page_does_not_show(
+    page: str, own: dict[str, list[str]]
+) -> None:
+    assert encode(CHOICES, page) == {"q": ["A"], "units": ["words"]} | own
+    in_lesson = dataclasses.replace(CHOICES, lesson="rows")
+    assert encode(in_lesson, page) == encode(in_lesson)
