@@ -39,7 +39,7 @@ _BESIDE_ANOTHER_PROCESS = (
     *("--deselect", "tests/model/test_survival.py"),
     *("--deselect", "tests/viz_app/test_measure.py::test_two_processes_write_the_same_as_one"),
 )
-"""Tests that compare, bit by bit, with a process of their own, which has this machine's last bits."""
+"""Tests that compare with a process of their own to the bit: it has this machine's last bits."""
 
 WAYS = {
     "default": _instructions("default", "SSE41", "SSE4_2"),
