@@ -51,7 +51,9 @@ def attend(
     *,
     scaling: float | None = None,
     position_bias: Tensor | None = None,
-    **_: Any,
+    dropout: float = 0.0,
+    use_cache: bool | None = None,
+    **others: Any,
 ) -> tuple[Tensor, None]:
     """Compute attention as equation 1, or fused where scores and weights are not in use.
 
@@ -61,10 +63,22 @@ def attend(
         attention_mask: boolean (B, 1, Q, M), True = may attend; None allows all.
         scaling: factor of the scores, 1/√K by default.
         position_bias: added to the scores, (1, H, Q, M).
+        dropout: of the weights; models are only used without.
+        use_cache: says nothing of the result, since keys and values come with those of the cache.
+        others: what only some families pass, such as a cap of the scores; all must be None.
 
     Returns:
         Weighted values (B, Q, H, K), and None in place of weights: these are at the hook point.
+
+    Raises:
+        ValueError: for something that would change the result and is not computed here.
     """
+    asked = {"dropout": dropout or None, **others}
+    if unknown := [f"{name}={value}" for name, value in asked.items() if value is not None]:
+        raise ValueError(
+            "expected attention as softmax(scale · q kᵀ + bias + mask) v, got "
+            f"{', '.join(unknown)}: this model cannot be shown truthfully; open one without that"
+        )
     points: Any = module.hook_points
     query, key, value = points.query(query), points.key(key), points.value(value)
     scale = 1 / math.sqrt(query.shape[-1]) if scaling is None else scaling

@@ -6,10 +6,11 @@ import math
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from model.hooks import capture, edit, hook_names
 from model.interface import KINDS, Kind, attention_path
+from model.pretrained.attention import AttentionPoints, attend
 from tests.floats import assert_near
 from tests.model.pretrained.passes import assert_same
 from tests.model.pretrained.tiny import Twins, build, random_ids
@@ -144,3 +145,16 @@ def test_bias_without_its_weights_is_a_model_without_relative_positions(
     stack.block[0].layer[0].SelfAttention.relative_attention_bias.weight.data.zero_()
     expected = twins.logits(source, target).logits
     assert_same(twins, edited, expected)
+
+
+@pytest.mark.parametrize(
+    "unknown", [{"softcap": 50.0}, {"sliding_window": 4096}, {"dropout": 0.1}], ids=str
+)
+def test_what_is_not_computed_is_refused(unknown: dict[str, float]) -> None:
+    module, states = nn.Module(), torch.ones(1, 1, 2, 3)
+    module.hook_points = AttentionPoints(relative=False)
+    heads, _ = attend(module, states, states, states, None, dropout=0.0, softcap=None)
+    assert_near(heads, 1)
+    [(name, value)] = unknown.items()
+    with pytest.raises(ValueError, match=f"got {name}={value}: this model cannot be shown"):
+        attend(module, states, states, states, None, **unknown)
