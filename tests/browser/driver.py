@@ -29,6 +29,7 @@ from model.interface import Kind
 from tests.floats import rounding
 from viz_app.analysis.labels import token_labels
 from viz_app.records.trace import Floats, Trace
+from viz_app.views.state import OF_ONE_PAGE, parameter_of
 
 ANOTHER_PASS = rounding(np.float32, 1)
 """How far weights and probabilities are off that another pass of the same operations gives."""
@@ -124,6 +125,17 @@ _BOX = """place => {
     return before === now ? [x, y, width, height] : undefined;
 }"""
 """Where an element is, once it has stayed there for two frames."""
+
+
+_CODES = """elsewhere => {
+    const menu = document.querySelectorAll('[data-testid="stPopoverBody"] code');
+    const codes = [...menu].map(code => code.textContent);
+    const sorted = query => [...new URLSearchParams(query)]
+        .filter(([name]) => !elsewhere.includes(name)).sort().join();
+    return codes.length && sorted(codes[0].split('?')[1]) === sorted(location.search)
+        ? codes : undefined;
+}"""
+"""The link and the citations in the menu, once the link is the address without some parameters."""
 
 
 def cut(labels: Sequence[str]) -> list[str]:
@@ -369,6 +381,19 @@ class App:
             }""",
             [place, columns],
         )
+        return found
+
+    def link_and_citations(self) -> list[str]:
+        """Return what the menu offers to copy, once it is of the address.
+
+        The link has all of the address but the choices that only other pages show.
+        """
+        page = urlsplit(self.page.url).path.strip("/") or "translate"
+        others = [names for other, names in OF_ONE_PAGE.items() if other != page]
+        with self.menu_of("pictures"):
+            found: list[str] = self.find(
+                _CODES, [parameter_of(name) for names in others for name in names]
+            )
         return found
 
     def frames(self, event: str) -> list[bytes]:

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.sync_api import Locator, TimeoutError
@@ -126,14 +127,10 @@ def test_who_opens_the_link_sees_the_same(
     assert again.page.url == app.page.url
 
 
-def test_a_page_s_own_choices_are_in_its_address_only_and_come_back(app: App) -> None:
-    app.open(q=SENTENCE, style="lines")
+def test_a_link_leaves_out_the_choices_of_other_pages(app: App) -> None:
+    app.open(q=SENTENCE, style="lines", units="words")
     app.go_to("Training")
     app.choose(training="heads")
-    app.expect_address(training="heads", style=None)
-    app.go_to("Translate")
-    app.expect_address(style="lines", training=None)
-    app.page.go_back()
-    app.expect_chosen(training="heads")
-    app.go_to("Translate")
-    app.expect_chosen(style="lines")
+    app.expect_address(training="heads", units="words", style="lines")
+    link, *_ = app.link_and_citations()
+    assert parse_qs(urlsplit(link).query).keys() == {"run", "step", "q", "training", "units"}

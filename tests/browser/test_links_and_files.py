@@ -42,17 +42,7 @@ def close_panel(app: App) -> None:
 
 
 def link(app: App) -> str:
-    """What the panel offers as a link, when it is that of the address; the panel is closed then."""
-    open_panel(app)
-    text: str = app.find(
-        """() => {
-            const link = document.querySelector('[data-testid="stPopoverBody"] code').textContent;
-            const sorted = query => [...new URLSearchParams(query)].sort().join();
-            return sorted(link.split('?')[1]) === sorted(location.search) ? link : undefined;
-        }"""
-    )
-    close_panel(app)
-    return text
+    return app.link_and_citations()[0]
 
 
 def query(address: str) -> dict[str, list[str]]:

@@ -5,7 +5,7 @@
 An act uses a widget, clicks into a picture, on a token or a button, or turns to another page; at
 times a second act follows before the first is answered. After each, four things must say the same:
 the address, the link in the menu, the view in the citation, and the page, which must be what a
-fresh page draws at that address. Where they differ, the acts so far are printed, and the status
+fresh page draws at that link. Where they differ, the acts so far are printed, and the status
 is 1. Without ``--at``, the app is started on the runs of this project.
 """
 
@@ -95,15 +95,6 @@ _SAID = """() => {
     return [...values, ...chosen, ...charts, components, ...texts];
 }"""
 """What widgets have, what pictures and components draw, and all texts."""
-
-_CODES = """() => {
-    const menu = document.querySelectorAll('[data-testid="stPopoverBody"] code');
-    const codes = [...menu].map(code => code.textContent);
-    const sorted = query => [...new URLSearchParams(query)].sort().join();
-    return codes.length && sorted(codes[0].split('?')[1]) === sorted(location.search)
-        ? codes : undefined;
-}"""
-"""The link and the citations in the menu, once the link is the address."""
 
 
 @dataclass(frozen=True)
@@ -223,19 +214,18 @@ class Walker:
         app.page.keyboard.press("Escape")
         app.page.mouse.move(0, 0)
         app.rest()
-        codes: list[str] = []
-        if urlsplit(app.page.url).path != "/learn":  # which has no menu
-            with app.menu_of("pictures"):
-                codes = app.find(_CODES)
-        view = query(app.page.url)
-        if len(codes) > 1:
-            cited = re.search(r"; view: ([^;]*?)(; beside it,.*)?\.$", codes[1], re.DOTALL)
-            assert cited is not None, codes[1]
-            assert parse_qs(cited[1], keep_blank_values=True) == view, codes[1]
-            assert ("target: the model's own" in codes[1]) == (
-                "target" not in view and view.get("decoding") != ["beam"]
-            ), codes[1]
-        fresh.open(app.page.url)
+        path = urlsplit(app.page.url).path
+        has_menu = path != "/learn"
+        link, *citations = app.link_and_citations() if has_menu else [app.page.url]
+        view = query(link)
+        assert view.items() <= query(app.page.url).items()
+        for citation in citations[:1]:  # the second is the same in BibTeX
+            cited = re.search(r"; view: ([^;]*?)(; beside it,.*)?\.$", citation, re.DOTALL)
+            assert cited is not None, citation
+            assert parse_qs(cited[1], keep_blank_values=True) == view, citation
+            is_own = "target" not in view and view.get("decoding") != ["beam"]
+            assert ("target: the model's own" in citation) == is_own, citation
+        fresh.open(f"{fresh.address}{path}?{urlsplit(link).query}")
         said = app.find(_SAID)
         again = fresh.find(_SAID, wanted=said)
         assert again == said, _difference(said, again)

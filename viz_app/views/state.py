@@ -193,7 +193,7 @@ _RESETS: dict[str, tuple[str, ...]] = {
 }
 """Choice → what it makes meaningless when it changes, and what goes back to its default then."""
 
-_OF_ONE_PAGE = {
+OF_ONE_PAGE = {
     "translate": (
         *("rows", "special", "renormalised", "compare", "second", "show", "cells", "style"),
         *("lines_of", "at", "fork", "column", "sampling", "temperature", "top_k", "top_p"),
@@ -248,22 +248,14 @@ def change(view: View, **changes: Any) -> View:
     return dataclasses.replace(view, **(resets | changes))
 
 
-def elsewhere(page: str, view: View) -> set[str]:
-    """Return the fields of a view that a page does not show; none while a lesson is on.
-
-    (A lesson asks on one page about what was chosen on another.)
-    """
-    if view.lesson is not None:
-        return set()
-    return {name for other, names in _OF_ONE_PAGE.items() if other != page for name in names}
-
-
 def encode(view: View, page: str = "") -> dict[str, list[str]]:
     """Return the parameters of the address of a view: the choices that are not the default.
 
-    Those that a page does not show are left out of its address; without a page, none are.
+    For a link to a page, which is named then, choices that only other pages show are left out; none
+    while a lesson is on, since it may ask on one page about what was chosen on another.
     """
-    left_out = elsewhere(page, view) if page else set()
+    of_others = [names for other, names in OF_ONE_PAGE.items() if page and other != page]
+    left_out = {name for names in of_others for name in names if view.lesson is None}
     return {
         parameter_of(name): texts(value)
         for name, default in DEFAULTS.items()

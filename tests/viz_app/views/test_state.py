@@ -112,7 +112,7 @@ CHOICES = View(sentence="A", units="words", at=2, query=1, unfold="layers", trai
         ("learn", {}),
     ],
 )
-def test_an_address_leaves_out_what_its_page_does_not_show(
+def test_a_link_leaves_out_what_its_page_does_not_show(
     page: str, own: dict[str, list[str]]
 ) -> None:
     assert encode(CHOICES, page) == {"q": ["A"], "units": ["words"]} | own

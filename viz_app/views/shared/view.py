@@ -27,16 +27,7 @@ import streamlit as st
 
 from viz_app.analysis.labels import make_visible
 from viz_app.views.shared.markdown import escape_markdown
-from viz_app.views.state import (
-    DEFAULTS,
-    View,
-    change,
-    decode,
-    elsewhere,
-    encode,
-    parameter_of,
-    texts,
-)
+from viz_app.views.state import DEFAULTS, View, change, decode, encode, parameter_of, texts
 
 LONGEST_TEXT_IN_ADDRESS = 1_500
 """Most characters of a sentence that the address keeps; a longer one is left out."""
@@ -292,11 +283,7 @@ def read_address(page: str) -> None:
     known = "view" in state and (state["changed"] or asked == state["written"])
     if known or (turned and not asked):
         return
-    read, unreadable = decode(asked)
-    if "view" in state:  # what the address leaves out, since its page does not show it, stays
-        kept = {name: getattr(view(), name) for name in elsewhere(current_page(), read)}
-        read = dataclasses.replace(read, **kept)
-    state["view"] = read
+    state["view"], unreadable = decode(asked)
     state["asked"] = {
         field: unreadable.get(field, []) for field in DEFAULTS if parameter_of(field) in asked
     }
@@ -311,7 +298,7 @@ def write_address() -> None:
     state, shown = st.session_state, view()
     if len(shown.sentence or "") > LONGEST_TEXT_IN_ADDRESS:
         shown = dataclasses.replace(shown, sentence=None)
-    before, state["written"] = state.get("written"), encode(shown, current_page())
+    before, state["written"] = state.get("written"), encode(shown)
     # A run that was overtaken by this one may have sent its address after the browser sent its own.
     overtaken = state["changed"] and before != state["written"]
     state["changed"] = False
