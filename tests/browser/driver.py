@@ -189,8 +189,11 @@ class App:
         self.rest()
 
     def go_to(self, title: str) -> None:
-        """Follow the link to another page."""
-        self.page.get_by_role("link", name=title).click()
+        """Follow the link to another page, and wait until its address is that of the page."""
+        link = self.page.get_by_role("link", name=title)
+        path = urlsplit(link.get_attribute("href") or "").path
+        link.click()
+        self.page.wait_for_url(lambda url: urlsplit(url).path == path)
 
     @contextmanager
     def menu_of(self, key: str) -> Iterator[None]:
@@ -210,7 +213,8 @@ class App:
     def enter(self, key: str, text: str) -> None:
         """Type a text and press Enter."""
         with self.menu_of(key):
-            field = self.page.locator(f".st-key-{key} :is(input, textarea)")
+            # The first: one that it has replaced stays beside it until the page is drawn.
+            field = self.page.locator(f".st-key-{key} :is(input, textarea)").first
             field.fill(text)
             field.press("Enter")
 

@@ -56,3 +56,22 @@ def test_two_parts_of_the_page_that_are_used_at_once_are_both_drawn(
     )
     walker.app.expect_address(below="off", style="joint")
     walker.compare()
+
+
+def test_a_widget_that_was_set_does_not_stand_there_twice(app: App) -> None:
+    """Of two with one key for styles the old one is hidden until it goes."""
+    app.open(run="copy")
+    app.page.evaluate(
+        """() => {
+            window.most = 0;
+            const count = () => {
+                const fields = [...document.querySelectorAll('.st-key-sentence textarea')];
+                window.most = Math.max(most, fields.filter(each => each.checkVisibility()).length);
+            };
+            new MutationObserver(count).observe(document.body, {childList: true, subtree: true});
+        }"""
+    )
+    for run in ("de-en", "en-es"):
+        app.pick("run", run)
+        app.expect_address(run=run)
+    assert app.find("() => most") == 1

@@ -27,6 +27,7 @@ from viz_app.views.shared.view import (
     view,
 )
 from viz_app.views.shared.widgets import choose_on_slider
+from viz_app.views.state import DEFAULTS
 
 _LANGUAGES = {"de": "German", "en": "English", "es": "Spanish", "fr": "French"}
 
@@ -98,6 +99,9 @@ _STYLE = """
 </style>
 """
 
+_REPLACED = ", ".join(f".st-key-{field} + .st-key-{field}" for field in DEFAULTS)
+"""Widgets with a new one before them, which Streamlit leaves there until the page is drawn."""
+
 _PAPER = 640
 """Pixels that a chart has on a sheet of paper, within margins and frames."""
 
@@ -131,7 +135,8 @@ _SCRIPT = """
 def select(page: str = "") -> Selection | None:
     """Draw the frame of a page and return the selection; None if something is missing, as shown."""
     read_address(page)
-    st.html(_STYLE.replace("MUTED", current_theme().muted))
+    hidden = f"<style>{_REPLACED} {{ display: none; }}</style>"
+    st.html(_STYLE.replace("MUTED", current_theme().muted) + hidden)
     st.html(_SCRIPT.replace("PAPER", str(_PAPER)), unsafe_allow_javascript=True)
     st.session_state["notes_place"], lesson = st.container(), st.container()
     st.sidebar.title("Headwise")
