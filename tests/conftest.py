@@ -67,6 +67,15 @@ def _ids(lengths: Sequence[int], vocab_size: int, *, seed: int = 11) -> Tensor:
     return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
 
 
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Computes each result in one thread: several may share it out in another way each time."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture(scope="session")
 def make_config() -> Callable[..., TransformerConfig]:
     """A tiny configuration, with the given fields changed."""

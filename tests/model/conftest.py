@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import torch
 
 Command = Callable[..., str]
 RunForked = Callable[..., list[tuple[int | None, str]]]
@@ -23,7 +24,7 @@ handle = os.open({output!r}, os.O_WRONLY | os.O_CREAT)
 for stream in (1, 2):
     os.dup2(handle, stream)
 datasets.config.HF_DATASETS_CACHE = pathlib.Path({cache!r})
-torch.set_num_threads(1)
+torch.set_num_threads({threads})
 """
 
 
@@ -76,7 +77,14 @@ def run_forked(
         for number, program in enumerate(programs):
             path = folder / f"{number}.py"
             output = str(path.with_suffix(".txt"))
-            path.write_text(PROLOGUE.format(output=output, cache=str(datasets_cache)) + program)
+            path.write_text(
+                PROLOGUE.format(
+                    output=output,
+                    cache=str(datasets_cache),
+                    threads=torch.get_num_threads(),
+                )
+                + program
+            )
             processes.append(forks.Process(target=runpy.run_path, args=(str(path),)))
         for process in processes:
             process.start()

@@ -378,6 +378,7 @@ def test_hooks_are_removed_after_an_exception_in_an_edit(
 # Threads
 
 
+@pytest.mark.usefixtures("one_thread")
 def test_threads_do_not_see_each_other(model: Transformer, make_ids: Callable[..., Tensor]) -> None:
     """Two threads wait inside a forward at the same time; a third one has no hooks."""
     rounds = 200
@@ -401,6 +402,7 @@ def test_threads_do_not_see_each_other(model: Transformer, make_ids: Callable[..
     unhooked = model(*pairs[0])
 
     def repeat(index: int) -> None:
+        torch.set_num_threads(1)  # a thread begins with the number of the environment
         logits, seen = lone[index]
         try:
             for _ in range(rounds):
@@ -417,6 +419,7 @@ def test_threads_do_not_see_each_other(model: Transformer, make_ids: Callable[..
             failures.append(f"thread {index}: {error!r}")
 
     def run_unhooked() -> None:
+        torch.set_num_threads(1)
         while working.is_set():
             if not torch.equal(model(*pairs[0]), unhooked):
                 failures.append("the thread without hooks computed something else")

@@ -159,6 +159,7 @@ def test_logits_are_a_hook_point(twins: Twins) -> None:
     assert torch.equal(seen["logits"][0], edited)
 
 
+@pytest.mark.usefixtures("one_thread")
 def test_threads_that_share_a_model_are_never_mixed(make_twins: Callable[[str], Twins]) -> None:
     twins = make_twins("t5")
     model = twins.ours
@@ -182,6 +183,7 @@ def test_threads_that_share_a_model_are_never_mixed(make_twins: Callable[[str], 
     assert not torch.equal(alone[1], alone[2])
 
 
+@pytest.mark.usefixtures("one_thread")
 def test_threads_with_a_model_and_an_edit_each_are_never_mixed(
     make_twins: Callable[[str], Twins],
 ) -> None:
