@@ -195,10 +195,14 @@ class App:
         link.click()
         self.page.wait_for_url(lambda url: urlsplit(url).path == path)
 
+    def widget(self, key: str) -> Locator:
+        """Find a widget; one that it has replaced stays behind it until the page is drawn."""
+        return self.page.locator(f".st-key-{key}").first
+
     @contextmanager
     def menu_of(self, key: str) -> Iterator[None]:
         """Open the menu that a widget stands in, if it stands in one, and close it in the end."""
-        widget = self.page.locator(f".st-key-{key}")
+        widget = self.widget(key)
         if key in _MENUS:
             self.page.locator(f".st-key-{key}, .st-key-{_MENUS[key]}").first.wait_for()
         if key not in _MENUS or widget.count():
@@ -213,15 +217,14 @@ class App:
     def enter(self, key: str, text: str) -> None:
         """Type a text and press Enter."""
         with self.menu_of(key):
-            # The first: one that it has replaced stays beside it until the page is drawn.
-            field = self.page.locator(f".st-key-{key} :is(input, textarea)").first
+            field = self.widget(key).locator(":is(input, textarea)")
             field.fill(text)
             field.press("Enter")
 
     def toggle(self, key: str) -> None:
         """Switch something on or off."""
         with self.menu_of(key):
-            self.page.locator(f".st-key-{key} label").first.click()
+            self.widget(key).locator("label").first.click()
 
     def type(self, sentence: str) -> None:
         """Type a sentence and press Enter."""
@@ -230,7 +233,7 @@ class App:
     def choose(self, **choices: str) -> None:
         """Choose options of segmented controls, one after the other."""
         for key, option in choices.items():
-            control = self.page.locator(f".st-key-{key}")
+            control = self.widget(key)
             label = _WRITTEN.get(option, option)
             with self.menu_of(key):
                 control.get_by_role("radio", name=label, exact=True).click()
@@ -239,7 +242,7 @@ class App:
     def pick(self, key: str, label: str) -> None:
         """Choose in a list that opens; again, if it is drawn anew meanwhile, which closes it."""
         for patience in (5_000, 5_000, PATIENCE):
-            self.page.locator(f".st-key-{key} input").fill(label)
+            self.widget(key).locator("input").fill(label)
             with suppress(TimeoutError):
                 self.page.get_by_role("option", name=label, exact=True).click(timeout=patience)
                 return
@@ -247,7 +250,7 @@ class App:
 
     def press(self, key: str, button: str) -> None:
         """Press a button of the keyboard, such as ArrowLeft, on a slider."""
-        self.page.locator(f".st-key-{key} input").press(button)
+        self.widget(key).locator("input").press(button)
 
     def click_in(self, key: str, x: float, y: float, *, subplot: str = "xy") -> None:
         """Click in a chart, at parts of its width and height between the axes."""

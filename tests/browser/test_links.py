@@ -97,7 +97,7 @@ def change(app: App, field: str) -> None:
     look = "name => new URLSearchParams(location.search).getAll(name).join()"
     changed = f"([name, before]) => ({look})(name) !== before"
     name = parameter_of(field)
-    widget = app.page.locator(f".st-key-{field}")
+    widget = app.widget(field)
     with app.menu_of(field):
         widget.wait_for()
         before = app.find(look, name)

@@ -153,7 +153,7 @@ class Walker:
     def _do(self, act: Act) -> None:
         self.done.append(str(act))
         with contextlib.suppress(Error):
-            getattr(self, f"_do_{act.what}")(self.app.page.locator(f".st-key-{act.key}"), act)
+            getattr(self, f"_do_{act.what}")(self.app.widget(act.key), act)
 
     def _do_option(self, box: Locator, act: Act) -> None:
         options = box.locator('[role="radio"][aria-checked="false"]:not([disabled])')
