@@ -208,8 +208,12 @@ class App:
         if key not in _MENUS or widget.count():
             yield  # on other pages some stand on the page itself
             return
-        self.page.locator(f".st-key-{_MENUS[key]} button").first.click()
-        widget.wait_for()
+        for patience in (5_000, 5_000, PATIENCE):  # it closes if it is drawn anew meanwhile
+            if not self.page.get_by_test_id("stPopoverBody").count():
+                self.page.locator(f".st-key-{_MENUS[key]} button").first.click()
+            with suppress(TimeoutError):
+                widget.wait_for(timeout=patience)
+                break
         yield
         self.page.keyboard.press("Escape")
         widget.wait_for(state="detached")

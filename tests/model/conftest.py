@@ -11,7 +11,6 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-import torch
 
 Command = Callable[..., str]
 RunForked = Callable[..., list[tuple[int | None, str]]]
@@ -81,7 +80,7 @@ def run_forked(
                 PROLOGUE.format(
                     output=output,
                     cache=str(datasets_cache),
-                    threads=torch.get_num_threads(),
+                    threads=os.environ.get("OMP_NUM_THREADS", "1"),
                 )
                 + program
             )
