@@ -108,7 +108,7 @@ def control(
     A value that is not usable is dropped, as ``checked`` says.
 
     Args:
-        field: the field, which is also the key of the widget.
+        field: the field, with which the key of the widget begins.
         label: the name of the choice in a note.
         default: what is shown while the view leaves the choice to the page.
         usable: whether a value, or each of several, is one that the widget offers.
