@@ -177,9 +177,16 @@ class TrainingConfig:
     replace: float = 0.0
     """Probability that the names and numbers that both sentences of a pair contain are replaced by
     others in both, so that the model learns to copy; 0 replaces none."""
+    address: float = 0.0
+    """Probability that both sentences of a pair without names begin by addressing somebody, whose
+    name is then in a frame of its own ("Okafor, where are the keys?"); 0 changes none."""
+    bpe_dropout: float = 0.0
+    """Probability that a merge of the byte-pair encoding is left out when a training pair is split
+    into tokens, anew in every epoch (BPE-dropout, Provilkov et al. 2020, who take 0.1), so that the
+    model sees words in many splits; 0 leaves out none. Translations are split as ever."""
     plain_epochs: int = 0
-    """Epochs, from the first, that neither join nor replace: the model learns its corpus as it is
-    before it learns what the corpus rarely has."""
+    """Epochs, from the first, that neither join nor replace nor address: the model learns its
+    corpus as it is before it learns what the corpus rarely has."""
     milestones: tuple[int, ...] = (0, 100, 200, 500, 1_000, 2_000, 5_000)
     """Steps at which weights are saved and evaluated; the last step is always one."""
     log_every: int = 50
@@ -206,9 +213,11 @@ class TrainingConfig:
             raise ValueError(f"steps: expected at most {MOST_STEPS:,}, got {self.steps:,}")
         if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
             raise ValueError(f"betas: expected two numbers from 0 to below 1, got {self.betas}")
-        for name in ("join", "replace"):
+        for name in ("join", "replace", "address"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name}: expected 0 <= p <= 1, got {getattr(self, name)}")
+        if not 0 <= self.bpe_dropout < 1:
+            raise ValueError(f"bpe_dropout: expected 0 <= p < 1, got {self.bpe_dropout}")
         if not 0 < self.learning_rate < float("inf"):
             raise ValueError(f"learning_rate: expected more than 0, got {self.learning_rate}")
         if not 0 <= self.seed < 2**32:
@@ -238,6 +247,11 @@ class TrainingConfig:
             )
         if any(step < 0 for step in self.milestones):
             raise ValueError(f"milestones: expected steps from 0 on, got {self.milestones}")
+
+    @property
+    def changes_texts(self) -> bool:
+        """Return whether training pairs are encoded anew in every epoch, from their texts."""
+        return bool(self.replace or self.address or self.bpe_dropout)
 
     @property
     def all_milestones(self) -> tuple[int, ...]:

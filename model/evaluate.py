@@ -47,6 +47,8 @@ class EvaluateArguments:
     """Measure another loss, and write it into the run's metrics.jsonl as train_sample_loss: that of
     the fixed sample of training pairs that model.train measures at each milestone. The data must be
     those that the run was trained on; of a corpus by name, the training split is read."""
+    leave_out: tuple[str, ...] = ()
+    """With --train-sample: what was given to model.train."""
     max_pairs: int | None = None
     """With --train-sample: what was given to model.train, or is in its preset."""
     decoding: Annotated[Decoding, tyro.conf.arg(name="")] = GREEDY
@@ -59,12 +61,11 @@ class EvaluateArguments:
     """Folder of the runs."""
 
     def __post_init__(self) -> None:
-        if self.max_pairs is None:
-            return
-        if self.max_pairs < 1:
+        if self.max_pairs is not None and self.max_pairs < 1:
             raise ValueError(f"max_pairs: expected at least 1, got {self.max_pairs}")
-        if not self.train_sample:
-            raise ValueError("max_pairs: expected with --train-sample only; leave it out")
+        for name in ("max_pairs", "leave_out"):
+            if getattr(self, name) and not self.train_sample:
+                raise ValueError(f"{name}: expected with --train-sample only; leave it out")
 
 
 def _steps(wanted: str, there: list[int]) -> list[int]:
@@ -117,7 +118,9 @@ def _add_train_sample_loss(
         raise CheckpointError(
             f"{run.folder}: --train-sample is for runs that model.train has trained; leave it out"
         )
-    sample = train_sample_of(run, corpus, arguments.max_pairs)
+    sample = train_sample_of(
+        run, corpus, left_out=arguments.leave_out, max_pairs=arguments.max_pairs
+    )
     log = run.folder / "metrics.jsonl"
     with only_writer(run.folder):
         require_milestones(log, steps)

@@ -43,6 +43,9 @@ class DataSource:
     held_back: _Count = 0
     """Number of pairs that were held back from the training file and are the validation file, which
     is then in the run's folder; 0 if that is another file."""
+    left_out: _Count = 0
+    """Number of pairs of the training file that were left out because a text of them is in data
+    that the model must not have seen."""
 
 
 @dataclass(frozen=True)

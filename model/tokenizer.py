@@ -53,6 +53,11 @@ _NO_SPACE = re.compile(r" (?=[.,;:!?%…)\]}»”])|(?<=[¿¡(\[{«“]) ")
 _CONTRACTION = re.compile(r"(?<=\w) (['’]) (?=(?:s|t|d|m|ll|re|ve)\b)")
 
 
+def byte_tokens(text: str) -> list[str]:
+    """Return the tokens of the bytes of a text's UTF-8 form."""
+    return [_BYTES[byte] for byte in text.encode()]
+
+
 def _is_punctuation(text: str) -> bool:
     return len(text) == 1 and unicodedata.category(text)[0] in "PS"
 
@@ -176,6 +181,25 @@ class Tokenizer:
         encoding = self._encoding(text)
         spans = zip(encoding.ids, encoding.offsets, strict=True)
         return [text[start:stop] for id, (start, stop) in spans if id == UNK]
+
+    @property
+    def merges(self) -> list[tuple[str, str]]:
+        """Return the merges of the byte-pair encoding, the first learned first; words have none."""
+        return parse_description(self.to_text()).merges
+
+    def split(self, text: str) -> list[str]:
+        """Split a text into the parts within which tokens are merged: words and single marks.
+
+        Each has the space before it; together they are the text after one space.
+
+        Raises:
+            ValueError: as ``encode`` does.
+        """
+        refuse_half_characters(text)
+        parts = self._inner.pre_tokenizer.pre_tokenize_str(
+            self._inner.normalizer.normalize_str(text)
+        )
+        return [part for part, _ in parts]
 
     def _encoding(self, text: str) -> tokenizers.Encoding:
         refuse_half_characters(text)

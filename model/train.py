@@ -48,7 +48,7 @@ def main(arguments: TrainArguments, processes: Processes = ALONE) -> None:
             resume = arguments.resume and (folder / "run.json").exists()
             prepared = prepare(arguments, data, resume=resume)
             print(*prepared.notes, sep="\n", file=sys.stderr)
-            if not arguments.training.replace:  # only replacing needs the texts: they are not sent
+            if not arguments.training.changes_texts:  # nothing else needs the texts
                 prepared = replace(prepared, examples=replace(prepared.examples, pairs=[]))
             return prepared, arguments.resume and begun
 

@@ -1,22 +1,25 @@
 """Data augmentation changes training pairs, so that a model learns what its corpus rarely has.
 
-There are two changes, drawn in every epoch from the seed and the number of the epoch only:
+There are four changes, drawn in every epoch from the seed and the number of the epoch only:
 
-* names and numbers are replaced by others (see ``replacement.py``), so that the model learns to
-  copy;
+* names and numbers are replaced by others, and pairs without names address somebody by name (see
+  ``replacement.py``), so that the model learns to copy;
+* merges of the byte-pair encoding are left out (see ``bpe_dropout.py``), so that the model sees
+  words in many splits;
 * 2 to 8 random pairs are joined to one, so that the model learns long inputs.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from model.config import TrainingConfig
+from model.config import BOS, EOS, TrainingConfig
 from model.tokenizer import TokenizerPair
 from model.training.batches import Encoded
-from model.training.data import Examples
-from model.training.replacement import Place, common_words, places, replaced
+from model.training.bpe_dropout import BpeDropout
+from model.training.data import Examples, Pair
+from model.training.replacement import Place, addressed, common_words, places, replaced
 
 MOST_JOINED = 8
 """Most pairs that are joined to one."""
@@ -69,7 +72,7 @@ def join_pairs(
 
 
 class Augmentation:
-    """Makes the training examples of each epoch: replaced and joined as the configuration says."""
+    """Makes the training examples of each epoch, changed as the configuration says."""
 
     def __init__(
         self,
@@ -85,32 +88,35 @@ class Augmentation:
         self._examples, self._tokenizers = examples, tokenizers
         self._languages, self._config = languages, config
         self._places: dict[int, list[Place]] = {}
-        if config.replace:
-            is_common = common_words(text for pair in examples.pairs for text in pair)
+        self._is_common: Callable[[str], bool] = common_words(())
+        if config.replace or config.address:
+            self._is_common = common_words(text for pair in examples.pairs for text in pair)
             for index, pair in enumerate(examples.pairs):
-                if found := places(*pair, languages=languages, is_common=is_common):
+                if found := places(*pair, languages=languages, is_common=self._is_common):
                     self._places[index] = found
+        self._dropout = (
+            (
+                BpeDropout(tokenizers.source, config.bpe_dropout),
+                BpeDropout(tokenizers.target, config.bpe_dropout),
+            )
+            if config.bpe_dropout
+            else None
+        )
 
     def __call__(self, epoch: int) -> Encoded:
         """Return the source ids and target ids of an epoch."""
         config, examples = self._config, self._examples
-        if epoch < config.plain_epochs or not (config.replace or config.join):
-            return examples.sources, examples.targets
         generator = random.Random(f"{config.seed}-{epoch}-augmentation")
+        is_plain = epoch < config.plain_epochs
         sources, targets = list(examples.sources), list(examples.targets)
-        for index, found in self._places.items():
-            if generator.random() < config.replace:
-                pair = replaced(
-                    *examples.pairs[index],
-                    found,
-                    languages=self._languages,
-                    generator=generator,
-                )
-                source = self._tokenizers.encode_source(pair[0])
-                target = self._tokenizers.encode_target(pair[1])
-                if max(len(source), len(target)) <= self._max_tokens:
-                    sources[index], targets[index] = source, target
-        if not config.join:
+        for index in range(len(examples.pairs)):  # none where texts are not needed
+            changed = None if is_plain else self._changed(index, generator)
+            if changed is None and self._dropout is None:
+                continue
+            source, target = self._encoded(changed or examples.pairs[index], generator)
+            if max(len(source), len(target)) <= self._max_tokens:
+                sources[index], targets[index] = source, target
+        if is_plain or not config.join:
             return sources, targets
         return join_pairs(
             sources,
@@ -119,3 +125,24 @@ class Augmentation:
             max_tokens=self._max_tokens,
             generator=generator,
         )
+
+    def _changed(self, index: int, generator: random.Random) -> Pair | None:
+        """Return a pair with other names and numbers, or that addresses somebody; or None."""
+        pair = self._examples.pairs[index]
+        if found := self._places.get(index):
+            if generator.random() < self._config.replace:
+                return replaced(*pair, found, languages=self._languages, generator=generator)
+        elif self._config.address and generator.random() < self._config.address:
+            return addressed(*pair, is_common=self._is_common, generator=generator)
+        return None
+
+    def _encoded(self, pair: Pair, generator: random.Random) -> tuple[list[int], list[int]]:
+        if self._dropout is None:
+            return self._tokenizers.encode_source(pair.source), self._tokenizers.encode_target(
+                pair.target
+            )
+        source, target = (
+            dropout.encode(text, generator)
+            for dropout, text in zip(self._dropout, pair, strict=True)
+        )
+        return [*source, EOS], [BOS, *target, EOS]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -93,6 +95,25 @@ def first_distinct(pairs: Sequence[Pair], count: int, *, max_tokens: int) -> lis
         f"expected {count:,} pairs with distinct sources of at most {max_tokens} tokens, got "
         f"{len(kept):,}; ask for fewer by --max-pairs"
     )
+
+
+def bare(text: str) -> str:
+    """Return the letters and digits of a text, its words separated by single spaces.
+
+    Case, accents and punctuation are set aside, so that "¿Qué?" is "que".
+    """
+    plain = "".join(
+        character
+        for character in unicodedata.normalize("NFKD", text).casefold()
+        if not unicodedata.combining(character)
+    )
+    return " ".join(re.findall(r"[^\W_]+", plain))
+
+
+def without_texts(pairs: Sequence[Pair], unseen: Iterable[str]) -> list[Pair]:
+    """Return the pairs whose source and target are none of some texts, compared as ``bare``."""
+    left_out = set(map(bare, unseen)) - {""}
+    return [pair for pair in pairs if left_out.isdisjoint(map(bare, pair))]
 
 
 def encode_pairs(pairs: Sequence[Pair], tokenizers: Tokenizers, *, max_tokens: int) -> Examples:

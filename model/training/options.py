@@ -45,6 +45,10 @@ class TrainArguments:
     columns: tuple[str, str] | None = None
     """Names of the two columns of the data, if they are not the languages; their numbers, such as
     1 2, if a .tsv or .csv file begins without a line of names."""
+    leave_out: tuple[str, ...] = ()
+    """Data that the model must not have seen, such as test data and samples: training pairs are
+    left out if their source or target is in them once case, accents and punctuation are set aside.
+    Files and corpora are given as for train; files of samples have source and reference."""
     max_pairs: int | None = None
     """Train on this many pairs only: the first with distinct sources whose words fit into
     training.max_tokens (byte-pair encoding may make them longer, and drop some)."""
@@ -80,6 +84,11 @@ class TrainArguments:
         if self.max_pairs is not None and self.max_pairs < 1:
             raise ValueError(
                 f"max_pairs: expected at least 1, got {self.max_pairs}; leave it out to use all"
+            )
+        if self.training.bpe_dropout and self.tokenizer != "bpe":
+            raise ValueError(
+                f"training.bpe_dropout: expected 0 with --tokenizer {self.tokenizer}, whose tokens "
+                f"are not merged, got {self.training.bpe_dropout}"
             )
         if self.rarest_token < 0:
             raise ValueError(f"rarest_token: expected 0 or more, got {self.rarest_token}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -31,6 +31,7 @@ from model.training.data import (
     encode_pairs,
     first_distinct,
     load_samples,
+    without_texts,
 )
 from model.training.evaluation import bleu_note
 from model.training.held_back import hold_back, to_lines
@@ -51,6 +52,8 @@ class Data:
     samples: list[Sample] | None
     held_back: bool = False
     """Whether the validation data are a part of what was given as training data."""
+    left_out: int = 0
+    """Number of pairs that were left out because they are among data that must not be seen."""
 
 
 def load_data(arguments: TrainArguments) -> Data:
@@ -68,8 +71,11 @@ def load_data(arguments: TrainArguments) -> Data:
     if valid is None:
         languages = arguments.source, arguments.target
         train, valid = hold_back(train, languages=languages, seed=arguments.training.seed)
+    read_pairs = len(train.pairs)
+    train = leave_out(train, arguments.leave_out, read)
+    left_out = read_pairs - len(train.pairs)
     train = first_pairs(train, arguments.max_pairs, max_tokens=arguments.training.max_tokens)
-    return Data(train, valid, samples, held_back)
+    return Data(train, valid, samples, held_back, left_out)
 
 
 @dataclass(frozen=True)
@@ -94,7 +100,13 @@ def prepare(arguments: TrainArguments, data: Data, *, resume: bool) -> Prepared:
         ValueError: if a vocabulary size is too small.
     """
     run, examples, samples = (_resumed_run if resume else _new_run)(arguments, data)
-    notes = [examples.report]
+    notes = []
+    if arguments.leave_out:
+        notes.append(
+            f"{data.left_out:,} training pairs are left out: a text of them is in "
+            f"{', '.join(arguments.leave_out)}"
+        )
+    notes.append(examples.report)
     if examples.too_long:
         longest = min(arguments.training.max_tokens, run.info.model.max_length)
         notes.append(f"too long: over {longest:,} tokens, see --training.max-tokens")
@@ -106,6 +118,32 @@ def prepare(arguments: TrainArguments, data: Data, *, resume: bool) -> Prepared:
     if note := bleu_note(data.valid.pairs):
         notes.append(note)
     return Prepared(run, examples, data.valid.pairs, samples, notes)
+
+
+def leave_out(corpus: Corpus, names: Sequence[str], read: Callable[..., Corpus]) -> Corpus:
+    """Return a corpus without the pairs that have a text of other data, as ``without_texts`` does.
+
+    Args:
+        corpus: training data, which keep their name and hash.
+        names: corpora; or files of samples, with the columns source and reference.
+        read: reads a corpus in the languages of the training, given its name.
+
+    Raises:
+        DataError: if one of them cannot be read, or no pair is left.
+    """
+    unseen: list[Pair] = []
+    for name in names:
+        try:
+            unseen += read(name, split="test").pairs
+        except DataError as error:
+            try:
+                unseen += read(name, columns=("source", "reference")).pairs
+            except DataError:
+                raise error from None
+    pairs = without_texts(corpus.pairs, (text for pair in unseen for text in pair))
+    if not pairs:
+        raise DataError(f"{corpus.name}: every pair is also in {', '.join(names)}; give other data")
+    return dataclasses.replace(corpus, pairs=pairs)
 
 
 def first_pairs(corpus: Corpus, count: int | None, *, max_tokens: int) -> Corpus:
@@ -210,6 +248,7 @@ def _new_run(arguments: TrainArguments, data: Data) -> tuple[TrainedRun, Example
             valid_sha256=valid.sha256,
             longest_source=_longest_source(examples, arguments.training, model),
             held_back=len(valid.pairs) if data.held_back else 0,
+            left_out=data.left_out,
         ),
         parameters=sum(parameter.numel() for parameter in Transformer(model).parameters()),
         tokenizer_sha256=tokenizer_sha256(tokenizers),
@@ -250,17 +289,24 @@ def _encode_again(run: TrainedRun, training: TrainingConfig, corpus: Corpus) -> 
     if _counts(examples, run.info.model) != run.counts:
         raise CheckpointError(
             f"{run.folder}: the pairs are not those that the run began with; give the same "
-            "--columns and --max-pairs"
+            "--columns, --leave-out and --max-pairs"
         )
     return examples
 
 
-def train_sample_of(run: TrainedRun, corpus: Corpus, max_pairs: int | None) -> Encoded:
+def train_sample_of(
+    run: TrainedRun,
+    corpus: Corpus,
+    *,
+    left_out: Sequence[str] = (),
+    max_pairs: int | None = None,
+) -> Encoded:
     """Return the sample of the training pairs that the training of a run measures.
 
     Args:
         run: the run.
         corpus: its training data.
+        left_out: names of the data whose texts its training left out.
         max_pairs: what was given to its training.
 
     Raises:
@@ -281,6 +327,8 @@ def train_sample_of(run: TrainedRun, corpus: Corpus, max_pairs: int | None) -> E
     if source.held_back:
         languages = run.source_language, run.target_language
         corpus, _ = hold_back(corpus, languages=languages, seed=training.seed)
+    read = partial(load_corpus, source=run.source_language, target=run.target_language)
+    corpus = leave_out(corpus, left_out, read)
     corpus = first_pairs(corpus, max_pairs, max_tokens=training.max_tokens)
     return draw_train_sample(_encode_again(run, training, corpus), seed=training.seed)
 
@@ -297,6 +345,7 @@ def _refuse_changes(
     )
     for name, given, begun in (
         ("training data", data.train.sha256, source.train_sha256),
+        ("number of pairs left out", data.left_out, source.left_out),
         ("validation data", data.valid.sha256, source.valid_sha256),
         ("source language", arguments.source, info.source_language),
         ("target language", arguments.target, info.target_language),

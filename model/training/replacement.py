@@ -17,6 +17,8 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from model.training.data import Pair
+
 
 @dataclass(frozen=True)
 class Notation:
@@ -250,7 +252,7 @@ def replaced(
     *,
     languages: tuple[str, str],
     generator: random.Random,
-) -> tuple[str, str]:
+) -> Pair:
     """Replace each place of a pair by another name or number, the same in both sentences."""
     notations = notations_of(languages)
     changes: tuple[list[tuple[TextSpan, str]], list[tuple[TextSpan, str]]] = ([], [])
@@ -262,7 +264,26 @@ def replaced(
             new = draw_number(place.kind, generator, notations)
         changes[0].extend((span, new[0]) for span in place.source)
         changes[1].extend((span, new[1]) for span in place.target)
-    return with_changes(source, changes[0]), with_changes(target, changes[1])
+    return Pair(with_changes(source, changes[0]), with_changes(target, changes[1]))
+
+
+def addressed(
+    source: str, target: str, *, is_common: Callable[[str], bool], generator: random.Random
+) -> Pair:
+    """Let both sentences of a pair begin by addressing somebody: "Okafor, where are the keys?".
+
+    The sentence goes on in lower case where its first word is an ordinary one.
+    """
+    name = draw_name(generator)
+
+    def after_name(text: str) -> str:
+        first = _WORD.search(text)
+        if first and is_common(first[0]):
+            start = first.start()
+            text = text[:start] + text[start].lower() + text[start + 1 :]
+        return f"{name}, {text}"
+
+    return Pair(after_name(source), after_name(target))
 
 
 def with_changes(text: str, changes: Iterable[tuple[TextSpan, str]]) -> str:

@@ -160,7 +160,7 @@ def test_the_train_sample_is_of_as_many_pairs_as_the_training_had(
     log = tmp_path / "tiny" / "metrics.jsonl"
     before = log.read_bytes()
     flags = ["--run", "tiny", "--checkpoints", tmp_path, "--data", arguments.train]
-    with pytest.raises(SystemExit, match=r"the pairs are not those .* --columns and --max-pairs"):
+    with pytest.raises(SystemExit, match=r"the pairs are not those .* --max-pairs"):
         command("evaluate", *flags, "--train-sample")
     row = json.loads(command("evaluate", *flags, "--train-sample", "--max-pairs", 11))
     assert row["pairs"] == 11
@@ -233,6 +233,7 @@ def test_evaluate_reports_bad_arguments(
     ("given", "message"),
     [
         ({"max_pairs": 3}, "max_pairs: expected with --train-sample only"),
+        ({"leave_out": ("a.tsv",)}, "leave_out: expected with --train-sample only"),
         ({"max_pairs": 0, "train_sample": True}, "max_pairs: expected at least 1, got 0"),
     ],
 )

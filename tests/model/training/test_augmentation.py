@@ -81,7 +81,7 @@ def test_the_probability_is_of_a_joined_pair_among_all() -> None:
 
 @pytest.fixture(scope="module")
 def tokenizers() -> TokenizerPair:
-    inner = Tokenizer.train(["Anna has a dog. ¿Qué? 12"], 340)
+    inner = Tokenizer.train(["Anna has a dog. ¿Qué? 12", *map(" ".join, PAIRS)], 420)
     return TokenizerPair(inner, inner)
 
 
@@ -127,7 +127,14 @@ def test_without_the_options_examples_stay_as_they_are(tokenizers: TokenizerPair
 
 
 @pytest.mark.parametrize(
-    "changes", [{"join": 0.5}, {"replace": 0.5}, {"join": 0.5, "replace": 0.5}]
+    "changes",
+    [
+        {"join": 0.5},
+        {"replace": 0.5},
+        {"address": 0.5},
+        {"bpe_dropout": 0.2},
+        {"join": 0.5, "replace": 0.5, "address": 0.5, "bpe_dropout": 0.2},
+    ],
 )
 def test_an_epoch_depends_only_on_its_number_and_the_seed(
     tokenizers: TokenizerPair, changes: dict[str, float]
@@ -138,7 +145,7 @@ def test_an_epoch_depends_only_on_its_number_and_the_seed(
 
 
 def test_the_first_epochs_can_be_left_as_they_are(tokenizers: TokenizerPair) -> None:
-    changes = {"join": 1.0, "replace": 1.0}
+    changes = {"join": 1.0, "replace": 1.0, "address": 1.0}
     examples = encode_pairs(PAIRS, tokenizers, max_tokens=100)
     for epoch in range(2):
         plain = augmented(tokenizers, epoch, plain_epochs=2, **changes)
@@ -159,9 +166,34 @@ def test_only_names_and_numbers_are_replaced(tokenizers: TokenizerPair) -> None:
     assert tokenizers.source.decode(sources[2]) != PAIRS[2].source
 
 
-def test_a_pair_that_would_become_too_long_is_not_replaced(tokenizers: TokenizerPair) -> None:
+def test_only_pairs_without_names_and_numbers_address_somebody(tokenizers: TokenizerPair) -> None:
+    examples = encode_pairs(PAIRS, tokenizers, max_tokens=100)
+    sources, targets = augmented(tokenizers, 0, address=1.0)
+    for index in (0, 2):
+        assert (sources[index], targets[index]) == (
+            examples.sources[index],
+            examples.targets[index],
+        )
+    for index, (first, second) in ((1, ("no, thanks.", "no, gracias.")), (3, PAIRS[3])):
+        source, target = (tokenizers.source.decode(side[index]) for side in (sources, targets))
+        name = source.removesuffix(f", {first}")
+        assert (source, target) == (f"{name}, {first}", f"{name}, {second}")
+        assert name
+
+
+def test_merges_are_left_out_in_plain_epochs_too(tokenizers: TokenizerPair) -> None:
+    examples = encode_pairs(PAIRS, tokenizers, max_tokens=100)
+    sources, targets = augmented(tokenizers, 0, plain_epochs=1, bpe_dropout=0.5, replace=1.0)
+    assert (sources, targets) != (examples.sources, examples.targets)
+    for pair, source, target in zip(PAIRS, sources, targets, strict=True):
+        assert (source[-1], target[0], target[-1]) == (EOS, BOS, EOS)
+        assert Pair(*map(tokenizers.source.decode, (source, target))) == pair
+
+
+def test_a_pair_that_would_become_too_long_is_not_changed(tokenizers: TokenizerPair) -> None:
     examples = encode_pairs(PAIRS, tokenizers, max_tokens=100)
     longest = max(map(len, [*examples.sources, *examples.targets]))
+    changes = {"join": 0.5, "replace": 1.0, "address": 1.0, "bpe_dropout": 0.3}
     for epoch in range(20):
-        sources, targets = augmented(tokenizers, epoch, max_tokens=longest, join=0.5, replace=1.0)
+        sources, targets = augmented(tokenizers, epoch, max_tokens=longest, **changes)
         assert max(map(len, [*sources, *targets])) <= longest

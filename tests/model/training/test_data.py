@@ -3,7 +3,15 @@ from __future__ import annotations
 import pytest
 
 from model.tokenizer import Tokenizer, TokenizerPair, WordTokenizer
-from model.training.data import DataError, Pair, encode_pairs, first_distinct, references_by_source
+from model.training.data import (
+    DataError,
+    Pair,
+    bare,
+    encode_pairs,
+    first_distinct,
+    references_by_source,
+    without_texts,
+)
 
 # The first so many
 
@@ -43,6 +51,36 @@ def test_fewer_pairs_than_wanted_are_refused() -> None:
     message = "expected 1,000 pairs with distinct sources of at most 4 tokens, got 5; ask for fewer"
     with pytest.raises(DataError, match=message):
         first_distinct(FEW, 1_000, max_tokens=4)
+
+
+# Texts that must not be seen
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("¿Qué?  ", "que"),
+        ("It's  7:30, Tom!", "it s 7 30 tom"),
+        ("ES UN NIÑO_TRISTE", "es un nino triste"),
+        ("STRASSE, straße", "strasse strasse"),
+        ("—…!", ""),
+        ("これは 本。", "これは 本"),
+    ],
+)
+def test_a_bare_text_has_letters_and_digits_alone(text: str, plain: str) -> None:
+    assert bare(text) == plain
+
+
+def test_pairs_are_left_out_for_either_side_and_in_any_spelling() -> None:
+    pairs = [
+        Pair("I saw it.", "Lo vi."),
+        Pair("No!", "¡No!"),
+        Pair("Who?", "¿Quien?"),
+        Pair("!", "?"),
+        Pair("I saw it there.", "Lo vi allí."),
+    ]
+    assert without_texts(pairs, ["i SAW it", "¡quién!", "…"]) == [pairs[1], pairs[3], pairs[4]]
+    assert without_texts(pairs, []) == pairs
 
 
 # Encoding

@@ -54,6 +54,10 @@ def test_options_change_a_part_of_a_preset() -> None:
         (["--preset", "copy"], ["--run"]),
         ([*DATA, "--max-pairs", "0"], ["expected at least 1, got 0"]),
         ([*DATA, "--rarest-token", "-1"], ["expected 0 or more, got -1"]),
+        (
+            [*DATA, "--tokenizer", "word", "--training.bpe-dropout", "0.1"],
+            ["--tokenizer word, whose tokens are not merged"],
+        ),
     ],
 )
 def test_parse_reports_bad_options(

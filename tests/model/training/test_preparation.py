@@ -17,7 +17,7 @@ from model.train import main
 from model.training.corpora import load_corpus
 from model.training.data import DataError, encode_pairs
 from model.training.options import TrainArguments
-from model.training.preparation import load_data, prepare
+from model.training.preparation import load_data, prepare, train_sample_of
 from model.transformer import Transformer
 
 MakeArguments = Callable[..., TrainArguments]
@@ -47,6 +47,7 @@ def test_run_json_has_the_arguments(
         "valid_sha256": valid.sha256,
         "longest_source": max(map(len, examples.sources)),
         "held_back": 0,
+        "left_out": 0,
     }
     for side, rows in (("source", examples.sources), ("target", examples.targets)):
         counts = torch.bincount(torch.tensor([id for row in rows for id in row]), minlength=size)
@@ -113,8 +114,55 @@ def test_other_columns_of_the_same_file_are_refused(
         make_arguments(tmp_path, steps=1), train=str(file), valid=str(file), columns=("en", "es")
     )
     main(arguments)
-    with pytest.raises(CheckpointError, match=r"the pairs are not .* the same --columns and --max"):
+    with pytest.raises(CheckpointError, match=r"the pairs are not .* the same --columns, --leave"):
         main(replace(arguments, resume=True, columns=("es", "en")))
+
+
+def test_what_must_not_be_seen_is_left_out_and_stays_so(
+    make_arguments: MakeArguments, tmp_path: Path
+) -> None:
+    """Test data in the languages of the training, and samples, which have other columns."""
+    train, test, samples = (tmp_path / f"{name}.jsonl" for name in ("train", "test", "samples"))
+    words = ("cat", "dog", "cow", "hen", "pig", "fox")
+    train.write_text(
+        "".join(json.dumps({"en": f"A {word}.", "es": f"El {word}"}) + "\n" for word in words)
+    )
+    test.write_text(json.dumps({"en": "a DOG", "es": "otro"}) + "\n")
+    samples.write_text(json.dumps({"source": "other", "reference": "¡Él, pig!"}) + "\n")
+    arguments = replace(
+        make_arguments(tmp_path, steps=1),
+        train=str(train),
+        valid=str(train),
+        leave_out=(str(test), str(samples)),
+    )
+    prepared = prepare(arguments, load_data(arguments), resume=False)
+    assert [pair.source for pair in prepared.examples.pairs] == [
+        f"A {word}." for word in ("cat", "cow", "hen", "fox")
+    ]
+    assert prepared.notes[0].startswith("2 training pairs are left out: a text of them is in ")
+    data = prepared.run.info.data
+    assert data is not None
+    assert (data.train_pairs, data.left_out) == (4, 2)
+
+    message = "the number of pairs left out is not that which the run began with: expected 2, got 0"
+    changed = replace(arguments, leave_out=())
+    with pytest.raises(CheckpointError, match=message):
+        prepare(changed, load_data(changed), resume=True)
+    corpus = load_corpus(str(train), source="en", target="es")
+    with pytest.raises(CheckpointError, match="the same --columns, --leave-out and --max-pairs"):
+        train_sample_of(prepared.run, corpus)
+    sources, _ = train_sample_of(prepared.run, corpus, left_out=arguments.leave_out)
+    assert len(sources) == 4
+
+
+def test_data_to_leave_out_that_cannot_be_read_are_named(
+    make_arguments: MakeArguments, tmp_path: Path
+) -> None:
+    arguments = make_arguments(tmp_path)
+    with pytest.raises(DataError, match=r"gone\.jsonl: no such file"):
+        load_data(replace(arguments, leave_out=(str(tmp_path / "gone.jsonl"),)))
+    with pytest.raises(DataError, match=r"every pair is also in .*train\.jsonl; give other data"):
+        load_data(replace(arguments, leave_out=(arguments.train,)))
 
 
 @pytest.mark.parametrize("given", [True, False])

@@ -11,6 +11,7 @@ from model.training.replacement import (
     NOTATIONS,
     SPELLED,
     PlaceKind,
+    addressed,
     common_words,
     draw_name,
     draw_number,
@@ -131,6 +132,24 @@ def test_both_sentences_get_the_same_replacements(sentences: tuple[str, str], se
         values.append(read)
     assert values[0] == values[1]
     assert all(len(value) == 1 for value in values[0].values())
+
+
+@pytest.mark.parametrize(
+    ("pair", "after"),
+    [
+        (("Where are you?", "¿Dónde estás?"), ("where are you?", "¿dónde estás?")),
+        (("I am here.", "Aquí estoy."), ("I am here.", "aquí estoy.")),
+        (("Boston is far.", "Boston está lejos."), ("Boston is far.", "Boston está lejos.")),
+        (("12!", "¡12!"), ("12!", "¡12!")),
+    ],
+)
+def test_somebody_is_addressed_before_the_sentence(
+    pair: tuple[str, str], after: tuple[str, str]
+) -> None:
+    ordinary = common_words(["where dónde aquí is am"])
+    changed = addressed(*pair, is_common=ordinary, generator=random.Random(0))
+    name = draw_name(random.Random(0))
+    assert changed == (f"{name}, {after[0]}", f"{name}, {after[1]}")
 
 
 def test_replacements_depend_only_on_the_generator() -> None:
