@@ -19,13 +19,19 @@ load_plotly()
 # What follows takes seconds at the first time, in which the browser loads Plotly.
 from model.placement import use_one_thread
 from viz_app.served import describe_served
-from viz_app.views import architecture, embeddings, heads, inside, learn, training, translate
+from viz_app.views.architecture.page import page as architecture
+from viz_app.views.embeddings.page import page as embeddings
+from viz_app.views.heads.page import page as heads
+from viz_app.views.inside.page import page as inside
+from viz_app.views.learn.page import page as learn
 from viz_app.views.shared import frame
 from viz_app.views.shared.errors import show_user_errors
 from viz_app.views.shared.opening import PageName, page_to_open
 from viz_app.views.shared.selection import Selection
 from viz_app.views.shared.turns import turns
 from viz_app.views.shared.view import note_unread, write_address
+from viz_app.views.training.page import page as training
+from viz_app.views.translate.page import page as translate
 
 
 def _page(
@@ -57,13 +63,13 @@ def _start() -> None:
 _start()
 selection: Selection | None = None
 pages: dict[PageName, st.Page] = {
-    "translate": _page(translate.page, "Translate", "translate", "translate", default=True),
-    "inside": _page(inside.page, "Inside a head", "search", "inside"),
-    "architecture": _page(architecture.page, "Architecture", "account_tree", "architecture"),
-    "embeddings": _page(embeddings.page, "Embeddings & positions", "scatter_plot", "embeddings"),
-    "training": _page(training.page, "Training", "timeline", "training"),
-    "heads": _page(heads.page, "Heads", "grid_view", "heads"),
-    "learn": _page(learn.page, "Learn", "school", "learn"),
+    "translate": _page(translate, "Translate", "translate", "translate", default=True),
+    "inside": _page(inside, "Inside a head", "search", "inside"),
+    "architecture": _page(architecture, "Architecture", "account_tree", "architecture"),
+    "embeddings": _page(embeddings, "Embeddings & positions", "scatter_plot", "embeddings"),
+    "training": _page(training, "Training", "timeline", "training"),
+    "heads": _page(heads, "Heads", "grid_view", "heads"),
+    "learn": _page(learn, "Learn", "school", "learn"),
 }
 chosen = st.navigation(list(pages.values()), position="top")
 if opening := page_to_open():

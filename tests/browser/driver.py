@@ -29,7 +29,7 @@ from model.interface import Kind
 from tests.floats import rounding
 from viz_app.analysis.labels import token_labels
 from viz_app.records.trace import Floats, Trace
-from viz_app.views.state import OF_ONE_PAGE, parameter_of
+from viz_app.views.state import CHOICES, parameter_of
 
 ANOTHER_PASS = rounding(np.float32, 1)
 """How far weights and probabilities are off that another pass of the same operations gives."""
@@ -286,7 +286,13 @@ class App:
         self.find("() => true")
 
     def find(
-        self, look: str, argument: object = None, *, wanted: Any = _ANY, tolerance: float = 0
+        self,
+        look: str,
+        argument: object = None,
+        *,
+        wanted: Any = _ANY,
+        tolerance: float = 0,
+        patience: int = PATIENCE,
     ) -> Any:
         """Return what a function in JavaScript finds once the script rests and it finds something.
 
@@ -297,7 +303,10 @@ class App:
         arguments = [argument, None if wanted is _ANY else [wanted], tolerance]
         try:
             handle = self.page.wait_for_function(
-                _FIND.replace("LOOK", look), arg=arguments, polling=_BETWEEN_LOOKS
+                _FIND.replace("LOOK", look),
+                arg=arguments,
+                polling=_BETWEEN_LOOKS,
+                timeout=patience,
             )
         except TimeoutError:
             last = self.page.evaluate(look, argument)
@@ -400,12 +409,15 @@ class App:
         The link has all of the address but the choices that only other pages show.
         """
         page = urlsplit(self.page.url).path.strip("/") or "translate"
-        others = [names for other, names in OF_ONE_PAGE.items() if other != page]
-        with self.menu_of("pictures"):
-            found: list[str] = self.find(
-                _CODES, [parameter_of(name) for names in others for name in names]
-            )
-        return found
+        others = [name for name, each in CHOICES.items() if each.page not in ("", page)]
+        codes: list[str] = []
+        for patience in (5_000, 5_000, PATIENCE):  # it closes if it is drawn anew meanwhile
+            with self.menu_of("pictures"), suppress(AssertionError):
+                codes = self.page.get_by_test_id("stPopoverBody").locator("code").all_inner_texts()
+                names = [parameter_of(name) for name in others]
+                found: list[str] = self.find(_CODES, names, patience=patience)
+                return found
+        raise AssertionError(f"the address is {self.page.url}, the menu had {codes[:1]}")
 
     def frames(self, event: str) -> list[bytes]:
         """Return a list that collects what the page sends or receives from now on.

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
@@ -11,42 +10,48 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import Locator, TimeoutError
 
-from viz_app.views.state import View, parameter_of
+from viz_app.views.state import CHOICES, parameter_of
 
 if TYPE_CHECKING:
     from tests.browser.driver import App
 
 SENTENCE = "We saw three black cats on the white roof."
-PLACES: list[tuple[str, dict[str, str], str]] = [
-    ("/", {}, "run step sentence"),
-    ("/", {}, "kind layer head cells units rows show special renormalised"),
-    ("/", {}, "target compare second"),
-    ("/", {}, "style lines_of at fork"),
-    ("/", {}, "below off rank"),
-    ("/", {"below": "steps"}, "sampling temperature top_k top_p"),
-    ("/", {"below": "beam"}, "decoding beam hypothesis"),
-    ("/inside", {}, "query key pictures printed"),
-    ("/architecture", {}, "unfold"),
-    ("/embeddings", {}, "section side"),
-    ("/embeddings", {"section": "positions"}, "dimensions positions"),
-    ("/embeddings", {"section": "similarity"}, "similarity_of least among token"),
-    ("/embeddings", {"section": "projection"}, "number colour searched projection_by"),
-    ("/training", {}, "beside steps_axis loss_axis smoothing training"),
-    ("/training", {"training": "translations"}, "own_reference sample samples_by"),
-    ("/training", {"training": "compare"}, "other_step shared overview"),
-    ("/training", {"training": "compare"}, "other_run unpaired other_layer other_head"),
-    ("/training", {"training": "play"}, "playing"),
-    ("/training", {"training": "heads"}, "measure matrix_rows"),
-    ("/training", {"training": "embeddings"}, "pair_tokens moving_number moving_frame"),
-    ("/heads", {}, "heads_kind heads_order heads_least failure"),
+SHARED: list[tuple[str, dict[str, str], str]] = [
+    ("translate", {}, "run step sentence"),
+    ("translate", {}, "kind layer head units"),
+    ("translate", {}, "target"),
+    ("translate", {"below": "beam"}, "decoding beam hypothesis"),
+    ("inside", {}, "pictures printed"),
+    ("embeddings", {}, "side"),
+    ("training", {"training": "heads"}, "measure"),
 ]
-"""Page, what the address has at first, and the choices that are then made, in their order."""
+"""Page, what the address has at first, and shared choices that are then made, in their order."""
 ELSEWHERE = {
     *("source_language", "target_language", "task"),  # of models of others: test_pretrained.py
     "pairs_among",  # of models without counts of tokens
     *("column", "tree_from"),  # test_clicks.py; tests of a page without a browser
     *("lesson", "lesson_step", "lesson_answer", "lessons", "factor"),  # test_lessons.py
 }
+
+
+def places() -> Iterator[tuple[str, dict[str, str], str]]:
+    """Yield the same for all choices, those of a page as it declares them.
+
+    What shows other choices, such as a section, comes last: it hides those made before.
+    """
+    yield from SHARED
+    choices = [each for each in CHOICES.values() if each.page and each.name not in ELSEWHERE]
+    shows = {name for each in choices for name in each.where}
+    groups: dict[tuple[str, tuple[tuple[str, str], ...]], list[str]] = {}
+    for each in sorted(choices, key=lambda each: each.name in shows):
+        groups.setdefault((each.page, tuple(each.where.items())), []).append(each.name)
+    for (page, where), names in groups.items():
+        # Only another run has other heads.
+        other_run = {"other_run": "books-small"} if "unpaired" in dict(where) else {}
+        yield page, {**dict(where), **other_run}, " ".join(names)
+
+
+PLACES = list(places())
 _DRAWN = """() => {
     const plain = value => ArrayBuffer.isView(value) || Array.isArray(value)
         ? Array.from(value, plain) : value;
@@ -60,7 +65,7 @@ _DRAWN = """() => {
 
 def test_every_choice_is_made() -> None:
     made = {choice for _, _, choices in PLACES for choice in choices.split()}
-    assert made | ELSEWHERE == {field.name for field in dataclasses.fields(View)}
+    assert made | ELSEWHERE == CHOICES.keys()
 
 
 def use(app: App, widget: Locator) -> None:
@@ -89,35 +94,35 @@ def use(app: App, widget: Locator) -> None:
         widget.locator("input, textarea").press("Enter")
 
 
-def change(app: App, field: str) -> None:
-    """Choose something else for a field, as often as it takes, until the address says so.
+def change(app: App, name: str) -> None:
+    """Make another choice, as often as it takes, until the address says so.
 
     (A list that is drawn anew while it is open closes without a choice.)
     """
     look = "name => new URLSearchParams(location.search).getAll(name).join()"
     changed = f"([name, before]) => ({look})(name) !== before"
-    name = parameter_of(field)
-    widget = app.widget(field)
-    with app.menu_of(field):
+    parameter = parameter_of(name)
+    widget = app.widget(name)
+    with app.menu_of(name):
         widget.wait_for()
-        before = app.find(look, name)
+        before = app.find(look, parameter)
         for _ in range(10):
             with suppress(TimeoutError):
                 use(app, widget)
-                app.page.wait_for_function(changed, arg=[name, before], timeout=10_000)
+                app.page.wait_for_function(changed, arg=[parameter, before], timeout=10_000)
                 return
-        raise AssertionError(f"{field} cannot be chosen")
+        raise AssertionError(f"{name} cannot be chosen")
 
 
 @pytest.mark.parametrize(
-    ("path", "at_first", "choices"), PLACES, ids=[choices for _, _, choices in PLACES]
+    ("page", "at_first", "choices"), PLACES, ids=[choices for _, _, choices in PLACES]
 )
 def test_who_opens_the_link_sees_the_same(
-    new_app: Callable[..., App], path: str, at_first: dict[str, str], choices: str
+    new_app: Callable[..., App], page: str, at_first: dict[str, str], choices: str
 ) -> None:
     high = {"width": 1440, "height": 3000}  # a list closes when the page scrolls
     app = new_app(viewport=high)
-    app.open(path, q=SENTENCE, **at_first)
+    app.open("" if page == "translate" else page, q=SENTENCE, **at_first)
     for choice in choices.split():
         change(app, choice)
     app.rest()

@@ -21,6 +21,7 @@ from streamlit.testing.v1 import AppTest
 
 from model.checkpoint import load_weights, open_trained_run, save_weights
 from tests.robustness.tiny_run import STEP, make_run
+from viz_app.views.state import CHOICES
 
 ROOT = Path(__file__).resolve().parents[2]
 Value = str | list[str]
@@ -70,39 +71,36 @@ class Page:
 _FRAME = ("run", "step", "q")
 _TARGET = "decoding target"
 _HEAD = "kind layer head"
-PAGES = (
-    Page("translate", f"{_TARGET} units rows special compare {_HEAD} show cells style below", {}),
-    Page(
-        "translate",
-        f"beam hypothesis renormalised second {_HEAD}",
-        {"decoding": "beam", "special": "false", "compare": "true", "style": "lines"},
-    ),
-    Page("translate", "lines_of", {"style": "lines"}),
-    Page("translate", "at fork column", {"below": "steps"}),
-    Page("translate", "temperature top_k top_p", {"below": "steps", "sampling": "true"}),
-    Page("translate", "tree_from", {"below": "beam", "decoding": "beam"}),
-    Page("translate", "off rank", {"below": "off"}),
-    Page("inside", f"{_TARGET} {_HEAD} query key", {}),
-    Page("architecture", f"{_TARGET} unfold", {}),
-    Page("embeddings", f"{_TARGET} section side", {}),
-    Page("embeddings", "similarity_of token among least pairs_among", {"section": "similarity"}),
-    Page("embeddings", "dimensions positions", {"section": "positions"}),
-    Page("embeddings", "projection_by colour number searched", {"section": "projection"}),
-    Page("training", "training steps_axis loss_axis smoothing beside", {}),
-    Page("training", "samples_by sample own_reference", {"training": "translations"}),
-    Page(
-        "training",
-        f"shared units other_run other_step {_HEAD} overview unpaired other_layer other_head",
-        {"training": "compare"},
-    ),
-    Page("training", f"target units playing {_HEAD}", {"training": "play", "shared": "own"}),
-    Page("training", f"measure matrix_rows {_HEAD}", {"training": "heads"}),
-    Page("training", "side pair_tokens moving_number moving_frame", {"training": "embeddings"}),
+_OF_SEVERAL = (
+    Page("translate", f"{_TARGET} units {_HEAD}", {}),
+    Page("translate", "beam hypothesis", {"decoding": "beam"}),
+    Page("inside", f"{_TARGET} {_HEAD}", {}),
+    Page("embeddings", f"{_TARGET} side", {}),
+    Page("training", f"units {_HEAD}", {"training": "compare"}),
+    Page("training", f"target units {_HEAD}", {"training": "play", "shared": "own"}),
+    Page("training", f"measure {_HEAD}", {"training": "heads"}),
     Page("learn", "lesson lessons", {}),
     Page("translate", "lesson_step lesson_answer", {"lesson": "rows"}),
     Page("inside", "factor lesson_answer", {"lesson": "scale"}),
-    Page("heads", f"measure heads_kind heads_order heads_least failure {_HEAD}", {}),
+    Page("heads", f"measure {_HEAD}", {}),
 )
+"""Pages with choices that several pages share."""
+
+
+def _of_one_page() -> Iterator[Page]:
+    """Yield pages with the choices that each of them alone has, as its folder declares them."""
+    places: dict[tuple[str, tuple[tuple[str, str], ...]], list[str]] = {}
+    for name, each in CHOICES.items():
+        if each.page:
+            # Only another run has other heads.
+            other_run = {"other_run": "word"} if "unpaired" in (name, *each.where) else {}
+            where = tuple({**each.where, **other_run}.items())
+            places.setdefault((each.page, where), []).append(name)
+    for (page, where), names in places.items():
+        yield Page(page, " ".join(names), dict(where))
+
+
+PAGES = (*_OF_SEVERAL, *_of_one_page())
 
 
 def make_runs(root: Path) -> None:
@@ -124,7 +122,7 @@ def _script(module: str) -> None:
     selection = frame.select(module)
     if selection is not None:
         with show_user_errors():
-            import_module(f"viz_app.views.{module}").page(selection)
+            import_module(f"viz_app.views.{module}.page").page(selection)
     note_unread()
     write_address()
 

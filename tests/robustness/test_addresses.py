@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import pytest
 
 from tests.robustness import addresses
-from viz_app.views.state import View, parameter_of
+from viz_app.views.state import CHOICES, parameter_of
 
 ELSEWHERE = {"pictures", "printed", "from", "to", "task"}
 """Parameters of widgets in a menu that is drawn when it is opened, or of models of others."""
@@ -23,7 +22,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_parameter_is_asked_for_on_some_page() -> None:
     asked = {name for page in addresses.PAGES for name in (*page.parameters, *page.needed)}
-    every = {parameter_of(field.name) for field in dataclasses.fields(View)}
+    every = set(map(parameter_of, CHOICES))
     assert asked == every - ELSEWHERE
 
 
@@ -35,7 +34,7 @@ def test_unusable_values_are_named_and_no_other_file_is_opened(number: int, root
 
 def test_the_note_names_the_value_and_what_is_shown_instead(root: Path) -> None:
     asked = {"layer": "9", "kind": "<b>\x00", "head": ["1", "2"], "step": "15", "run": "none"}
-    assert addresses.check(addresses.PAGES[6], asked | {"q": "Where?"}, root).splitlines() == [
+    assert addresses.check(addresses.PAGES[0], asked | {"q": "Where?"}, root).splitlines() == [
         "- The address has run=none, which cannot be used here. Run: bpe.",
         "- The address has step=15, which cannot be used here. Checkpoint, by training step: 20.",
         "- The address has kind=<b>\\u0000, which cannot be used here. Attention: Cross.",
@@ -58,7 +57,7 @@ def test_what_a_person_chooses_after_that_is_never_named(
     asked = {"run": "bpe", "step": "10", "layer": "1", "q": "Where?"}
     app = addresses.open_page(addresses.PAGES[0], asked)
     app.selectbox(key="run").set_value("word").run()
-    assert app.session_state["view"].step == 20
+    assert app.session_state["session"].view.step == 20
     assert [each.value for each in app.warning] == []
 
 

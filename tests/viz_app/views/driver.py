@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 from html import unescape
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -19,6 +19,8 @@ from model.checkpoint import TrainedRun, load_weights
 from tests.floats import OPERATIONS, assert_near, printed
 from viz_app.records.trace import Floats, Trace
 from viz_app.trace.sentence import run_trace
+from viz_app.views.shared.opening import PageName
+from viz_app.views.state import CHOICES
 
 APP = Path(__file__).resolve().parents[3] / "viz_app" / "app.py"
 CATS, DOG = "The cats don't see the dog.", "Where is the old dog?"
@@ -35,14 +37,12 @@ OPENED = ("download-menu", "seen_below_maps")
 
 Start = Callable[..., AppTest]
 Folders = Callable[..., Path]
-SECTIONS = ("curves", "translations", "compare", "play", "heads", "embeddings")
+SECTIONS: tuple[str, ...] = get_args(CHOICES["training"].kind)
 PAGES: list[tuple[str, dict[str, str]]] = [
-    *(
-        (page, {})
-        for page in ("translate", "inside", "architecture", "embeddings", "heads", "learn")
-    ),
+    *((page, {}) for page in get_args(PageName) if page != "training"),
     *(("training", {"training": section}) for section in SECTIONS),
 ]
+"""Each page, and of the page Training each section."""
 every_page = pytest.mark.parametrize(
     ("page", "address"), PAGES, ids=["-".join([page, *address.values()]) for page, address in PAGES]
 )
@@ -58,7 +58,7 @@ def _script(page: str) -> None:
     selection = frame.select(page)
     if selection is not None:
         with show_user_errors():
-            import_module(f"viz_app.views.{page}").page(selection)
+            import_module(f"viz_app.views.{page}.page").page(selection)
     note_unread()
     write_address()
 

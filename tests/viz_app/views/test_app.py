@@ -61,7 +61,7 @@ from viz_app.views import caches
 from viz_app.views.shared.citation import bibtex, citation
 from viz_app.views.shared.markdown import escape_markdown
 from viz_app.views.shared.target import describe_ending
-from viz_app.views.state import View
+from viz_app.views.state import View, with_choices
 from viz_app.views.translate import beam as beam_view
 from viz_app.views.translate import heads
 
@@ -372,7 +372,7 @@ def test_what_a_browser_had_before_is_no_choice(start: Start, head: int) -> None
     """It sends what all widgets have, of one in a closed menu what it had before it was set."""
 
     def chosen(app: AppTest) -> tuple[str, int]:
-        view = app.session_state["view"]
+        view = app.session_state["session"].view
         return view.target, view.head
 
     app = choose(start(), target=DOG_TRANSLATED)
@@ -430,7 +430,7 @@ def test_a_fork_keeps_what_stands_before_and_goes_on_by_itself(
 
 
 def test_a_citation_says_what_was_forced_and_switched_off(run: TrainedRun) -> None:
-    view = View(at=2, fork="perro", off=(Head("cross", 1, 0),))
+    view = with_choices(View(), at=2, fork="perro", off=(Head("cross", 1, 0),))
     said = citation(traced(run), view, page="translate")
     for fact in ("token forced at step 3: perro", "heads switched off: Cross 2.1"):
         assert f"; beside it, {fact}" in said

@@ -143,7 +143,7 @@ def test_a_token_marks_its_column_or_unmarks_it_or_chooses_its_step(
     app = start_page("translate", q=CATS, column="1", at="2")
     assert clickable["source_tokens"]["chosen"] == 1
     assert clickable["target_tokens"]["chosen"] == 2
-    monkeypatch.setattr(tokens, "view", lambda: app.session_state["view"])
+    monkeypatch.setattr(tokens, "view", lambda: app.session_state["session"].view)
     for place in (3, 1):
         clickable["source_tokens"]["on_click"](place)
     clickable["target_tokens"]["on_click"](4)

@@ -197,7 +197,7 @@ def test_a_button_opens_the_head_as_a_click_does(
     assert button.label == "Open Encoder self 1.2 at step 20 on Translate"
     button.click().run()
     assert app.session_state["opening"] == "translate"
-    shown = app.session_state["view"]
+    shown = app.session_state["session"].view
     assert (shown.run, shown.step, shown.sentence) == ("tiny", 20, SENTENCES[0].source)
     assert (shown.kind, shown.layer, shown.head) == ("encoder_self", 1, 2)
 
@@ -207,8 +207,9 @@ def test_a_head_is_opened_beside_the_token_that_was_forced(
 ) -> None:
     app = start("heads", at="1", fork="perro", kind="encoder_self", layer="1", head="2")
     app.button(key="open_head").click().run()
-    shown = app.session_state["view"]
-    assert (app.session_state["opening"], shown.at, shown.fork) == ("translate", 1, "perro")
+    shown = app.session_state["session"].view
+    chosen = shown.translate
+    assert (app.session_state["opening"], chosen.at, chosen.fork) == ("translate", 1, "perro")
 
 
 def test_a_run_without_measures_says_how_to_make_them(

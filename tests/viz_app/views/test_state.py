@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, get_type_hints
+from typing import Any
 from urllib.parse import parse_qs, urlencode
 
 import pytest
@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.interface import KINDS, Head
-from viz_app.views.state import View, change, decode, encode
+from viz_app.views.choices import INSIDE
+from viz_app.views.state import CHOICES, View, change, chosen, decode, encode, with_choices
 
 TEXTS = st.lists(st.text(min_size=1), max_size=5).map(tuple)
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
@@ -26,9 +27,22 @@ NARROWER = {
     "heads_least": st.none() | NUMBERS,
 }
 """Fields with values that their type alone does not say."""
-VIEWS = st.builds(
-    View, **{name: st.from_type(kind) for name, kind in get_type_hints(View).items()} | NARROWER
-)
+VIEWS = st.fixed_dictionaries(
+    {
+        name: NARROWER[name] if name in NARROWER else st.from_type(each.kind)
+        for name, each in CHOICES.items()
+    }
+).map(lambda choices: with_choices(View(), **choices))
+
+
+def test_a_choice_is_declared_by_one_record_and_of_what_there_is() -> None:
+    records = [each for each in vars(View()).values() if dataclasses.is_dataclass(each)]
+    own = [field.name for record in records for field in dataclasses.fields(record)]
+    assert len(CHOICES) == len(own) + len(dataclasses.fields(View)) - len(records)
+    things = {*CHOICES, *INSIDE, *INSIDE.values()}
+    for name, each in CHOICES.items():
+        assert {*each.of, each.sets or name} <= things, name
+        assert each.where.keys() <= CHOICES.keys(), name
 
 
 @given(VIEWS)
@@ -37,10 +51,10 @@ def test_the_address_of_a_view_gives_the_view(view: View) -> None:
     assert decode(parse_qs(written, keep_blank_values=True)) == (view, {})
 
 
-FIELDS = st.sampled_from([field.name for field in dataclasses.fields(View)])
+NAMES = st.sampled_from(sorted(CHOICES))
 
 
-@given(st.dictionaries(FIELDS, st.lists(st.text())))
+@given(st.dictionaries(NAMES, st.lists(st.text())))
 def test_any_address_is_read_and_what_cannot_be_is_named(address: dict[str, list[str]]) -> None:
     view, unreadable = decode(address)
     assert unreadable.keys() <= address.keys()
@@ -69,7 +83,8 @@ def test_any_address_is_read_and_what_cannot_be_is_named(address: dict[str, list
 def test_a_choice_drops_what_it_makes_meaningless(
     changes: dict[str, Any], dropped: tuple[str, ...], kept: tuple[str, ...]
 ) -> None:
-    before = View(
+    before = with_choices(
+        View(),
         run="one",
         step=1,
         sentence="A",
@@ -89,17 +104,19 @@ def test_a_choice_drops_what_it_makes_meaningless(
     )
     after = change(before, **changes)
     for name in dropped:
-        assert getattr(after, name) == getattr(View(), name), name
+        assert chosen(after, name) == CHOICES[name].default, name
     for name in kept:
-        assert getattr(after, name) == changes.get(name, getattr(before, name)), name
+        assert chosen(after, name) == changes.get(name, chosen(before, name)), name
 
 
 def test_what_is_chosen_together_stays() -> None:
-    after = change(View(sentence="A", target="T", at=3), sentence="B", target="U")
-    assert (after.sentence, after.target, after.at) == ("B", "U", 0)
+    after = change(with_choices(View(), sentence="A", target="T", at=3), sentence="B", target="U")
+    assert (after.sentence, after.target, after.translate.at) == ("B", "U", 0)
 
 
-CHOICES = View(sentence="A", units="words", at=2, query=1, unfold="layers", training="heads")
+CHOSEN = with_choices(
+    View(), sentence="A", units="words", at=2, query=1, unfold="layers", training="heads"
+)
 
 
 @pytest.mark.parametrize(
@@ -115,6 +132,6 @@ CHOICES = View(sentence="A", units="words", at=2, query=1, unfold="layers", trai
 def test_a_link_leaves_out_what_its_page_does_not_show(
     page: str, own: dict[str, list[str]]
 ) -> None:
-    assert encode(CHOICES, page) == {"q": ["A"], "units": ["words"]} | own
-    in_lesson = dataclasses.replace(CHOICES, lesson="rows")
+    assert encode(CHOSEN, page) == {"q": ["A"], "units": ["words"]} | own
+    in_lesson = dataclasses.replace(CHOSEN, lesson="rows")
     assert encode(in_lesson, page) == encode(in_lesson)

@@ -123,7 +123,10 @@ def test_the_earlier_checkpoint_is_a_whichever_is_selected(
     link = app.button(key="open-A")
     assert link.label == "Open step 20 on Translate"
     link.click().run()
-    assert (app.session_state["opening"], app.session_state["view"].step) == ("translate", 20)
+    assert (app.session_state["opening"], app.session_state["session"].view.step) == (
+        "translate",
+        20,
+    )
 
 
 @pytest.mark.parametrize(("step", "expected"), [("60", 20), ("20", 60)])

@@ -278,7 +278,7 @@ def test_a_click_on_a_step_uses_its_checkpoint(start: Start, root: Path, tables:
         tables["own_table"]["on_click"]("20")
     assert seen == [{"step": 20}]
     compare.click().run()
-    view = app.session_state["view"]
+    view = app.session_state["session"].view.training
     assert (view.training, view.other_step) == ("compare", 20)
 
 

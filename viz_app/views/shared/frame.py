@@ -22,12 +22,12 @@ from viz_app.views.shared.view import (
     change_view,
     checked,
     control,
-    fix,
+    fill_in,
     read_address,
     view,
 )
 from viz_app.views.shared.widgets import choose_on_slider
-from viz_app.views.state import DEFAULTS
+from viz_app.views.state import CHOICES
 
 _LANGUAGES = {"de": "German", "en": "English", "es": "Spanish", "fr": "French"}
 
@@ -99,7 +99,7 @@ _STYLE = """
 </style>
 """
 
-_REPLACED = ", ".join(f".st-key-{field} + .st-key-{field}" for field in DEFAULTS)
+_REPLACED = ", ".join(f".st-key-{name} + .st-key-{name}" for name in CHOICES)
 """Widgets with a new one before them, which Streamlit leaves there until the page is drawn."""
 
 _PAPER = 640
@@ -187,7 +187,7 @@ def _choose_run() -> Run:
     bound = control("run", "Run", default=first, usable=names.__contains__)
     name = st.selectbox("Run", names, **bound)
     # Also the first, where nobody chose it: where others are served, a link still says which it is.
-    fix(run=name)
+    fill_in(run=name)
     note_offered(names, steps_in(models[name]))
     note_files(models[name] / "run.json")
     run = _choose_languages(run_named(name), name)
@@ -264,7 +264,7 @@ def _choose_step(run: Run) -> int:
             "left to see how the heads came to be.",
         )
     # Also the newest, where nobody chose it: a link shows it when the training has gone on.
-    fix(step=step)
+    fill_in(step=step)
     _offer_newer(run, steps)
     return step
 
@@ -348,7 +348,7 @@ def _ask_for_text(run: Run) -> str:
         change_view(sentence=text)
     typed[language] = text
     if view().sentence is not None or text:  # an example may yet come, if a training has just begun
-        fix(sentence=text)
+        fill_in(sentence=text)
     if len(text) > LONGEST_TEXT_IN_ADDRESS:
         st.caption(
             f"The sentence is longer than {LONGEST_TEXT_IN_ADDRESS:,} characters and is left out "

@@ -10,7 +10,7 @@ from viz_app.served import lesson_folders
 from viz_app.views.shared.cache import cached
 from viz_app.views.shared.parts import PARTS
 from viz_app.views.shared.stamps import stamp_if_there
-from viz_app.views.state import DEFAULTS, View, decode, parameter_of
+from viz_app.views.state import CHOICES, View, decode, parameter_of
 
 PLACES = {
     "step": ("first", "last"),
@@ -55,7 +55,7 @@ def view_of(step: Step) -> tuple[View, dict[str, str]]:
     """
     words = {name: word for name, word in step.view.items() if word in PLACES.get(name, ())}
     plain = {name: [value] for name, value in step.view.items() if name not in words}
-    known = {parameter_of(field) for field in DEFAULTS} - set(KEPT) | {"run"}
+    known = {parameter_of(name) for name in CHOICES} - set(KEPT) | {"run"}
     if unknown := plain.keys() - known:
         raise ValueError(f"view: a step cannot set {', '.join(sorted(unknown))}; leave it out")
     view, unreadable = decode(plain)

@@ -37,7 +37,7 @@ from viz_app.views.shared.panels import panel
 from viz_app.views.shared.parts import bring_into_view, dim_others
 from viz_app.views.shared.selection import Selection
 from viz_app.views.shared.target import BEAM_SIZES
-from viz_app.views.shared.view import change_view, checked, current_page, fix, view
+from viz_app.views.shared.view import change_view, checked, current_page, fill_in, view
 from viz_app.views.shared.widgets import choose_on_slider, show_figure
 from viz_app.views.state import View
 
@@ -71,7 +71,7 @@ def show_lesson(selection: Selection) -> None:
     lesson = lessons[view().lesson or ""]
     steps = range(1, len(lesson.steps) + 1)
     number = checked("lesson_step", "Step of the lesson", default=1, usable=steps.__contains__)
-    fix(lesson_step=number)
+    fill_in(lesson_step=number)
     st.html(lesson_style(selection.theme))
     with st.container(key="lesson", border=True):
         _show_panel(selection, lesson)
@@ -128,18 +128,18 @@ def make_asked(
     costs: Callable[[], Mapping[Kind, Floats]],
 ) -> Asked:
     """Return what a question is asked of: a trace, and what the view has chosen on a page."""
-    kind, inside = shown.kind, page == "inside"
-    row = shown.query if inside else 0 if kind == "encoder_self" else shown.at
+    kind, inside, own = shown.kind, page == "inside", shown.translate
+    row = shown.inside.query if inside else 0 if kind == "encoder_self" else own.at
     rows, columns = trace.attention[kind].shape[-2:]
-    column = shown.key if inside else shown.column
+    column = shown.inside.key if inside else own.column
     return Asked(
         trace,
         model,
         chosen_head(model, shown),
         row=min(row, rows - 1),
         column=column if column is not None and column < columns else None,
-        cells="weight" if inside else shown.cells,
-        show="head" if inside else shown.show,
+        cells="weight" if inside else own.cells,
+        show="head" if inside else own.show,
         curves=curves,
         costs=costs,
     )
@@ -171,11 +171,11 @@ def _find_places(run: Run, trace: Trace) -> None:
     rows = {"at": len(trace.consumed), "query": len(weights)}
     for field, word in words.items():
         if word == "heaviest":
-            fix(**{field: heaviest_row(weights)})
+            fill_in(**{field: heaviest_row(weights)})
         elif word == "changed":
-            fix(**{field: most_changed_row(trace, chosen)})
+            fill_in(**{field: most_changed_row(trace, chosen)})
         else:
-            fix(**{field: place_of(word, rows.get(field, weights.shape[1]))})
+            fill_in(**{field: place_of(word, rows.get(field, weights.shape[1]))})
 
 
 def _offer_runs(lesson: Lesson, run: Run, lacks: list[str], number: int) -> None:

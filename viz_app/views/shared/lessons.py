@@ -17,7 +17,7 @@ from viz_app.views.caches import Run, log_of, run_named, steps_in
 from viz_app.views.shared.lesson_files import KEPT, served_lessons, view_of
 from viz_app.views.shared.opening import PageName, open_page
 from viz_app.views.shared.view import change_view, view
-from viz_app.views.state import DEFAULTS, View
+from viz_app.views.state import CHOICES, View, chosen
 
 
 def lesson_on() -> Lesson | None:
@@ -81,9 +81,7 @@ def open_step(name: str, number: int, **choices: Any) -> None:
     models = served_models()
     runs = (choices.get("run"), wanted.run, named, view().run, list(models)[first_run(models)])
     run = next(name for name in runs if name in models)
-    changes: dict[str, Any] = {
-        field: getattr(wanted, field) for field in DEFAULTS if field not in KEPT
-    }
+    changes: dict[str, Any] = {name: chosen(wanted, name) for name in CHOICES if name not in KEPT}
     if words.get("step") == "first":
         changes["step"] = next(iter(steps_in(models[run])), None)
     if words.get("layer") == "first":

@@ -28,7 +28,9 @@ def other_runs(selection: Selection) -> list[str]:
     """Return the runs that are drawn beside the selected one, also before the widget is drawn."""
     there = served_models()
     own = selection.run.name
-    return [name for name in view().beside if name in there and name != own][: MOST_RUNS - 1]
+    return [name for name in view().training.beside if name in there and name != own][
+        : MOST_RUNS - 1
+    ]
 
 
 def show_curves(selection: Selection) -> None:

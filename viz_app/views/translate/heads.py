@@ -63,7 +63,7 @@ def show_heads(
         style = _choose_style() if second is None else "map"
         cells = choose_cells(on_change=redraw_heads)
         choose_reading(selection.run)
-    shown = ShownMap(*head, view().show, cells)
+    shown = ShownMap(*head, view().translate.show, cells)
     grid = make_grid(first, shown.kind, grid_options)
     if not grid.rows or not grid.columns:
         st.caption("Without special tokens nothing is left of this map.")
@@ -132,7 +132,7 @@ def _show_mosaic(selection: Selection, trace: Trace, grid: Grid, shown: ShownMap
 def _offer_first_step(selection: Selection) -> None:
     """Offer the same maps before anything was learned, beside these."""
     first = selection.run.steps()[0]
-    if first < selection.step and not view().compare:
+    if first < selection.step and not view().translate.compare:
         st.button(
             f"Beside step {first:,}",
             key="beside-first",
@@ -175,8 +175,8 @@ def _show_map(selection: Selection, trace: Trace, grid: Grid, shown: ShownMap) -
         change_view(*STEP_PANELS, at=at, below="steps", **answer)
 
     steps = shown.kind != "encoder_self"
-    selected = grid.row_of(min(view().at, len(trace.consumed) - 1)) if steps else None
-    of_source = view().column if shown.kind != "decoder_self" else None
+    selected = grid.row_of(min(view().translate.at, len(trace.consumed) - 1)) if steps else None
+    of_source = view().translate.column if shown.kind != "decoder_self" else None
     column = grid.column_of(of_source) if of_source is not None else None
     weights = shown.map_of(trace, grid)
     figure = attention_map(

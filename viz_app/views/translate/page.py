@@ -26,7 +26,7 @@ from viz_app.views.shared.target import (
     show_target_text,
     total_log_probability,
 )
-from viz_app.views.shared.view import control, fix, note_unprompted, view
+from viz_app.views.shared.view import control, fill_in, note_unprompted, view
 from viz_app.views.shared.widgets import choose_on_slider, choose_one
 from viz_app.views.translate.ablation import show_ablation
 from viz_app.views.translate.beam import show_tree
@@ -145,35 +145,35 @@ def _offer_first_lesson() -> None:
 
 @panel("below")
 def _show_below(
-    selection: Selection, own: Trace, first: Trace, target: Target, grid_options: GridOptions
+    selection: Selection, shown: Trace, first: Trace, target: Target, grid_options: GridOptions
 ) -> None:
     """Draw the chosen one of the sections below the maps; the others are not computed.
 
     Nor is it, before a person has scrolled to it or chosen something in it.
     """
     section = _choose_section(target.beam)
-    shown = view()
-    chosen = shown.below or shown.at or shown.fork or shown.off or shown.rank
+    own = view().translate
+    chosen = own.below or own.at or own.fork or own.off or own.rank
     if not chosen and not is_in_sight("below_maps", on_seen=note_unprompted):
         return
     if section == "steps":
         show_step(selection, first, grid_options)
     elif section == "off":
-        show_ablation(selection, own)
+        show_ablation(selection, shown)
     elif target.beam is not None:
         show_tree(selection, target.beam, target.hypothesis)
 
 
 def _choose_section(beam: Beam | None) -> _Section:
     """Ask for a section: at first that of which the link has choices."""
-    shown = view()
-    off = f" ({len(shown.off)} off)" if shown.off else ""
+    own = view().translate
+    off = f" ({len(own.off)} off)" if own.off else ""
     names: dict[_Section, str] = {
         "steps": "Generation, step by step",
         "beam": "What the beam looked at",
         "off": "Switch heads off" + off,
     }
-    linked: _Section = "off" if shown.off or shown.rank else "steps"
+    linked: _Section = "off" if own.off or own.rank else "steps"
     section: _Section = choose_one(
         "Below the maps",
         [name for name in get_args(_Section) if name != "beam" or beam is not None],
@@ -183,5 +183,5 @@ def _choose_section(beam: Beam | None) -> _Section:
         show_label=False,
     )
     if section != "steps":
-        fix(below=section)
+        fill_in(below=section)
     return section

@@ -16,21 +16,21 @@ from viz_app.views.shared.markdown import escape_markdown
 from viz_app.views.shared.special_tokens import special_tokens_of
 from viz_app.views.shared.view import control, redraw_all, view
 from viz_app.views.shared.widgets import choose_one
-from viz_app.views.state import DEFAULTS
+from viz_app.views.state import CHOICES, chosen
 from viz_app.views.translate.shown_map import redraw_heads
 
-_FIELDS = ("show", "units", "rows", "special", "renormalised")
+_CHOICES = ("show", "units", "rows", "special", "renormalised")
 
 
 def chosen_grid_options() -> GridOptions:
     """Return the rows and columns that ``choose_reading`` has chosen."""
-    shown = view()
-    return GridOptions(shown.units, shown.rows, shown.special, shown.renormalised)
+    own = view().translate
+    return GridOptions(view().units, own.rows, own.special, own.renormalised)
 
 
 def choose_reading(run: Run) -> None:
     """Draw a button that opens the choices of how maps are read, with how many were changed."""
-    changed = sum(getattr(view(), field) != DEFAULTS[field] for field in _FIELDS)
+    changed = sum(chosen(view(), name) != CHOICES[name].default for name in _CHOICES)
     label = "How maps are read" + f" ({changed})" * bool(changed)
     with st.popover(label, key="reading"):
         st.caption(_what_a_row_is(run.description))

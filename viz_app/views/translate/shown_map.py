@@ -116,10 +116,10 @@ def choose_cells(*, on_change: Callable[[], None] = lambda: None) -> CellValue:
 
 def shown_head(model: Description) -> Head | None:
     """Return the chosen head if its own map is shown, and not one of several heads together."""
-    return chosen_head(model, view()) if view().show == "head" else None
+    return chosen_head(model, view()) if view().translate.show == "head" else None
 
 
 def redraw_heads() -> None:
     """Draw again, from a callback of ``choose_head``, what depends on the head that is shown."""
-    if view().rank:
+    if view().translate.rank:
         redraw_all()

@@ -62,11 +62,11 @@ def _choose_step(trace: Trace) -> int:
         return f"{at + 1}: after {consumed[at]}, {predicted[at]}"
 
     def go(by: int) -> None:
-        change_view(*STEP_PANELS, at=min(max(view().at + by, 0), last))
+        change_view(*STEP_PANELS, at=min(max(view().translate.at + by, 0), last))
 
     def begin() -> None:
         state["played_at"] = time.monotonic()
-        if state["play"] and view().at == last:
+        if state["play"] and view().translate.at == last:
             change_view(at=0)
 
     with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
@@ -94,7 +94,7 @@ def _play() -> None:
     # It also runs when the page is drawn for another reason.
     if time.monotonic() - state["played_at"] >= 0.9 * _SECONDS:
         state["played_at"] = time.monotonic()
-        change_view(at=view().at + 1)
+        change_view(at=view().translate.at + 1)
         st.rerun()
 
 

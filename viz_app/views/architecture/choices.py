@@ -1,0 +1,13 @@
+"""What a person chooses on the page Architecture."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class ArchitectureChoices:
+    """The choices of the page Architecture."""
+
+    unfold: Literal["stacks", "layers", "everything"] = "stacks"

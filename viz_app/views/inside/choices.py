@@ -1,0 +1,15 @@
+"""What a person chooses on the page Inside a head."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from viz_app.views.choices import choice
+
+
+@dataclass(frozen=True)
+class InsideChoices:
+    """The choices of the page Inside a head: places in the target or source, counted from 0."""
+
+    query: int = choice(0, of="target", sets="head")
+    key: int | None = choice(None, of="target head")
