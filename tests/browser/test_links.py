@@ -122,7 +122,7 @@ def test_who_opens_the_link_sees_the_same(
 ) -> None:
     high = {"width": 1440, "height": 3000}  # a list closes when the page scrolls
     app = new_app(viewport=high)
-    app.open("" if page == "translate" else page, q=SENTENCE, **at_first)
+    app.open("/" if page == "translate" else f"/{page}", q=SENTENCE, **at_first)
     for choice in choices.split():
         change(app, choice)
     app.rest()

@@ -22,13 +22,13 @@ class TranslateChoices:
     rows: RowsBy = "predicted"
     special: bool = True
     renormalised: bool = choice(False, where={"special": "false"})
+    cells: CellValue = "weight"
+    show: Aggregate = "head"
+    style: Literal["map", "lines", "joint"] = "map"
+    lines_of: tuple[NamedHead, ...] = choice((), of="run", where={"style": "lines"})
     compare: bool = False
     second: int | None = choice(None, of="run", where={"compare": "true"})
     """The training step of the checkpoint that is compared."""
-    show: Aggregate = "head"
-    cells: CellValue = "weight"
-    style: Literal["map", "lines", "joint"] = "map"
-    lines_of: tuple[NamedHead, ...] = choice((), of="run", where={"style": "lines"})
     at: int = choice(0, of="target", where={"below": "steps"})
     """The step of decoding."""
     fork: str = choice("", of="at step", where={"below": "steps"})
