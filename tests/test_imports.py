@@ -101,6 +101,9 @@ def test_records_analysis_and_figures_know_only_the_interface_of_models() -> Non
     [
         "model.checkpoint",
         "model.decoding",
+        "model.forced",
+        "model.interventions",
+        "model.stream",
         "model.transformer",
         "viz_app.trace.attention",
         "viz_app.trace.layer",

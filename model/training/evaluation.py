@@ -11,6 +11,7 @@ import torch
 
 from model.batching import pad, sorted_batches
 from model.decoding.translation import GREEDY, Decoding, translate
+from model.forced import forced_stream
 from model.interface import Seq2SeqModel, Tokenizers
 from model.training.data import Pair, encode_pairs, references_by_source
 from model.training.losses import cross_entropy
@@ -66,8 +67,7 @@ def mean_loss(
         source = pad([sources[i] for i in batch], padding).to(model.device)
         target = pad([targets[i] for i in batch], padding).to(model.device)
         keep = target[:, 1:] != padding
-        memory, mask = model.encode(source)
-        logits = model.unembed(model.decode(target[:, :-1], memory, mask)[keep])
+        logits = model.unembed(forced_stream(model, source, target[:, :-1])[keep])
         total += float(cross_entropy(logits, target[:, 1:][keep]))
         tokens += int(keep.sum())
     return total / tokens, tokens

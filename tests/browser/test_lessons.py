@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import expect
 
 from model.checkpoint import load_weights, open_trained_run
-from model.decoding.ablation import head_costs
+from model.interventions import head_costs
 from model.runs import log_file, read_log_file
 from viz_app.analysis.curves import curve_of
 from viz_app.analysis.question import Place, Question

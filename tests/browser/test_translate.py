@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from model.checkpoint import TrainedRun, load_weights, open_trained_run
-from model.decoding.ablation import head_costs
 from model.interface import KINDS, Kind
+from model.interventions import head_costs
 from tests.browser.driver import TEXTS
 from tests.floats import assert_near, rounding
 from tests.shipped import SHIPPED

@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from model.checkpoint import TrainedRun
-from model.decoding.ablation import head_costs
 from model.decoding.beam import beam_search
 from model.decoding.sampling import sample
 from model.hooks import capture
 from model.interface import KINDS, attention_path
+from model.interventions import head_costs
 from model.placement import DEFAULT_PLACEMENT, Placement, in_float32
 from model.runs import load_checkpoint
 from tests.floats import PASS, assert_near

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from model.batching import pad
+from model.forced import forced_stream
 from model.hooks import capture
 from model.interface import (
     Kind,
@@ -189,8 +190,7 @@ def attention_maps(model: Seq2SeqModel, ids: PaddedIds) -> tuple[dict[Kind, Tens
     """
     points = weight_points(model)
     with capture(model, chain(*points.values())) as seen:
-        memory, mask = model.encode(ids.source)
-        stream = model.decode(ids.target[:, :-1], memory, mask)
+        stream = forced_stream(model, ids.source, ids.target[:, :-1])
     maps = {
         kind: torch.cat([seen[point][0] for point in of_kind], dim=1)
         for kind, of_kind in points.items()

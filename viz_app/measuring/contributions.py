@@ -37,13 +37,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from model.forced import forced_stream
 from model.hooks import capture
-from model.interface import KINDS, Kind, Seq2SeqModel, attention_path
-from model.placement import in_float32
+from model.interface import Kind, Seq2SeqModel
+from model.stream import attention_as_sum, points_of_attention
 from viz_app.measuring.batches import PaddedIds
 
-_POINTS = (".weights", ".value", ".output", "_residual.norm.before")
-"""Hook points that are captured for each attention, after its path."""
 _CELLS = 2**20
 """Most numbers, 4 MB, that one tensor of vectors holds, or all tensors that are captured of a pass.
 A sentence or a key with more is alone."""
@@ -116,10 +115,8 @@ def _relevance(model: Seq2SeqModel, source: Tensor, consumed: Tensor) -> Tensor:
     A row of the result says what a decoder position has of each source and each consumed token.
     """
     layers = model.description.layers
-    paths = [attention_path(kind, layer) for kind in KINDS for layer in range(layers(kind))]
-    with capture(model, [f"{path}{point}" for path in paths for point in _POINTS]) as seen:
-        memory, mask = model.encode(source)
-        model.decode(consumed, memory, mask)
+    with capture(model, points_of_attention(model)) as seen:
+        forced_stream(model, source, consumed)
     n_sources, n_consumed = source.shape[1], consumed.shape[1]
     encoded = torch.eye(n_sources, device=source.device).expand(len(source), -1, -1)
     for layer in range(layers("encoder_self")):
@@ -134,70 +131,13 @@ def _relevance(model: Seq2SeqModel, source: Tensor, consumed: Tensor) -> Tensor:
     return relevance
 
 
-@dataclass(frozen=True)
-class _Sum:
-    """An attention with its residual: y_i = Σ_j Σ_h weights_hij value_hj projection_h + residual_i.
-
-    To this the biases are added.
-    """
-
-    weights: Tensor
-    """(B, H, Q, M)."""
-    value: Tensor
-    """(B, H, M, K)."""
-    projection: Tensor
-    """(H, K, D)."""
-    residual: Tensor
-    """(B, Q, D)."""
-    y: Tensor
-    """With the biases, (B, Q, D)."""
-
-
-def _as_sum(model: Seq2SeqModel, seen: Mapping[str, list[Tensor]], kind: Kind, layer: int) -> _Sum:
-    path = attention_path(kind, layer)
-    weights, value, change, before = (in_float32(seen[f"{path}{point}"][0]) for point in _POINTS)
-    heads, d_k = value.shape[1], value.shape[-1]
-    projection = in_float32(model.linear(f"{path}.output_projection").weight)  # (H K, D)
-    offset = _value_offset(model, kind, path).view(heads, 1, d_k)
-    if model.description.norm == "pre":
-        residual, y = before, before + change
-    else:
-        norm = model.norm(path)
-        gain, centred = in_float32(norm.gain), _centre(model, before)
-        rate = torch.rsqrt(centred.square().mean(dim=-1, keepdim=True) + norm.epsilon)  # (B, Q, 1)
-        residual = _centre(model, before - change) * gain * rate
-        y = centred * gain * rate
-        if norm.bias is not None:
-            y = y + in_float32(norm.bias)
-        projection = _centre(model, projection) * gain
-        weights = weights * rate[:, None]
-    return _Sum(weights, value - offset, projection.view(heads, d_k, -1), residual, y)
-
-
-def _centre(model: Seq2SeqModel, x: Tensor) -> Tensor:
-    """Subtract the mean over D, as the model's norm does."""
-    return x if model.description.norm_kind == "rms" else x - x.mean(dim=-1, keepdim=True)
-
-
-def _value_offset(model: Seq2SeqModel, kind: Kind, path: str) -> Tensor:
-    """Compute what biases add to the values of every token: (H K,)."""
-    weight, bias = model.linear(f"{path}.value_projection")
-    offset = torch.zeros_like(weight[0]) if bias is None else bias
-    # In cross-attention the values are made from the memory, whose norm belongs to the encoder.
-    if model.description.norm == "pre" and kind != "cross":
-        of_norm = model.norm(path).bias
-        if of_norm is not None:
-            offset = offset + of_norm @ weight
-    return in_float32(offset)
-
-
 def _map(model: Seq2SeqModel, seen: Mapping[str, list[Tensor]], kind: Kind, layer: int) -> Tensor:
     """Compute the contributions in one attention, rows sum to 1.
 
     Returns:
         (B, Q, M); of cross-attention (B, Q, M + 1), with the residual in the last column.
     """
-    parts = _as_sum(model, seen, kind, layer)
+    parts = attention_as_sum(model, seen, kind, layer)
     (batch, heads, n_queries, n_keys), width = parts.weights.shape, parts.y.shape[-1]
     size = max(1, _CELLS // (batch * width * max(n_queries, heads)))
     columns = []

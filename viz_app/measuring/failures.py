@@ -17,7 +17,7 @@ from sacrebleu import CHRF
 from torch import Tensor
 
 from model.decoding.greedy import greedy
-from model.decoding.scoring import log_probabilities
+from model.forced import forced_stream, log_probabilities
 from model.interface import Seq2SeqModel, Tokenizers, Vocabulary
 from viz_app.measuring.batches import EncodedPair, PaddedIds, attention_maps, batches_by_length
 from viz_app.measuring.words import source_word_numbers, word_numbers
@@ -96,8 +96,7 @@ def least_losses(
     losses: list[list[float]] = [[] for _ in sentences]
     for batch in batches_by_length(shortened, _SHORTENED):
         ids = PaddedIds.of([s.source for s in batch], [s.target for s in batch], model)
-        memory, mask = model.encode(ids.source)
-        scores = _scores(model, model.decode(ids.target[:, :-1], memory, mask), ids)
+        scores = _scores(model, forced_stream(model, ids.source, ids.target[:, :-1]), ids)
         for sentence, score in zip(batch, scores, strict=True):
             total = float(score[: len(sentence.target) - 1].sum())
             losses[sentence.number].append(whole[sentence.number] - total)

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from model.decoding.ablation import batch_head_costs
-from model.decoding.importance import batch_head_importance
 from model.interface import KINDS, Description, Kind, Seq2SeqModel, Tokenizers, Vocabulary
+from model.interventions import batch_head_costs, batch_head_importance
 from model.run_info import Counts
 from model.training.processes import Processes
 from viz_app.measuring.batches import PaddedIds, attention_maps

@@ -13,7 +13,7 @@ from itertools import chain
 import torch
 from torch import Tensor
 
-from model.decoding.scoring import log_probabilities
+from model.forced import forced_stream, log_probabilities
 from model.hooks import capture
 from model.interface import KINDS, Kind, Seq2SeqModel, attention_path
 from viz_app.records.trace import Floats
@@ -89,8 +89,7 @@ def next_log_probability(
     source_ids, prefix_ids = (
         torch.tensor([list(ids)], dtype=torch.long, device=model.device) for ids in (source, prefix)
     )
-    memory, mask = model.encode(source_ids)
-    stream = model.decode(prefix_ids, memory, mask)[0, -1]  # (D,)
+    stream = forced_stream(model, source_ids, prefix_ids)[0, -1]  # (D,)
     return to_numpy(model.unembed(stream).float().log_softmax(dim=-1))
 
 
@@ -100,6 +99,5 @@ def _log_probability(model: Seq2SeqModel, source: Sequence[int], target: Sequenc
     source_ids, target_ids = (
         torch.tensor([list(ids)], dtype=torch.long, device=model.device) for ids in (source, target)
     )
-    memory, mask = model.encode(source_ids)
-    stream = model.decode(target_ids[:, :-1], memory, mask)[0]  # (T, D)
+    stream = forced_stream(model, source_ids, target_ids[:, :-1])[0]  # (T, D)
     return log_probabilities(model, stream, target_ids[0, 1:])

@@ -14,9 +14,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from model.decoding.ablation import ablate
 from model.hooks import capture, hook_names
 from model.interface import Head, Kind, Seq2SeqModel, attention_path
+from model.interventions import ablate
 from model.masks import causal_mask, padding_mask
 from viz_app.records.layer import (
     AttentionSublayer,

@@ -14,8 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from model.decoding.ablation import ablate
 from model.decoding.greedy import greedy
+from model.forced import forced_stream
 from model.hooks import capture, hook_names
 from model.interface import (
     KINDS,
@@ -26,6 +26,7 @@ from model.interface import (
     Vocabulary,
     attention_path,
 )
+from model.interventions import ablate
 from model.placement import in_float32
 from model.ties import rounding_of, top_k
 from viz_app.records.trace import (
@@ -123,8 +124,7 @@ def _logits(model: Seq2SeqModel, source: Sequence[int], consumed: Sequence[int])
     source_ids, consumed_ids = (
         torch.tensor([list(ids)], device=model.device) for ids in (source, consumed)
     )
-    memory, mask = model.encode(source_ids)
-    return in_float32(model.unembed(model.decode(consumed_ids, memory, mask)))[0]
+    return in_float32(model.unembed(forced_stream(model, source_ids, consumed_ids)))[0]
 
 
 def _target_ids(

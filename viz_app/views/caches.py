@@ -11,12 +11,12 @@ from pathlib import Path
 
 from model.checkpoint import CHECKPOINTS as CHECKPOINTS
 from model.checkpoint import Checkpoint
-from model.decoding.ablation import head_costs
 from model.decoding.beam import Beam as Beam
 from model.decoding.beam import beam_search
 from model.decoding.greedy import greedy
 from model.files import CheckpointError
 from model.interface import Head, Kind, Languages, Side
+from model.interventions import head_costs
 from model.placement import allow_threads
 from model.runs import Run as Run
 from model.runs import load_checkpoint, open_folder, read_log_file

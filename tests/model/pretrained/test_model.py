@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import torch
 
-from model.decoding.ablation import ablate
 from model.decoding.beam import beam_search
 from model.decoding.generation import longest_target
 from model.decoding.greedy import greedy
 from model.hooks import capture, hook_names
 from model.interface import KINDS, Head, Kind
+from model.interventions import ablate
 from model.pretrained.families import FAMILIES
 from model.pretrained.model import PretrainedModel
 from tests.model.pretrained.passes import assert_same, inputs, run

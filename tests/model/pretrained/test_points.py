@@ -11,9 +11,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from model.decoding.ablation import ablate
 from model.hooks import capture, edit, hook_names
 from model.interface import Head, attention_path
+from model.interventions import ablate
 from model.transformer import Transformer
 from tests.model.pretrained.passes import assert_same, inputs, run
 from tests.model.pretrained.tiny import Twins

@@ -10,9 +10,8 @@ import torch
 
 from model.checkpoint import TrainedRun, load_weights
 from model.config import TransformerConfig
-from model.decoding.ablation import head_costs
-from model.decoding.importance import batch_head_importance
 from model.interface import KINDS, Kind
+from model.interventions import batch_head_importance, head_costs
 from model.tokenizer import TokenizerPair
 from model.training.data import Pair
 from model.training.processes import ALONE

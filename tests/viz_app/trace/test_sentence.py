@@ -11,10 +11,10 @@ from torch import Tensor
 
 import model.attention
 from model.config import BOS, EOS
-from model.decoding.ablation import ablate
 from model.decoding.greedy import greedy
 from model.hooks import edit, hook_names
 from model.interface import KINDS, Head, Kind
+from model.interventions import ablate
 from model.tokenizer import TokenizerPair
 from model.transformer import DecoderCache, Transformer
 from tests.floats import assert_near, near

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from model.decoding.ablation import ablate
 from model.interface import KINDS, Head, Kind
+from model.interventions import ablate
 from model.tokenizer import TokenizerPair
 from model.transformer import Transformer
 from tests.floats import assert_near, near, rounding

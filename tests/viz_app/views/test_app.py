@@ -17,11 +17,11 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from model.checkpoint import TrainedRun, load_weights, save_weights, weights_path
-from model.decoding.ablation import head_costs
 from model.decoding.beam import beam_search, length_norm
 from model.decoding.greedy import greedy
 from model.files import append_log
 from model.interface import KINDS, Head, Kind
+from model.interventions import head_costs
 from tests.floats import assert_near
 from tests.viz_app.views.driver import (
     CATS,

@@ -7,16 +7,23 @@ import torch
 from torch import Tensor
 
 from model.batching import pad
-from model.config import BOS, EOS
-from model.decoding.ablation import ablate, batch_head_costs, head_costs
+from model.config import BOS, EOS, PAD
 from model.decoding.greedy import greedy
-from model.hooks import capture
+from model.hooks import capture, edit
 from model.interface import KINDS, Head, Kind, attention_path
+from model.interventions import (
+    ablate,
+    batch_head_costs,
+    batch_head_importance,
+    head_costs,
+)
 from model.transformer import Transformer
-from tests.floats import PASS, assert_near, near
+from tests.floats import PASS, assert_near, near, rounding
 
 SOURCE = [5, 17, 9, 30, 8, EOS]
 TARGET = [BOS, 12, 7, 33, EOS]
+PADDED_SOURCES = [SOURCE, [6, 11, EOS]]
+PADDED_TARGETS = [TARGET, [BOS, 9, EOS]]
 
 
 @pytest.fixture(scope="module", params=["pre", "post"])
@@ -134,3 +141,48 @@ def test_costs_of_a_batch_equal_those_of_each_sentence(model: Transformer) -> No
         for kind in KINDS:
             size = abs(log_probability(model, source, target))
             assert_near(costs[kind][place], alone[kind], size=size, operations=PASS)
+
+
+# --- importance, by gradients
+
+
+@torch.inference_mode()
+def loss(model: Transformer, number: int, head: Head, factor: float) -> float:
+    """Compute −log P of a sentence with the output of a head times a factor."""
+
+    def scaled(x: Tensor) -> Tensor:
+        factors = torch.ones(x.shape[1], 1, 1, dtype=x.dtype)
+        factors[head.head] = factor
+        return x * factors
+
+    source, target = torch.tensor([PADDED_SOURCES[number]]), torch.tensor([PADDED_TARGETS[number]])
+    with edit(model, {f"{attention_path(head.kind, head.layer)}.heads": scaled}):
+        chosen = model(source, target[:, :-1])[0].log_softmax(dim=-1)
+    return -float(chosen[range(target.shape[1] - 1), target[0, 1:]].sum())
+
+
+def test_importance_is_the_derivative_by_a_factor_of_the_head(model: Transformer) -> None:
+    """Against the difference quotient, sentence by sentence; the batch is padded."""
+    found = batch_head_importance(model, pad(PADDED_SOURCES, PAD), pad(PADDED_TARGETS, PAD))
+    assert [tuple(found[kind].shape) for kind in KINDS] == [(2, 3, 3), (2, 2, 3), (2, 2, 3)]
+    small = 1e-5
+    # The factors of heads, and so their gradients, are float32. The difference of two losses is as
+    # exact as these, by twice the step; the third derivative adds some of its square.
+    of_losses = rounding(torch.float64, loss(model, 0, model.description.all_heads()[0], 1))
+    for head in model.description.all_heads():
+        for number in range(2):
+            more, less = (loss(model, number, head, factor) for factor in (1 + small, 1 - small))
+            slope = abs(more - less) / (2 * small)
+            importance = float(found[head.kind][number, head.layer, head.head])
+            bound = rounding(torch.float32, slope, 4) + of_losses / (2 * small) + 10 * small**2
+            assert importance == pytest.approx(slope, rel=0, abs=bound)
+
+
+def test_gradients_are_found_in_inference_mode_and_none_are_left(model: Transformer) -> None:
+    sources, targets = pad(PADDED_SOURCES, PAD), pad(PADDED_TARGETS, PAD)
+    expected = batch_head_importance(model, sources, targets)
+    with torch.inference_mode():
+        found = batch_head_importance(model, sources, targets)
+    for kind in KINDS:
+        assert torch.equal(found[kind], expected[kind])
+    assert all(parameter.grad is None for parameter in model.parameters())

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from model.decoding import scoring
-from model.decoding.scoring import log_probabilities
+from model import forced
+from model.forced import forced_stream, log_probabilities
 from model.transformer import Transformer
 from tests.floats import assert_near
 
@@ -20,11 +20,10 @@ def test_log_probabilities_are_those_of_the_logits(
     monkeypatch: pytest.MonkeyPatch,
     at_a_time: int,
 ) -> None:
-    monkeypatch.setattr(scoring, "_POSITIONS_AT_A_TIME", at_a_time)
+    monkeypatch.setattr(forced, "_POSITIONS_AT_A_TIME", at_a_time)
     model = make_model().double()
     source, target = make_ids([5], 37), make_ids([8], 41)
-    memory, mask = model.encode(source)
-    stream = model.decode(target[:, :-1], memory, mask)[0]
+    stream = forced_stream(model, source, target[:, :-1])[0]
     found = log_probabilities(model, stream, target[0, 1:])
     logits = model(source, target[:, :-1])[0]
     expected = [logits[t].softmax(dim=-1)[target[0, t + 1]].log() for t in range(7)]

@@ -1,6 +1,10 @@
-"""Scores given tokens without all logits of a batch in memory.
+"""A forced pass: the model reads a source and a given target, all steps at once.
 
-``n`` positions, ``D`` = d_model, ``V`` vocabulary.
+Causality makes it equal to decoding step by step. Whatever reads or changes a pass (``capture`` and
+``edit`` of ``model/hooks.py``) goes around ``forced_stream``.
+
+``B`` batch, ``S`` source length, ``T`` target steps, ``n`` positions, ``D`` = d_model,
+``V`` vocabulary.
 """
 
 from __future__ import annotations
@@ -15,8 +19,23 @@ _POSITIONS_AT_A_TIME = 1024
 """Number of positions whose logits are in memory at the same time."""
 
 
+def forced_stream(model: Seq2SeqModel, source: Tensor, consumed: Tensor) -> Tensor:
+    """Run the model on source ids (B, S) and consumed target ids (B, T).
+
+    Returns:
+        The decoder's output, of which ``model.unembed`` makes logits: (B, T, D).
+
+    Raises:
+        ValueError: if a sequence is empty or too long for the model.
+    """
+    memory, mask = model.encode(source)
+    return model.decode(consumed, memory, mask)
+
+
 def log_probabilities(model: Seq2SeqModel, stream: Tensor, ids: Tensor) -> Tensor:
     """Compute the log-probability of a token at each position, in nats.
+
+    The logits of all positions are never in memory together.
 
     Args:
         model: the model, in evaluation mode.
