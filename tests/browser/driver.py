@@ -84,6 +84,12 @@ _LOOK = """argument => {
 ``everywhere`` looks into components too; ``visible`` leaves out what is hidden: Streamlit leaves
 copies of charts in the page after a click.
 """
+_STATES = """() => new Promise(resolve => {
+    const state = () => document.querySelector('.stApp')?.dataset.testScriptState ?? 'none';
+    const seen = new Set(), timer = setInterval(() => seen.add(state()), 20);
+    setTimeout(() => { clearInterval(timer); resolve([...seen]); }, 3_000);
+})"""
+"""The states of the script within three seconds."""
 _FIND = """([argument, wanted, tolerance]) => {
     const near = (a, b) => Array.isArray(b)
         ? Array.isArray(a) && a.length === b.length && b.every((each, i) => near(a[i], each))
@@ -310,9 +316,11 @@ class App:
             )
         except TimeoutError:
             last = self.page.evaluate(look, argument)
-            state = self.page.locator(".stApp").get_attribute("data-test-script-state")
-            assert state == "notRunning", f"the script does not come to rest: {state}"
-            assert last is not None, f"there is nothing, or more than one, of what is read: {look}"
+            states = self.page.evaluate(_STATES)
+            assert "notRunning" in states, f"the script does not come to rest: {states}"
+            assert last is not None, (
+                f"there is nothing, or more than one, of what is read ({states}): {look}"
+            )
             return last
         found: dict[str, Any] = handle.json_value()
         assert "failed" not in found, found["failed"]

@@ -204,6 +204,14 @@ class Walker:
         links = self.app.page.locator('[data-testid="stTopNavLink"]')
         links.nth(int(act.luck * links.count())).click(timeout=_HASTE)
 
+    def photograph(self) -> list[Path]:
+        """Save a picture of the page and of the fresh one; return where."""
+        folder = Path(tempfile.mkdtemp(prefix="headwise-walk-"))
+        paths = [folder / "walked.png", folder / "fresh.png"]
+        for each, path in zip((self.app, self.fresh), paths, strict=True):
+            each.page.screenshot(path=path)
+        return paths
+
     def compare(self) -> None:
         """Compare address, link, citation, and the page with a fresh one.
 
@@ -303,6 +311,7 @@ def main(arguments: Arguments) -> None:
                 walker.step()
             except (AssertionError, Error) as error:
                 print("\n".join(walker.done[-40:]), "\nat", walker.app.page.url, "\n", error)
+                print("pictures of both pages:", *walker.photograph())
                 sys.exit(1)
     print(f"{arguments.acts} acts without a difference")
 
