@@ -74,8 +74,9 @@ def run_trace(
     """
     source_ids = tokenizers.encode_source(source.strip())
     off = [Head(*head) for head in ablated]
+    require_source(model, source, source_ids)
     with ablate(model, off):
-        target_ids = _target_ids(model, tokenizers, source, source_ids, target)
+        target_ids = _target_ids(model, tokenizers, source_ids, target)
         consumed, predicted = target_ids[:-1], target_ids[1:]
         plain_logits = _logits(model, source_ids, consumed)
         with capture(model, hook_names(model)) as seen:
@@ -127,21 +128,28 @@ def _logits(model: Seq2SeqModel, source: Sequence[int], consumed: Sequence[int])
     return in_float32(model.unembed(forced_stream(model, source_ids, consumed_ids)))[0]
 
 
+def require_source(model: Seq2SeqModel, source: str, ids: Sequence[int]) -> None:
+    """Require that a model can translate a text, whose ids are given.
+
+    Raises:
+        ValueError: if it is empty or too long.
+    """
+    allowed = model.description.max_length
+    if not source.strip():
+        raise ValueError("there is nothing to translate: type a sentence")
+    if len(ids) > allowed:
+        raise ValueError(
+            f"the sentence has {len(ids):,} tokens, the model takes at most {allowed:,}; shorten it"
+        )
+
+
 def _target_ids(
     model: Seq2SeqModel,
     tokenizers: Tokenizers,
-    source: str,
     source_ids: Sequence[int],
     target: str | Sequence[int] | None,
 ) -> list[int]:
     allowed = model.description.max_length
-    if not source.strip():
-        raise ValueError("there is nothing to translate: type a sentence")
-    if len(source_ids) > allowed:
-        raise ValueError(
-            f"the sentence has {len(source_ids):,} tokens, the model takes at most {allowed:,}; "
-            "shorten it"
-        )
     if target is None:
         return greedy(model, [source_ids], tokenizers.prefix)[0]
     ids = tokenizers.encode_target(target.strip()) if isinstance(target, str) else list(target)

@@ -7,6 +7,7 @@ it is asked for, for all sessions, and keeps it in a bounded cache (``viz_app.vi
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from model.checkpoint import CHECKPOINTS as CHECKPOINTS
@@ -30,7 +31,7 @@ from viz_app.trace.attention import AttentionTrace as AttentionTrace
 from viz_app.trace.attention import next_log_probability as run_next_token
 from viz_app.trace.attention import run_attention, target_log_probability
 from viz_app.trace.layer import run_layer_trace
-from viz_app.trace.sentence import run_trace, to_numpy
+from viz_app.trace.sentence import require_source, run_trace, to_numpy
 from viz_app.trace.sentence import to_tokens as to_tokens
 from viz_app.views.shared.cache import cached
 from viz_app.views.shared.stamps import stamp_if_there, stamp_of
@@ -150,18 +151,21 @@ def trace_of(
 ) -> Trace:
     """Trace a sentence with a target's ids, or with the model's own translation.
 
+    A translation that is also given as a target has one trace: only ``forced`` differs.
+
     Raises:
         CheckpointError: if the weights cannot be used.
         ValueError: if the sentence is empty or too long, or a head does not exist.
     """
-    checkpoint = checkpoint_of(run, step)
+    checkpoint, forced = checkpoint_of(run, step), target is not None
     name, sha256 = run.name, checkpoint.sha256
     # The tokenizers of the run that is open: its files may be others by now.
     tokenizers = run.tokenizers_sha256
-    return cached(
-        "trace",
-        (name, tokenizers, step, sha256, text, target, ablated),
-        lambda: run_trace(
+    if target is None and not ablated:  # without these heads it would be another translation
+        target = continuation_of(run, step, text, run.tokenizers.prefix)
+
+    def compute() -> Trace:
+        trace = run_trace(
             checkpoint.model,
             run.tokenizers,
             text,
@@ -170,7 +174,13 @@ def trace_of(
             step=step,
             sha256=sha256,
             ablated=ablated,
-        ),
+        )
+        return replace(trace, forced=False)
+
+    trace = cached(
+        "trace",
+        (name, tokenizers, step, sha256, text, target, ablated),
+        compute,
         facts=lambda trace: {
             "run": name,
             "step": step,
@@ -178,8 +188,9 @@ def trace_of(
             "source": len(trace.source),
             "target": len(trace.predicted),
         },
-        says="Translating, and recording the attention",
+        says="Recording the attention",
     )
+    return replace(trace, forced=True) if forced else trace
 
 
 def layer_trace_of(run: Run, trace: Trace, kind: Kind, layer: int) -> LayerTrace:
@@ -226,6 +237,7 @@ def continuation_of(run: Run, step: int, text: str, prefix: tuple[int, ...]) -> 
         ValueError: if the sentence is empty or too long.
     """
     checkpoint, source = checkpoint_of(run, step), _source_ids(run, text)
+    require_source(checkpoint.model, text, source)
     # Some models begin targets with the token that ends them.
     if len(prefix) > 1 and prefix[-1] == checkpoint.model.special_ids.end:
         return prefix
@@ -235,6 +247,7 @@ def continuation_of(run: Run, step: int, text: str, prefix: tuple[int, ...]) -> 
         lambda: tuple(greedy(checkpoint.model, [source], prefix)[0]),
         entries=64,
         facts=lambda ids: _facts(run, step, source) | {"target": len(ids) - 1},
+        says="Translating",
     )
 
 

@@ -23,10 +23,12 @@ from model import placement
 from model.checkpoint import Checkpoint, TrainedRun, load_weights
 from model.config import BOS
 from model.decoding.beam import Beam
+from model.interface import Head
 from tests.viz_app.views.driver import DOG
 from viz_app.records.trace import Trace
 from viz_app.trace.attention import AttentionTrace, run_attention
 from viz_app.trace.layer import run_layer_trace
+from viz_app.trace.sentence import run_trace
 from viz_app.views import caches
 from viz_app.views.shared import cache
 from viz_app.views.shared.cache import LEAST_BYTES, MOST_BYTES, cached, size_of
@@ -95,6 +97,26 @@ def test_a_checkpoint_is_read_once_however_many_ask_at_once(
         checkpoints = list(threads.map(ask, range(8)))
     assert read == [run.steps()[-1]]
     assert len({id(checkpoint.model) for checkpoint in checkpoints}) == 1
+
+
+def test_a_translation_that_is_given_as_a_target_is_not_traced_again(
+    run: TrainedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    traced: list[object] = []
+
+    def noted(*args: Any, **kwargs: Any) -> Trace:
+        traced.append(args[3])
+        return run_trace(*args, **kwargs)
+
+    monkeypatch.setattr(caches, "run_trace", noted)
+    own = caches.trace_of(run, 60, DOG)
+    given = caches.trace_of(run, 60, DOG, own.target_ids)
+    assert traced == [own.target_ids]
+    assert (own.forced, given.forced) == (False, True)
+    assert given.attention is own.attention
+    without = caches.trace_of(run, 60, DOG, ablated=(Head("cross", 0, 0),))
+    assert traced[1:] == [None]  # another model may write another translation
+    assert not without.forced
 
 
 # By bytes

@@ -89,7 +89,7 @@ def test_work_is_logged_and_nothing_that_was_typed(
         r"trace: run tiny, step 60, heads_off 0, source \d+, target \d+, \d+ ms",
         r"head costs: run tiny, step 60, source \d+, target \d+, \d+ ms",
         r"beam search: run tiny, step 60, source \d+, width 4, \d+ ms",
-        r"refused: ValueError from viz_app\.trace\.sentence\._target_ids",
+        r"refused: ValueError from viz_app\.trace\.sentence\.require_source",
         r"layer: run tiny, step 60, of cross 2, \d+ ms",
         r"translated: run tiny, step 20, source \d+, target \d+, \d+ ms",
         r"attention: run tiny, step 20, source \d+, target \d+, \d+ ms",
