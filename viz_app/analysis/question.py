@@ -17,9 +17,9 @@ from pydantic import NonNegativeInt
 
 from model.interface import Description, Head, Kind
 from model.ties import descending, first_largest
-from viz_app.analysis.attention import Aggregate, aggregate_heads
+from viz_app.analysis.attention import Aggregate
 from viz_app.analysis.grid import Grid, make_grid
-from viz_app.analysis.rollout import CellValue, mean_of_heads, rollout_of, weights_of
+from viz_app.analysis.rollout import CellValue, map_of_heads, weights_of
 from viz_app.records.curves import Curve
 from viz_app.records.trace import Floats, Trace
 
@@ -87,12 +87,7 @@ class Asked:
     @cached_property
     def weights(self) -> Floats:
         """The large map, (Q, M), its cells as they are chosen."""
-        kind, layer, head = self.head
-        if self.show == "rollout":
-            return rollout_of(self.trace, kind, layer, self.cells)
-        if self.show == "mean":
-            return mean_of_heads(self.trace, kind, self.cells)[layer]
-        return aggregate_heads(weights_of(self.trace, kind, self.cells)[layer], self.show, head)
+        return map_of_heads(self.trace, self.head, self.show, self.cells)
 
     def keys_of(self, row: int) -> NDArray[np.int64]:
         """Return the keys that a row may look at."""

@@ -6,11 +6,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
 
-from model.interface import Kind
+from model.interface import Head, Kind
+from viz_app.analysis.attention import Aggregate, aggregate_heads
 from viz_app.records.trace import Floats, Trace
 
 CellValue = Literal["weight", "value norm"]
@@ -76,6 +78,35 @@ def mean_of_heads(trace: Trace, kind: Kind, cell_value: CellValue = "weight") ->
             "them; trace the sentence again"
         )
     return row_shares(trace.head_sum_norms[kind])
+
+
+def map_of_heads(
+    trace: Trace,
+    head: Head,
+    aggregate: Aggregate = "head",
+    cell_value: CellValue = "weight",
+    *,
+    to_grid: Callable[[Floats], Floats] = lambda maps: maps,
+) -> Floats:
+    """Return one map, (Q, M): that of a head, or of the heads of its layer put together.
+
+    Args:
+        trace: the trace.
+        head: the head.
+        aggregate: the head alone; the mean or, cell by cell, the maximum of the layer's heads; or
+            the rollout up to the layer.
+        cell_value: what a cell is.
+        to_grid: changes the rows and columns of maps (…, Q, M), as ``Grid.apply`` does.
+
+    Raises:
+        ValueError: as ``mean_of_heads``.
+    """
+    if aggregate == "rollout":
+        return to_grid(rollout_of(trace, head.kind, head.layer, cell_value))
+    if aggregate == "mean" and cell_value == "value norm":
+        return to_grid(mean_of_heads(trace, head.kind, cell_value)[head.layer])
+    weights = to_grid(weights_of(trace, head.kind, cell_value)[head.layer])
+    return aggregate_heads(weights, aggregate, head.head)
 
 
 def rollout_of(trace: Trace, kind: Kind, layer: int, cell_value: CellValue = "weight") -> Floats:

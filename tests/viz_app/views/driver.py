@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import tomllib
 from collections.abc import Callable, Sequence
 from html import unescape
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 from numpy.typing import ArrayLike
+from streamlit import config
 from streamlit.testing.v1 import AppTest
 
 from model.checkpoint import TrainedRun, load_weights
@@ -31,6 +33,12 @@ WIDGETS = (
     *("text_area", "text_input", "segmented_control", "selectbox", "select_slider", "toggle"),
     *("multiselect", "slider", "number_input"),
 )
+
+# Streamlit's tests do not read this file.
+for _name, _value in tomllib.loads((APP.parent / ".streamlit/config.toml").read_text())[
+    "global"
+].items():
+    config.set_option(f"global.{_name}", _value)
 
 OPENED = ("download-menu", "seen_below_maps")
 """A menu that is open, and a place that has been in sight: a browser says that of them."""

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import get_args
 
 from model.interface import Description, Head, Kind
-from viz_app.analysis.attention import Aggregate, aggregate_heads
+from viz_app.analysis.attention import Aggregate
 from viz_app.analysis.grid import Grid
 from viz_app.analysis.labels import KIND_NAMES, KIND_NOTES
-from viz_app.analysis.rollout import CellValue, mean_of_heads, rollout_of, weights_of
+from viz_app.analysis.rollout import CellValue, map_of_heads
 from viz_app.records.trace import Floats, Trace
 from viz_app.views.shared.head_choice import chosen_head
 from viz_app.views.shared.view import redraw_all, view
@@ -83,12 +83,8 @@ class ShownMap:
 
     def map_of(self, trace: Trace, grid: Grid) -> Floats:
         """Compute the map of a trace in the rows and columns of a grid."""
-        if self.aggregate == "rollout":
-            return grid.apply(rollout_of(trace, self.kind, self.layer, self.cell_value))
-        if self.aggregate == "mean" and self.cell_value == "value norm":
-            return grid.apply(mean_of_heads(trace, self.kind, self.cell_value)[self.layer])
-        weights = grid.apply(weights_of(trace, self.kind, self.cell_value)[self.layer])
-        return aggregate_heads(weights, self.aggregate, self.head)
+        head = Head(self.kind, self.layer, self.head)
+        return map_of_heads(trace, head, self.aggregate, self.cell_value, to_grid=grid.apply)
 
     @property
     def note(self) -> str:
