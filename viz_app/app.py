@@ -29,7 +29,7 @@ from viz_app.views.shared.errors import show_user_errors
 from viz_app.views.shared.opening import PageName, page_to_open
 from viz_app.views.shared.selection import Selection
 from viz_app.views.shared.turns import turns
-from viz_app.views.shared.view import note_unread, write_address
+from viz_app.views.shared.view import enter, note_unread, write_address
 from viz_app.views.training.page import page as training
 from viz_app.views.translate.page import page as translate
 
@@ -74,6 +74,7 @@ pages: dict[PageName, st.Page] = {
 chosen = st.navigation(list(pages.values()), position="top")
 if opening := page_to_open():
     st.switch_page(pages[opening])
+enter(chosen.url_path)
 with turns().turn():
     selection = frame.select(chosen.url_path)
     chosen.run()

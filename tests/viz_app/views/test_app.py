@@ -10,10 +10,11 @@ from dataclasses import replace
 from datetime import date
 from html import unescape
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
+from streamlit.runtime.scriptrunner_utils.exceptions import StopException
 from streamlit.testing.v1 import AppTest
 
 from model.checkpoint import TrainedRun, load_weights, save_weights, weights_path
@@ -63,7 +64,7 @@ from viz_app.views.shared.markdown import escape_markdown
 from viz_app.views.shared.target import describe_ending
 from viz_app.views.state import View, with_choices
 from viz_app.views.translate import beam as beam_view
-from viz_app.views.translate import heads
+from viz_app.views.translate import heads, page
 
 PAGE = "app"
 
@@ -424,6 +425,30 @@ def test_a_fork_keeps_what_stands_before_and_goes_on_by_itself(
 
     choose(app, at=2)
     assert widget(app, "fork").value == ""
+
+
+def test_what_was_drawn_in_a_run_that_was_overtaken_is_sent_again(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The browser may never have seen it: its widgets would show nothing chosen."""
+
+    def sent(app: AppTest) -> tuple[list[str], bool]:
+        drawn = widget(app, "style")
+        return drawn.value, drawn.proto.set_value
+
+    app = start()
+    assert sent(app.run()) == ("map", False)
+    choose(app, compare=True)  # without the choice of a style
+    with monkeypatch.context() as patch:
+        patch.setattr(page, "_show_below", overtaken)
+        choose(app, compare=False)
+    assert sent(app.run()) == ("map", True)
+    assert sent(app.run()) == ("map", False)
+
+
+def overtaken(*_: object) -> NoReturn:
+    """End a run as Streamlit does when another begins."""
+    raise StopException
 
 
 # Beam

@@ -42,6 +42,8 @@ class _Widget:
     number: int
     """How often the choice had a new widget before."""
     page: str
+    visit: int
+    """Which visit of a page it was drawn in."""
     values: list[Any]
     labels: list[str]
 
@@ -55,7 +57,8 @@ class Session:
     """What a session has chosen, and what its widgets and its address have yet to be told.
 
     A run of the script begins with ``read_address``; it draws widgets with ``control``, each of
-    which notes itself in ``widgets``; it ends with ``write_address``. A widget that is used calls
+    which notes itself in ``widgets``; it ends with ``note_unread`` and ``write_address``. A widget
+    that is used calls
     back before the next run and is noted in ``used``; that run, or the panel that is drawn again,
     changes the view by it before anything is drawn (``apply_changes``).
 
@@ -63,10 +66,17 @@ class Session:
     something else meanwhile, and that the browser has not drawn yet (in a closed menu it never
     does), it sends the value from before, which is no choice of a person. So a widget that is set
     is a new one, with a key of its own: what a browser sends for the old one is not listened to.
+
+    A run may be overtaken by the next one before it ends, and what it drew is then never seen. So
+    the values of its widgets, noted in ``unseen``, are sent once more.
     """
 
     page: str
     """The page that is open, as the address has it."""
+    visit: int = 0
+    """How often another page was opened before."""
+    turned: bool = False
+    """Whether the page was opened and its address has yet to be read."""
     view: View = field(default_factory=View)
     changed: bool = False
     """Whether the view has changed since it was drawn."""
@@ -74,6 +84,10 @@ class Session:
     """The widgets that were used since: their choice, its value, and what is to be done then."""
     widgets: dict[str, _Widget] = field(default_factory=dict)
     """Choice → its widget as it was drawn last."""
+    unseen: set[str] = field(default_factory=set)
+    """The choices whose widget was set in a run that has not come to its end."""
+    whole: bool = False
+    """Whether the whole page is being drawn, and not a part of it."""
     unprompted: bool = False
     """Whether a component had the page drawn without a person's doing."""
     redraw: bool = False
@@ -181,6 +195,7 @@ def control(
     # A browser that draws a widget later, in a menu, only knows what was sent last.
     if not known or (in_menu and shown not in ("", False, None)):
         st.session_state[key] = shown
+        session().unseen.add(name)
     return {"key": key, "on_change": _note_use, "args": (name, key, usable, optional, on_change)}
 
 
@@ -229,6 +244,7 @@ def note_unread() -> None:
     here = session()
     for name in [name for name, unreadable in here.asked.items() if unreadable]:
         here.notes.append(_note(name, here.asked.pop(name)))
+    here.whole = False
 
 
 def _key_of(
@@ -237,23 +253,27 @@ def _key_of(
     """Return whether the browser knows the widget that shows a value, and the widget's key.
 
     A browser knows an option by its label: if that has changed, it would send one that no longer
-    is, and the widget must be a new one, as if its value had been set. On another page the key may
-    be the same, since Streamlit keeps the widgets of pages apart.
+    is, and the widget must be a new one, as if its value had been set. So it must be where another
+    page was open meanwhile: the browser has forgotten it, and Streamlit may not have, if a run of
+    that page was overtaken. On another page the key may be the same, since Streamlit keeps the
+    widgets of pages apart.
     """
     here, state = session(), st.session_state
     values = shown if isinstance(shown, list) else [shown] * (shown is not None)
     before = here.widgets.get(name)
+    stayed = before is not None and (before.page, before.visit) == (here.page, here.visit)
     same = (
         before is not None
+        and (stayed or before.page != here.page)
         and before.key(name) in state
         and state[before.key(name)] == shown
         and all(map(usable, before.values))
         and before.labels == [written(value) for value in before.values]
     )
     number = 0 if before is None else before.number + (not same)
-    now = _Widget(number, here.page, values, [written(value) for value in values])
-    here.widgets[name] = now
-    return same and before is not None and before.page == now.page, now.key(name)
+    labels = [written(value) for value in values]
+    now = here.widgets[name] = _Widget(number, here.page, here.visit, values, labels)
+    return same and stayed and name not in here.unseen, now.key(name)
 
 
 def _note_use(
@@ -304,21 +324,31 @@ def _short(value: str) -> str:
     return value if len(value) <= _LONGEST else value[: _LONGEST - 1] + "…"
 
 
+def enter(page: str) -> None:
+    """Note which page is opened.
+
+    Call this before anything is waited for: from here on the browser has forgotten the widgets of
+    another page, even if this run is overtaken.
+    """
+    here: Session = st.session_state.setdefault("session", Session(page))
+    if here.page != page:
+        here.page, here.turned = page, True
+        here.visit += 1
+
+
 def read_address(page: str) -> None:
     """Read the view from the address, when the session begins or a person goes back in it.
 
     Call this before anything is drawn. (Streamlit empties the address when another page is opened
     by its link; the view stays, and is written there again.)
     """
-    state = st.session_state
-    begins = "session" not in state
-    if begins:
-        state["session"] = Session(page)
+    enter(page)
     here = session()
+    here.whole = True
     _change_by_widgets()
     asked = {name: st.query_params.get_all(name) for name in st.query_params}
-    turned, here.page = here.page != page, page
-    known = not begins and (here.changed or asked == here.written)
+    turned, here.turned = here.turned, False
+    known = here.changed or asked == here.written
     if known or (turned and not asked):
         return
     here.view, unreadable = decode(asked)
@@ -334,6 +364,8 @@ def write_address() -> None:
     here, shown = session(), view()
     if len(shown.sentence or "") > LONGEST_TEXT_IN_ADDRESS:
         shown = dataclasses.replace(shown, sentence=None)
+    if not here.whole:
+        here.unseen.clear()
     before, here.written = here.written, encode(shown)
     # A run that was overtaken by this one may have sent its address after the browser sent its own.
     overtaken = here.changed and before != here.written

@@ -25,9 +25,9 @@ class TrainingChoices:
     steps_axis: Axis = "linear"
     loss_axis: Axis = "linear"
     smoothing: FiniteFloat = 0.0
-    samples_by: Literal["one sentence", "one step"] = choice("one sentence", where=_TRANSLATIONS)
     sample: str | None = choice(None, of="sentence", where=_TRANSLATIONS)
     own_reference: str = choice("", of="sentence", where=_TRANSLATIONS)
+    samples_by: Literal["one sentence", "one step"] = choice("one sentence", where=_TRANSLATIONS)
     other_run: str | None = choice(None, of="run", where=_COMPARE)
     other_step: int | None = choice(None, of="run other_run", where=_COMPARE)
     shared: Literal["newest", "reference", "own"] = choice("newest", where=_COMPARE)
