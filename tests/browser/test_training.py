@@ -17,11 +17,10 @@ from tests.browser.driver import asked, either
 from tests.floats import assert_near, printed
 from viz_app.analysis.curves import curve_of, find_overfitting_in
 from viz_app.analysis.differences import head_distances
-from viz_app.analysis.drift import all_pairs, pair_cosines, project_together
 from viz_app.analysis.grid import make_grid
 from viz_app.analysis.head_ranking import rank_heads
 from viz_app.analysis.labels import token_label
-from viz_app.analysis.projection import most_frequent
+from viz_app.analysis.projection import all_pairs, most_frequent, pair_cosines, project_together
 from viz_app.components.scatter import Cloud, Frames, scatter_data
 from viz_app.figures.theme import LIGHT, weight_colour
 from viz_app.records.trace import Floats, Trace

@@ -15,7 +15,7 @@ import plotly.graph_objects as go
 from model.interface import Head, Kind
 from viz_app.figures.matrix import colour_bar, masked_cells
 from viz_app.figures.selecting import click_targets, frame, vertical_line
-from viz_app.figures.step_columns import StepColumns, step_ticks
+from viz_app.figures.step_axis import StepColumns, step_ticks
 from viz_app.figures.theme import (
     Properties,
     Scale,

@@ -13,7 +13,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from viz_app.figures.selecting import vertical_line
-from viz_app.figures.step_columns import StepColumns
+from viz_app.figures.step_axis import StepColumns
 from viz_app.figures.theme import Properties, Theme, escape_plotly, new_figure
 
 _HEIGHT, _TITLE, _TOP = 76, 30, 24

@@ -4,8 +4,13 @@ import numpy as np
 import pytest
 
 from tests.floats import assert_near
-from viz_app.analysis.drift import all_pairs, pair_cosines, project_together, rotate_onto
-from viz_app.analysis.projection import principal_components
+from viz_app.analysis.projection import (
+    all_pairs,
+    pair_cosines,
+    principal_components,
+    project_together,
+    rotate_onto,
+)
 
 
 def test_all_pairs() -> None:

@@ -59,7 +59,7 @@ from viz_app.figures.mosaic import tile
 from viz_app.records.trace import Check, Tokens, Trace, Word
 from viz_app.trace.sentence import run_trace
 from viz_app.views import caches
-from viz_app.views.shared.citation import bibtex, citation
+from viz_app.views.shared.download import bibtex, citation
 from viz_app.views.shared.markdown import escape_markdown
 from viz_app.views.shared.target import describe_ending
 from viz_app.views.state import View, with_choices

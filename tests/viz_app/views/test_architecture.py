@@ -41,10 +41,10 @@ from viz_app.figures.theme import LIGHT
 from viz_app.records.trace import Check, HookSummary, Trace
 from viz_app.trace.sentence import run_trace, to_tokens
 from viz_app.views import caches
-from viz_app.views.architecture.checks import CONSEQUENCES
 from viz_app.views.architecture.equations import equations_of
 from viz_app.views.architecture.lens import _caveat
 from viz_app.views.architecture.modules import tree_of
+from viz_app.views.architecture.page import CONSEQUENCES
 from viz_app.views.architecture.presets import _ROWS
 from viz_app.views.shared.markdown import escape_markdown
 from viz_app.views.shared.selection import Selection

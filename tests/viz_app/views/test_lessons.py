@@ -13,7 +13,7 @@ from tests.viz_app.views.driver import CATS, Start, captions, choose, errors, ht
 from viz_app.lessons.reading import SHIPPED, read_lessons
 from viz_app.lessons.records import Lesson
 from viz_app.views.shared import lesson_panel, lessons
-from viz_app.views.shared.lesson_files import check_step, view_of
+from viz_app.views.shared.lessons import check_step, view_of
 from viz_app.views.shared.markdown import lesson_markdown
 from viz_app.views.shared.parts import PARTS
 

@@ -22,7 +22,7 @@ from tests.viz_app.views.driver import (
     errors,
     widget,
 )
-from viz_app.analysis.drift import all_pairs, pair_cosines, project_together
+from viz_app.analysis.projection import all_pairs, pair_cosines, project_together
 from viz_app.records.trace import Floats
 
 PAGE, ADDRESS = "training", {"training": "embeddings"}

@@ -8,18 +8,29 @@ from collections.abc import Callable
 import streamlit as st
 
 from viz_app.figures.architecture import architecture_svg, describe_architecture
-from viz_app.records.trace import Trace
-from viz_app.views.architecture.checks import show_checks
+from viz_app.records.trace import Check, Trace
 from viz_app.views.architecture.equations import show_equations
 from viz_app.views.architecture.lens import show_lens
 from viz_app.views.architecture.masks import show_masks
 from viz_app.views.architecture.modules import show_modules
 from viz_app.views.architecture.presets import show_presets
 from viz_app.views.shared.download import show_download_menu
+from viz_app.views.shared.markdown import escape_markdown
 from viz_app.views.shared.selection import Selection
 from viz_app.views.shared.target import choose_trace, show_target
 from viz_app.views.shared.widgets import show_heading
 
+CONSEQUENCES = {
+    "each row of attention weights sums to 1": "If not, a map would show shares of something else "
+    "than a whole, and rows could not be compared.",
+    "no weight on keys after the query (decoder self-attention)": "If not, the decoder would see "
+    "tokens that it has yet to predict, and its probabilities would be worth nothing.",
+    "logits are the same with and without recording": "If not, what is shown would be of another "
+    "computation than the one that translates.",
+    "weights times values give each head's output": "If not, the maps would not be the weights "
+    "that the model used.",
+}
+"""Name of a check → what it would mean if it failed."""
 _PARTS: dict[str, tuple[str, Callable[[Selection, Trace], None]]] = {
     "The model, module by module": (
         "parameters, and what each hook point recorded of this sentence",
@@ -79,3 +90,23 @@ def _show_drawing(selection: Selection, trace: Trace) -> None:
         "The two stacks, from the bottom, with the shapes of this sentence: batch × position × "
         "width. A line around a box is a residual connection, + its sum."
     )
+
+
+def show_checks(trace: Trace) -> None:
+    """Draw a line for each check: whether it holds, the largest deviation, and its limit."""
+    with st.container(key="checks"):
+        st.markdown("\n".join(_line(check) for check in trace.checks))
+    if not all(check.passed for check in trace.checks):
+        st.error("Do not trust what this sentence's pages show.")
+
+
+def _line(check: Check) -> str:
+    sign = ":green-badge[✓ holds]" if check.passed else ":red-badge[✗ broken]"
+    off = f"off by at most {_format(check.deviation, 1)}; allowed is {_format(check.limit, 0)}"
+    consequence = escape_markdown(CONSEQUENCES.get(check.name, ""))
+    return f"- {sign} **{escape_markdown(check.name)}**: {off}. {consequence}".rstrip()
+
+
+def _format(value: float, decimals: int) -> str:
+    """Write a number with a minus sign at which no line breaks."""
+    return f"{value:.{decimals}e}".replace("-", "−") if value else "0"

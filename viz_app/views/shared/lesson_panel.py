@@ -22,7 +22,6 @@ from viz_app.records.trace import Floats, Trace
 from viz_app.views.caches import Run, beam_of, head_costs_of, log_of, trace_of
 from viz_app.views.shared.errors import show_user_errors
 from viz_app.views.shared.head_choice import chosen_head, head_label
-from viz_app.views.shared.lesson_files import served_lessons
 from viz_app.views.shared.lesson_style import lesson_script, lesson_style
 from viz_app.views.shared.lessons import (
     answered,
@@ -30,6 +29,7 @@ from viz_app.views.shared.lessons import (
     leave_lesson,
     missing,
     open_step,
+    served_lessons,
     way_of,
 )
 from viz_app.views.shared.markdown import escape_markdown, lesson_markdown

@@ -7,8 +7,13 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from model.interface import Side
-from viz_app.analysis.drift import all_pairs, pair_cosines, project_together
-from viz_app.analysis.projection import Components, most_frequent
+from viz_app.analysis.projection import (
+    Components,
+    all_pairs,
+    most_frequent,
+    pair_cosines,
+    project_together,
+)
 from viz_app.components.scatter import Cloud, Frames, scatter
 from viz_app.figures.drift import cosine_lines
 from viz_app.records.trace import Floats

@@ -12,8 +12,7 @@ from viz_app.figures.tokens import probability_legend
 from viz_app.records.trace import Trace
 from viz_app.views.caches import Beam, trace_of
 from viz_app.views.shared.download import show_download_menu
-from viz_app.views.shared.lesson_files import served_lessons
-from viz_app.views.shared.lessons import open_step
+from viz_app.views.shared.lessons import open_step, served_lessons
 from viz_app.views.shared.markdown import escape_markdown
 from viz_app.views.shared.panels import panel
 from viz_app.views.shared.selection import Selection
