@@ -153,6 +153,11 @@ def test_the_sample_of_training_pairs_is_the_other_of_the_pair(start: Start, roo
             "training batches, with label smoothing 0.1, dropout 0.3, hidden dropout 0.1, joined "
             "pairs and replaced names",
         ),
+        (
+            {"dropout": 0.0},
+            {"label_smoothing": 0.0, "bpe_dropout": 0.1, "address": 0.2},
+            "training batches, with BPE-dropout 0.1 and names put before sentences",
+        ),
     ],
 )
 def test_training_batches_are_named_by_what_their_loss_contains(

@@ -117,9 +117,11 @@ def _batches(run: Run) -> str:
         "label smoothing": training.label_smoothing,
         "dropout": model.dropout,
         "hidden dropout": model.hidden_dropout,
+        "BPE-dropout": training.bpe_dropout,
     }
     said = [f"{what} {share:g}" for what, share in shares.items() if share]
     said += ["joined pairs"] * bool(training.join) + ["replaced names"] * bool(training.replace)
+    said += ["names put before sentences"] * bool(training.address)
     if not said:
         return _BATCHES
     *others, last = said
