@@ -185,8 +185,8 @@ class TrainingConfig:
     into tokens, anew in every epoch (BPE-dropout, Provilkov et al. 2020, who take 0.1), so that the
     model sees words in many splits; 0 leaves out none. Translations are split as ever."""
     plain_epochs: int = 0
-    """Epochs, from the first, that neither join nor replace nor address: the model learns its
-    corpus as it is before it learns what the corpus rarely has."""
+    """Epochs, from the first, in which pairs stay as they are, not joined or replaced or split in
+    other ways: the model learns its corpus before it learns what the corpus rarely has."""
     milestones: tuple[int, ...] = (0, 100, 200, 500, 1_000, 2_000, 5_000)
     """Steps at which weights are saved and evaluated; the last step is always one."""
     log_every: int = 50

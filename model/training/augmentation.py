@@ -106,17 +106,18 @@ class Augmentation:
     def __call__(self, epoch: int) -> Encoded:
         """Return the source ids and target ids of an epoch."""
         config, examples = self._config, self._examples
+        if epoch < config.plain_epochs:
+            return examples.sources, examples.targets
         generator = random.Random(f"{config.seed}-{epoch}-augmentation")
-        is_plain = epoch < config.plain_epochs
         sources, targets = list(examples.sources), list(examples.targets)
         for index in range(len(examples.pairs)):  # none where texts are not needed
-            changed = None if is_plain else self._changed(index, generator)
+            changed = self._changed(index, generator)
             if changed is None and self._dropout is None:
                 continue
             source, target = self._encoded(changed or examples.pairs[index], generator)
             if max(len(source), len(target)) <= self._max_tokens:
                 sources[index], targets[index] = source, target
-        if is_plain or not config.join:
+        if not config.join:
             return sources, targets
         return join_pairs(
             sources,
