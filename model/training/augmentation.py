@@ -138,10 +138,9 @@ class Augmentation:
         return None
 
     def _encoded(self, pair: Pair, generator: random.Random) -> tuple[list[int], list[int]]:
+        tokenizers = self._tokenizers
         if self._dropout is None:
-            return self._tokenizers.encode_source(pair.source), self._tokenizers.encode_target(
-                pair.target
-            )
+            return tokenizers.encode_source(pair.source), tokenizers.encode_target(pair.target)
         source, target = (
             dropout.encode(text, generator)
             for dropout, text in zip(self._dropout, pair, strict=True)

@@ -58,9 +58,8 @@ class Session:
 
     A run of the script begins with ``read_address``; it draws widgets with ``control``, each of
     which notes itself in ``widgets``; it ends with ``note_unread`` and ``write_address``. A widget
-    that is used calls
-    back before the next run and is noted in ``used``; that run, or the panel that is drawn again,
-    changes the view by it before anything is drawn (``apply_changes``).
+    that is used calls back before the next run and is noted in ``used``; that run, or the panel
+    that is drawn again, changes the view by it before anything is drawn (``apply_changes``).
 
     A browser sends what all widgets have whenever one is used. Of a widget that was set to
     something else meanwhile, and that the browser has not drawn yet (in a closed menu it never
