@@ -194,11 +194,19 @@ _CODAS = "n r s l m k t d b nn rt nd ck ng rz sch ff x"
 
 
 def made_up_name(generator: random.Random) -> str:
-    """Make up a name of one to four syllables or, one time in five, of random letters."""
-    if generator.random() < 0.2:
-        name = "".join(generator.choices(string.ascii_lowercase, k=generator.randint(3, 9)))
-    else:
+    """Make up a name that no list has.
+
+    Half are the beginning of one known name and the end of another, which look like names and are
+    not; three in ten have one to four syllables, one in five random letters.
+    """
+    drawn = generator.random()
+    if drawn < 0.5:
+        first, second = (generator.choice(known_names()) for _ in range(2))
+        name = first[: generator.randint(2, len(first))] + second[generator.randint(1, 3) :]
+    elif drawn < 0.8:
         name = "".join(_syllable(generator) for _ in range(generator.randint(1, 4)))
+    else:
+        name = "".join(generator.choices(string.ascii_lowercase, k=generator.randint(3, 9)))
     return name[0].upper() + name[1:]
 
 
@@ -208,9 +216,9 @@ def _syllable(generator: random.Random) -> str:
 
 
 def draw_name(generator: random.Random) -> str:
-    """Draw one or two names, each known or made up."""
+    """Draw one or two names, each known (one in three) or made up."""
     return " ".join(
-        generator.choice(known_names()) if generator.random() < 0.5 else made_up_name(generator)
+        generator.choice(known_names()) if generator.random() < 1 / 3 else made_up_name(generator)
         for _ in range(generator.choice((1, 1, 2)))
     )
 
