@@ -19,18 +19,18 @@ from pathlib import Path
 import sacrebleu
 import tyro
 
-from model.checkpoint import (
+from headwise.model.checkpoint import (
     CHECKPOINTS,
     CheckpointError,
     TrainedRun,
     load_weights,
     open_trained_run,
 )
-from model.decoding.translation import translate
-from model.training.corpora import load_corpus
-from model.training.data import DataError, Pair, references_by_source
-from model.training.evaluation import evaluate
-from model.training.replacement import (
+from headwise.model.decoding.translation import translate
+from headwise.model.training.corpora import load_corpus
+from headwise.model.training.data import DataError, Pair, references_by_source
+from headwise.model.training.evaluation import evaluate
+from headwise.model.training.replacement import (
     common_words,
     draw_number,
     known_names,

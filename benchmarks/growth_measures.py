@@ -1,4 +1,4 @@
-"""``python -m viz_app.measure`` on corpora of made-up sentences, each in a process of its own.
+"""Measures heads on corpora of made-up sentences, each in a process of its own.
 
 As a program, ``python -m benchmarks.growth_measures ROOT SENTENCES``, it is that process.
 """
@@ -17,11 +17,11 @@ from pathlib import Path
 import torch
 
 from benchmarks.runs import write_run
-from model.config import TransformerConfig
-from model.tokenizer import TokenizerPair
-from model.transformer import Transformer
-from viz_app.measure import MeasureArguments, main
-from viz_app.measuring.files import read_measures
+from headwise.model.config import TransformerConfig
+from headwise.model.tokenizer import TokenizerPair
+from headwise.model.transformer import Transformer
+from headwise.viz_app.measure import MeasureArguments, main
+from headwise.viz_app.measuring.files import read_measures
 
 _ROOT = Path(__file__).parents[1]
 _RUN = "tiny"

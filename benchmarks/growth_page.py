@@ -19,10 +19,10 @@ from benchmarks.load_server import serving
 from benchmarks.load_session import Session, connected
 from benchmarks.report import Tick
 from benchmarks.runs import Figures, Sentences, Size
-from model.checkpoint import Checkpoint, TrainedRun
-from model.interface import Head
-from model.runs import open_checkpoint
-from viz_app.trace.sentence import run_trace
+from headwise.model.checkpoint import Checkpoint, TrainedRun
+from headwise.model.interface import Head
+from headwise.model.runs import open_checkpoint
+from headwise.viz_app.trace.sentence import run_trace
 
 _HEAD: Head = ("cross", 0, 0)
 

@@ -11,13 +11,13 @@ from typing import TypeVar
 from benchmarks.report import Tick
 from benchmarks.runs import Figures, Sentences, Size
 from benchmarks.sizes import model_of
-from model.decoding.greedy import greedy
-from model.tokenizer import TokenizerPair
-from model.transformer import Transformer
-from viz_app.records.trace import Trace
-from viz_app.report import to_html
-from viz_app.trace.saved import to_json, to_npz
-from viz_app.trace.sentence import run_trace
+from headwise.model.decoding.greedy import greedy
+from headwise.model.tokenizer import TokenizerPair
+from headwise.model.transformer import Transformer
+from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.report import to_html
+from headwise.viz_app.trace.saved import to_json, to_npz
+from headwise.viz_app.trace.sentence import run_trace
 
 _EXPORTS: Mapping[str, Callable[[Trace], bytes]] = {
     ".html": to_html,

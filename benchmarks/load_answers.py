@@ -13,11 +13,11 @@ from urllib.parse import urlencode
 
 import numpy as np
 
-from model.checkpoint import Checkpoint, TrainedRun, load_weights, open_trained_run
-from model.interface import KINDS, Head
-from viz_app.analysis.grid import make_grid
-from viz_app.records.trace import Floats
-from viz_app.trace.sentence import run_trace
+from headwise.model.checkpoint import Checkpoint, TrainedRun, load_weights, open_trained_run
+from headwise.model.interface import KINDS, Head
+from headwise.viz_app.analysis.grid import make_grid
+from headwise.viz_app.records.trace import Floats
+from headwise.viz_app.trace.sentence import run_trace
 
 SENTENCES = Path(__file__).parents[1] / "viz_app" / "sentences"
 NOTHING = "(no text: the model ended the sentence at once)"

@@ -19,7 +19,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.typing import Origin, Subprotocol
 
 from benchmarks.load_answers import Answer, address_of, cells_of
-from model.interface import Head
+from headwise.model.interface import Head
 
 PATIENCE = 60.0
 """Seconds that an answer may take before it counts as missing."""

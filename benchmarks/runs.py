@@ -8,18 +8,18 @@ from pathlib import Path
 
 import torch
 
-from model.attention import MultiHeadAttention
-from model.checkpoint import (
+from headwise.model.attention import MultiHeadAttention
+from headwise.model.checkpoint import (
     TrainedRun,
     create_run,
     open_trained_run,
     save_weights,
     tokenizer_sha256,
 )
-from model.config import EOS, TrainingConfig, TransformerConfig
-from model.run_info import Counts, DataSource, RunInfo
-from model.tokenizer import TokenizerPair
-from model.transformer import Transformer
+from headwise.model.config import EOS, TrainingConfig, TransformerConfig
+from headwise.model.run_info import Counts, DataSource, RunInfo
+from headwise.model.tokenizer import TokenizerPair
+from headwise.model.transformer import Transformer
 
 
 @dataclass(frozen=True)

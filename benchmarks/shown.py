@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.load_answers import NOTHING, TOLERANCE
-from model.interface import Head
-from viz_app.analysis.attention import max_pool
-from viz_app.analysis.grid import make_grid
-from viz_app.figures.mosaic import tile
-from viz_app.records.trace import Trace
+from headwise.model.interface import Head
+from headwise.viz_app.analysis.attention import max_pool
+from headwise.viz_app.analysis.grid import make_grid
+from headwise.viz_app.figures.mosaic import tile
+from headwise.viz_app.records.trace import Trace
 
 _MOST_CELLS = 40
 """Cells a side of each head in the app's picture of all heads."""

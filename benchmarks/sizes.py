@@ -8,10 +8,10 @@ import string
 import torch
 from torch import Tensor
 
-from model.config import BOS, EOS, PAD, TransformerConfig
-from model.tokenizer import TokenizerPair
-from model.training.data import Pair
-from model.transformer import Transformer
+from headwise.model.config import BOS, EOS, PAD, TransformerConfig
+from headwise.model.tokenizer import TokenizerPair
+from headwise.model.training.data import Pair
+from headwise.model.transformer import Transformer
 
 VOCABULARY = 8_000
 

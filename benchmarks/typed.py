@@ -10,10 +10,10 @@ from benchmarks.chromium import PATIENCE, SCREEN, drawn_after, watch
 from benchmarks.load_answers import address_of
 from benchmarks.shown import PICTURES, SHOWN, given
 from benchmarks.traffic import Message, Traffic
-from model.checkpoint import TrainedRun, load_weights
-from model.interface import Head
-from viz_app.records.trace import Trace
-from viz_app.trace.sentence import run_trace
+from headwise.model.checkpoint import TrainedRun, load_weights
+from headwise.model.interface import Head
+from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.trace.sentence import run_trace
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from model.hooks import HookPoint
+from headwise.model.hooks import HookPoint
 
 
 def attention_scores(query: Tensor, key: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from model.config import PAD
+from headwise.model.config import PAD
 
 
 def pad(rows: Sequence[Sequence[int]], padding: int = PAD) -> Tensor:

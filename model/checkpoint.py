@@ -1,6 +1,6 @@
 """Runs on disk: ``run.json``, tokenizers, counts and weights in ``checkpoints/<run>/``.
 
-Each of these files is written atomically. ``model.weights`` has the format of the weights.
+Each of these files is written atomically. ``model/weights.py`` has the format of the weights.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from typing import Any
 
 import torch
 
-from model.config import TrainingConfig, TransformerConfig, from_dict
-from model.files import CheckpointError as CheckpointError
-from model.files import read_bytes, read_json, read_log, write_bytes, write_json
-from model.interface import Choices, Description, Languages
-from model.run_info import Counts, DataSource, RunInfo
-from model.tokenizer import Tokenizer, TokenizerPair
-from model.weights import Checkpoint as Checkpoint
-from model.weights import header_of, read_weights, sha256_of_config
-from model.weights import save_weights as save_weights
-from model.weights import steps_of as steps_of
-from model.weights import weights_path as weights_path
+from headwise.model.config import TrainingConfig, TransformerConfig, from_dict
+from headwise.model.files import CheckpointError as CheckpointError
+from headwise.model.files import read_bytes, read_json, read_log, write_bytes, write_json
+from headwise.model.interface import Choices, Description, Languages
+from headwise.model.run_info import Counts, DataSource, RunInfo
+from headwise.model.tokenizer import Tokenizer, TokenizerPair
+from headwise.model.weights import Checkpoint as Checkpoint
+from headwise.model.weights import header_of, read_weights, sha256_of_config
+from headwise.model.weights import save_weights as save_weights
+from headwise.model.weights import steps_of as steps_of
+from headwise.model.weights import weights_path as weights_path
 
 _PROJECT = Path(__file__).resolve().parents[1]
 CHECKPOINTS = (_PROJECT if (_PROJECT / "pyproject.toml").is_file() else Path.cwd()) / "checkpoints"

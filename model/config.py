@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from model.interface import Description
-from model.validation import validate_json
+from headwise.model.interface import Description
+from headwise.model.validation import validate_json
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 """Ids of ``<pad> <unk> <s> </s>``, the same in every vocabulary of the project."""

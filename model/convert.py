@@ -1,4 +1,4 @@
-"""Convert models between our format and those of others: python -m model.convert --help."""
+"""Convert models between our format and others: python -m headwise.model.convert --help."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 
 import tyro
 
-from model.checkpoint import CHECKPOINTS, CheckpointError, open_trained_run
-from model.conversion.from_torch import FromTorchArguments, convert_from_torch
+from headwise.model.checkpoint import CHECKPOINTS, CheckpointError, open_trained_run
+from headwise.model.conversion.from_torch import FromTorchArguments, convert_from_torch
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class ToTransformersArguments:
     """Save checkpoints of a run as a Marian or Pegasus that Hugging Face transformers loads.
 
     docs/convert.md says which models can be converted, and how to load them.
-    Example: python -m model.convert to-transformers --run en-es en-es-pegasus
+    Example: python -m headwise.model.convert to-transformers --run en-es en-es-pegasus
     """
 
     run: str
@@ -33,7 +33,7 @@ class ToTransformersArguments:
 
 
 def _to_transformers(arguments: ToTransformersArguments) -> None:
-    from model.pretrained.to_transformers import save_for_transformers
+    from headwise.model.pretrained.to_transformers import save_for_transformers
 
     run = open_trained_run(arguments.run, root=arguments.checkpoints)
     print(save_for_transformers(run, arguments.out, arguments.step))
@@ -59,7 +59,7 @@ if __name__ == "__main__":
     try:
         main(
             tyro.extras.subcommand_cli_from_dict(
-                SUBCOMMANDS, prog="python -m model.convert", description=__doc__
+                SUBCOMMANDS, prog="python -m headwise.model.convert", description=__doc__
             )
         )
     except (CheckpointError, ValueError, OSError) as error:

@@ -1,4 +1,4 @@
-"""Measure checkpoints on a corpus: python -m model.evaluate --help."""
+"""Measure checkpoints on a corpus: python -m headwise.model.evaluate --help."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Annotated
 import orjson
 import tyro
 
-from model.checkpoint import CHECKPOINTS, CheckpointError, TrainedRun
-from model.decoding.translation import GREEDY, Decoding
-from model.files import only_writer
-from model.interface import DEFAULT_LANGUAGES, Languages
-from model.placement import DEFAULT_PLACEMENT, Placement
-from model.runs import Run, choose_languages, load_checkpoint, open_run, require_languages
-from model.training.corpora import Corpus, load_corpus
-from model.training.data import DataError
-from model.training.evaluation import bleu_note, evaluate, mean_loss
-from model.training.preparation import train_sample_of
-from model.training.train_sample import add_to_log, require_milestones
+from headwise.model.checkpoint import CHECKPOINTS, CheckpointError, TrainedRun
+from headwise.model.decoding.translation import GREEDY, Decoding
+from headwise.model.files import only_writer
+from headwise.model.interface import DEFAULT_LANGUAGES, Languages
+from headwise.model.placement import DEFAULT_PLACEMENT, Placement
+from headwise.model.runs import Run, choose_languages, load_checkpoint, open_run, require_languages
+from headwise.model.training.corpora import Corpus, load_corpus
+from headwise.model.training.data import DataError
+from headwise.model.training.evaluation import bleu_note, evaluate, mean_loss
+from headwise.model.training.preparation import train_sample_of
+from headwise.model.training.train_sample import add_to_log, require_milestones
 
 
 @dataclass(frozen=True)
@@ -44,13 +44,13 @@ class EvaluateArguments:
     columns: tuple[str, str] | None = None
     """Names of the two columns of the data, if they are not the languages."""
     train_sample: bool = False
-    """Measure another loss, and write it into the run's metrics.jsonl as train_sample_loss: that of
-    the fixed sample of training pairs that model.train measures at each milestone. The data must be
-    those that the run was trained on; of a corpus by name, the training split is read."""
+    """Measure another loss and write it into the run's metrics.jsonl as train_sample_loss: that of
+    the fixed sample of training pairs that headwise.model.train measures at each milestone. The
+    data are those that the run was trained on; of a corpus by name, the training split is read."""
     leave_out: tuple[str, ...] = ()
-    """With --train-sample: what was given to model.train."""
+    """With --train-sample: what was given to headwise.model.train."""
     max_pairs: int | None = None
-    """With --train-sample: what was given to model.train, or is in its preset."""
+    """With --train-sample: what was given to headwise.model.train, or is in its preset."""
     decoding: Annotated[Decoding, tyro.conf.arg(name="")] = GREEDY
     """Way of decoding."""
     languages: Languages = DEFAULT_LANGUAGES
@@ -116,7 +116,8 @@ def _add_train_sample_loss(
     """Measure the sample of the training pairs as a training does, and write it into the log."""
     if not isinstance(run, TrainedRun):
         raise CheckpointError(
-            f"{run.folder}: --train-sample is for runs that model.train has trained; leave it out"
+            f"{run.folder}: --train-sample is for runs that headwise.model.train has trained; "
+            "leave it out"
         )
     sample = train_sample_of(
         run, corpus, left_out=arguments.leave_out, max_pairs=arguments.max_pairs
@@ -144,6 +145,6 @@ def _add_train_sample_loss(
 
 if __name__ == "__main__":
     try:
-        main(tyro.cli(EvaluateArguments, prog="python -m model.evaluate"))
+        main(tyro.cli(EvaluateArguments, prog="python -m headwise.model.evaluate"))
     except (CheckpointError, DataError, ValueError, OSError) as error:
         sys.exit(f"error: {error}")

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 import orjson
 from filelock import FileLock, Timeout
 
-from model.config import MOST_STEPS
+from headwise.model.config import MOST_STEPS
 
 _UNFINISHED = ".unfinished"
 _LOCK_TIMEOUT = 0.5

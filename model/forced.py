@@ -12,8 +12,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from model.interface import Seq2SeqModel
-from model.placement import in_float32
+from headwise.model.interface import Seq2SeqModel
+from headwise.model.placement import in_float32
 
 _POSITIONS_AT_A_TIME = 1024
 """Number of positions whose logits are in memory at the same time."""

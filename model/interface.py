@@ -293,8 +293,8 @@ class Cache(Protocol):
 class Seq2SeqModel(Protocol):
     """An encoder-decoder in evaluation mode, as decoding, traces and measures use it.
 
-    It is a PyTorch module with hook points; ``model.hooks.hook_names`` lists them. Those of
-    attention are below ``attention_path(kind, layer)``: ``query``, ``key``, ``value``, ``scores``,
+    It is a PyTorch module with hook points; ``model/hooks.py`` lists them. Those of attention
+    are below ``attention_path(kind, layer)``: ``query``, ``key``, ``value``, ``scores``,
     ``weights``, ``heads`` and ``output``.
     """
 

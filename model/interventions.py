@@ -16,9 +16,9 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from model.forced import forced_stream, log_probabilities
-from model.hooks import Edit, edit
-from model.interface import KINDS, Head, Kind, Seq2SeqModel, attention_path
+from headwise.model.forced import forced_stream, log_probabilities
+from headwise.model.hooks import Edit, edit
+from headwise.model.interface import KINDS, Head, Kind, Seq2SeqModel, attention_path
 
 
 def _set_to_zero(rows: Sequence[int] | None, heads: Sequence[int]) -> Edit:

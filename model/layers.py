@@ -12,8 +12,8 @@ from functools import lru_cache
 import torch
 from torch import Tensor, nn
 
-from model.config import TransformerConfig
-from model.hooks import HookPoint
+from headwise.model.config import TransformerConfig
+from headwise.model.hooks import HookPoint
 
 Sublayer = Callable[[Tensor], Tensor]
 

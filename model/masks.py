@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from model.config import PAD
+from headwise.model.config import PAD
 
 
 def padding_mask(ids: Tensor, *, padding: int = PAD) -> Tensor:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
-from model.config import TrainingConfig, TransformerConfig
-from model.tokenizer import TokenizerKind
+from headwise.model.config import TrainingConfig, TransformerConfig
+from headwise.model.tokenizer import TokenizerKind
 
 PresetName = Literal["default", "paper-base", "pre-norm", "books-small", "free-key-dim", "copy"]
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from model.config import TrainingConfig, TransformerConfig, from_dict, to_dict
+from headwise.model.config import TrainingConfig, TransformerConfig, from_dict, to_dict
 
 FORMAT_VERSION = 1
 """Version of the format of a run's folder; other versions are refused."""

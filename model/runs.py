@@ -11,13 +11,18 @@ from typing import Any, Protocol
 
 import torch
 
-from model.checkpoint import CHECKPOINTS, Checkpoint, list_runs, open_trained_run, steps_of
-from model.config import TrainingConfig, TransformerConfig
-from model.files import CheckpointError, read_log
-from model.interface import DEFAULT_LANGUAGES, Choices, Description, Languages, Tokenizers
-from model.placement import DEFAULT_PLACEMENT, Placement
-from model.pretrained.folders import checkpoint_folders, is_pretrained, log_path, trainer_log
-from model.run_info import Counts, DataSource
+from headwise.model.checkpoint import CHECKPOINTS, Checkpoint, list_runs, open_trained_run, steps_of
+from headwise.model.config import TrainingConfig, TransformerConfig
+from headwise.model.files import CheckpointError, read_log
+from headwise.model.interface import DEFAULT_LANGUAGES, Choices, Description, Languages, Tokenizers
+from headwise.model.placement import DEFAULT_PLACEMENT, Placement
+from headwise.model.pretrained.folders import (
+    checkpoint_folders,
+    is_pretrained,
+    log_path,
+    trainer_log,
+)
+from headwise.model.run_info import Counts, DataSource
 
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 
@@ -182,7 +187,7 @@ def open_folder(folder: Path, name: str) -> Run:
             f"{folder}: expected a run (run.json), a Hugging Face model (config.json) or a "
             "training's folder (checkpoint-…); found none of them"
         )
-    from model.pretrained.run import PretrainedRun
+    from headwise.model.pretrained.run import PretrainedRun
 
     return PretrainedRun(folder, name)
 

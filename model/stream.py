@@ -20,8 +20,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from model.interface import KINDS, Kind, NormParameters, Seq2SeqModel, attention_path
-from model.placement import in_float32
+from headwise.model.interface import KINDS, Kind, NormParameters, Seq2SeqModel, attention_path
+from headwise.model.placement import in_float32
 
 _POINTS = (".weights", ".value", ".output", "_residual.norm.before")
 """Hook points from which an attention is taken apart, after its path."""

@@ -24,9 +24,9 @@ from typing import ClassVar, Literal
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
-from model.config import BOS, EOS, PAD, UNK
-from model.interface import WordSpan
-from model.tokenizer_text import (
+from headwise.model.config import BOS, EOS, PAD, UNK
+from headwise.model.interface import WordSpan
+from headwise.model.tokenizer_text import (
     check_same_settings,
     parse_description,
     refuse_half_characters,

@@ -1,7 +1,7 @@
-"""Train a transformer: python -m model.train --help.
+"""Train a transformer: python -m headwise.model.train --help.
 
-``torchrun … -m model.train`` trains in several processes, which all get the same command. Only the
-main process reads the data and writes the run.
+``torchrun … -m headwise.model.train`` trains in several processes, which all get the same command.
+Only the main process reads the data and writes the run.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import NoReturn
 
 from tqdm import tqdm
 
-from model.checkpoint import CheckpointError, refuse_existing_run, steps_of
-from model.files import only_writer
-from model.training.data import DataError
-from model.training.loop import DivergenceError, Training
-from model.training.options import TrainArguments, parse
-from model.training.preparation import Prepared, load_data, prepare
-from model.training.processes import ALONE, LostProcessError, Processes, join_processes
-from model.training.resume import latest_resume_step
+from headwise.model.checkpoint import CheckpointError, refuse_existing_run, steps_of
+from headwise.model.files import only_writer
+from headwise.model.training.data import DataError
+from headwise.model.training.loop import DivergenceError, Training
+from headwise.model.training.options import TrainArguments, parse
+from headwise.model.training.preparation import Prepared, load_data, prepare
+from headwise.model.training.processes import ALONE, LostProcessError, Processes, join_processes
+from headwise.model.training.resume import latest_resume_step
 
 
 def main(arguments: TrainArguments, processes: Processes = ALONE) -> None:

@@ -8,12 +8,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from model.attention import KeyValueCache, MultiHeadAttention
-from model.config import BOS, EOS, PAD, UNK, TransformerConfig
-from model.hooks import HookPoint
-from model.interface import Description, LinearParameters, NormParameters, Side, SpecialIds
-from model.layers import FeedForward, InputEmbedding, Norm, residual, transpose_in_memory
-from model.masks import causal_mask, padding_mask_if_padded
+from headwise.model.attention import KeyValueCache, MultiHeadAttention
+from headwise.model.config import BOS, EOS, PAD, UNK, TransformerConfig
+from headwise.model.hooks import HookPoint
+from headwise.model.interface import Description, LinearParameters, NormParameters, Side, SpecialIds
+from headwise.model.layers import FeedForward, InputEmbedding, Norm, residual, transpose_in_memory
+from headwise.model.masks import causal_mask, padding_mask_if_padded
 
 
 def _attention(config: TransformerConfig) -> MultiHeadAttention:

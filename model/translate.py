@@ -1,4 +1,4 @@
-"""Translate lines of text: python -m model.translate --help."""
+"""Translate lines of text: python -m headwise.model.translate --help."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Annotated
 
 import tyro
 
-from model.checkpoint import CHECKPOINTS, Checkpoint, CheckpointError
-from model.decoding.beam import beam_search
-from model.decoding.translation import GREEDY, Decoding, decode_in_batches, translate
-from model.interface import DEFAULT_LANGUAGES, Languages
-from model.placement import DEFAULT_PLACEMENT, Placement
-from model.runs import Run, open_checkpoint
+from headwise.model.checkpoint import CHECKPOINTS, Checkpoint, CheckpointError
+from headwise.model.decoding.beam import beam_search
+from headwise.model.decoding.translation import GREEDY, Decoding, decode_in_batches, translate
+from headwise.model.interface import DEFAULT_LANGUAGES, Languages
+from headwise.model.placement import DEFAULT_PLACEMENT, Placement
+from headwise.model.runs import Run, open_checkpoint
 
 _LINES_AT_A_TIME = 512
 
@@ -25,8 +25,8 @@ _LINES_AT_A_TIME = 512
 class TranslateArguments:
     """Translate a file, or standard input, with a checkpoint: one line in, one line out.
 
-    Empty lines stay empty. Example: echo "Good morning!" | python -m model.translate --run en-es
-    Decoding is greedy without --beam or --temperature.
+    Empty lines stay empty. Example: echo "Good morning!" | python -m headwise.model.translate
+    --run en-es. Decoding is greedy without --beam or --temperature.
     """
 
     run: str
@@ -148,7 +148,7 @@ def main(arguments: TranslateArguments) -> None:
 
 if __name__ == "__main__":
     try:
-        main(tyro.cli(TranslateArguments, prog="python -m model.translate"))
+        main(tyro.cli(TranslateArguments, prog="python -m headwise.model.translate"))
     except UnicodeDecodeError as error:
         sys.exit(f"error: the text is not UTF-8 ({error})")
     except (CheckpointError, ValueError, OSError) as error:

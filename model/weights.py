@@ -20,11 +20,11 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
-from model.config import TransformerConfig, from_dict, to_dict
-from model.files import CheckpointError, read_bytes, write_bytes
-from model.interface import Seq2SeqModel
-from model.run_info import FORMAT_VERSION
-from model.transformer import Transformer
+from headwise.model.config import TransformerConfig, from_dict, to_dict
+from headwise.model.files import CheckpointError, read_bytes, write_bytes
+from headwise.model.interface import Seq2SeqModel
+from headwise.model.run_info import FORMAT_VERSION
+from headwise.model.transformer import Transformer
 
 _WEIGHTS_NAME = re.compile(r"step-(\d{7})\.safetensors")
 

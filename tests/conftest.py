@@ -16,14 +16,14 @@ import torch
 from hypothesis import settings
 from torch import Tensor
 
-from model.config import EOS, TrainingConfig, TransformerConfig
-from model.transformer import Transformer
+from headwise.model.config import EOS, TrainingConfig, TransformerConfig
+from headwise.model.transformer import Transformer
 
 pytest.register_assert_rewrite("tests.browser.driver")
 
 if TYPE_CHECKING:  # they take seconds to import, and few tests need them
-    from model.checkpoint import TrainedRun
-    from model.training.options import TrainArguments
+    from headwise.model.checkpoint import TrainedRun
+    from headwise.model.training.options import TrainArguments
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
@@ -117,7 +117,7 @@ def make_arguments(datasets_cache: Path) -> Callable[..., TrainArguments]:
 
     An epoch has 9 batches and a step takes 2 of them: the first epoch ends within the fifth step.
     """
-    from model.training.options import TrainArguments
+    from headwise.model.training.options import TrainArguments
 
     model = TransformerConfig(
         420,
@@ -181,7 +181,7 @@ def trained_root(
     make_arguments: Callable[..., TrainArguments], tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
     """A folder of runs that holds one, ``tiny``, trained to the end. Read it; change a copy."""
-    from model.train import main
+    from headwise.model.train import main
 
     root = tmp_path_factory.mktemp("runs")
     main(make_arguments(root))
@@ -191,6 +191,6 @@ def trained_root(
 @pytest.fixture(scope="session")
 def trained_run(trained_root: Path) -> TrainedRun:
     """The run in ``trained_root``."""
-    from model.checkpoint import open_trained_run
+    from headwise.model.checkpoint import open_trained_run
 
     return open_trained_run("tiny", root=trained_root)

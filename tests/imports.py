@@ -10,14 +10,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 FILES = sorted(
     path.relative_to(ROOT).as_posix()
-    for package in ("model", "viz_app")
+    for package in ("headwise", "model", "viz_app")
     for path in (ROOT / package).rglob("*.py")
 )
 
 
 def imports_of(source: str, file: str) -> Iterator[str]:
     """Full names that a file imports: of modules, and of what it takes from them."""
-    package = file.removesuffix("/__init__.py").removesuffix(".py").split("/")
+    package = ["headwise", *file.removesuffix("/__init__.py").removesuffix(".py").split("/")]
     package = package if file.endswith("__init__.py") else package[:-1]
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):

@@ -16,7 +16,7 @@ from tests.imports import ROOT, all_imports
 USED_BY_OTHERS = {"tensorboard", "sentencepiece"}
 """Declared, but imported only by a library of ours: accelerate writes with the first for
 --tensorboard, transformers reads Marian's tokenizers with the second."""
-NO_DISTRIBUTION = {"model", "viz_app", "_typeshed"}
+NO_DISTRIBUTION = {"headwise", "_typeshed"}
 """Our own packages, and one that exists for type checkers only."""
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

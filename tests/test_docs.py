@@ -19,27 +19,27 @@ import tyro
 from benchmarks.__main__ import BenchmarkArguments
 from benchmarks.beyond import BeyondArguments
 from benchmarks.load import LoadArguments
-from model.checkpoint import CheckpointError, load_weights, open_trained_run
-from model.evaluate import EvaluateArguments
-from model.training.options import parse as parse_training
-from model.translate import TranslateArguments
-from viz_app.__main__ import AppArguments
-from viz_app.align import HeadAlignArguments
-from viz_app.export import ExportArguments
-from viz_app.measure import MeasureArguments
-from viz_app.measuring.align import AlignArguments
+from headwise.model.checkpoint import CheckpointError, load_weights, open_trained_run
+from headwise.model.evaluate import EvaluateArguments
+from headwise.model.training.options import parse as parse_training
+from headwise.model.translate import TranslateArguments
+from headwise.viz_app.__main__ import AppArguments
+from headwise.viz_app.align import HeadAlignArguments
+from headwise.viz_app.export import ExportArguments
+from headwise.viz_app.measure import MeasureArguments
+from headwise.viz_app.measuring.align import AlignArguments
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PARSERS: dict[str, Callable[..., object]] = {
-    "model.train": lambda args: parse_training(args),
-    "model.evaluate": partial(tyro.cli, EvaluateArguments),
-    "model.translate": partial(tyro.cli, TranslateArguments),
-    "viz_app": partial(tyro.cli, AppArguments),
-    "viz_app.align": partial(tyro.cli, HeadAlignArguments),
-    "viz_app.export": partial(tyro.cli, ExportArguments),
-    "viz_app.measure": partial(tyro.cli, MeasureArguments),
-    "viz_app.measuring.align": partial(tyro.cli, AlignArguments),
+    "headwise.model.train": lambda args: parse_training(args),
+    "headwise.model.evaluate": partial(tyro.cli, EvaluateArguments),
+    "headwise.model.translate": partial(tyro.cli, TranslateArguments),
+    "headwise.viz_app": partial(tyro.cli, AppArguments),
+    "headwise.viz_app.align": partial(tyro.cli, HeadAlignArguments),
+    "headwise.viz_app.export": partial(tyro.cli, ExportArguments),
+    "headwise.viz_app.measure": partial(tyro.cli, MeasureArguments),
+    "headwise.viz_app.measuring.align": partial(tyro.cli, AlignArguments),
     "benchmarks": partial(tyro.cli, BenchmarkArguments),
     "benchmarks.beyond": partial(tyro.cli, BeyondArguments),
     "benchmarks.load": partial(tyro.cli, LoadArguments),
@@ -65,7 +65,7 @@ def commands() -> list[tuple[str, list[str]]]:
             words = shlex.split(line.partition(" | ")[2] or line, comments=True)
             words = words[: words.index(">")] if ">" in words else words
             if words[0].endswith("headwise"):
-                found.append(("viz_app", words[1:]))
+                found.append(("headwise.viz_app", words[1:]))
             elif words[0].endswith("python") and words[1] == "-m" and words[2] in PARSERS:
                 found.append((words[2], words[3:]))
     return found
@@ -87,7 +87,10 @@ def test_options_of_commands_are_known(module: str, arguments: list[str]) -> Non
 def test_every_kind_of_command_is_there() -> None:
     found = [module for module, _ in commands()]
     assert len(found) >= 40
-    assert set(found) >= {"viz_app", *(name for name in PARSERS if name.startswith("model."))}
+    assert set(found) >= {
+        "headwise.viz_app",
+        *(name for name in PARSERS if name.startswith("headwise.model.")),
+    }
 
 
 def test_commands_of_the_page_from_the_shell_run(tmp_path: Path) -> None:

@@ -11,13 +11,13 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from model.checkpoint import open_trained_run
-from model.pretrained.quiet import quiet
+from headwise.model.checkpoint import open_trained_run
+from headwise.model.pretrained.quiet import quiet
+from headwise.viz_app.analysis.grid import GridOptions, make_grid
+from headwise.viz_app.measuring.files import read_measures
+from headwise.viz_app.records.trace import Trace
 from tests.floats import near, rounding
 from tests.model.pretrained.tiny import FOLDERS
-from viz_app.analysis.grid import GridOptions, make_grid
-from viz_app.measuring.files import read_measures
-from viz_app.records.trace import Trace
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 NOTEBOOKS = sorted(DOCS.glob("*.ipynb"))

@@ -7,6 +7,4 @@ before that, unless the environment says otherwise.
 
 import os
 
-__version__ = "0.1.0"
-
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

@@ -1,4 +1,4 @@
-"""Start the app: python -m viz_app [MODEL …], or the command headwise."""
+"""Start the app: python -m headwise.viz_app [MODEL …], or the command headwise."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Annotated
 
 import tyro
 
-from model.files import CheckpointError
-from model.placement import DEFAULT_PLACEMENT, Placement
-from model.runs import find_folder, open_folder, open_run
-from viz_app.served import FOLDER, LESSONS, runs_folder, serve
+from headwise.model.files import CheckpointError
+from headwise.model.placement import DEFAULT_PLACEMENT, Placement
+from headwise.model.runs import find_folder, open_folder, open_run
+from headwise.viz_app.served import FOLDER, LESSONS, runs_folder, serve
 
 
 @dataclass(frozen=True)

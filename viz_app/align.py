@@ -1,4 +1,4 @@
-"""Align words by a cross-attention head: python -m viz_app.align --help."""
+"""Align words by a cross-attention head: python -m headwise.viz_app.align --help."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ import numpy as np
 import tyro
 from tqdm import tqdm
 
-from model.checkpoint import CHECKPOINTS, CheckpointError
-from model.files import new_file, write_json
-from model.interface import DEFAULT_LANGUAGES, Languages, head_name, parse_head
-from model.placement import DEFAULT_PLACEMENT, Placement
-from model.runs import Run, open_checkpoint, require_languages
-from model.training.corpora import CorpusStream, stream_corpus
-from model.training.data import DataError, Pair
-from viz_app.measuring.batches import LeftOutCounts
-from viz_app.measuring.directions import (
+from headwise.model.checkpoint import CHECKPOINTS, CheckpointError
+from headwise.model.files import new_file, write_json
+from headwise.model.interface import DEFAULT_LANGUAGES, Languages, head_name, parse_head
+from headwise.model.placement import DEFAULT_PLACEMENT, Placement
+from headwise.model.runs import Run, open_checkpoint, require_languages
+from headwise.model.training.corpora import CorpusStream, stream_corpus
+from headwise.model.training.data import DataError, Pair
+from headwise.viz_app.measuring.batches import LeftOutCounts
+from headwise.viz_app.measuring.directions import (
     BEST,
     SYMMETRISATIONS,
     Direction,
@@ -29,8 +29,8 @@ from viz_app.measuring.directions import (
     combine,
     reverse_pairs,
 )
-from viz_app.measuring.head_alignments import Agreement, AlignedRows
-from viz_app.measuring.pharaoh import WordLinks, format_links, with_reference
+from headwise.viz_app.measuring.head_alignments import Agreement, AlignedRows
+from headwise.viz_app.measuring.pharaoh import WordLinks, format_links, with_reference
 
 
 @dataclass(frozen=True)
@@ -270,6 +270,6 @@ def _figures(agreement: Agreement, place: int) -> dict[str, float]:
 
 if __name__ == "__main__":
     try:
-        main(tyro.cli(HeadAlignArguments, prog="python -m viz_app.align"))
+        main(tyro.cli(HeadAlignArguments, prog="python -m headwise.viz_app.align"))
     except (CheckpointError, DataError, ValueError, OSError) as error:
         sys.exit(f"error: {error}")

@@ -9,7 +9,7 @@ from pathlib import Path
 import streamlit as st
 from streamlit.logger import get_logger
 
-from viz_app.views.shared.plotly_script import load_plotly
+from headwise.viz_app.views.shared.plotly_script import load_plotly
 
 st.set_page_config(
     page_title="Headwise", page_icon=str(Path(__file__).with_name("icon.svg")), layout="wide"
@@ -17,21 +17,21 @@ st.set_page_config(
 load_plotly()
 
 # What follows takes seconds at the first time, in which the browser loads Plotly.
-from model.placement import use_one_thread
-from viz_app.served import describe_served
-from viz_app.views.architecture.page import page as architecture
-from viz_app.views.embeddings.page import page as embeddings
-from viz_app.views.heads.page import page as heads
-from viz_app.views.inside.page import page as inside
-from viz_app.views.learn.page import page as learn
-from viz_app.views.shared import frame
-from viz_app.views.shared.errors import show_user_errors
-from viz_app.views.shared.opening import PageName, page_to_open
-from viz_app.views.shared.selection import Selection
-from viz_app.views.shared.turns import turns
-from viz_app.views.shared.view import enter, note_unread, write_address
-from viz_app.views.training.page import page as training
-from viz_app.views.translate.page import page as translate
+from headwise.model.placement import use_one_thread
+from headwise.viz_app.served import describe_served
+from headwise.viz_app.views.architecture.page import page as architecture
+from headwise.viz_app.views.embeddings.page import page as embeddings
+from headwise.viz_app.views.heads.page import page as heads
+from headwise.viz_app.views.inside.page import page as inside
+from headwise.viz_app.views.learn.page import page as learn
+from headwise.viz_app.views.shared import frame
+from headwise.viz_app.views.shared.errors import show_user_errors
+from headwise.viz_app.views.shared.opening import PageName, page_to_open
+from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.turns import turns
+from headwise.viz_app.views.shared.view import enter, note_unread, write_address
+from headwise.viz_app.views.training.page import page as training
+from headwise.viz_app.views.translate.page import page as translate
 
 
 def _page(
@@ -56,8 +56,8 @@ def _start() -> None:
     Messages look as Streamlit's own. (``--logger.level`` sets the level.)
     """
     use_one_thread()
-    get_logger("viz_app")
-    logging.getLogger("viz_app.app").info("started with %s", describe_served())
+    get_logger("headwise.viz_app")
+    logging.getLogger("headwise.viz_app.app").info("started with %s", describe_served())
 
 
 _start()

@@ -1,4 +1,4 @@
-"""Export a trace to a file: python -m viz_app.export --help."""
+"""Export a trace to a file: python -m headwise.viz_app.export --help."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Annotated
 
 import tyro
 
-from model.checkpoint import CHECKPOINTS, CheckpointError
-from model.files import write_bytes
-from model.interface import DEFAULT_LANGUAGES, Languages
-from model.placement import DEFAULT_PLACEMENT, Placement
-from model.runs import open_checkpoint
-from viz_app.analysis.labels import make_visible
-from viz_app.records.trace import Trace
-from viz_app.report import to_html
-from viz_app.trace.saved import read_trace, to_json, to_npz
-from viz_app.trace.sentence import run_trace
+from headwise.model.checkpoint import CHECKPOINTS, CheckpointError
+from headwise.model.files import write_bytes
+from headwise.model.interface import DEFAULT_LANGUAGES, Languages
+from headwise.model.placement import DEFAULT_PLACEMENT, Placement
+from headwise.model.runs import open_checkpoint
+from headwise.viz_app.analysis.labels import make_visible
+from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.report import to_html
+from headwise.viz_app.trace.saved import read_trace, to_json, to_npz
+from headwise.viz_app.trace.sentence import run_trace
 
 _LOG = logging.getLogger(__name__)
 
@@ -103,6 +103,6 @@ def _trace(arguments: ExportArguments) -> Trace:
 
 if __name__ == "__main__":
     try:
-        main(tyro.cli(ExportArguments, prog="python -m viz_app.export"))
+        main(tyro.cli(ExportArguments, prog="python -m headwise.viz_app.export"))
     except (CheckpointError, ValueError, OSError) as error:
         sys.exit(f"error: {error}")

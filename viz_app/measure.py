@@ -1,4 +1,4 @@
-"""Measure the heads of a run over a corpus: python -m viz_app.measure --help."""
+"""Measure the heads of a run over a corpus: python -m headwise.viz_app.measure --help."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from typing import Annotated
 import tyro
 from tqdm import tqdm
 
-from model.checkpoint import CHECKPOINTS, CheckpointError
-from model.interface import DEFAULT_LANGUAGES, Languages
-from model.placement import DEFAULT_PLACEMENT, Placement
-from model.runs import Run, choose_languages, open_run, require_languages
-from model.training.corpora import COPY, HUB_CORPORA, CorpusStream, stream_corpus
-from model.training.data import DataError
-from model.training.processes import LostProcessError, Processes, join_processes
-from viz_app.measuring.alignments import alignments_path, read_alignments
-from viz_app.measuring.batches import LeftOutCounts
-from viz_app.measuring.checkpoints import (
+from headwise.model.checkpoint import CHECKPOINTS, CheckpointError
+from headwise.model.interface import DEFAULT_LANGUAGES, Languages
+from headwise.model.placement import DEFAULT_PLACEMENT, Placement
+from headwise.model.runs import Run, choose_languages, open_run, require_languages
+from headwise.model.training.corpora import COPY, HUB_CORPORA, CorpusStream, stream_corpus
+from headwise.model.training.data import DataError
+from headwise.model.training.processes import LostProcessError, Processes, join_processes
+from headwise.viz_app.measuring.alignments import alignments_path, read_alignments
+from headwise.viz_app.measuring.batches import LeftOutCounts
+from headwise.viz_app.measuring.checkpoints import (
     ExampleSentences,
     MeasureTask,
     count_sentences,
     measure,
     read_examples,
 )
-from viz_app.measuring.files import write_measures
-from viz_app.measuring.words import LinksLookup, identity_links, links_from_file
+from headwise.viz_app.measuring.files import write_measures
+from headwise.viz_app.measuring.words import LinksLookup, identity_links, links_from_file
 
 SENTENCES = Path(__file__).parent / "sentences"
 """Folder of example sentences, a file for each pair of languages, such as en-es.jsonl."""
@@ -49,8 +49,8 @@ class MeasureArguments:
     replaces an earlier one; the app shows it at once. Heads are also switched off one by one, which
     takes most of the time.
 
-    With several processes (torchrun --nproc-per-node N -m -- viz_app.measure --run …) each measures
-    a part of the sentences; every node needs the run and the data.
+    With several processes (torchrun --nproc-per-node N -m -- headwise.viz_app.measure --run …) each
+    measures a part of the sentences; every node needs the run and the data.
     """
 
     run: str
@@ -137,7 +137,7 @@ def _alignments(
         message = f"no {alignments_path(run.folder)}: {without}"
         if run.config is None:  # aligned are the words of our own tokenizers
             return None, message
-        command = ["python", "-m", "viz_app.measuring.align", "--run", run.name]
+        command = ["python", "-m", "headwise.viz_app.measuring.align", "--run", run.name]
         command += ["--data", _data_name(arguments, run)]
         if arguments.split != MeasureArguments.split:
             command += ["--split", arguments.split]
@@ -226,6 +226,6 @@ def _measure(arguments: MeasureArguments, processes: Processes) -> None:
 
 if __name__ == "__main__":
     try:
-        main(tyro.cli(MeasureArguments, prog="python -m viz_app.measure"))
+        main(tyro.cli(MeasureArguments, prog="python -m headwise.viz_app.measure"))
     except (CheckpointError, DataError, LostProcessError, ValueError, OSError) as error:
         sys.exit(f"error: {error}")

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from model.interface import KINDS, Kind
-from viz_app.analysis.attention import max_pool, pool_mask
-from viz_app.analysis.grid import GridOptions, make_grid
-from viz_app.analysis.labels import KIND_NAMES, KIND_NOTES, make_visible, token_label, token_labels
-from viz_app.figures.maps import attention_map
-from viz_app.figures.mosaic import mosaic
-from viz_app.figures.standalone import Part, standalone
-from viz_app.figures.theme import LIGHT, Theme
-from viz_app.figures.tokens import token_row
-from viz_app.records.trace import Trace
+from headwise.model.interface import KINDS, Kind
+from headwise.viz_app.analysis.attention import max_pool, pool_mask
+from headwise.viz_app.analysis.grid import GridOptions, make_grid
+from headwise.viz_app.analysis.labels import (
+    KIND_NAMES,
+    KIND_NOTES,
+    make_visible,
+    token_label,
+    token_labels,
+)
+from headwise.viz_app.figures.maps import attention_map
+from headwise.viz_app.figures.mosaic import mosaic
+from headwise.viz_app.figures.standalone import Part, standalone
+from headwise.viz_app.figures.theme import LIGHT, Theme
+from headwise.viz_app.figures.tokens import token_row
+from headwise.viz_app.records.trace import Trace
 
 _LIKELIEST = 5
 _DEFAULT_OPTIONS = GridOptions()

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from model.checkpoint import CHECKPOINTS, list_runs
-from model.placement import Placement
-from viz_app.analysis.labels import make_visible
-from viz_app.lessons.reading import SHIPPED
+from headwise.model.checkpoint import CHECKPOINTS, list_runs
+from headwise.model.placement import Placement
+from headwise.viz_app.analysis.labels import make_visible
+from headwise.viz_app.lessons.reading import SHIPPED
 
 MODELS = "HEADWISE_MODELS"
 """The environment variable with the models that were named: a line for each, name, tab, folder."""

@@ -13,8 +13,8 @@ from benchmarks.peers.marian import bridge_of, marian_of
 from benchmarks.report import Findings, Rule, Table, Tick
 from benchmarks.rounds import in_rounds, median, ratio
 from benchmarks.sizes import ids_of, model_of
-from model.hooks import capture, hook_names
-from model.transformer import Transformer
+from headwise.model.hooks import capture, hook_names
+from headwise.model.transformer import Transformer
 
 _LENGTHS = (20, 200)
 STEPS = len(_LENGTHS)

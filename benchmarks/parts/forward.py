@@ -13,7 +13,7 @@ from benchmarks.peers.torch_nn import TorchTransformer
 from benchmarks.report import Findings, Rule, Table, Tick
 from benchmarks.rounds import in_rounds, median, ratio
 from benchmarks.sizes import ids_of, model_of
-from model.transformer import Transformer
+from headwise.model.transformer import Transformer
 
 _CASES = ((1, 20), (1, 200), (32, 20), (32, 200))
 STEPS = len(_CASES)

@@ -17,7 +17,7 @@ from benchmarks.peers.marian import marian_of
 from benchmarks.report import Findings, Rule, Table, Tick
 from benchmarks.rounds import in_rounds, median, ratio
 from benchmarks.sizes import ids_of, model_of
-from model.decoding.greedy import greedy
+from headwise.model.decoding.greedy import greedy
 
 _TOKENS = 20
 _CASES = {1: 2.5, 64: 1.5}

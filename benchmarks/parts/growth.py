@@ -20,7 +20,7 @@ from benchmarks.report import Curve, Findings, Plot, Rule, Table, Tick
 from benchmarks.rounds import median
 from benchmarks.runs import Figures, Size, write_run
 from benchmarks.sizes import model_of
-from model.checkpoint import open_trained_run
+from headwise.model.checkpoint import open_trained_run
 
 _TOKENIZERS_OF = "en-es"
 _SQUARE, _LINEAR = 2.1, 1.1

@@ -20,10 +20,10 @@ from benchmarks.load_session import Session, connected
 from benchmarks.parts.reruns import RUN, sentences
 from benchmarks.report import Findings, Rule, Table, Tick
 from benchmarks.rounds import median, ratio
-from model.checkpoint import CHECKPOINTS
-from model.files import has_writer, read_log
-from model.interface import Head
-from viz_app.views.shared.stamps import stamp_if_there
+from headwise.model.checkpoint import CHECKPOINTS
+from headwise.model.files import has_writer, read_log
+from headwise.model.interface import Head
+from headwise.viz_app.views.shared.stamps import stamp_if_there
 
 TRAINED = "live"
 READ = 5
@@ -111,7 +111,15 @@ def _training(root: Path) -> Iterator[None]:
         RuntimeError: if it does not begin.
     """
     log = root / "training.txt"
-    command = [sys.executable, "-m", "model.train", "--run", TRAINED, "--checkpoints", str(root)]
+    command = [
+        sys.executable,
+        "-m",
+        "headwise.model.train",
+        "--run",
+        TRAINED,
+        "--checkpoints",
+        str(root),
+    ]
     with log.open("wb") as written:
         process = subprocess.Popen(
             [*command, *_OPTIONS.split()], cwd=ROOT, stdout=written, stderr=subprocess.STDOUT

@@ -23,9 +23,9 @@ from benchmarks.report import Cell, Findings, Rule, Table, Tick
 from benchmarks.rounds import median
 from benchmarks.runs import Sentences, sharp_run
 from benchmarks.typed import Drawn, TypedPage
-from model.checkpoint import open_trained_run
-from model.interface import Head
-from viz_app.records.trace import Trace
+from headwise.model.checkpoint import open_trained_run
+from headwise.model.interface import Head
+from headwise.viz_app.records.trace import Trace
 
 _LAYERS, _HEADS = 6, 8
 _SIZES = {20: 100, 50: 5, 100: 3, 200: 1}

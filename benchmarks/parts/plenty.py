@@ -25,11 +25,11 @@ from benchmarks.load_session import Session, connected
 from benchmarks.report import Findings, Rule, Table, Tick
 from benchmarks.runs import write_run
 from benchmarks.sizes import tokenizers_of
-from model.checkpoint import save_weights
-from model.config import EOS, TransformerConfig
-from model.interface import Head
-from model.tokenizer import TokenizerPair
-from model.transformer import Transformer
+from headwise.model.checkpoint import save_weights
+from headwise.model.config import EOS, TransformerConfig
+from headwise.model.interface import Head
+from headwise.model.tokenizer import TokenizerPair
+from headwise.model.transformer import Transformer
 
 MOST_SECONDS = 8.0
 """From the start of the process to the first page; and until any other page is there."""

@@ -13,10 +13,10 @@ from transformers import MarianConfig, MarianMTModel
 from benchmarks.report import Findings, Rule, Table, Tick
 from benchmarks.rounds import in_rounds, median, ratio
 from benchmarks.sizes import ids_of, tokenizers_of
-from model.config import BOS, EOS, PAD
-from model.pretrained.attention import ATTENTION
-from model.pretrained.model import PretrainedModel
-from viz_app.trace.sentence import run_trace
+from headwise.model.config import BOS, EOS, PAD
+from headwise.model.pretrained.attention import ATTENTION
+from headwise.model.pretrained.model import PretrainedModel
+from headwise.viz_app.trace.sentence import run_trace
 
 _VOCABULARY = 60_000
 _LENGTH = 20

@@ -10,8 +10,8 @@ from benchmarks.load_server import Server, serving
 from benchmarks.load_session import Session, connected
 from benchmarks.report import Findings, Rule, Table, Tick
 from benchmarks.rounds import median
-from model.checkpoint import open_trained_run
-from model.interface import Head
+from headwise.model.checkpoint import open_trained_run
+from headwise.model.interface import Head
 
 RUN, TOKENS = "en-es", 10
 TIMES = 20

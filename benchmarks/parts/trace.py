@@ -14,8 +14,8 @@ from benchmarks.peers.marian import marian_of
 from benchmarks.report import Findings, Rule, Table, Tick
 from benchmarks.rounds import in_rounds, median, ratio
 from benchmarks.sizes import ids_of, model_of, tokenizers_of
-from viz_app.records.trace import Trace
-from viz_app.trace.sentence import run_trace
+from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.trace.sentence import run_trace
 
 _LENGTHS = (20, 50, 100, 200)
 STEPS = len(_LENGTHS)

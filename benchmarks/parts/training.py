@@ -16,11 +16,11 @@ from benchmarks.peers.torch_nn import TorchTransformer
 from benchmarks.report import Findings, Rule, Table, Tick
 from benchmarks.rounds import in_rounds, median, ratio
 from benchmarks.sizes import ids_of, model_of
-from model.batching import pad
-from model.config import PAD
-from model.training.batches import bucketed
-from model.training.losses import cross_entropy
-from model.transformer import Transformer
+from headwise.model.batching import pad
+from headwise.model.config import PAD
+from headwise.model.training.batches import bucketed
+from headwise.model.training.losses import cross_entropy
+from headwise.model.transformer import Transformer
 
 _PAIRS, _TOKENS = 128, 16
 _SMOOTHING = 0.1
@@ -131,7 +131,10 @@ def _one_by_one(rounds: int) -> tuple[Table, dict[str, list[float]]]:
         "+ attention by the formula": (at_random, {"formula": True}),
         "+ logits of tokens only": (at_random, {"formula": True, "kept": True}),
         "+ batches of similar length": (similar, {"formula": True, "kept": True}),
-        "+ bf16 (as `model.train` does)": (similar, {"formula": True, "kept": True, "bf16": True}),
+        "+ bf16 (as `headwise.model.train` does)": (
+            similar,
+            {"formula": True, "kept": True, "bf16": True},
+        ),
     }
     calls, tokens = {}, {}
     for name, (batches, choices) in variants.items():
@@ -173,7 +176,7 @@ def _our_steps(
     """A call that takes a step on each batch."""
     model = _fresh().train()
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, betas=(0.9, 0.98), fused=True)
-    fused = patch("model.attention.trains_on_cpu", lambda query: False)
+    fused = patch("headwise.model.attention.trains_on_cpu", lambda query: False)
 
     def steps() -> None:
         for source, target in batches:

@@ -13,8 +13,8 @@ from bertviz import head_view, model_view
 from playwright.sync_api import Browser, Route
 
 from benchmarks.chromium import SCREEN, drawn_after, watch_next
-from viz_app.analysis.labels import token_labels
-from viz_app.records.trace import Trace
+from headwise.viz_app.analysis.labels import token_labels
+from headwise.viz_app.records.trace import Trace
 
 _CDN = "https://cdnjs.cloudflare.com/ajax/libs"
 _SCRIPTS = {

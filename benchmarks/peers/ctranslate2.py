@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from model.config import BOS, EOS
+from headwise.model.config import BOS, EOS
 
 if TYPE_CHECKING:  # the process needs neither
     from transformers import MarianMTModel

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor, nn
 from transformers import MarianConfig, MarianMTModel
 
-from model.attention import MultiHeadAttention
-from model.config import BOS, EOS, PAD
-from model.layers import Norm
-from model.transformer import DecoderLayer, EncoderLayer, Transformer
+from headwise.model.attention import MultiHeadAttention
+from headwise.model.config import BOS, EOS, PAD
+from headwise.model.layers import Norm
+from headwise.model.transformer import DecoderLayer, EncoderLayer, Transformer
 
 
 def marian_of(ours: Transformer, *, attention: Literal["sdpa", "eager"] = "sdpa") -> MarianMTModel:

@@ -8,10 +8,10 @@ import math
 import torch
 from torch import Tensor, nn
 
-from model.attention import MultiHeadAttention
-from model.config import PAD
-from model.layers import Norm, sinusoidal_positions
-from model.transformer import DecoderLayer, EncoderLayer, Transformer
+from headwise.model.attention import MultiHeadAttention
+from headwise.model.config import PAD
+from headwise.model.layers import Norm, sinusoidal_positions
+from headwise.model.transformer import DecoderLayer, EncoderLayer, Transformer
 
 
 class TorchTransformer(nn.Module):

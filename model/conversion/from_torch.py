@@ -15,7 +15,7 @@ import torch
 import tyro
 from torch import Tensor
 
-from model.checkpoint import (
+from headwise.model.checkpoint import (
     CHECKPOINTS,
     create_run,
     open_trained_run,
@@ -24,8 +24,8 @@ from model.checkpoint import (
     tokenizer_sha256,
     weights_path,
 )
-from model.config import MOST_STEPS, TransformerConfig
-from model.conversion.layouts import (
+from headwise.model.config import MOST_STEPS, TransformerConfig
+from headwise.model.conversion.layouts import (
     FOUND_BY_NAME,
     LAYOUTS,
     LayoutName,
@@ -36,18 +36,18 @@ from model.conversion.layouts import (
     positions_in,
     widths,
 )
-from model.conversion.state_dicts import check_tensors, read_state_dict
-from model.conversion.vocabularies import (
+from headwise.model.conversion.state_dicts import check_tensors, read_state_dict
+from headwise.model.conversion.vocabularies import (
     USUAL,
     ConvertedVocabulary,
     SpecialNames,
     read_vocabularies,
     untypable,
 )
-from model.files import CheckpointError
-from model.run_info import RunInfo
-from model.tokenizer import TokenizerPair, WordTokenizer
-from model.transformer import Transformer
+from headwise.model.files import CheckpointError
+from headwise.model.run_info import RunInfo
+from headwise.model.tokenizer import TokenizerPair, WordTokenizer
+from headwise.model.transformer import Transformer
 
 _NEVER = -1e4
 """Logit of a token that the other model lacks: its probability is 0 in float32."""
@@ -58,8 +58,8 @@ class FromTorchArguments:
     """Make a run, or another checkpoint of it, of a tutorial's state dict.
 
     The file holds torch.save(model.state_dict()) or safetensors; docs/convert.md says what it may
-    contain. Example: python -m model.convert from-torch epoch-10.pt --layout torch-nn --heads 8
-    --source-vocab de.txt --target-vocab en.txt --run multi30k --step 10
+    contain. Example: python -m headwise.model.convert from-torch epoch-10.pt
+    --layout torch-nn --heads 8 --source-vocab de.txt --target-vocab en.txt --run multi30k --step 10
     """
 
     file: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]
@@ -143,7 +143,7 @@ def convert_from_torch(arguments: FromTorchArguments) -> str:
     save_weights(folder, model, run=info.name, step=arguments.step, dtype=torch.float32)
     return "\n".join(
         [
-            f"wrote {weights_path(folder, arguments.step)}; show it: python -m viz_app",
+            f"wrote {weights_path(folder, arguments.step)}; show it: python -m headwise.viz_app",
             *_remarks(arguments, vocabularies, tokenizers),
         ]
     )

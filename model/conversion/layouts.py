@@ -15,8 +15,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from model.files import CheckpointError
-from model.layers import sinusoidal_positions
+from headwise.model.files import CheckpointError
+from headwise.model.layers import sinusoidal_positions
 
 LayoutName = Literal["annotated-transformer", "torch-nn"]
 

@@ -13,7 +13,7 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from model.files import CheckpointError, read_bytes
+from headwise.model.files import CheckpointError, read_bytes
 
 _NESTED = ("model_state_dict", "state_dict", "model")
 """Keys under which a training saves the state dict beside other things."""

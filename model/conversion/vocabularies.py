@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from model.files import CheckpointError, read_bytes, read_json
-from model.tokenizer import SPECIAL_TOKENS, WordTokenizer
+from headwise.model.files import CheckpointError, read_bytes, read_json
+from headwise.model.tokenizer import SPECIAL_TOKENS, WordTokenizer
 
 _USUAL_NAMES = {
     "pad": ("<pad>", "<blank>", "[pad]"),

@@ -7,7 +7,7 @@ falls as a hypothesis grows, so that the score of a live one stays below its log
 by the largest norm, that of the limit. A beam of one is greedy decoding; a wider one may still miss
 the target of greedy decoding, if a beginning of it falls out of the beam. Candidates and hypotheses
 whose log-probabilities and scores differ by less than the logits are rounded are in order of their
-parents and ids, as ``model.ties`` says.
+parents and ids, as ``model/ties.py`` says.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from typing import Literal
 import numpy as np
 import torch
 
-from model.decoding.generation import Generation
-from model.interface import Seq2SeqModel
-from model.ties import descending, rounding_of, top_k
+from headwise.model.decoding.generation import Generation
+from headwise.model.interface import Seq2SeqModel
+from headwise.model.ties import descending, rounding_of, top_k
 
 Outcome = Literal["kept", "ended", "dropped"]
 

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from model.batching import pad
-from model.interface import Seq2SeqModel
-from model.placement import in_float32
+from headwise.model.batching import pad
+from headwise.model.interface import Seq2SeqModel
+from headwise.model.placement import in_float32
 
 
 def longest_target(source_length: int, max_length: int) -> int:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from model.decoding.generation import Generation
-from model.interface import Seq2SeqModel
-from model.ties import first_largest, first_largest_of
+from headwise.model.decoding.generation import Generation
+from headwise.model.interface import Seq2SeqModel
+from headwise.model.ties import first_largest, first_largest_of
 
 Choose = Callable[[Tensor, list[int]], list[int]]
 """A function from logits (R, V) and the source index of each row to the id chosen for it."""
@@ -51,7 +51,7 @@ def greedy(
 ) -> list[list[int]]:
     """Decode a batch of sources, choosing the likeliest token at every step.
 
-    Of tokens that are equally likely, as ``model.ties`` says, it is the one of the lowest id.
+    Of tokens that are equally likely, as ``model/ties.py`` says, it is the one of the lowest id.
 
     Args:
         model: the model, in evaluation mode.

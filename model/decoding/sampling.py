@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.decoding.greedy import decode_step_by_step
-from model.interface import Seq2SeqModel
-from model.ties import NEAR, descending
+from headwise.model.decoding.greedy import decode_step_by_step
+from headwise.model.interface import Seq2SeqModel
+from headwise.model.ties import NEAR, descending
 
 
 def nucleus(logits: Tensor, *, temperature: float, top_p: float) -> tuple[Tensor, Tensor]:
@@ -18,7 +18,7 @@ def nucleus(logits: Tensor, *, temperature: float, top_p: float) -> tuple[Tensor
 
     Only the smallest set of likeliest tokens with a total probability of at least ``top_p`` has
     probability, renormalised; all others have 0. A total counts as ``top_p`` if it is nearer to it
-    than rounding, as ``model.ties`` says.
+    than rounding, as ``model/ties.py`` says.
 
     Returns:
         ids (R, V), the likeliest first, and their probabilities, float64 (R, V).

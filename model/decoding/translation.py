@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from model.batching import sorted_batches
-from model.decoding.beam import beam_search
-from model.decoding.greedy import greedy
-from model.decoding.sampling import sample
-from model.interface import Seq2SeqModel, Tokenizers
+from headwise.model.batching import sorted_batches
+from headwise.model.decoding.beam import beam_search
+from headwise.model.decoding.greedy import greedy
+from headwise.model.decoding.sampling import sample
+from headwise.model.interface import Seq2SeqModel, Tokenizers
 
 
 @dataclass(frozen=True)

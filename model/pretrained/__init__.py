@@ -1,4 +1,4 @@
-"""Hugging Face encoder-decoders behind the interface of ``model.interface``.
+"""Hugging Face encoder-decoders behind the interface of ``model/interface.py``.
 
 Only this package imports ``transformers``, and only when such a model is opened.
 """

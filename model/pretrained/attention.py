@@ -16,14 +16,14 @@ from torch import Tensor, nn
 from transformers import AttentionInterface
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
-from model.hooks import HookPoint
+from headwise.model.hooks import HookPoint
 
 ATTENTION = "headwise"
 """The name of the attention function in ``transformers``; models are loaded with it."""
 
 
 class AttentionPoints(nn.Module):
-    """The hook points of one attention, as in ``model.attention.MultiHeadAttention``.
+    """The hook points of one attention, as in ``headwise.model.attention.MultiHeadAttention``.
 
     ``bias``, only of models with relative positions, is what is added to the scaled scores:
     (1, H, Q, M). ``scores`` are those after the addition.

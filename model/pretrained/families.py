@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from model.files import CheckpointError
+from headwise.model.files import CheckpointError
 
 
 @dataclass(frozen=True)

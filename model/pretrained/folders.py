@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from model.files import read_bytes, read_json
+from headwise.model.files import read_bytes, read_json
 
 _CHECKPOINT = re.compile(r"checkpoint-(\d{1,12})")
 _WEIGHTS = "model.safetensors"

@@ -11,18 +11,18 @@ import torch
 from torch import Tensor, nn
 from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
 
-from model.hooks import HookPoint
-from model.interface import (
+from headwise.model.hooks import HookPoint
+from headwise.model.interface import (
     Description,
     LinearParameters,
     NormParameters,
     Side,
     SpecialIds,
 )
-from model.layers import transpose_in_memory
-from model.masks import padding_mask_if_padded
-from model.pretrained.families import Family, SublayerPaths, family_of
-from model.pretrained.points import Stack
+from headwise.model.layers import transpose_in_memory
+from headwise.model.masks import padding_mask_if_padded
+from headwise.model.pretrained.families import Family, SublayerPaths, family_of
+from headwise.model.pretrained.points import Stack
 
 _LONGEST = 1_024
 """Tokens, where a configuration gives no limit: relative positions have none."""

@@ -13,9 +13,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from model.hooks import HookPoint
-from model.pretrained.attention import AttentionPoints
-from model.pretrained.families import Family, SublayerPaths
+from headwise.model.hooks import HookPoint
+from headwise.model.pretrained.attention import AttentionPoints
+from headwise.model.pretrained.families import Family, SublayerPaths
 
 
 def _pass_output(module: nn.Module, point: HookPoint) -> None:

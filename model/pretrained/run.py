@@ -20,11 +20,11 @@ import torch
 from safetensors import SafetensorError, safe_open
 from transformers import AutoModelForSeq2SeqLM, GenerationConfig
 
-from model.checkpoint import Checkpoint
-from model.files import CheckpointError, read_bytes
-from model.interface import Choices, Description, Languages
-from model.pretrained.attention import ATTENTION
-from model.pretrained.folders import (
+from headwise.model.checkpoint import Checkpoint
+from headwise.model.files import CheckpointError, read_bytes
+from headwise.model.interface import Choices, Description, Languages
+from headwise.model.pretrained.attention import ATTENTION
+from headwise.model.pretrained.folders import (
     checkpoint_folders,
     log_path,
     numbered_folders,
@@ -32,10 +32,10 @@ from model.pretrained.folders import (
     trainer_state,
     weights_files,
 )
-from model.pretrained.model import PretrainedModel
-from model.pretrained.quiet import quiet
-from model.pretrained.settings import read_config, read_generation, settings_not_followed
-from model.pretrained.tokenizers import (
+from headwise.model.pretrained.model import PretrainedModel
+from headwise.model.pretrained.quiet import quiet
+from headwise.model.pretrained.settings import read_config, read_generation, settings_not_followed
+from headwise.model.pretrained.tokenizers import (
     PretrainedTokenizers,
     choices_of,
     load_tokenizer,

@@ -7,9 +7,9 @@ from typing import Any
 
 from transformers import AutoConfig, GenerationConfig
 
-from model.files import CheckpointError, read_json
-from model.pretrained.families import family_of
-from model.pretrained.quiet import quiet
+from headwise.model.files import CheckpointError, read_json
+from headwise.model.pretrained.families import family_of
+from headwise.model.pretrained.quiet import quiet
 
 _MOST = {"layers": 1_000, "max_position_embeddings": 100_000}
 _MOST_OF_OTHERS = 10_000_000

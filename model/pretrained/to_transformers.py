@@ -26,14 +26,14 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from model.checkpoint import TrainedRun, load_weights
-from model.config import BOS, EOS, PAD, UNK, TransformerConfig
-from model.files import CheckpointError, new_folder, write_json
-from model.pretrained.folders import LOGGED
-from model.pretrained.quiet import quiet
-from model.pretrained.tokenizers import TARGET_TOKENIZER
-from model.tokenizer import SPECIAL_TOKENS, Tokenizer, TokenizerPair
-from model.transformer import Transformer
+from headwise.model.checkpoint import TrainedRun, load_weights
+from headwise.model.config import BOS, EOS, PAD, UNK, TransformerConfig
+from headwise.model.files import CheckpointError, new_folder, write_json
+from headwise.model.pretrained.folders import LOGGED
+from headwise.model.pretrained.quiet import quiet
+from headwise.model.pretrained.tokenizers import TARGET_TOKENIZER
+from headwise.model.tokenizer import SPECIAL_TOKENS, Tokenizer, TokenizerPair
+from headwise.model.transformer import Transformer
 
 _NAMES = (
     (r"^(encoder|decoder)\.", r"model.\1."),

@@ -14,11 +14,11 @@ from typing import Any, Literal
 
 from transformers import AutoTokenizer
 
-from model.files import CheckpointError
-from model.interface import Choices, Languages, SpecialIds, WordSpan
-from model.pretrained.quiet import quiet
-from model.tokenizer import word_spans
-from model.tokenizer_text import refuse_half_characters
+from headwise.model.files import CheckpointError
+from headwise.model.interface import Choices, Languages, SpecialIds, WordSpan
+from headwise.model.pretrained.quiet import quiet
+from headwise.model.tokenizer import word_spans
+from headwise.model.tokenizer_text import refuse_half_characters
 
 _SPACE = "▁"
 """Stands for the space before a word in SentencePiece's tokens."""

@@ -14,12 +14,12 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
-from model.config import BOS, EOS, TrainingConfig
-from model.tokenizer import TokenizerPair
-from model.training.batches import Encoded
-from model.training.bpe_dropout import BpeDropout
-from model.training.data import Examples, Pair
-from model.training.replacement import Place, addressed, common_words, places, replaced
+from headwise.model.config import BOS, EOS, TrainingConfig
+from headwise.model.tokenizer import TokenizerPair
+from headwise.model.training.batches import Encoded
+from headwise.model.training.bpe_dropout import BpeDropout
+from headwise.model.training.data import Examples, Pair
+from headwise.model.training.replacement import Place, addressed, common_words, places, replaced
 
 MOST_JOINED = 8
 """Most pairs that are joined to one."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 from itertools import pairwise
 
-from model.tokenizer import Tokenizer, byte_tokens
+from headwise.model.tokenizer import Tokenizer, byte_tokens
 
 
 class BpeDropout:

@@ -13,8 +13,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from model.training.copy_task import copy_task
-from model.training.data import DataError, Pair
+from headwise.model.training.copy_task import copy_task
+from headwise.model.training.data import DataError, Pair
 
 if TYPE_CHECKING:
     import datasets

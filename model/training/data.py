@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from model.interface import Tokenizers
-from model.tokenizer import count_words
+from headwise.model.interface import Tokenizers
+from headwise.model.tokenizer import count_words
 
 
 @dataclass(frozen=True)

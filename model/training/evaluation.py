@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import sacrebleu
 import torch
 
-from model.batching import pad, sorted_batches
-from model.decoding.translation import GREEDY, Decoding, translate
-from model.forced import forced_stream
-from model.interface import Seq2SeqModel, Tokenizers
-from model.training.data import Pair, encode_pairs, references_by_source
-from model.training.losses import cross_entropy
+from headwise.model.batching import pad, sorted_batches
+from headwise.model.decoding.translation import GREEDY, Decoding, translate
+from headwise.model.forced import forced_stream
+from headwise.model.interface import Seq2SeqModel, Tokenizers
+from headwise.model.training.data import Pair, encode_pairs, references_by_source
+from headwise.model.training.losses import cross_entropy
 
 
 @dataclass(frozen=True)

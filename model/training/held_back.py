@@ -8,8 +8,8 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 
-from model.training.corpora import Corpus
-from model.training.data import DataError, Pair
+from headwise.model.training.corpora import Corpus
+from headwise.model.training.data import DataError, Pair
 
 FILE = "valid.jsonl"
 """Name of the file in the run's folder that has the pairs that were held back."""

@@ -19,27 +19,32 @@ from accelerate import Accelerator
 from accelerate.utils import set_seed
 from tqdm import tqdm
 
-from model.checkpoint import (
+from headwise.model.checkpoint import (
     TrainedRun,
     load_weights,
     save_weights,
     steps_of,
     weights_path,
 )
-from model.config import PAD
-from model.decoding.translation import translate
-from model.files import append_log, cut_log, remove_unfinished
-from model.training.augmentation import Augmentation
-from model.training.batches import Batches
-from model.training.data import Examples, Pair, Sample
-from model.training.evaluation import evaluate, mean_loss
-from model.training.losses import cross_entropy
-from model.training.processes import ALONE, Processes
-from model.training.resume import latest_resume_step, read_resume_state, restore, save_resume_state
-from model.training.schedule import learning_rate
-from model.training.signals import interrupt_between_steps
-from model.training.train_sample import draw_train_sample
-from model.transformer import Transformer
+from headwise.model.config import PAD
+from headwise.model.decoding.translation import translate
+from headwise.model.files import append_log, cut_log, remove_unfinished
+from headwise.model.training.augmentation import Augmentation
+from headwise.model.training.batches import Batches
+from headwise.model.training.data import Examples, Pair, Sample
+from headwise.model.training.evaluation import evaluate, mean_loss
+from headwise.model.training.losses import cross_entropy
+from headwise.model.training.processes import ALONE, Processes
+from headwise.model.training.resume import (
+    latest_resume_step,
+    read_resume_state,
+    restore,
+    save_resume_state,
+)
+from headwise.model.training.schedule import learning_rate
+from headwise.model.training.signals import interrupt_between_steps
+from headwise.model.training.train_sample import draw_train_sample
+from headwise.model.transformer import Transformer
 
 
 class DivergenceError(Exception):

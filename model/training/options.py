@@ -9,10 +9,10 @@ from pathlib import Path
 
 import tyro
 
-from model.checkpoint import CHECKPOINTS
-from model.config import TrainingConfig, TransformerConfig
-from model.presets import PRESETS, PresetName
-from model.tokenizer import TokenizerKind
+from headwise.model.checkpoint import CHECKPOINTS
+from headwise.model.config import TrainingConfig, TransformerConfig
+from headwise.model.presets import PRESETS, PresetName
+from headwise.model.tokenizer import TokenizerKind
 
 RAREST_TOKEN = 20
 """How often a token must occur in the training data, unless a vocabulary size is given."""
@@ -124,4 +124,6 @@ def parse(arguments: Sequence[str]) -> TrainArguments:
     default = preset_arguments(preset)
     if given.size is not None:
         default = replace(default, rarest_token=0)
-    return tyro.cli(TrainArguments, prog="python -m model.train", args=arguments, default=default)
+    return tyro.cli(
+        TrainArguments, prog="python -m headwise.model.train", args=arguments, default=default
+    )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from model.checkpoint import (
+from headwise.model.checkpoint import (
     CheckpointError,
     TrainedRun,
     create_run,
@@ -17,13 +17,13 @@ from model.checkpoint import (
     tokenizer_sha256,
     write_info,
 )
-from model.config import TrainingConfig, TransformerConfig, to_dict
-from model.files import write_bytes
-from model.run_info import Counts, DataSource, RunInfo
-from model.tokenizer import TokenizerPair
-from model.training.batches import Encoded
-from model.training.corpora import Corpus, load_corpus
-from model.training.data import (
+from headwise.model.config import TrainingConfig, TransformerConfig, to_dict
+from headwise.model.files import write_bytes
+from headwise.model.run_info import Counts, DataSource, RunInfo
+from headwise.model.tokenizer import TokenizerPair
+from headwise.model.training.batches import Encoded
+from headwise.model.training.corpora import Corpus, load_corpus
+from headwise.model.training.data import (
     DataError,
     Examples,
     Pair,
@@ -33,14 +33,14 @@ from model.training.data import (
     load_samples,
     without_texts,
 )
-from model.training.evaluation import bleu_note
-from model.training.held_back import hold_back, to_lines
-from model.training.options import TrainArguments
-from model.training.resume import latest_resume_step
-from model.training.schedule import learning_rate
-from model.training.train_sample import draw_train_sample
-from model.training.vocabulary import describe_vocabulary
-from model.transformer import Transformer
+from headwise.model.training.evaluation import bleu_note
+from headwise.model.training.held_back import hold_back, to_lines
+from headwise.model.training.options import TrainArguments
+from headwise.model.training.resume import latest_resume_step
+from headwise.model.training.schedule import learning_rate
+from headwise.model.training.train_sample import draw_train_sample
+from headwise.model.training.vocabulary import describe_vocabulary
+from headwise.model.transformer import Transformer
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from model.training.data import Pair
+from headwise.model.training.data import Pair
 
 
 @dataclass(frozen=True)

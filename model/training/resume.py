@@ -20,8 +20,8 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from model.files import CheckpointError, parse_json, write_folder
-from model.transformer import Transformer
+from headwise.model.files import CheckpointError, parse_json, write_folder
+from headwise.model.transformer import Transformer
 
 _NAME = re.compile(r"step-(\d{7})")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from model.config import TrainingConfig
+from headwise.model.config import TrainingConfig
 
 
 def learning_rate(step: int, config: TrainingConfig) -> float:

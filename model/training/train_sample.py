@@ -10,9 +10,9 @@ import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from model.files import CheckpointError, read_log, write_log
-from model.training.batches import Encoded
-from model.training.data import Examples
+from headwise.model.files import CheckpointError, read_log, write_log
+from headwise.model.training.batches import Encoded
+from headwise.model.training.data import Examples
 
 MOST_PAIRS = 1_000
 """Most pairs of a sample."""

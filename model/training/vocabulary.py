@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from model.tokenizer import Tokenizer, TokenizerPair, split_words
-from model.training.data import Pair
+from headwise.model.tokenizer import Tokenizer, TokenizerPair, split_words
+from headwise.model.training.data import Pair
 
 FEW = 20
 """A word that occurs fewer times than this is rare."""

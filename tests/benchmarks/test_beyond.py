@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks import beyond
-from model.checkpoint import TrainedRun
-from model.training.data import DataError, Pair
+from headwise.model.checkpoint import TrainedRun
+from headwise.model.training.data import DataError, Pair
 
 NAMES = ["Oyelaran", "Zubiaurre", "Quimper"]
 PAIRS = [

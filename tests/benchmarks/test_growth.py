@@ -16,7 +16,7 @@ import pytest
 from benchmarks import growth_measures
 from benchmarks.parts import growth
 from benchmarks.runs import Sentences
-from model.checkpoint import open_trained_run
+from headwise.model.checkpoint import open_trained_run
 from tests.floats import near
 
 

@@ -20,10 +20,10 @@ from benchmarks import chromium, shown, traffic, typed
 from benchmarks.load_server import serving
 from benchmarks.parts import start
 from benchmarks.runs import sharp_run
-from model.checkpoint import TrainedRun, load_weights, open_trained_run
+from headwise.model.checkpoint import TrainedRun, load_weights, open_trained_run
+from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.trace.sentence import run_trace
 from tests.floats import near
-from viz_app.records.trace import Trace
-from viz_app.trace.sentence import run_trace
 
 FIRST, SECOND = "a b c d e f", "g a b g e d"
 TOKENS = 7

@@ -12,9 +12,9 @@ import torch
 
 from benchmarks.peers.torch_nn import TorchTransformer
 from benchmarks.sizes import tokenizers_of
-from model.config import EOS, PAD
-from model.decoding.greedy import greedy
-from model.transformer import Transformer
+from headwise.model.config import EOS, PAD
+from headwise.model.decoding.greedy import greedy
+from headwise.model.transformer import Transformer
 from tests.floats import assert_near
 
 SIZE = {

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from benchmarks.parts.plenty import RUN, Plenty, write_runs
 from benchmarks.sizes import tokenizers_of
-from model.checkpoint import list_runs, open_trained_run
+from headwise.model.checkpoint import list_runs, open_trained_run
 
 
 def test_runs_have_as_many_as_asked_for(tmp_path: Path) -> None:

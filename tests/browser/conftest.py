@@ -19,10 +19,10 @@ from typing import Literal
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ViewportSize, expect, sync_playwright
 
-from model.checkpoint import TrainedRun, load_weights, open_trained_run
+from headwise.model.checkpoint import TrainedRun, load_weights, open_trained_run
+from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.trace.sentence import run_trace
 from tests.browser.driver import PATIENCE, App
-from viz_app.records.trace import Trace
-from viz_app.trace.sentence import run_trace
 
 ROOT = Path(__file__).parents[2]
 SCREEN: ViewportSize = {"width": 1440, "height": 2000}

@@ -25,11 +25,11 @@ from playwright.sync_api import (
 )
 from streamlit.proto.BackMsg_pb2 import BackMsg
 
-from model.interface import Kind
+from headwise.model.interface import Kind
+from headwise.viz_app.analysis.labels import token_labels
+from headwise.viz_app.records.trace import Floats, Trace
+from headwise.viz_app.views.state import CHOICES, parameter_of
 from tests.floats import rounding
-from viz_app.analysis.labels import token_labels
-from viz_app.records.trace import Floats, Trace
-from viz_app.views.state import CHOICES, parameter_of
 
 ANOTHER_PASS = rounding(np.float32, 1)
 """How far weights and probabilities are off that another pass of the same operations gives."""

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from model.checkpoint import TrainedRun
+from headwise.model.checkpoint import TrainedRun
+from headwise.viz_app.analysis.labels import token_label, token_labels
+from headwise.viz_app.analysis.lens import read_lens
+from headwise.viz_app.figures.theme import DARK, LIGHT, text_on_weight, weight_colour
+from headwise.viz_app.records.trace import Trace
 from tests.browser.driver import rgb
-from viz_app.analysis.labels import token_label, token_labels
-from viz_app.analysis.lens import read_lens
-from viz_app.figures.theme import DARK, LIGHT, text_on_weight, weight_colour
-from viz_app.records.trace import Trace
 
 if TYPE_CHECKING:
     from tests.browser.driver import App

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from playwright.sync_api import Locator, expect
 
+from headwise.viz_app.analysis.grid import make_grid
+from headwise.viz_app.analysis.labels import next_token_label, token_labels
+from headwise.viz_app.records.trace import Trace
 from tests.browser.driver import either, step_label
 from tests.floats import printed
-from viz_app.analysis.grid import make_grid
-from viz_app.analysis.labels import next_token_label, token_labels
-from viz_app.records.trace import Trace
 
 if TYPE_CHECKING:
     from tests.browser.driver import App

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from playwright.sync_api import expect
 
-from model.checkpoint import TrainedRun, load_weights
+from headwise.model.checkpoint import TrainedRun, load_weights
+from headwise.viz_app.analysis.labels import token_labels
+from headwise.viz_app.analysis.positions import encodings, similarity_by_distance
+from headwise.viz_app.analysis.similarity import cosine_similarity, nearest_neighbours
+from headwise.viz_app.analysis.vocabulary import vocabulary_labels
+from headwise.viz_app.records.trace import Trace
 from tests.browser.driver import TEXTS
 from tests.floats import rounding
-from viz_app.analysis.labels import token_labels
-from viz_app.analysis.positions import encodings, similarity_by_distance
-from viz_app.analysis.similarity import cosine_similarity, nearest_neighbours
-from viz_app.analysis.vocabulary import vocabulary_labels
-from viz_app.records.trace import Trace
 
 if TYPE_CHECKING:
     from tests.browser.driver import App

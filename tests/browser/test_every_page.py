@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from model.checkpoint import TrainedRun, load_weights
+from headwise.model.checkpoint import TrainedRun, load_weights
+from headwise.viz_app.analysis.inside import follow_head
+from headwise.viz_app.analysis.similarity import cosine_similarity
+from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.trace.layer import run_layer_trace
+from headwise.viz_app.trace.sentence import run_trace
 from tests.floats import rounding
-from viz_app.analysis.inside import follow_head
-from viz_app.analysis.similarity import cosine_similarity
-from viz_app.records.trace import Trace
-from viz_app.trace.layer import run_layer_trace
-from viz_app.trace.sentence import run_trace
 
 if TYPE_CHECKING:
     from tests.browser.driver import App

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from model.checkpoint import TrainedRun, load_weights, open_trained_run
-from model.interface import KINDS
+from headwise.model.checkpoint import TrainedRun, load_weights, open_trained_run
+from headwise.model.interface import KINDS
+from headwise.viz_app.analysis.failures import worst_first
+from headwise.viz_app.analysis.head_ranking import rank_heads
+from headwise.viz_app.measuring.files import read_measures
+from headwise.viz_app.records.measures import Measures
+from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.trace.sentence import run_trace
 from tests.floats import rounding
-from viz_app.analysis.failures import worst_first
-from viz_app.analysis.head_ranking import rank_heads
-from viz_app.measuring.files import read_measures
-from viz_app.records.measures import Measures
-from viz_app.records.trace import Trace
-from viz_app.trace.sentence import run_trace
 
 if TYPE_CHECKING:
     from tests.browser.driver import App

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import expect
 
-from model.checkpoint import open_trained_run
+from headwise.model.checkpoint import open_trained_run
+from headwise.viz_app.analysis.grid import GridOptions, make_grid
+from headwise.viz_app.analysis.labels import token_labels
+from headwise.viz_app.records.trace import Trace
 from tests.robustness import tiny_run
 from tests.robustness.hostile_run import NAME, SAID, make_hostile_run
-from viz_app.analysis.grid import GridOptions, make_grid
-from viz_app.analysis.labels import token_labels
-from viz_app.records.trace import Trace
 
 if TYPE_CHECKING:
     from tests.browser.driver import App

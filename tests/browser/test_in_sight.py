@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from headwise.viz_app.records.trace import Trace
 from tests.browser.driver import App
-from viz_app.records.trace import Trace
 
 SENTENCE = "Where is the dog?"
 

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from playwright.sync_api import expect
 
-from model.checkpoint import TrainedRun, load_weights, open_trained_run
-from model.interface import Kind
-from tests.floats import rounding
-from viz_app.analysis.grid import make_grid
-from viz_app.analysis.inside import (
+from headwise.model.checkpoint import TrainedRun, load_weights, open_trained_run
+from headwise.model.interface import Kind
+from headwise.viz_app.analysis.grid import make_grid
+from headwise.viz_app.analysis.inside import (
     follow_feed_forward,
     follow_head,
     follow_residual,
     head_shares,
     largest_positive,
 )
-from viz_app.records.layer import LayerTrace
-from viz_app.records.trace import Floats, Trace
-from viz_app.trace.layer import run_layer_trace
-from viz_app.trace.sentence import run_trace
+from headwise.viz_app.records.layer import LayerTrace
+from headwise.viz_app.records.trace import Floats, Trace
+from headwise.viz_app.trace.layer import run_layer_trace
+from headwise.viz_app.trace.sentence import run_trace
+from tests.floats import rounding
 
 if TYPE_CHECKING:
     from tests.browser.driver import App

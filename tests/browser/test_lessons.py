@@ -11,19 +11,19 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import expect
 
-from model.checkpoint import load_weights, open_trained_run
-from model.interventions import head_costs
-from model.runs import log_file, read_log_file
-from viz_app.analysis.curves import curve_of
-from viz_app.analysis.question import Place, Question
-from viz_app.analysis.questions import ask, read_parameters
-from viz_app.lessons.reading import SHIPPED, read_lessons
-from viz_app.lessons.records import Lesson, Step
-from viz_app.records.trace import Trace
-from viz_app.trace.sentence import run_trace
-from viz_app.views.shared.lesson_panel import make_asked
-from viz_app.views.shared.lessons import way_of
-from viz_app.views.state import View, decode
+from headwise.model.checkpoint import load_weights, open_trained_run
+from headwise.model.interventions import head_costs
+from headwise.model.runs import log_file, read_log_file
+from headwise.viz_app.analysis.curves import curve_of
+from headwise.viz_app.analysis.question import Place, Question
+from headwise.viz_app.analysis.questions import ask, read_parameters
+from headwise.viz_app.lessons.reading import SHIPPED, read_lessons
+from headwise.viz_app.lessons.records import Lesson, Step
+from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.trace.sentence import run_trace
+from headwise.viz_app.views.shared.lesson_panel import make_asked
+from headwise.viz_app.views.shared.lessons import way_of
+from headwise.viz_app.views.state import View, decode
 
 if TYPE_CHECKING:
     from tests.browser.driver import App

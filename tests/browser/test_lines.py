@@ -16,13 +16,13 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from model.interface import KINDS, Kind
+from headwise.model.interface import KINDS, Kind
+from headwise.viz_app.analysis.attention import aggregate_heads
+from headwise.viz_app.analysis.grid import Grid, GridOptions, make_grid
+from headwise.viz_app.analysis.rollout import rollout_of
+from headwise.viz_app.records.trace import Floats, Trace
 from tests.browser.driver import NAMES, asked, cut, expect_lines, heavy_cells, lines_locator
 from tests.floats import printed
-from viz_app.analysis.attention import aggregate_heads
-from viz_app.analysis.grid import Grid, GridOptions, make_grid
-from viz_app.analysis.rollout import rollout_of
-from viz_app.records.trace import Floats, Trace
 
 if TYPE_CHECKING:
     from tests.browser.driver import App

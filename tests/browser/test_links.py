@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import Locator, TimeoutError
 
-from viz_app.views.state import CHOICES, parameter_of
+from headwise.viz_app.views.state import CHOICES, parameter_of
 
 if TYPE_CHECKING:
     from tests.browser.driver import App

@@ -12,13 +12,13 @@ from urllib.parse import parse_qs, urlsplit
 import numpy as np
 from playwright.sync_api import Download, Locator, expect
 
-from model.checkpoint import TrainedRun, load_weights
+from headwise.model.checkpoint import TrainedRun, load_weights
+from headwise.viz_app.analysis.grid import GridOptions, make_grid
+from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.trace.saved import metadata, read_trace
+from headwise.viz_app.trace.sentence import run_trace
 from tests.browser.driver import expect_lines, heavy_cells
 from tests.floats import assert_near
-from viz_app.analysis.grid import GridOptions, make_grid
-from viz_app.records.trace import Trace
-from viz_app.trace.saved import metadata, read_trace
-from viz_app.trace.sentence import run_trace
 
 if TYPE_CHECKING:
     from tests.browser.driver import App

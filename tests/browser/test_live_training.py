@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from playwright.sync_api import expect
 
-from model.checkpoint import open_trained_run, steps_of
-from viz_app.analysis.curves import curve_of
+from headwise.model.checkpoint import open_trained_run, steps_of
+from headwise.viz_app.analysis.curves import curve_of
 
 if TYPE_CHECKING:
     from tests.browser.driver import App
@@ -39,7 +39,7 @@ def training(root: Path) -> Iterator[None]:
     command = f"{data} --checkpoints {root} {OPTIONS}".split()
     with (root / "log.txt").open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "model.train", *command, *map(str, MILESTONES)],
+            [sys.executable, "-m", "headwise.model.train", *command, *map(str, MILESTONES)],
             cwd=ROOT,
             stdout=log,
             stderr=log,

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from model.interface import KINDS
-from model.pretrained.quiet import quiet
-from model.runs import open_folder
+from headwise.model.interface import KINDS
+from headwise.model.pretrained.quiet import quiet
+from headwise.model.runs import open_folder
+from headwise.viz_app.analysis.labels import token_labels
+from headwise.viz_app.served import MODELS
+from headwise.viz_app.trace.sentence import to_tokens
 from tests.browser.driver import TEXTS
 from tests.floats import PASS, rounding
 from tests.model.pretrained.eager import Eager
 from tests.model.pretrained.tiny import FOLDERS
-from viz_app.analysis.labels import token_labels
-from viz_app.served import MODELS
-from viz_app.trace.sentence import to_tokens
 
 if TYPE_CHECKING:
     from tests.browser.driver import App

@@ -11,8 +11,8 @@ from xml.etree import ElementTree
 import pytest
 from playwright.sync_api import expect
 
-from viz_app.components.printing import LETTERS, printed_width
-from viz_app.figures.theme import DARK, LIGHT
+from headwise.viz_app.components.printing import LETTERS, printed_width
+from headwise.viz_app.figures.theme import DARK, LIGHT
 
 if TYPE_CHECKING:
     from tests.browser.driver import App

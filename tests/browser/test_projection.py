@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from model.checkpoint import TrainedRun, load_weights
+from headwise.model.checkpoint import TrainedRun, load_weights
+from headwise.viz_app.analysis.projection import most_frequent, principal_components
+from headwise.viz_app.analysis.vocabulary import vocabulary_labels
+from headwise.viz_app.components.scatter import Cloud, scatter_data
+from headwise.viz_app.figures.theme import LIGHT
+from headwise.viz_app.records.trace import Trace
 from tests.floats import near
-from viz_app.analysis.projection import most_frequent, principal_components
-from viz_app.analysis.vocabulary import vocabulary_labels
-from viz_app.components.scatter import Cloud, scatter_data
-from viz_app.figures.theme import LIGHT
-from viz_app.records.trace import Trace
 
 if TYPE_CHECKING:
     from tests.browser.driver import App

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from playwright.sync_api import expect
 
-from model.checkpoint import TrainedRun, load_weights
-from model.decoding.beam import beam_search
-from viz_app.records.trace import Trace
+from headwise.model.checkpoint import TrainedRun, load_weights
+from headwise.model.decoding.beam import beam_search
+from headwise.viz_app.records.trace import Trace
 
 if TYPE_CHECKING:
     from tests.browser.driver import App

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from playwright.sync_api import Locator, expect
 
-from model.interface import Kind
+from headwise.model.interface import Kind
+from headwise.viz_app.analysis.grid import GridOptions, make_grid
+from headwise.viz_app.analysis.labels import next_token_label, token_labels
+from headwise.viz_app.figures.theme import LIGHT
+from headwise.viz_app.records.trace import Trace
 from tests.browser.driver import step_label
 from tests.floats import printed
-from viz_app.analysis.grid import GridOptions, make_grid
-from viz_app.analysis.labels import next_token_label, token_labels
-from viz_app.figures.theme import LIGHT
-from viz_app.records.trace import Trace
 
 if TYPE_CHECKING:
     from tests.browser.driver import App

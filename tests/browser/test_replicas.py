@@ -15,9 +15,9 @@ from benchmarks.load_answers import Answer, Expected, faults_of
 from benchmarks.load_replicas import MISSING, Replicas, find_haproxy, serving_replicas
 from benchmarks.load_server import Server
 from benchmarks.load_session import Session, connected
-from model.checkpoint import TrainedRun
+from headwise.model.checkpoint import TrainedRun
+from headwise.viz_app.records.trace import Trace
 from tests.browser.driver import App
-from viz_app.records.trace import Trace
 
 FIRST, SECOND = "The dog sleeps.", "Where is my book?"
 CONNECTION = ".stApp[data-test-connection-state='{}']"

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, TimeoutError, expect
 
-from model.checkpoint import TrainedRun
-from model.interface import KINDS, Kind
+from headwise.model.checkpoint import TrainedRun
+from headwise.model.interface import KINDS, Kind
+from headwise.viz_app.analysis.grid import GridOptions, make_grid
+from headwise.viz_app.figures.theme import DARK, LIGHT
+from headwise.viz_app.records.trace import Floats, Trace
+from headwise.viz_app.report import to_html
 from tests.browser.driver import TEXTS, cut
-from viz_app.analysis.grid import GridOptions, make_grid
-from viz_app.figures.theme import DARK, LIGHT
-from viz_app.records.trace import Floats, Trace
-from viz_app.report import to_html
 
 SENTENCE = "We saw three black cats on the white roof."
 HOSTILE = (

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 WAYS = {
     "streamlit run": APP,
-    "python -m viz_app": ("-m", "viz_app", "--port", "0"),
+    "python -m headwise.viz_app": ("-m", "headwise.viz_app", "--port", "0"),
     "headwise": (str(Path(sys.executable).with_name("headwise")), "--port", "0"),
 }
 OPEN = """

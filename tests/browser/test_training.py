@@ -11,20 +11,25 @@ from typing import TYPE_CHECKING
 import numpy as np
 from playwright.sync_api import Locator, Page, expect
 
-from model.checkpoint import TrainedRun, load_weights, open_trained_run
-from model.interface import KINDS, Kind
+from headwise.model.checkpoint import TrainedRun, load_weights, open_trained_run
+from headwise.model.interface import KINDS, Kind
+from headwise.viz_app.analysis.curves import curve_of, find_overfitting_in
+from headwise.viz_app.analysis.differences import head_distances
+from headwise.viz_app.analysis.grid import make_grid
+from headwise.viz_app.analysis.head_ranking import rank_heads
+from headwise.viz_app.analysis.labels import token_label
+from headwise.viz_app.analysis.projection import (
+    all_pairs,
+    most_frequent,
+    pair_cosines,
+    project_together,
+)
+from headwise.viz_app.components.scatter import Cloud, Frames, scatter_data
+from headwise.viz_app.figures.theme import LIGHT, weight_colour
+from headwise.viz_app.records.trace import Floats, Trace
+from headwise.viz_app.views.shared.head_choice import head_label
 from tests.browser.driver import asked, either
 from tests.floats import assert_near, printed
-from viz_app.analysis.curves import curve_of, find_overfitting_in
-from viz_app.analysis.differences import head_distances
-from viz_app.analysis.grid import make_grid
-from viz_app.analysis.head_ranking import rank_heads
-from viz_app.analysis.labels import token_label
-from viz_app.analysis.projection import all_pairs, most_frequent, pair_cosines, project_together
-from viz_app.components.scatter import Cloud, Frames, scatter_data
-from viz_app.figures.theme import LIGHT, weight_colour
-from viz_app.records.trace import Floats, Trace
-from viz_app.views.shared.head_choice import head_label
 
 if TYPE_CHECKING:
     from tests.browser.driver import App

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from model.checkpoint import TrainedRun, load_weights, open_trained_run
-from model.interface import KINDS, Kind
-from model.interventions import head_costs
+from headwise.model.checkpoint import TrainedRun, load_weights, open_trained_run
+from headwise.model.interface import KINDS, Kind
+from headwise.model.interventions import head_costs
+from headwise.viz_app.analysis.attention import max_pool
+from headwise.viz_app.analysis.grid import make_grid
+from headwise.viz_app.analysis.labels import token_labels
+from headwise.viz_app.records.trace import Floats, Trace
+from headwise.viz_app.trace.sentence import run_trace
 from tests.browser.driver import TEXTS
 from tests.floats import assert_near, rounding
 from tests.shipped import SHIPPED
-from viz_app.analysis.attention import max_pool
-from viz_app.analysis.grid import make_grid
-from viz_app.analysis.labels import token_labels
-from viz_app.records.trace import Floats, Trace
-from viz_app.trace.sentence import run_trace
 
 if TYPE_CHECKING:
     from tests.browser.driver import App

@@ -100,7 +100,7 @@ def test_the_image_is_made_of_files_that_are_there() -> None:
     copied = {
         source for line in lines if line.startswith("COPY ") for source in shlex.split(line)[1:-1]
     }
-    assert copied >= {"requirements.txt", "model", "viz_app", "checkpoints"}
+    assert copied >= {"requirements.txt", "headwise", "model", "viz_app", "checkpoints"}
     assert [source for source in copied if not (ROOT / source).exists()] == []
     patterns = (DEPLOY / "Dockerfile.dockerignore").read_text().splitlines()
     assert {pattern[1:] for pattern in patterns if pattern.startswith("!")} == copied

@@ -66,7 +66,7 @@ def run_forked(
     Each is a process that is forked from one in which the slow libraries are loaded already.
     """
     forks = multiprocessing.get_context("forkserver")
-    forks.set_forkserver_preload(["model.train", "torch._dynamo"])
+    forks.set_forkserver_preload(["headwise.model.train", "torch._dynamo"])
     # New processes would run the main module again; Streamlit's tests leave a script there.
     monkeypatch.setitem(sys.modules, "__main__", ModuleType("__main__"))
 

@@ -7,9 +7,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from model.attention import KeyValueCache, MultiHeadAttention, attention_scores, attention_weights
-from model.hooks import capture
-from model.masks import causal_mask, padding_mask
+from headwise.model.attention import (
+    KeyValueCache,
+    MultiHeadAttention,
+    attention_scores,
+    attention_weights,
+)
+from headwise.model.hooks import capture
+from headwise.model.masks import causal_mask, padding_mask
 from tests.floats import PASS, assert_near
 
 BATCH, QUERIES, KEYS, HEADS, WIDTH, D_MODEL = 2, 5, 7, 3, 5, 14
@@ -136,7 +141,7 @@ def test_training_on_a_cpu_has_the_gradients_of_the_fused_kernel(
     gradients = []
     for formula in (True, False):
         if not formula:
-            monkeypatch.setattr("model.attention.trains_on_cpu", lambda query: False)
+            monkeypatch.setattr("headwise.model.attention.trains_on_cpu", lambda query: False)
         attention.zero_grad()
         attention(x, x, mask=causal_mask(x.shape[1], x.shape[1])).square().sum().backward()
         assert fused.called is not formula

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.batching import pad, sorted_batches
+from headwise.model.batching import pad, sorted_batches
 
 
 def test_rows_are_padded_on_the_right() -> None:

@@ -18,7 +18,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from model.checkpoint import (
+from headwise.model.checkpoint import (
     CHECKPOINTS,
     CheckpointError,
     TrainedRun,
@@ -31,10 +31,10 @@ from model.checkpoint import (
     tokenizer_sha256,
     weights_path,
 )
-from model.config import to_dict
-from model.run_info import Counts
-from model.tokenizer import Tokenizer, TokenizerPair
-from model.transformer import Transformer
+from headwise.model.config import to_dict
+from headwise.model.run_info import Counts
+from headwise.model.tokenizer import Tokenizer, TokenizerPair
+from headwise.model.transformer import Transformer
 from tests.floats import PASS, assert_near
 
 
@@ -476,7 +476,11 @@ def test_installed_without_the_project_runs_are_in_the_folder_of_the_start(tmp_p
     shutil.copytree(root / "model", installed / "model")
     for packages, folder in ((installed, elsewhere), (root, root)):
         done = subprocess.run(
-            [sys.executable, "-c", "from model.checkpoint import CHECKPOINTS; print(CHECKPOINTS)"],
+            [
+                sys.executable,
+                "-c",
+                "from headwise.model.checkpoint import CHECKPOINTS; print(CHECKPOINTS)",
+            ],
             capture_output=True,
             text=True,
             check=True,

@@ -47,8 +47,18 @@ def test_help_names_every_option(
 @pytest.mark.parametrize(
     "module",
     [
-        *("model.train", "model.translate", "model.evaluate", "model.convert"),
-        *("viz_app.measure", "viz_app.export", "viz_app.align", "viz_app.measuring.align"),
+        *(
+            "headwise.model.train",
+            "headwise.model.translate",
+            "headwise.model.evaluate",
+            "headwise.model.convert",
+        ),
+        *(
+            "headwise.viz_app.measure",
+            "headwise.viz_app.export",
+            "headwise.viz_app.align",
+            "headwise.viz_app.measuring.align",
+        ),
     ],
 )
 def test_usage_is_what_a_person_types(

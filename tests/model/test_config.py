@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from model.config import TrainingConfig, TransformerConfig, from_dict, to_dict
+from headwise.model.config import TrainingConfig, TransformerConfig, from_dict, to_dict
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The command ``python -m model.convert``."""
+"""The command ``python -m headwise.model.convert``."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from model.checkpoint import open_trained_run
-from model.conversion.from_torch import FromTorchArguments
-from model.conversion.layouts import Parts
-from model.conversion.vocabularies import SpecialNames
+from headwise.model.checkpoint import open_trained_run
+from headwise.model.conversion.from_torch import FromTorchArguments
+from headwise.model.conversion.layouts import Parts
+from headwise.model.conversion.vocabularies import SpecialNames
 from tests.model.conversion.tutorials import (
     from_torch,
     tutorial_model,

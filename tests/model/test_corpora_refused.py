@@ -9,8 +9,8 @@ from typing import Any
 import datasets
 import pytest
 
-from model.training.corpora import load_corpus
-from model.training.data import DataError
+from headwise.model.training.corpora import load_corpus
+from headwise.model.training.data import DataError
 
 pytestmark = pytest.mark.usefixtures("datasets_cache")
 

@@ -1,4 +1,4 @@
-"""``python -m model.evaluate``."""
+"""``python -m headwise.model.evaluate``."""
 
 from __future__ import annotations
 
@@ -12,15 +12,21 @@ from typing import Any
 import pytest
 import torch
 
-from model.checkpoint import TrainedRun, load_weights, open_trained_run, weights_path, write_info
-from model.decoding.translation import GREEDY, Decoding, translate
-from model.evaluate import EvaluateArguments
-from model.files import append_log, only_writer, read_log, write_log
-from model.train import main as train
-from model.training.corpora import load_corpus
-from model.training.data import Pair
-from model.training.evaluation import evaluate
-from model.training.options import TrainArguments
+from headwise.model.checkpoint import (
+    TrainedRun,
+    load_weights,
+    open_trained_run,
+    weights_path,
+    write_info,
+)
+from headwise.model.decoding.translation import GREEDY, Decoding, translate
+from headwise.model.evaluate import EvaluateArguments
+from headwise.model.files import append_log, only_writer, read_log, write_log
+from headwise.model.train import main as train
+from headwise.model.training.corpora import load_corpus
+from headwise.model.training.data import Pair
+from headwise.model.training.evaluation import evaluate
+from headwise.model.training.options import TrainArguments
 from tests.floats import rounding
 
 Command = Callable[..., str]
@@ -89,7 +95,7 @@ def test_the_way_of_decoding_is_used_and_printed(
         asked.append(decoding)
         return translate(*arguments, decoding=decoding)
 
-    monkeypatch.setattr("model.training.evaluation.translate", spy)
+    monkeypatch.setattr("headwise.model.training.evaluation.translate", spy)
     data = data_folder / "valid.jsonl"
     run = ["--run", "tiny", "--data", data, "--checkpoints", trained_root]
     row = json.loads(command("evaluate", *run, *flags))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from model.files import (
+from headwise.model.files import (
     CheckpointError,
     append_log,
     cut_log,

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from model import forced
-from model.forced import forced_stream, log_probabilities
-from model.transformer import Transformer
+from headwise.model import forced
+from headwise.model.forced import forced_stream, log_probabilities
+from headwise.model.transformer import Transformer
 from tests.floats import assert_near
 
 

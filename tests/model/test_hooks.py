@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from model.attention import MultiHeadAttention
-from model.hooks import Edit, HookPoint, capture, edit, hook_names
-from model.masks import causal_mask, padding_mask
-from model.transformer import DecoderCache, Transformer
+from headwise.model.attention import MultiHeadAttention
+from headwise.model.hooks import Edit, HookPoint, capture, edit, hook_names
+from headwise.model.masks import causal_mask, padding_mask
+from headwise.model.transformer import DecoderCache, Transformer
 from tests.floats import PASS, assert_near
 
 BATCH, SOURCE, TARGET, LAYERS, HEADS, WIDTH, D_MODEL, D_FF = 2, 7, 5, 2, 3, 5, 14, 23

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from model.hooks import hook_names
-from model.interface import KINDS, Head, Kind, attention_path, head_name, parse_head
-from model.transformer import Transformer
+from headwise.model.hooks import hook_names
+from headwise.model.interface import KINDS, Head, Kind, attention_path, head_name, parse_head
+from headwise.model.transformer import Transformer
 
 
 @pytest.fixture(scope="module")

@@ -6,18 +6,18 @@ import pytest
 import torch
 from torch import Tensor
 
-from model.batching import pad
-from model.config import BOS, EOS, PAD
-from model.decoding.greedy import greedy
-from model.hooks import capture, edit
-from model.interface import KINDS, Head, Kind, attention_path
-from model.interventions import (
+from headwise.model.batching import pad
+from headwise.model.config import BOS, EOS, PAD
+from headwise.model.decoding.greedy import greedy
+from headwise.model.hooks import capture, edit
+from headwise.model.interface import KINDS, Head, Kind, attention_path
+from headwise.model.interventions import (
     ablate,
     batch_head_costs,
     batch_head_importance,
     head_costs,
 )
-from model.transformer import Transformer
+from headwise.model.transformer import Transformer
 from tests.floats import PASS, assert_near, near, rounding
 
 SOURCE = [5, 17, 9, 30, 8, EOS]

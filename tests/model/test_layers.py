@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from model.config import TransformerConfig
-from model.hooks import capture, edit
-from model.layers import (
+from headwise.model.config import TransformerConfig
+from headwise.model.hooks import capture, edit
+from headwise.model.layers import (
     FeedForward,
     InputEmbedding,
     PostNorm,

@@ -5,8 +5,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.config import PAD
-from model.masks import causal_mask, padding_mask, padding_mask_if_padded
+from headwise.model.config import PAD
+from headwise.model.masks import causal_mask, padding_mask, padding_mask_if_padded
 
 
 @given(st.data(), st.integers(1, 5), st.integers(1, 11))

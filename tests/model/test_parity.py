@@ -12,11 +12,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from model.attention import MultiHeadAttention
-from model.config import PAD
-from model.layers import FeedForward
-from model.masks import causal_mask, padding_mask
-from model.transformer import Decoder, DecoderLayer, Encoder, EncoderLayer, Transformer
+from headwise.model.attention import MultiHeadAttention
+from headwise.model.config import PAD
+from headwise.model.layers import FeedForward
+from headwise.model.masks import causal_mask, padding_mask
+from headwise.model.transformer import Decoder, DecoderLayer, Encoder, EncoderLayer, Transformer
 from tests.floats import PASS, assert_near
 
 D_MODEL, N_HEADS, D_FF, N_LAYERS = 14, 7, 23, 2

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 import torch
 
-from model.checkpoint import TrainedRun
-from model.decoding.beam import beam_search
-from model.decoding.sampling import sample
-from model.hooks import capture
-from model.interface import KINDS, attention_path
-from model.interventions import head_costs
-from model.placement import DEFAULT_PLACEMENT, Placement, in_float32
-from model.runs import load_checkpoint
+from headwise.model.checkpoint import TrainedRun
+from headwise.model.decoding.beam import beam_search
+from headwise.model.decoding.sampling import sample
+from headwise.model.hooks import capture
+from headwise.model.interface import KINDS, attention_path
+from headwise.model.interventions import head_costs
+from headwise.model.placement import DEFAULT_PLACEMENT, Placement, in_float32
+from headwise.model.runs import load_checkpoint
+from headwise.viz_app.trace.sentence import run_trace
 from tests.floats import PASS, assert_near
-from viz_app.trace.sentence import run_trace
 
 Command = Callable[..., str]
 SHORT: Any = pytest.mark.parametrize("dtype", ["bfloat16", "float16"])

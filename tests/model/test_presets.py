@@ -10,14 +10,14 @@ import pytest
 import torch
 from accelerate.state import AcceleratorState
 
-from model.checkpoint import load_weights, open_trained_run, save_weights
-from model.presets import PRESETS, PresetName
-from model.tokenizer import Tokenizer, WordTokenizer
-from model.train import main
-from model.training.copy_task import copy_task
-from model.training.options import TrainArguments, preset_arguments
-from model.training.schedule import learning_rate
-from model.transformer import Transformer
+from headwise.model.checkpoint import load_weights, open_trained_run, save_weights
+from headwise.model.presets import PRESETS, PresetName
+from headwise.model.tokenizer import Tokenizer, WordTokenizer
+from headwise.model.train import main
+from headwise.model.training.copy_task import copy_task
+from headwise.model.training.options import TrainArguments, preset_arguments
+from headwise.model.training.schedule import learning_rate
+from headwise.model.transformer import Transformer
 from tests.floats import near
 
 NAMES = list(PRESETS)
@@ -227,7 +227,7 @@ def test_a_preset_trains_and_is_rebuilt_from_what_it_wrote(
             written[key] = tensor.half().float()
         return save_weights(folder, model, **labels)
 
-    monkeypatch.setattr("model.training.loop.save_weights", save)
+    monkeypatch.setattr("headwise.model.training.loop.save_weights", save)
     wanted = arguments(name, tmp_path, data_folder)
     main(wanted)
 

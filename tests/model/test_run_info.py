@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from model.checkpoint import TrainedRun
-from model.run_info import FORMAT_VERSION, RunInfo
+from headwise.model.checkpoint import TrainedRun
+from headwise.model.run_info import FORMAT_VERSION, RunInfo
 
 
 def as_file(run: TrainedRun) -> dict[str, Any]:

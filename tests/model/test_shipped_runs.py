@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from model.batching import pad
-from model.checkpoint import (
+from headwise.model.batching import pad
+from headwise.model.checkpoint import (
     CHECKPOINTS,
     Checkpoint,
     TrainedRun,
@@ -22,13 +22,13 @@ from model.checkpoint import (
     open_trained_run,
     weights_path,
 )
-from model.config import BOS, EOS
-from model.decoding.generation import longest_target
-from model.decoding.greedy import greedy
-from model.decoding.translation import translate
-from model.hooks import capture
-from model.presets import PRESETS
-from model.training.copy_task import LONGEST, copy_task
+from headwise.model.config import BOS, EOS
+from headwise.model.decoding.generation import longest_target
+from headwise.model.decoding.greedy import greedy
+from headwise.model.decoding.translation import translate
+from headwise.model.hooks import capture
+from headwise.model.presets import PRESETS
+from headwise.model.training.copy_task import LONGEST, copy_task
 from tests.shipped import SHIPPED
 
 MILESTONES = {

@@ -8,12 +8,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from model.config import BOS, EOS
-from model.forced import forced_stream
-from model.hooks import capture
-from model.interface import KINDS, NormParameters, attention_path
-from model.stream import HeldNorm, attention_as_sum, points_of_attention
-from model.transformer import Transformer
+from headwise.model.config import BOS, EOS
+from headwise.model.forced import forced_stream
+from headwise.model.hooks import capture
+from headwise.model.interface import KINDS, NormParameters, attention_path
+from headwise.model.stream import HeldNorm, attention_as_sum, points_of_attention
+from headwise.model.transformer import Transformer
 from tests.floats import assert_near
 
 SOURCE, CONSUMED = torch.tensor([[5, 17, 9, 30, 8, EOS]]), torch.tensor([[BOS, 12, 7, 33]])

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from model.checkpoint import open_trained_run, weights_path
-from model.files import read_log
-from model.training.options import TrainArguments
-from model.training.resume import latest_resume_step
+from headwise.model.checkpoint import open_trained_run, weights_path
+from headwise.model.files import read_log
+from headwise.model.training.options import TrainArguments
+from headwise.model.training.resume import latest_resume_step
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="kill -9 is of POSIX systems")
 
@@ -22,8 +22,8 @@ MakeArguments = Callable[..., TrainArguments]
 
 PROGRAM = """
 import itertools, os, signal
-from model import files, train
-from model.training import loop as training
+from headwise.model import files, train
+from headwise.model.training import loop as training
 
 calls = itertools.count(1)
 

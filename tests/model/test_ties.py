@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from model.ties import descending, first_largest, first_largest_of, near_largest, top_k
+from headwise.model.ties import descending, first_largest, first_largest_of, near_largest, top_k
 
 INF, NAN = np.inf, np.nan
 BIT = 2.0**-23

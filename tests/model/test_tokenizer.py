@@ -9,8 +9,8 @@ import tokenizers
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from model.config import BOS, EOS, PAD, UNK
-from model.tokenizer import SPECIAL_TOKENS, Tokenizer, TokenizerPair
+from headwise.model.config import BOS, EOS, PAD, UNK
+from headwise.model.tokenizer import SPECIAL_TOKENS, Tokenizer, TokenizerPair
 
 TEXTS = [
     "Don't worry, it's the cat.",

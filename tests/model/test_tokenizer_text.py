@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from model.tokenizer import Tokenizer, WordTokenizer
-from model.tokenizer_text import parse_description
+from headwise.model.tokenizer import Tokenizer, WordTokenizer
+from headwise.model.tokenizer_text import parse_description
 
 TEXTS = ["The cat sees the dog.", "Where is the cat?"] * 2
 # The library reads this one, and panics at the first text.

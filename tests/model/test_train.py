@@ -1,4 +1,4 @@
-"""``python -m model.train``."""
+"""``python -m headwise.model.train``."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from model.checkpoint import load_weights, open_trained_run
-from model.train import describe_milestone
-from model.training.corpora import load_corpus
+from headwise.model.checkpoint import load_weights, open_trained_run
+from headwise.model.train import describe_milestone
+from headwise.model.training.corpora import load_corpus
 
 Command = Callable[..., str]
 
@@ -40,8 +40,8 @@ def test_a_run_is_trained_from_the_shell(
 
 def test_reading_a_file_does_not_wait_for_the_library_of_the_hub(data_folder: Path) -> None:
     code = (
-        "import sys, model.train\n"
-        "from model.training.corpora import load_corpus\n"
+        "import sys, headwise.model.train\n"
+        "from headwise.model.training.corpora import load_corpus\n"
         f"file = {str(data_folder / 'train.jsonl')!r}\n"
         "assert load_corpus(file, source='en', target='es').pairs\n"
         "print(sorted({'datasets', 'pandas', 'pyarrow', 'tensorboard'} & set(sys.modules)))"

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from model.config import PAD, TransformerConfig
-from model.hooks import capture
-from model.presets import PRESETS
-from model.transformer import DecoderCache, Transformer
+from headwise.model.config import PAD, TransformerConfig
+from headwise.model.hooks import capture
+from headwise.model.presets import PRESETS
+from headwise.model.transformer import DecoderCache, Transformer
 from tests.floats import PASS, assert_near, rounding
 
 MakeModel = Callable[..., Transformer]

@@ -1,4 +1,4 @@
-"""``python -m model.translate``."""
+"""``python -m headwise.model.translate``."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import torch
 
-import model.translate
-from model.checkpoint import TrainedRun, load_weights
-from model.decoding.beam import Beam, beam_search
-from model.decoding.translation import Decoding, translate
-from model.translate import TranslateArguments, translate_lines
+import headwise.model.translate
+from headwise.model.checkpoint import TrainedRun, load_weights
+from headwise.model.decoding.beam import Beam, beam_search
+from headwise.model.decoding.translation import Decoding, translate
+from headwise.model.translate import TranslateArguments, translate_lines
 from tests.floats import rounding
 
 Command = Callable[..., str]
@@ -123,7 +123,10 @@ def test_n_best_lines_have_number_score_and_text(
 
 @pytest.mark.parametrize(
     ("module", "n_best"),
-    [("model.decoding.translation", []), ("model.decoding.beam", ["--n-best", 2])],
+    [
+        ("headwise.model.decoding.translation", []),
+        ("headwise.model.decoding.beam", ["--n-best", 2]),
+    ],
 )
 @pytest.mark.parametrize(("flags", "early"), [([], False), (["--early-stopping"], True)])
 def test_the_beam_stops_as_asked(
@@ -157,7 +160,7 @@ def test_lines_of_different_chunks_have_different_seeds(
         starts.append(options["start"])
         return texts
 
-    monkeypatch.setattr(model.translate, "translate", translate)
+    monkeypatch.setattr(headwise.model.translate, "translate", translate)
     how = TranslateArguments(run="tiny", decoding=Decoding(temperature=1, seed=7))
     lines = ["a"] + [""] * 600 + ["b"]
     assert list(translate_lines(lines, trained_run, load_weights(trained_run, 8), how)) == lines
@@ -165,7 +168,7 @@ def test_lines_of_different_chunks_have_different_seeds(
 
 
 def test_without_a_step_the_last_one_translates(trained_root: Path) -> None:
-    run, checkpoint = model.translate.open_checkpoint("tiny", None, trained_root)
+    run, checkpoint = headwise.model.translate.open_checkpoint("tiny", None, trained_root)
     assert (run.info.name, checkpoint.step) == ("tiny", 8)
 
 
@@ -185,7 +188,7 @@ def test_a_line_too_long_is_named(trained_run: TrainedRun) -> None:
 def test_a_translation_with_line_breaks_is_one_line(
     trained_run: TrainedRun, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
-    monkeypatch.setattr(model.translate, "translate", lambda *_, **__: [text])
+    monkeypatch.setattr(headwise.model.translate, "translate", lambda *_, **__: [text])
     checkpoint = load_weights(trained_run, 8)
     [line] = translate_lines(["x"], trained_run, checkpoint, TranslateArguments(run="tiny"))
     assert line.splitlines() == ["a b"]

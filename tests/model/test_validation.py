@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from model.validation import format_version, validate_json
+from headwise.model.validation import format_version, validate_json
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from model.config import BOS, EOS, PAD, UNK
-from model.tokenizer import (
+from headwise.model.config import BOS, EOS, PAD, UNK
+from headwise.model.tokenizer import (
     SPECIAL_TOKENS,
     Tokenizer,
     TokenizerKind,
@@ -195,7 +195,7 @@ def test_a_vocabulary_may_stay_below_its_limit() -> None:
 def test_another_process_learns_the_same(tokenizer: WordTokenizer) -> None:
     """Words of equal frequency keep their order, whatever the hash seed of the process."""
     program = (
-        "import sys; from model.tokenizer import WordTokenizer;"
+        "import sys; from headwise.model.tokenizer import WordTokenizer;"
         "sys.stdout.buffer.write(WordTokenizer.train(sys.argv[1:], 100).to_text().encode())"
     )
     finished = subprocess.run(

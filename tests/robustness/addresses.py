@@ -19,9 +19,9 @@ from pathlib import Path
 from hypothesis import strategies as st
 from streamlit.testing.v1 import AppTest
 
-from model.checkpoint import load_weights, open_trained_run, save_weights
+from headwise.model.checkpoint import load_weights, open_trained_run, save_weights
+from headwise.viz_app.views.state import CHOICES
 from tests.robustness.tiny_run import STEP, make_run
-from viz_app.views.state import CHOICES
 
 ROOT = Path(__file__).resolve().parents[2]
 Value = str | list[str]
@@ -115,14 +115,14 @@ def make_runs(root: Path) -> None:
 def _script(module: str) -> None:
     from importlib import import_module
 
-    from viz_app.views.shared import frame
-    from viz_app.views.shared.errors import show_user_errors
-    from viz_app.views.shared.view import note_unread, write_address
+    from headwise.viz_app.views.shared import frame
+    from headwise.viz_app.views.shared.errors import show_user_errors
+    from headwise.viz_app.views.shared.view import note_unread, write_address
 
     selection = frame.select(module)
     if selection is not None:
         with show_user_errors():
-            import_module(f"viz_app.views.{module}.page").page(selection)
+            import_module(f"headwise.viz_app.views.{module}.page").page(selection)
     note_unread()
     write_address()
 

@@ -38,7 +38,7 @@ import torch
 import tyro
 from tqdm import tqdm
 
-from model.checkpoint import CheckpointError
+from headwise.model.checkpoint import CheckpointError
 from tests.robustness.corruptions import Corrupter, corrupt, of_header, of_json, of_json_lines
 from tests.robustness.read_run import read_run
 from tests.robustness.tiny_run import STEP, make_run

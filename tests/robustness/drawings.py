@@ -15,18 +15,18 @@ import numpy as np
 import orjson
 import plotly.graph_objects as go
 
-from viz_app.figures.charts import token_bars
-from viz_app.figures.comparison import comparison_table
-from viz_app.figures.curves import training_curves
-from viz_app.figures.drift import cosine_lines
-from viz_app.figures.lens import lens_table
-from viz_app.figures.maps import attention_map, similarity_map, vector_map
-from viz_app.figures.masks import mask_map, padding_rows
-from viz_app.figures.steps import score_stages
-from viz_app.figures.theme import LIGHT
-from viz_app.figures.tokens import token_row
-from viz_app.figures.tree import beam_tree
-from viz_app.records.curves import Curve, RunCurves
+from headwise.viz_app.figures.charts import token_bars
+from headwise.viz_app.figures.comparison import comparison_table
+from headwise.viz_app.figures.curves import training_curves
+from headwise.viz_app.figures.drift import cosine_lines
+from headwise.viz_app.figures.lens import lens_table
+from headwise.viz_app.figures.maps import attention_map, similarity_map, vector_map
+from headwise.viz_app.figures.masks import mask_map, padding_rows
+from headwise.viz_app.figures.steps import score_stages
+from headwise.viz_app.figures.theme import LIGHT
+from headwise.viz_app.figures.tokens import token_row
+from headwise.viz_app.figures.tree import beam_tree
+from headwise.viz_app.records.curves import Curve, RunCurves
 
 _MARKUP = re.compile(r"<[^>]*>?|>|%\{[^}]*\}?|\$|&(?!(?:amp|lt|gt|#36|#123);)")
 

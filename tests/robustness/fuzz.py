@@ -28,15 +28,15 @@ from hypothesis import HealthCheck
 from hypothesis import strategies as st
 from tqdm import tqdm
 
-from model.checkpoint import CHECKPOINTS
-from model.runs import open_checkpoint
-from model.tokenizer import Tokenizer, TokenizerKind, TokenizerPair
-from model.transformer import Transformer
+from headwise.model.checkpoint import CHECKPOINTS
+from headwise.model.runs import open_checkpoint
+from headwise.model.tokenizer import Tokenizer, TokenizerKind, TokenizerPair
+from headwise.model.transformer import Transformer
+from headwise.viz_app.analysis.grid import GridOptions
 from tests.robustness import addresses
 from tests.robustness.properties import PARTS, Case, check
 from tests.robustness.texts import MARKUP, TEXTS
 from tests.robustness.tiny_run import PAIRS, random_model
-from viz_app.analysis.grid import GridOptions
 
 
 def tiny_model(kind: TokenizerKind) -> tuple[Transformer, TokenizerPair]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from model.checkpoint import TrainedRun, create_run, save_weights
-from model.files import append_log
-from model.transformer import Transformer
-from viz_app.measuring.files import read_measures, write_measures
-from viz_app.records.measures import Sentence
+from headwise.model.checkpoint import TrainedRun, create_run, save_weights
+from headwise.model.files import append_log
+from headwise.model.transformer import Transformer
+from headwise.viz_app.measuring.files import read_measures, write_measures
+from headwise.viz_app.records.measures import Sentence
 
 NAME = (
     '<img src=x onerror="window.__hacked = 1"> **b** _i_ `c` $x^2$ :red[d] :smile: a -> b -- c >= '

@@ -2,12 +2,12 @@
 
     python -m tests.robustness.kill [--times 50] [--seed 0]
 
-A tiny training, ``python -m model.train`` on tests/data, is killed with SIGKILL and continued by
---resume. After each kill its whole folder is read as the programs read it. When a training reaches
-its end, its weights, tokenizers, counts, samples and state must equal those of an undisturbed
-training bit for bit; then another training begins, until all kills are done. The last training is
-not killed. A kill comes between the moment when the training locks its folder and half the length
-of an undisturbed training after that.
+A tiny training on tests/data is killed with SIGKILL and continued by --resume. After each kill its
+whole folder is read as the programs read it. When a training reaches its end, its weights,
+tokenizers, counts, samples and state must equal those of an undisturbed training bit for bit; then
+another training begins, until all kills are done. The last training is not killed. A kill comes
+between the moment when the training locks its folder and half the length of an undisturbed training
+after that.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ import safetensors.torch
 import tyro
 from tqdm import tqdm
 
-from model.checkpoint import load_weights, open_trained_run, steps_of
-from model.files import has_writer
-from model.training.resume import latest_resume_step, read_resume_state
+from headwise.model.checkpoint import load_weights, open_trained_run, steps_of
+from headwise.model.files import has_writer
+from headwise.model.training.resume import latest_resume_step, read_resume_state
 
 Content = dict[str, bytes | list[int] | str]
 """File → what must be the same at the end of each training."""
@@ -65,7 +65,7 @@ class KillArguments:
 def start(root: Path) -> subprocess.Popen[bytes]:
     """Begin the training, or resume it."""
     return subprocess.Popen(
-        [sys.executable, "-m", "model.train", *_FLAGS, "--checkpoints", str(root)],
+        [sys.executable, "-m", "headwise.model.train", *_FLAGS, "--checkpoints", str(root)],
         cwd=ROOT,
         env=os.environ
         | {"HF_DATASETS_CACHE": str(root.parent / "datasets"), "OMP_NUM_THREADS": "1"},

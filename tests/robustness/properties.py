@@ -13,20 +13,20 @@ from pathlib import Path
 import numpy as np
 import orjson
 
-from model.config import BOS, EOS, UNK
-from model.interface import KINDS
-from model.tokenizer import Tokenizer, TokenizerPair, count_words
-from model.transformer import Transformer
+from headwise.model.config import BOS, EOS, UNK
+from headwise.model.interface import KINDS
+from headwise.model.tokenizer import Tokenizer, TokenizerPair, count_words
+from headwise.model.transformer import Transformer
+from headwise.viz_app.analysis.grid import GridOptions, make_grid
+from headwise.viz_app.analysis.labels import make_visible, token_labels, word_labels
+from headwise.viz_app.components.lines import Bundle, TokenColumn, line_data
+from headwise.viz_app.figures.theme import LIGHT
+from headwise.viz_app.records.trace import Tokens, Trace, Word
+from headwise.viz_app.report import to_html
+from headwise.viz_app.trace.saved import metadata, read_trace, to_json, to_npz
+from headwise.viz_app.trace.sentence import run_trace
 from tests.floats import OPERATIONS, assert_near
 from tests.robustness.drawings import DRAWN, ParsedHtml, check_drawn
-from viz_app.analysis.grid import GridOptions, make_grid
-from viz_app.analysis.labels import make_visible, token_labels, word_labels
-from viz_app.components.lines import Bundle, TokenColumn, line_data
-from viz_app.figures.theme import LIGHT
-from viz_app.records.trace import Tokens, Trace, Word
-from viz_app.report import to_html
-from viz_app.trace.saved import metadata, read_trace, to_json, to_npz
-from viz_app.trace.sentence import run_trace
 
 CLEAR = re.compile(
     r"there is nothing to translate: type|the target is empty: type"

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import orjson
 
-from model.checkpoint import CheckpointError, load_weights, open_trained_run
-from model.decoding.translation import translate
-from model.training.resume import read_resume_state
+from headwise.model.checkpoint import CheckpointError, load_weights, open_trained_run
+from headwise.model.decoding.translation import translate
+from headwise.model.training.resume import read_resume_state
+from headwise.viz_app.analysis.curves import curve_of, progress
+from headwise.viz_app.analysis.projection import frequency_groups, most_frequent
+from headwise.viz_app.measuring.alignments import read_alignments
+from headwise.viz_app.measuring.files import read_measures
 from tests.robustness.tiny_run import STEP
-from viz_app.analysis.curves import curve_of, progress
-from viz_app.analysis.projection import frequency_groups, most_frequent
-from viz_app.measuring.alignments import read_alignments
-from viz_app.measuring.files import read_measures
 
 _SENTENCE = "Where is the old cat?"
 

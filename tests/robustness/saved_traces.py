@@ -25,12 +25,12 @@ import numpy as np
 import tyro
 from numpy.lib import format as npy
 
+from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.report import to_html
+from headwise.viz_app.trace.saved import read_trace, to_json, to_npz
+from headwise.viz_app.trace.sentence import run_trace
 from tests.robustness.corruptions import Corrupter, Corruption, corrupt, of_json
 from tests.robustness.fuzz import tiny_model
-from viz_app.records.trace import Trace
-from viz_app.report import to_html
-from viz_app.trace.saved import read_trace, to_json, to_npz
-from viz_app.trace.sentence import run_trace
 
 _MOST_MEMORY = 2**26
 _SHAPES: tuple[tuple[int, ...], ...] = ((), (0,), (1,), (2**40,), (2**20, 2**20), (10**6, 3, 0))

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from headwise.viz_app.views.state import CHOICES, parameter_of
 from tests.robustness import addresses
-from viz_app.views.state import CHOICES, parameter_of
 
 ELSEWHERE = {"pictures", "printed", "from", "to", "task"}
 """Parameters of widgets in a menu that is drawn when it is opened, or of models of others."""

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from model.tokenizer import TokenizerKind
+from headwise.model.tokenizer import TokenizerKind
 from tests.robustness.drawings import DRAWN, check_drawn
 from tests.robustness.fuzz import fuzz_texts, tiny_model
 from tests.robustness.properties import PARTS, Case, check

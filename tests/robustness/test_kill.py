@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from model.checkpoint import CheckpointError, weights_path
-from model.train import parse
+from headwise.model.checkpoint import CheckpointError, weights_path
+from headwise.model.train import parse
 from tests.robustness import kill
 
 

@@ -8,17 +8,17 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from model.checkpoint import create_run, save_weights, tokenizer_sha256, weights_path
-from model.config import TrainingConfig, TransformerConfig
-from model.files import append_log
-from model.interface import KINDS
-from model.run_info import Counts, DataSource, RunInfo
-from model.tokenizer import TokenizerKind, TokenizerPair
-from model.training.resume import save_resume_state
-from model.transformer import Transformer
-from viz_app.measuring.alignments import Alignments, Links, write_alignments
-from viz_app.measuring.files import write_measures
-from viz_app.records.measures import (
+from headwise.model.checkpoint import create_run, save_weights, tokenizer_sha256, weights_path
+from headwise.model.config import TrainingConfig, TransformerConfig
+from headwise.model.files import append_log
+from headwise.model.interface import KINDS
+from headwise.model.run_info import Counts, DataSource, RunInfo
+from headwise.model.tokenizer import TokenizerKind, TokenizerPair
+from headwise.model.training.resume import save_resume_state
+from headwise.model.transformer import Transformer
+from headwise.viz_app.measuring.alignments import Alignments, Links, write_alignments
+from headwise.viz_app.measuring.files import write_measures
+from headwise.viz_app.records.measures import (
     FAILURES,
     MEASURES,
     STAGES,
@@ -29,7 +29,7 @@ from viz_app.records.measures import (
     Sentence,
     TranslatedSentence,
 )
-from viz_app.records.trace import Floats
+from headwise.viz_app.records.trace import Floats
 
 PAIRS = (
     ("The old man gave the little girl a red apple.", "El viejo le dio una manzana roja."),

@@ -17,8 +17,8 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from model.batching import pad
-from model.checkpoint import (
+from headwise.model.batching import pad
+from headwise.model.checkpoint import (
     TrainedRun,
     create_run,
     load_weights,
@@ -26,14 +26,14 @@ from model.checkpoint import (
     save_weights,
     tokenizer_sha256,
 )
-from model.config import PAD, TrainingConfig, TransformerConfig
-from model.files import append_log
-from model.run_info import Counts, DataSource, RunInfo
-from model.tokenizer import SPECIAL_TOKENS, Tokenizer, TokenizerPair
-from model.transformer import Transformer
-from viz_app.figures.theme import DARK, LIGHT, Theme
-from viz_app.records.trace import Tokens, Trace, Word
-from viz_app.trace.sentence import run_trace
+from headwise.model.config import PAD, TrainingConfig, TransformerConfig
+from headwise.model.files import append_log
+from headwise.model.run_info import Counts, DataSource, RunInfo
+from headwise.model.tokenizer import SPECIAL_TOKENS, Tokenizer, TokenizerPair
+from headwise.model.transformer import Transformer
+from headwise.viz_app.figures.theme import DARK, LIGHT, Theme
+from headwise.viz_app.records.trace import Tokens, Trace, Word
+from headwise.viz_app.trace.sentence import run_trace
 
 ENGLISH = (
     "The old man gave the little girl a red apple.",
@@ -58,7 +58,7 @@ MILESTONES = (0, 20, 60)
 def checked_figures() -> Iterator[None]:
     """Have Plotly check each property of each figure that a test makes or a page draws."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("viz_app.figures.theme.CHECKED", True)
+        patch.setattr("headwise.viz_app.figures.theme.CHECKED", True)
         yield
 
 

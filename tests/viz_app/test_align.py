@@ -13,24 +13,30 @@ import numpy as np
 import pytest
 import tyro
 
-from model.checkpoint import CHECKPOINTS, TrainedRun, load_weights, save_weights, weights_path
-from model.files import CheckpointError
-from model.runs import open_run
-from model.training.corpora import stream_corpus
-from model.training.data import DataError
-from model.transformer import Transformer
+from headwise.model.checkpoint import (
+    CHECKPOINTS,
+    TrainedRun,
+    load_weights,
+    save_weights,
+    weights_path,
+)
+from headwise.model.files import CheckpointError
+from headwise.model.runs import open_run
+from headwise.model.training.corpora import stream_corpus
+from headwise.model.training.data import DataError
+from headwise.model.transformer import Transformer
+from headwise.viz_app import measure
+from headwise.viz_app.align import HeadAlignArguments, main
+from headwise.viz_app.analysis.attention import to_words
+from headwise.viz_app.measuring.align import symmetrise
+from headwise.viz_app.measuring.alignments import Alignments, Links, write_alignments
+from headwise.viz_app.measuring.batches import LeftOutCounts, encode
+from headwise.viz_app.measuring.files import measures_path, read_measures
+from headwise.viz_app.measuring.pharaoh import format_links, parse_links
+from headwise.viz_app.measuring.words import identity_links
+from headwise.viz_app.trace.sentence import run_trace
 from tests.floats import rounding
 from tests.viz_app.conftest import ENGLISH, SPANISH, RunCommand
-from viz_app import measure
-from viz_app.align import HeadAlignArguments, main
-from viz_app.analysis.attention import to_words
-from viz_app.measuring.align import symmetrise
-from viz_app.measuring.alignments import Alignments, Links, write_alignments
-from viz_app.measuring.batches import LeftOutCounts, encode
-from viz_app.measuring.files import measures_path, read_measures
-from viz_app.measuring.pharaoh import format_links, parse_links
-from viz_app.measuring.words import identity_links
-from viz_app.trace.sentence import run_trace
 
 pytestmark = pytest.mark.usefixtures("datasets_cache")
 
@@ -265,7 +271,7 @@ def test_options_that_do_not_fit_are_refused(both_root: Path, data: Path, tmp_pa
         (["--head", "encoder_self.1.1"], "a head of cross-attention .*, got encoder_self.1.1"),
         (["--head", "cross.2.4"], "a head of tiny from cross.1.1 to cross.2.3, got cross.2.4"),
         (["--out", str(tmp_path / "no" / "out.txt")], "no: no such folder; create it first"),
-        ([], "tiny has no measures of step 60; viz_app.measure makes them"),
+        ([], "tiny has no measures of step 60; headwise.viz_app.measure makes them"),
         (
             ["--reverse", "tiny", "--symmetrise", "union"],
             "reverse: expected a run from es to en, got tiny, from en to es",
@@ -304,4 +310,6 @@ def test_files_that_cannot_be_used_are_refused_and_none_is_left(
 
 def test_command_exits_with_the_error(run_command: RunCommand, run_root: Path, data: Path) -> None:
     line = ["--run", "tiny", "--checkpoints", str(run_root), str(data)]
-    assert run_command("viz_app.align", *line).startswith("error: expected the name of a head")
+    assert run_command("headwise.viz_app.align", *line).startswith(
+        "error: expected the name of a head"
+    )

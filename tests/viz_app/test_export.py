@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 import tyro
 
-from model.checkpoint import CheckpointError, TrainedRun, load_weights
-from model.placement import Placement
-from model.runs import load_checkpoint
+from headwise.model.checkpoint import CheckpointError, TrainedRun, load_weights
+from headwise.model.placement import Placement
+from headwise.model.runs import load_checkpoint
+from headwise.viz_app.export import ExportArguments, main
+from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.report import to_html
+from headwise.viz_app.trace.saved import read_trace, to_json, to_npz
+from headwise.viz_app.trace.sentence import run_trace
 from tests.viz_app.conftest import RunCommand
-from viz_app.export import ExportArguments, main
-from viz_app.records.trace import Trace
-from viz_app.report import to_html
-from viz_app.trace.saved import read_trace, to_json, to_npz
-from viz_app.trace.sentence import run_trace
 
 TEXT = "Where is the old dog?"
 
@@ -129,6 +129,6 @@ def test_step_without_weights_is_refused(run_root: Path, tmp_path: Path) -> None
 
 def test_command_exits_with_the_error(run_command: RunCommand, tmp_path: Path) -> None:
     nowhere = str(tmp_path / "nowhere.npz")
-    said = run_command("viz_app.export", str(tmp_path / "out.html"), "--trace", nowhere)
+    said = run_command("headwise.viz_app.export", str(tmp_path / "out.html"), "--trace", nowhere)
     assert said.startswith("error: ")
     assert "nowhere.npz" in said

@@ -10,11 +10,11 @@ from typing import Any, cast
 
 import pytest
 
-import viz_app.analysis
-import viz_app.records
+import headwise.viz_app.analysis
+import headwise.viz_app.records
 
 
-@pytest.mark.parametrize("package", [viz_app.analysis, viz_app.records])
+@pytest.mark.parametrize("package", [headwise.viz_app.analysis, headwise.viz_app.records])
 def test_dataclasses_are_frozen(package: ModuleType) -> None:
     classes = {
         value

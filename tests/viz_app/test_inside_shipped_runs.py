@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 import torch
 
-from model.checkpoint import TrainedRun, load_weights, open_trained_run
-from model.interface import KINDS, Kind
-from model.transformer import Transformer
+from headwise.model.checkpoint import TrainedRun, load_weights, open_trained_run
+from headwise.model.interface import KINDS, Kind
+from headwise.model.transformer import Transformer
+from headwise.viz_app.analysis.inside import deviations
+from headwise.viz_app.records.layer import LayerTrace
+from headwise.viz_app.records.trace import Floats, Trace
+from headwise.viz_app.trace.layer import run_layer_trace
+from headwise.viz_app.trace.sentence import run_trace
 from tests.floats import rounding
 from tests.shipped import SHIPPED
-from viz_app.analysis.inside import deviations
-from viz_app.records.layer import LayerTrace
-from viz_app.records.trace import Floats, Trace
-from viz_app.trace.layer import run_layer_trace
-from viz_app.trace.sentence import run_trace
 
 OPERATIONS = 8
 """The models compute in float64, but what is recorded of a layer, its input too, is rounded to

@@ -14,16 +14,16 @@ import numpy as np
 import pytest
 import tyro
 
-from model.checkpoint import TrainedRun, load_weights, write_info
-from model.interface import KINDS
-from model.training.corpora import stream_corpus
-from model.training.data import DataError
+from headwise.model.checkpoint import TrainedRun, load_weights, write_info
+from headwise.model.interface import KINDS
+from headwise.model.training.corpora import stream_corpus
+from headwise.model.training.data import DataError
+from headwise.viz_app.measure import MeasureArguments, main
+from headwise.viz_app.measuring.alignments import Alignments, Links, write_alignments
+from headwise.viz_app.measuring.files import measured_steps, read_measures
+from headwise.viz_app.records.measures import MEASURES, STAGES, CorpusSummary, Measures
 from tests.floats import near, rounding
 from tests.viz_app.conftest import RunCommand
-from viz_app.measure import MeasureArguments, main
-from viz_app.measuring.alignments import Alignments, Links, write_alignments
-from viz_app.measuring.files import measured_steps, read_measures
-from viz_app.records.measures import MEASURES, STAGES, CorpusSummary, Measures
 
 pytestmark = pytest.mark.usefixtures("datasets_cache")
 
@@ -132,7 +132,7 @@ def test_corpus_gives_examples_for_other_languages(
 ) -> None:
     folder = data.parent / "sentences"
     folder.mkdir()
-    monkeypatch.setattr("viz_app.measure.SENTENCES", folder)
+    monkeypatch.setattr("headwise.viz_app.measure.SENTENCES", folder)
 
     def sources() -> list[str]:
         measure(own_root, "--data", str(data), "--steps", "60")
@@ -230,7 +230,9 @@ def test_unknown_steps_and_files_and_no_sentences_are_refused(own_root: Path, da
 
 
 def test_command_exits_with_the_error(run_command: RunCommand, own_root: Path) -> None:
-    assert run_command("viz_app.measure", *line(own_root)).startswith("error: expected --data")
+    assert run_command("headwise.viz_app.measure", *line(own_root)).startswith(
+        "error: expected --data"
+    )
 
 
 # Several processes
@@ -251,7 +253,7 @@ def test_two_processes_write_the_same_as_one(own_root: Path, data: Path) -> None
         free.bind(("127.0.0.1", 0))
         together = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "OMP_NUM_THREADS": "1"}
         together["MASTER_PORT"] = str(free.getsockname()[1])
-    command = [sys.executable, "-m", "viz_app.measure", *line(own_root, *rest)]
+    command = [sys.executable, "-m", "headwise.viz_app.measure", *line(own_root, *rest)]
     started = [
         subprocess.Popen(
             command,

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from model.checkpoint import TrainedRun, load_weights
-from model.files import has_writer
+from headwise.model.checkpoint import TrainedRun, load_weights
+from headwise.model.files import has_writer
+from headwise.viz_app.trace.saved import to_npz
+from headwise.viz_app.trace.sentence import run_trace
 from tests.viz_app.conftest import RunCommand
-from viz_app.trace.saved import to_npz
-from viz_app.trace.sentence import run_trace
 
 if TYPE_CHECKING:
-    from model.training.options import TrainArguments
+    from headwise.model.training.options import TrainArguments
 
 ReadOnly = Callable[[Path], AbstractContextManager[list[str]]]
 
@@ -48,7 +48,7 @@ def measure(own_root: Path, tmp_path: Path, run_command: RunCommand) -> Callable
     path.write_text(json.dumps(pair) + "\n", encoding="utf-8")
     line = ["--run", "tiny", "--checkpoints", str(own_root), "--steps", "60"]
     line += ["--data", str(path), "--columns", "source", "reference", "--examples", str(path)]
-    return lambda: run_command("viz_app.measure", *line)
+    return lambda: run_command("headwise.viz_app.measure", *line)
 
 
 def test_the_refusal_is_real(read_only: ReadOnly, tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_an_export_into_a_read_only_folder(
     out = tmp_path / "out.html"
     line = ["--run", "tiny", "--checkpoints", str(run_root), "--text", TEXT, str(out)]
     with read_only(tmp_path):
-        said = run_command("viz_app.export", *line)
+        said = run_command("headwise.viz_app.export", *line)
     assert said.startswith(f"error: {out}: cannot be written (Read-only file system); ")
     assert "run the command again" in said
     assert not tree(tmp_path)
@@ -111,7 +111,9 @@ def test_a_training_into_a_read_only_folder(
     root = own_root if resume else own_root.parent
     before = tree(root)
     with read_only(root):
-        said = run_command("model.train", *to_flags(make_arguments(root)), *["--resume"] * resume)
+        said = run_command(
+            "headwise.model.train", *to_flags(make_arguments(root)), *["--resume"] * resume
+        )
     assert said.startswith(f"error: {root / 'tiny'}: cannot be written (Read-only file system); ")
     assert tree(root) == before
 
@@ -143,7 +145,7 @@ def test_an_export_that_does_not_fit(
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
     try:
-        said = run_command("viz_app.export", "--trace", str(saved), str(out))
+        said = run_command("headwise.viz_app.export", "--trace", str(saved), str(out))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert said.startswith(f"error: {out}: cannot be written (File too large); what was written")

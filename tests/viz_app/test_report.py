@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from viz_app.analysis.grid import GridOptions
-from viz_app.analysis.labels import token_label, token_labels
-from viz_app.figures.theme import DARK
-from viz_app.records.trace import Trace
-from viz_app.report import provenance, to_html
+from headwise.viz_app.analysis.grid import GridOptions
+from headwise.viz_app.analysis.labels import token_label, token_labels
+from headwise.viz_app.figures.theme import DARK
+from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.report import provenance, to_html
 
 if TYPE_CHECKING:
     from tests.viz_app.conftest import HtmlPage

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from model.placement import DEFAULT_PLACEMENT, Placement
-from viz_app.__main__ import main
-from viz_app.lessons.reading import SHIPPED
-from viz_app.served import (
+from headwise.model.placement import DEFAULT_PLACEMENT, Placement
+from headwise.viz_app.__main__ import main
+from headwise.viz_app.lessons.reading import SHIPPED
+from headwise.viz_app.served import (
     describe_served,
     first_run,
     lesson_folders,

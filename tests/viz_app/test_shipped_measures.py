@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from safetensors import safe_open
 
-from model.checkpoint import CHECKPOINTS, TrainedRun, open_trained_run, weights_path
-from model.config import BOS, EOS
-from model.interface import KINDS
+from headwise.model.checkpoint import CHECKPOINTS, TrainedRun, open_trained_run, weights_path
+from headwise.model.config import BOS, EOS
+from headwise.model.interface import KINDS
+from headwise.viz_app.measuring.alignments import alignments_path, read_alignments
+from headwise.viz_app.measuring.files import measured_steps, measures_path, read_measures
 from tests.shipped import SHIPPED
-from viz_app.measuring.alignments import alignments_path, read_alignments
-from viz_app.measuring.files import measured_steps, measures_path, read_measures
 
 
 @pytest.fixture(params=SHIPPED)

@@ -23,9 +23,9 @@ sys.meta_path.insert(0, Torch())
 """
 STARTS = {
     "streamlit run viz_app/app.py": f"runpy.run_path({str(ROOT / 'viz_app' / 'app.py')!r})",
-    "import viz_app": "import viz_app.trace.sentence",
+    "import viz_app": "import headwise.viz_app.trace.sentence",
 } | {
-    f"python -m viz_app{name}": f"runpy.run_module('viz_app{name}', run_name='__main__')"
+    f"python -m headwise.viz_app{name}": f"runpy.run_module('viz_app{name}', run_name='__main__')"
     for name in ("", ".align", ".export", ".measure")
 }
 

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from viz_app.records.trace import Floats, Word
+from headwise.viz_app.records.trace import Floats, Word
 
 Aggregate = Literal["head", "mean", "max", "rollout"]
 """What a map shows of the heads; rollout needs all layers (``rollout.py``), the others one."""

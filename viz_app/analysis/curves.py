@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from viz_app.records.curves import Curve, OverfittingOnset
+from headwise.viz_app.records.curves import Curve, OverfittingOnset
 
 RISE = 0.05
 """Smallest rise of a loss that counts as overfitting, in nats: a perplexity that is 5 % higher. A

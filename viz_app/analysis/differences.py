@@ -10,9 +10,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from viz_app.analysis.attention import max_pool, rows_with_several_keys
-from viz_app.analysis.labels import make_visible
-from viz_app.records.trace import Floats, Trace
+from headwise.viz_app.analysis.attention import max_pool, rows_with_several_keys
+from headwise.viz_app.analysis.labels import make_visible
+from headwise.viz_app.records.trace import Floats, Trace
 
 UNKNOWN = "<unk>"
 """Text of a word that is not in a vocabulary."""

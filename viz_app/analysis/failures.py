@@ -7,8 +7,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from model.ties import descending
-from viz_app.analysis.head_ranking import rank_correlation
+from headwise.model.ties import descending
+from headwise.viz_app.analysis.head_ranking import rank_correlation
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from model.interface import Description, Kind
+from headwise.model.interface import Description, Kind
 
 _SUBLAYERS = {
     "self_attention": "SelfAttention",

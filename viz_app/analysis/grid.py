@@ -9,10 +9,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from model.interface import Kind
-from viz_app.analysis.attention import causal_word_mask, to_words
-from viz_app.analysis.labels import token_labels, word_labels
-from viz_app.records.trace import Floats, Tokens, Trace, Word
+from headwise.model.interface import Kind
+from headwise.viz_app.analysis.attention import causal_word_mask, to_words
+from headwise.viz_app.analysis.labels import token_labels, word_labels
+from headwise.viz_app.records.trace import Floats, Tokens, Trace, Word
 
 Units = Literal["tokens", "words"]
 RowsBy = Literal["predicted", "consumed"]

@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from model.interface import Kind
-from model.ties import descending
-from viz_app.analysis.measure_descriptions import MEASURE_DESCRIPTIONS
-from viz_app.records.measures import AlignmentBaselines
+from headwise.model.interface import Kind
+from headwise.model.ties import descending
+from headwise.viz_app.analysis.measure_descriptions import MEASURE_DESCRIPTIONS
+from headwise.viz_app.records.measures import AlignmentBaselines
 
 LEAST_SHARE = 0.4
 """Smallest share of a head's weight of which the head is said to look there."""

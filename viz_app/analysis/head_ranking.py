@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from model.interface import KINDS, Head, Kind
-from model.ties import descending as descending_order
-from viz_app.records.trace import Floats
+from headwise.model.interface import KINDS, Head, Kind
+from headwise.model.ties import descending as descending_order
+from headwise.viz_app.records.trace import Floats
 
 
 def head_values(values: Mapping[str, Mapping[Kind, Floats]], head: Head) -> dict[str, float]:
@@ -27,7 +27,7 @@ def rank_heads(
 ) -> list[tuple[Head, float]]:
     """Sort heads by their values of one measure; equal ones stay in order of kind, layer and head.
 
-    Which are equal says ``model.ties``.
+    Which are equal says ``model/ties.py``.
 
     Args:
         values: values of each kind, (L, H); heads without a value (NaN) are left out.

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from model.ties import descending
-from viz_app.records.layer import (
+from headwise.model.ties import descending
+from headwise.viz_app.records.layer import (
     AttentionSublayer,
     FeedForwardSublayer,
     LayerTrace,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Sequence
 
-from model.interface import Kind
-from viz_app.records.trace import Tokens
+from headwise.model.interface import Kind
+from headwise.viz_app.records.trace import Tokens
 
 KIND_NAMES: dict[Kind, str] = {
     "encoder_self": "Encoder self",

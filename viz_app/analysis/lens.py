@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from viz_app.analysis.labels import token_label
-from viz_app.records.trace import Floats, Trace
+from headwise.viz_app.analysis.labels import token_label
+from headwise.viz_app.records.trace import Floats, Trace
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from model.interface import Head, Kind
-from model.ties import first_largest
-from viz_app.analysis.attention import rows_with_several_keys
-from viz_app.records.trace import Floats, Tokens
+from headwise.model.interface import Head, Kind
+from headwise.model.ties import first_largest
+from headwise.viz_app.analysis.attention import rows_with_several_keys
+from headwise.viz_app.records.trace import Floats, Tokens
 
 ALMOST_EVEN = 0.97
 """Smallest evenness of a map that is called almost even."""

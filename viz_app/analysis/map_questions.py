@@ -7,12 +7,20 @@ from typing import Literal
 
 import numpy as np
 
-from model.interface import Head
-from model.ties import NEAR, first_largest
-from viz_app.analysis.attention import rows_with_several_keys
-from viz_app.analysis.labels import KIND_NAMES, numbered, token_labels
-from viz_app.analysis.map_facts import map_facts
-from viz_app.analysis.question import Asked, Choice, Question, RowWord, Word, numbers, place_of
+from headwise.model.interface import Head
+from headwise.model.ties import NEAR, first_largest
+from headwise.viz_app.analysis.attention import rows_with_several_keys
+from headwise.viz_app.analysis.labels import KIND_NAMES, numbered, token_labels
+from headwise.viz_app.analysis.map_facts import map_facts
+from headwise.viz_app.analysis.question import (
+    Asked,
+    Choice,
+    Question,
+    RowWord,
+    Word,
+    numbers,
+    place_of,
+)
 
 Property = Literal["largest_weight", "evenness", "itself", "previous", "end", "unlike_mean"]
 _PROPERTIES: dict[Property, str] = {

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from model.interface import Kind
-from viz_app.analysis.labels import make_visible
-from viz_app.records.measures import Example
-from viz_app.records.trace import Tokens
+from headwise.model.interface import Kind
+from headwise.viz_app.analysis.labels import make_visible
+from headwise.viz_app.records.measures import Example
+from headwise.viz_app.records.trace import Tokens
 
 ROLES: Mapping[Kind, tuple[str, str]] = {
     "encoder_self": ("query: the word that looks", "key: the word it looks at"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from viz_app.records.measures import MeasureRange
+from headwise.viz_app.records.measures import MeasureRange
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from model.interface import Description
-from viz_app.analysis.formulas import describe_module, describe_point
-from viz_app.records.modules import HookPointNode, ModuleNode, Parameter
-from viz_app.records.trace import HookSummary
+from headwise.model.interface import Description
+from headwise.viz_app.analysis.formulas import describe_module, describe_point
+from headwise.viz_app.records.modules import HookPointNode, ModuleNode, Parameter
+from headwise.viz_app.records.trace import HookSummary
 
 
 def mark_tied_parameters(

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from viz_app.records.trace import Floats
+from headwise.viz_app.records.trace import Floats
 
 Order = Literal["interleaved", "halves"]
 """Whether dimensions 2i and 2i + 1 are the sine and cosine of one wavelength, as in the paper, or

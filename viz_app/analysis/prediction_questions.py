@@ -8,9 +8,9 @@ from typing import Literal
 
 import numpy as np
 
-from model.ties import NEAR, near_largest, rounding
-from viz_app.analysis.labels import next_token_label, numbered, token_label, token_labels
-from viz_app.analysis.question import Asked, Choice, Question, RowWord, numbers, place_of
+from headwise.model.ties import NEAR, near_largest, rounding
+from headwise.viz_app.analysis.labels import next_token_label, numbered, token_label, token_labels
+from headwise.viz_app.analysis.question import Asked, Choice, Question, RowWord, numbers, place_of
 
 Curves = Literal["valid_loss", "train_sample_loss", "bleu", "chrf"]
 _CURVES: dict[Curves, str] = {

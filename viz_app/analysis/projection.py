@@ -12,8 +12,8 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from model.ties import first_largest
-from viz_app.records.trace import Floats
+from headwise.model.ties import first_largest
+from headwise.viz_app.records.trace import Floats
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import NonNegativeInt
 
-from model.interface import Description, Head, Kind
-from model.ties import descending, first_largest
-from viz_app.analysis.attention import Aggregate
-from viz_app.analysis.grid import Grid, make_grid
-from viz_app.analysis.rollout import CellValue, map_of_heads, weights_of
-from viz_app.records.curves import Curve
-from viz_app.records.trace import Floats, Trace
+from headwise.model.interface import Description, Head, Kind
+from headwise.model.ties import descending, first_largest
+from headwise.viz_app.analysis.attention import Aggregate
+from headwise.viz_app.analysis.grid import Grid, make_grid
+from headwise.viz_app.analysis.rollout import CellValue, map_of_heads, weights_of
+from headwise.viz_app.records.curves import Curve
+from headwise.viz_app.records.trace import Floats, Trace
 
 Place = tuple[int, ...]
 Word = Literal["first", "second", "middle", "last"]

@@ -14,8 +14,8 @@ from typing import Any, Literal, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, create_model
 
-from viz_app.analysis import map_questions, prediction_questions, vector_questions
-from viz_app.analysis.question import Asked, Question
+from headwise.viz_app.analysis import map_questions, prediction_questions, vector_questions
+from headwise.viz_app.analysis.question import Asked, Question
 
 Way = Literal["cell", "row", "source", "target", "head"]
 """What in the page a click can answer with: a cell or a row of the large map, a token of the source

@@ -11,9 +11,9 @@ from typing import Literal
 
 import numpy as np
 
-from model.interface import Head, Kind
-from viz_app.analysis.attention import Aggregate, aggregate_heads
-from viz_app.records.trace import Floats, Trace
+from headwise.model.interface import Head, Kind
+from headwise.viz_app.analysis.attention import Aggregate, aggregate_heads
+from headwise.viz_app.records.trace import Floats, Trace
 
 CellValue = Literal["weight", "value norm"]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from model.ties import NEAR, descending
-from viz_app.records.trace import Floats
+from headwise.model.ties import NEAR, descending
+from headwise.viz_app.records.trace import Floats
 
 
 def sampled(

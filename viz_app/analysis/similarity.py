@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from model.ties import NEAR, descending
-from viz_app.records.trace import Floats
+from headwise.model.ties import NEAR, descending
+from headwise.viz_app.records.trace import Floats
 
 
 def cosine_similarity(a: Floats, b: Floats) -> Floats:

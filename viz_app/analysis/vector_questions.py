@@ -7,11 +7,11 @@ import math
 
 import numpy as np
 
-from model.ties import first_largest, near_largest
-from viz_app.analysis.labels import numbered, token_labels
-from viz_app.analysis.question import Asked, Choice, Question, RowWord, few, numbers
-from viz_app.analysis.similarity import cosine_similarity
-from viz_app.records.trace import Floats
+from headwise.model.ties import first_largest, near_largest
+from headwise.viz_app.analysis.labels import numbered, token_labels
+from headwise.viz_app.analysis.question import Asked, Choice, Question, RowWord, few, numbers
+from headwise.viz_app.analysis.similarity import cosine_similarity
+from headwise.viz_app.records.trace import Floats
 
 
 def _whole(value: float) -> str:

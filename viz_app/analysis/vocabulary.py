@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Sequence
 
-from viz_app.analysis.labels import CONTINUATION, token_label
+from headwise.viz_app.analysis.labels import CONTINUATION, token_label
 
 _NO_TEXT = re.compile(r"<(pad|unk|s|/s|0x[0-9A-F]{2}|unused [0-9]+)>")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import streamlit as st
 
-from viz_app.figures.theme import Theme
+from headwise.viz_app.figures.theme import Theme
 
 _HERE = Path(__file__).parent
 _RELATIVE_IMPORT = re.compile(r'from "\./(\w+\.js)"')

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from viz_app.components.assets import component
+from headwise.viz_app.components.assets import component
 
 _mount = component("at_rest")
 

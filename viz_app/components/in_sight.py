@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from viz_app.components.assets import component
+from headwise.viz_app.components.assets import component
 
 _mount = component("in_sight")
 

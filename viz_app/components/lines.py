@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from viz_app.components.assets import component, page_colours
-from viz_app.figures.theme import Theme
-from viz_app.records.trace import Floats
+from headwise.viz_app.components.assets import component, page_colours
+from headwise.viz_app.figures.theme import Theme
+from headwise.viz_app.records.trace import Floats
 
 LEAST_WEIGHT = 0.01
 """Lighter lines are never drawn, nor sent to the browser."""

@@ -13,9 +13,9 @@ import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
 
-from viz_app.components.assets import component, page_colours
-from viz_app.figures.theme import Theme
-from viz_app.records.trace import Floats
+from headwise.viz_app.components.assets import component, page_colours
+from headwise.viz_app.figures.theme import Theme
+from headwise.viz_app.records.trace import Floats
 
 _mount = component("map_cells")
 

@@ -17,10 +17,10 @@ import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
 
-from viz_app.analysis.attention import max_of_blocks
-from viz_app.components.assets import component, page_colours
-from viz_app.figures.theme import LIGHT, Theme, text_on_weight, weight_colour
-from viz_app.records.trace import Floats
+from headwise.viz_app.analysis.attention import max_of_blocks
+from headwise.viz_app.components.assets import component, page_colours
+from headwise.viz_app.figures.theme import LIGHT, Theme, text_on_weight, weight_colour
+from headwise.viz_app.records.trace import Floats
 
 LEVELS = 255
 """A weight w is sent as round(w · LEVELS)."""

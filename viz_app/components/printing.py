@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 
-from viz_app.components.assets import component
-from viz_app.figures.matrix import COLOUR_BAR, PRINTED
-from viz_app.figures.selecting import MARK
-from viz_app.figures.theme import LIGHT, Theme
+from headwise.viz_app.components.assets import component
+from headwise.viz_app.figures.matrix import COLOUR_BAR, PRINTED
+from headwise.viz_app.figures.selecting import MARK
+from headwise.viz_app.figures.theme import LIGHT, Theme
 
 LETTERS = 12
 """Pixels of the smallest letters of a saved picture."""

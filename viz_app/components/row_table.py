@@ -11,8 +11,8 @@ from typing import Any
 
 import streamlit as st
 
-from viz_app.components.assets import component, page_colours
-from viz_app.figures.theme import Theme
+from headwise.viz_app.components.assets import component, page_colours
+from headwise.viz_app.figures.theme import Theme
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from viz_app.components.assets import component, page_colours
-from viz_app.figures.theme import LIGHT, Theme, weight_colour
-from viz_app.records.trace import Floats
+from headwise.viz_app.components.assets import component, page_colours
+from headwise.viz_app.figures.theme import LIGHT, Theme, weight_colour
+from headwise.viz_app.records.trace import Floats
 
 _COORDINATE_STEPS = 10_000
 """Steps of the wider axis to which coordinates are rounded: finer than pixels, in few digits."""

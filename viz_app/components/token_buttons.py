@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 import streamlit as st
 
-from viz_app.components.assets import component, page_colours
-from viz_app.figures.theme import Theme
-from viz_app.figures.tokens import short_probability, token_colours
+from headwise.viz_app.components.assets import component, page_colours
+from headwise.viz_app.figures.theme import Theme
+from headwise.viz_app.figures.tokens import short_probability, token_colours
 
 _mount = component("token_buttons")
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from html import escape
 
-from model.interface import Description
-from viz_app.figures.theme import Theme
+from headwise.model.interface import Description
+from headwise.viz_app.figures.theme import Theme
 
 _WIDTH, _BOX, _GAP = 360, 122, 11
 """Pixels of the drawing, of a box across, and between two boxes."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from viz_app.figures.theme import Theme
+from headwise.viz_app.figures.theme import Theme
 
 _STYLE = """
 .comparison {{ overflow-x: auto; color: {text}; font-size: .85rem; line-height: 1.35; }}

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 import numpy as np
 import plotly.graph_objects as go
 
-from model.interface import Kind
-from viz_app.figures.matrix import printed_bar
-from viz_app.figures.selecting import click_targets, frame
-from viz_app.figures.theme import (
+from headwise.model.interface import Kind
+from headwise.viz_app.figures.matrix import printed_bar
+from headwise.viz_app.figures.selecting import click_targets, frame
+from headwise.viz_app.figures.theme import (
     LIGHT,
     Properties,
     Scale,
@@ -27,7 +27,7 @@ from viz_app.figures.theme import (
     text_on_weight,
     weight_scale,
 )
-from viz_app.records.trace import Floats
+from headwise.viz_app.records.trace import Floats
 
 _LARGEST_CELL, _ROW, _WIDTH = 44, 30, 580
 """Pixels of the widest cell, of a row, and of the figure at most."""

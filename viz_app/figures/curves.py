@@ -14,17 +14,17 @@ from collections.abc import Sequence
 import numpy as np
 import plotly.graph_objects as go
 
-from viz_app.figures.selecting import vertical_line
-from viz_app.figures.step_axis import StepAxis
-from viz_app.figures.theme import Properties, Theme, escape_plotly, new_figure
-from viz_app.figures.training_panels import (
+from headwise.viz_app.figures.selecting import vertical_line
+from headwise.viz_app.figures.step_axis import StepAxis
+from headwise.viz_app.figures.theme import Properties, Theme, escape_plotly, new_figure
+from headwise.viz_app.figures.training_panels import (
     PANELS,
     Panel,
     axis_names,
     drawn_panels,
     panels_layout,
 )
-from viz_app.records.curves import Curve, OverfittingOnset, RunCurves
+from headwise.viz_app.records.curves import Curve, OverfittingOnset, RunCurves
 
 MOST_RUNS = 6
 """Most runs in one figure: as many as there are colours of lines."""

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import plotly.graph_objects as go
 
-from model.ties import descending
-from viz_app.figures.selecting import vertical_line
-from viz_app.figures.theme import Theme, escape_plotly, new_figure
-from viz_app.records.trace import Floats
+from headwise.model.ties import descending
+from headwise.viz_app.figures.selecting import vertical_line
+from headwise.viz_app.figures.theme import Theme, escape_plotly, new_figure
+from headwise.viz_app.records.trace import Floats
 
 _HEIGHT, _TOP, _BOTTOM = 340, 12, 44
 _APART = 17

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 import plotly.graph_objects as go
 
-from model.interface import Head, Kind
-from viz_app.figures.matrix import colour_bar, masked_cells
-from viz_app.figures.selecting import click_targets, frame, vertical_line
-from viz_app.figures.step_axis import StepColumns, step_ticks
-from viz_app.figures.theme import (
+from headwise.model.interface import Head, Kind
+from headwise.viz_app.figures.matrix import colour_bar, masked_cells
+from headwise.viz_app.figures.selecting import click_targets, frame, vertical_line
+from headwise.viz_app.figures.step_axis import StepColumns, step_ticks
+from headwise.viz_app.figures.theme import (
     Properties,
     Scale,
     Theme,
@@ -25,8 +25,8 @@ from viz_app.figures.theme import (
     new_figure,
     weight_scale,
 )
-from viz_app.records.measures import MeasureRange
-from viz_app.records.trace import Floats
+from headwise.viz_app.records.measures import MeasureRange
+from headwise.viz_app.records.trace import Floats
 
 _ROW = 17
 """Pixels of a row."""

@@ -8,8 +8,8 @@ from html import escape
 import numpy as np
 from numpy.typing import NDArray
 
-from viz_app.figures.theme import Theme, text_on_weight, weight_colour
-from viz_app.records.trace import Floats
+from headwise.viz_app.figures.theme import Theme, text_on_weight, weight_colour
+from headwise.viz_app.records.trace import Floats
 
 _STYLE = """
 .lens {{ overflow: auto; max-height: 40rem; color: {text}; font-size: .875rem; }}

@@ -11,7 +11,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from viz_app.figures.matrix import (
+from headwise.viz_app.figures.matrix import (
     COLOUR_BAR,
     LARGEST_CELL,
     colour_bar,
@@ -19,9 +19,9 @@ from viz_app.figures.matrix import (
     matrix,
     token_axis,
 )
-from viz_app.figures.selecting import MARK, frame
-from viz_app.figures.theme import Properties, Theme, difference_scale, new_figure
-from viz_app.records.trace import Floats
+from headwise.viz_app.figures.selecting import MARK, frame
+from headwise.viz_app.figures.theme import Properties, Theme, difference_scale, new_figure
+from headwise.viz_app.records.trace import Floats
 
 
 def attention_map(

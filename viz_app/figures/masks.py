@@ -10,8 +10,8 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from viz_app.figures.matrix import matrix, token_axis
-from viz_app.figures.theme import Theme, new_figure, text_on_weight, weight_colour
+from headwise.viz_app.figures.matrix import matrix, token_axis
+from headwise.viz_app.figures.theme import Theme, new_figure, text_on_weight, weight_colour
 
 _SMALLEST_CROSSED = 7.0
 """Pixels of the smallest cell in which a cross can be recognised."""

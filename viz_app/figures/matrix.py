@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from viz_app.figures.theme import (
+from headwise.viz_app.figures.theme import (
     Properties,
     Scale,
     Theme,
@@ -21,7 +21,7 @@ from viz_app.figures.theme import (
     escape_plotly,
     weight_scale,
 )
-from viz_app.records.trace import Floats
+from headwise.viz_app.records.trace import Floats
 
 _LABEL_PIXELS = 12
 """Least distance of two labels, in pixels."""

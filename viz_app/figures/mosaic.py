@@ -10,10 +10,10 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from viz_app.figures.matrix import bar_ticks, printed_bar
-from viz_app.figures.selecting import click_targets, frame
-from viz_app.figures.theme import Scale, Theme, difference_scale, new_figure, weight_scale
-from viz_app.records.trace import Floats
+from headwise.viz_app.figures.matrix import bar_ticks, printed_bar
+from headwise.viz_app.figures.selecting import click_targets, frame
+from headwise.viz_app.figures.theme import Scale, Theme, difference_scale, new_figure, weight_scale
+from headwise.viz_app.records.trace import Floats
 
 STEPS = 250
 """A cell of weight w has the value round(w · STEPS)."""

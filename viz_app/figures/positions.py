@@ -8,9 +8,9 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from viz_app.figures.matrix import COLOUR_BAR, colour_bar, token_axis
-from viz_app.figures.theme import Theme, difference_scale, new_figure
-from viz_app.records.trace import Floats
+from headwise.viz_app.figures.matrix import COLOUR_BAR, colour_bar, token_axis
+from headwise.viz_app.figures.theme import Theme, difference_scale, new_figure
+from headwise.viz_app.records.trace import Floats
 
 MOST_WAVES = 6
 """Most dimensions in one figure: as many as there are colours of lines."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from viz_app.figures.theme import Properties, Theme
+from headwise.viz_app.figures.theme import Properties, Theme
 
 MARK = "mark"
 """Name of shapes, and ``meta`` of traces, that a saved picture leaves out: what is selected."""

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import plotly.graph_objects as go
 
-from viz_app.figures.selecting import vertical_line
-from viz_app.figures.step_axis import StepColumns
-from viz_app.figures.theme import Properties, Theme, escape_plotly, new_figure
+from headwise.viz_app.figures.selecting import vertical_line
+from headwise.viz_app.figures.step_axis import StepColumns
+from headwise.viz_app.figures.theme import Properties, Theme, escape_plotly, new_figure
 
 _HEIGHT, _TITLE, _TOP = 76, 30, 24
 """Pixels of a chart, between two charts, where the title of the lower one is, and above all."""

@@ -17,8 +17,8 @@ import orjson
 import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
-from viz_app.figures.theme import Theme
-from viz_app.records.trace import Floats
+from headwise.viz_app.figures.theme import Theme
+from headwise.viz_app.records.trace import Floats
 
 _HERE = Path(__file__).parent
 

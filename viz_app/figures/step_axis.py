@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from viz_app.figures.matrix import COLOUR_BAR
-from viz_app.figures.theme import Properties
-from viz_app.records.curves import RunCurves
+from headwise.viz_app.figures.matrix import COLOUR_BAR
+from headwise.viz_app.figures.theme import Properties
+from headwise.viz_app.records.curves import RunCurves
 
 _LARGEST_CELL, _LETTER = 62, 6.6
 """Pixels of the widest column, and of a letter of a step."""

@@ -8,9 +8,15 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 
-from viz_app.figures.matrix import label_width, labels_width, masked_cells, token_axis
-from viz_app.figures.selecting import frame
-from viz_app.figures.theme import Properties, Theme, difference_scale, new_figure, weight_scale
+from headwise.viz_app.figures.matrix import label_width, labels_width, masked_cells, token_axis
+from headwise.viz_app.figures.selecting import frame
+from headwise.viz_app.figures.theme import (
+    Properties,
+    Theme,
+    difference_scale,
+    new_figure,
+    weight_scale,
+)
 
 _ROW, _SMALLEST_WITH_TEXT, _LARGEST_CELL = 28, 36, 56.0
 """Pixels of a row, of the narrowest cell with a number, and of the widest cell."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from viz_app.figures.theme import Theme, text_on_weight, weight_colour, weight_scale
+from headwise.viz_app.figures.theme import Theme, text_on_weight, weight_colour, weight_scale
 
 _TOKEN = (
     "display:inline-block;padding:1px 6px;margin:2px 3px 2px 0;border-radius:4px;"

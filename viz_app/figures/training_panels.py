@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from viz_app.figures.step_axis import StepAxis
-from viz_app.figures.theme import Properties, Theme
-from viz_app.records.curves import RunCurves
+from headwise.viz_app.figures.step_axis import StepAxis
+from headwise.viz_app.figures.theme import Properties, Theme
+from headwise.viz_app.records.curves import RunCurves
 
 _GAP, _BOTTOM = 44, 44
 _HEIGHTS = (250, 150, 150, 150)

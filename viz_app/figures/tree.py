@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
-from viz_app.figures.theme import Theme, escape_plotly, new_figure
+from headwise.viz_app.figures.theme import Theme, escape_plotly, new_figure
 
 _STEP, _ROW, _LETTER, _WIDTH = 84, 22, 7, 900
 """Pixels between steps, between candidates, of a letter, and of many steps together."""

@@ -14,9 +14,9 @@ from urllib.parse import parse_qsl
 
 from pydantic import ValidationError
 
-from viz_app.analysis.questions import KINDS, read_parameters
-from viz_app.lessons.markup import names_in
-from viz_app.lessons.records import Lesson, Step
+from headwise.viz_app.analysis.questions import KINDS, read_parameters
+from headwise.viz_app.lessons.markup import names_in
+from headwise.viz_app.lessons.records import Lesson, Step
 
 SHIPPED = Path(__file__).parent / "texts"
 """The folder of the lessons that come with the app."""

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
-from viz_app.lessons.markup import check_markup
+from headwise.viz_app.lessons.markup import check_markup
 
 MOST_WORDS = 60
 """Most words of a step's text."""

@@ -1,13 +1,13 @@
 """Align the words of a corpus with eflomal, as the reference for alignment error rates.
 
     pip install -e ".[align]"
-    python -m viz_app.measuring.align --run en-es --data valid.jsonl --train train.jsonl
+    python -m headwise.viz_app.measuring.align --run en-es --data valid.jsonl --train train.jsonl
 
 writes ``checkpoints/<run>/alignments.jsonl`` for the corpus given as --data, from which
-viz_app.measure computes error rates. eflomal (Östling and Tiedemann 2016, "Efficient word alignment
-with Markov Chain Monte Carlo") aligns both directions and learns from --train and --data together,
-without the model; the two directions are combined by grow-diag-final-and (Koehn et al. 2003).
-It samples without a fixed seed: running this again gives slightly different links.
+viz_app/measure.py computes error rates. eflomal (Östling and Tiedemann 2016, "Efficient word
+alignment with Markov Chain Monte Carlo") aligns both directions and learns from --train and --data
+together, without the model; the two directions are combined by grow-diag-final-and (Koehn et al.
+2003). It samples without a fixed seed: running this again gives slightly different links.
 """
 
 from __future__ import annotations
@@ -21,13 +21,18 @@ from pathlib import Path
 
 import tyro
 
-from model.checkpoint import CHECKPOINTS, CheckpointError, open_trained_run
-from model.config import UNK
-from model.tokenizer import Tokenizer
-from model.training.corpora import load_corpus
-from model.training.data import DataError
-from viz_app.measuring.alignments import Alignments, Links, alignments_path, write_alignments
-from viz_app.measuring.pharaoh import WordLinks, parse_links
+from headwise.model.checkpoint import CHECKPOINTS, CheckpointError, open_trained_run
+from headwise.model.config import UNK
+from headwise.model.tokenizer import Tokenizer
+from headwise.model.training.corpora import load_corpus
+from headwise.model.training.data import DataError
+from headwise.viz_app.measuring.alignments import (
+    Alignments,
+    Links,
+    alignments_path,
+    write_alignments,
+)
+from headwise.viz_app.measuring.pharaoh import WordLinks, parse_links
 
 
 @dataclass(frozen=True)
@@ -37,7 +42,7 @@ class AlignArguments:
     run: str
     """Name of the run whose tokenizers divide the words."""
     data: str
-    """The corpus to align: a file, or a name that model.evaluate knows."""
+    """The corpus to align: a file, or a name that headwise.model.evaluate knows."""
     train: tuple[str, ...] = ()
     """Further corpora of the same languages to learn from."""
     split: str = "validation"
@@ -148,6 +153,6 @@ def main(arguments: AlignArguments) -> None:
 
 if __name__ == "__main__":
     try:
-        main(tyro.cli(AlignArguments, prog="python -m viz_app.measuring.align"))
+        main(tyro.cli(AlignArguments, prog="python -m headwise.viz_app.measuring.align"))
     except (CheckpointError, DataError, ValueError, OSError) as error:
         sys.exit(f"error: {error}")

@@ -16,8 +16,8 @@ from typing import NamedTuple
 import orjson
 from pydantic import NonNegativeInt
 
-from model.files import CheckpointError, read_bytes, write_bytes
-from model.validation import format_version, validate_json
+from headwise.model.files import CheckpointError, read_bytes, write_bytes
+from headwise.model.validation import format_version, validate_json
 
 ALIGNMENTS_VERSION = 1
 """Version of the format of the file."""

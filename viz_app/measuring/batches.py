@@ -14,18 +14,18 @@ from itertools import chain, islice
 import torch
 from torch import Tensor
 
-from model.batching import pad
-from model.forced import forced_stream
-from model.hooks import capture
-from model.interface import (
+from headwise.model.batching import pad
+from headwise.model.forced import forced_stream
+from headwise.model.hooks import capture
+from headwise.model.interface import (
     Kind,
     Seq2SeqModel,
     SpecialIds,
     Tokenizers,
 )
-from model.masks import causal_mask
-from model.training.data import Pair
-from viz_app.trace.attention import weight_points
+from headwise.model.masks import causal_mask
+from headwise.model.training.data import Pair
+from headwise.viz_app.trace.attention import weight_points
 
 _REMEMBERED = 10_000
 """Number of the latest sources among which a repeated one is noticed."""

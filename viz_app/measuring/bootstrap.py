@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.training.processes import Processes
+from headwise.model.training.processes import Processes
 
 _RESAMPLES = 200
 _SEED = 0

@@ -14,27 +14,27 @@ from typing import TypeVar
 
 import torch.distributed as dist
 
-from model.checkpoint import Checkpoint
-from model.interface import Kind, Seq2SeqModel
-from model.placement import Placement
-from model.runs import Run, load_checkpoint
-from model.training.corpora import CorpusStream
-from model.training.processes import Processes
-from viz_app.measuring.batches import (
+from headwise.model.checkpoint import Checkpoint
+from headwise.model.interface import Kind, Seq2SeqModel
+from headwise.model.placement import Placement
+from headwise.model.runs import Run, load_checkpoint
+from headwise.model.training.corpora import CorpusStream
+from headwise.model.training.processes import Processes
+from headwise.viz_app.measuring.batches import (
     EncodedPair,
     LeftOutCounts,
     PaddedIds,
     batches_by_length,
     encode,
 )
-from viz_app.measuring.examples import examples_in_batch, strongest_examples
-from viz_app.measuring.failures import translate_batch
-from viz_app.measuring.head_weights import weight_measures
-from viz_app.measuring.stages import StageMeasurer, find_aligning_head
-from viz_app.measuring.sums import Measurer, MeasureSums, OtherCheckpoints
-from viz_app.measuring.words import LinksLookup, align_batch
-from viz_app.records.measures import CorpusSummary, Measures, Sentence
-from viz_app.records.trace import Floats
+from headwise.viz_app.measuring.examples import examples_in_batch, strongest_examples
+from headwise.viz_app.measuring.failures import translate_batch
+from headwise.viz_app.measuring.head_weights import weight_measures
+from headwise.viz_app.measuring.stages import StageMeasurer, find_aligning_head
+from headwise.viz_app.measuring.sums import Measurer, MeasureSums, OtherCheckpoints
+from headwise.viz_app.measuring.words import LinksLookup, align_batch
+from headwise.viz_app.records.measures import CorpusSummary, Measures, Sentence
+from headwise.viz_app.records.trace import Floats
 
 Result = TypeVar("Result")
 _ALIGNED = 128

@@ -37,11 +37,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from model.forced import forced_stream
-from model.hooks import capture
-from model.interface import Kind, Seq2SeqModel
-from model.stream import attention_as_sum, points_of_attention
-from viz_app.measuring.batches import PaddedIds
+from headwise.model.forced import forced_stream
+from headwise.model.hooks import capture
+from headwise.model.interface import Kind, Seq2SeqModel
+from headwise.model.stream import attention_as_sum, points_of_attention
+from headwise.viz_app.measuring.batches import PaddedIds
 
 _CELLS = 2**20
 """Most numbers, 4 MB, that one tensor of vectors holds, or all tensors that are captured of a pass.

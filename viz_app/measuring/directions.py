@@ -11,20 +11,20 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from model.checkpoint import Checkpoint
-from model.interface import Head, head_name, parse_head
-from model.runs import Run
-from model.training.data import DataError, Pair
-from viz_app.measuring.align import symmetrise
-from viz_app.measuring.batches import LeftOutCounts
-from viz_app.measuring.files import measured_steps, read_measures
-from viz_app.measuring.head_alignments import (
+from headwise.model.checkpoint import Checkpoint
+from headwise.model.interface import Head, head_name, parse_head
+from headwise.model.runs import Run
+from headwise.model.training.data import DataError, Pair
+from headwise.viz_app.measuring.align import symmetrise
+from headwise.viz_app.measuring.batches import LeftOutCounts
+from headwise.viz_app.measuring.files import measured_steps, read_measures
+from headwise.viz_app.measuring.head_alignments import (
     Agreement,
     AlignedRows,
     Numbers,
     align_pairs,
 )
-from viz_app.measuring.pharaoh import WordLinks
+from headwise.viz_app.measuring.pharaoh import WordLinks
 
 BEST = "best"
 """Stands for the head with the lowest alignment error rate."""
@@ -136,8 +136,8 @@ class Direction:
         expected = "expected the name of a head, --reference, or measures of alignment errors"
         if step not in measured_steps(run.folder):
             raise ValueError(
-                f"{expected}: {run.name} has no measures of step {step:,}; viz_app.measure makes "
-                "them"
+                f"{expected}: {run.name} has no measures of step {step:,}; "
+                "headwise.viz_app.measure makes them"
             )
         measures = read_measures(run.folder, step)
         if measures.sha256 != self.checkpoint.sha256:
@@ -146,7 +146,7 @@ class Direction:
         if np.isnan(rates).any():
             raise ValueError(
                 f"{expected}: {run.name} was measured without reference alignments, which "
-                "viz_app.measuring.align makes"
+                "headwise.viz_app.measuring.align makes"
             )
         return rates.astype(np.float64).flatten()
 

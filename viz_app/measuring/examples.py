@@ -11,11 +11,11 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import Tensor
 
-from model.interface import KINDS, Head, Seq2SeqModel, SpecialIds
-from model.ties import first_largest_of
-from viz_app.measuring.batches import EncodedPair, PaddedIds, attention_maps
-from viz_app.measuring.heads import rows_with_several_keys
-from viz_app.records.measures import Example
+from headwise.model.interface import KINDS, Head, Seq2SeqModel, SpecialIds
+from headwise.model.ties import first_largest_of
+from headwise.viz_app.measuring.batches import EncodedPair, PaddedIds, attention_maps
+from headwise.viz_app.measuring.heads import rows_with_several_keys
+from headwise.viz_app.records.measures import Example
 
 EXAMPLES_PER_HEAD = 8
 """Most examples of a head."""

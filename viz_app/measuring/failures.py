@@ -16,12 +16,17 @@ import torch
 from sacrebleu import CHRF
 from torch import Tensor
 
-from model.decoding.greedy import greedy
-from model.forced import forced_stream, log_probabilities
-from model.interface import Seq2SeqModel, Tokenizers, Vocabulary
-from viz_app.measuring.batches import EncodedPair, PaddedIds, attention_maps, batches_by_length
-from viz_app.measuring.words import source_word_numbers, word_numbers
-from viz_app.records.measures import TranslatedSentence
+from headwise.model.decoding.greedy import greedy
+from headwise.model.forced import forced_stream, log_probabilities
+from headwise.model.interface import Seq2SeqModel, Tokenizers, Vocabulary
+from headwise.viz_app.measuring.batches import (
+    EncodedPair,
+    PaddedIds,
+    attention_maps,
+    batches_by_length,
+)
+from headwise.viz_app.measuring.words import source_word_numbers, word_numbers
+from headwise.viz_app.records.measures import TranslatedSentence
 
 _LETTERS = 4
 """Fewest letters of a content word."""

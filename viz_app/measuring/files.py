@@ -18,10 +18,10 @@ import numpy as np
 import orjson
 from pydantic import Field
 
-from model.files import CheckpointError, read_bytes, write_bytes
-from model.interface import KINDS, Head, Kind
-from model.validation import format_version, validate_json
-from viz_app.records.measures import (
+from headwise.model.files import CheckpointError, read_bytes, write_bytes
+from headwise.model.interface import KINDS, Head, Kind
+from headwise.model.validation import format_version, validate_json
+from headwise.viz_app.records.measures import (
     FAILURES,
     MEASURES,
     STAGES,
@@ -32,7 +32,7 @@ from viz_app.records.measures import (
     Sentence,
     TranslatedSentence,
 )
-from viz_app.records.trace import Floats
+from headwise.viz_app.records.trace import Floats
 
 MEASURES_VERSION = 2
 """Version of the format; raised when a name or a meaning changes."""
@@ -186,7 +186,7 @@ def read_measures(folder: Path, step: int) -> Measures:
         known = ", ".join(f"{s:,}" for s in measured_steps(folder)) or "none"
         raise CheckpointError(
             f"{path}: no measures of step {step:,}, there are those of: {known}; make them with "
-            f"python -m viz_app.measure --run {shlex.quote(str(folder))}"
+            f"python -m headwise.viz_app.measure --run {shlex.quote(str(folder))}"
         )
     try:
         content = read_bytes(path)

@@ -16,10 +16,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from model.interface import Seq2SeqModel, Tokenizers
-from model.training.data import DataError, Pair
-from viz_app.measuring.alignments import Links
-from viz_app.measuring.batches import (
+from headwise.model.interface import Seq2SeqModel, Tokenizers
+from headwise.model.training.data import DataError, Pair
+from headwise.viz_app.measuring.alignments import Links
+from headwise.viz_app.measuring.batches import (
     EncodedPair,
     LeftOutCounts,
     PaddedIds,
@@ -27,8 +27,8 @@ from viz_app.measuring.batches import (
     batches_by_length,
     encode_pair,
 )
-from viz_app.measuring.pharaoh import WordLinks
-from viz_app.measuring.words import (
+from headwise.viz_app.measuring.pharaoh import WordLinks
+from headwise.viz_app.measuring.words import (
     align_batch,
     count_correct_links,
     hard_alignment,

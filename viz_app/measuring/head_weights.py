@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from model.interface import KINDS, Kind, Seq2SeqModel, attention_path
+from headwise.model.interface import KINDS, Kind, Seq2SeqModel, attention_path
 
 
 def singular_values(left: Tensor, right: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from model.ties import first_largest_of
+from headwise.model.ties import first_largest_of
 
 
 @dataclass(frozen=True)

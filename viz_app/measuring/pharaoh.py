@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 from pathlib import Path
 
-from model.training.data import DataError, Pair
+from headwise.model.training.data import DataError, Pair
 
 WordLinks = set[tuple[int, int]]
 """Pairs of source word and target word."""

@@ -16,13 +16,13 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import sacrebleu
 
-from model.interface import Seq2SeqModel, Tokenizers
-from model.training.data import Pair
-from viz_app.measuring.batches import EncodedPair, LeftOutCounts
-from viz_app.measuring.head_alignments import Agreement, align_pairs
-from viz_app.measuring.language_model import LanguageModel
-from viz_app.measuring.pharaoh import WordLinks
-from viz_app.measuring.words import LinksLookup
+from headwise.model.interface import Seq2SeqModel, Tokenizers
+from headwise.model.training.data import Pair
+from headwise.viz_app.measuring.batches import EncodedPair, LeftOutCounts
+from headwise.viz_app.measuring.head_alignments import Agreement, align_pairs
+from headwise.viz_app.measuring.language_model import LanguageModel
+from headwise.viz_app.measuring.pharaoh import WordLinks
+from headwise.viz_app.measuring.words import LinksLookup
 
 _MOST_TOKENS = 1_000_000
 """Most tokens that the language model learns from, so that its counts fit into memory."""

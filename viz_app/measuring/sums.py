@@ -12,14 +12,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from model.interface import KINDS, Description, Kind, Seq2SeqModel, Tokenizers, Vocabulary
-from model.interventions import batch_head_costs, batch_head_importance
-from model.run_info import Counts
-from model.training.processes import Processes
-from viz_app.measuring.batches import PaddedIds, attention_maps
-from viz_app.measuring.bootstrap import Bootstrap
-from viz_app.measuring.contributions import Contributions, contributions
-from viz_app.measuring.heads import (
+from headwise.model.interface import KINDS, Description, Kind, Seq2SeqModel, Tokenizers, Vocabulary
+from headwise.model.interventions import batch_head_costs, batch_head_importance
+from headwise.model.run_info import Counts
+from headwise.model.training.processes import Processes
+from headwise.viz_app.measuring.batches import PaddedIds, attention_maps
+from headwise.viz_app.measuring.bootstrap import Bootstrap
+from headwise.viz_app.measuring.contributions import Contributions, contributions
+from headwise.viz_app.measuring.heads import (
     HeadSum,
     confidence,
     distance,
@@ -28,9 +28,9 @@ from viz_app.measuring.heads import (
     on_offset,
     on_rarest,
 )
-from viz_app.measuring.words import AlignedBatch, count_baseline_links, count_correct_links
-from viz_app.records.measures import CONTRIBUTIONS, MEASURES, AlignmentBaselines
-from viz_app.records.trace import Floats
+from headwise.viz_app.measuring.words import AlignedBatch, count_baseline_links, count_correct_links
+from headwise.viz_app.records.measures import CONTRIBUTIONS, MEASURES, AlignmentBaselines
+from headwise.viz_app.records.trace import Floats
 
 
 def punctuation_ids(tokenizer: Vocabulary) -> Tensor:

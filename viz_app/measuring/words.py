@@ -14,11 +14,11 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from model.files import CheckpointError
-from model.interface import Tokenizers, Vocabulary
-from model.ties import first_largest_of
-from viz_app.measuring.alignments import Alignments, Links
-from viz_app.measuring.batches import EncodedPair
+from headwise.model.files import CheckpointError
+from headwise.model.interface import Tokenizers, Vocabulary
+from headwise.model.ties import first_largest_of
+from headwise.viz_app.measuring.alignments import Alignments, Links
+from headwise.viz_app.measuring.batches import EncodedPair
 
 LinksLookup = Callable[[EncodedPair], Links | None]
 """A function that returns the reference alignment of a sentence, or None if it has none."""

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from model.interface import Kind
-from viz_app.records.trace import Floats
+from headwise.model.interface import Kind
+from headwise.viz_app.records.trace import Floats
 
 
 @dataclass(frozen=True)

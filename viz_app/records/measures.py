@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from model.interface import Head, Kind
-from viz_app.records.trace import Floats
+from headwise.model.interface import Head, Kind
+from headwise.viz_app.records.trace import Floats
 
 MEASURES = (
     "entropy",

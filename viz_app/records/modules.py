@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from viz_app.records.trace import HookSummary
+from headwise.viz_app.records.trace import HookSummary
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from model.interface import Head, Kind
+from headwise.model.interface import Head, Kind
 
 Floats = NDArray[np.float32]
 SPECIAL_IDS = frozenset({0, 2, 3})
@@ -91,7 +91,7 @@ class Predictions:
     """Log-probability of the actual next token, (T,)."""
     rank: NDArray[np.int64]
     """Rank of the actual next token, 1 = likeliest, (T,); equally likely ones share it, as
-    ``model.ties`` says."""
+    ``model/ties.py`` says."""
     entropy: Floats
     """Entropy of the predicted distribution in nats, (T,)."""
     top_ids: NDArray[np.int64]

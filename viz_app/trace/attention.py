@@ -13,11 +13,11 @@ from itertools import chain
 import torch
 from torch import Tensor
 
-from model.forced import forced_stream, log_probabilities
-from model.hooks import capture
-from model.interface import KINDS, Kind, Seq2SeqModel, attention_path
-from viz_app.records.trace import Floats
-from viz_app.trace.sentence import to_numpy
+from headwise.model.forced import forced_stream, log_probabilities
+from headwise.model.hooks import capture
+from headwise.model.interface import KINDS, Kind, Seq2SeqModel, attention_path
+from headwise.viz_app.records.trace import Floats
+from headwise.viz_app.trace.sentence import to_numpy
 
 
 @dataclass(frozen=True)

@@ -14,19 +14,19 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from model.hooks import capture, hook_names
-from model.interface import Head, Kind, Seq2SeqModel, attention_path
-from model.interventions import ablate
-from model.masks import causal_mask, padding_mask
-from viz_app.records.layer import (
+from headwise.model.hooks import capture, hook_names
+from headwise.model.interface import Head, Kind, Seq2SeqModel, attention_path
+from headwise.model.interventions import ablate
+from headwise.model.masks import causal_mask, padding_mask
+from headwise.viz_app.records.layer import (
     AttentionSublayer,
     FeedForwardSublayer,
     LayerTrace,
     LinearWeights,
     NormWeights,
 )
-from viz_app.records.trace import Floats, Trace
-from viz_app.trace.sentence import to_numpy
+from headwise.viz_app.records.trace import Floats, Trace
+from headwise.viz_app.trace.sentence import to_numpy
 
 _ATTENTION_POINTS = ("query", "key", "value", "scores", "weights", "heads", "output")
 _FEED_FORWARD_POINTS = ("hidden", "output")

@@ -21,8 +21,8 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from model.interface import KINDS, Head
-from viz_app.records.trace import (
+from headwise.model.interface import KINDS, Head
+from headwise.viz_app.records.trace import (
     SPECIAL_IDS,
     Check,
     HookSummary,
@@ -31,7 +31,7 @@ from viz_app.records.trace import (
     Tokens,
     Trace,
 )
-from viz_app.trace.saved_format import (
+from headwise.viz_app.trace.saved_format import (
     AXES,
     MOST_BYTES,
     MOST_JSON_BYTES,

@@ -17,9 +17,9 @@ import numpy as np
 import orjson
 from numpy.lib import format as npy
 
-from model.interface import KINDS, Kind
-from model.validation import validate_json
-from viz_app.records.trace import Word
+from headwise.model.interface import KINDS, Kind
+from headwise.model.validation import validate_json
+from headwise.viz_app.records.trace import Word
 
 SCHEMA_VERSION = 1
 """Version of both formats, which grows when a name or a meaning changes. (Files say "pieces" for

@@ -14,10 +14,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from model.decoding.greedy import greedy
-from model.forced import forced_stream
-from model.hooks import capture, hook_names
-from model.interface import (
+from headwise.model.decoding.greedy import greedy
+from headwise.model.forced import forced_stream
+from headwise.model.hooks import capture, hook_names
+from headwise.model.interface import (
     KINDS,
     Head,
     Kind,
@@ -26,10 +26,10 @@ from model.interface import (
     Vocabulary,
     attention_path,
 )
-from model.interventions import ablate
-from model.placement import in_float32
-from model.ties import rounding_of, top_k
-from viz_app.records.trace import (
+from headwise.model.interventions import ablate
+from headwise.model.placement import in_float32
+from headwise.model.ties import rounding_of, top_k
+from headwise.viz_app.records.trace import (
     Check,
     Floats,
     HookSummary,
@@ -39,7 +39,7 @@ from viz_app.records.trace import (
     Trace,
     Word,
 )
-from viz_app.trace.value_norms import head_sum_norms, transform_values
+from headwise.viz_app.trace.value_norms import head_sum_norms, transform_values
 
 Captured = Mapping[str, list[Tensor]]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from model.placement import in_float32
+from headwise.model.placement import in_float32
 
 
 def transform_values(values: Tensor, projection: Tensor) -> Tensor:

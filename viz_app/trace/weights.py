@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from torch import Tensor
 
-from model.interface import NormParameters, Seq2SeqModel, Side, attention_path
+from headwise.model.interface import NormParameters, Seq2SeqModel, Side, attention_path
 
 _PARTS = ("encoder", "decoder", "unembedding")
 """The parts of a model that hold hook points and, in a model of ours, the weights as well."""

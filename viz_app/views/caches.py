@@ -1,7 +1,7 @@
 """Gives the pages what they need of runs and models: checkpoints, traces, translations.
 
 This is the only file of the pages that imports what runs models. Each function computes once what
-it is asked for, for all sessions, and keeps it in a bounded cache (``viz_app.views.shared.cache``).
+it is asked for, for all sessions, and keeps it in a bounded cache (``shared/cache.py``).
 """
 
 from __future__ import annotations
@@ -10,31 +10,31 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from model.checkpoint import CHECKPOINTS as CHECKPOINTS
-from model.checkpoint import Checkpoint
-from model.decoding.beam import Beam as Beam
-from model.decoding.beam import beam_search
-from model.decoding.greedy import greedy
-from model.files import CheckpointError
-from model.interface import Head, Kind, Languages, Side
-from model.interventions import head_costs
-from model.placement import allow_threads
-from model.runs import Run as Run
-from model.runs import load_checkpoint, open_folder, read_log_file
-from model.runs import log_file as log_file
-from model.runs import steps_in as steps_in
-from viz_app.analysis.curves import LogRow as LogRow
-from viz_app.records.layer import LayerTrace
-from viz_app.records.trace import Floats, Tokens, Trace
-from viz_app.served import served_models, served_placement
-from viz_app.trace.attention import AttentionTrace as AttentionTrace
-from viz_app.trace.attention import next_log_probability as run_next_token
-from viz_app.trace.attention import run_attention, target_log_probability
-from viz_app.trace.layer import run_layer_trace
-from viz_app.trace.sentence import require_source, run_trace, to_numpy
-from viz_app.trace.sentence import to_tokens as to_tokens
-from viz_app.views.shared.cache import cached
-from viz_app.views.shared.stamps import stamp_if_there, stamp_of
+from headwise.model.checkpoint import CHECKPOINTS as CHECKPOINTS
+from headwise.model.checkpoint import Checkpoint
+from headwise.model.decoding.beam import Beam as Beam
+from headwise.model.decoding.beam import beam_search
+from headwise.model.decoding.greedy import greedy
+from headwise.model.files import CheckpointError
+from headwise.model.interface import Head, Kind, Languages, Side
+from headwise.model.interventions import head_costs
+from headwise.model.placement import allow_threads
+from headwise.model.runs import Run as Run
+from headwise.model.runs import load_checkpoint, open_folder, read_log_file
+from headwise.model.runs import log_file as log_file
+from headwise.model.runs import steps_in as steps_in
+from headwise.viz_app.analysis.curves import LogRow as LogRow
+from headwise.viz_app.records.layer import LayerTrace
+from headwise.viz_app.records.trace import Floats, Tokens, Trace
+from headwise.viz_app.served import served_models, served_placement
+from headwise.viz_app.trace.attention import AttentionTrace as AttentionTrace
+from headwise.viz_app.trace.attention import next_log_probability as run_next_token
+from headwise.viz_app.trace.attention import run_attention, target_log_probability
+from headwise.viz_app.trace.layer import run_layer_trace
+from headwise.viz_app.trace.sentence import require_source, run_trace, to_numpy
+from headwise.viz_app.trace.sentence import to_tokens as to_tokens
+from headwise.viz_app.views.shared.cache import cached
+from headwise.viz_app.views.shared.stamps import stamp_if_there, stamp_of
 
 
 def run_named(name: str, languages: Languages | None = None) -> Run:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from pydantic import BeforeValidator, StringConstraints, TypeAdapter
 
-from model.interface import Head, parse_head
+from headwise.model.interface import Head, parse_head
 
 INSIDE = {"run": "sentence", "sentence": "source", "source": "target", "target": "at"}
 """What a person looks at, from the outside in: when one changes, all inside of it do. ``at`` is the

@@ -14,15 +14,15 @@ from typing import Any, Literal, get_type_hints
 
 from pydantic import FiniteFloat
 
-from model.interface import Head, Kind, Side, head_name
-from viz_app.analysis.grid import Units
-from viz_app.views.architecture.choices import ArchitectureChoices
-from viz_app.views.choices import Declared, Text, choice, declared, dropped_by
-from viz_app.views.embeddings.choices import EmbeddingsChoices
-from viz_app.views.heads.choices import HeadsChoices
-from viz_app.views.inside.choices import InsideChoices
-from viz_app.views.training.choices import TrainingChoices
-from viz_app.views.translate.choices import TranslateChoices
+from headwise.model.interface import Head, Kind, Side, head_name
+from headwise.viz_app.analysis.grid import Units
+from headwise.viz_app.views.architecture.choices import ArchitectureChoices
+from headwise.viz_app.views.choices import Declared, Text, choice, declared, dropped_by
+from headwise.viz_app.views.embeddings.choices import EmbeddingsChoices
+from headwise.viz_app.views.heads.choices import HeadsChoices
+from headwise.viz_app.views.inside.choices import InsideChoices
+from headwise.viz_app.views.training.choices import TrainingChoices
+from headwise.viz_app.views.translate.choices import TranslateChoices
 
 
 @dataclass(frozen=True)

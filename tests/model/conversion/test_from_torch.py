@@ -13,14 +13,14 @@ import safetensors.torch
 import torch
 from torch import nn
 
-from model.checkpoint import load_weights, open_trained_run, write_info
-from model.config import TrainingConfig
-from model.conversion.from_torch import convert_from_torch
-from model.conversion.layouts import Parts
-from model.conversion.vocabularies import SpecialNames
-from model.decoding.translation import translate
-from model.files import CheckpointError
-from model.layers import sinusoidal_positions
+from headwise.model.checkpoint import load_weights, open_trained_run, write_info
+from headwise.model.config import TrainingConfig
+from headwise.model.conversion.from_torch import convert_from_torch
+from headwise.model.conversion.layouts import Parts
+from headwise.model.conversion.vocabularies import SpecialNames
+from headwise.model.decoding.translation import translate
+from headwise.model.files import CheckpointError
+from headwise.model.layers import sinusoidal_positions
 from tests.floats import PASS, rounding
 from tests.model.conversion.tutorials import (
     ENGLISH,

@@ -12,9 +12,9 @@ import pytest
 import torch
 from torch import nn
 
-from model.conversion.from_torch import convert_from_torch
-from model.conversion.layouts import Parts
-from model.files import CheckpointError
+from headwise.model.conversion.from_torch import convert_from_torch
+from headwise.model.conversion.layouts import Parts
+from headwise.model.files import CheckpointError
 from tests.model.conversion.tutorials import (
     ENGLISH,
     GERMAN,

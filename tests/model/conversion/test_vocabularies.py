@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from model.checkpoint import open_trained_run
-from model.config import BOS, EOS, PAD, UNK
-from model.conversion.from_torch import convert_from_torch
-from model.conversion.vocabularies import USUAL, SpecialNames, read_vocabularies
-from model.files import CheckpointError
-from model.tokenizer import Tokenizer, WordTokenizer
+from headwise.model.checkpoint import open_trained_run
+from headwise.model.config import BOS, EOS, PAD, UNK
+from headwise.model.conversion.from_torch import convert_from_torch
+from headwise.model.conversion.vocabularies import USUAL, SpecialNames, read_vocabularies
+from headwise.model.files import CheckpointError
+from headwise.model.tokenizer import Tokenizer, WordTokenizer
 from tests.model.conversion.tutorials import (
     ENGLISH,
     GERMAN,

@@ -14,11 +14,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from model.checkpoint import TrainedRun, load_weights, open_trained_run
-from model.conversion.from_torch import FromTorchArguments, convert_from_torch
-from model.hooks import capture
-from model.layers import sinusoidal_positions
-from model.tokenizer import Tokenizer
+from headwise.model.checkpoint import TrainedRun, load_weights, open_trained_run
+from headwise.model.conversion.from_torch import FromTorchArguments, convert_from_torch
+from headwise.model.hooks import capture
+from headwise.model.layers import sinusoidal_positions
+from headwise.model.tokenizer import Tokenizer
 
 D, HEADS, D_FF, LONGEST = 14, 2, 11, 31
 GERMAN = ["<unk>", "<pad>", "<bos>", "<eos>", ".", "Hund", "der", "ein", "Katze", "die", "sieht"]

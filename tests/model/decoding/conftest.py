@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from model.config import EOS
-from model.transformer import Transformer
+from headwise.model.config import EOS
+from headwise.model.transformer import Transformer
 
 
 @pytest.fixture(scope="session")

@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from model.config import BOS, EOS, TransformerConfig
-from model.decoding.beam import Beam, Hypothesis, Node, beam_search, length_norm
-from model.decoding.generation import longest_target
-from model.decoding.greedy import greedy
-from model.transformer import DecoderCache, Transformer
+from headwise.model.config import BOS, EOS, TransformerConfig
+from headwise.model.decoding.beam import Beam, Hypothesis, Node, beam_search, length_norm
+from headwise.model.decoding.generation import longest_target
+from headwise.model.decoding.greedy import greedy
+from headwise.model.transformer import DecoderCache, Transformer
 from tests.floats import PASS, near, rounding
 
 MakeModel = Callable[..., Transformer]

@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from model.config import BOS, EOS
-from model.decoding.generation import Generation, longest_target
-from model.decoding.greedy import greedy
-from model.transformer import Transformer
+from headwise.model.config import BOS, EOS
+from headwise.model.decoding.generation import Generation, longest_target
+from headwise.model.decoding.greedy import greedy
+from headwise.model.transformer import Transformer
 from tests.floats import PASS, assert_near
 
 MakeModel = Callable[..., Transformer]

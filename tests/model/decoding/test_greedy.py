@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from model.config import BOS, EOS
-from model.decoding.generation import longest_target
-from model.decoding.greedy import greedy
-from model.hooks import capture
-from model.transformer import Transformer
+from headwise.model.config import BOS, EOS
+from headwise.model.decoding.generation import longest_target
+from headwise.model.decoding.greedy import greedy
+from headwise.model.hooks import capture
+from headwise.model.transformer import Transformer
 from tests.floats import PASS, assert_near
 
 

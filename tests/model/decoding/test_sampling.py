@@ -6,10 +6,10 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from model.config import EOS
-from model.decoding.greedy import greedy
-from model.decoding.sampling import nucleus, sample
-from model.transformer import Transformer
+from headwise.model.config import EOS
+from headwise.model.decoding.greedy import greedy
+from headwise.model.decoding.sampling import nucleus, sample
+from headwise.model.transformer import Transformer
 from tests.floats import near
 
 TABLE = [0.02, 0.03, 0.05, 0.1, 0.4, 0.25, 0.15]

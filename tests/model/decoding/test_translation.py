@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 import torch
 
-from model.checkpoint import TrainedRun, load_weights
-from model.decoding.beam import beam_search
-from model.decoding.greedy import greedy
-from model.decoding.sampling import sample
-from model.decoding.translation import Decoding, translate
+from headwise.model.checkpoint import TrainedRun, load_weights
+from headwise.model.decoding.beam import beam_search
+from headwise.model.decoding.greedy import greedy
+from headwise.model.decoding.sampling import sample
+from headwise.model.decoding.translation import Decoding, translate
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from model.pretrained.quiet import quiet
+from headwise.model.pretrained.quiet import quiet
 from tests.model.pretrained.saved import WEIGHTS, MakeFolder, trainer_state
 from tests.model.pretrained.tiny import FAMILY_NAMES, FOLDERS, Texts, Twins, build
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from model.interface import Head, Kind
-from model.pretrained.quiet import quiet
+from headwise.model.interface import Head, Kind
+from headwise.model.pretrained.quiet import quiet
 
 
 @dataclass(frozen=True)

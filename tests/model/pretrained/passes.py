@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model.pretrained.model import PretrainedModel
+from headwise.model.pretrained.model import PretrainedModel
 from tests.floats import OPERATIONS, PASS, assert_near
 from tests.model.pretrained.tiny import Twins, random_ids
 

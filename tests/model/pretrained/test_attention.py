@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from model.hooks import capture, edit, hook_names
-from model.interface import KINDS, Kind, attention_path
-from model.pretrained.attention import AttentionPoints, attend
+from headwise.model.hooks import capture, edit, hook_names
+from headwise.model.interface import KINDS, Kind, attention_path
+from headwise.model.pretrained.attention import AttentionPoints, attend
 from tests.floats import assert_near
 from tests.model.pretrained.passes import assert_same
 from tests.model.pretrained.tiny import Twins, build, random_ids

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from model.files import CheckpointError
-from model.hooks import capture
-from model.interface import attention_path
-from model.pretrained.families import FAMILIES, family_of
+from headwise.model.files import CheckpointError
+from headwise.model.hooks import capture
+from headwise.model.interface import attention_path
+from headwise.model.pretrained.families import FAMILIES, family_of
 from tests.model.pretrained.passes import assert_same, inputs, run
 from tests.model.pretrained.tiny import build
 

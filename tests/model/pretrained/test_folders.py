@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from model.files import CheckpointError
-from model.pretrained.folders import is_pretrained
-from model.pretrained.run import PretrainedRun
+from headwise.model.files import CheckpointError
+from headwise.model.pretrained.folders import is_pretrained
+from headwise.model.pretrained.run import PretrainedRun
 from tests.model.pretrained.saved import WEIGHTS, trainer_state
 
 

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 import torch
 
-from model.decoding.beam import beam_search
-from model.decoding.generation import longest_target
-from model.decoding.greedy import greedy
-from model.hooks import capture, hook_names
-from model.interface import KINDS, Head, Kind
-from model.interventions import ablate
-from model.pretrained.families import FAMILIES
-from model.pretrained.model import PretrainedModel
+from headwise.model.decoding.beam import beam_search
+from headwise.model.decoding.generation import longest_target
+from headwise.model.decoding.greedy import greedy
+from headwise.model.hooks import capture, hook_names
+from headwise.model.interface import KINDS, Head, Kind
+from headwise.model.interventions import ablate
+from headwise.model.pretrained.families import FAMILIES
+from headwise.model.pretrained.model import PretrainedModel
 from tests.model.pretrained.passes import assert_same, inputs, run
 from tests.model.pretrained.tiny import LANGUAGE, VOCABULARY, Twins, build, random_ids
 

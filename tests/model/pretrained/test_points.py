@@ -11,10 +11,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from model.hooks import capture, edit, hook_names
-from model.interface import Head, attention_path
-from model.interventions import ablate
-from model.transformer import Transformer
+from headwise.model.hooks import capture, edit, hook_names
+from headwise.model.interface import Head, attention_path
+from headwise.model.interventions import ablate
+from headwise.model.transformer import Transformer
 from tests.model.pretrained.passes import assert_same, inputs, run
 from tests.model.pretrained.tiny import Twins
 

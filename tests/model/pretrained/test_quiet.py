@@ -5,7 +5,7 @@ import warnings
 import pytest
 from transformers.utils import logging
 
-from model.pretrained.quiet import quiet
+from headwise.model.pretrained.quiet import quiet
 
 
 def test_warnings_advice_and_bars_are_kept_away_and_come_back() -> None:

@@ -14,17 +14,17 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from model.decoding.greedy import greedy
-from model.files import CheckpointError
-from model.placement import Placement
-from model.pretrained.folders import is_pretrained
-from model.pretrained.quiet import quiet
-from model.pretrained.run import PretrainedRun
-from model.runs import load_checkpoint, open_run
+from headwise.model.decoding.greedy import greedy
+from headwise.model.files import CheckpointError
+from headwise.model.placement import Placement
+from headwise.model.pretrained.folders import is_pretrained
+from headwise.model.pretrained.quiet import quiet
+from headwise.model.pretrained.run import PretrainedRun
+from headwise.model.runs import load_checkpoint, open_run
+from headwise.viz_app.trace.sentence import run_trace
 from tests.floats import PASS, assert_near
 from tests.model.pretrained.saved import WEIGHTS, MakeFolder, change_json
 from tests.model.pretrained.tiny import random_ids
-from viz_app.trace.sentence import run_trace
 
 
 @pytest.mark.parametrize("name", ["t5", "marian", "marian_separate", "bart", "mbart", "nllb"])

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from model.checkpoint import TrainedRun
-from model.files import CheckpointError
-from model.interface import Languages
-from model.runs import (
+from headwise.model.checkpoint import TrainedRun
+from headwise.model.files import CheckpointError
+from headwise.model.interface import Languages
+from headwise.model.runs import (
     choose_languages,
     find_folder,
     log_file,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from model.files import CheckpointError
-from model.pretrained.run import PretrainedRun
+from headwise.model.files import CheckpointError
+from headwise.model.pretrained.run import PretrainedRun
 from tests.model.pretrained.saved import change_json
 
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, TrainerState
 from transformers.utils import logging
 
-from model.batching import pad
-from model.checkpoint import (
+from headwise.model.batching import pad
+from headwise.model.checkpoint import (
     CHECKPOINTS,
     TrainedRun,
     create_run,
@@ -26,21 +26,25 @@ from model.checkpoint import (
     save_weights,
     tokenizer_sha256,
 )
-from model.config import BOS, PAD
-from model.decoding.generation import longest_target
-from model.decoding.greedy import greedy
-from model.decoding.translation import translate
-from model.files import CheckpointError
-from model.hooks import capture
-from model.interface import KINDS, attention_path
-from model.layers import sinusoidal_positions
-from model.pretrained.run import PretrainedRun
-from model.pretrained.to_transformers import TARGET_TOKENIZER, save_for_transformers, to_tokenizer
-from model.run_info import Counts, RunInfo
-from model.tokenizer import TokenizerPair, WordTokenizer
-from model.transformer import Transformer
+from headwise.model.config import BOS, PAD
+from headwise.model.decoding.generation import longest_target
+from headwise.model.decoding.greedy import greedy
+from headwise.model.decoding.translation import translate
+from headwise.model.files import CheckpointError
+from headwise.model.hooks import capture
+from headwise.model.interface import KINDS, attention_path
+from headwise.model.layers import sinusoidal_positions
+from headwise.model.pretrained.run import PretrainedRun
+from headwise.model.pretrained.to_transformers import (
+    TARGET_TOKENIZER,
+    save_for_transformers,
+    to_tokenizer,
+)
+from headwise.model.run_info import Counts, RunInfo
+from headwise.model.tokenizer import TokenizerPair, WordTokenizer
+from headwise.model.transformer import Transformer
+from headwise.viz_app.trace.sentence import run_trace
 from tests.floats import PASS, assert_near
-from viz_app.trace.sentence import run_trace
 
 logging.disable_progress_bar()
 
@@ -336,7 +340,7 @@ def test_bad_arguments_are_named(
 
 
 def test_help_needs_no_transformers() -> None:
-    code = "import sys, model.convert; print('transformers' in sys.modules)"
+    code = "import sys, headwise.model.convert; print('transformers' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from model.pretrained.run import PretrainedRun
-from model.pretrained.tokenizers import Languages, PretrainedTokenizers, load_tokenizer
+from headwise.model.pretrained.run import PretrainedRun
+from headwise.model.pretrained.tokenizers import Languages, PretrainedTokenizers, load_tokenizer
 from tests.model.pretrained.saved import MakeFolder
 
 NAMES = ("marian", "marian_separate", "t5", "nllb", "mbart", "m2m_100", "bart")

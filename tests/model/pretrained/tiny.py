@@ -17,9 +17,9 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from torch import Tensor
 
-from model.pretrained.attention import ATTENTION
-from model.pretrained.model import PretrainedModel
-from model.pretrained.quiet import quiet
+from headwise.model.pretrained.attention import ATTENTION
+from headwise.model.pretrained.model import PretrainedModel
+from headwise.model.pretrained.quiet import quiet
 
 VOCABULARY = 53
 LANGUAGE = 5

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.config import BOS, EOS, TrainingConfig
-from model.tokenizer import Tokenizer, TokenizerPair
-from model.training.augmentation import MOST_JOINED, Augmentation, join_pairs
-from model.training.batches import Encoded
-from model.training.data import Pair, encode_pairs
+from headwise.model.config import BOS, EOS, TrainingConfig
+from headwise.model.tokenizer import Tokenizer, TokenizerPair
+from headwise.model.training.augmentation import MOST_JOINED, Augmentation, join_pairs
+from headwise.model.training.batches import Encoded
+from headwise.model.training.data import Pair, encode_pairs
 
 Rows = list[list[int]]
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.config import TrainingConfig
-from model.training.batches import Batches, bucketed, shuffled
+from headwise.model.config import TrainingConfig
+from headwise.model.training.batches import Batches, bucketed, shuffled
 
 Rows = list[list[int]]
 examples = st.lists(st.tuples(st.integers(1, 13), st.integers(2, 13)), min_size=1, max_size=40).map(

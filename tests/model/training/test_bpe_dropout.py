@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.tokenizer import Tokenizer
-from model.training.bpe_dropout import BpeDropout
+from headwise.model.tokenizer import Tokenizer
+from headwise.model.training.bpe_dropout import BpeDropout
 
 
 @pytest.fixture(scope="module")

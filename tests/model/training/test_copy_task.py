@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
-from model.training.copy_task import LONGEST, SYMBOLS, copy_task
-from model.training.corpora import load_corpus
-from model.training.data import DataError, Pair
+from headwise.model.training.copy_task import LONGEST, SYMBOLS, copy_task
+from headwise.model.training.corpora import load_corpus
+from headwise.model.training.data import DataError, Pair
 
 SIZES = {"train": 20_000, "validation": 1_000, "test": 1_000}
 

@@ -8,9 +8,9 @@ from typing import Any
 import datasets
 import pytest
 
-from model.training import corpora
-from model.training.corpora import Corpus, load_corpus, stream_corpus
-from model.training.data import DataError, Pair
+from headwise.model.training import corpora
+from headwise.model.training.corpora import Corpus, load_corpus, stream_corpus
+from headwise.model.training.data import DataError, Pair
 
 pytestmark = pytest.mark.usefixtures("datasets_cache")
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from model.tokenizer import Tokenizer, TokenizerPair, WordTokenizer
-from model.training.data import (
+from headwise.model.tokenizer import Tokenizer, TokenizerPair, WordTokenizer
+from headwise.model.training.data import (
     DataError,
     Pair,
     bare,

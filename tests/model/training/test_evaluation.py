@@ -9,11 +9,11 @@ import pytest
 import sacrebleu
 import torch
 
-from model.checkpoint import TrainedRun, load_weights
-from model.decoding.translation import Decoding
-from model.training.data import DataError, Pair
-from model.training.evaluation import bleu_note, evaluate, mean_loss
-from model.transformer import Transformer
+from headwise.model.checkpoint import TrainedRun, load_weights
+from headwise.model.decoding.translation import Decoding
+from headwise.model.training.data import DataError, Pair
+from headwise.model.training.evaluation import bleu_note, evaluate, mean_loss
+from headwise.model.transformer import Transformer
 from tests.floats import near
 
 PAIRS = [
@@ -73,7 +73,7 @@ def test_bleu_and_chrf_are_those_of_sacrebleu(
         assert decoding == Decoding(beam=3)
         return [TRANSLATIONS[text] for text in texts]
 
-    monkeypatch.setattr("model.training.evaluation.translate", translate)
+    monkeypatch.setattr("headwise.model.training.evaluation.translate", translate)
     figures = evaluate(model, trained_run.tokenizers, PAIRS, Decoding(beam=3))
 
     assert asked == list(TRANSLATIONS)
@@ -113,7 +113,7 @@ def test_a_translation_is_exact_if_it_equals_a_reference(
 ) -> None:
     """Of three sources, the one with the dog never has an exact translation."""
     monkeypatch.setattr(
-        "model.training.evaluation.translate", lambda *_, **__: [cat, bread, "El perro."]
+        "headwise.model.training.evaluation.translate", lambda *_, **__: [cat, bread, "El perro."]
     )
     figures = evaluate(model, trained_run.tokenizers, PAIRS)
     assert figures.exact == near(expected)
@@ -122,7 +122,7 @@ def test_a_translation_is_exact_if_it_equals_a_reference(
 def test_a_huge_perplexity_is_finite(
     trained_run: TrainedRun, model: Transformer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("model.training.evaluation.mean_loss", lambda *_: (1e6, 7))
+    monkeypatch.setattr("headwise.model.training.evaluation.mean_loss", lambda *_: (1e6, 7))
     assert math.isfinite(evaluate(model, trained_run.tokenizers, PAIRS).perplexity)
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from model.training.corpora import Corpus, load_corpus
-from model.training.data import DataError, Pair
-from model.training.held_back import MOST_PAIRS, hold_back, to_lines
+from headwise.model.training.corpora import Corpus, load_corpus
+from headwise.model.training.data import DataError, Pair
+from headwise.model.training.held_back import MOST_PAIRS, hold_back, to_lines
 
 LANGUAGES = ("en", "es")
 

@@ -17,27 +17,27 @@ import torch
 from accelerate.optimizer import AcceleratedOptimizer
 from safetensors import safe_open
 
-from model.checkpoint import (
+from headwise.model.checkpoint import (
     CheckpointError,
     TrainedRun,
     load_weights,
     open_trained_run,
     save_weights,
 )
-from model.config import BOS
-from model.files import only_writer
-from model.train import main
-from model.training import batches, losses, train_sample
-from model.training import loop as training
-from model.training.corpora import load_corpus
-from model.training.data import DataError, Sample, encode_pairs, load_samples
-from model.training.evaluation import evaluate, mean_loss
-from model.training.loop import DivergenceError
-from model.training.options import TrainArguments
-from model.training.resume import latest_resume_step
-from model.training.schedule import learning_rate
-from model.training.train_sample import MOST_PAIRS
-from model.transformer import Transformer
+from headwise.model.config import BOS
+from headwise.model.files import only_writer
+from headwise.model.train import main
+from headwise.model.training import batches, losses, train_sample
+from headwise.model.training import loop as training
+from headwise.model.training.corpora import load_corpus
+from headwise.model.training.data import DataError, Sample, encode_pairs, load_samples
+from headwise.model.training.evaluation import evaluate, mean_loss
+from headwise.model.training.loop import DivergenceError
+from headwise.model.training.options import TrainArguments
+from headwise.model.training.resume import latest_resume_step
+from headwise.model.training.schedule import learning_rate
+from headwise.model.training.train_sample import MOST_PAIRS
+from headwise.model.transformer import Transformer
 from tests.floats import near, rounding
 
 MakeArguments = Callable[..., TrainArguments]
@@ -257,7 +257,7 @@ def test_milestones_measure_the_weights_as_written(
         torch.manual_seed(99)
         return save_weights(folder, Transformer(model.config), run=run, step=step)
 
-    monkeypatch.setattr("model.training.loop.save_weights", save_other)
+    monkeypatch.setattr("headwise.model.training.loop.save_weights", save_other)
     main(make_arguments(tmp_path, steps=1, milestones=()))
 
     run = open_trained_run("tiny", root=tmp_path)

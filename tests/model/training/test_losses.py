@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from model.training.losses import cross_entropy
+from headwise.model.training.losses import cross_entropy
 from tests.floats import assert_near, near
 
 

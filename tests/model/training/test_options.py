@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from model.presets import PRESETS, PresetName
-from model.training.options import parse, preset_arguments
+from headwise.model.presets import PRESETS, PresetName
+from headwise.model.training.options import parse, preset_arguments
 
 NAMES = list(PRESETS)
 

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 import torch
 
-from model.checkpoint import CheckpointError, TrainedRun, open_trained_run, write_info
-from model.train import main
-from model.training.corpora import load_corpus
-from model.training.data import DataError, encode_pairs
-from model.training.options import TrainArguments
-from model.training.preparation import load_data, prepare, train_sample_of
-from model.transformer import Transformer
+from headwise.model.checkpoint import CheckpointError, TrainedRun, open_trained_run, write_info
+from headwise.model.train import main
+from headwise.model.training.corpora import load_corpus
+from headwise.model.training.data import DataError, encode_pairs
+from headwise.model.training.options import TrainArguments
+from headwise.model.training.preparation import load_data, prepare, train_sample_of
+from headwise.model.transformer import Transformer
 
 MakeArguments = Callable[..., TrainArguments]
 

@@ -17,14 +17,14 @@ from typing import Any
 import pytest
 import torch
 
-from model.checkpoint import TrainedRun, open_trained_run
-from model.files import only_writer
-from model.train import main
-from model.training import loop as training
-from model.training import losses
-from model.training.options import TrainArguments
-from model.training.processes import ALONE, Processes, join_processes
-from model.training.resume import latest_resume_step
+from headwise.model.checkpoint import TrainedRun, open_trained_run
+from headwise.model.files import only_writer
+from headwise.model.train import main
+from headwise.model.training import loop as training
+from headwise.model.training import losses
+from headwise.model.training.options import TrainArguments
+from headwise.model.training.processes import ALONE, Processes, join_processes
+from headwise.model.training.resume import latest_resume_step
 from tests.floats import rounding
 
 MakeArguments = Callable[..., TrainArguments]
@@ -39,8 +39,8 @@ STEPS = 24
 
 PROGRAM = """
 import itertools, os, sys
-from model import train
-from model.training import loop as training
+from headwise.model import train
+from headwise.model.training import loop as training
 
 sys.argv = {argv}
 os.environ |= {environment}
@@ -141,7 +141,14 @@ def test_two_processes_compute_the_same_steps_as_one(
 ) -> None:
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     finished = subprocess.run(
-        [sys.executable, *torchrun, "-m", "--", "model.train", *to_flags(arguments(tmp_path))],
+        [
+            sys.executable,
+            *torchrun,
+            "-m",
+            "--",
+            "headwise.model.train",
+            *to_flags(arguments(tmp_path)),
+        ],
         capture_output=True,
         text=True,
         check=False,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.training.replacement import (
+from headwise.model.training.replacement import (
     NOTATIONS,
     SPELLED,
     PlaceKind,

@@ -9,9 +9,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from model.checkpoint import CheckpointError
-from model.training.resume import latest_resume_step, read_resume_state, restore, save_resume_state
-from model.transformer import Transformer
+from headwise.model.checkpoint import CheckpointError
+from headwise.model.training.resume import (
+    latest_resume_step,
+    read_resume_state,
+    restore,
+    save_resume_state,
+)
+from headwise.model.transformer import Transformer
 
 MakeModel = Callable[..., Transformer]
 MakeIds = Callable[..., Tensor]

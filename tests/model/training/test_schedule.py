@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from model.config import TrainingConfig
-from model.training.schedule import learning_rate
+from headwise.model.config import TrainingConfig
+from headwise.model.training.schedule import learning_rate
 from tests.floats import near
 
 

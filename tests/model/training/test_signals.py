@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from model.training.signals import interrupt_between_steps
+from headwise.model.training.signals import interrupt_between_steps
 
 
 def test_an_interrupt_sets_the_flag_and_a_second_one_exits() -> None:

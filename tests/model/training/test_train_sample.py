@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from model.files import CheckpointError, append_log, read_log
-from model.training import train_sample
-from model.training.data import Examples
-from model.training.train_sample import add_to_log, draw_train_sample, require_milestones
+from headwise.model.files import CheckpointError, append_log, read_log
+from headwise.model.training import train_sample
+from headwise.model.training.data import Examples
+from headwise.model.training.train_sample import add_to_log, draw_train_sample, require_milestones
 
 
 def examples(count: int) -> Examples:

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from model.checkpoint import open_trained_run
-from model.tokenizer import TokenizerPair
-from model.train import main
-from model.training.data import Pair
-from model.training.options import RAREST_TOKEN, TrainArguments, parse
-from model.training.vocabulary import describe_vocabulary, rare_words_as_tokens
+from headwise.model.checkpoint import open_trained_run
+from headwise.model.tokenizer import TokenizerPair
+from headwise.model.train import main
+from headwise.model.training.data import Pair
+from headwise.model.training.options import RAREST_TOKEN, TrainArguments, parse
+from headwise.model.training.vocabulary import describe_vocabulary, rare_words_as_tokens
 
 NUMBERS = [Pair(str(n), f"no {n}") for n in range(10_000, 19_000, 5)]
 """1,800 pairs whose numbers each occur twice."""

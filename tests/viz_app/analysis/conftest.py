@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from model.config import TransformerConfig
-from model.interface import Description
+from headwise.model.config import TransformerConfig
+from headwise.model.interface import Description
 
 SMALL = TransformerConfig(
     37, 37, n_encoder_layers=3, n_decoder_layers=2, n_heads=12, d_model=24, d_ff=23

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.floats import assert_near
-from viz_app.analysis.attention import (
+from headwise.viz_app.analysis.attention import (
     aggregate_heads,
     causal_word_mask,
     max_of_blocks,
     max_pool,
     to_words,
 )
-from viz_app.records.trace import Word
+from headwise.viz_app.records.trace import Word
+from tests.floats import assert_near
 
 
 def words(*sizes: int) -> list[Word]:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from viz_app.analysis.batches import TokenIds, batch_of_lengths
+from headwise.viz_app.analysis.batches import TokenIds, batch_of_lengths
 
 
 def ids(length: int, first: int = 4) -> TokenIds:

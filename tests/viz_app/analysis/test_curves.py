@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.floats import assert_near, near
-from viz_app.analysis.curves import (
+from headwise.viz_app.analysis.curves import (
     RISE,
     curve_of,
     downsample,
@@ -19,7 +18,8 @@ from viz_app.analysis.curves import (
     progress,
     smooth,
 )
-from viz_app.records.curves import Curve, OverfittingOnset
+from headwise.viz_app.records.curves import Curve, OverfittingOnset
+from tests.floats import assert_near, near
 
 CHECKPOINTS = Path(__file__).parents[3] / "checkpoints"
 

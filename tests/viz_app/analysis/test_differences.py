@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 import torch
 
-from tests.floats import assert_near, rounding
-from viz_app.analysis.differences import (
+from headwise.viz_app.analysis.differences import (
     first_word_mismatch,
     head_distances,
     jensen_shannon,
     pool_differences,
 )
-from viz_app.measuring.heads import distance
-from viz_app.records.trace import Floats, Tokens, Trace
+from headwise.viz_app.measuring.heads import distance
+from headwise.viz_app.records.trace import Floats, Tokens, Trace
+from tests.floats import assert_near, rounding
 
 
 def rows(*values: list[float]) -> Floats:

@@ -3,14 +3,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.floats import assert_near
-from viz_app.analysis.projection import (
+from headwise.viz_app.analysis.projection import (
     all_pairs,
     pair_cosines,
     principal_components,
     project_together,
     rotate_onto,
 )
+from tests.floats import assert_near
 
 
 def test_all_pairs() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from viz_app.analysis.failures import FAILURE_DESCRIPTIONS, compare_with_chrf, worst_first
-from viz_app.records.measures import FAILURES
+from headwise.viz_app.analysis.failures import FAILURE_DESCRIPTIONS, compare_with_chrf, worst_first
+from headwise.viz_app.records.measures import FAILURES
 
 NAN = float("nan")
 

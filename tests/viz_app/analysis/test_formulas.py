@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from model.config import TransformerConfig
-from model.interface import Description
-from viz_app.analysis.formulas import (
+from headwise.model.config import TransformerConfig
+from headwise.model.interface import Description
+from headwise.viz_app.analysis.formulas import (
     describe_module,
     describe_point,
     feed_forward_formula,

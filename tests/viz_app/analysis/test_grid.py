@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from model.config import BOS, EOS, PAD
-from model.interface import Kind
+from headwise.model.config import BOS, EOS, PAD
+from headwise.model.interface import Kind
+from headwise.viz_app.analysis.grid import GridOptions, RowsBy, Units, make_grid
+from headwise.viz_app.records.trace import SPECIAL_IDS, Tokens, Trace
 from tests.floats import assert_near
-from viz_app.analysis.grid import GridOptions, RowsBy, Units, make_grid
-from viz_app.records.trace import SPECIAL_IDS, Tokens, Trace
 
 SOURCE_TOKENS = ("He", "see", "·s", ".", "</s>")
 SOURCE_WORDS = ("He", "sees", ".", "</s>")

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from model.interface import Kind
-from viz_app.analysis.head_descriptions import describe_head, describe_value
-from viz_app.analysis.measure_descriptions import MEASURE_DESCRIPTIONS
-from viz_app.records.measures import MEASURES, AlignmentBaselines
+from headwise.model.interface import Kind
+from headwise.viz_app.analysis.head_descriptions import describe_head, describe_value
+from headwise.viz_app.analysis.measure_descriptions import MEASURE_DESCRIPTIONS
+from headwise.viz_app.records.measures import MEASURES, AlignmentBaselines
 
 NAN = float("nan")
 BASELINES = AlignmentBaselines(lowest=0.06, diagonal=0.61)

@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from model.interface import Kind
-from tests.floats import assert_near, near
-from viz_app.analysis.head_ranking import (
+from headwise.model.interface import Kind
+from headwise.viz_app.analysis.head_ranking import (
     emergence,
     head_table,
     head_values,
@@ -13,7 +12,8 @@ from viz_app.analysis.head_ranking import (
     rank_heads,
     rank_ranges,
 )
-from viz_app.records.trace import Floats
+from headwise.viz_app.records.trace import Floats
+from tests.floats import assert_near, near
 
 NAN = float("nan")
 VALUES: dict[Kind, Floats] = {

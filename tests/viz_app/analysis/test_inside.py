@@ -14,10 +14,9 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.tokenizer import TokenizerPair
-from model.transformer import Transformer
-from tests.floats import assert_near, near, rounding
-from viz_app.analysis.inside import (
+from headwise.model.tokenizer import TokenizerPair
+from headwise.model.transformer import Transformer
+from headwise.viz_app.analysis.inside import (
     ACTIVATIONS,
     apply_norm,
     deviations,
@@ -27,16 +26,17 @@ from viz_app.analysis.inside import (
     head_shares,
     largest_positive,
 )
-from viz_app.records.layer import (
+from headwise.viz_app.records.layer import (
     AttentionSublayer,
     FeedForwardSublayer,
     LayerTrace,
     LinearWeights,
     NormWeights,
 )
-from viz_app.records.trace import Floats
-from viz_app.trace.layer import run_layer_trace
-from viz_app.trace.sentence import run_trace
+from headwise.viz_app.records.trace import Floats
+from headwise.viz_app.trace.layer import run_layer_trace
+from headwise.viz_app.trace.sentence import run_trace
+from tests.floats import assert_near, near, rounding
 
 H, K, D = 2, 3, 5
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from viz_app.analysis.labels import (
+from headwise.viz_app.analysis.labels import (
     make_visible,
     next_token_label,
     numbered,
@@ -15,7 +15,7 @@ from viz_app.analysis.labels import (
     token_labels,
     word_labels,
 )
-from viz_app.records.trace import Tokens
+from headwise.viz_app.records.trace import Tokens
 
 
 @pytest.mark.parametrize(

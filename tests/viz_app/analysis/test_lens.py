@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from headwise.viz_app.analysis.labels import token_label
+from headwise.viz_app.analysis.lens import read_lens
+from headwise.viz_app.records.trace import Tokens, Trace, Word
 from tests.floats import assert_near
-from viz_app.analysis.labels import token_label
-from viz_app.analysis.lens import read_lens
-from viz_app.records.trace import Tokens, Trace, Word
 
 
 def test_lens_by_hand(trace: Trace) -> None:

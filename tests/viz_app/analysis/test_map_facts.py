@@ -6,10 +6,10 @@ from typing import cast
 
 import numpy as np
 
-from model.interface import Head, Kind
+from headwise.model.interface import Head, Kind
+from headwise.viz_app.analysis.map_facts import MapFacts, map_facts, most_on_punctuation
+from headwise.viz_app.records.trace import Tokens
 from tests.floats import near
-from viz_app.analysis.map_facts import MapFacts, map_facts, most_on_punctuation
-from viz_app.records.trace import Tokens
 
 MakeTokens = Callable[..., Tokens]
 

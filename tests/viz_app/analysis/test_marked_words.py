@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from model.interface import Kind
-from viz_app.analysis.marked_words import marked_words, token_marks
-from viz_app.records.measures import Example
-from viz_app.records.trace import Tokens
+from headwise.model.interface import Kind
+from headwise.viz_app.analysis.marked_words import marked_words, token_marks
+from headwise.viz_app.records.measures import Example
+from headwise.viz_app.records.trace import Tokens
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
-from model.hooks import hook_names
-from model.interface import Description
-from model.transformer import Transformer
-from viz_app.analysis.modules import build_module_tree, mark_tied_parameters
-from viz_app.records.modules import HookPointNode, ModuleNode, Parameter
-from viz_app.records.trace import HookSummary
+from headwise.model.hooks import hook_names
+from headwise.model.interface import Description
+from headwise.model.transformer import Transformer
+from headwise.viz_app.analysis.modules import build_module_tree, mark_tied_parameters
+from headwise.viz_app.records.modules import HookPointNode, ModuleNode, Parameter
+from headwise.viz_app.records.trace import HookSummary
 
 
 def seen(name: str) -> HookSummary:

@@ -5,9 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from model.layers import sinusoidal_positions
-from tests.floats import assert_near, near, rounding
-from viz_app.analysis.positions import (
+from headwise.model.layers import sinusoidal_positions
+from headwise.viz_app.analysis.positions import (
     bias_by_distance,
     divisor,
     encodings,
@@ -18,6 +17,7 @@ from viz_app.analysis.positions import (
     similarity_by_distance,
     wavelength,
 )
+from tests.floats import assert_near, near, rounding
 
 LENGTH, D = 17, 22
 PRODUCT = {"dtype": np.float32, "size": 1, "operations": 2 * D}

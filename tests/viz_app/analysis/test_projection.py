@@ -3,14 +3,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.floats import assert_near, near
-from viz_app.analysis.projection import (
+from headwise.viz_app.analysis.projection import (
     digit_counts,
     frequency_groups,
     most_frequent,
     principal_components,
     sides_of_tokens,
 )
+from tests.floats import assert_near, near
 
 
 @pytest.mark.parametrize("shape", [(13, 7), (5, 11)], ids=["more rows", "more dimensions"])

@@ -10,13 +10,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from model.interface import Description, Head
+from headwise.model.interface import Description, Head
+from headwise.viz_app.analysis.labels import token_labels
+from headwise.viz_app.analysis.question import (
+    Asked,
+    Question,
+    heaviest_row,
+    most_changed_row,
+    place_of,
+)
+from headwise.viz_app.analysis.questions import KINDS, ask, read_parameters
+from headwise.viz_app.records.curves import Curve
+from headwise.viz_app.records.trace import Tokens, Trace
 from tests.floats import assert_near
-from viz_app.analysis.labels import token_labels
-from viz_app.analysis.question import Asked, Question, heaviest_row, most_changed_row, place_of
-from viz_app.analysis.questions import KINDS, ask, read_parameters
-from viz_app.records.curves import Curve
-from viz_app.records.trace import Tokens, Trace
 
 CURVES = {
     "valid_loss": Curve(np.array([0, 10, 20, 30]), np.array([3.5, 2.0, 1.0, 1.5])),

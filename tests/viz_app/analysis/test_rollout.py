@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.interface import KINDS, Kind
-from tests.floats import assert_near
-from viz_app.analysis.rollout import (
+from headwise.model.interface import KINDS, Kind
+from headwise.viz_app.analysis.rollout import (
     CellValue,
     mean_of_heads,
     rollout,
@@ -17,7 +16,8 @@ from viz_app.analysis.rollout import (
     value_weighted,
     weights_of,
 )
-from viz_app.records.trace import Floats, Trace
+from headwise.viz_app.records.trace import Floats, Trace
+from tests.floats import assert_near
 
 
 def test_value_weighted_by_hand() -> None:

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from model.decoding.sampling import nucleus
+from headwise.model.decoding.sampling import nucleus
+from headwise.viz_app.analysis.sampling import entropy, sampled
 from tests.floats import assert_near, near
-from viz_app.analysis.sampling import entropy, sampled
 
 HALVES = np.log(np.array([0.125, 0.5, 0.125, 0.25]))
 

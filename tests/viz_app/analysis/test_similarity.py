@@ -5,13 +5,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.floats import assert_near, near
-from viz_app.analysis.similarity import (
+from headwise.viz_app.analysis.similarity import (
     cosine_similarity,
     mean_pairwise_similarity,
     nearest_neighbours,
     similar_pairs,
 )
+from tests.floats import assert_near, near
 
 TABLE = np.array([[2, 0], [0, 3], [-1, 0], [1, 1], [0, 0], [4, 1], [9, 0]], dtype=np.float32)
 ALL = np.ones(len(TABLE), dtype=bool)

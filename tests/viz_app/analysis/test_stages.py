@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from viz_app.analysis.stages import STAGE_DESCRIPTIONS, describe_stage
-from viz_app.records.measures import STAGES
+from headwise.viz_app.analysis.stages import STAGE_DESCRIPTIONS, describe_stage
+from headwise.viz_app.records.measures import STAGES
 
 
 def test_descriptions_are_of_stages_and_their_references() -> None:

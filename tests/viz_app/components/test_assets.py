@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from viz_app.components import assets
+from headwise.viz_app.components import assets
 
 SCRIPTS = sorted(path.name for path in Path(assets.__file__).parent.glob("*.js"))
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from viz_app.components import lines, map_cells, player, row_table, token_buttons
-from viz_app.components.lines import Bundle, TokenColumn
-from viz_app.components.player import Frame, MapAnimation
-from viz_app.components.row_table import Row
-from viz_app.figures.theme import LIGHT
+from headwise.viz_app.components import lines, map_cells, player, row_table, token_buttons
+from headwise.viz_app.components.lines import Bundle, TokenColumn
+from headwise.viz_app.components.player import Frame, MapAnimation
+from headwise.viz_app.components.row_table import Row
+from headwise.viz_app.figures.theme import LIGHT
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from viz_app.components.lines import LEAST_WEIGHT, Bundle, TokenColumn, line_data
-from viz_app.figures.theme import LIGHT, Theme
+from headwise.viz_app.components.lines import LEAST_WEIGHT, Bundle, TokenColumn, line_data
+from headwise.viz_app.figures.theme import LIGHT, Theme
 
 SOURCE = TokenColumn("source (key)", ("The", "·s", "</s>"), "en")
 TARGET = TokenColumn("predicted ← consumed", ("El ← <s>", "<b>", "$x$", "niña", "😀"), "es")

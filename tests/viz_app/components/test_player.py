@@ -9,9 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from headwise.viz_app.components.player import (
+    MOST_BYTES,
+    Frame,
+    MapAnimation,
+    animation_data,
+    block_size,
+)
+from headwise.viz_app.figures.theme import LIGHT, Theme, text_on_weight, weight_colour
 from tests.floats import rounding
-from viz_app.components.player import MOST_BYTES, Frame, MapAnimation, animation_data, block_size
-from viz_app.figures.theme import LIGHT, Theme, text_on_weight, weight_colour
 
 F, L, H, Q, M = 2, 2, 3, 5, 7
 MAPS = np.random.default_rng(0).random((F, L, H, Q, M), dtype=np.float32)

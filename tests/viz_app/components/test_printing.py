@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from viz_app.components.printing import LETTERS, light_colours, printed_width
-from viz_app.figures.theme import DARK, LIGHT
+from headwise.viz_app.components.printing import LETTERS, light_colours, printed_width
+from headwise.viz_app.figures.theme import DARK, LIGHT
 
 
 @pytest.mark.parametrize("millimetres", [85, 170])

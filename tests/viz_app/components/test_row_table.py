@@ -5,9 +5,16 @@ from typing import Any
 
 import pytest
 
+from headwise.viz_app.components.row_table import (
+    Bar,
+    Cell,
+    MarkedText,
+    Row,
+    TextPart,
+    row_table_data,
+)
+from headwise.viz_app.figures.theme import DARK, LIGHT
 from tests.floats import near
-from viz_app.components.row_table import Bar, Cell, MarkedText, Row, TextPart, row_table_data
-from viz_app.figures.theme import DARK, LIGHT
 
 
 def sent(*cells: Cell, **changes: Any) -> Any:

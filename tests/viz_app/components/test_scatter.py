@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from viz_app.components.scatter import Cloud, Frames, scatter_data
-from viz_app.figures.theme import LIGHT, Theme
+from headwise.viz_app.components.scatter import Cloud, Frames, scatter_data
+from headwise.viz_app.figures.theme import LIGHT, Theme
 
 CLOUD = Cloud(
     points=np.array([[-1, 0], [3, 1], [1, -1], [0, 0.5], [2, 0]], np.float32),

@@ -6,10 +6,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from model.config import TransformerConfig
-from model.interface import Description
-from viz_app.figures.architecture import architecture_svg, describe_architecture
-from viz_app.figures.theme import DARK, LIGHT, Theme
+from headwise.model.config import TransformerConfig
+from headwise.model.interface import Description
+from headwise.viz_app.figures.architecture import architecture_svg, describe_architecture
+from headwise.viz_app.figures.theme import DARK, LIGHT, Theme
 
 SVG = "{http://www.w3.org/2000/svg}"
 

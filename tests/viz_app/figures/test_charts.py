@@ -6,7 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from viz_app.figures.charts import (
+from headwise.viz_app.figures.charts import (
     changed_bars,
     cosine_bars,
     hidden_unit_bars,
@@ -14,7 +14,7 @@ from viz_app.figures.charts import (
     token_bars,
     weight_bars,
 )
-from viz_app.figures.theme import LIGHT
+from headwise.viz_app.figures.theme import LIGHT
 
 LABELS = ("le", "<b>", "$x$")
 PROBABILITIES = (0.75, 0.2, 0.00003)

@@ -4,8 +4,8 @@ from xml.etree.ElementTree import Element, fromstring
 
 import pytest
 
-from viz_app.figures.comparison import comparison_table
-from viz_app.figures.theme import LIGHT
+from headwise.viz_app.figures.comparison import comparison_table
+from headwise.viz_app.figures.theme import LIGHT
 
 
 def drawn(rows: list[tuple[str, list[str], str]], columns: list[str]) -> Element:

@@ -3,12 +3,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from model.interface import Kind
+from headwise.model.interface import Kind
+from headwise.viz_app.figures.costs import cost_map, distance_map
+from headwise.viz_app.figures.matrix import PRINTED
+from headwise.viz_app.figures.theme import LIGHT, text_on_weight, theme_named, weight_scale
+from headwise.viz_app.records.trace import Floats
 from tests.floats import assert_near
-from viz_app.figures.costs import cost_map, distance_map
-from viz_app.figures.matrix import PRINTED
-from viz_app.figures.theme import LIGHT, text_on_weight, theme_named, weight_scale
-from viz_app.records.trace import Floats
 
 THEME = theme_named("light")
 NAMES: dict[Kind, str] = {"encoder_self": "Encoder <self>", "decoder_self": "D", "cross": "Cross"}

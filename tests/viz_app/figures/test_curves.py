@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from viz_app.figures.curves import MOST_RUNS, training_curves
-from viz_app.figures.theme import DARK, LIGHT
-from viz_app.records.curves import Curve, OverfittingOnset, RunCurves
+from headwise.viz_app.figures.curves import MOST_RUNS, training_curves
+from headwise.viz_app.figures.theme import DARK, LIGHT
+from headwise.viz_app.records.curves import Curve, OverfittingOnset, RunCurves
 
 
 def curve(values: Mapping[int, float]) -> Curve:

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from headwise.viz_app.figures.drift import cosine_lines
+from headwise.viz_app.figures.theme import LIGHT
 from tests.floats import near
-from viz_app.figures.drift import cosine_lines
-from viz_app.figures.theme import LIGHT
 
 
 def test_lines_are_the_cosines_and_named_at_their_ends_without_overlap() -> None:

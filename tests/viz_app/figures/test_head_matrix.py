@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from model.interface import Kind
+from headwise.model.interface import Kind
+from headwise.viz_app.figures.head_matrix import HeadRows, head_matrix, measure_lines
+from headwise.viz_app.figures.theme import DARK, LIGHT
+from headwise.viz_app.records.measures import MeasureRange
 from tests.floats import near
-from viz_app.figures.head_matrix import HeadRows, head_matrix, measure_lines
-from viz_app.figures.theme import DARK, LIGHT
-from viz_app.records.measures import MeasureRange
 
 NAN = float("nan")
 KINDS: dict[Kind, str] = {"encoder_self": "Encoder <self>", "decoder_self": "D", "cross": "Cross"}

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from viz_app.figures.maps import head_rows
-from viz_app.figures.theme import LIGHT, Theme, weight_scale
+from headwise.viz_app.figures.maps import head_rows
+from headwise.viz_app.figures.theme import LIGHT, Theme, weight_scale
 
 HEADS = ("1.1", "1.2", "1.3", "2.1", "2.2", "2.3", "3.1")
 COLUMNS = ("<s>", "El", "·s")

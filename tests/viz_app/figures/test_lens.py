@@ -6,8 +6,8 @@ from xml.etree.ElementTree import Element, fromstring
 import numpy as np
 import pytest
 
-from viz_app.figures.lens import lens_table
-from viz_app.figures.theme import LIGHT, Theme, text_on_weight, weight_colour
+from headwise.viz_app.figures.lens import lens_table
+from headwise.viz_app.figures.theme import LIGHT, Theme, text_on_weight, weight_colour
 
 P = np.array([[0.0, 0.5], [0.9, 1.0], [0.2, 0.3]], np.float32)
 ACTUAL = np.array([[False, True], [True, True], [False, False]])

@@ -7,8 +7,8 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from viz_app.figures.maps import attention_map, difference_map, similarity_map, vector_map
-from viz_app.figures.theme import DARK, LIGHT, Theme, difference_scale, weight_scale
+from headwise.viz_app.figures.maps import attention_map, difference_map, similarity_map, vector_map
+from headwise.viz_app.figures.theme import DARK, LIGHT, Theme, difference_scale, weight_scale
 
 AWKWARD = ("<b>", "&lt;", "$x$", "%{z}", "niña")
 ESCAPED = ("&lt;b&gt;", "&amp;lt;", "&#36;x&#36;", "%&#123;z}", "niña")

@@ -7,8 +7,8 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from viz_app.figures.masks import mask_map, padding_rows
-from viz_app.figures.theme import LIGHT, Theme, text_on_weight, weight_colour
+from headwise.viz_app.figures.masks import mask_map, padding_rows
+from headwise.viz_app.figures.theme import LIGHT, Theme, text_on_weight, weight_colour
 
 
 def causal(n: int, theme: Theme = LIGHT, **options: Any) -> go.Figure:

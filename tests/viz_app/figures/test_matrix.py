@@ -6,14 +6,14 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from viz_app.figures.matrix import (
+from headwise.viz_app.figures.matrix import (
     COLOUR_BAR,
     LARGEST_CELL,
     label_width,
     matrix,
     token_axis,
 )
-from viz_app.figures.theme import LIGHT, new_figure
+from headwise.viz_app.figures.theme import LIGHT, new_figure
 
 LETTER = 6
 """Pixels of a letter of a title, at least."""

@@ -5,10 +5,10 @@ from xml.etree.ElementTree import Element, fromstring
 
 import pytest
 
-from viz_app.figures.modules import module_tree_html
-from viz_app.figures.theme import LIGHT, Theme
-from viz_app.records.modules import HookPointNode, ModuleNode, Parameter
-from viz_app.records.trace import HookSummary
+from headwise.viz_app.figures.modules import module_tree_html
+from headwise.viz_app.figures.theme import LIGHT, Theme
+from headwise.viz_app.records.modules import HookPointNode, ModuleNode, Parameter
+from headwise.viz_app.records.trace import HookSummary
 
 
 def module(

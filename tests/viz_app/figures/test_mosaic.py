@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from headwise.viz_app.figures.mosaic import GAP, MASKED, STEPS, mosaic, tile
+from headwise.viz_app.figures.theme import LIGHT, Theme, weight_colour
 from tests.floats import assert_near, rounding
-from viz_app.figures.mosaic import GAP, MASKED, STEPS, mosaic, tile
-from viz_app.figures.theme import LIGHT, Theme, weight_colour
 
 L, H, Q, M = 2, 3, 5, 7
 MAPS = np.random.default_rng(0).random((L, H, Q, M), dtype=np.float32)

@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from viz_app.figures.positions import (
+from headwise.viz_app.figures.positions import (
     distance_curve,
     encoding_curves,
     encoding_map,
     wave_legend,
     waves,
 )
-from viz_app.figures.theme import LIGHT, Theme
+from headwise.viz_app.figures.theme import LIGHT, Theme
 
 ENCODED = np.random.default_rng(0).uniform(-1, 1, (13, 7)).astype(np.float32)
 CURVES = np.random.default_rng(1).uniform(-1, 1, (25, 3)).astype(np.float32)

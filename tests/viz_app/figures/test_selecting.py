@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from viz_app.figures.selecting import click_targets, frame, vertical_line
-from viz_app.figures.theme import DARK, new_figure
+from headwise.viz_app.figures.selecting import click_targets, frame, vertical_line
+from headwise.viz_app.figures.theme import DARK, new_figure
 
 
 def test_click_targets_are_invisible_also_when_selected() -> None:

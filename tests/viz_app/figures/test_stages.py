@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from headwise.viz_app.figures.head_matrix import HeadRows, head_matrix
+from headwise.viz_app.figures.stages import StageChart, stage_charts
+from headwise.viz_app.figures.theme import LIGHT, Theme
 from tests.floats import near
-from viz_app.figures.head_matrix import HeadRows, head_matrix
-from viz_app.figures.stages import StageChart, stage_charts
-from viz_app.figures.theme import LIGHT, Theme
 
 NAN = float("nan")
 STEPS = [0, 20, 10_000]

@@ -13,19 +13,19 @@ import numpy as np
 import pytest
 from plotly.offline import get_plotlyjs
 
-from model.interface import KINDS
-from model.tokenizer import TokenizerPair
-from model.transformer import Transformer
-from viz_app.analysis.grid import GridOptions, make_grid
-from viz_app.analysis.labels import KIND_NAMES, KIND_NOTES
-from viz_app.figures.maps import attention_map
-from viz_app.figures.mosaic import mosaic
-from viz_app.figures.standalone import Part, standalone
-from viz_app.figures.theme import LIGHT, Theme
-from viz_app.figures.tokens import token_row
-from viz_app.records.trace import Floats, Trace
-from viz_app.report import to_html
-from viz_app.trace.sentence import run_trace
+from headwise.model.interface import KINDS
+from headwise.model.tokenizer import TokenizerPair
+from headwise.model.transformer import Transformer
+from headwise.viz_app.analysis.grid import GridOptions, make_grid
+from headwise.viz_app.analysis.labels import KIND_NAMES, KIND_NOTES
+from headwise.viz_app.figures.maps import attention_map
+from headwise.viz_app.figures.mosaic import mosaic
+from headwise.viz_app.figures.standalone import Part, standalone
+from headwise.viz_app.figures.theme import LIGHT, Theme
+from headwise.viz_app.figures.tokens import token_row
+from headwise.viz_app.records.trace import Floats, Trace
+from headwise.viz_app.report import to_html
+from headwise.viz_app.trace.sentence import run_trace
 
 if TYPE_CHECKING:
     from tests.viz_app.conftest import HtmlPage

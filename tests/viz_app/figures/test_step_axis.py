@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
+from headwise.viz_app.figures.step_axis import StepAxis
+from headwise.viz_app.records.curves import Curve, RunCurves
 from tests.floats import near
-from viz_app.figures.step_axis import StepAxis
-from viz_app.records.curves import Curve, RunCurves
 
 
 def run_of(*steps: int) -> RunCurves:

@@ -7,8 +7,8 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from viz_app.figures.steps import contribution_bars, score_stages
-from viz_app.figures.theme import LIGHT, Theme, difference_scale, weight_scale
+from headwise.viz_app.figures.steps import contribution_bars, score_stages
+from headwise.viz_app.figures.theme import LIGHT, Theme, difference_scale, weight_scale
 
 K, M = 3, 7
 NAMES = ("q · k", "÷ √3 = 1.73", "masked", "softmax: weight")

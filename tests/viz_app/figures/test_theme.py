@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 import plotly.io as pio
 import pytest
 
-from viz_app.figures.theme import (
+from headwise.viz_app.figures.theme import (
     DARK,
     LIGHT,
     Scale,
@@ -167,7 +167,7 @@ def test_a_figure_that_is_not_checked_is_the_same(
     }
     layout = {"height": 80, "width": None, "xaxis": {"range": [0, 2], "title": None}}
     checked = new_figure(theme, [trace], layout)
-    monkeypatch.setattr("viz_app.figures.theme.CHECKED", False)
+    monkeypatch.setattr("headwise.viz_app.figures.theme.CHECKED", False)
     unchecked = new_figure(theme, [trace], layout)
     first, second = (json.loads(pio.to_json(each, validate=False)) for each in (checked, unchecked))
     for each in (first, second):

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from viz_app.figures.theme import LIGHT, Theme, text_on_weight, weight_colour
-from viz_app.figures.tokens import probability_legend, token_row
+from headwise.viz_app.figures.theme import LIGHT, Theme, text_on_weight, weight_colour
+from headwise.viz_app.figures.tokens import probability_legend, token_row
 
 if TYPE_CHECKING:
     from tests.viz_app.conftest import HtmlPage

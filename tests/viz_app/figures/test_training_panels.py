@@ -6,11 +6,17 @@ from itertools import pairwise
 import numpy as np
 import plotly.graph_objects as go
 
+from headwise.viz_app.figures.step_axis import StepAxis
+from headwise.viz_app.figures.theme import LIGHT, new_figure
+from headwise.viz_app.figures.training_panels import (
+    PANELS,
+    Panel,
+    axis_names,
+    drawn_panels,
+    panels_layout,
+)
+from headwise.viz_app.records.curves import Curve, RunCurves
 from tests.floats import near
-from viz_app.figures.step_axis import StepAxis
-from viz_app.figures.theme import LIGHT, new_figure
-from viz_app.figures.training_panels import PANELS, Panel, axis_names, drawn_panels, panels_layout
-from viz_app.records.curves import Curve, RunCurves
 
 
 def laid_out(panels: Sequence[Panel] = PANELS) -> go.Figure:

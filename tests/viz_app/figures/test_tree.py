@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from viz_app.figures.theme import theme_named
-from viz_app.figures.tree import beam_tree
+from headwise.viz_app.figures.theme import theme_named
+from headwise.viz_app.figures.tree import beam_tree
 
 THEME = theme_named("dark")
 TREE: dict[str, Any] = {

@@ -9,10 +9,10 @@ from types import ModuleType
 
 import pytest
 
-from model.tokenizer import Tokenizer, WordTokenizer
-from viz_app.measuring import align
-from viz_app.measuring.align import AlignArguments, main, symmetrise, words_of
-from viz_app.measuring.alignments import Links, read_alignments
+from headwise.model.tokenizer import Tokenizer, WordTokenizer
+from headwise.viz_app.measuring import align
+from headwise.viz_app.measuring.align import AlignArguments, main, symmetrise, words_of
+from headwise.viz_app.measuring.alignments import Links, read_alignments
 
 TEXT = "Where  is Zoë's  dog?"
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from model.files import CheckpointError
-from viz_app.measuring.alignments import (
+from headwise.model.files import CheckpointError
+from headwise.viz_app.measuring.alignments import (
     Alignments,
     Links,
     alignments_path,

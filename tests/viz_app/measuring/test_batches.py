@@ -7,14 +7,13 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from model.config import EOS, PAD
-from model.interface import KINDS
-from model.tokenizer import TokenizerPair, WordTokenizer
-from model.training.data import Pair
-from model.transformer import Transformer
-from tests.floats import assert_near
-from viz_app.measuring import batches
-from viz_app.measuring.batches import (
+from headwise.model.config import EOS, PAD
+from headwise.model.interface import KINDS
+from headwise.model.tokenizer import TokenizerPair, WordTokenizer
+from headwise.model.training.data import Pair
+from headwise.model.transformer import Transformer
+from headwise.viz_app.measuring import batches
+from headwise.viz_app.measuring.batches import (
     EncodedPair,
     LeftOutCounts,
     PaddedIds,
@@ -22,7 +21,8 @@ from viz_app.measuring.batches import (
     batches_by_length,
     encode,
 )
-from viz_app.trace.sentence import run_trace
+from headwise.viz_app.trace.sentence import run_trace
+from tests.floats import assert_near
 
 
 def test_empty_repeated_and_long_pairs_are_left_out(tokenizers: TokenizerPair) -> None:

@@ -5,9 +5,9 @@ import math
 import pytest
 import torch
 
-from model.training.processes import ALONE
+from headwise.model.training.processes import ALONE
+from headwise.viz_app.measuring.bootstrap import Bootstrap
 from tests.floats import assert_near
-from viz_app.measuring.bootstrap import Bootstrap
 
 CPU = torch.device("cpu")
 

@@ -14,16 +14,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from model.hooks import capture
-from model.interface import KINDS, Seq2SeqModel, attention_path
-from model.pretrained.model import PretrainedModel
-from model.transformer import Transformer
+from headwise.model.hooks import capture
+from headwise.model.interface import KINDS, Seq2SeqModel, attention_path
+from headwise.model.pretrained.model import PretrainedModel
+from headwise.model.transformer import Transformer
+from headwise.viz_app.measuring import contributions as module
+from headwise.viz_app.measuring.batches import PaddedIds
+from headwise.viz_app.measuring.contributions import Contributions, contributions
 from tests.floats import OPERATIONS, PASS, assert_near
 from tests.model.pretrained.tiny import build, random_ids
 from tests.viz_app.measuring.precise import float64_by_default
-from viz_app.measuring import contributions as module
-from viz_app.measuring.batches import PaddedIds
-from viz_app.measuring.contributions import Contributions, contributions
 
 Numbers = NDArray[np.float64]
 MakeModel = Callable[..., Transformer]

@@ -5,16 +5,20 @@ from __future__ import annotations
 import pytest
 import torch
 
-from model.config import BOS, EOS, PAD, UNK
-from model.interface import KINDS, SpecialIds
-from model.tokenizer import TokenizerPair
-from model.training.data import Pair
-from model.transformer import Transformer
+from headwise.model.config import BOS, EOS, PAD, UNK
+from headwise.model.interface import KINDS, SpecialIds
+from headwise.model.tokenizer import TokenizerPair
+from headwise.model.training.data import Pair
+from headwise.model.transformer import Transformer
+from headwise.viz_app.measuring.batches import EncodedPair, LeftOutCounts, encode
+from headwise.viz_app.measuring.examples import (
+    examples_in_batch,
+    largest_weights,
+    strongest_examples,
+)
+from headwise.viz_app.records.measures import Example
+from headwise.viz_app.trace.sentence import run_trace
 from tests.floats import near
-from viz_app.measuring.batches import EncodedPair, LeftOutCounts, encode
-from viz_app.measuring.examples import examples_in_batch, largest_weights, strongest_examples
-from viz_app.records.measures import Example
-from viz_app.trace.sentence import run_trace
 
 SPECIAL = SpecialIds(start=BOS, end=EOS, padding=PAD, unknown=UNK)
 PAIRS = [

@@ -10,26 +10,26 @@ import pytest
 import sacrebleu
 import torch
 
-from model.checkpoint import load_weights, open_trained_run
-from model.config import BOS, EOS
-from model.decoding.translation import translate
-from model.interface import Tokenizers
-from model.tokenizer import TokenizerPair
-from model.training.data import Pair
-from model.transformer import Transformer
-from tests.floats import near
-from viz_app.analysis.failures import worst_first
-from viz_app.measuring.batches import EncodedPair, LeftOutCounts, encode
-from viz_app.measuring.failures import (
+from headwise.model.checkpoint import load_weights, open_trained_run
+from headwise.model.config import BOS, EOS
+from headwise.model.decoding.translation import translate
+from headwise.model.interface import Tokenizers
+from headwise.model.tokenizer import TokenizerPair
+from headwise.model.training.data import Pair
+from headwise.model.transformer import Transformer
+from headwise.viz_app.analysis.failures import worst_first
+from headwise.viz_app.measuring.batches import EncodedPair, LeftOutCounts, encode
+from headwise.viz_app.measuring.failures import (
     content_words,
     least_attended,
     least_losses,
     repetition,
     translate_batch,
 )
-from viz_app.records.trace import Floats
-from viz_app.trace.attention import target_log_probability
-from viz_app.trace.sentence import run_trace
+from headwise.viz_app.records.trace import Floats
+from headwise.viz_app.trace.attention import target_log_probability
+from headwise.viz_app.trace.sentence import run_trace
+from tests.floats import near
 
 PAIRS = [
     Pair("Don't worry, she sees him.", "No te preocupes, ella lo ve."),

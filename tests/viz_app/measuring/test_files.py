@@ -8,10 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from model.files import CheckpointError
-from model.interface import KINDS
-from viz_app.measuring.files import measured_steps, measures_path, read_measures, write_measures
-from viz_app.records.measures import (
+from headwise.model.files import CheckpointError
+from headwise.model.interface import KINDS
+from headwise.viz_app.measuring.files import (
+    measured_steps,
+    measures_path,
+    read_measures,
+    write_measures,
+)
+from headwise.viz_app.records.measures import (
     FAILURES,
     MEASURES,
     STAGES,

@@ -9,20 +9,20 @@ import pytest
 import torch
 from torch import Tensor
 
-from model.tokenizer import TokenizerPair, WordTokenizer
-from model.training.data import DataError, Pair
-from model.transformer import Transformer
-from tests.floats import assert_near
-from viz_app.measuring import head_alignments
-from viz_app.measuring.batches import LeftOutCounts, PaddedIds
-from viz_app.measuring.head_alignments import (
+from headwise.model.tokenizer import TokenizerPair, WordTokenizer
+from headwise.model.training.data import DataError, Pair
+from headwise.model.transformer import Transformer
+from headwise.viz_app.measuring import head_alignments
+from headwise.viz_app.measuring.batches import LeftOutCounts, PaddedIds
+from headwise.viz_app.measuring.head_alignments import (
     PAIRS_AT_A_TIME,
     Agreement,
     AlignedPair,
     AlignedRows,
     align_pairs,
 )
-from viz_app.measuring.pharaoh import WordLinks
+from headwise.viz_app.measuring.pharaoh import WordLinks
+from tests.floats import assert_near
 
 WORDS = TokenizerPair(
     WordTokenizer.train(["the red dog where"], 20), WordTokenizer.train(["el perro rojo dónde"], 20)

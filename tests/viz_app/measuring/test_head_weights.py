@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 import torch
 
-from model.interface import KINDS, attention_path
-from model.transformer import Transformer
+from headwise.model.interface import KINDS, attention_path
+from headwise.model.transformer import Transformer
+from headwise.viz_app.measuring.head_weights import effective_rank, singular_values, weight_measures
 from tests.floats import assert_near, near
-from viz_app.measuring.head_weights import effective_rank, singular_values, weight_measures
 
 
 def test_effective_rank_by_hand() -> None:

@@ -9,8 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.floats import near
-from viz_app.measuring.heads import (
+from headwise.viz_app.measuring.heads import (
     HeadSum,
     confidence,
     distance,
@@ -19,6 +18,7 @@ from viz_app.measuring.heads import (
     on_offset,
     on_rarest,
 )
+from tests.floats import near
 
 Measure = Callable[[Tensor, Tensor], HeadSum]
 

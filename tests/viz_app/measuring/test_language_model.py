@@ -7,8 +7,8 @@ from itertools import product
 
 import pytest
 
+from headwise.viz_app.measuring.language_model import LanguageModel
 from tests.floats import near
-from viz_app.measuring.language_model import LanguageModel
 
 V = 4
 

@@ -9,16 +9,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from model.tokenizer import TokenizerPair, WordTokenizer
-from model.training.data import Pair
-from model.transformer import Transformer
+from headwise.model.tokenizer import TokenizerPair, WordTokenizer
+from headwise.model.training.data import Pair
+from headwise.model.transformer import Transformer
+from headwise.viz_app.measuring import head_alignments, stages
+from headwise.viz_app.measuring.alignments import Links
+from headwise.viz_app.measuring.batches import EncodedPair, PaddedIds
+from headwise.viz_app.measuring.language_model import LanguageModel
+from headwise.viz_app.measuring.stages import StageMeasurer, find_aligning_head, reordering_score
+from headwise.viz_app.measuring.words import LinksLookup
 from tests.floats import near
-from viz_app.measuring import head_alignments, stages
-from viz_app.measuring.alignments import Links
-from viz_app.measuring.batches import EncodedPair, PaddedIds
-from viz_app.measuring.language_model import LanguageModel
-from viz_app.measuring.stages import StageMeasurer, find_aligning_head, reordering_score
-from viz_app.measuring.words import LinksLookup
 
 WORDS = TokenizerPair(
     WordTokenizer.train(["the red dog where"], 20), WordTokenizer.train(["el perro rojo dónde"], 20)

@@ -8,24 +8,24 @@ import numpy as np
 import pytest
 import torch
 
-from model.checkpoint import TrainedRun, load_weights
-from model.config import TransformerConfig
-from model.interface import KINDS, Kind
-from model.interventions import batch_head_importance, head_costs
-from model.tokenizer import TokenizerPair
-from model.training.data import Pair
-from model.training.processes import ALONE
+from headwise.model.checkpoint import TrainedRun, load_weights
+from headwise.model.config import TransformerConfig
+from headwise.model.interface import KINDS, Kind
+from headwise.model.interventions import batch_head_importance, head_costs
+from headwise.model.tokenizer import TokenizerPair
+from headwise.model.training.data import Pair
+from headwise.model.training.processes import ALONE
+from headwise.viz_app.measuring.alignments import Alignments, Links
+from headwise.viz_app.measuring.batches import EncodedPair, LeftOutCounts, PaddedIds, encode
+from headwise.viz_app.measuring.contributions import contributions
+from headwise.viz_app.measuring.heads import HeadSum
+from headwise.viz_app.measuring.sums import Measurer, MeasureSums, OtherCheckpoints, punctuation_ids
+from headwise.viz_app.measuring.words import align_batch, links_from_file
+from headwise.viz_app.records.measures import CONTRIBUTIONS, MEASURES
+from headwise.viz_app.records.trace import Floats
+from headwise.viz_app.trace.sentence import run_trace
 from tests.floats import assert_near, near, rounding
 from tests.viz_app.measuring.precise import float64_by_default
-from viz_app.measuring.alignments import Alignments, Links
-from viz_app.measuring.batches import EncodedPair, LeftOutCounts, PaddedIds, encode
-from viz_app.measuring.contributions import contributions
-from viz_app.measuring.heads import HeadSum
-from viz_app.measuring.sums import Measurer, MeasureSums, OtherCheckpoints, punctuation_ids
-from viz_app.measuring.words import align_batch, links_from_file
-from viz_app.records.measures import CONTRIBUTIONS, MEASURES
-from viz_app.records.trace import Floats
-from viz_app.trace.sentence import run_trace
 
 CPU = torch.device("cpu")
 PAIRS = [

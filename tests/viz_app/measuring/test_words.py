@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 
-from model.config import BOS, EOS
-from model.files import CheckpointError
-from model.tokenizer import TokenizerPair
-from model.training.data import Pair
-from viz_app.measuring.alignments import Alignments, Links
-from viz_app.measuring.batches import EncodedPair
-from viz_app.measuring.words import (
+from headwise.model.config import BOS, EOS
+from headwise.model.files import CheckpointError
+from headwise.model.tokenizer import TokenizerPair
+from headwise.model.training.data import Pair
+from headwise.viz_app.measuring.alignments import Alignments, Links
+from headwise.viz_app.measuring.batches import EncodedPair
+from headwise.viz_app.measuring.words import (
     AlignedBatch,
     align_batch,
     count_baseline_links,

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from viz_app.records.modules import HookPointNode, ModuleNode, Parameter
-from viz_app.records.trace import HookSummary
+from headwise.viz_app.records.modules import HookPointNode, ModuleNode, Parameter
+from headwise.viz_app.records.trace import HookSummary
 
 
 def test_total_includes_modules_below() -> None:

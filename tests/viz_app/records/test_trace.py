@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from viz_app.records.trace import Check
+from headwise.viz_app.records.trace import Check
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.hooks import capture, edit
-from model.interface import Kind, Seq2SeqModel, attention_path
-from viz_app.records.trace import Floats, Trace
+from headwise.model.hooks import capture, edit
+from headwise.model.interface import Kind, Seq2SeqModel, attention_path
+from headwise.viz_app.records.trace import Floats, Trace
 
 
 @torch.inference_mode()

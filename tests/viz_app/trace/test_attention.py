@@ -5,16 +5,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from model.interface import KINDS
-from model.tokenizer import TokenizerPair
-from model.transformer import Transformer
-from tests.floats import assert_near, near
-from viz_app.trace.attention import (
+from headwise.model.interface import KINDS
+from headwise.model.tokenizer import TokenizerPair
+from headwise.model.transformer import Transformer
+from headwise.viz_app.trace.attention import (
     next_log_probability,
     run_attention,
     target_log_probability,
 )
-from viz_app.trace.sentence import run_trace
+from headwise.viz_app.trace.sentence import run_trace
+from tests.floats import assert_near, near
 
 TEXT = "Don't worry, she sees him."
 ONCE: dict[str, Any] = {"dtype": np.float32, "operations": 1}

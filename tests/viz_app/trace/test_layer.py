@@ -9,16 +9,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from model.config import PAD
-from model.hooks import capture, edit
-from model.interface import KINDS, Kind
-from model.tokenizer import TokenizerPair
-from model.transformer import Transformer
+from headwise.model.config import PAD
+from headwise.model.hooks import capture, edit
+from headwise.model.interface import KINDS, Kind
+from headwise.model.tokenizer import TokenizerPair
+from headwise.model.transformer import Transformer
+from headwise.viz_app.records.layer import LayerTrace, LinearWeights
+from headwise.viz_app.records.trace import Floats, Tokens, Trace
+from headwise.viz_app.trace.layer import run_layer_trace
+from headwise.viz_app.trace.sentence import run_trace
 from tests.floats import assert_near
-from viz_app.records.layer import LayerTrace, LinearWeights
-from viz_app.records.trace import Floats, Tokens, Trace
-from viz_app.trace.layer import run_layer_trace
-from viz_app.trace.sentence import run_trace
 
 SOURCE, TARGET = "Don't worry, she sees him.", "No te preocupes, ella lo ve."
 L, H, K, D, D_FF = 2, 3, 5, 14, 23

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from viz_app.records.trace import Trace
-from viz_app.trace.saved import read_trace, to_json, to_npz
+from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.trace.saved import read_trace, to_json, to_npz
 
 WRITERS: dict[str, Callable[[Trace], bytes]] = {".npz": to_npz, ".json": to_json}
 SUFFIXES = list(WRITERS)

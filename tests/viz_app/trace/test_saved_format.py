@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 from numpy.lib import format as npy
 
+from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.trace import saved, saved_format
+from headwise.viz_app.trace.saved import read_trace, to_json, to_npz
 from tests.viz_app.trace.test_saved import SUFFIXES, about, contents, save, write
-from viz_app.records.trace import Trace
-from viz_app.trace import saved, saved_format
-from viz_app.trace.saved import read_trace, to_json, to_npz
 
 BROKEN = r"not a saved trace, or a broken one \("
 MOST_MEMORY = 2**23

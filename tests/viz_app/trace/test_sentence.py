@@ -9,17 +9,17 @@ import pytest
 import torch
 from torch import Tensor
 
-import model.attention
-from model.config import BOS, EOS
-from model.decoding.greedy import greedy
-from model.hooks import edit, hook_names
-from model.interface import KINDS, Head, Kind
-from model.interventions import ablate
-from model.tokenizer import TokenizerPair
-from model.transformer import DecoderCache, Transformer
+import headwise.model.attention
+from headwise.model.config import BOS, EOS
+from headwise.model.decoding.greedy import greedy
+from headwise.model.hooks import edit, hook_names
+from headwise.model.interface import KINDS, Head, Kind
+from headwise.model.interventions import ablate
+from headwise.model.tokenizer import TokenizerPair
+from headwise.model.transformer import DecoderCache, Transformer
+from headwise.viz_app.records.trace import Tokens, Trace
+from headwise.viz_app.trace.sentence import run_trace
 from tests.floats import assert_near, near
-from viz_app.records.trace import Tokens, Trace
-from viz_app.trace.sentence import run_trace
 
 MakeSpeaker = Callable[..., Transformer]
 SOURCE, TARGET = "Don't worry, she sees him.", "No te preocupes, ella lo ve."
@@ -339,7 +339,7 @@ def _uniform_while_recording(speaker: Transformer, patch: pytest.MonkeyPatch) ->
         allowed = torch.ones_like(scores) if mask is None else mask.expand_as(scores)
         return allowed / allowed.sum(dim=-1, keepdim=True)
 
-    patch.setattr(model.attention, "attention_weights", uniform)
+    patch.setattr(headwise.model.attention, "attention_weights", uniform)
     yield
 
 

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 import torch
 
-from model.interface import KINDS, Head, Kind
-from model.interventions import ablate
-from model.tokenizer import TokenizerPair
-from model.transformer import Transformer
+from headwise.model.interface import KINDS, Head, Kind
+from headwise.model.interventions import ablate
+from headwise.model.tokenizer import TokenizerPair
+from headwise.model.transformer import Transformer
+from headwise.viz_app.trace.sentence import run_trace
+from headwise.viz_app.trace.value_norms import head_sum_norms, transform_values
 from tests.floats import assert_near, near, rounding
 from tests.viz_app.trace.by_key import lengths_by_key
-from viz_app.trace.sentence import run_trace
-from viz_app.trace.value_norms import head_sum_norms, transform_values
 
 SOURCE, TARGET = "Don't worry, she sees him.", "No te preocupes, ella lo ve."
 L, H, K = 2, 3, 5

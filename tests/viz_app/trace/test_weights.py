@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from model.transformer import Transformer
+from headwise.model.transformer import Transformer
+from headwise.viz_app.trace.weights import named_weights
 from tests.model.pretrained.tiny import FAMILY_NAMES, build
-from viz_app.trace.weights import named_weights
 
 POSITIONS = {f"{stack}.embedding.position_table.weight" for stack in ("encoder", "decoder")}
 

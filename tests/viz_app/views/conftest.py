@@ -14,11 +14,11 @@ import tyro
 from safetensors.torch import load_file, save_file
 from streamlit.testing.v1 import AppTest
 
+from headwise.viz_app.measure import MeasureArguments, main
+from headwise.viz_app.served import MODELS
+from headwise.viz_app.views.embeddings import projection
+from headwise.viz_app.views.training import embeddings as training_embeddings
 from tests.viz_app.views.driver import Folders, Start, open_page
-from viz_app.measure import MeasureArguments, main
-from viz_app.served import MODELS
-from viz_app.views.embeddings import projection
-from viz_app.views.training import embeddings as training_embeddings
 
 SENTENCE = "The dog sees a red house."
 TRAINER_STEPS = (10, 20)
@@ -76,7 +76,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory, data_folder: Path) -> Fold
     With ``trained=True`` it is that of a training, with two checkpoints. The T5 is gated, as newer
     ones are; "t5_relu" is as the first ones were, and has a prefix for its task.
     """
-    from model.pretrained.quiet import quiet  # these import transformers
+    from headwise.model.pretrained.quiet import quiet  # these import transformers
     from tests.model.pretrained.tiny import FOLDERS, save_model
 
     rows = [json.loads(line) for line in (data_folder / "train.jsonl").read_text().splitlines()]

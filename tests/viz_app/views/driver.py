@@ -17,12 +17,12 @@ from numpy.typing import ArrayLike
 from streamlit import config
 from streamlit.testing.v1 import AppTest
 
-from model.checkpoint import TrainedRun, load_weights
+from headwise.model.checkpoint import TrainedRun, load_weights
+from headwise.viz_app.records.trace import Floats, Trace
+from headwise.viz_app.trace.sentence import run_trace
+from headwise.viz_app.views.shared.opening import PageName
+from headwise.viz_app.views.state import CHOICES
 from tests.floats import OPERATIONS, assert_near, printed
-from viz_app.records.trace import Floats, Trace
-from viz_app.trace.sentence import run_trace
-from viz_app.views.shared.opening import PageName
-from viz_app.views.state import CHOICES
 
 APP = Path(__file__).resolve().parents[3] / "viz_app" / "app.py"
 CATS, DOG = "The cats don't see the dog.", "Where is the old dog?"
@@ -59,14 +59,14 @@ every_page = pytest.mark.parametrize(
 def _script(page: str) -> None:
     from importlib import import_module
 
-    from viz_app.views.shared import frame
-    from viz_app.views.shared.errors import show_user_errors
-    from viz_app.views.shared.view import note_unread, write_address
+    from headwise.viz_app.views.shared import frame
+    from headwise.viz_app.views.shared.errors import show_user_errors
+    from headwise.viz_app.views.shared.view import note_unread, write_address
 
     selection = frame.select(page)
     if selection is not None:
         with show_user_errors():
-            import_module(f"viz_app.views.{page}.page").page(selection)
+            import_module(f"headwise.viz_app.views.{page}.page").page(selection)
     note_unread()
     write_address()
 

@@ -17,12 +17,27 @@ import pytest
 from streamlit.runtime.scriptrunner_utils.exceptions import StopException
 from streamlit.testing.v1 import AppTest
 
-from model.checkpoint import TrainedRun, load_weights, save_weights, weights_path
-from model.decoding.beam import beam_search, length_norm
-from model.decoding.greedy import greedy
-from model.files import append_log
-from model.interface import KINDS, Head, Kind
-from model.interventions import head_costs
+from headwise import __version__
+from headwise.model.checkpoint import TrainedRun, load_weights, save_weights, weights_path
+from headwise.model.decoding.beam import beam_search, length_norm
+from headwise.model.decoding.greedy import greedy
+from headwise.model.files import append_log
+from headwise.model.interface import KINDS, Head, Kind
+from headwise.model.interventions import head_costs
+from headwise.viz_app.analysis.attention import Aggregate, aggregate_heads
+from headwise.viz_app.analysis.grid import GridOptions, make_grid
+from headwise.viz_app.analysis.labels import next_token_label, token_label, token_labels
+from headwise.viz_app.analysis.rollout import CellValue, rollout_of, weights_of
+from headwise.viz_app.figures.mosaic import tile
+from headwise.viz_app.records.trace import Check, Tokens, Trace, Word
+from headwise.viz_app.trace.sentence import run_trace
+from headwise.viz_app.views import caches
+from headwise.viz_app.views.shared.download import bibtex, citation
+from headwise.viz_app.views.shared.markdown import escape_markdown
+from headwise.viz_app.views.shared.target import describe_ending
+from headwise.viz_app.views.state import View, with_choices
+from headwise.viz_app.views.translate import beam as beam_view
+from headwise.viz_app.views.translate import heads, page
 from tests.floats import assert_near
 from tests.viz_app.views.driver import (
     CATS,
@@ -50,21 +65,6 @@ from tests.viz_app.views.driver import (
     unescaped,
     widget,
 )
-from viz_app import __version__
-from viz_app.analysis.attention import Aggregate, aggregate_heads
-from viz_app.analysis.grid import GridOptions, make_grid
-from viz_app.analysis.labels import next_token_label, token_label, token_labels
-from viz_app.analysis.rollout import CellValue, rollout_of, weights_of
-from viz_app.figures.mosaic import tile
-from viz_app.records.trace import Check, Tokens, Trace, Word
-from viz_app.trace.sentence import run_trace
-from viz_app.views import caches
-from viz_app.views.shared.download import bibtex, citation
-from viz_app.views.shared.markdown import escape_markdown
-from viz_app.views.shared.target import describe_ending
-from viz_app.views.state import View, with_choices
-from viz_app.views.translate import beam as beam_view
-from viz_app.views.translate import heads, page
 
 PAGE = "app"
 
@@ -717,7 +717,9 @@ def test_a_second_checkpoint_that_becomes_the_first_is_replaced(start: Start) ->
 def test_without_a_run_it_says_what_to_do(start: Start, tmp_path: Path) -> None:
     root = tmp_path / "nowhere"
     (message,) = errors(start(root))
-    assert message.startswith("there is no run in nowhere: train one with python -m model.train")
+    assert message.startswith(
+        "there is no run in nowhere: train one with python -m headwise.model.train"
+    )
 
 
 def test_a_run_with_one_checkpoint_offers_no_choice(start: Start, own_root: Path) -> None:

@@ -13,12 +13,25 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from model.batching import pad
-from model.checkpoint import TrainedRun, load_weights
-from model.config import TransformerConfig
-from model.hooks import hook_names
-from model.masks import causal_mask, padding_mask
-from model.presets import PRESETS
+from headwise.model.batching import pad
+from headwise.model.checkpoint import TrainedRun, load_weights
+from headwise.model.config import TransformerConfig
+from headwise.model.hooks import hook_names
+from headwise.model.masks import causal_mask, padding_mask
+from headwise.model.presets import PRESETS
+from headwise.viz_app.analysis.labels import token_labels
+from headwise.viz_app.analysis.lens import read_lens
+from headwise.viz_app.figures.theme import LIGHT
+from headwise.viz_app.records.trace import Check, HookSummary, Trace
+from headwise.viz_app.trace.sentence import run_trace, to_tokens
+from headwise.viz_app.views import caches
+from headwise.viz_app.views.architecture.equations import equations_of
+from headwise.viz_app.views.architecture.lens import _caveat
+from headwise.viz_app.views.architecture.modules import tree_of
+from headwise.viz_app.views.architecture.page import CONSEQUENCES
+from headwise.viz_app.views.architecture.presets import _ROWS
+from headwise.viz_app.views.shared.markdown import escape_markdown
+from headwise.viz_app.views.shared.selection import Selection
 from tests.floats import near, rounding
 from tests.viz_app.views.driver import (
     CATS,
@@ -35,19 +48,6 @@ from tests.viz_app.views.driver import (
     traced,
     widget,
 )
-from viz_app.analysis.labels import token_labels
-from viz_app.analysis.lens import read_lens
-from viz_app.figures.theme import LIGHT
-from viz_app.records.trace import Check, HookSummary, Trace
-from viz_app.trace.sentence import run_trace, to_tokens
-from viz_app.views import caches
-from viz_app.views.architecture.equations import equations_of
-from viz_app.views.architecture.lens import _caveat
-from viz_app.views.architecture.modules import tree_of
-from viz_app.views.architecture.page import CONSEQUENCES
-from viz_app.views.architecture.presets import _ROWS
-from viz_app.views.shared.markdown import escape_markdown
-from viz_app.views.shared.selection import Selection
 
 PAGE = "architecture"
 

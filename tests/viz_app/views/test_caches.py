@@ -19,19 +19,19 @@ import pytest
 import streamlit as st
 import torch
 
-from model import placement
-from model.checkpoint import Checkpoint, TrainedRun, load_weights
-from model.config import BOS
-from model.decoding.beam import Beam
-from model.interface import Head
+from headwise.model import placement
+from headwise.model.checkpoint import Checkpoint, TrainedRun, load_weights
+from headwise.model.config import BOS
+from headwise.model.decoding.beam import Beam
+from headwise.model.interface import Head
+from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.trace.attention import AttentionTrace, run_attention
+from headwise.viz_app.trace.layer import run_layer_trace
+from headwise.viz_app.trace.sentence import run_trace
+from headwise.viz_app.views import caches
+from headwise.viz_app.views.shared import cache
+from headwise.viz_app.views.shared.cache import LEAST_BYTES, MOST_BYTES, cached, size_of
 from tests.viz_app.views.driver import DOG
-from viz_app.records.trace import Trace
-from viz_app.trace.attention import AttentionTrace, run_attention
-from viz_app.trace.layer import run_layer_trace
-from viz_app.trace.sentence import run_trace
-from viz_app.views import caches
-from viz_app.views.shared import cache
-from viz_app.views.shared.cache import LEAST_BYTES, MOST_BYTES, cached, size_of
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -222,7 +222,7 @@ def test_small_results_are_bounded_by_their_number_and_kinds_do_not_mix() -> Non
 
 
 def test_a_result_is_logged_once_with_what_is_said_of_it(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO", "viz_app")
+    caplog.set_level("INFO", "headwise.viz_app")
     for _ in range(2):
         cached("sum", 3, lambda: 1 + 2, entries=1, facts=lambda result: {"result": result})
     [message] = caplog.messages

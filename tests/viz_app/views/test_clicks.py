@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from model.checkpoint import TrainedRun
+from headwise.model.checkpoint import TrainedRun
+from headwise.viz_app.analysis.grid import GridOptions, make_grid
+from headwise.viz_app.analysis.labels import token_label
+from headwise.viz_app.views.embeddings import neighbours
+from headwise.viz_app.views.translate import heads, step, tokens
 from tests.viz_app.views.driver import CATS, DOG, Start, captions, charts, traced, widget
-from viz_app.analysis.grid import GridOptions, make_grid
-from viz_app.analysis.labels import token_label
-from viz_app.views.embeddings import neighbours
-from viz_app.views.translate import heads, step, tokens
 
 Clickable = dict[str, dict[str, Any]]
 

@@ -11,8 +11,20 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from model.checkpoint import TrainedRun
-from model.layers import sinusoidal_positions
+from headwise.model.checkpoint import TrainedRun
+from headwise.model.layers import sinusoidal_positions
+from headwise.viz_app.analysis.labels import token_label
+from headwise.viz_app.analysis.positions import encodings, similarity_by_distance
+from headwise.viz_app.analysis.projection import most_frequent, principal_components
+from headwise.viz_app.analysis.similarity import (
+    cosine_similarity,
+    nearest_neighbours,
+    similar_pairs,
+)
+from headwise.viz_app.analysis.vocabulary import vocabulary_labels
+from headwise.viz_app.components.scatter import Cloud
+from headwise.viz_app.views.embeddings import umap_projection
+from headwise.viz_app.views.shared.vocabulary import token_name
 from tests.floats import assert_near, printed
 from tests.viz_app.views.driver import (
     Start,
@@ -30,14 +42,6 @@ from tests.viz_app.views.driver import (
     unescaped,
     widget,
 )
-from viz_app.analysis.labels import token_label
-from viz_app.analysis.positions import encodings, similarity_by_distance
-from viz_app.analysis.projection import most_frequent, principal_components
-from viz_app.analysis.similarity import cosine_similarity, nearest_neighbours, similar_pairs
-from viz_app.analysis.vocabulary import vocabulary_labels
-from viz_app.components.scatter import Cloud
-from viz_app.views.embeddings import umap_projection
-from viz_app.views.shared.vocabulary import token_name
 
 D, SOURCE_SIZE, TARGET_SIZE = 14, 400, 420
 
@@ -121,7 +125,7 @@ def test_encodings_of_fifty_positions_at_least(start: Start, run: TrainedRun) ->
 def test_more_positions_than_fifty_where_the_sentence_has_them(
     start: Start, own_root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from viz_app.views.embeddings import positions
+    from headwise.viz_app.views.embeddings import positions
 
     monkeypatch.setattr(positions, "_FEWEST_POSITIONS", 3)
     app = start(section="positions")

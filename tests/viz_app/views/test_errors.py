@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from headwise.viz_app.served import FOLDER, LESSONS, MODELS, describe_served
+from headwise.viz_app.views.shared.errors import describe_error
+from headwise.viz_app.views.shared.log import log_timed
+from headwise.viz_app.views.translate import heads
 from tests.viz_app.views.driver import Start, errors, token_row, unescaped
 from tests.viz_app.views.test_texts_from_outside import drawn
-from viz_app.served import FOLDER, LESSONS, MODELS, describe_served
-from viz_app.views.shared.errors import describe_error
-from viz_app.views.shared.log import log_timed
-from viz_app.views.translate import heads
 
 SECRET = "secret/place.py of René"
 
@@ -26,7 +26,7 @@ def test_an_error_of_the_program_is_told_in_our_words_and_the_page_goes_on(
         raise RuntimeError(SECRET)
 
     monkeypatch.setattr(heads, "_show_mosaic", fail)
-    monkeypatch.setattr(logging.getLogger("viz_app"), "propagate", True)
+    monkeypatch.setattr(logging.getLogger("headwise.viz_app"), "propagate", True)
     app = start_page("translate")
     (told,) = app.exception
     assert told.message.startswith("Something in Headwise itself went wrong here; what it was")
@@ -34,7 +34,7 @@ def test_an_error_of_the_program_is_told_in_our_words_and_the_page_goes_on(
     assert token_row(app, "source")
     assert not any(SECRET in text for _, text in drawn(app._tree))
     failed = [record for record in caplog.records if record.levelname == "ERROR"]
-    problems = [record.exc_info for record in failed if record.name.startswith("viz_app")]
+    problems = [record.exc_info for record in failed if record.name.startswith("headwise.viz_app")]
     assert problems
     assert all(problem and str(problem[1]) == SECRET for problem in problems)
 
@@ -78,7 +78,7 @@ def test_no_page_shows_where_a_broken_run_is(start_page: Start, own_root: Path) 
 def test_control_characters_do_not_reach_the_terminal(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(logging.getLogger("viz_app"), "propagate", True)
+    monkeypatch.setattr(logging.getLogger("headwise.viz_app"), "propagate", True)
     with caplog.at_level(logging.INFO), log_timed("trace", run="a\x1b[2J\r\nb", step=5):
         pass
     (said,) = {text for text in caplog.messages if text.startswith("trace: ")}

@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 import tyro
 
-from model.checkpoint import open_trained_run
+from headwise.model.checkpoint import open_trained_run
+from headwise.viz_app.measure import MeasureArguments, main
+from headwise.viz_app.trace.saved import read_trace, to_npz
 from tests.viz_app.conftest import ENGLISH, SPANISH
 from tests.viz_app.views.driver import (
     CATS,
@@ -26,8 +28,6 @@ from tests.viz_app.views.driver import (
     html,
     traced,
 )
-from viz_app.measure import MeasureArguments, main
-from viz_app.trace.saved import read_trace, to_npz
 
 TRACED = {"translate", "inside", "architecture", "embeddings", "translations", "compare", "play"}
 """Pages, and sections of Training, that send the sentence through the model."""

@@ -12,7 +12,7 @@ import pytest
 import torch
 from streamlit.testing.v1 import AppTest
 
-from model.checkpoint import (
+from headwise.model.checkpoint import (
     TrainedRun,
     create_run,
     load_weights,
@@ -21,9 +21,11 @@ from model.checkpoint import (
     tokenizer_sha256,
     weights_path,
 )
-from model.run_info import Counts
-from model.tokenizer import Tokenizer, TokenizerPair
-from model.transformer import Transformer
+from headwise.model.run_info import Counts
+from headwise.model.tokenizer import Tokenizer, TokenizerPair
+from headwise.model.transformer import Transformer
+from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.trace.sentence import run_trace
 from tests.viz_app.views.driver import (
     CATS,
     Start,
@@ -35,8 +37,6 @@ from tests.viz_app.views.driver import (
     traced,
     widget,
 )
-from viz_app.records.trace import Trace
-from viz_app.trace.sentence import run_trace
 
 TYPED = "Where is the cat?"
 READ_NO_WEIGHTS = ("heads", "learn", "curves")

@@ -12,21 +12,19 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from model.checkpoint import load_weights, open_trained_run, save_weights, write_info
-from model.interface import KINDS, Kind
-from tests.floats import rounding
-from tests.viz_app.views.driver import STEPS, Start, array, cells, charts, choose, unescaped
-from viz_app.analysis.head_descriptions import describe_head
-from viz_app.analysis.head_ranking import (
+from headwise.model.checkpoint import load_weights, open_trained_run, save_weights, write_info
+from headwise.model.interface import KINDS, Kind
+from headwise.viz_app.analysis.head_descriptions import describe_head
+from headwise.viz_app.analysis.head_ranking import (
     emergence,
     head_values,
     rank_correlation,
     rank_heads,
     rank_ranges,
 )
-from viz_app.components.row_table import Bar, MarkedText, Row
-from viz_app.measuring.files import measures_path, write_measures
-from viz_app.records.measures import (
+from headwise.viz_app.components.row_table import Bar, MarkedText, Row
+from headwise.viz_app.measuring.files import measures_path, write_measures
+from headwise.viz_app.records.measures import (
     FAILURES,
     MEASURES,
     STAGES,
@@ -37,9 +35,11 @@ from viz_app.records.measures import (
     Sentence,
     TranslatedSentence,
 )
-from viz_app.records.trace import Floats
-from viz_app.views.heads import examples, failures, overview
-from viz_app.views.training import stages
+from headwise.viz_app.records.trace import Floats
+from headwise.viz_app.views.heads import examples, failures, overview
+from headwise.viz_app.views.training import stages
+from tests.floats import rounding
+from tests.viz_app.views.driver import STEPS, Start, array, cells, charts, choose, unescaped
 
 SENTENCES = (
     Sentence("The cats don't see the dog.", "Los gatos no ven al perro."),
@@ -216,7 +216,7 @@ def test_a_run_without_measures_says_how_to_make_them(
     start: Start, own_root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The folder of the runs is named from where the app was started, if it is in there."""
-    command = "python -m viz_app.measure --run tiny --data valid.jsonl --checkpoints"
+    command = "python -m headwise.viz_app.measure --run tiny --data valid.jsonl --checkpoints"
     for page in (matrix(start), start("heads")):
         assert "not been measured yet" in said(page)
         assert f"{command} PATH/{own_root.name}" in said(page)
@@ -229,7 +229,7 @@ def test_a_run_is_measured_on_what_it_held_back(start: Start, own_root: Path) ->
     info = open_trained_run("tiny", root=own_root).info
     assert info.data is not None
     write_info(own_root / "tiny", replace(info, data=replace(info.data, held_back=6)))
-    assert "python -m viz_app.measure --run tiny --checkpoints" in said(start("heads"))
+    assert "python -m headwise.viz_app.measure --run tiny --checkpoints" in said(start("heads"))
 
 
 def test_checkpoints_that_are_missing_stale_or_broken_are_named_and_the_rest_is_drawn(

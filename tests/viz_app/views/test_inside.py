@@ -12,9 +12,27 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from model.checkpoint import TrainedRun, create_run, load_weights, open_trained_run, save_weights
-from model.interface import Kind
-from model.transformer import Transformer
+from headwise.model.checkpoint import (
+    TrainedRun,
+    create_run,
+    load_weights,
+    open_trained_run,
+    save_weights,
+)
+from headwise.model.interface import Kind
+from headwise.model.transformer import Transformer
+from headwise.viz_app.analysis.grid import make_grid
+from headwise.viz_app.analysis.inside import (
+    HeadSteps,
+    follow_feed_forward,
+    follow_head,
+    follow_residual,
+    head_shares,
+    largest_positive,
+)
+from headwise.viz_app.records.layer import LayerTrace
+from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.trace.layer import run_layer_trace
 from tests.floats import near, rounding
 from tests.viz_app.views.driver import (
     CATS,
@@ -30,18 +48,6 @@ from tests.viz_app.views.driver import (
     unescaped,
     widget,
 )
-from viz_app.analysis.grid import make_grid
-from viz_app.analysis.inside import (
-    HeadSteps,
-    follow_feed_forward,
-    follow_head,
-    follow_residual,
-    head_shares,
-    largest_positive,
-)
-from viz_app.records.layer import LayerTrace
-from viz_app.records.trace import Trace
-from viz_app.trace.layer import run_layer_trace
 
 CHARTS = [
     "projections",

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from model.checkpoint import list_runs, open_trained_run
+from headwise.model.checkpoint import list_runs, open_trained_run
+from headwise.viz_app.lessons.reading import SHIPPED, read_lessons
+from headwise.viz_app.lessons.records import Lesson
+from headwise.viz_app.views.shared import lesson_panel, lessons
+from headwise.viz_app.views.shared.lessons import check_step, view_of
+from headwise.viz_app.views.shared.markdown import lesson_markdown
+from headwise.viz_app.views.shared.parts import PARTS
 from tests.viz_app.views.driver import CATS, Start, captions, choose, errors, html, unescaped
-from viz_app.lessons.reading import SHIPPED, read_lessons
-from viz_app.lessons.records import Lesson
-from viz_app.views.shared import lesson_panel, lessons
-from viz_app.views.shared.lessons import check_step, view_of
-from viz_app.views.shared.markdown import lesson_markdown
-from viz_app.views.shared.parts import PARTS
 
 LESSONS, _ = read_lessons([SHIPPED])
 FIRST = LESSONS["rows"]

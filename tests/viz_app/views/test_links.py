@@ -9,8 +9,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from headwise.viz_app.served import MODELS
 from tests.viz_app.views.driver import CATS, Start, choose, errors, every_page, unescaped, widget
-from viz_app.served import MODELS
 
 
 def asked(app: AppTest, name: str) -> str:

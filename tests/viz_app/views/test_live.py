@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from model.checkpoint import TrainedRun, load_weights, save_weights, steps_of, weights_path
-from model.files import append_log, only_writer
+from headwise.model.checkpoint import TrainedRun, load_weights, save_weights, steps_of, weights_path
+from headwise.model.files import append_log, only_writer
+from headwise.viz_app.views.shared.live import FilesState, files_state
 from tests.viz_app.views.driver import CATS, Start, choose, errors, widget
-from viz_app.views.shared.live import FilesState, files_state
 
 PAGE = "training"
 

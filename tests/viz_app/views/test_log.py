@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 import streamlit as st
 
+from headwise.viz_app import export
+from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.views.shared import download
+from headwise.viz_app.views.shared.log import log_refusal, log_timed
 from tests.viz_app.views.driver import Start, choose, errors, widget
-from viz_app import export
-from viz_app.records.trace import Trace
-from viz_app.views.shared import download
-from viz_app.views.shared.log import log_refusal, log_timed
 
 SENTENCE = "Where is the Xyzzyplugh dog?"
 TARGET = "¿Dónde está el Quuxfrob?"
@@ -107,7 +107,9 @@ def test_what_goes_to_the_terminal_is_set_up_once(log: _Records, start_page: Sta
         start_page("app").run()
         st.cache_resource.clear()  # as when Streamlit loads an edited app
     assert [type(one) for one in OURS.handlers].count(logging.StreamHandler) == 1
-    assert logging.getLogger("viz_app.views.shared.log").getEffectiveLevel() <= logging.INFO
+    assert (
+        logging.getLogger("headwise.viz_app.views.shared.log").getEffectiveLevel() <= logging.INFO
+    )
 
 
 def test_what_failed_is_not_logged_as_done(log: _Records) -> None:

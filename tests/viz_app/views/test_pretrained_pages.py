@@ -10,8 +10,12 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from model.hooks import hook_names
-from model.runs import Run, open_folder
+from headwise.model.hooks import hook_names
+from headwise.model.runs import Run, open_folder
+from headwise.viz_app.analysis.positions import encodings
+from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.trace.layer import run_layer_trace
+from headwise.viz_app.trace.sentence import run_trace
 from tests.floats import assert_near, near
 from tests.viz_app.views.conftest import SENTENCE
 from tests.viz_app.views.driver import (
@@ -29,10 +33,6 @@ from tests.viz_app.views.driver import (
     html,
     texts_in,
 )
-from viz_app.analysis.positions import encodings
-from viz_app.records.trace import Trace
-from viz_app.trace.layer import run_layer_trace
-from viz_app.trace.sentence import run_trace
 
 FAMILIES = ("marian", "t5")
 MEASURED = (*FAMILIES, "mbart", "m2m_100")

@@ -13,8 +13,14 @@ import pytest
 import torch
 from streamlit.testing.v1 import AppTest
 
-from model.interface import KINDS, Head, Kind
-from model.runs import open_folder
+from headwise.model.interface import KINDS, Head, Kind
+from headwise.model.runs import open_folder
+from headwise.viz_app.analysis.labels import next_token_label, token_label
+from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.report import to_html
+from headwise.viz_app.trace.saved import read_trace, to_json, to_npz
+from headwise.viz_app.trace.sentence import run_trace
+from headwise.viz_app.views.embeddings import umap_projection
 from tests.floats import PASS, assert_near, near
 from tests.model.pretrained.eager import Eager
 from tests.viz_app.trace.by_key import lengths_by_key
@@ -37,12 +43,6 @@ from tests.viz_app.views.driver import (
     token_row,
     widget,
 )
-from viz_app.analysis.labels import next_token_label, token_label
-from viz_app.records.trace import Trace
-from viz_app.report import to_html
-from viz_app.trace.saved import read_trace, to_json, to_npz
-from viz_app.trace.sentence import run_trace
-from viz_app.views.embeddings import umap_projection
 
 SPANISH = "El perro ve una casa."
 both = pytest.mark.parametrize("family", ["marian", "t5"])

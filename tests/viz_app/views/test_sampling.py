@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from model.checkpoint import TrainedRun
+from headwise.model.checkpoint import TrainedRun
 from tests.viz_app.views.driver import (
     CATS,
     Start,

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.interface import KINDS, Head
-from viz_app.views.choices import INSIDE
-from viz_app.views.state import CHOICES, View, change, chosen, decode, encode, with_choices
+from headwise.model.interface import KINDS, Head
+from headwise.viz_app.views.choices import INSIDE
+from headwise.viz_app.views.state import CHOICES, View, change, chosen, decode, encode, with_choices
 
 TEXTS = st.lists(st.text(min_size=1), max_size=5).map(tuple)
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)

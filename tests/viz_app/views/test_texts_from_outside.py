@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from model.checkpoint import open_trained_run
+from headwise.model.checkpoint import open_trained_run
+from headwise.viz_app.views.shared.markdown import escape_latex, escape_markdown
 from tests.robustness import tiny_run
 from tests.robustness.hostile_run import NAME, SAID, make_hostile_run
 from tests.viz_app.views.driver import Folders, Start, errors, every_page
-from viz_app.views.shared.markdown import escape_latex, escape_markdown
 
 TOKEN = "$y$ :red[x] `c` https://h.example } \\color{red}"
 """What each token of a vocabulary ends with."""

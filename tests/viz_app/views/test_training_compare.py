@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from model.checkpoint import (
+from headwise.model.checkpoint import (
     TrainedRun,
     create_run,
     load_weights,
@@ -19,12 +19,19 @@ from model.checkpoint import (
     tokenizer_sha256,
     weights_path,
 )
-from model.config import BOS, EOS
-from model.files import append_log
-from model.interface import KINDS, Kind
-from model.run_info import Counts
-from model.tokenizer import TokenizerPair
-from model.transformer import Transformer
+from headwise.model.config import BOS, EOS
+from headwise.model.files import append_log
+from headwise.model.interface import KINDS, Kind
+from headwise.model.run_info import Counts
+from headwise.model.tokenizer import TokenizerPair
+from headwise.model.transformer import Transformer
+from headwise.viz_app.analysis.differences import head_distances
+from headwise.viz_app.analysis.grid import GridOptions, make_grid
+from headwise.viz_app.analysis.head_ranking import rank_heads
+from headwise.viz_app.figures.mosaic import MASKED, tile
+from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.views.shared.head_choice import head_label
+from headwise.viz_app.views.training import shared_target
 from tests.viz_app.views.driver import (
     CATS,
     CATS_TRANSLATED,
@@ -45,13 +52,6 @@ from tests.viz_app.views.driver import (
     unescaped,
     widget,
 )
-from viz_app.analysis.differences import head_distances
-from viz_app.analysis.grid import GridOptions, make_grid
-from viz_app.analysis.head_ranking import rank_heads
-from viz_app.figures.mosaic import MASKED, tile
-from viz_app.records.trace import Trace
-from viz_app.views.shared.head_choice import head_label
-from viz_app.views.training import shared_target
 
 PAGE, ADDRESS = "training", {"training": "compare"}
 

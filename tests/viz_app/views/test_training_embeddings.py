@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from model.checkpoint import TrainedRun
+from headwise.model.checkpoint import TrainedRun
+from headwise.viz_app.analysis.projection import all_pairs, pair_cosines, project_together
+from headwise.viz_app.records.trace import Floats
 from tests.floats import assert_near
 from tests.viz_app.views.driver import (
     CATS,
@@ -22,8 +24,6 @@ from tests.viz_app.views.driver import (
     errors,
     widget,
 )
-from viz_app.analysis.projection import all_pairs, pair_cosines, project_together
-from viz_app.records.trace import Floats
 
 PAGE, ADDRESS = "training", {"training": "embeddings"}
 

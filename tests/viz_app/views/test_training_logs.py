@@ -12,9 +12,17 @@ import pytest
 import sacrebleu
 from streamlit.testing.v1 import AppTest
 
-from model.checkpoint import TrainedRun, load_weights, open_trained_run, weights_path, write_info
-from model.decoding.greedy import greedy
-from model.files import append_log, write_log
+from headwise.model.checkpoint import (
+    TrainedRun,
+    load_weights,
+    open_trained_run,
+    weights_path,
+    write_info,
+)
+from headwise.model.decoding.greedy import greedy
+from headwise.model.files import append_log, write_log
+from headwise.viz_app.components.row_table import Cell, MarkedText, Row
+from headwise.viz_app.views.training import translations
 from tests.floats import near
 from tests.viz_app.views.driver import (
     CATS,
@@ -29,8 +37,6 @@ from tests.viz_app.views.driver import (
     errors,
     widget,
 )
-from viz_app.components.row_table import Cell, MarkedText, Row
-from viz_app.views.training import translations
 
 LOG = [
     {"step": 0, "valid_loss": 5.0, "bleu": 0.0, "chrf": 1.0},

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from model.checkpoint import TrainedRun, weights_path
+from headwise.model.checkpoint import TrainedRun, weights_path
+from headwise.viz_app.analysis.grid import GridOptions, make_grid
+from headwise.viz_app.analysis.labels import token_labels
+from headwise.viz_app.components.player import MapAnimation
+from headwise.viz_app.views.training import play
 from tests.floats import rounding
 from tests.viz_app.views.driver import STEPS, Start, assert_drawn, break_file, errors, traced
-from viz_app.analysis.grid import GridOptions, make_grid
-from viz_app.analysis.labels import token_labels
-from viz_app.components.player import MapAnimation
-from viz_app.views.training import play
 
 PAGE, ADDRESS = "training", {"training": "play"}
 

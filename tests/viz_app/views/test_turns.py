@@ -9,7 +9,7 @@ from time import monotonic, sleep
 
 import pytest
 
-from viz_app.views.shared.turns import Turns
+from headwise.viz_app.views.shared.turns import Turns
 
 SOON = 30.0
 """Seconds; spent only where something is broken."""

@@ -11,8 +11,8 @@ import numba
 import numpy as np
 import pytest
 
-from model.checkpoint import CheckpointError
-from viz_app.views.embeddings.umap_projection import (
+from headwise.model.checkpoint import CheckpointError
+from headwise.viz_app.views.embeddings.umap_projection import (
     UmapSettings,
     cache_folder,
     compute_points,
@@ -138,7 +138,7 @@ from pathlib import Path
 
 import numpy as np
 
-from viz_app.views.embeddings import umap_projection as module
+from headwise.viz_app.views.embeddings import umap_projection as module
 
 def umap_points(rows, settings):
     print("computes", flush=True)
@@ -187,7 +187,7 @@ def test_of_two_processes_one_computes_unless_it_is_killed(cache: Path, killed: 
 def test_points_are_computed_where_they_cannot_be_kept(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module = "viz_app.views.embeddings.umap_projection"
+    module = "headwise.viz_app.views.embeddings.umap_projection"
     monkeypatch.setattr(f"{module}.umap_points", lambda rows, settings: rows[:, :2])
     cache.write_text("a file stands where the folder should be")
     rows = np.ones((7, 3), np.float32)
@@ -208,7 +208,7 @@ def test_points_are_computed_where_there_is_no_lock_to_be_had(
 
         def __exit__(self, *_: object) -> None: ...
 
-    module = "viz_app.views.embeddings.umap_projection"
+    module = "headwise.viz_app.views.embeddings.umap_projection"
     monkeypatch.setattr(f"{module}.FileLock", FileLock)
     monkeypatch.setattr(f"{module}.umap_points", lambda rows, settings: rows[:, :2])
     rows = np.ones((7, 3), np.float32)

@@ -9,19 +9,19 @@ from dataclasses import dataclass
 import numpy as np
 import streamlit as st
 
-from model.interface import Description
-from viz_app.analysis.formulas import (
+from headwise.model.interface import Description
+from headwise.viz_app.analysis.formulas import (
     feed_forward_formula,
     multi_head_formula,
     norm_name,
     output_formula,
 )
-from viz_app.analysis.labels import token_label
-from viz_app.analysis.positions import Order, encoding_formula, encodings, order_of
-from viz_app.records.trace import Floats, Trace
-from viz_app.views.shared.markdown import escape_markdown
-from viz_app.views.shared.opening import PageName, show_link
-from viz_app.views.shared.selection import Selection
+from headwise.viz_app.analysis.labels import token_label
+from headwise.viz_app.analysis.positions import Order, encoding_formula, encodings, order_of
+from headwise.viz_app.records.trace import Floats, Trace
+from headwise.viz_app.views.shared.markdown import escape_markdown
+from headwise.viz_app.views.shared.opening import PageName, show_link
+from headwise.viz_app.views.shared.selection import Selection
 
 _PAGES: dict[PageName, str] = {
     "inside": "Inside a head",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import streamlit as st
 
-from viz_app.analysis.grid import make_grid
-from viz_app.analysis.labels import numbered
-from viz_app.analysis.lens import read_lens
-from viz_app.figures.lens import lens_table
-from viz_app.records.trace import Trace
-from viz_app.views.shared.selection import Selection
+from headwise.viz_app.analysis.grid import make_grid
+from headwise.viz_app.analysis.labels import numbered
+from headwise.viz_app.analysis.lens import read_lens
+from headwise.viz_app.figures.lens import lens_table
+from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.views.shared.selection import Selection
 
 
 def show_lens(selection: Selection, trace: Trace) -> None:

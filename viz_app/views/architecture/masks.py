@@ -6,17 +6,17 @@ from contextlib import suppress
 
 import streamlit as st
 
-from model.batching import pad
-from model.masks import causal_mask, padding_mask
-from viz_app.analysis.batches import TokenIds, batch_of_lengths
-from viz_app.analysis.labels import token_label, token_labels
-from viz_app.figures.masks import mask_map, padding_rows
-from viz_app.records.trace import Trace
-from viz_app.views.caches import checkpoint_of, log_of, to_tokens
-from viz_app.views.shared.errors import USER_ERRORS
-from viz_app.views.shared.markdown import escape_markdown
-from viz_app.views.shared.selection import Selection
-from viz_app.views.shared.widgets import show_figure
+from headwise.model.batching import pad
+from headwise.model.masks import causal_mask, padding_mask
+from headwise.viz_app.analysis.batches import TokenIds, batch_of_lengths
+from headwise.viz_app.analysis.labels import token_label, token_labels
+from headwise.viz_app.figures.masks import mask_map, padding_rows
+from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.views.caches import checkpoint_of, log_of, to_tokens
+from headwise.viz_app.views.shared.errors import USER_ERRORS
+from headwise.viz_app.views.shared.markdown import escape_markdown
+from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.widgets import show_figure
 
 
 def show_masks(selection: Selection, trace: Trace) -> None:

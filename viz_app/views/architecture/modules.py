@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import streamlit as st
 
-from viz_app.analysis.modules import build_module_tree, mark_tied_parameters
-from viz_app.figures.modules import module_tree_html
-from viz_app.records.modules import ModuleNode
-from viz_app.records.trace import Trace
-from viz_app.trace.weights import named_weights
-from viz_app.views.caches import checkpoint_of
-from viz_app.views.shared.panels import panel
-from viz_app.views.shared.selection import Selection
-from viz_app.views.shared.widgets import choose_one
+from headwise.viz_app.analysis.modules import build_module_tree, mark_tied_parameters
+from headwise.viz_app.figures.modules import module_tree_html
+from headwise.viz_app.records.modules import ModuleNode
+from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.trace.weights import named_weights
+from headwise.viz_app.views.caches import checkpoint_of
+from headwise.viz_app.views.shared.panels import panel
+from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.widgets import choose_one
 
 _LEVELS = {"stacks": 3, "layers": 4, "everything": 9}
 """How far the tree is unfolded: names and levels."""

@@ -7,18 +7,18 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from viz_app.figures.architecture import architecture_svg, describe_architecture
-from viz_app.records.trace import Check, Trace
-from viz_app.views.architecture.equations import show_equations
-from viz_app.views.architecture.lens import show_lens
-from viz_app.views.architecture.masks import show_masks
-from viz_app.views.architecture.modules import show_modules
-from viz_app.views.architecture.presets import show_presets
-from viz_app.views.shared.download import show_download_menu
-from viz_app.views.shared.markdown import escape_markdown
-from viz_app.views.shared.selection import Selection
-from viz_app.views.shared.target import choose_trace, show_target
-from viz_app.views.shared.widgets import show_heading
+from headwise.viz_app.figures.architecture import architecture_svg, describe_architecture
+from headwise.viz_app.records.trace import Check, Trace
+from headwise.viz_app.views.architecture.equations import show_equations
+from headwise.viz_app.views.architecture.lens import show_lens
+from headwise.viz_app.views.architecture.masks import show_masks
+from headwise.viz_app.views.architecture.modules import show_modules
+from headwise.viz_app.views.architecture.presets import show_presets
+from headwise.viz_app.views.shared.download import show_download_menu
+from headwise.viz_app.views.shared.markdown import escape_markdown
+from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.target import choose_trace, show_target
+from headwise.viz_app.views.shared.widgets import show_heading
 
 CONSEQUENCES = {
     "each row of attention weights sums to 1": "If not, a map would show shares of something else "

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import streamlit as st
 
-from model.config import TransformerConfig
-from model.presets import PRESETS
-from viz_app.figures.comparison import comparison_table
-from viz_app.views.shared.selection import Selection
+from headwise.model.config import TransformerConfig
+from headwise.model.presets import PRESETS
+from headwise.viz_app.figures.comparison import comparison_table
+from headwise.viz_app.views.shared.selection import Selection
 
 _ROWS = {
     "norm": (
@@ -86,7 +86,7 @@ def show_presets(selection: Selection) -> None:
         )
     st.caption(
         "≠ marks what differs from this run. A preset is what a training begins from "
-        "(`python -m model.train --preset …`); each value can be changed."
+        "(`python -m headwise.model.train --preset …`); each value can be changed."
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from viz_app.views.choices import Text, choice
+from headwise.viz_app.views.choices import Text, choice
 
 _SIMILARITY = {"section": "similarity"}
 _POSITIONS = {"section": "positions"}

@@ -7,13 +7,13 @@ import math
 import numpy as np
 import streamlit as st
 
-from model.interface import Description
-from viz_app.analysis.formulas import norm_name
-from viz_app.analysis.labels import numbered, token_labels
-from viz_app.figures.maps import vector_map
-from viz_app.views.embeddings.side import TraceSide
-from viz_app.views.shared.selection import Selection
-from viz_app.views.shared.widgets import show_figure, show_heading
+from headwise.model.interface import Description
+from headwise.viz_app.analysis.formulas import norm_name
+from headwise.viz_app.analysis.labels import numbered, token_labels
+from headwise.viz_app.figures.maps import vector_map
+from headwise.viz_app.views.embeddings.side import TraceSide
+from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.widgets import show_figure, show_heading
 
 _PARTS = {
     "tokens": "Token embeddings",

@@ -6,22 +6,22 @@ import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
 
-from viz_app.analysis.labels import token_labels
-from viz_app.analysis.similarity import (
+from headwise.viz_app.analysis.labels import token_labels
+from headwise.viz_app.analysis.similarity import (
     cosine_similarity,
     mean_pairwise_similarity,
     nearest_neighbours,
     similar_pairs,
 )
-from viz_app.figures.charts import cosine_bars
-from viz_app.figures.maps import similarity_map
-from viz_app.views.embeddings.side import TraceSide
-from viz_app.views.shared.cache import cached
-from viz_app.views.shared.markdown import escape_markdown
-from viz_app.views.shared.panels import panel
-from viz_app.views.shared.selection import Selection
-from viz_app.views.shared.view import change_view, control
-from viz_app.views.shared.vocabulary import (
+from headwise.viz_app.figures.charts import cosine_bars
+from headwise.viz_app.figures.maps import similarity_map
+from headwise.viz_app.views.embeddings.side import TraceSide
+from headwise.viz_app.views.shared.cache import cached
+from headwise.viz_app.views.shared.markdown import escape_markdown
+from headwise.viz_app.views.shared.panels import panel
+from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.view import change_view, control
+from headwise.viz_app.views.shared.vocabulary import (
     TOKEN_HELP,
     SideVocabulary,
     choose_number,
@@ -30,7 +30,7 @@ from viz_app.views.shared.vocabulary import (
     tokens_first,
     vocabulary_of,
 )
-from viz_app.views.shared.widgets import (
+from headwise.viz_app.views.shared.widgets import (
     choose_on_slider,
     choose_one,
     clicked_value,

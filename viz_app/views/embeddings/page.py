@@ -7,18 +7,22 @@ from typing import get_args
 
 import streamlit as st
 
-from model.interface import Side
-from viz_app.views.embeddings.input import show_input
-from viz_app.views.embeddings.neighbours import show_neighbours, show_pairs, show_similarity
-from viz_app.views.embeddings.positions import show_positions
-from viz_app.views.embeddings.projection import show_projection
-from viz_app.views.embeddings.side import TraceSide, side_of
-from viz_app.views.shared.download import show_download_menu
-from viz_app.views.shared.markdown import escape_markdown
-from viz_app.views.shared.selection import Selection
-from viz_app.views.shared.special_tokens import special_tokens_of
-from viz_app.views.shared.target import choose_trace
-from viz_app.views.shared.widgets import choose_one
+from headwise.model.interface import Side
+from headwise.viz_app.views.embeddings.input import show_input
+from headwise.viz_app.views.embeddings.neighbours import (
+    show_neighbours,
+    show_pairs,
+    show_similarity,
+)
+from headwise.viz_app.views.embeddings.positions import show_positions
+from headwise.viz_app.views.embeddings.projection import show_projection
+from headwise.viz_app.views.embeddings.side import TraceSide, side_of
+from headwise.viz_app.views.shared.download import show_download_menu
+from headwise.viz_app.views.shared.markdown import escape_markdown
+from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.special_tokens import special_tokens_of
+from headwise.viz_app.views.shared.target import choose_trace
+from headwise.viz_app.views.shared.widgets import choose_one
 
 _SECTIONS: dict[str, tuple[Callable[[Selection, TraceSide], None], ...]] = {
     "input": (show_input,),

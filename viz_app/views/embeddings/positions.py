@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import streamlit as st
 
-from model.interface import Kind, attention_path
-from model.ties import first_largest
-from viz_app.analysis.labels import numbered, token_labels
-from viz_app.analysis.positions import (
+from headwise.model.interface import Kind, attention_path
+from headwise.model.ties import first_largest
+from headwise.viz_app.analysis.labels import numbered, token_labels
+from headwise.viz_app.analysis.positions import (
     Order,
     bias_by_distance,
     divisor,
@@ -21,9 +21,9 @@ from viz_app.analysis.positions import (
     similarity_by_distance,
     wavelength,
 )
-from viz_app.analysis.similarity import cosine_similarity
-from viz_app.figures.maps import similarity_map
-from viz_app.figures.positions import (
+from headwise.viz_app.analysis.similarity import cosine_similarity
+from headwise.viz_app.figures.maps import similarity_map
+from headwise.viz_app.figures.positions import (
     MOST_WAVES,
     bias_curves,
     distance_curve,
@@ -32,14 +32,14 @@ from viz_app.figures.positions import (
     wave_legend,
     waves,
 )
-from viz_app.records.trace import Floats
-from viz_app.views.caches import layer_trace_of
-from viz_app.views.embeddings.side import TraceSide
-from viz_app.views.shared.opening import show_link
-from viz_app.views.shared.panels import panel
-from viz_app.views.shared.selection import Selection
-from viz_app.views.shared.view import control
-from viz_app.views.shared.widgets import show_figure, show_heading
+from headwise.viz_app.records.trace import Floats
+from headwise.viz_app.views.caches import layer_trace_of
+from headwise.viz_app.views.embeddings.side import TraceSide
+from headwise.viz_app.views.shared.opening import show_link
+from headwise.viz_app.views.shared.panels import panel
+from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.view import control
+from headwise.viz_app.views.shared.widgets import show_figure, show_heading
 
 _FEWEST_POSITIONS = 50
 _TWO = (3, 12)

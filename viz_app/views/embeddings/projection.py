@@ -8,15 +8,15 @@ import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
 
-from viz_app.analysis.projection import (
+from headwise.viz_app.analysis.projection import (
     most_frequent,
     principal_components,
     sides_of_tokens,
 )
-from viz_app.components.scatter import Cloud, scatter
-from viz_app.records.trace import Floats
-from viz_app.views.embeddings.side import TraceSide
-from viz_app.views.embeddings.umap_projection import (
+from headwise.viz_app.components.scatter import Cloud, scatter
+from headwise.viz_app.records.trace import Floats
+from headwise.viz_app.views.embeddings.side import TraceSide
+from headwise.viz_app.views.embeddings.umap_projection import (
     FEWEST_TOKENS,
     UmapSettings,
     compute_points,
@@ -24,12 +24,12 @@ from viz_app.views.embeddings.umap_projection import (
     read_points,
     umap_path,
 )
-from viz_app.views.shared.cache import cached
-from viz_app.views.shared.log import log_timed
-from viz_app.views.shared.markdown import escape_markdown
-from viz_app.views.shared.panels import panel
-from viz_app.views.shared.selection import Selection
-from viz_app.views.shared.vocabulary import (
+from headwise.viz_app.views.shared.cache import cached
+from headwise.viz_app.views.shared.log import log_timed
+from headwise.viz_app.views.shared.markdown import escape_markdown
+from headwise.viz_app.views.shared.panels import panel
+from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.vocabulary import (
     SideVocabulary,
     choose_number,
     choose_tokens,
@@ -37,7 +37,7 @@ from viz_app.views.shared.vocabulary import (
     groups_by_frequency,
     vocabulary_of,
 )
-from viz_app.views.shared.widgets import choose_one, show_heading
+from headwise.viz_app.views.shared.widgets import choose_one, show_heading
 
 Method = Literal["PCA", "UMAP"]
 Colour = Literal["frequency", "side"]

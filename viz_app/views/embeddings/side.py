@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from model.interface import Side
-from viz_app.records.trace import Floats, StackInput, Tokens, Trace
+from headwise.model.interface import Side
+from headwise.viz_app.records.trace import Floats, StackInput, Tokens, Trace
 
 
 @dataclass(frozen=True)

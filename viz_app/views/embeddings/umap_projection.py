@@ -23,8 +23,8 @@ import numpy as np
 from filelock import FileLock
 from numpy.typing import NDArray
 
-from model.files import CheckpointError, read_bytes, write_bytes
-from viz_app.records.trace import Floats
+from headwise.model.files import CheckpointError, read_bytes, write_bytes
+from headwise.viz_app.records.trace import Floats
 
 FEWEST_TOKENS = 4
 """UMAP needs neighbours: fewer tokens have too few."""

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import streamlit as st
 
-from model.interface import Head
-from viz_app.analysis.head_ranking import head_values
-from viz_app.analysis.marked_words import ROLES, marked_words, token_marks
-from viz_app.components.row_table import MarkedText, Row, TextPart, row_table
-from viz_app.records.measures import Measures
-from viz_app.records.trace import Tokens
-from viz_app.views.caches import tokens_of
-from viz_app.views.shared.head_choice import choices_for, choose_head, head_label
-from viz_app.views.shared.markdown import escape_markdown
-from viz_app.views.shared.measures import value_in_words
-from viz_app.views.shared.opening import THE_HEAD_ALONE, open_page
-from viz_app.views.shared.panels import panel
-from viz_app.views.shared.selection import Selection
-from viz_app.views.shared.view import redraw_all
-from viz_app.views.shared.widgets import show_heading
+from headwise.model.interface import Head
+from headwise.viz_app.analysis.head_ranking import head_values
+from headwise.viz_app.analysis.marked_words import ROLES, marked_words, token_marks
+from headwise.viz_app.components.row_table import MarkedText, Row, TextPart, row_table
+from headwise.viz_app.records.measures import Measures
+from headwise.viz_app.records.trace import Tokens
+from headwise.viz_app.views.caches import tokens_of
+from headwise.viz_app.views.shared.head_choice import choices_for, choose_head, head_label
+from headwise.viz_app.views.shared.markdown import escape_markdown
+from headwise.viz_app.views.shared.measures import value_in_words
+from headwise.viz_app.views.shared.opening import THE_HEAD_ALONE, open_page
+from headwise.viz_app.views.shared.panels import panel
+from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.view import redraw_all
+from headwise.viz_app.views.shared.widgets import show_heading
 
 
 @panel("head_examples")

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import streamlit as st
 
-from viz_app.analysis.failures import FAILURE_DESCRIPTIONS, compare_with_chrf, worst_first
-from viz_app.components.row_table import MarkedText, Row, TextPart, row_table
-from viz_app.records.measures import FAILURES, Measures
-from viz_app.views.shared.markdown import escape_markdown
-from viz_app.views.shared.opening import open_page
-from viz_app.views.shared.panels import panel
-from viz_app.views.shared.selection import Selection
-from viz_app.views.shared.special_tokens import special_tokens_of
-from viz_app.views.shared.widgets import choose_one, show_heading
+from headwise.viz_app.analysis.failures import FAILURE_DESCRIPTIONS, compare_with_chrf, worst_first
+from headwise.viz_app.components.row_table import MarkedText, Row, TextPart, row_table
+from headwise.viz_app.records.measures import FAILURES, Measures
+from headwise.viz_app.views.shared.markdown import escape_markdown
+from headwise.viz_app.views.shared.opening import open_page
+from headwise.viz_app.views.shared.panels import panel
+from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.special_tokens import special_tokens_of
+from headwise.viz_app.views.shared.widgets import choose_one, show_heading
 
 _MOST = 50
 """Most sentences that are listed."""

@@ -8,29 +8,29 @@ from typing import Literal
 
 import streamlit as st
 
-from model.interface import KINDS, Head, Kind
-from viz_app.analysis.head_ranking import (
+from headwise.model.interface import KINDS, Head, Kind
+from headwise.viz_app.analysis.head_ranking import (
     head_values,
     rank_correlation,
     rank_heads,
     rank_ranges,
 )
-from viz_app.analysis.labels import KIND_NAMES
-from viz_app.components.row_table import Bar, Row, row_table
-from viz_app.records.measures import Measures
-from viz_app.views.shared.head_choice import chosen_head, head_label
-from viz_app.views.shared.markdown import escape_markdown
-from viz_app.views.shared.measures import (
+from headwise.viz_app.analysis.labels import KIND_NAMES
+from headwise.viz_app.components.row_table import Bar, Row, row_table
+from headwise.viz_app.records.measures import Measures
+from headwise.viz_app.views.shared.head_choice import chosen_head, head_label
+from headwise.viz_app.views.shared.markdown import escape_markdown
+from headwise.viz_app.views.shared.measures import (
     baselines_note,
     choose_measure,
     head_in_words,
     values_of,
 )
-from viz_app.views.shared.panels import panel
-from viz_app.views.shared.selection import Selection
-from viz_app.views.shared.special_tokens import measure_description
-from viz_app.views.shared.view import change_view, control, view
-from viz_app.views.shared.widgets import choose_one, show_heading
+from headwise.viz_app.views.shared.panels import panel
+from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.special_tokens import measure_description
+from headwise.viz_app.views.shared.view import change_view, control, view
+from headwise.viz_app.views.shared.widgets import choose_one, show_heading
 
 _PANELS = ("head_examples", "head_list")
 """Panels that depend on the chosen head; the first has its widgets."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import streamlit as st
 
-from viz_app.views.heads.examples import show_examples
-from viz_app.views.heads.failures import show_failures
-from viz_app.views.heads.overview import show_list
-from viz_app.views.shared.download import show_download_menu
-from viz_app.views.shared.measures import measures_of, show_measure_state
-from viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.heads.examples import show_examples
+from headwise.viz_app.views.heads.failures import show_failures
+from headwise.viz_app.views.heads.overview import show_list
+from headwise.viz_app.views.shared.download import show_download_menu
+from headwise.viz_app.views.shared.measures import measures_of, show_measure_state
+from headwise.viz_app.views.shared.selection import Selection
 
 
 def page(selection: Selection) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from viz_app.views.choices import choice
+from headwise.viz_app.views.choices import choice
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from model.interface import Kind
-from model.ties import first_largest
-from viz_app.analysis.grid import Grid, make_grid
-from viz_app.analysis.inside import (
+from headwise.model.interface import Kind
+from headwise.model.ties import first_largest
+from headwise.viz_app.analysis.grid import Grid, make_grid
+from headwise.viz_app.analysis.inside import (
     HeadSteps,
     deviations,
     follow_feed_forward,
@@ -17,11 +17,11 @@ from viz_app.analysis.inside import (
     follow_residual,
     head_shares,
 )
-from viz_app.analysis.labels import numbered
-from viz_app.records.layer import LayerTrace
-from viz_app.records.trace import Trace
-from viz_app.views.caches import layer_trace_of
-from viz_app.views.inside.steps import (
+from headwise.viz_app.analysis.labels import numbered
+from headwise.viz_app.records.layer import LayerTrace
+from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.views.caches import layer_trace_of
+from headwise.viz_app.views.inside.steps import (
     show_contributions,
     show_feed_forward,
     show_projections,
@@ -30,13 +30,13 @@ from viz_app.views.inside.steps import (
     show_shares,
     show_weighted,
 )
-from viz_app.views.shared.download import show_download_menu
-from viz_app.views.shared.head_choice import choose_head
-from viz_app.views.shared.markdown import escape_markdown
-from viz_app.views.shared.panels import panel
-from viz_app.views.shared.selection import Selection
-from viz_app.views.shared.target import choose_trace
-from viz_app.views.shared.view import control
+from headwise.viz_app.views.shared.download import show_download_menu
+from headwise.viz_app.views.shared.head_choice import choose_head
+from headwise.viz_app.views.shared.markdown import escape_markdown
+from headwise.viz_app.views.shared.panels import panel
+from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.target import choose_trace
+from headwise.viz_app.views.shared.view import control
 
 
 def page(selection: Selection) -> None:

@@ -9,23 +9,23 @@ import numpy as np
 import streamlit as st
 from numpy.typing import ArrayLike, NDArray
 
-from model.interface import Kind
-from model.ties import descending
-from viz_app.analysis.formulas import feed_forward_formula, multi_head_formula
-from viz_app.analysis.inside import (
+from headwise.model.interface import Kind
+from headwise.model.ties import descending
+from headwise.viz_app.analysis.formulas import feed_forward_formula, multi_head_formula
+from headwise.viz_app.analysis.inside import (
     FeedForwardSteps,
     HeadShares,
     HeadSteps,
     ResidualSteps,
     largest_positive,
 )
-from viz_app.figures.charts import hidden_unit_bars, share_bars
-from viz_app.figures.maps import vector_map
-from viz_app.figures.steps import contribution_bars, score_stages
-from viz_app.records.layer import AttentionSublayer, FeedForwardSublayer, LayerTrace
-from viz_app.views.shared.markdown import escape_markdown
-from viz_app.views.shared.selection import Selection
-from viz_app.views.shared.widgets import show_figure, show_heading
+from headwise.viz_app.figures.charts import hidden_unit_bars, share_bars
+from headwise.viz_app.figures.maps import vector_map
+from headwise.viz_app.figures.steps import contribution_bars, score_stages
+from headwise.viz_app.records.layer import AttentionSublayer, FeedForwardSublayer, LayerTrace
+from headwise.viz_app.views.shared.markdown import escape_markdown
+from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.widgets import show_figure, show_heading
 
 _MOST_KEYS, _MOST_UNITS = 8, 10
 """Most keys whose weighted values are drawn one by one, and most hidden units."""

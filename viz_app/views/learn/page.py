@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import streamlit as st
 
-from viz_app.lessons.records import Lesson
-from viz_app.views.shared.errors import describe_error
-from viz_app.views.shared.lessons import is_done, left_at, open_step, served_lessons
-from viz_app.views.shared.markdown import escape_markdown, lesson_markdown
-from viz_app.views.shared.selection import Selection
-from viz_app.views.shared.view import view
+from headwise.viz_app.lessons.records import Lesson
+from headwise.viz_app.views.shared.errors import describe_error
+from headwise.viz_app.views.shared.lessons import is_done, left_at, open_step, served_lessons
+from headwise.viz_app.views.shared.markdown import escape_markdown, lesson_markdown
+from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.view import view
 
 
 def page(selection: Selection) -> None:

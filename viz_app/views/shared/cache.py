@@ -17,7 +17,7 @@ import cachetools
 import numpy as np
 import streamlit as st
 
-from viz_app.views.shared.log import Facts, log_timed
+from headwise.viz_app.views.shared.log import Facts, log_timed
 
 Result = TypeVar("Result")
 

@@ -9,19 +9,19 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
-from viz_app import __version__
-from viz_app.analysis.grid import GridOptions
-from viz_app.components.printing import print_figures
-from viz_app.records.trace import Trace
-from viz_app.report import provenance, to_html
-from viz_app.trace.saved import to_json, to_npz
-from viz_app.views.shared.head_choice import head_label
-from viz_app.views.shared.log import log_timed
-from viz_app.views.shared.panels import panel
-from viz_app.views.shared.selection import Selection
-from viz_app.views.shared.view import current_page, redraw_all, view
-from viz_app.views.shared.widgets import choose_one
-from viz_app.views.state import View, encode
+from headwise import __version__
+from headwise.viz_app.analysis.grid import GridOptions
+from headwise.viz_app.components.printing import print_figures
+from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.report import provenance, to_html
+from headwise.viz_app.trace.saved import to_json, to_npz
+from headwise.viz_app.views.shared.head_choice import head_label
+from headwise.viz_app.views.shared.log import log_timed
+from headwise.viz_app.views.shared.panels import panel
+from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.view import current_page, redraw_all, view
+from headwise.viz_app.views.shared.widgets import choose_one
+from headwise.viz_app.views.state import View, encode
 
 _TEX = str.maketrans(
     {

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import streamlit as st
 
-from model.files import CheckpointError
-from viz_app.served import without_places
-from viz_app.views.shared.log import log_failure, log_refusal
-from viz_app.views.shared.markdown import escape_markdown
+from headwise.model.files import CheckpointError
+from headwise.viz_app.served import without_places
+from headwise.viz_app.views.shared.log import log_failure, log_refusal
+from headwise.viz_app.views.shared.markdown import escape_markdown
 
 USER_ERRORS = (CheckpointError, ValueError, OSError)
 """Errors that a person can cause and put right; their messages are shown."""

@@ -7,17 +7,17 @@ from datetime import timedelta
 
 import streamlit as st
 
-from model.files import CheckpointError
-from model.interface import Languages
-from viz_app.served import first_run, runs_folder, served_models, served_placement
-from viz_app.views.caches import Run, log_of, run_named, steps_in
-from viz_app.views.shared.errors import show_user_errors
-from viz_app.views.shared.lesson_panel import show_lesson
-from viz_app.views.shared.live import note_offered, watch
-from viz_app.views.shared.markdown import escape_markdown
-from viz_app.views.shared.panels import forget_files, note_files
-from viz_app.views.shared.selection import Selection, current_theme
-from viz_app.views.shared.view import (
+from headwise.model.files import CheckpointError
+from headwise.model.interface import Languages
+from headwise.viz_app.served import first_run, runs_folder, served_models, served_placement
+from headwise.viz_app.views.caches import Run, log_of, run_named, steps_in
+from headwise.viz_app.views.shared.errors import show_user_errors
+from headwise.viz_app.views.shared.lesson_panel import show_lesson
+from headwise.viz_app.views.shared.live import note_offered, watch
+from headwise.viz_app.views.shared.markdown import escape_markdown
+from headwise.viz_app.views.shared.panels import forget_files, note_files
+from headwise.viz_app.views.shared.selection import Selection, current_theme
+from headwise.viz_app.views.shared.view import (
     LONGEST_TEXT_IN_ADDRESS,
     change_view,
     checked,
@@ -26,8 +26,8 @@ from viz_app.views.shared.view import (
     read_address,
     view,
 )
-from viz_app.views.shared.widgets import choose_on_slider
-from viz_app.views.state import CHOICES
+from headwise.viz_app.views.shared.widgets import choose_on_slider
+from headwise.viz_app.views.state import CHOICES
 
 _LANGUAGES = {"de": "German", "en": "English", "es": "Spanish", "fr": "French"}
 
@@ -179,9 +179,9 @@ def _choose_run() -> Run:
     note_offered(names, ())
     if not names:
         raise CheckpointError(
-            f"there is no run in {runs_folder()}: train one with python -m model.train, or name "
-            "another folder at the start, such as that of the runs that come with Headwise: "
-            "headwise --checkpoints FOLDER"
+            f"there is no run in {runs_folder()}: train one with "
+            "python -m headwise.model.train, or name another folder at the start, such as that of "
+            "the runs that come with Headwise: headwise --checkpoints FOLDER"
         )
     first = names[first_run(models)]
     bound = control("run", "Run", default=first, usable=names.__contains__)

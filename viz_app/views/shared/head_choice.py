@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import streamlit as st
 
-from model.interface import KINDS, Description, Head
-from viz_app.analysis.grid import Grid, Units
-from viz_app.analysis.labels import KIND_NAMES
-from viz_app.figures.theme import Theme
-from viz_app.views.shared.lessons import answered
-from viz_app.views.shared.view import change_view, control, view
-from viz_app.views.shared.widgets import choose_one, clicked_value
-from viz_app.views.state import View
+from headwise.model.interface import KINDS, Description, Head
+from headwise.viz_app.analysis.grid import Grid, Units
+from headwise.viz_app.analysis.labels import KIND_NAMES
+from headwise.viz_app.figures.theme import Theme
+from headwise.viz_app.views.shared.lessons import answered
+from headwise.viz_app.views.shared.view import change_view, control, view
+from headwise.viz_app.views.shared.widgets import choose_one, clicked_value
+from headwise.viz_app.views.state import View
 
 if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator

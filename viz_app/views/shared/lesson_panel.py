@@ -8,22 +8,28 @@ from html import escape
 
 import streamlit as st
 
-from model.interface import Description, Head, Kind
-from model.ties import descending
-from viz_app.analysis.curves import curve_of
-from viz_app.analysis.labels import numbered
-from viz_app.analysis.question import Asked, Question, heaviest_row, most_changed_row, place_of
-from viz_app.analysis.questions import Way, ask, read_parameters
-from viz_app.analysis.vector_questions import scaled_row
-from viz_app.figures.charts import weight_bars
-from viz_app.lessons.records import Lesson, Step
-from viz_app.records.curves import Curve
-from viz_app.records.trace import Floats, Trace
-from viz_app.views.caches import Run, beam_of, head_costs_of, log_of, trace_of
-from viz_app.views.shared.errors import show_user_errors
-from viz_app.views.shared.head_choice import chosen_head, head_label
-from viz_app.views.shared.lesson_style import lesson_script, lesson_style
-from viz_app.views.shared.lessons import (
+from headwise.model.interface import Description, Head, Kind
+from headwise.model.ties import descending
+from headwise.viz_app.analysis.curves import curve_of
+from headwise.viz_app.analysis.labels import numbered
+from headwise.viz_app.analysis.question import (
+    Asked,
+    Question,
+    heaviest_row,
+    most_changed_row,
+    place_of,
+)
+from headwise.viz_app.analysis.questions import Way, ask, read_parameters
+from headwise.viz_app.analysis.vector_questions import scaled_row
+from headwise.viz_app.figures.charts import weight_bars
+from headwise.viz_app.lessons.records import Lesson, Step
+from headwise.viz_app.records.curves import Curve
+from headwise.viz_app.records.trace import Floats, Trace
+from headwise.viz_app.views.caches import Run, beam_of, head_costs_of, log_of, trace_of
+from headwise.viz_app.views.shared.errors import show_user_errors
+from headwise.viz_app.views.shared.head_choice import chosen_head, head_label
+from headwise.viz_app.views.shared.lesson_style import lesson_script, lesson_style
+from headwise.viz_app.views.shared.lessons import (
     answered,
     fitting_runs,
     leave_lesson,
@@ -32,14 +38,14 @@ from viz_app.views.shared.lessons import (
     served_lessons,
     way_of,
 )
-from viz_app.views.shared.markdown import escape_markdown, lesson_markdown
-from viz_app.views.shared.panels import panel
-from viz_app.views.shared.parts import bring_into_view, dim_others
-from viz_app.views.shared.selection import Selection
-from viz_app.views.shared.target import BEAM_SIZES
-from viz_app.views.shared.view import change_view, checked, current_page, fill_in, view
-from viz_app.views.shared.widgets import choose_on_slider, show_figure
-from viz_app.views.state import View
+from headwise.viz_app.views.shared.markdown import escape_markdown, lesson_markdown
+from headwise.viz_app.views.shared.panels import panel
+from headwise.viz_app.views.shared.parts import bring_into_view, dim_others
+from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.target import BEAM_SIZES
+from headwise.viz_app.views.shared.view import change_view, checked, current_page, fill_in, view
+from headwise.viz_app.views.shared.widgets import choose_on_slider, show_figure
+from headwise.viz_app.views.state import View
 
 _HINTS: dict[Way, str] = {
     "cell": "Answer in the page: click a cell of the large map, or press Enter on it.",

@@ -8,7 +8,7 @@ Printed, a step is a sheet: its text, its question, and the figures that it spea
 
 from __future__ import annotations
 
-from viz_app.figures.theme import DARK, Theme
+from headwise.viz_app.figures.theme import DARK, Theme
 
 _STYLE = """
 <style>

@@ -10,18 +10,18 @@ from typing import Any, cast
 
 import streamlit as st
 
-from viz_app.analysis.curves import curve_of
-from viz_app.analysis.questions import KINDS, Way
-from viz_app.lessons.reading import LessonError, read_lessons
-from viz_app.lessons.records import Lesson, Step
-from viz_app.served import first_run, lesson_folders, served_models
-from viz_app.views.caches import Run, log_of, run_named, steps_in
-from viz_app.views.shared.cache import cached
-from viz_app.views.shared.opening import PageName, open_page
-from viz_app.views.shared.parts import PARTS
-from viz_app.views.shared.stamps import stamp_if_there
-from viz_app.views.shared.view import change_view, view
-from viz_app.views.state import CHOICES, View, chosen, decode, parameter_of
+from headwise.viz_app.analysis.curves import curve_of
+from headwise.viz_app.analysis.questions import KINDS, Way
+from headwise.viz_app.lessons.reading import LessonError, read_lessons
+from headwise.viz_app.lessons.records import Lesson, Step
+from headwise.viz_app.served import first_run, lesson_folders, served_models
+from headwise.viz_app.views.caches import Run, log_of, run_named, steps_in
+from headwise.viz_app.views.shared.cache import cached
+from headwise.viz_app.views.shared.opening import PageName, open_page
+from headwise.viz_app.views.shared.parts import PARTS
+from headwise.viz_app.views.shared.stamps import stamp_if_there
+from headwise.viz_app.views.shared.view import change_view, view
+from headwise.viz_app.views.state import CHOICES, View, chosen, decode, parameter_of
 
 PLACES = {
     "step": ("first", "last"),

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import streamlit as st
 
-from model.files import CheckpointError, has_writer
-from viz_app.analysis.curves import progress
-from viz_app.components.at_rest import draw_again
-from viz_app.served import served_models
-from viz_app.views.caches import log_file, log_of, run_named, steps_in
-from viz_app.views.shared.errors import describe_error
-from viz_app.views.shared.markdown import escape_markdown
-from viz_app.views.shared.stamps import Stamp, stamp_if_there
-from viz_app.views.shared.view import (
+from headwise.model.files import CheckpointError, has_writer
+from headwise.viz_app.analysis.curves import progress
+from headwise.viz_app.components.at_rest import draw_again
+from headwise.viz_app.served import served_models
+from headwise.viz_app.views.caches import log_file, log_of, run_named, steps_in
+from headwise.viz_app.views.shared.errors import describe_error
+from headwise.viz_app.views.shared.markdown import escape_markdown
+from headwise.viz_app.views.shared.stamps import Stamp, stamp_if_there
+from headwise.viz_app.views.shared.view import (
     apply_changes,
     change_view,
     note_unprompted,

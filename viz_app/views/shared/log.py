@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from traceback import walk_tb
 
-from viz_app.analysis.labels import make_visible
+from headwise.viz_app.analysis.labels import make_visible
 
 Facts = dict[str, str | int]
 """Name → value, as they are logged."""

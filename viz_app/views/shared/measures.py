@@ -9,21 +9,21 @@ from pathlib import Path
 
 import streamlit as st
 
-from model.files import CheckpointError
-from model.interface import Head, Kind
-from viz_app.analysis.head_descriptions import describe_head, describe_value
-from viz_app.analysis.head_ranking import emergence, head_values
-from viz_app.analysis.measure_descriptions import MEASURE_DESCRIPTIONS
-from viz_app.measuring.files import measured_steps, measures_path, read_measures
-from viz_app.records.measures import CorpusSummary, Measures
-from viz_app.records.trace import Floats
-from viz_app.views.caches import CHECKPOINTS, Run, weights_sha256
-from viz_app.views.shared.cache import cached
-from viz_app.views.shared.errors import describe_error
-from viz_app.views.shared.markdown import escape_markdown
-from viz_app.views.shared.special_tokens import measure_description, special_tokens_of
-from viz_app.views.shared.stamps import stamp_of
-from viz_app.views.shared.view import control
+from headwise.model.files import CheckpointError
+from headwise.model.interface import Head, Kind
+from headwise.viz_app.analysis.head_descriptions import describe_head, describe_value
+from headwise.viz_app.analysis.head_ranking import emergence, head_values
+from headwise.viz_app.analysis.measure_descriptions import MEASURE_DESCRIPTIONS
+from headwise.viz_app.measuring.files import measured_steps, measures_path, read_measures
+from headwise.viz_app.records.measures import CorpusSummary, Measures
+from headwise.viz_app.records.trace import Floats
+from headwise.viz_app.views.caches import CHECKPOINTS, Run, weights_sha256
+from headwise.viz_app.views.shared.cache import cached
+from headwise.viz_app.views.shared.errors import describe_error
+from headwise.viz_app.views.shared.markdown import escape_markdown
+from headwise.viz_app.views.shared.special_tokens import measure_description, special_tokens_of
+from headwise.viz_app.views.shared.stamps import stamp_of
+from headwise.viz_app.views.shared.view import control
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def show_measure_state(run: Run, measured: RunMeasures) -> None:
 
 
 def _command(run: Run, measured: RunMeasures) -> str:
-    command = ["python", "-m", "viz_app.measure", "--run"]
+    command = ["python", "-m", "headwise.viz_app.measure", "--run"]
     if run.data is None:
         command += [_from_here(run.folder), "--data", "FILE", "--columns", "SOURCE", "TARGET"]
     else:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import streamlit as st
 
-from viz_app.views.shared.view import change_view
+from headwise.viz_app.views.shared.view import change_view
 
 PageName = Literal[
     "translate", "inside", "architecture", "embeddings", "training", "heads", "learn"

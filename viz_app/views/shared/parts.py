@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from viz_app.figures.theme import Theme
+from headwise.viz_app.figures.theme import Theme
 
 PARTS: dict[str, dict[str, tuple[str, ...]]] = {
     "translate": {

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from viz_app.figures.theme import Theme, theme_named
-from viz_app.views.caches import Run
+from headwise.viz_app.figures.theme import Theme, theme_named
+from headwise.viz_app.views.caches import Run
 
 
 @dataclass(frozen=True)

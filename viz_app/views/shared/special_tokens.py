@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from viz_app.analysis.labels import token_label
-from viz_app.analysis.measure_descriptions import MEASURE_DESCRIPTIONS, MeasureDescription
-from viz_app.views.caches import Run
-from viz_app.views.shared.markdown import escape_latex
+from headwise.viz_app.analysis.labels import token_label
+from headwise.viz_app.analysis.measure_descriptions import MEASURE_DESCRIPTIONS, MeasureDescription
+from headwise.viz_app.views.caches import Run
+from headwise.viz_app.views.shared.markdown import escape_latex
 
 _OURS = re.compile("</?s>")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from model.files import CheckpointError
+from headwise.model.files import CheckpointError
 
 Stamp = tuple[int, int]
 """Time of the last change in nanoseconds, and size in bytes."""

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 import streamlit as st
 
-from viz_app.analysis.labels import token_labels
-from viz_app.figures.tokens import token_row
-from viz_app.records.trace import Trace
-from viz_app.views.caches import Beam, Run, beam_of, trace_of
-from viz_app.views.shared.markdown import escape_markdown
-from viz_app.views.shared.selection import Selection
-from viz_app.views.shared.special_tokens import special_tokens_of
-from viz_app.views.shared.view import change_view, control, view
-from viz_app.views.shared.widgets import choose_on_slider, choose_one
+from headwise.viz_app.analysis.labels import token_labels
+from headwise.viz_app.figures.tokens import token_row
+from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.views.caches import Beam, Run, beam_of, trace_of
+from headwise.viz_app.views.shared.markdown import escape_markdown
+from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.special_tokens import special_tokens_of
+from headwise.viz_app.views.shared.view import change_view, control, view
+from headwise.viz_app.views.shared.widgets import choose_on_slider, choose_one
 
 BEAM_SIZES = (2, 3, 4, 5, 8)
 """Widths of a beam search that are offered."""

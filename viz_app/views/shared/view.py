@@ -15,9 +15,9 @@ from typing import Any
 
 import streamlit as st
 
-from viz_app.analysis.labels import make_visible
-from viz_app.views.shared.markdown import escape_markdown
-from viz_app.views.state import (
+from headwise.viz_app.analysis.labels import make_visible
+from headwise.viz_app.views.shared.markdown import escape_markdown
+from headwise.viz_app.views.state import (
     CHOICES,
     View,
     change,

@@ -10,18 +10,18 @@ import streamlit as st
 from numpy.typing import NDArray
 from streamlit.delta_generator import DeltaGenerator
 
-from model.interface import Side
-from model.run_info import Counts
-from viz_app.analysis.labels import token_label
-from viz_app.analysis.projection import frequency_groups
-from viz_app.analysis.vocabulary import vocabulary_labels
-from viz_app.records.trace import Floats, Tokens
-from viz_app.views.caches import checkpoint_of, embedding_table
-from viz_app.views.shared.errors import describe_error
-from viz_app.views.shared.log import log_refusal
-from viz_app.views.shared.selection import Selection
-from viz_app.views.shared.view import control
-from viz_app.views.shared.widgets import choose_on_slider
+from headwise.model.interface import Side
+from headwise.model.run_info import Counts
+from headwise.viz_app.analysis.labels import token_label
+from headwise.viz_app.analysis.projection import frequency_groups
+from headwise.viz_app.analysis.vocabulary import vocabulary_labels
+from headwise.viz_app.records.trace import Floats, Tokens
+from headwise.viz_app.views.caches import checkpoint_of, embedding_table
+from headwise.viz_app.views.shared.errors import describe_error
+from headwise.viz_app.views.shared.log import log_refusal
+from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.view import control
+from headwise.viz_app.views.shared.widgets import choose_on_slider
 
 TOKEN_HELP = (
     "Type to search. The tokens of the sentence come first. A · stands before a token that follows "

@@ -7,8 +7,8 @@ from typing import Any, Literal, TypeVar
 
 import streamlit as st
 
-from viz_app.components.printing import printed_width
-from viz_app.views.shared.view import control, view
+from headwise.viz_app.components.printing import printed_width
+from headwise.viz_app.views.shared.view import control, view
 
 Option = TypeVar("Option")
 _MOST_STRETCHED = 1.25

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import FiniteFloat
 
-from viz_app.views.choices import Axis, Text, choice
+from headwise.viz_app.views.choices import Axis, Text, choice
 
 _TRANSLATIONS = {"training": "translations"}
 _COMPARE = {"training": "compare"}

@@ -8,20 +8,24 @@ from operator import itemgetter
 
 import streamlit as st
 
-from model.files import CheckpointError
-from viz_app.records.trace import Trace
-from viz_app.served import served_models
-from viz_app.views.caches import Run, run_named, trace_of
-from viz_app.views.shared.head_choice import choose_units
-from viz_app.views.shared.markdown import escape_markdown
-from viz_app.views.shared.opening import show_link
-from viz_app.views.shared.panels import note_files
-from viz_app.views.shared.selection import Selection
-from viz_app.views.shared.target import show_target, show_target_text, total_log_probability
-from viz_app.views.shared.view import control
-from viz_app.views.shared.widgets import choose_on_slider
-from viz_app.views.training.differences import ComparedCheckpoint, show_differences
-from viz_app.views.training.shared_target import (
+from headwise.model.files import CheckpointError
+from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.served import served_models
+from headwise.viz_app.views.caches import Run, run_named, trace_of
+from headwise.viz_app.views.shared.head_choice import choose_units
+from headwise.viz_app.views.shared.markdown import escape_markdown
+from headwise.viz_app.views.shared.opening import show_link
+from headwise.viz_app.views.shared.panels import note_files
+from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.target import (
+    show_target,
+    show_target_text,
+    total_log_probability,
+)
+from headwise.viz_app.views.shared.view import control
+from headwise.viz_app.views.shared.widgets import choose_on_slider
+from headwise.viz_app.views.training.differences import ComparedCheckpoint, show_differences
+from headwise.viz_app.views.training.shared_target import (
     SharedTarget,
     choose_shared_target,
     same_tokenizers,

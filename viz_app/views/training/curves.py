@@ -6,19 +6,24 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from viz_app.analysis.curves import curve_of, downsample, find_overfitting_in, smooth
-from viz_app.figures.curves import MILESTONE_CURVES, MOST_RUNS, training_curves
-from viz_app.figures.training_panels import PANELS, drawn_panels
-from viz_app.records.curves import RunCurves
-from viz_app.served import served_models
-from viz_app.views.caches import LogRow, Run, log_file, log_of, run_named, steps_in
-from viz_app.views.shared.cache import cached
-from viz_app.views.shared.errors import show_user_errors
-from viz_app.views.shared.markdown import escape_markdown
-from viz_app.views.shared.selection import Selection
-from viz_app.views.shared.stamps import stamp_if_there
-from viz_app.views.shared.view import change_view, control, view
-from viz_app.views.shared.widgets import choose_on_slider, choose_one, clicked_value, show_figure
+from headwise.viz_app.analysis.curves import curve_of, downsample, find_overfitting_in, smooth
+from headwise.viz_app.figures.curves import MILESTONE_CURVES, MOST_RUNS, training_curves
+from headwise.viz_app.figures.training_panels import PANELS, drawn_panels
+from headwise.viz_app.records.curves import RunCurves
+from headwise.viz_app.served import served_models
+from headwise.viz_app.views.caches import LogRow, Run, log_file, log_of, run_named, steps_in
+from headwise.viz_app.views.shared.cache import cached
+from headwise.viz_app.views.shared.errors import show_user_errors
+from headwise.viz_app.views.shared.markdown import escape_markdown
+from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.stamps import stamp_if_there
+from headwise.viz_app.views.shared.view import change_view, control, view
+from headwise.viz_app.views.shared.widgets import (
+    choose_on_slider,
+    choose_one,
+    clicked_value,
+    show_figure,
+)
 
 _SMOOTHING = (0.0, 0.5, 0.8, 0.9, 0.95, 0.99)
 _BATCHES = "training batches"

@@ -13,34 +13,34 @@ import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
 
-from model.interface import KINDS, Head, Kind
-from viz_app.analysis.attention import max_pool, pool_mask
-from viz_app.analysis.differences import (
+from headwise.model.interface import KINDS, Head, Kind
+from headwise.viz_app.analysis.attention import max_pool, pool_mask
+from headwise.viz_app.analysis.differences import (
     first_word_mismatch,
     head_distances,
     pool_differences,
 )
-from viz_app.analysis.grid import Grid, GridOptions, Units, make_grid
-from viz_app.analysis.head_ranking import rank_heads
-from viz_app.analysis.labels import KIND_NAMES
-from viz_app.figures.costs import distance_map
-from viz_app.figures.maps import attention_map, difference_map
-from viz_app.figures.mosaic import mosaic
-from viz_app.records.trace import Floats, Trace
-from viz_app.views.caches import Run
-from viz_app.views.shared.head_choice import (
+from headwise.viz_app.analysis.grid import Grid, GridOptions, Units, make_grid
+from headwise.viz_app.analysis.head_ranking import rank_heads
+from headwise.viz_app.analysis.labels import KIND_NAMES
+from headwise.viz_app.figures.costs import distance_map
+from headwise.viz_app.figures.maps import attention_map, difference_map
+from headwise.viz_app.figures.mosaic import mosaic
+from headwise.viz_app.records.trace import Floats, Trace
+from headwise.viz_app.views.caches import Run
+from headwise.viz_app.views.shared.head_choice import (
     choices_for,
     choose_clicked_head,
     choose_head,
     head_label,
     map_arguments,
 )
-from viz_app.views.shared.markdown import escape_markdown
-from viz_app.views.shared.panels import panel
-from viz_app.views.shared.selection import Selection
-from viz_app.views.shared.view import change_view, control
-from viz_app.views.shared.widgets import choose_one, show_figure
-from viz_app.views.training.shared_target import same_tokenizers
+from headwise.viz_app.views.shared.markdown import escape_markdown
+from headwise.viz_app.views.shared.panels import panel
+from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.view import change_view, control
+from headwise.viz_app.views.shared.widgets import choose_one, show_figure
+from headwise.viz_app.views.training.shared_target import same_tokenizers
 
 _PANEL = "differences"
 _MOST_CELLS = 40

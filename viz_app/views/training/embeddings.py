@@ -6,24 +6,24 @@ import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
 
-from model.interface import Side
-from viz_app.analysis.projection import (
+from headwise.model.interface import Side
+from headwise.viz_app.analysis.projection import (
     Components,
     all_pairs,
     most_frequent,
     pair_cosines,
     project_together,
 )
-from viz_app.components.scatter import Cloud, Frames, scatter
-from viz_app.figures.drift import cosine_lines
-from viz_app.records.trace import Floats
-from viz_app.views.caches import checkpoint_of, embedding_table, trace_of
-from viz_app.views.shared.cache import cached
-from viz_app.views.shared.markdown import escape_markdown
-from viz_app.views.shared.panels import panel
-from viz_app.views.shared.selection import Selection
-from viz_app.views.shared.view import values_shown
-from viz_app.views.shared.vocabulary import (
+from headwise.viz_app.components.scatter import Cloud, Frames, scatter
+from headwise.viz_app.figures.drift import cosine_lines
+from headwise.viz_app.records.trace import Floats
+from headwise.viz_app.views.caches import checkpoint_of, embedding_table, trace_of
+from headwise.viz_app.views.shared.cache import cached
+from headwise.viz_app.views.shared.markdown import escape_markdown
+from headwise.viz_app.views.shared.panels import panel
+from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.view import values_shown
+from headwise.viz_app.views.shared.vocabulary import (
     SideVocabulary,
     choose_number,
     choose_tokens,
@@ -31,7 +31,12 @@ from viz_app.views.shared.vocabulary import (
     groups_by_frequency,
     vocabulary_of,
 )
-from viz_app.views.shared.widgets import choose_on_slider, choose_one, show_figure, show_heading
+from headwise.viz_app.views.shared.widgets import (
+    choose_on_slider,
+    choose_one,
+    show_figure,
+    show_heading,
+)
 
 _MOST_TOKENS = 4
 _NUMBERS = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000)

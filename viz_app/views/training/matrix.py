@@ -8,16 +8,16 @@ from typing import cast
 import numpy as np
 import streamlit as st
 
-from model.interface import KINDS, Head, Kind
-from viz_app.analysis.head_ranking import head_table, head_values, order_by_last_value
-from viz_app.analysis.labels import KIND_NAMES
-from viz_app.analysis.measure_descriptions import MEASURE_DESCRIPTIONS
-from viz_app.figures.head_matrix import HeadRows, head_matrix, measure_lines
-from viz_app.measuring.files import measured_steps
-from viz_app.records.measures import MEASURES, Measures
-from viz_app.views.shared.head_choice import choices_for, choose_head, head_label
-from viz_app.views.shared.markdown import escape_markdown
-from viz_app.views.shared.measures import (
+from headwise.model.interface import KINDS, Head, Kind
+from headwise.viz_app.analysis.head_ranking import head_table, head_values, order_by_last_value
+from headwise.viz_app.analysis.labels import KIND_NAMES
+from headwise.viz_app.analysis.measure_descriptions import MEASURE_DESCRIPTIONS
+from headwise.viz_app.figures.head_matrix import HeadRows, head_matrix, measure_lines
+from headwise.viz_app.measuring.files import measured_steps
+from headwise.viz_app.records.measures import MEASURES, Measures
+from headwise.viz_app.views.shared.head_choice import choices_for, choose_head, head_label
+from headwise.viz_app.views.shared.markdown import escape_markdown
+from headwise.viz_app.views.shared.measures import (
     baselines_note,
     choose_measure,
     measures_of,
@@ -25,12 +25,12 @@ from viz_app.views.shared.measures import (
     value_in_words,
     values_of,
 )
-from viz_app.views.shared.opening import THE_HEAD_ALONE, open_page
-from viz_app.views.shared.panels import panel
-from viz_app.views.shared.selection import Selection
-from viz_app.views.shared.special_tokens import measure_description
-from viz_app.views.shared.widgets import choose_one, clicked_value, show_figure
-from viz_app.views.training.stages import show_stages
+from headwise.viz_app.views.shared.opening import THE_HEAD_ALONE, open_page
+from headwise.viz_app.views.shared.panels import panel
+from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.special_tokens import measure_description
+from headwise.viz_app.views.shared.widgets import choose_one, clicked_value, show_figure
+from headwise.viz_app.views.training.stages import show_stages
 
 _MOST_LINES = 6
 _MOST_COLUMNS = 60

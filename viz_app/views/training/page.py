@@ -6,16 +6,16 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from viz_app.views.shared.download import show_download_menu
-from viz_app.views.shared.live import watch
-from viz_app.views.shared.selection import Selection
-from viz_app.views.shared.widgets import choose_one
-from viz_app.views.training.compare import show_compare
-from viz_app.views.training.curves import other_runs, show_curves
-from viz_app.views.training.embeddings import show_embeddings
-from viz_app.views.training.matrix import show_matrix
-from viz_app.views.training.play import show_play
-from viz_app.views.training.translations import show_translations
+from headwise.viz_app.views.shared.download import show_download_menu
+from headwise.viz_app.views.shared.live import watch
+from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.widgets import choose_one
+from headwise.viz_app.views.training.compare import show_compare
+from headwise.viz_app.views.training.curves import other_runs, show_curves
+from headwise.viz_app.views.training.embeddings import show_embeddings
+from headwise.viz_app.views.training.matrix import show_matrix
+from headwise.viz_app.views.training.play import show_play
+from headwise.viz_app.views.training.translations import show_translations
 
 _SECTIONS: dict[str, Callable[[Selection], None]] = {
     "curves": show_curves,

@@ -7,13 +7,13 @@ import time
 import numpy as np
 import streamlit as st
 
-from model.files import CheckpointError
-from model.interface import Head
-from viz_app.analysis.grid import Grid, GridOptions, make_grid
-from viz_app.analysis.labels import KIND_NAMES, token_labels
-from viz_app.components.player import Frame, MapAnimation, block_size, player
-from viz_app.records.trace import Floats
-from viz_app.views.caches import (
+from headwise.model.files import CheckpointError
+from headwise.model.interface import Head
+from headwise.viz_app.analysis.grid import Grid, GridOptions, make_grid
+from headwise.viz_app.analysis.labels import KIND_NAMES, token_labels
+from headwise.viz_app.components.player import Frame, MapAnimation, block_size, player
+from headwise.viz_app.records.trace import Floats
+from headwise.viz_app.views.caches import (
     AttentionTrace,
     attention_of,
     checkpoint_of,
@@ -21,14 +21,14 @@ from viz_app.views.caches import (
     tokens_of,
     trace_of,
 )
-from viz_app.views.shared.errors import describe_error
-from viz_app.views.shared.head_choice import choose_head, choose_units, head_label
-from viz_app.views.shared.log import log_refusal
-from viz_app.views.shared.markdown import escape_markdown
-from viz_app.views.shared.selection import Selection
-from viz_app.views.shared.view import change_view
-from viz_app.views.shared.widgets import choose_one
-from viz_app.views.training.shared_target import SharedTarget, choose_shared_target
+from headwise.viz_app.views.shared.errors import describe_error
+from headwise.viz_app.views.shared.head_choice import choose_head, choose_units, head_label
+from headwise.viz_app.views.shared.log import log_refusal
+from headwise.viz_app.views.shared.markdown import escape_markdown
+from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.view import change_view
+from headwise.viz_app.views.shared.widgets import choose_one
+from headwise.viz_app.views.training.shared_target import SharedTarget, choose_shared_target
 
 _PROGRESS_AFTER = 0.4
 """Seconds after which progress is shown."""

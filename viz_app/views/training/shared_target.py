@@ -9,11 +9,11 @@ from typing import Any
 
 import streamlit as st
 
-from model.files import CheckpointError
-from viz_app.views.caches import Run, continuation_of, log_of
-from viz_app.views.shared.selection import Selection
-from viz_app.views.shared.view import control
-from viz_app.views.shared.widgets import choose_one
+from headwise.model.files import CheckpointError
+from headwise.viz_app.views.caches import Run, continuation_of, log_of
+from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.view import control
+from headwise.viz_app.views.shared.widgets import choose_one
 
 _NAMES = {"newest": "newest checkpoint's output", "reference": "reference", "own": "your own"}
 

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
-from viz_app.analysis.stages import STAGE_DESCRIPTIONS, describe_stage
-from viz_app.figures.stages import StageChart, stage_charts
-from viz_app.records.measures import Measures
-from viz_app.views.shared.markdown import escape_markdown
-from viz_app.views.shared.selection import Selection
-from viz_app.views.shared.view import change_view, redraw_all
-from viz_app.views.shared.widgets import clicked_value, show_figure
+from headwise.viz_app.analysis.stages import STAGE_DESCRIPTIONS, describe_stage
+from headwise.viz_app.figures.stages import StageChart, stage_charts
+from headwise.viz_app.records.measures import Measures
+from headwise.viz_app.views.shared.markdown import escape_markdown
+from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.view import change_view, redraw_all
+from headwise.viz_app.views.shared.widgets import clicked_value, show_figure
 
 
 def show_stages(

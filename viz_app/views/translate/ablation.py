@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 import streamlit as st
 
-from model.interface import Head
-from viz_app.analysis.labels import KIND_NAMES
-from viz_app.figures.costs import cost_map
-from viz_app.records.trace import Trace
-from viz_app.views.caches import head_costs_of, trace_of
-from viz_app.views.shared.head_choice import choose_clicked_head, choose_heads, head_label
-from viz_app.views.shared.selection import Selection
-from viz_app.views.shared.target import show_target, total_log_probability
-from viz_app.views.shared.view import control
-from viz_app.views.shared.widgets import show_figure
-from viz_app.views.translate.shown_map import HEAD_PANELS, shown_head
+from headwise.model.interface import Head
+from headwise.viz_app.analysis.labels import KIND_NAMES
+from headwise.viz_app.figures.costs import cost_map
+from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.views.caches import head_costs_of, trace_of
+from headwise.viz_app.views.shared.head_choice import choose_clicked_head, choose_heads, head_label
+from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.target import show_target, total_log_probability
+from headwise.viz_app.views.shared.view import control
+from headwise.viz_app.views.shared.widgets import show_figure
+from headwise.viz_app.views.translate.shown_map import HEAD_PANELS, shown_head
 
 
 def show_ablation(selection: Selection, trace: Trace) -> None:

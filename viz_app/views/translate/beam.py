@@ -6,13 +6,13 @@ import math
 
 import streamlit as st
 
-from viz_app.analysis.labels import token_label
-from viz_app.figures.tree import beam_tree
-from viz_app.views.caches import Beam
-from viz_app.views.shared.selection import Selection
-from viz_app.views.shared.target import SCORE
-from viz_app.views.shared.view import control
-from viz_app.views.shared.widgets import show_figure
+from headwise.viz_app.analysis.labels import token_label
+from headwise.viz_app.figures.tree import beam_tree
+from headwise.viz_app.views.caches import Beam
+from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.target import SCORE
+from headwise.viz_app.views.shared.view import control
+from headwise.viz_app.views.shared.widgets import show_figure
 
 _MOST_STEPS = 16
 """Most steps that are drawn at once."""

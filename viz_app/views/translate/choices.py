@@ -7,10 +7,10 @@ from typing import Literal
 
 from pydantic import FiniteFloat
 
-from viz_app.analysis.attention import Aggregate
-from viz_app.analysis.grid import RowsBy
-from viz_app.analysis.rollout import CellValue
-from viz_app.views.choices import NamedHead, choice
+from headwise.viz_app.analysis.attention import Aggregate
+from headwise.viz_app.analysis.grid import RowsBy
+from headwise.viz_app.analysis.rollout import CellValue
+from headwise.viz_app.views.choices import NamedHead, choice
 
 _SAMPLING = {"below": "steps", "sampling": "true"}
 

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import streamlit as st
 
-from model.interface import Head
-from viz_app.analysis.grid import Grid, make_grid
-from viz_app.analysis.map_facts import ALMOST_EVEN, MapFacts, map_facts, most_on_punctuation
-from viz_app.records.trace import Trace
-from viz_app.views.shared.head_choice import head_label
-from viz_app.views.shared.markdown import escape_markdown
-from viz_app.views.shared.measures import head_in_words, measures_of
-from viz_app.views.shared.selection import Selection
-from viz_app.views.shared.special_tokens import special_tokens_of
-from viz_app.views.shared.view import view
-from viz_app.views.translate.shown_map import ShownMap
+from headwise.model.interface import Head
+from headwise.viz_app.analysis.grid import Grid, make_grid
+from headwise.viz_app.analysis.map_facts import (
+    ALMOST_EVEN,
+    MapFacts,
+    map_facts,
+    most_on_punctuation,
+)
+from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.views.shared.head_choice import head_label
+from headwise.viz_app.views.shared.markdown import escape_markdown
+from headwise.viz_app.views.shared.measures import head_in_words, measures_of
+from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.special_tokens import special_tokens_of
+from headwise.viz_app.views.shared.view import view
+from headwise.viz_app.views.translate.shown_map import ShownMap
 
 _LEAST_SHOWN = 0.5
 """Smallest share of the weight that must be left without special tokens for a map not to look

@@ -7,35 +7,40 @@ from typing import Literal, get_args
 
 import streamlit as st
 
-from model.interface import Head
-from viz_app.analysis.attention import max_pool, pool_mask
-from viz_app.analysis.grid import Grid, GridOptions, make_grid
-from viz_app.analysis.labels import KIND_NAMES
-from viz_app.analysis.rollout import weights_of
-from viz_app.components.map_cells import map_cells
-from viz_app.figures.maps import attention_map, difference_map
-from viz_app.figures.mosaic import mosaic
-from viz_app.records.trace import Trace
-from viz_app.views.caches import trace_of
-from viz_app.views.shared.head_choice import (
+from headwise.model.interface import Head
+from headwise.viz_app.analysis.attention import max_pool, pool_mask
+from headwise.viz_app.analysis.grid import Grid, GridOptions, make_grid
+from headwise.viz_app.analysis.labels import KIND_NAMES
+from headwise.viz_app.analysis.rollout import weights_of
+from headwise.viz_app.components.map_cells import map_cells
+from headwise.viz_app.figures.maps import attention_map, difference_map
+from headwise.viz_app.figures.mosaic import mosaic
+from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.views.caches import trace_of
+from headwise.viz_app.views.shared.head_choice import (
     choices_for,
     choose_clicked_head,
     choose_head,
     head_toolbar,
     map_arguments,
 )
-from viz_app.views.shared.lessons import answered
-from viz_app.views.shared.opening import open_page
-from viz_app.views.shared.panels import panel
-from viz_app.views.shared.selection import Selection
-from viz_app.views.shared.target import show_target_text, total_log_probability
-from viz_app.views.shared.view import change_view, redraw_all, view
-from viz_app.views.shared.widgets import choose_one, show_figure
-from viz_app.views.translate.head_words import show_head_words
-from viz_app.views.translate.lines import show_lines
-from viz_app.views.translate.reading import choose_reading
-from viz_app.views.translate.shown_map import HEAD_PANELS, ShownMap, choose_cells, redraw_heads
-from viz_app.views.translate.step import STEP_PANELS
+from headwise.viz_app.views.shared.lessons import answered
+from headwise.viz_app.views.shared.opening import open_page
+from headwise.viz_app.views.shared.panels import panel
+from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.target import show_target_text, total_log_probability
+from headwise.viz_app.views.shared.view import change_view, redraw_all, view
+from headwise.viz_app.views.shared.widgets import choose_one, show_figure
+from headwise.viz_app.views.translate.head_words import show_head_words
+from headwise.viz_app.views.translate.lines import show_lines
+from headwise.viz_app.views.translate.reading import choose_reading
+from headwise.viz_app.views.translate.shown_map import (
+    HEAD_PANELS,
+    ShownMap,
+    choose_cells,
+    redraw_heads,
+)
+from headwise.viz_app.views.translate.step import STEP_PANELS
 
 _Style = Literal["map", "lines", "joint"]
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 import streamlit as st
 
-from model.interface import KINDS, Kind
-from viz_app.analysis.grid import Grid, GridOptions, make_grid
-from viz_app.components.lines import Bundle, TokenColumn, lines
-from viz_app.records.trace import Trace
-from viz_app.views.shared.head_choice import choose_heads
-from viz_app.views.shared.selection import Selection
-from viz_app.views.translate.shown_map import ShownMap
+from headwise.model.interface import KINDS, Kind
+from headwise.viz_app.analysis.grid import Grid, GridOptions, make_grid
+from headwise.viz_app.components.lines import Bundle, TokenColumn, lines
+from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.views.shared.head_choice import choose_heads
+from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.translate.shown_map import ShownMap
 
 _NOTE = (
     "A line joins a query with a key that it looks at, to gather from there; the thicker it is, "

@@ -6,17 +6,17 @@ from typing import Literal, get_args
 
 import streamlit as st
 
-from viz_app.analysis.grid import GridOptions
-from viz_app.components.in_sight import is_in_sight
-from viz_app.figures.tokens import probability_legend
-from viz_app.records.trace import Trace
-from viz_app.views.caches import Beam, trace_of
-from viz_app.views.shared.download import show_download_menu
-from viz_app.views.shared.lessons import open_step, served_lessons
-from viz_app.views.shared.markdown import escape_markdown
-from viz_app.views.shared.panels import panel
-from viz_app.views.shared.selection import Selection
-from viz_app.views.shared.target import (
+from headwise.viz_app.analysis.grid import GridOptions
+from headwise.viz_app.components.in_sight import is_in_sight
+from headwise.viz_app.figures.tokens import probability_legend
+from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.views.caches import Beam, trace_of
+from headwise.viz_app.views.shared.download import show_download_menu
+from headwise.viz_app.views.shared.lessons import open_step, served_lessons
+from headwise.viz_app.views.shared.markdown import escape_markdown
+from headwise.viz_app.views.shared.panels import panel
+from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.target import (
     SCORE,
     Target,
     choose_decoding,
@@ -25,14 +25,14 @@ from viz_app.views.shared.target import (
     show_target_text,
     total_log_probability,
 )
-from viz_app.views.shared.view import control, fill_in, note_unprompted, view
-from viz_app.views.shared.widgets import choose_on_slider, choose_one
-from viz_app.views.translate.ablation import show_ablation
-from viz_app.views.translate.beam import show_tree
-from viz_app.views.translate.heads import show_heads
-from viz_app.views.translate.reading import chosen_grid_options
-from viz_app.views.translate.step import show_step
-from viz_app.views.translate.tokens import show_tokens
+from headwise.viz_app.views.shared.view import control, fill_in, note_unprompted, view
+from headwise.viz_app.views.shared.widgets import choose_on_slider, choose_one
+from headwise.viz_app.views.translate.ablation import show_ablation
+from headwise.viz_app.views.translate.beam import show_tree
+from headwise.viz_app.views.translate.heads import show_heads
+from headwise.viz_app.views.translate.reading import chosen_grid_options
+from headwise.viz_app.views.translate.step import show_step
+from headwise.viz_app.views.translate.tokens import show_tokens
 
 _Section = Literal["steps", "beam", "off"]
 

@@ -6,18 +6,18 @@ from typing import get_args
 
 import streamlit as st
 
-from model.interface import Description
-from viz_app.analysis.attention import Aggregate
-from viz_app.analysis.formulas import scores_formula
-from viz_app.analysis.grid import GridOptions, RowsBy
-from viz_app.views.caches import Run
-from viz_app.views.shared.head_choice import choose_units
-from viz_app.views.shared.markdown import escape_markdown
-from viz_app.views.shared.special_tokens import special_tokens_of
-from viz_app.views.shared.view import control, redraw_all, view
-from viz_app.views.shared.widgets import choose_one
-from viz_app.views.state import CHOICES, chosen
-from viz_app.views.translate.shown_map import redraw_heads
+from headwise.model.interface import Description
+from headwise.viz_app.analysis.attention import Aggregate
+from headwise.viz_app.analysis.formulas import scores_formula
+from headwise.viz_app.analysis.grid import GridOptions, RowsBy
+from headwise.viz_app.views.caches import Run
+from headwise.viz_app.views.shared.head_choice import choose_units
+from headwise.viz_app.views.shared.markdown import escape_markdown
+from headwise.viz_app.views.shared.special_tokens import special_tokens_of
+from headwise.viz_app.views.shared.view import control, redraw_all, view
+from headwise.viz_app.views.shared.widgets import choose_one
+from headwise.viz_app.views.state import CHOICES, chosen
+from headwise.viz_app.views.translate.shown_map import redraw_heads
 
 _CHOICES = ("show", "units", "rows", "special", "renormalised")
 

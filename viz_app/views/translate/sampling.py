@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import streamlit as st
 
-from model.ties import descending
-from viz_app.analysis.labels import next_token_label
-from viz_app.analysis.sampling import entropy, sampled
-from viz_app.figures.charts import changed_bars
-from viz_app.records.trace import Trace
-from viz_app.views.caches import next_log_probability
-from viz_app.views.shared.selection import Selection
-from viz_app.views.shared.view import control
-from viz_app.views.shared.widgets import choose_on_slider, show_figure
+from headwise.model.ties import descending
+from headwise.viz_app.analysis.labels import next_token_label
+from headwise.viz_app.analysis.sampling import entropy, sampled
+from headwise.viz_app.figures.charts import changed_bars
+from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.views.caches import next_log_probability
+from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.view import control
+from headwise.viz_app.views.shared.widgets import choose_on_slider, show_figure
 
 _TEMPERATURES = (0.1, 0.25, 0.5, 0.7, 1.0, 1.5, 2.0, 4.0)
 _TOP_K = (1, 2, 5, 10, 50, 0)

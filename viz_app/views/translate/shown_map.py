@@ -6,15 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import get_args
 
-from model.interface import Description, Head, Kind
-from viz_app.analysis.attention import Aggregate
-from viz_app.analysis.grid import Grid
-from viz_app.analysis.labels import KIND_NAMES, KIND_NOTES
-from viz_app.analysis.rollout import CellValue, map_of_heads
-from viz_app.records.trace import Floats, Trace
-from viz_app.views.shared.head_choice import chosen_head
-from viz_app.views.shared.view import redraw_all, view
-from viz_app.views.shared.widgets import choose_one
+from headwise.model.interface import Description, Head, Kind
+from headwise.viz_app.analysis.attention import Aggregate
+from headwise.viz_app.analysis.grid import Grid
+from headwise.viz_app.analysis.labels import KIND_NAMES, KIND_NOTES
+from headwise.viz_app.analysis.rollout import CellValue, map_of_heads
+from headwise.viz_app.records.trace import Floats, Trace
+from headwise.viz_app.views.shared.head_choice import chosen_head
+from headwise.viz_app.views.shared.view import redraw_all, view
+from headwise.viz_app.views.shared.widgets import choose_one
 
 HEAD_PANELS = ("heads", "below")
 """Panels that depend on the head that is shown."""

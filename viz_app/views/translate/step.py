@@ -8,21 +8,21 @@ from collections.abc import Sequence
 import numpy as np
 import streamlit as st
 
-from model.interface import Kind
-from viz_app.analysis.formulas import output_formula
-from viz_app.analysis.grid import GridOptions, make_grid
-from viz_app.analysis.labels import KIND_NAMES, next_token_label, token_labels
-from viz_app.analysis.rollout import weights_of
-from viz_app.figures.charts import token_bars
-from viz_app.figures.maps import head_rows
-from viz_app.figures.tokens import token_row
-from viz_app.records.trace import Trace
-from viz_app.views.caches import continuation_of, trace_of
-from viz_app.views.shared.selection import Selection
-from viz_app.views.shared.target import show_target, total_log_probability
-from viz_app.views.shared.view import change_view, control, redraw_all, view
-from viz_app.views.shared.widgets import clicked_value, show_figure
-from viz_app.views.translate.sampling import show_sampling
+from headwise.model.interface import Kind
+from headwise.viz_app.analysis.formulas import output_formula
+from headwise.viz_app.analysis.grid import GridOptions, make_grid
+from headwise.viz_app.analysis.labels import KIND_NAMES, next_token_label, token_labels
+from headwise.viz_app.analysis.rollout import weights_of
+from headwise.viz_app.figures.charts import token_bars
+from headwise.viz_app.figures.maps import head_rows
+from headwise.viz_app.figures.tokens import token_row
+from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.views.caches import continuation_of, trace_of
+from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.target import show_target, total_log_probability
+from headwise.viz_app.views.shared.view import change_view, control, redraw_all, view
+from headwise.viz_app.views.shared.widgets import clicked_value, show_figure
+from headwise.viz_app.views.translate.sampling import show_sampling
 
 STEP_PANELS = ("tokens", "heads", "below")
 """Panels that depend on the step of decoding."""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from viz_app.analysis.labels import token_labels
-from viz_app.components.token_buttons import token_buttons
-from viz_app.records.trace import Trace
-from viz_app.views.shared.lessons import answered
-from viz_app.views.shared.panels import panel
-from viz_app.views.shared.selection import Selection
-from viz_app.views.shared.target import target_probabilities
-from viz_app.views.shared.view import change_view, checked, view
-from viz_app.views.translate.step import STEP_PANELS
+from headwise.viz_app.analysis.labels import token_labels
+from headwise.viz_app.components.token_buttons import token_buttons
+from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.views.shared.lessons import answered
+from headwise.viz_app.views.shared.panels import panel
+from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.target import target_probabilities
+from headwise.viz_app.views.shared.view import change_view, checked, view
+from headwise.viz_app.views.translate.step import STEP_PANELS
 
 
 @panel("tokens")
