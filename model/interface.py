@@ -371,7 +371,8 @@ class Seq2SeqModel(Protocol):
         """Return the weights of the linear layer at a path.
 
         Those of attention are ``query_projection``, ``key_projection``, ``value_projection`` and
-        ``output_projection`` below ``attention_path(kind, layer)``.
+        ``output_projection`` below ``attention_path(kind, layer)``; those of a feed-forward are
+        ``expand``, ``contract`` and, of a gated one, ``gate``.
         """
         ...
 
@@ -384,6 +385,10 @@ class Seq2SeqModel(Protocol):
 
     def final_norm(self, side: Side) -> NormParameters | None:
         """Return the weights of the norm at the end of a side's stack; None if it has none."""
+        ...
+
+    def embedding_norm(self, side: Side) -> NormParameters | None:
+        """Return the weights of the norm after a side's embedding; None if it has none."""
         ...
 
     def embedding_table(self, side: Side) -> Tensor:

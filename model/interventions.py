@@ -9,16 +9,29 @@ gradients, is to first order what ablation would cost (section 4.1 there).
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from headwise.model.forced import forced_stream, log_probabilities
 from headwise.model.hooks import Edit, edit
-from headwise.model.interface import KINDS, Head, Kind, Seq2SeqModel, attention_path
+from headwise.model.interface import (
+    KINDS,
+    Head,
+    Kind,
+    Seq2SeqModel,
+    WordSpan,
+    attention_path,
+)
+from headwise.model.readings import Difference, Sublayer
+
+_POSITIONS_AT_A_TIME = 2048
+"""Number of source and target positions that are run together without parts of the model."""
 
 
 def _set_to_zero(rows: Sequence[int] | None, heads: Sequence[int]) -> Edit:
@@ -35,6 +48,17 @@ def _set_to_zero(rows: Sequence[int] | None, heads: Sequence[int]) -> Edit:
             x[:, list(heads)] = 0
         else:
             x[list(rows), list(heads)] = 0
+        return x
+
+    return set_to_zero
+
+
+def _set_neurons_to_zero(rows: Sequence[int]) -> Edit:
+    """Make an edit that sets all neurons, (B, T, d_ff), of some rows of the batch to zero."""
+
+    def set_to_zero(x: Tensor) -> Tensor:
+        x = x.clone()
+        x[list(rows)] = 0
         return x
 
     return set_to_zero
@@ -95,9 +119,6 @@ def head_costs(
 def batch_head_costs(model: Seq2SeqModel, sources: Tensor, targets: Tensor) -> dict[Kind, Tensor]:
     """Compute ``head_costs`` for each sentence of a batch: (B, L, H) for each kind, in nats.
 
-    The decoder runs once on B (heads + 1) rows: a copy of the batch for each head, ablated there,
-    and one without ablation. Heads of the decoder share one encoding.
-
     Args:
         model: the model, in evaluation mode.
         sources: ids (B, S), ``</s>`` included, padded on the right.
@@ -106,31 +127,13 @@ def batch_head_costs(model: Seq2SeqModel, sources: Tensor, targets: Tensor) -> d
     Raises:
         ValueError: as ``head_costs`` does.
     """
-    heads, size = model.description.all_heads(), len(sources)
-    by_module: dict[str, list[tuple[int, int]]] = defaultdict(list)
-    for place, head in enumerate(heads):
-        by_module[attention_path(head.kind, head.layer)] += [
-            (place * size + sentence, head.head) for sentence in range(size)
-        ]
-    edits = {
-        f"{name}.heads": _set_to_zero([row for row, _ in off], [head for _, head in off])
-        for name, off in by_module.items()
-    }
-    copies = len(heads) + 1  # the last one is not ablated
-    of_encoder = sum(head.kind == "encoder_self" for head in heads)  # they come first
-    consumed, predicted = targets[:, :-1], targets[:, 1:].repeat(copies, 1)
-    with edit(model, edits):
-        memory, mask = model.encode(sources.repeat(of_encoder + 1, 1))
-        rest = copies - of_encoder
-        memory = torch.cat([memory[:-size], memory[-size:].repeat(rest, 1, 1)])
-        if mask is not None:
-            mask = mask[:size].repeat(copies, 1, 1, 1)
-        stream = model.decode(consumed.repeat(copies, 1), memory, mask)  # (B copies, T, D)
+    streams = streams_without(model, sources, targets[:, :-1], model.description.all_heads())
+    predicted = targets[:, 1:].expand(len(streams), -1, -1)
     keep = predicted != model.special_ids.padding
-    scores = log_probabilities(model, stream[keep], predicted[keep])
+    scores = log_probabilities(model, streams[keep], predicted[keep])
     found = scores.new_zeros(predicted.shape)
     found[keep] = scores
-    totals = found.sum(dim=-1).view(copies, size)
+    totals = found.sum(dim=-1)  # (heads + 1, B)
     costs = (totals[-1] - totals[:-1]).T  # (B, heads)
     shapes = model.description.shapes
     by_kind = costs.split([layers * heads for layers, heads in shapes.values()], dim=1)
@@ -138,6 +141,132 @@ def batch_head_costs(model: Seq2SeqModel, sources: Tensor, targets: Tensor) -> d
         kind: cost.unflatten(1, shape)
         for (kind, shape), cost in zip(shapes.items(), by_kind, strict=True)
     }
+
+
+@torch.inference_mode()
+def streams_without(
+    model: Seq2SeqModel, sources: Tensor, consumed: Tensor, parts: Sequence[Head | Sublayer]
+) -> Tensor:
+    """Run a batch without each of some parts of the model, and once as it is.
+
+    A part is a head, or a feed-forward, whose neurons are set to zero (its bias stays). The decoder
+    runs once on B (parts + 1) rows; parts of the decoder share one encoding.
+
+    Args:
+        model: the model, in evaluation mode.
+        sources: ids (B, S), ``</s>`` included, padded on the right.
+        consumed: ids (B, T) from ``<s>`` on, padded on the right.
+        parts: those of the encoder come first.
+
+    Returns:
+        The decoder's outputs, (parts + 1, B, T, D); the last ones are without ablation.
+
+    Raises:
+        ValueError: if a sequence is empty or too long for the model.
+    """
+    size = len(sources)
+    rows: dict[str, list[int]] = defaultdict(list)
+    heads: dict[str, list[int]] = defaultdict(list)
+    for place, part in enumerate(parts):
+        copies = range(place * size, (place + 1) * size)
+        if isinstance(part, Head):
+            point = f"{attention_path(part.kind, part.layer)}.heads"
+            heads[point] += [part.head] * size
+        else:
+            point = f"{part.path}.hidden"
+        rows[point] += copies
+    edits = {
+        point: _set_to_zero(off, heads[point]) if point in heads else _set_neurons_to_zero(off)
+        for point, off in rows.items()
+    }
+    of_encoder = sum(_is_of_encoder(part) for part in parts)
+    with edit(model, edits):
+        memory, mask = model.encode(sources.repeat(of_encoder + 1, 1))
+        rest = len(parts) + 1 - of_encoder
+        memory = torch.cat([memory[:-size], memory[-size:].repeat(rest, 1, 1)])
+        if mask is not None:
+            mask = mask[:size].repeat(len(parts) + 1, 1, 1, 1)
+        stream = model.decode(consumed.repeat(len(parts) + 1, 1), memory, mask)
+    return stream.unflatten(0, (len(parts) + 1, size))
+
+
+def _is_of_encoder(part: Head | Sublayer) -> bool:
+    return part.kind == "encoder_self" if isinstance(part, Head) else part.stack == "encoder"
+
+
+@torch.inference_mode()
+def effects_of_parts(
+    model: Seq2SeqModel,
+    source: Tensor,
+    consumed: Tensor,
+    difference: Difference,
+    parts: Sequence[Head | Sublayer],
+    *,
+    note_done: Callable[[int], None] = lambda done: None,
+) -> Tensor:
+    """Compute what the difference of two logits at the last step loses without each part.
+
+    This is the whole effect of a part: what later layers make of it is in it.
+
+    Args:
+        model: the model, in evaluation mode.
+        source: ids (1, S).
+        consumed: ids (1, T) up to the step that predicts the word.
+        difference: which difference.
+        parts: heads and feed-forwards, in any order.
+        note_done: is told how many parts are done, now and then.
+
+    Returns:
+        One number a part, (parts,), float64.
+
+    Raises:
+        ValueError: if a sequence is empty or too long for the model.
+    """
+    found = torch.zeros(len(parts), dtype=torch.float64, device=model.device)
+    order = sorted(range(len(parts)), key=lambda place: not _is_of_encoder(parts[place]))
+    size = max(1, _POSITIONS_AT_A_TIME // (source.shape[1] + consumed.shape[1]))
+    for start in range(0, len(order), size):
+        places = order[start : start + size]
+        streams = streams_without(model, source, consumed, [parts[place] for place in places])
+        values = streams[:, 0, -1].double() @ difference.reading
+        found[places] = values[-1] - values[:-1]
+        note_done(start + len(places))
+    return found
+
+
+@torch.inference_mode()
+def effects_of_sources(
+    model: Seq2SeqModel,
+    source: Sequence[int],
+    consumed: Tensor,
+    difference: Difference,
+    spans: Sequence[WordSpan],
+) -> Tensor:
+    """Compute what the difference at the last step loses when source tokens are left out.
+
+    Args:
+        model, consumed, difference: as for ``effects_of_parts``.
+        source: ids of the source.
+        spans: which tokens are left out together.
+
+    Returns:
+        One number a span, (spans,), float64; NaN where nothing would be left of the source.
+
+    Raises:
+        ValueError: as ``effects_of_parts`` does.
+    """
+    lists = [[*source[: span.start], *source[span.stop :]] for span in spans]
+    rows = [torch.tensor(ids) for ids in [*lists, list(source)] if ids]
+    padded = pad_sequence(rows, batch_first=True, padding_value=model.special_ids.padding)
+    values = []
+    for some in padded.split(max(1, _POSITIONS_AT_A_TIME // (padded.shape[1] + consumed.shape[1]))):
+        some = some.to(model.device)
+        stream = forced_stream(model, some, consumed.expand(len(some), -1))
+        values.append(stream[:, -1].double() @ difference.reading)
+    value = torch.cat(values)
+    found = torch.full((len(spans),), math.nan, dtype=torch.float64, device=model.device)
+    found[[place for place, ids in enumerate(lists) if ids]] = value[-1] - value[:-1]
+    return found
 
 
 def batch_head_importance(

@@ -15,7 +15,7 @@ section 3.)
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -46,6 +46,25 @@ class HeldNorm:
         rate = torch.rsqrt(centred.square().mean(dim=-1, keepdim=True) + norm.epsilon)
         return cls(in_float32(norm.gain), rate, centres)
 
+    @classmethod
+    def seen(
+        cls, model: Seq2SeqModel, norm: NormParameters, before: Tensor, after: Tensor
+    ) -> HeldNorm:
+        """Return a norm with the divisors that it had between what was seen around it, (…, D).
+
+        So a sum stays exact for norms that compute their divisor in another type, as T5's do.
+        """
+        held = cls(
+            in_float32(norm.gain),
+            torch.ones_like(before[..., :1]),
+            model.description.norm_kind != "rms",
+        )
+        undivided = held.direction(before)
+        made = after if norm.bias is None else after - norm.bias
+        size = undivided.square().sum(-1, keepdim=True).clamp(min=torch.finfo(before.dtype).tiny)
+        rate = (made * undivided).sum(-1, keepdim=True) / size
+        return replace(held, rate=rate)
+
     def direction(self, x: Tensor) -> Tensor:
         """Return vectors (…, D) as the norm centres and scales them, but undivided."""
         return (_centred(x) if self.centres else x) * self.gain
@@ -53,6 +72,11 @@ class HeldNorm:
     def __call__(self, x: Tensor) -> Tensor:
         """Return what the norm makes of a part of its input, (…, D), without its bias."""
         return self.direction(x) * self.rate
+
+    def pull_back(self, reading: Tensor) -> Tensor:
+        """Return r′ (…, D) for which r′ · x = r · norm(x), without the norm's bias."""
+        scaled = reading * self.gain
+        return (_centred(scaled) if self.centres else scaled) * self.rate
 
 
 def _centred(x: Tensor) -> Tensor:

@@ -289,6 +289,10 @@ class Transformer(nn.Module):
         stack = "encoder" if side == "source" else "decoder"
         return self._norm(f"{stack}.final_norm") if self.config.final_norm else None
 
+    def embedding_norm(self, side: Side) -> None:
+        """Return None: no norm follows the embedding."""
+        return
+
     def _norm(self, path: str) -> NormParameters:
         module = self.get_submodule(f"{path}.norm")
         assert isinstance(module, nn.LayerNorm)

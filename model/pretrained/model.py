@@ -165,6 +165,11 @@ class PretrainedModel(nn.Module):
         norm = getattr(self._stack(side), self._family.final_norm, None)
         return None if norm is None else _norm_parameters(norm)
 
+    def embedding_norm(self, side: Side) -> NormParameters | None:
+        """Return the weights of the norm after a side's embedding; None if it has none."""
+        norm = getattr(self._stack(side), self._family.embedding_norm, None)
+        return None if norm is None else _norm_parameters(norm)
+
     def embedding_table(self, side: Side) -> Tensor:
         """Return the embeddings of a side's vocabulary, unscaled: (V, D)."""
         return self._stack(side).embed_tokens.weight

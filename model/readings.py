@@ -1,0 +1,300 @@
+"""A linear reading of a stream, followed back to what was written into the stream.
+
+A reading is a vector r that is multiplied with the stream x of a position: r · x, such as a logit
+after the last norm. The stream is a sum, and a norm is linear once its divisor is held at what it
+was in this pass (``stream.py``), so that r · x is a sum over what the embedding, every head and
+every feed-forward wrote, and biases. Nothing else is needed than the reading that each of them is
+multiplied with: going back from the end of a stack, a reading changes at norms only. With a norm
+before each sublayer that is the last norm; with a norm after each sublayer, every later one.
+
+``F`` readings, ``n`` positions, ``D`` = d_model, ``H`` heads, ``M`` keys, ``K`` = d_k.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from headwise.model.forced import forced_stream
+from headwise.model.hooks import capture, hook_names
+from headwise.model.interface import (
+    Head,
+    Kind,
+    LinearParameters,
+    NormParameters,
+    Seq2SeqModel,
+    Side,
+    attention_path,
+)
+from headwise.model.stream import HeldNorm
+
+Stack = Literal["encoder", "decoder"]
+_SIDES: dict[Stack, Side] = {"encoder": "source", "decoder": "target"}
+_WANTED = (".weights", ".value", ".hidden", ".norm.before", ".norm.after")
+_WANTED_ONCE = ("_norm.before", "_norm.after", "embedding.tokens", "embedding.positions")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The logit of a word less that of another, as a linear reading of the decoder's output."""
+
+    reading: Tensor
+    """(D,), float64."""
+    bias: float
+    """What the bias of the logits adds."""
+
+
+def difference_of(model: Seq2SeqModel, word: int, instead: int | None) -> Difference:
+    """Return how the logit of a token differs from that of another one, or of all on average.
+
+    Args:
+        model: the model, in evaluation mode.
+        word: id of the token.
+        instead: id of the other token; None for the mean of all logits.
+
+    Raises:
+        ValueError: if an id is not in the vocabulary, or both are the same.
+    """
+    size = model.description.target_vocab_size
+    for id in (word, instead):
+        if id is not None and not 0 <= id < size:
+            raise ValueError(f"expected the id of a token, 0 to {size - 1}, got {id}")
+    if word == instead:
+        raise ValueError(f"expected two different tokens, got {word} twice")
+    with torch.inference_mode(False), torch.enable_grad():
+        stream = torch.zeros(model.description.d_model, device=model.device)
+        stream = stream.to(model.embedding_table("target").dtype).requires_grad_()
+        logits = model.unembed(stream)
+        other = logits.mean() if instead is None else logits[instead]
+        [reading] = torch.autograd.grad(logits[word] - other, stream)
+    wide = logits.detach().double()
+    bias = wide[word] - (wide.mean() if instead is None else wide[instead])
+    return Difference(reading.double(), float(bias))
+
+
+@dataclass(frozen=True)
+class Sublayer:
+    """A sublayer of a stack: an attention, or a feed-forward."""
+
+    stack: Stack
+    layer: int
+    """From 0."""
+    kind: Kind | None
+    """The kind of attention; None for a feed-forward."""
+
+    @property
+    def path(self) -> str:
+        """Return the module path, below which its hook points are."""
+        if self.kind is not None:
+            return attention_path(self.kind, self.layer)
+        return f"{self.stack}.layers.{self.layer}.feed_forward"
+
+
+def sublayers(model: Seq2SeqModel, stack: Stack) -> list[Sublayer]:
+    """List the sublayers of a stack in the order in which they write into the stream."""
+    kinds: tuple[Kind | None, ...] = ("encoder_self", None)
+    if stack == "decoder":
+        kinds = ("decoder_self", "cross", None)
+    layers = model.description.layers("encoder_self" if stack == "encoder" else "decoder_self")
+    return [Sublayer(stack, layer, kind) for layer in range(layers) for kind in kinds]
+
+
+@dataclass(frozen=True)
+class Followed:
+    """Readings of a stream, followed back: what each part of the stream is multiplied with."""
+
+    at: tuple[tuple[Sublayer, Tensor], ...]
+    """Each sublayer in order, with the readings (F, n, D) of what it wrote."""
+    embedding: Tensor
+    """The readings of tokens and positions, (F, n, D)."""
+    of_norms: Tensor
+    """What the biases of norms on the way bring to the readings, (F, n)."""
+
+
+@dataclass(frozen=True)
+class ForcedPass:
+    """One pass of one sentence over a given target, whose streams can be taken apart.
+
+    Everything is computed in float64 from the tensors of the pass, whatever their type.
+    """
+
+    model: Seq2SeqModel
+    seen: Mapping[str, Tensor]
+    """Tensors at hook points, without the axis of the batch."""
+    stream: Tensor
+    """The decoder's output, (T, D)."""
+    off: frozenset[Head] = field(default=frozenset())
+    """Heads whose output was zero in this pass."""
+
+    @classmethod
+    @torch.inference_mode()
+    def run(
+        cls,
+        model: Seq2SeqModel,
+        source: Tensor,
+        consumed: Tensor,
+        *,
+        off: frozenset[Head] = frozenset(),
+    ) -> ForcedPass:
+        """Run a model on source ids (1, S), consumed ids (1, T), under the caller's ``ablate``.
+
+        Raises:
+            ValueError: if a sequence is empty or too long for the model.
+        """
+        wanted = [name for name in hook_names(model) if name.endswith(_WANTED + _WANTED_ONCE)]
+        with capture(model, wanted) as seen:
+            stream = forced_stream(model, source, consumed)
+        tensors = {name: found[0][0].double() for name, found in seen.items() if found}
+        return cls(model, tensors, stream[0].double(), off)
+
+    def follow(
+        self, stack: Stack, readings: Tensor, positions: Tensor, *, into: Sublayer | None = None
+    ) -> Followed:
+        """Follow readings (F, n, D) at some positions (n,) back through a stack.
+
+        They read the output of the stack, or, with ``into``, what that sublayer is given.
+        """
+        earlier = sublayers(self.model, stack)
+        is_pre = self.model.description.norm == "pre"
+        of_norms = readings.new_zeros(readings.shape[:2])
+
+        def back(path: str, norm: NormParameters | None) -> None:
+            nonlocal readings, of_norms
+            if norm is None:
+                return
+            if norm.bias is not None:
+                of_norms = of_norms + readings @ norm.bias.double()
+            held = self._held(path, norm, positions)
+            readings = held.pull_back(readings)
+
+        if into is None:
+            back(f"{stack}.final_norm", self.model.final_norm(_SIDES[stack]))
+        else:
+            earlier = earlier[: earlier.index(into)]
+            if is_pre:
+                back(f"{into.path}_residual.norm", self.model.norm(into.path))
+        found = []
+        for sublayer in reversed(earlier):
+            if not is_pre:
+                back(f"{sublayer.path}_residual.norm", self.model.norm(sublayer.path))
+            found.append((sublayer, readings))
+        back(f"{stack}.embedding.norm", self.model.embedding_norm(_SIDES[stack]))
+        return Followed(tuple(reversed(found)), readings, of_norms)
+
+    def carry(self, sublayer: Sublayer, written: Tensor, position: int) -> Tensor:
+        """Return what a vector (D,) that a sublayer writes at a position is at the stack's end."""
+        places = torch.tensor([position], device=written.device)
+        model, stack = self.model, sublayer.stack
+        norms: list[tuple[str, NormParameters | None]] = []
+        if model.description.norm == "post":
+            later = sublayers(model, stack)
+            later = later[later.index(sublayer) :]
+            norms = [(f"{sub.path}_residual.norm", model.norm(sub.path)) for sub in later]
+        for path, norm in [*norms, (f"{stack}.final_norm", model.final_norm(_SIDES[stack]))]:
+            if norm is not None:
+                written = self._held(path, norm, places)(written)[0]
+        return written
+
+    def _held(self, path: str, norm: NormParameters, positions: Tensor) -> HeldNorm:
+        before, after = (self.seen[f"{path}.{end}"][positions] for end in ("before", "after"))
+        return HeldNorm.seen(self.model, norm, before, after)
+
+    @cached_property
+    def projections(self) -> Mapping[str, Tensor]:
+        """The output projection of each head by the path of its attention: (H, K, D), float64."""
+        found = {}
+        for stack in _SIDES:
+            for sublayer in sublayers(self.model, stack):
+                if sublayer.kind is not None:
+                    weight = self._linear(sublayer, "output_projection").weight
+                    heads, _, d_k = self.seen[f"{sublayer.path}.value"].shape
+                    found[sublayer.path] = weight.double().view(heads, d_k, -1)
+        return found
+
+    def _linear(self, sublayer: Sublayer, name: str) -> LinearParameters:
+        return self.model.linear(f"{sublayer.path}.{name}")
+
+    def _weights(self, attention: Sublayer, positions: Tensor) -> Tensor:
+        """Return the weights (H, n, M) of some queries, 0 for heads that are off."""
+        weights = self.seen[f"{attention.path}.weights"][:, positions].clone()
+        for head in self.off:
+            if (head.kind, head.layer) == (attention.kind, attention.layer):
+                weights[head.head] = 0
+        return weights
+
+    def heads_by_key(self, attention: Sublayer, readings: Tensor, positions: Tensor) -> Tensor:
+        """Return what heads bring to readings from each key: α v W_O · r, (F, n, H, M)."""
+        value = self.seen[f"{attention.path}.value"]  # (H, M, K)
+        projected = torch.einsum("fnd,hkd->fnhk", readings, self.projections[attention.path])
+        by_key = torch.einsum("fnhk,hmk->fnhm", projected, value)
+        return by_key * self._weights(attention, positions).transpose(0, 1)
+
+    def heads(self, attention: Sublayer, readings: Tensor, positions: Tensor) -> Tensor:
+        """Return what heads bring to readings from all keys together, (F, n, H)."""
+        value = self.seen[f"{attention.path}.value"]
+        brought = self._weights(attention, positions) @ value  # (H, n, K)
+        vectors = torch.einsum("hnk,hkd->nhd", brought, self.projections[attention.path])
+        return torch.einsum("fnd,nhd->fnh", readings, vectors)
+
+    def value_readings(self, attention: Sublayer, readings: Tensor, position: int) -> Tensor:
+        """Return how heads read, at each key, what their values are made from: (H, M, D).
+
+        ``readings`` is one reading (D,) of what the attention wrote at one position. The sum over D
+        of the result times the memory is what ``heads_by_key`` has, but for the values' biases.
+        """
+        values = self._linear(attention, "value_projection").weight.double()  # (D, H K)
+        projection = self.projections[attention.path]
+        into = torch.einsum(
+            "dhk,hk->hd", values.view(len(values), *projection.shape[:2]), projection @ readings
+        )
+        weights = self._weights(attention, torch.tensor([position]))[:, 0]  # (H, M)
+        return weights[..., None] * into[:, None]
+
+    def value_biases(self, attention: Sublayer, readings: Tensor, position: int) -> Tensor:
+        """Return what the biases of the values bring to one reading (D,): (H, M)."""
+        bias = self._linear(attention, "value_projection").bias
+        weights = self._weights(attention, torch.tensor([position]))[:, 0]
+        if bias is None:
+            return torch.zeros_like(weights)
+        projection = self.projections[attention.path]
+        per_head = torch.einsum(
+            "hk,hk->h", bias.double().view(projection.shape[:2]), projection @ readings
+        )
+        return weights * per_head[:, None]
+
+    def neurons(self, feed_forward: Sublayer, readings: Tensor, positions: Tensor) -> Tensor:
+        """Return what the neurons of a feed-forward bring to readings: (F, n, d_ff)."""
+        hidden = self.seen[f"{feed_forward.path}.hidden"][positions]  # (n, d_ff)
+        contract = self._linear(feed_forward, "contract").weight.double()  # (d_ff, D)
+        return (readings @ contract.T) * hidden
+
+    def feed_forward(self, feed_forward: Sublayer, readings: Tensor, positions: Tensor) -> Tensor:
+        """Return what a feed-forward brings to readings, all its neurons together: (F, n)."""
+        hidden = self.seen[f"{feed_forward.path}.hidden"][positions]
+        written = hidden @ self._linear(feed_forward, "contract").weight.double()  # (n, D)
+        return torch.einsum("fnd,nd->fn", readings, written)
+
+    def bias(self, sublayer: Sublayer, readings: Tensor) -> Tensor:
+        """Return what the bias of a sublayer's last projection brings to readings: (F, n)."""
+        name = "contract" if sublayer.kind is None else "output_projection"
+        bias = self._linear(sublayer, name).bias
+        return readings.new_zeros(readings.shape[:2]) if bias is None else readings @ bias.double()
+
+    def embedding(
+        self, stack: Stack, readings: Tensor, positions: Tensor
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return what tokens and positions bring to readings: (F, n) each; None without them."""
+        path = f"{stack}.embedding"
+        brought = [
+            torch.einsum("fnd,nd->fn", readings, vectors[positions])
+            if vectors is not None
+            else None
+            for vectors in (self.seen[f"{path}.tokens"], self.seen.get(f"{path}.positions"))
+        ]
+        assert brought[0] is not None
+        return brought[0], brought[1]

@@ -1,0 +1,292 @@
+"""The account of a word adds up exactly, and says what taking a part out changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from headwise.model.account import account_of, cell_parts, neuron_drivers, neuron_logits
+from headwise.model.config import BOS, EOS
+from headwise.model.forced import forced_stream
+from headwise.model.hooks import capture
+from headwise.model.interface import Head, WordSpan
+from headwise.model.interventions import ablate, effects_of_parts, effects_of_sources
+from headwise.model.layers import sinusoidal_positions
+from headwise.model.readings import ForcedPass, Sublayer, difference_of
+from headwise.model.transformer import Transformer
+from tests.floats import PASS, assert_near, rounding
+from tests.model.pretrained.tiny import FAMILY_NAMES, build
+
+MakeModel = Callable[..., Transformer]
+SOURCE = torch.tensor([[5, 17, 9, 30, 8, EOS]])
+CONSUMED = torch.tensor([[BOS, 12, 7, 33]])
+STEP, WORD, INSTEAD = 2, 11, 29
+OURS: dict[str, dict[str, Any]] = {
+    "pre-norm": {"norm": "pre", "n_encoder_layers": 3},
+    "post-norm": {"norm": "post", "final_norm": False},
+    "no final norm": {"norm": "pre", "final_norm": False, "attention_bias": False},
+    "nothing tied": {"norm": "pre", "tied": "none", "output_bias": True},
+}
+
+
+@pytest.fixture(scope="module", params=[*OURS, *FAMILY_NAMES])
+def model(request: pytest.FixtureRequest, make_model: MakeModel) -> Any:
+    """A tiny model in float64 of every preset's make, and of every family."""
+    name = request.param
+    if name in OURS:
+        return make_model(**OURS[name]).double()
+    return build(name, dtype=torch.float64).ours
+
+
+def logit_difference(model: Any, source: Tensor, consumed: Tensor, step: int = STEP) -> float:
+    with torch.inference_mode():
+        logits = model.unembed(forced_stream(model, source, consumed))[0, step].double()
+    return float(logits[WORD] - logits[INSTEAD])
+
+
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("off", [(), (Head("cross", 1, 1), Head("encoder_self", 0, 0))])
+def test_all_parts_add_up(model: Any, padded: bool, off: tuple[Head, ...]) -> None:
+    source = SOURCE
+    if padded:
+        end = torch.full((1, 2), model.special_ids.padding)
+        source = torch.cat([SOURCE, end], dim=1)
+    with ablate(model, off):
+        forced = ForcedPass.run(model, source, CONSUMED, off=frozenset(off))
+        wanted = logit_difference(model, source, CONSUMED)
+    account = account_of(forced, STEP, difference_of(model, WORD, INSTEAD))
+    size = sum(float(part.abs().sum()) for part in account.parts.heads.values()) + abs(wanted) + 10
+    bound = rounding(np.float64, size, PASS)
+    assert account.difference == pytest.approx(wanted, abs=bound)
+    assert float(account.parts.total) == pytest.approx(wanted, abs=bound)
+    for head in off[:1]:
+        assert not account.parts.heads["cross"][head.layer, head.head].any()
+    encoder = account.from_encoder
+    cells = encoder.token + encoder.heads.sum((-1, -2)) + encoder.feed_forwards.sum(-1)
+    cells = cells + encoder.biases + (0 if encoder.position is None else encoder.position)
+    assert_near(cells, account.parts.heads["cross"], size=size, operations=PASS)
+    for key in (0, 4):
+        cell = cell_parts(forced, STEP, difference_of(model, WORD, INSTEAD), 1, 0, key)
+        assert float(cell.total) == pytest.approx(
+            float(account.parts.heads["cross"][1, 0, key]), abs=bound
+        )
+        assert_near(
+            cell.heads["encoder_self"].sum(-1), encoder.heads[1, 0, key], size=size, operations=PASS
+        )
+
+
+def test_the_drivers_of_a_neuron_are_its_input(model: Any) -> None:
+    """A gated neuron multiplies two inputs, the first of them through an activation function."""
+    forced = ForcedPass.run(model, SOURCE, CONSUMED)
+    layer, neuron = 1, 3
+    path = f"decoder.layers.{layer}.feed_forward"
+    before = path if model.description.norm == "pre" else f"decoder.layers.{layer}.cross_attention"
+    given = forced.seen[f"{before}_residual.norm.after"][STEP]
+    drivers = neuron_drivers(forced, STEP, layer, neuron)
+    assert set(drivers) == ({"expand", "gate"} if model.description.gated else {"expand"})
+    for name, parts in drivers.items():
+        weight, bias = model.linear(f"{path}.{name}")
+        with torch.no_grad():
+            expected = float(given @ weight[:, neuron] + (0 if bias is None else bias[neuron]))
+        assert float(parts.total) == pytest.approx(expected, abs=rounding(np.float64, 20, PASS))
+        assert len(parts.neurons) == layer
+    words = neuron_logits(forced, STEP, layer, neuron)
+    active = float(forced.seen[f"{path}.hidden"][STEP, neuron])
+    account = account_of(forced, STEP, difference_of(model, WORD, INSTEAD))
+    assert float(words[WORD] - words[INSTEAD]) * active == pytest.approx(
+        float(account.parts.neurons[layer, neuron]), abs=rounding(np.float64, 20, PASS)
+    )
+
+
+def test_against_the_mean_of_all_words(model: Any) -> None:
+    forced = ForcedPass.run(model, SOURCE, CONSUMED)
+    with torch.inference_mode():
+        logits = model.unembed(forced_stream(model, SOURCE, CONSUMED))[0, STEP].double()
+    account = account_of(forced, STEP, difference_of(model, WORD, None))
+    bound = rounding(np.float64, float(logits.abs().sum()) + 20, PASS)
+    assert account.difference == pytest.approx(float(logits[WORD] - logits.mean()), abs=bound)
+    assert float(account.parts.total) == pytest.approx(account.difference, abs=bound)
+
+
+def test_whole_effects_are_those_of_separate_passes(model: Any) -> None:
+    parts = [Head("cross", 0, 1), Head("encoder_self", 1, 0), Sublayer("decoder", 0, None)]
+    difference = difference_of(model, WORD, INSTEAD)
+    consumed = CONSUMED[:, : STEP + 1]
+    done: list[int] = []
+    found = effects_of_parts(
+        model, SOURCE, consumed, difference, parts, note_done=done.append
+    ).tolist()
+    assert done[-1] == len(parts)
+    before = logit_difference(model, SOURCE, consumed)
+    for part, effect in zip(parts[:2], found[:2], strict=True):
+        assert isinstance(part, Head)
+        with ablate(model, [part]):
+            expected = before - logit_difference(model, SOURCE, consumed)
+        assert effect == pytest.approx(expected, abs=rounding(np.float64, 20, PASS))
+    assert abs(found[2]) > 1e-6
+
+
+def test_source_effects_are_those_of_shorter_sentences(model: Any) -> None:
+    spans = [WordSpan(1, 3), WordSpan(4, 5), WordSpan(0, 6)]
+    consumed = CONSUMED[:, : STEP + 1]
+    found = effects_of_sources(
+        model, SOURCE[0].tolist(), consumed, difference_of(model, WORD, INSTEAD), spans
+    ).tolist()
+    before = logit_difference(model, SOURCE, consumed)
+    for span, effect in zip(spans[:2], found[:2], strict=True):
+        shorter = torch.cat([SOURCE[:, : span.start], SOURCE[:, span.stop :]], dim=1)
+        expected = before - logit_difference(model, shorter, consumed)
+        assert effect == pytest.approx(expected, abs=rounding(np.float64, 20, PASS))
+    assert np.isnan(found[2])
+
+
+def test_in_the_last_layer_a_bar_is_what_zeroing_changes(make_model: MakeModel) -> None:
+    """With the divisor of the final norm held, and before the feed-forward reads the change."""
+    model = make_model(norm="pre", final_norm=True).double()
+    layer = model.config.n_decoder_layers - 1
+    difference = difference_of(model, WORD, INSTEAD)
+    forced = ForcedPass.run(model, SOURCE, CONSUMED)
+    bars = account_of(forced, STEP, difference).parts.heads["cross"][layer].sum(dim=-1)
+    gain = model.decoder.final_norm.norm.weight.detach()
+    stream = forced.seen["decoder.final_norm.before"][STEP]
+    point = f"decoder.layers.{layer}.feed_forward_residual.norm.before"
+
+    def stream_before_feed_forward() -> Tensor:
+        with torch.no_grad(), capture(model, [point]) as seen:
+            forced_stream(model, SOURCE, CONSUMED)
+        return seen[point][0][0, STEP]
+
+    whole = stream_before_feed_forward()
+    for head, bar in enumerate(bars.tolist()):
+        with ablate(model, [Head("cross", layer, head)]):
+            lost = whole - stream_before_feed_forward()
+        read = (lost - lost.mean()) / (stream.var(correction=0) + 1e-5).sqrt() * gain
+        assert float(read @ difference.reading) == pytest.approx(
+            bar, abs=rounding(np.float64, 20, PASS)
+        )
+
+
+def worked_in_numpy(model: Transformer) -> dict[str, Any]:
+    """Carry every part forward through the decoder with NumPy, from the weights alone.
+
+    A part is an array (…, T, D); heads are (heads, keys, T, D) and neurons (d_ff, T, D).
+    """
+    weights = {name: value.detach().numpy() for name, value in model.state_dict().items()}
+    config = model.config
+    heads, d_k, width = config.n_heads, config.head_width, config.d_model
+    pre = config.norm == "pre"
+
+    def linear(path: str, x: Any) -> Any:
+        return x @ weights[f"{path}.weight"].T + weights[f"{path}.bias"]
+
+    def embedded(side: str, ids: Tensor) -> tuple[Any, Any]:
+        table = weights[f"{side}.embedding.table.weight"]
+        positions = sinusoidal_positions(ids.shape[1], width).double().numpy()
+        return table[ids[0].numpy()] * width**0.5, positions
+
+    def normed(path: str, stream: Any, x: Any) -> Any:
+        """A part of the stream through a norm whose divisors are those of the stream."""
+        deviation = np.sqrt(stream.var(axis=-1, keepdims=True) + 1e-5)
+        return (x - x.mean(axis=-1, keepdims=True)) / deviation * weights[f"{path}.norm.weight"]
+
+    def norm(path: str, x: Any) -> Any:
+        return normed(path, x, x) + weights[f"{path}.norm.bias"]
+
+    def attended(path: str, x: Any, y: Any, causal: bool) -> Any:
+        query, key, value = (
+            linear(f"{path}.{name}_projection", z).reshape(len(z), heads, d_k)
+            for name, z in (("query", x), ("key", y), ("value", y))
+        )
+        scores = np.einsum("qhk,mhk->hqm", query, key) / d_k**0.5
+        if causal:
+            scores += np.triu(np.full(scores.shape[1:], -np.inf), 1)
+        scores = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        scores /= scores.sum(axis=-1, keepdims=True)
+        projection = weights[f"{path}.output_projection.weight"].T.reshape(heads, d_k, width)
+        return np.einsum("hqm,mhk,hkd->hmqd", scores, value, projection)
+
+    def neurons(path: str, x: Any) -> Any:
+        hidden = np.maximum(linear(f"{path}.expand", x), 0)
+        return np.einsum("tf,df->ftd", hidden, weights[f"{path}.contract.weight"])
+
+    def run(side: str, ids: Tensor, memory: Any) -> dict[str, Any]:
+        tokens, positions = embedded(side, ids)
+        parts = {"token": tokens, "position": positions, "biases": np.zeros_like(tokens)}
+
+        def total() -> Any:
+            return sum(part.reshape(-1, *tokens.shape).sum(axis=0) for part in parts.values())
+
+        def through(path: str) -> None:
+            stream = total()
+            for name, part in parts.items():
+                parts[name] = normed(path, stream, part)
+            parts["biases"] = parts["biases"] + weights[f"{path}.norm.bias"]
+
+        for layer in range(len(getattr(model, side).layers)):
+            at = f"{side}.layers.{layer}"
+            names = ["self_attention", "cross_attention", "feed_forward"]
+            for name in names if side == "decoder" else names[::2]:
+                path = f"{at}.{name}"
+                given = norm(f"{path}_residual.norm", total()) if pre else total()
+                if name == "feed_forward":
+                    written, last = neurons(path, given), "contract"
+                else:
+                    cross = name == "cross_attention"
+                    read = memory if cross else given
+                    written = attended(path, given, read, side == "decoder" and not cross)
+                    last = "output_projection"
+                parts[f"{name}.{layer}"] = written
+                parts["biases"] = parts["biases"] + weights[f"{path}.{last}.bias"]
+                if not pre:
+                    through(f"{path}_residual.norm")
+        if config.final_norm:
+            through(f"{side}.final_norm")
+        return parts
+
+    encoded = run("encoder", SOURCE, None)
+    memory = sum(part.reshape(-1, SOURCE.shape[1], width).sum(axis=0) for part in encoded.values())
+    parts = run("decoder", CONSUMED, memory)
+    unembedding = weights["unembedding.weight"]
+    reading = unembedding[WORD] - unembedding[INSTEAD]
+    return {name: (part @ reading)[..., STEP] for name, part in parts.items()}
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_the_account_worked_again_in_numpy(make_model: MakeModel, norm: str) -> None:
+    model = make_model(norm=norm, final_norm=norm == "pre", output_bias=False).double()
+    expected = worked_in_numpy(model)
+    forced = ForcedPass.run(model, SOURCE, CONSUMED)
+    parts = account_of(forced, STEP, difference_of(model, WORD, INSTEAD)).parts
+    found = {"token": parts.token, "position": parts.position, "biases": parts.biases}
+    for layer in range(model.config.n_decoder_layers):
+        found[f"self_attention.{layer}"] = parts.heads["decoder_self"][layer]
+        found[f"cross_attention.{layer}"] = parts.heads["cross"][layer]
+        found[f"feed_forward.{layer}"] = parts.neurons[layer]
+    assert set(found) == set(expected)
+    for name, value in expected.items():
+        assert_near(found[name], value, size=20, operations=PASS)
+
+
+@pytest.mark.parametrize(
+    ("word", "instead", "said"),
+    [(3, 3, "two different tokens, got 3 twice"), (99, 3, "0 to 40, got 99")],
+)
+def test_words_that_cannot_be_compared_are_refused(
+    make_model: MakeModel, word: int, instead: int, said: str
+) -> None:
+    with pytest.raises(ValueError, match=said):
+        difference_of(make_model(), word, instead)
+
+
+def test_steps_and_neurons_that_are_not_there_are_refused(make_model: MakeModel) -> None:
+    model = make_model()
+    forced = ForcedPass.run(model, SOURCE, CONSUMED)
+    with pytest.raises(ValueError, match="a step from 0 to 3, got 4"):
+        account_of(forced, 4, difference_of(model, 3, 4))
+    with pytest.raises(ValueError, match="a neuron below 23, got 1 and 23"):
+        neuron_drivers(forced, 0, 1, 23)

@@ -1,0 +1,194 @@
+"""Takes a prediction of a traced sentence apart: the border from torch to NumPy for accounts.
+
+What is computed here is defined in ``model/account.py`` and ``model/interventions.py``; heads that
+were off in the trace are off in every pass here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from headwise.model import account as accounts
+from headwise.model.interface import Head, Seq2SeqModel, WordSpan
+from headwise.model.interventions import ablate, effects_of_parts, effects_of_sources
+from headwise.model.placement import in_float32
+from headwise.model.readings import ForcedPass, Sublayer, difference_of
+from headwise.model.ties import top_k
+from headwise.viz_app.records.account import (
+    Account,
+    Doubles,
+    EncoderParts,
+    SourceEffects,
+    StreamParts,
+    WholeEffects,
+)
+from headwise.viz_app.records.trace import Trace
+
+
+def run_account(
+    model: Seq2SeqModel, trace: Trace, step: int, instead: int | None, *, word: int | None = None
+) -> Account:
+    """Give the account of a word at a step of a traced target.
+
+    Args:
+        model: the model of the trace.
+        trace: the sentence; its target is forced.
+        step: the row of the decoder that predicts the word, from 0.
+        instead: id of the word to compare with; None for the mean of all logits.
+        word: id of the word; None for the one that the target has there.
+
+    Raises:
+        ValueError: if the target has no such step, or the two words are the same or unknown.
+    """
+    word = _word_of(trace, step) if word is None else word
+    difference = difference_of(model, word, instead)
+    found = accounts.account_of(_pass(model, trace, step), step, difference)
+    return Account(
+        step=step,
+        word=word,
+        instead=instead,
+        difference=found.difference,
+        parts=_stream_parts(found.parts),
+        from_encoder=_encoder_parts(found.from_encoder),
+    )
+
+
+def run_cell(
+    model: Seq2SeqModel, trace: Trace, account: Account, layer: int, head: int, key: int
+) -> StreamParts:
+    """Take one cell of cross-attention apart, the encoder's heads by the token that they read."""
+    difference = difference_of(model, account.word, account.instead)
+    forced = _pass(model, trace, account.step)
+    return _stream_parts(accounts.cell_parts(forced, account.step, difference, layer, head, key))
+
+
+def run_drivers(
+    model: Seq2SeqModel, trace: Trace, step: int, layer: int, neuron: int
+) -> dict[str, StreamParts]:
+    """Take the input of a neuron of the decoder apart, before its activation function.
+
+    Returns:
+        By the name of the linear layer: ``expand``, and ``gate`` of a gated feed-forward.
+    """
+    found = accounts.neuron_drivers(_pass(model, trace, step), step, layer, neuron)
+    return {name: _stream_parts(parts) for name, parts in found.items()}
+
+
+def run_whole_effects(
+    model: Seq2SeqModel,
+    trace: Trace,
+    account: Account,
+    *,
+    note_done: Callable[[int, int], None] = lambda done, of: None,
+) -> WholeEffects:
+    """Compute what the difference of an account loses without each head and feed-forward.
+
+    ``note_done`` is told how many parts of how many are done.
+    """
+    sizes = model.description
+    heads: list[Head | Sublayer] = list(sizes.all_heads())
+    encoder: list[Head | Sublayer] = [
+        Sublayer("encoder", layer, None) for layer in range(sizes.n_encoder_layers)
+    ]
+    decoder: list[Head | Sublayer] = [
+        Sublayer("decoder", layer, None) for layer in range(sizes.n_decoder_layers)
+    ]
+    parts = [*heads, *encoder, *decoder]
+    with ablate(model, trace.ablated):
+        effects = _doubles(
+            effects_of_parts(
+                model,
+                _ids(model, trace.source.ids),
+                _ids(model, trace.consumed.ids[: account.step + 1]),
+                difference_of(model, account.word, account.instead),
+                parts,
+                note_done=lambda done: note_done(done, len(parts)),
+            )
+        )
+    of_heads, of_encoder, of_decoder = np.split(effects, [len(heads), len(heads) + len(encoder)])
+    return WholeEffects(
+        heads=dict(zip(sizes.all_heads(), of_heads.tolist(), strict=True)),
+        encoder_feed_forwards=of_encoder,
+        decoder_feed_forwards=of_decoder,
+    )
+
+
+def run_source_effects(
+    model: Seq2SeqModel, trace: Trace, account: Account, spans: Sequence[WordSpan]
+) -> SourceEffects:
+    """Compute what the difference of an account loses when source tokens are left out."""
+    with ablate(model, trace.ablated):
+        losses = effects_of_sources(
+            model,
+            trace.source.ids,
+            _ids(model, trace.consumed.ids[: account.step + 1]),
+            difference_of(model, account.word, account.instead),
+            spans,
+        )
+    return SourceEffects(tuple(spans), _doubles(losses))
+
+
+@torch.inference_mode()
+def run_neuron_words(
+    model: Seq2SeqModel, trace: Trace, step: int, layer: int, neuron: int, count: int
+) -> tuple[list[int], list[int]]:
+    """Return the ids that a neuron raises most and lowers most where it is active, in that order.
+
+    ``count`` of each, by its direct effect at this step.
+    """
+    added = in_float32(accounts.neuron_logits(_pass(model, trace, step), step, layer, neuron))
+    return top_k(added, count).tolist(), top_k(-added, count).tolist()
+
+
+def _word_of(trace: Trace, step: int) -> int:
+    if not 0 <= step < len(trace.predicted):
+        raise ValueError(
+            f"expected a step from 0 to {len(trace.predicted) - 1} of the target, got {step}"
+        )
+    return trace.predicted.ids[step]
+
+
+def _ids(model: Seq2SeqModel, ids: Sequence[int]) -> Tensor:
+    return torch.tensor([list(ids)], device=model.device)
+
+
+def _pass(model: Seq2SeqModel, trace: Trace, step: int) -> ForcedPass:
+    """Run the model on the source and the target up to a step; later steps change nothing."""
+    off = frozenset(trace.ablated)
+    with ablate(model, off):
+        return ForcedPass.run(
+            model,
+            _ids(model, trace.source.ids),
+            _ids(model, trace.consumed.ids[: step + 1]),
+            off=off,
+        )
+
+
+def _doubles(tensor: Tensor) -> Doubles:
+    array: Doubles = tensor.detach().to("cpu", torch.float64).contiguous().numpy()
+    array.flags.writeable = False
+    return array
+
+
+def _stream_parts(parts: accounts.Parts) -> StreamParts:
+    return StreamParts(
+        token=float(parts.token),
+        position=None if parts.position is None else float(parts.position),
+        heads={kind: _doubles(part) for kind, part in parts.heads.items()},
+        neurons=_doubles(parts.neurons),
+        biases=float(parts.biases),
+    )
+
+
+def _encoder_parts(parts: accounts.EncoderParts) -> EncoderParts:
+    return EncoderParts(
+        token=_doubles(parts.token),
+        position=None if parts.position is None else _doubles(parts.position),
+        heads=_doubles(parts.heads),
+        feed_forwards=_doubles(parts.feed_forwards),
+        biases=_doubles(parts.biases),
+    )
