@@ -32,6 +32,7 @@ from headwise.viz_app.views.shared.turns import turns
 from headwise.viz_app.views.shared.view import enter, note_unread, write_address
 from headwise.viz_app.views.training.page import page as training
 from headwise.viz_app.views.translate.page import page as translate
+from headwise.viz_app.views.why.page import page as why
 
 
 def _page(
@@ -65,6 +66,7 @@ selection: Selection | None = None
 pages: dict[PageName, st.Page] = {
     "translate": _page(translate, "Translate", "translate", "translate", default=True),
     "inside": _page(inside, "Inside a head", "search", "inside"),
+    "why": _page(why, "Why", "balance", "why"),
     "architecture": _page(architecture, "Architecture", "account_tree", "architecture"),
     "embeddings": _page(embeddings, "Embeddings & positions", "scatter_plot", "embeddings"),
     "training": _page(training, "Training", "timeline", "training"),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headwise.model.interface import Head, Kind, WordSpan
+from headwise.model.interface import Kind, WordSpan
 
 Doubles = NDArray[np.float64]
 
@@ -75,6 +75,17 @@ class EncoderParts:
 
 
 @dataclass(frozen=True)
+class WholeEffects:
+    """What the difference loses when a part is taken out of the pass, later layers included.
+
+    Parts have the names that accounts have: heads and feed-forwards.
+    """
+
+    encoder: Mapping[str, float]
+    decoder: Mapping[str, float]
+
+
+@dataclass(frozen=True)
 class Account:
     """Why a word has a higher logit than another at one step, as a sum of direct effects."""
 
@@ -110,16 +121,28 @@ class Account:
             yield f"feed_forward.{layer + 1}", float(self.parts.feed_forwards[layer])
         yield "biases", self.parts.biases
 
+    def arrays(self, effects: WholeEffects) -> dict[str, NDArray[np.generic]]:
+        """Return the account as arrays under the names that files have.
 
-@dataclass(frozen=True)
-class WholeEffects:
-    """What the difference loses when a part is taken out of the pass, later layers included."""
-
-    heads: Mapping[Head, float]
-    encoder_feed_forwards: Doubles
-    """(E,)."""
-    decoder_feed_forwards: Doubles
-    """(L,)."""
+        ``parts`` and ``whole`` are (P,) for ``part_names``, ``cross_from_encoder`` is (L, H, S, P)
+        and ``encoder_whole`` (P,) for ``encoder_part_names``; what has no whole effect is NaN.
+        """
+        names, parts = zip(*self.named(), strict=True)
+        encoder_names, cells = zip(*self.from_encoder.named(), strict=True)
+        return {
+            "difference": np.array(self.difference),
+            "part_names": np.array(names),
+            "parts": np.array(parts),
+            "whole": np.array([effects.decoder.get(name, np.nan) for name in names]),
+            "heads_cross": self.parts.heads["cross"],
+            "heads_decoder_self": self.parts.heads["decoder_self"],
+            "neurons": self.parts.neurons,
+            "encoder_part_names": np.array(encoder_names),
+            "cross_from_encoder": np.stack(cells, axis=-1),
+            "encoder_whole": np.array(
+                [effects.encoder.get(name, np.nan) for name in encoder_names]
+            ),
+        }
 
 
 @dataclass(frozen=True)

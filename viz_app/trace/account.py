@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from headwise.model import account as accounts
-from headwise.model.interface import Head, Seq2SeqModel, WordSpan
+from headwise.model.interface import Head, Seq2SeqModel, WordSpan, head_name
 from headwise.model.interventions import ablate, effects_of_parts, effects_of_sources
 from headwise.model.placement import in_float32
-from headwise.model.readings import ForcedPass, Sublayer, difference_of
+from headwise.model.readings import ForcedPass, Stack, Sublayer, difference_of
 from headwise.model.ties import top_k
 from headwise.viz_app.records.account import (
     Account,
@@ -90,30 +89,27 @@ def run_whole_effects(
     ``note_done`` is told how many parts of how many are done.
     """
     sizes = model.description
-    heads: list[Head | Sublayer] = list(sizes.all_heads())
-    encoder: list[Head | Sublayer] = [
-        Sublayer("encoder", layer, None) for layer in range(sizes.n_encoder_layers)
-    ]
-    decoder: list[Head | Sublayer] = [
-        Sublayer("decoder", layer, None) for layer in range(sizes.n_decoder_layers)
-    ]
-    parts = [*heads, *encoder, *decoder]
+    stacks: dict[Stack, dict[str, Head | Sublayer]] = {"encoder": {}, "decoder": {}}
+    for head in sizes.all_heads():
+        stacks["encoder" if head.kind == "encoder_self" else "decoder"][head_name(head)] = head
+    for stack, parts in stacks.items():
+        layers = sizes.layers("encoder_self" if stack == "encoder" else "decoder_self")
+        for layer in range(layers):
+            parts[f"feed_forward.{layer + 1}"] = Sublayer(stack, layer, None)
+    everything = [part for parts in stacks.values() for part in parts.values()]
     with ablate(model, trace.ablated):
-        effects = _doubles(
-            effects_of_parts(
-                model,
-                _ids(model, trace.source.ids),
-                _ids(model, trace.consumed.ids[: account.step + 1]),
-                difference_of(model, account.word, account.instead),
-                parts,
-                note_done=lambda done: note_done(done, len(parts)),
-            )
-        )
-    of_heads, of_encoder, of_decoder = np.split(effects, [len(heads), len(heads) + len(encoder)])
+        effects = effects_of_parts(
+            model,
+            _ids(model, trace.source.ids),
+            _ids(model, trace.consumed.ids[: account.step + 1]),
+            difference_of(model, account.word, account.instead),
+            everything,
+            note_done=lambda done: note_done(done, len(everything)),
+        ).tolist()
+    of_encoder, of_decoder = effects[: len(stacks["encoder"])], effects[len(stacks["encoder"]) :]
     return WholeEffects(
-        heads=dict(zip(sizes.all_heads(), of_heads.tolist(), strict=True)),
-        encoder_feed_forwards=of_encoder,
-        decoder_feed_forwards=of_decoder,
+        encoder=dict(zip(stacks["encoder"], of_encoder, strict=True)),
+        decoder=dict(zip(stacks["decoder"], of_decoder, strict=True)),
     )
 
 

@@ -6,9 +6,10 @@ it is asked for, for all sessions, and keeps it in a bounded cache (``shared/cac
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from headwise.model.checkpoint import CHECKPOINTS as CHECKPOINTS
 from headwise.model.checkpoint import Checkpoint
@@ -16,7 +17,7 @@ from headwise.model.decoding.beam import Beam as Beam
 from headwise.model.decoding.beam import beam_search
 from headwise.model.decoding.greedy import greedy
 from headwise.model.files import CheckpointError
-from headwise.model.interface import Head, Kind, Languages, Side
+from headwise.model.interface import Head, Kind, Languages, Seq2SeqModel, Side, WordSpan
 from headwise.model.interventions import head_costs
 from headwise.model.placement import allow_threads
 from headwise.model.runs import Run as Run
@@ -24,9 +25,18 @@ from headwise.model.runs import load_checkpoint, open_folder, read_log_file
 from headwise.model.runs import log_file as log_file
 from headwise.model.runs import steps_in as steps_in
 from headwise.viz_app.analysis.curves import LogRow as LogRow
+from headwise.viz_app.records.account import Account, SourceEffects, StreamParts, WholeEffects
 from headwise.viz_app.records.layer import LayerTrace
 from headwise.viz_app.records.trace import Floats, Tokens, Trace
 from headwise.viz_app.served import served_models, served_placement
+from headwise.viz_app.trace.account import (
+    run_account,
+    run_cell,
+    run_drivers,
+    run_neuron_words,
+    run_source_effects,
+    run_whole_effects,
+)
 from headwise.viz_app.trace.attention import AttentionTrace as AttentionTrace
 from headwise.viz_app.trace.attention import next_log_probability as run_next_token
 from headwise.viz_app.trace.attention import run_attention, target_log_probability
@@ -35,6 +45,8 @@ from headwise.viz_app.trace.sentence import require_source, run_trace, to_numpy
 from headwise.viz_app.trace.sentence import to_tokens as to_tokens
 from headwise.viz_app.views.shared.cache import cached
 from headwise.viz_app.views.shared.stamps import stamp_if_there, stamp_of
+
+Result = TypeVar("Result")
 
 
 def run_named(name: str, languages: Languages | None = None) -> Run:
@@ -326,6 +338,138 @@ def head_costs_of(run: Run, step: int, text: str, target: tuple[int, ...]) -> di
         entries=24,
         facts=lambda _: _facts(run, step, source) | {"target": len(target) - 1},
         says="Switching off each head in turn",
+    )
+
+
+def account_of(
+    run: Run, trace: Trace, at: int, instead: int | None, *, word: int | None = None
+) -> Account:
+    """Give the account of a word at a step of a trace of this run, as ``run_account``.
+
+    Raises:
+        CheckpointError: if the weights cannot be used.
+        ValueError: if the two words are the same.
+    """
+    return _of_prediction(
+        "account",
+        run,
+        trace,
+        at,
+        (word, instead),
+        lambda model: run_account(model, trace, at, instead, word=word),
+    )
+
+
+def cell_of(
+    run: Run, trace: Trace, account: Account, layer: int, head: int, key: int
+) -> StreamParts:
+    """Take one cell of cross-attention in an account apart, over the encoder."""
+    return _of_prediction(
+        "cell of an account",
+        run,
+        trace,
+        account.step,
+        (account.word, account.instead, layer, head, key),
+        lambda model: run_cell(model, trace, account, layer, head, key),
+    )
+
+
+def drivers_of(run: Run, trace: Trace, at: int, layer: int, neuron: int) -> dict[str, StreamParts]:
+    """Take the input of a neuron apart, before its activation function."""
+    return _of_prediction(
+        "drivers of a neuron",
+        run,
+        trace,
+        at,
+        (layer, neuron),
+        lambda model: run_drivers(model, trace, at, layer, neuron),
+    )
+
+
+def neuron_words_of(
+    run: Run, trace: Trace, at: int, layer: int, neuron: int, count: int
+) -> tuple[list[int], list[int]]:
+    """Return the ids of the tokens that a neuron raises most and lowers most."""
+    return _of_prediction(
+        "words of a neuron",
+        run,
+        trace,
+        at,
+        (layer, neuron, count),
+        lambda model: run_neuron_words(model, trace, at, layer, neuron, count),
+    )
+
+
+def whole_effects_of(
+    run: Run, trace: Trace, account: Account, note_done: Callable[[int, int], None]
+) -> WholeEffects:
+    """Compute what the difference of an account loses without each head and feed-forward."""
+    return _of_prediction(
+        "whole effects",
+        run,
+        trace,
+        account.step,
+        (account.word, account.instead),
+        lambda model: run_whole_effects(model, trace, account, note_done=note_done),
+    )
+
+
+def source_effects_of(
+    run: Run, trace: Trace, account: Account, spans: tuple[WordSpan, ...]
+) -> SourceEffects:
+    """Compute what the difference of an account loses when words of the source are left out."""
+    return _of_prediction(
+        "source effects",
+        run,
+        trace,
+        account.step,
+        (account.word, account.instead, spans),
+        lambda model: run_source_effects(model, trace, account, spans),
+    )
+
+
+def contributions_of(run: Run, trace: Trace) -> Floats:
+    """Compute how much of each prediction of a trace comes from each source token, (T, S): ALTI+.
+
+    Raises:
+        CheckpointError: if the weights cannot be used.
+    """
+    from headwise.viz_app.measuring.batches import PaddedIds
+    from headwise.viz_app.measuring.contributions import contributions
+
+    checkpoint = checkpoint_of(run, trace.step)
+
+    def compute() -> Floats:
+        model = checkpoint.model
+        ids = PaddedIds.of([list(trace.source.ids)], [list(trace.target_ids)], model)
+        return to_numpy(contributions(model, ids).source[0])
+
+    return cached(
+        "contributions",
+        (checkpoint.sha256, trace.source.ids, trace.target_ids),
+        compute,
+        entries=64,
+        facts=lambda _: _facts(run, trace.step, trace.source.ids),
+    )
+
+
+def _of_prediction(
+    what: str,
+    run: Run,
+    trace: Trace,
+    at: int,
+    key: Hashable,
+    compute: Callable[[Seq2SeqModel], Result],
+) -> Result:
+    """Compute something about one prediction of a trace of this run."""
+    checkpoint = checkpoint_of(run, trace.step)
+    place = (checkpoint.sha256, trace.source.ids, trace.target_ids[: at + 2], trace.ablated, at)
+    return cached(
+        what,
+        (*place, key),
+        lambda: compute(checkpoint.model),
+        entries=64,
+        facts=lambda _: _facts(run, trace.step, trace.source.ids) | {"at": at + 1},
     )
 
 

@@ -23,6 +23,7 @@ from headwise.viz_app.views.heads.choices import HeadsChoices
 from headwise.viz_app.views.inside.choices import InsideChoices
 from headwise.viz_app.views.training.choices import TrainingChoices
 from headwise.viz_app.views.translate.choices import TranslateChoices
+from headwise.viz_app.views.why.choices import WhyChoices
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,10 @@ class View:
     hypothesis: int = choice(0, of="sentence step decoding beam", sets="target")
     target: str = choice("", of="sentence", sets="target")
     """A forced target; empty if the model translates."""
+    at: int = choice(0, of="target", where={"below": "steps"})
+    """The step of decoding, counted from 0."""
+    column: int | None = choice(None, of="source")
+    """A token of the source that is marked, counted from 0."""
     kind: Kind = choice("cross", sets="head")
     layer: int | None = choice(None, sets="head")
     head: int = choice(1, sets="head")
@@ -70,6 +75,7 @@ class View:
     embeddings: EmbeddingsChoices = field(default_factory=EmbeddingsChoices)
     training: TrainingChoices = field(default_factory=TrainingChoices)
     heads: HeadsChoices = field(default_factory=HeadsChoices)
+    why: WhyChoices = field(default_factory=WhyChoices)
 
 
 _PAGES = {

@@ -111,7 +111,7 @@ def test_a_choice_drops_what_it_makes_meaningless(
 
 def test_what_is_chosen_together_stays() -> None:
     after = change(with_choices(View(), sentence="A", target="T", at=3), sentence="B", target="U")
-    assert (after.sentence, after.target, after.translate.at) == ("B", "U", 0)
+    assert (after.sentence, after.target, after.at) == ("B", "U", 0)
 
 
 CHOSEN = with_choices(

@@ -135,7 +135,7 @@ def _facts(trace: Trace, shown: View, page: str) -> str:
     facts = provenance(trace) | {"version of Headwise": __version__}
     facts["view"] = urlencode(encode(shown, page), doseq=True)
     if page == "translate" and shown.translate.fork:
-        facts[f"beside it, token forced at step {shown.translate.at + 1}"] = shown.translate.fork
+        facts[f"beside it, token forced at step {shown.at + 1}"] = shown.translate.fork
     if page == "translate" and shown.translate.off:
         facts["beside it, heads switched off"] = ", ".join(map(head_label, shown.translate.off))
     return "; ".join(f"{name}: {value}" for name, value in facts.items())

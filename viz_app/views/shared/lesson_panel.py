@@ -134,18 +134,18 @@ def make_asked(
     costs: Callable[[], Mapping[Kind, Floats]],
 ) -> Asked:
     """Return what a question is asked of: a trace, and what the view has chosen on a page."""
-    kind, inside, own = shown.kind, page == "inside", shown.translate
-    row = shown.inside.query if inside else 0 if kind == "encoder_self" else own.at
+    kind, inside = shown.kind, page == "inside"
+    row = shown.inside.query if inside else 0 if kind == "encoder_self" else shown.at
     rows, columns = trace.attention[kind].shape[-2:]
-    column = shown.inside.key if inside else own.column
+    column = shown.inside.key if inside else shown.column
     return Asked(
         trace,
         model,
         chosen_head(model, shown),
         row=min(row, rows - 1),
         column=column if column is not None and column < columns else None,
-        cells="weight" if inside else own.cells,
-        show="head" if inside else own.show,
+        cells="weight" if inside else shown.translate.cells,
+        show="head" if inside else shown.translate.show,
         curves=curves,
         costs=costs,
     )

@@ -9,7 +9,7 @@ import streamlit as st
 from headwise.viz_app.views.shared.view import change_view
 
 PageName = Literal[
-    "translate", "inside", "architecture", "embeddings", "training", "heads", "learn"
+    "translate", "inside", "why", "architecture", "embeddings", "training", "heads", "learn"
 ]
 """The names that the pages have in the address."""
 THE_HEAD_ALONE: dict[str, Any] = {"show": "head", "compare": False}

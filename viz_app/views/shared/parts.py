@@ -31,6 +31,15 @@ PARTS: dict[str, dict[str, tuple[str, ...]]] = {
         "all heads": ("all-heads-step",),
         "residual": ("residual-attention-step", "residual-feed_forward-step"),
     },
+    "why": {
+        "target": ("target_tokens",),
+        "words": ("compared",),
+        "account": ("account_parts-box",),
+        "cross map": ("account_cross-box",),
+        "target map": ("account_decoder_self-box",),
+        "encoder": ("encoder_parts-box",),
+        "neurons": ("neurons-box",),
+    },
     "architecture": {
         "translation": ("translation",),
         "mask": ("causal-box",),

@@ -17,7 +17,7 @@ _SAMPLING = {"below": "steps", "sampling": "true"}
 
 @dataclass(frozen=True)
 class TranslateChoices:
-    """The choices of the page Translate; ``at`` and ``column`` are places counted from 0."""
+    """The choices of the page Translate."""
 
     rows: RowsBy = "predicted"
     special: bool = True
@@ -29,12 +29,8 @@ class TranslateChoices:
     compare: bool = False
     second: int | None = choice(None, of="run", where={"compare": "true"})
     """The training step of the checkpoint that is compared."""
-    at: int = choice(0, of="target", where={"below": "steps"})
-    """The step of decoding."""
     fork: str = choice("", of="at step", where={"below": "steps"})
     """A token that is forced at this step; empty if none is."""
-    column: int | None = choice(None, of="source", where={"below": "steps"})
-    """A token of the source that is marked in the large map."""
     sampling: bool = choice(False, where={"below": "steps"})
     """Whether sampling is shown beside the likeliest tokens."""
     temperature: FiniteFloat = choice(1.0, where=_SAMPLING)

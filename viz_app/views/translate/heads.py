@@ -180,8 +180,8 @@ def _show_map(selection: Selection, trace: Trace, grid: Grid, shown: ShownMap) -
         change_view(*STEP_PANELS, at=at, below="steps", **answer)
 
     steps = shown.kind != "encoder_self"
-    selected = grid.row_of(min(view().translate.at, len(trace.consumed) - 1)) if steps else None
-    of_source = view().translate.column if shown.kind != "decoder_self" else None
+    selected = grid.row_of(min(view().at, len(trace.consumed) - 1)) if steps else None
+    of_source = view().column if shown.kind != "decoder_self" else None
     column = grid.column_of(of_source) if of_source is not None else None
     weights = shown.map_of(trace, grid)
     figure = attention_map(

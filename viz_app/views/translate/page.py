@@ -152,7 +152,7 @@ def _show_below(
     """
     section = _choose_section(target.beam)
     own = view().translate
-    chosen = own.below or own.at or own.fork or own.off or own.rank
+    chosen = own.below or view().at or own.fork or own.off or own.rank
     if not chosen and not is_in_sight("below_maps", on_seen=note_unprompted):
         return
     if section == "steps":

@@ -18,6 +18,7 @@ from headwise.viz_app.figures.maps import head_rows
 from headwise.viz_app.figures.tokens import token_row
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import continuation_of, trace_of
+from headwise.viz_app.views.shared.opening import show_link
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.target import show_target, total_log_probability
 from headwise.viz_app.views.shared.view import change_view, control, redraw_all, view
@@ -62,11 +63,11 @@ def _choose_step(trace: Trace) -> int:
         return f"{at + 1}: after {consumed[at]}, {predicted[at]}"
 
     def go(by: int) -> None:
-        change_view(*STEP_PANELS, at=min(max(view().translate.at + by, 0), last))
+        change_view(*STEP_PANELS, at=min(max(view().at + by, 0), last))
 
     def begin() -> None:
         state["played_at"] = time.monotonic()
-        if state["play"] and view().translate.at == last:
+        if state["play"] and view().at == last:
             change_view(at=0)
 
     with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
@@ -94,7 +95,7 @@ def _play() -> None:
     # It also runs when the page is drawn for another reason.
     if time.monotonic() - state["played_at"] >= 0.9 * _SECONDS:
         state["played_at"] = time.monotonic()
-        change_view(at=view().translate.at + 1)
+        change_view(at=view().at + 1)
         st.rerun()
 
 
@@ -116,6 +117,7 @@ def _describe(selection: Selection, trace: Trace, at: int) -> None:
         f"rank {predictions.rank[at]:,}\n"
         f"Entropy of the prediction: {predictions.entropy[at]:.2f} nats"
     )
+    show_link(f"Why {tokens[-1]}?", "why", key="open_why")
 
 
 def _show_distribution(selection: Selection, trace: Trace, at: int) -> None:

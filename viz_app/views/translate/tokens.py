@@ -18,7 +18,7 @@ def show_tokens(selection: Selection, trace: Trace) -> None:
     """Draw the tokens of a trace; a click marks a column of the map, or chooses a step."""
 
     def mark_column(place: int) -> None:
-        column = None if place == view().translate.column else place
+        column = None if place == view().column else place
         change_view("tokens", "heads", column=column, **answered("source", place))
 
     def choose_step(place: int) -> None:
@@ -48,7 +48,7 @@ def show_tokens(selection: Selection, trace: Trace) -> None:
         theme=selection.theme,
         key="target_tokens",
         on_click=choose_step,
-        chosen=view().translate.at,
+        chosen=view().at,
         probabilities=probabilities,
         titles=titles,
         language=selection.run.target_language,

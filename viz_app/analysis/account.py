@@ -1,0 +1,108 @@
+"""The account of a word, grouped and ordered for reading: by layer, and by size."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from headwise.model.interface import Head, Kind, parse_head
+from headwise.model.ties import descending
+from headwise.viz_app.analysis.labels import KIND_NAMES
+from headwise.viz_app.records.account import Account, StreamParts
+
+KINDS_OF_DECODER: tuple[Kind, ...] = ("decoder_self", "cross")
+REST = "rest"
+"""The name of what is too small for a bar of its own."""
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One signed part of a sum."""
+
+    name: str
+    """As links and files have it: ``cross.2.4``, ``feed_forward.2``, ``token``."""
+    label: str
+    value: float
+
+
+def part_label(name: str) -> str:
+    """Return how people read the name of a part, layers and heads from 1."""
+    group, _, place = name.partition(".")
+    if group in KIND_NAMES:
+        return f"{KIND_NAMES[parse_head(name).kind]} {place}"
+    title = group.replace("_", "-").capitalize()
+    return f"{title} {place}".strip()
+
+
+def bars_by_size(parts: Mapping[str, float], smallest: float) -> list[Bar]:
+    """Return the parts by their magnitude, the largest first; small ones together come last.
+
+    Args:
+        parts: name → value.
+        smallest: least magnitude of a bar of its own; the rest is one bar, named, never dropped.
+    """
+    names = list(parts)
+    sizes = np.abs(np.array([parts[name] for name in names]))
+    ordered = [names[place] for place in descending(sizes)]
+    large = [name for name in ordered if abs(parts[name]) >= smallest]
+    bars = [Bar(name, part_label(name), parts[name]) for name in large]
+    if small := [name for name in ordered if abs(parts[name]) < smallest]:
+        others = f"{len(small)} smaller part{'s' * (len(small) > 1)}"
+        bars.append(Bar(REST, others, sum(parts[name] for name in small)))
+    return bars
+
+
+def bars_by_layer(account: Account) -> list[Bar]:
+    """Return what each sublayer of the decoder brought, in the order of the computation."""
+    parts = account.parts
+    bars = [Bar("token", "Token", parts.token)]
+    if parts.position is not None:
+        bars.append(Bar("position", "Position", parts.position))
+    for layer in range(len(parts.neurons)):
+        bars += [
+            Bar(kind, f"{KIND_NAMES[kind]} {layer + 1}", float(parts.heads[kind][layer].sum()))
+            for kind in KINDS_OF_DECODER
+        ]
+        bars.append(
+            Bar(
+                f"feed_forward.{layer + 1}",
+                f"Feed-forward {layer + 1}",
+                float(parts.feed_forwards[layer]),
+            )
+        )
+    return [*bars, Bar("biases", "Biases", parts.biases)]
+
+
+def stream_parts(parts: StreamParts) -> dict[str, float]:
+    """Return the parts of any stream by name, its heads summed over keys."""
+    found = {"token": parts.token}
+    if parts.position is not None:
+        found["position"] = parts.position
+    for kind, heads in parts.heads.items():
+        for layer, head in np.ndindex(heads.shape[:2]):
+            found[f"{kind}.{layer + 1}.{head + 1}"] = float(heads[layer, head].sum())
+    for layer, value in enumerate(parts.feed_forwards):
+        found[f"feed_forward.{layer + 1}"] = float(value)
+    return found | {"biases": parts.biases}
+
+
+def encoder_totals(account: Account) -> dict[str, float]:
+    """Return what each part of the encoder brought through all cells of cross-attention."""
+    return {name: float(cells.sum()) for name, cells in account.from_encoder.named()}
+
+
+def disagrees(direct: float, whole: float, smallest: float) -> bool:
+    """Return whether a direct and a whole effect differ in sign, or by more than half.
+
+    Effects that are both below ``smallest`` do not count.
+    """
+    if max(abs(direct), abs(whole)) < smallest:
+        return False
+    return direct * whole < 0 or abs(direct - whole) > 0.5 * max(abs(direct), abs(whole))
+
+
+def head_of(name: str) -> Head | None:
+    """Return the head that a part is; None if it is none."""
+    return parse_head(name) if name.partition(".")[0] in KIND_NAMES else None

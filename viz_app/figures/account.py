@@ -1,0 +1,305 @@
+"""Draws the account of a word: signed parts as a waterfall or bars, heads by what they read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+
+from headwise.viz_app.figures.matrix import (
+    COLOUR_BAR,
+    colour_bar,
+    label_width,
+    labels_width,
+    token_axis,
+)
+from headwise.viz_app.figures.selecting import click_targets, frame
+from headwise.viz_app.figures.theme import (
+    Properties,
+    Theme,
+    difference_scale,
+    escape_plotly,
+    new_figure,
+)
+
+_ROW, _COLUMN = 22, 40
+"""Pixels of a row of bars or cells, and of a column of the waterfall or of cells at most."""
+
+
+def _colours(values: Sequence[float], theme: Theme) -> list[str]:
+    """Return the colour of each bar: the end of the diverging scale on its side of 0."""
+    low, high = theme.difference[1], theme.difference[-2]
+    return [high if value >= 0 else low for value in values]
+
+
+def signed_bars(
+    labels: Sequence[str],
+    values: Sequence[float],
+    *,
+    theme: Theme,
+    limit: float,
+    written: Sequence[str] | None = None,
+    marked: int | None = None,
+    clicks: Sequence[str] = (),
+) -> go.Figure:
+    """Draw signed parts as bars on one axis from -limit to limit.
+
+    Args:
+        labels, values: of each bar, the first on top.
+        theme: colours.
+        limit: magnitude at both ends of the axis.
+        written: what stands beside each bar; the value if it is not given.
+        marked: place of the bar that is framed.
+        clicks: what a click on each bar does; it gives the bar's place, counted from 0.
+    """
+    texts = [f"{value:+.3f}" for value in values] if written is None else list(written)
+    places = list(range(len(labels)))
+    room = limit * max(0.34, 0.03 * max(map(len, texts), default=0))
+    data: list[Properties] = [
+        {
+            "type": "bar",
+            "x": np.asarray(values, dtype=np.float32),
+            "y": places,
+            "orientation": "h",
+            "marker": {"color": _colours(values, theme)},
+            "text": [escape_plotly(text) for text in texts],
+            "textposition": "outside",
+            "textfont": {"color": theme.muted, "size": 12},
+            "cliponaxis": False,
+            "hoverinfo": "skip",
+        }
+    ]
+    if clicks:
+        same = {"marker": {"opacity": 1}, "textfont": {"color": theme.muted}}
+        data[0] |= {"selected": same, "unselected": same}
+        invisible = {"marker": {"opacity": 0}}
+        data.append(
+            {
+                "type": "bar",
+                "x": [2 * (limit + room)] * len(labels),
+                "y": places,
+                "base": -limit - room,
+                "orientation": "h",
+                "width": 1,
+                "customdata": [str(place) for place in places],
+                "marker": {"opacity": 0, "color": theme.series[0]},
+                "selected": invisible,
+                "unselected": invisible,
+                "hovertext": [escape_plotly(text) for text in clicks],
+                "hovertemplate": "%{hovertext}<extra></extra>",
+            }
+        )
+    shapes = []
+    if marked is not None:
+        shapes.append(
+            frame((0, 1), (marked - 0.5, marked + 0.5), theme=theme, xref="x domain", width=1.5)
+        )
+    longest = max(map(len, labels), default=0)
+    return new_figure(
+        theme,
+        data,
+        {
+            "height": _ROW * len(labels) + 16,
+            "margin": {"l": 20 + 7 * min(longest, 24), "r": 8, "t": 4, "b": 4},
+            "bargap": 0.3,
+            "barmode": "overlay",
+            "hovermode": "closest",
+            "shapes": [
+                {
+                    "type": "line",
+                    "x0": 0,
+                    "x1": 0,
+                    "y0": 0,
+                    "y1": 1,
+                    "yref": "y domain",
+                    "line": {"color": theme.line, "width": 1},
+                },
+                *shapes,
+            ],
+            "xaxis": {"range": [-limit - room, limit + room], "visible": False},
+            "yaxis": {
+                "range": [len(labels) - 0.5, -0.5],
+                "tickvals": places,
+                "ticktext": [escape_plotly(label[:24]) for label in labels],
+            },
+        },
+    )
+
+
+def waterfall(
+    labels: Sequence[str], values: Sequence[float], *, total: str, theme: Theme
+) -> go.Figure:
+    """Draw parts one after another, each from where the sum before it ends, and the sum.
+
+    Args:
+        labels, values: of each part, in order.
+        total: the label of the sum.
+        theme: colours.
+    """
+    ends = np.cumsum([0.0, *values])
+    heights = [*values, float(ends[-1])]
+    bases = [*ends[:-1], 0.0]
+    names = [*labels, total]
+    colours = [*_colours(values, theme), theme.accent]
+    tops = [max(base, base + height) for base, height in zip(bases, heights, strict=True)]
+    span = float(np.ptp([0.0, *ends])) or 1.0
+    return new_figure(
+        theme,
+        [
+            {
+                "type": "bar",
+                "x": list(range(len(names))),
+                "y": np.asarray(heights, dtype=np.float32),
+                "base": np.asarray(bases, dtype=np.float32),
+                "marker": {"color": colours},
+                "hovertext": [
+                    f"{escape_plotly(name)}: {height:+.4f}"
+                    for name, height in zip(names, heights, strict=True)
+                ],
+                "hovertemplate": "%{hovertext}<extra></extra>",
+            },
+            {
+                "type": "scatter",
+                "x": list(range(len(names))),
+                "y": np.asarray(tops, dtype=np.float32),
+                "mode": "text",
+                "text": [f"{height:+.2f}" for height in heights],
+                "textposition": "top center",
+                "textfont": {"color": theme.muted, "size": 11},
+                "hoverinfo": "skip",
+                "cliponaxis": False,
+            },
+        ],
+        {
+            "height": 330,
+            "meta": {"width": 120 + _COLUMN * len(names), "readable": 80 + 36 * len(names)},
+            "margin": {"l": 40, "r": 8, "t": 24, "b": 96},
+            "bargap": 0.25,
+            "shapes": [
+                {
+                    "type": "line",
+                    "x0": 0,
+                    "x1": 1,
+                    "xref": "x domain",
+                    "y0": 0,
+                    "y1": 0,
+                    "line": {"color": theme.line, "width": 1},
+                }
+            ],
+            "xaxis": {
+                "tickvals": list(range(len(names))),
+                "ticktext": [escape_plotly(name[:24]) for name in names],
+                "tickangle": -55,
+                "range": [-0.6, len(names) - 0.4],
+            },
+            "yaxis": {
+                "range": [min(0.0, ends.min()) - 0.06 * span, max(0.0, ends.max()) + 0.12 * span]
+            },
+        },
+    )
+
+
+def account_map(
+    cells: NDArray[np.float64],
+    *,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    column_title: str,
+    limit: float,
+    theme: Theme,
+    column: int | None = None,
+    cell: tuple[int, int] | None = None,
+) -> go.Figure:
+    """Draw what each head brought from each token it read, with sums at both margins.
+
+    The sums stand after an empty row and column. A click on a cell gives "row,column", on the sum
+    of a row "row," and on the sum of a column ",column".
+
+    Args:
+        cells: (rows, columns).
+        rows: names of the heads.
+        columns: labels of the tokens.
+        column_title: what the tokens are.
+        limit: magnitude at both ends of the scale; sums beyond it have the colour of the end.
+        theme: colours.
+        column: the marked token.
+        cell: the chosen cell.
+
+    Raises:
+        ValueError: if labels and cells do not fit.
+    """
+    if cells.shape != (len(rows), len(columns)):
+        raise ValueError(f"expected {(len(rows), len(columns))} cells, got {cells.shape}")
+    drawn = np.full((len(rows) + 2, len(columns) + 2), np.nan)
+    drawn[:-2, :-2], drawn[:-2, -1], drawn[-1, :-2] = cells, cells.sum(1), cells.sum(0)
+    drawn[-1, -1] = cells.sum()
+    names, tokens = [*rows, "", "sum"], [*columns, "", "sum"]
+    left, top = label_width([*names, "layer.head"]), label_width(tokens) + 22
+    width = min(float(_COLUMN), max(14.0, 700 / len(tokens)))
+    places = [(y, x) for y, x in np.ndindex(*drawn.shape) if not np.isnan(drawn[y, x])]
+    shapes = []
+    if column is not None:
+        ends = (-0.5, len(names) - 0.5)
+        shapes.append(frame((column - 0.5, column + 0.5), ends, theme=theme, width=1.5))
+    if cell is not None:
+        y, x = cell
+        shapes.append(frame((x - 0.5, x + 0.5), (y - 0.5, y + 0.5), theme=theme))
+
+    def value(y: int, x: int) -> str:
+        of_row, of_column = y < len(rows), x < len(columns)
+        return f"{y if of_row else ''},{x if of_column else ''}"
+
+    return new_figure(
+        theme,
+        [
+            {
+                "type": "heatmap",
+                "z": drawn.astype(np.float32),
+                "zmin": -limit,
+                "zmax": limit,
+                "colorscale": difference_scale(theme),
+                "colorbar": colour_bar(theme, "logits"),
+                "hoverinfo": "skip",
+            },
+            click_targets(
+                [x for _, x in places],
+                [y for y, _ in places],
+                values=[value(y, x) for y, x in places],
+                texts=[
+                    f"{escape_plotly(names[y])} · {escape_plotly(tokens[x])}: {drawn[y, x]:+.4f}"
+                    for y, x in places
+                ],
+            ),
+        ],
+        {
+            "height": round(top + _ROW * len(names) + 10),
+            "width": round(left + width * len(tokens) + COLOUR_BAR),
+            "meta": {"readable": left + COLOUR_BAR + labels_width(tokens, width)},
+            "margin": {"l": left, "r": COLOUR_BAR, "t": top, "b": 10},
+            "hoverdistance": -1,
+            "shapes": shapes,
+            "xaxis": {
+                "side": "top",
+                "tickangle": -90,
+                "range": [-0.5, len(tokens) - 0.5],
+                **token_axis(tokens, width),
+            },
+            "yaxis": {"range": [len(names) - 0.5, -0.5], **token_axis(names, _ROW)},
+            "annotations": [
+                {
+                    "text": escape_plotly(column_title),
+                    "xref": "x domain",
+                    "yref": "paper",
+                    "x": 0,
+                    "y": 1,
+                    "xanchor": "left",
+                    "yanchor": "top",
+                    "yshift": top,
+                    "showarrow": False,
+                    "font": {"color": theme.muted, "size": 12},
+                }
+            ],
+        },
+    )

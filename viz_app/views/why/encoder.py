@@ -1,0 +1,86 @@
+"""One stack further back: what a source token had from the encoder for the chosen word."""
+
+from __future__ import annotations
+
+import numpy as np
+import streamlit as st
+
+from headwise.viz_app.analysis.account import bars_by_size, encoder_totals, stream_parts
+from headwise.viz_app.analysis.labels import token_labels
+from headwise.viz_app.figures.account import account_map, signed_bars
+from headwise.viz_app.records.account import Account, Doubles
+from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.views.caches import cell_of
+from headwise.viz_app.views.shared.head_choice import chosen_head, head_label
+from headwise.viz_app.views.shared.markdown import escape_markdown
+from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.view import view
+from headwise.viz_app.views.shared.widgets import show_figure, show_heading
+from headwise.viz_app.views.why.parts import limit_of
+
+_MOST_BARS = 16
+
+
+def show_encoder(selection: Selection, trace: Trace, account: Account) -> None:
+    """Draw the encoder's parts of the chosen cell of cross-attention, or of all cells."""
+    show_heading("What the encoder put there")
+    head, column = chosen_head(selection.run.description, view()), view().column
+    cell = None
+    if head.kind == "cross" and column is not None and column < len(trace.source):
+        cell = cell_of(selection.run, trace, account, head.layer, head.head, column)
+        token = escape_markdown(token_labels(trace.source)[column])
+        total = float(account.parts.heads["cross"][head.layer, head.head, column])
+        st.markdown(
+            f"{head_label(head)} brought {total:+.3f} from **{token}**. What it read there was a "
+            "sum, too: the token, its position, and what each head and feed-forward of the encoder "
+            "had written at this token."
+        )
+        parts = stream_parts(cell)
+    else:
+        total = float(account.parts.heads["cross"].sum())
+        st.markdown(
+            f"All heads of cross-attention together brought {total:+.3f}. What they read was "
+            "written by the encoder. Choose a cell of the cross map above to see one of them."
+        )
+        parts = encoder_totals(account)
+    sizes = sorted(map(abs, parts.values()), reverse=True)
+    smallest = sizes[min(_MOST_BARS, len(sizes)) - 1]
+    bars = bars_by_size(parts, smallest)
+    largest = max((abs(bar.value) for bar in bars), default=0.0)
+    show_figure(
+        signed_bars(
+            [bar.label for bar in bars],
+            [bar.value for bar in bars],
+            theme=selection.theme,
+            limit=max(largest, 1e-6) if cell is not None else max(limit_of(account), largest),
+        ),
+        key="encoder_parts",
+        alt=f"{len(bars)} parts of the encoder as signed bars, the largest on top",
+        name="encoder-parts",
+    )
+    if cell is not None:
+        _show_heads(selection, trace, cell.heads["encoder_self"])
+    st.caption(
+        "Attention weights and the divisors of the encoder's norms are held at their values in "
+        "this pass, so that the parts sum to the cell exactly."
+    )
+
+
+def _show_heads(selection: Selection, trace: Trace, cells: Doubles) -> None:
+    """Draw the encoder's heads by the token that they read for the chosen one."""
+    layers, heads, keys = cells.shape
+    flat = cells.reshape(-1, keys)
+    show_figure(
+        account_map(
+            flat,
+            rows=[f"{layer + 1}.{n + 1}" for layer, n in np.ndindex(layers, heads)],
+            columns=token_labels(trace.source)[:keys],
+            column_title="source token that an encoder head read",
+            limit=float(np.abs(flat).max()) or 1.0,
+            theme=selection.theme,
+            column=view().column,
+        ),
+        key="encoder_heads",
+        alt="What each head of the encoder brought to this cell from each source token",
+        name="encoder-heads",
+    )

@@ -1,0 +1,131 @@
+"""Say why a model wrote a word: python -m headwise.viz_app.why --help."""
+
+from __future__ import annotations
+
+import io
+import logging
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import orjson
+import tyro
+from numpy.typing import NDArray
+
+from headwise.model.checkpoint import CHECKPOINTS, CheckpointError
+from headwise.model.files import write_bytes
+from headwise.model.interface import DEFAULT_LANGUAGES, Languages, Tokenizers
+from headwise.model.placement import DEFAULT_PLACEMENT, Placement
+from headwise.model.runs import open_checkpoint
+from headwise.viz_app.analysis.labels import make_visible
+from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.trace.account import run_account, run_whole_effects
+from headwise.viz_app.trace.sentence import run_trace
+
+_LOG = logging.getLogger(__name__)
+Arrays = dict[str, NDArray[np.generic]]
+MEAN = "mean"
+"""Compares a word with the mean of all logits."""
+
+
+@dataclass(frozen=True)
+class WhyArguments:
+    """Write why a model wrote a word, and not another one, as a sum over its parts.
+
+    OUT.npz or OUT.json has the difference of the two logits; parts with part_names, which sum to
+    it; heads_cross and heads_decoder_self by the token that was read, (layers, heads, tokens);
+    neurons, (layers, d_ff); cross_from_encoder, every cell of heads_cross by the encoder's parts,
+    with encoder_part_names; and whole and encoder_whole, what the difference loses without a part.
+    """
+
+    out: Annotated[Path, tyro.conf.Positional]
+    """File to write; .npz or .json."""
+    run: str
+    """Name of the run."""
+    text: str
+    """The sentence to translate."""
+    at: int
+    """Which token of the translation, from 1."""
+    instead: str | None = None
+    """The token to compare with; without it, the likeliest other one; mean: the mean of all."""
+    step: int | None = None
+    """Checkpoint; without it, the last."""
+    target: str | None = None
+    """A translation to force; without it, the model's own."""
+    languages: Languages = DEFAULT_LANGUAGES
+    """Languages or task of a model that knows several."""
+    placement: Annotated[Placement, tyro.conf.arg(name="")] = DEFAULT_PLACEMENT
+    """Where the model computes, and how precisely."""
+    checkpoints: Path = CHECKPOINTS
+    """Folder of the runs."""
+
+
+def main(arguments: WhyArguments) -> None:
+    """Write an account to a file and print the two words and their difference.
+
+    Raises:
+        CheckpointError, ValueError, OSError: if the run, an option or a file is unusable.
+    """
+    if arguments.out.suffix not in (".npz", ".json"):
+        raise ValueError(f"{arguments.out}: expected a name that ends in .npz or .json")
+    if not arguments.out.parent.is_dir():
+        raise ValueError(f"{arguments.out.parent}: no such folder; create it first")
+    run, checkpoint = open_checkpoint(
+        arguments.run,
+        arguments.step,
+        arguments.checkpoints,
+        arguments.placement,
+        arguments.languages,
+    )
+    trace = run_trace(checkpoint.model, run.tokenizers, arguments.text, arguments.target)
+    if not 1 <= arguments.at <= len(trace.predicted):
+        raise ValueError(
+            f"--at: expected 1 to {len(trace.predicted)}, the tokens of the translation, got "
+            f"{arguments.at}"
+        )
+    at = arguments.at - 1
+    other = _other(run.tokenizers, trace, at, arguments.instead)
+    account = run_account(checkpoint.model, trace, at, other)
+    effects = run_whole_effects(checkpoint.model, trace, account)
+    arrays = account.arrays(effects)
+    write_bytes(arguments.out, _npz(arrays) if arguments.out.suffix == ".npz" else _json(arrays))
+    _LOG.info("why: run %s, step %d, at %d", run.name, checkpoint.step, arguments.at)
+    word = trace.predicted.texts[at]
+    against = MEAN if other is None else run.tokenizers.target.tokens([other])[0]
+    print(
+        f"{make_visible(word.strip())} against {make_visible(against.strip())}: "
+        f"{account.difference:+.4f}"
+    )
+
+
+def _other(tokenizers: Tokenizers, trace: Trace, at: int, instead: str | None) -> int | None:
+    """Return the id of the word to compare with; None for the mean of all."""
+    if instead == MEAN:
+        return None
+    if instead is None:
+        likeliest = trace.predictions.top_ids[at].tolist()
+        return next(id for id in likeliest if id != trace.predicted.ids[at])
+    ids = tokenizers.target.encode(instead.strip())
+    if len(ids) != 1:
+        read = " ".join(tokenizers.target.tokens(ids)) or "nothing"
+        raise ValueError(f"--instead: expected one token, got {instead!r:.60}, read as {read}")
+    return ids[0]
+
+
+def _npz(arrays: Arrays) -> bytes:
+    file = io.BytesIO()
+    np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+    return file.getvalue()
+
+
+def _json(arrays: Arrays) -> bytes:
+    return orjson.dumps({name: array.tolist() for name, array in arrays.items()})
+
+
+if __name__ == "__main__":
+    try:
+        main(tyro.cli(WhyArguments, prog="python -m headwise.viz_app.why"))
+    except (CheckpointError, ValueError, OSError) as error:
+        sys.exit(f"error: {error}")
