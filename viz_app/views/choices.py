@@ -32,7 +32,12 @@ NamedHead = Annotated[Head, BeforeValidator(_to_head)]
 
 
 def choice(
-    default: Any, *, of: str = "", sets: str = "", where: Mapping[str, str] | None = None
+    default: Any,
+    *,
+    of: str = "",
+    sets: str = "",
+    on: str = "",
+    where: Mapping[str, str] | None = None,
 ) -> Any:
     """Declare a choice: a field of a frozen dataclass.
 
@@ -41,10 +46,12 @@ def choice(
         of: of what it is a choice, separated by spaces: words of ``INSIDE``, ``head``, or fields.
             When one of them changes, this goes back to its default.
         sets: which word of ``INSIDE``, or ``head``, changes with it.
+        on: of a choice that several pages show, but not all: these pages, separated by spaces.
         where: the address at which its widget is found, where the page does not show it at first.
     """
     return dataclasses.field(
-        default=default, metadata={"of": of.split(), "sets": sets, "where": dict(where or {})}
+        default=default,
+        metadata={"of": of.split(), "sets": sets, "on": on.split(), "where": dict(where or {})},
     )
 
 
@@ -54,7 +61,9 @@ class Declared:
 
     name: str
     page: str
-    """The page that alone shows it; empty if several do."""
+    """The page whose record has it; empty if that of the view has."""
+    on: tuple[str, ...]
+    """The pages that show it; empty for all."""
     default: Any
     of: tuple[str, ...]
     sets: str
@@ -74,6 +83,7 @@ def declared(record: type[Any], page: str = "") -> dict[str, Declared]:
         field.name: Declared(
             name=field.name,
             page=page,
+            on=(page,) if page else tuple(field.metadata.get("on", ())),
             default=field.default,
             of=tuple(field.metadata.get("of", ())),
             sets=field.metadata.get("sets", ""),

@@ -44,9 +44,9 @@ class View:
     hypothesis: int = choice(0, of="sentence step decoding beam", sets="target")
     target: str = choice("", of="sentence", sets="target")
     """A forced target; empty if the model translates."""
-    at: int = choice(0, of="target", where={"below": "steps"})
+    at: int = choice(0, of="target", on="translate why", where={"below": "steps"})
     """The step of decoding, counted from 0."""
-    column: int | None = choice(None, of="source")
+    column: int | None = choice(None, of="source", on="translate why")
     """A token of the source that is marked, counted from 0."""
     kind: Kind = choice("cross", sets="head")
     layer: int | None = choice(None, sets="head")
@@ -137,7 +137,7 @@ def encode(view: View, page: str = "") -> dict[str, list[str]]:
         parameter_of(name): texts(value)
         for name, found in CHOICES.items()
         if (value := chosen(view, name)) != found.default
-        and (not page or view.lesson is not None or found.page in ("", page))
+        and (not page or view.lesson is not None or not found.on or page in found.on)
     }
 
 

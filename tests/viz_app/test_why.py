@@ -1,0 +1,78 @@
+"""The command ``python -m headwise.viz_app.why``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tyro
+
+from headwise.model.checkpoint import TrainedRun, load_weights
+from headwise.viz_app.trace.sentence import run_trace
+from headwise.viz_app.why import WhyArguments, main
+from tests.floats import PASS, near
+
+TEXT = "Where is the old dog?"
+
+
+def arguments(root: Path, out: Path, *rest: str) -> WhyArguments:
+    line = ["--run", "tiny", "--text", TEXT, "--checkpoints", str(root), str(out), *rest]
+    return tyro.cli(WhyArguments, args=line)
+
+
+def test_arrays_sum_to_the_logarithm_of_the_ratio(
+    run_root: Path, run: TrainedRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(arguments(run_root, tmp_path / "out.npz", "--at", "2"))
+    trace = run_trace(load_weights(run, 60).model, run.tokenizers, TEXT)
+    best, second = trace.predictions.top_log_probability[1, :2].tolist()
+    with np.load(tmp_path / "out.npz") as arrays:
+        bound = {"dtype": np.float32, "size": 40, "operations": PASS}
+        assert arrays["difference"] == near(best - second, **bound)
+        assert arrays["parts"].sum() == near(best - second, **bound)
+        assert arrays["parts"].shape == arrays["part_names"].shape == arrays["whole"].shape
+        cross = arrays["heads_cross"]
+        assert cross.shape[-1] == len(trace.source)
+        assert arrays["heads_decoder_self"].shape[-1] == 2
+        np.testing.assert_allclose(arrays["cross_from_encoder"].sum(-1), cross, atol=1e-4)
+        names = arrays["part_names"].tolist()
+        feed_forward = arrays["parts"][names.index("feed_forward.1")]
+        assert arrays["neurons"][0].sum() == near(feed_forward, **bound)
+        assert np.isnan(arrays["whole"][names.index("token")])
+        assert np.isfinite(arrays["whole"][names.index("cross.1.2")])
+        assert "encoder_self.1.1" in arrays["encoder_part_names"]
+    assert capsys.readouterr().out.count("against") == 1
+
+
+def test_json_has_the_same(run_root: Path, tmp_path: Path) -> None:
+    for name in ("out.npz", "out.json"):
+        main(arguments(run_root, tmp_path / name, "--at", "1", "--instead", "mean"))
+    read = json.loads((tmp_path / "out.json").read_text())
+    with np.load(tmp_path / "out.npz") as arrays:
+        assert set(read) == set(arrays.files)
+        np.testing.assert_array_equal(read["parts"], arrays["parts"])
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--at", "99"], "--at: expected 1 to"),
+        (["--at", "0"], "--at: expected 1 to"),
+        (["--at", "1", "--instead", "no such token here"], "--instead: expected one token"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(
+    run_root: Path, tmp_path: Path, options: list[str], said: str
+) -> None:
+    with pytest.raises(ValueError, match=said):
+        main(arguments(run_root, tmp_path / "out.npz", *options))
+
+
+@pytest.mark.parametrize(("name", "said"), [("out.txt", "ends in"), ("none/out.npz", "no such")])
+def test_files_that_cannot_be_written_are_refused(
+    run_root: Path, tmp_path: Path, name: str, said: str
+) -> None:
+    with pytest.raises(ValueError, match=said):
+        main(arguments(run_root, tmp_path / name, "--at", "1"))

@@ -1,0 +1,129 @@
+"""The page Why shows the account of a word; ``tests/model/test_account.py`` has its numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from headwise.model.checkpoint import TrainedRun
+from headwise.viz_app.analysis.labels import token_labels
+from tests.floats import PASS, near, rounding
+from tests.viz_app.views.driver import (
+    CATS,
+    Start,
+    array,
+    captions,
+    cells,
+    charts,
+    choose,
+    errors,
+    traced,
+    unescaped,
+    widget,
+)
+
+AT = {"q": CATS, "at": "2"}
+LOGITS = 40.0
+"""Magnitude of what is added up."""
+
+
+def drawn_bars(app: AppTest, key: str) -> dict[str, float]:
+    figure = charts(app)[key]
+    labels = figure["layout"]["yaxis"]["ticktext"]
+    return dict(zip(labels, array(figure["data"][0]["x"]).tolist(), strict=True))
+
+
+def test_bars_waterfall_and_maps_sum_to_the_logarithm_of_the_ratio(
+    start_page: Start, run: TrainedRun
+) -> None:
+    """The two likeliest words are compared at first."""
+    trace = traced(run)
+    best, second = trace.predictions.top_log_probability[2, :2].tolist()
+    expected = near(best - second, dtype=np.float32, size=LOGITS, operations=PASS)
+    app = start_page("why", **AT)
+    assert errors(app) == []
+    bars = drawn_bars(app, "account_parts")
+    assert sum(bars.values()) == expected
+    for kind, keys in (("cross", len(trace.source)), ("decoder_self", 3)):
+        drawn = cells(app, f"account_{kind}")
+        inner = drawn[:-2, :-2]
+        assert inner.shape[1] == keys
+        bound = rounding(np.float32, LOGITS)
+        np.testing.assert_allclose(drawn[:-2, -1], inner.sum(axis=1), atol=bound)
+        np.testing.assert_allclose(drawn[-1, :-2], inner.sum(axis=0), atol=bound)
+    app = choose(app, account="waterfall")
+    assert array(charts(app)["account_parts"]["data"][0]["y"])[-1] == expected
+
+
+def test_what_is_smaller_than_asked_is_one_bar(start_page: Start) -> None:
+    app = start_page("why", **AT)
+    every = drawn_bars(choose(app, smallest=0.01), "account_parts")
+    few = drawn_bars(choose(app, smallest=1.0), "account_parts")
+    assert len(few) < len(every)
+    assert list(few)[-1].endswith("smaller parts")
+    assert sum(few.values()) == near(sum(every.values()), dtype=np.float32, size=LOGITS)
+
+
+@pytest.mark.parametrize(
+    ("instead", "said"),
+    [("mean", "than the mean of all logits"), ("perro", "than that of **perro**")],
+)
+def test_another_word_can_be_compared(start_page: Start, instead: str, said: str) -> None:
+    app = start_page("why", **AT, instead=instead)
+    assert errors(app) == []
+    assert said in " ".join(unescaped(each.value) for each in app.markdown)
+
+
+def test_what_is_no_token_is_refused(start_page: Start) -> None:
+    app = start_page("why", **AT, instead="unheard of 🙂")
+    assert "is no token of this vocabulary" in errors(app)[0]
+    assert "account_parts" not in charts(app)
+
+
+def test_a_cell_of_cross_attention_unfolds_into_the_encoder(
+    start_page: Start, run: TrainedRun
+) -> None:
+    trace = traced(run)
+    app = start_page("why", **AT, kind="cross", layer="1", head="2", column="3")
+    [cell] = [each for each in app.markdown if " brought " in each.value]
+    assert token_labels(trace.source)[3] in unescaped(cell.value)
+    shown = cells(app, "account_cross")[1, 3]
+    parts = drawn_bars(app, "encoder_parts")
+    assert sum(parts.values()) == near(shown, dtype=np.float32, size=LOGITS)
+    assert "encoder_heads" in charts(app)
+    assert "encoder_heads" not in charts(start_page("why", **AT))
+
+
+def test_a_neuron_is_described_when_it_is_chosen(start_page: Start) -> None:
+    app = start_page("why", **AT, feed_forward="1")
+    assert "drivers_expand" not in charts(app)
+    neurons = drawn_bars(app, "neurons")
+    app = start_page("why", **AT, feed_forward="1", neuron="5")
+    said = " ".join(unescaped(each.value) for each in app.markdown)
+    assert "Neuron 5 of layer 1 raises most" in said
+    assert "drivers_expand" in charts(app)
+    assert sum(neurons.values()) == near(
+        sum(drawn_bars(app, "neurons").values()), dtype=np.float32, size=LOGITS
+    )
+
+
+def test_whole_effects_stand_beside_direct_ones(start_page: Start) -> None:
+    app = choose(start_page("why", **AT), whole=True)
+    texts = charts(app)["account_parts"]["data"][0]["text"]
+    assert sum("whole" in text for text in texts) > 3
+    assert "Heads of the encoder with the largest whole effects" in captions(app)
+
+
+def test_three_answers_name_the_source_words(start_page: Start, run: TrainedRun) -> None:
+    app = start_page("why", **AT)
+    [table] = app.dataframe
+    words = [word.text for word in traced(run).source.words]
+    assert table.value["word"].tolist() == words
+    assert "first" in captions(app)
+
+
+def test_translate_opens_it_at_the_same_step(start_page: Start) -> None:
+    app = start_page("translate", **AT, below="steps")
+    assert any(button.key == "open_why" for button in app.button)
+    assert widget(app, "at").value == 2
