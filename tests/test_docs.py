@@ -28,6 +28,7 @@ from headwise.viz_app.align import HeadAlignArguments
 from headwise.viz_app.export import ExportArguments
 from headwise.viz_app.measure import MeasureArguments
 from headwise.viz_app.measuring.align import AlignArguments
+from headwise.viz_app.why import WhyArguments
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -39,6 +40,7 @@ PARSERS: dict[str, Callable[..., object]] = {
     "headwise.viz_app.align": partial(tyro.cli, HeadAlignArguments),
     "headwise.viz_app.export": partial(tyro.cli, ExportArguments),
     "headwise.viz_app.measure": partial(tyro.cli, MeasureArguments),
+    "headwise.viz_app.why": partial(tyro.cli, WhyArguments),
     "headwise.viz_app.measuring.align": partial(tyro.cli, AlignArguments),
     "benchmarks": partial(tyro.cli, BenchmarkArguments),
     "benchmarks.beyond": partial(tyro.cli, BeyondArguments),

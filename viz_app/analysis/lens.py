@@ -6,6 +6,7 @@ tokens. (Logit lens, nostalgebraist 2020.)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,3 +51,10 @@ def read_lens(trace: Trace, *, count: int = 5) -> Lens:
             tuple(note(step, column) for column in range(columns)) for step in range(steps)
         ),
     )
+
+
+def agreement(texts: Sequence[str], own: Sequence[str]) -> float:
+    """Return the chrF (Popović 2015), 0 to 100, of texts against the model's own translations."""
+    import sacrebleu  # it takes a second, and few pages need it
+
+    return float(sacrebleu.corpus_chrf(list(texts), [list(own)]).score)

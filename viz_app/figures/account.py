@@ -211,31 +211,34 @@ def account_map(
     theme: Theme,
     column: int | None = None,
     cell: tuple[int, int] | None = None,
+    with_rows: bool = True,
 ) -> go.Figure:
-    """Draw what each head brought from each token it read, with sums at both margins.
+    """Draw parts by what they read, or by checkpoint, with sums at the margins.
 
     The sums stand after an empty row and column. A click on a cell gives "row,column", on the sum
     of a row "row," and on the sum of a column ",column".
 
     Args:
         cells: (rows, columns).
-        rows: names of the heads.
-        columns: labels of the tokens.
-        column_title: what the tokens are.
+        rows: names of the parts.
+        columns: labels of the tokens, or of the checkpoints.
+        column_title: what the columns are.
         limit: magnitude at both ends of the scale; sums beyond it have the colour of the end.
         theme: colours.
         column: the marked token.
         cell: the chosen cell.
+        with_rows: whether rows have sums, too.
 
     Raises:
         ValueError: if labels and cells do not fit.
     """
     if cells.shape != (len(rows), len(columns)):
         raise ValueError(f"expected {(len(rows), len(columns))} cells, got {cells.shape}")
-    drawn = np.full((len(rows) + 2, len(columns) + 2), np.nan)
-    drawn[:-2, :-2], drawn[:-2, -1], drawn[-1, :-2] = cells, cells.sum(1), cells.sum(0)
-    drawn[-1, -1] = cells.sum()
-    names, tokens = [*rows, "", "sum"], [*columns, "", "sum"]
+    names, tokens = [*rows, "", "sum"], [*columns, *(["", "sum"] if with_rows else [])]
+    drawn = np.full((len(names), len(tokens)), np.nan)
+    drawn[:-2, : len(columns)], drawn[-1, : len(columns)] = cells, cells.sum(0)
+    if with_rows:
+        drawn[:-2, -1], drawn[-1, -1] = cells.sum(1), cells.sum()
     left, top = label_width([*names, "layer.head"]), label_width(tokens) + 22
     width = min(float(_COLUMN), max(14.0, 700 / len(tokens)))
     places = [(y, x) for y, x in np.ndindex(*drawn.shape) if not np.isnan(drawn[y, x])]

@@ -15,6 +15,7 @@ from headwise.model.checkpoint import CHECKPOINTS as CHECKPOINTS
 from headwise.model.checkpoint import Checkpoint
 from headwise.model.decoding.beam import Beam as Beam
 from headwise.model.decoding.beam import beam_search
+from headwise.model.decoding.decoder_lens import decoder_lens
 from headwise.model.decoding.greedy import greedy
 from headwise.model.files import CheckpointError
 from headwise.model.interface import Head, Kind, Languages, Seq2SeqModel, Side, WordSpan
@@ -299,6 +300,31 @@ def next_log_probability(run: Run, step: int, text: str, prefix: tuple[int, ...]
     )
 
 
+def decoder_lens_of(run: Run, step: int, texts: tuple[str, ...]) -> list[list[str]]:
+    """Translate sentences from the encoder's embedding and each of its layers: layer, sentence.
+
+    Raises:
+        CheckpointError: if the weights cannot be used.
+        ValueError: if a sentence is empty or too long.
+    """
+    checkpoint = checkpoint_of(run, step)
+    sources = [_source_ids(run, text) for text in texts]
+    for text, source in zip(texts, sources, strict=True):
+        require_source(checkpoint.model, text, source)
+
+    def compute() -> list[list[str]]:
+        layers = decoder_lens(checkpoint.model, sources, run.tokenizers.prefix)
+        return [[run.tokenizers.target.decode(ids) for ids in layer] for layer in layers]
+
+    return cached(
+        "decoder lens",
+        (checkpoint.sha256, run.tokenizers_sha256, tuple(sources)),
+        compute,
+        entries=64,
+        facts=lambda _: {"run": run.name, "step": step, "sentences": len(texts)},
+    )
+
+
 def beam_of(run: Run, step: int, text: str, size: int) -> Beam:
     """Translate a sentence by a beam search of some width.
 
@@ -342,9 +368,17 @@ def head_costs_of(run: Run, step: int, text: str, target: tuple[int, ...]) -> di
 
 
 def account_of(
-    run: Run, trace: Trace, at: int, instead: int | None, *, word: int | None = None
+    run: Run,
+    trace: Trace,
+    at: int,
+    instead: int | None,
+    *,
+    word: int | None = None,
+    step: int | None = None,
 ) -> Account:
-    """Give the account of a word at a step of a trace of this run, as ``run_account``.
+    """Give the account of a word at a position of a trace of this run, as ``run_account``.
+
+    With ``step`` it is that of another checkpoint on the same source and target.
 
     Raises:
         CheckpointError: if the weights cannot be used.
@@ -357,6 +391,7 @@ def account_of(
         at,
         (word, instead),
         lambda model: run_account(model, trace, at, instead, word=word),
+        step=step,
     )
 
 
@@ -460,16 +495,18 @@ def _of_prediction(
     at: int,
     key: Hashable,
     compute: Callable[[Seq2SeqModel], Result],
+    *,
+    step: int | None = None,
 ) -> Result:
     """Compute something about one prediction of a trace of this run."""
-    checkpoint = checkpoint_of(run, trace.step)
+    checkpoint = checkpoint_of(run, trace.step if step is None else step)
     place = (checkpoint.sha256, trace.source.ids, trace.target_ids[: at + 2], trace.ablated, at)
     return cached(
         what,
         (*place, key),
         lambda: compute(checkpoint.model),
-        entries=64,
-        facts=lambda _: _facts(run, trace.step, trace.source.ids) | {"at": at + 1},
+        entries=128,
+        facts=lambda _: _facts(run, checkpoint.step, trace.source.ids) | {"at": at + 1},
     )
 
 

@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from headwise.model.checkpoint import TrainedRun
+from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.viz_app.analysis.labels import token_labels
+from headwise.viz_app.trace.account import run_account
 from tests.floats import PASS, near, rounding
 from tests.viz_app.views.driver import (
     CATS,
+    STEPS,
     Start,
     array,
     captions,
@@ -121,6 +123,20 @@ def test_three_answers_name_the_source_words(start_page: Start, run: TrainedRun)
     words = [word.text for word in traced(run).source.words]
     assert table.value["word"].tolist() == words
     assert "first" in captions(app)
+
+
+def test_every_checkpoint_is_asked_the_same(start_page: Start, run: TrainedRun) -> None:
+    """The sums are the differences that each checkpoint gives the two words after this target."""
+    app = start_page("why", **AT, through="true", instead="mean")
+    drawn = cells(app, "account_training")
+    assert drawn.shape[1] == len(STEPS)
+    trace = traced(run)
+    for column, step in enumerate(STEPS):
+        other = traced(run, step=step, target=trace.target_ids)
+        account = run_account(load_weights(run, step).model, other, 2, None)
+        expected = near(account.difference, dtype=np.float32, size=LOGITS, operations=PASS)
+        assert drawn[-1, column] == expected
+        assert drawn[:-2, column].sum() == expected
 
 
 def test_translate_opens_it_at_the_same_step(start_page: Start) -> None:

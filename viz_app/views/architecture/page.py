@@ -9,6 +9,7 @@ import streamlit as st
 
 from headwise.viz_app.figures.architecture import architecture_svg, describe_architecture
 from headwise.viz_app.records.trace import Check, Trace
+from headwise.viz_app.views.architecture.decoder_lens import show_decoder_lens
 from headwise.viz_app.views.architecture.equations import show_equations
 from headwise.viz_app.views.architecture.lens import show_lens
 from headwise.viz_app.views.architecture.masks import show_masks
@@ -44,6 +45,10 @@ _PARTS: dict[str, tuple[str, Callable[[Selection, Trace], None]]] = {
     "The lens: what each layer would already say": (
         "the decoder's stream after each layer, unembedded",
         show_lens,
+    ),
+    "What the decoder writes from each encoder layer": (
+        "the translation when an inner layer takes the place of the encoder's output",
+        show_decoder_lens,
     ),
     "Self-checks on this sentence": (
         "what must hold of every trace",

@@ -22,6 +22,8 @@ class WhyChoices:
     """Least magnitude of a part that has a bar of its own."""
     whole: bool = False
     """Whether the whole effects are computed and drawn beside the direct ones."""
+    through: bool = False
+    """Whether the account is drawn at every checkpoint."""
     feed_forward: int | None = choice(None, of="run")
     """The feed-forward whose neurons are drawn, by its layer."""
     neuron: int | None = choice(None, of="at step feed_forward")

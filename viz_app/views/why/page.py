@@ -32,6 +32,7 @@ from headwise.viz_app.views.why.encoder import show_encoder
 from headwise.viz_app.views.why.neurons import show_neurons
 from headwise.viz_app.views.why.parts import show_maps, show_parts
 from headwise.viz_app.views.why.source import show_source_words
+from headwise.viz_app.views.why.training import show_through_training
 
 _MEAN = "mean"
 """How the view names the mean of all words."""
@@ -57,6 +58,7 @@ def _show_this_word(selection: Selection, trace: Trace) -> None:
     show_encoder(selection, trace, account)
     show_neurons(selection, trace, account)
     show_source_words(selection, trace, account)
+    show_through_training(selection, trace, account)
 
 
 def _choose_word(selection: Selection, trace: Trace) -> int:

@@ -1,0 +1,65 @@
+"""The decoder reads inner layers of the encoder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from headwise.model.config import EOS
+from headwise.model.decoding.decoder_lens import decoder_lens
+from headwise.model.decoding.greedy import greedy
+from headwise.model.transformer import Transformer
+from tests.model.pretrained.tiny import build
+
+SOURCES = [[5, 17, 9, 30, 8, EOS], [6, 11, EOS]]
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_the_last_layer_gives_the_models_own_and_inner_ones_shallower_models(
+    make_model: Callable[..., Transformer], norm: str
+) -> None:
+    """The memory of an inner layer is that of a model without the layers above it."""
+    model = make_model(norm=norm, final_norm=norm == "pre", n_encoder_layers=3).double()
+    found = decoder_lens(model, SOURCES)
+    assert found[-1] == greedy(model, SOURCES)
+    assert len(found) == 4
+    layers = model.encoder.layers
+    for depth in range(3):
+        model.encoder.layers = layers[:depth]
+        assert found[depth] == greedy(model, SOURCES)
+
+
+@pytest.mark.parametrize("family", ["marian", "bart", "mbart", "t5"])
+def test_every_layer_gives_what_transformers_generates_from_it(family: str) -> None:
+    from transformers.modeling_outputs import BaseModelOutput
+
+    twins = build(family, dtype=torch.float64)
+    eager: Any = twins.eager
+    source = torch.tensor([[7, 17, 9, 30, 8, twins.ours.special_ids.end]])
+    mask = torch.ones_like(source)
+    with torch.no_grad():
+        outputs = eager.get_encoder()(source, attention_mask=mask, output_hidden_states=True)
+        norm = getattr(eager.get_encoder(), twins.ours._family.final_norm, None)
+    streams: list[Tensor] = list(outputs.hidden_states)
+    found = decoder_lens(twins.ours, source.tolist())
+    assert len(found) == len(streams)
+    for depth, ids in enumerate(found):
+        memory = streams[depth]
+        if norm is not None and depth < len(streams) - 1:
+            with torch.no_grad():
+                memory = norm(memory)
+        if depth == len(streams) - 1:
+            memory = outputs.last_hidden_state
+        expected = eager.generate(
+            encoder_outputs=BaseModelOutput(memory),
+            attention_mask=mask,
+            max_new_tokens=len(ids[0]) - 1,
+            do_sample=False,
+            num_beams=1,
+            use_cache=False,
+        )
+        assert ids[0] == expected[0].tolist()

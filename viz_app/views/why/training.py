@@ -1,0 +1,81 @@
+"""The account of the same word at every checkpoint, on the same source and target."""
+
+from __future__ import annotations
+
+import numpy as np
+import streamlit as st
+
+from headwise.viz_app.analysis.account import bars_by_layer
+from headwise.viz_app.figures.account import account_map
+from headwise.viz_app.records.account import Account
+from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.views.caches import account_of
+from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.view import change_view, control
+from headwise.viz_app.views.shared.widgets import clicked_value, show_figure, show_heading
+
+_MOST = 40
+"""Checkpoints that are drawn; of more, some that are spread evenly."""
+
+
+def show_through_training(selection: Selection, trace: Trace, account: Account) -> None:
+    """Draw the parts of the account, sublayer by sublayer, at every checkpoint."""
+    steps = selection.run.steps()
+    if len(steps) < 2:
+        return
+    show_heading("Through training")
+    if not st.toggle(
+        "The same question at every checkpoint",
+        help="Every checkpoint is given this source and this target, and asked for these two "
+        "words at this position.",
+        **control("through", "Through training"),
+    ):
+        return
+    if len(steps) > _MOST:
+        places = np.linspace(0, len(steps) - 1, _MOST).round().astype(int)
+        steps = sorted({selection.step, *(steps[place] for place in places)})
+    progress = st.progress(0.0, "Asking every checkpoint")
+    columns = []
+    for done, step in enumerate(steps):
+        progress.progress(done / len(steps), f"Asking every checkpoint: step {step:,}")
+        columns.append(
+            bars_by_layer(
+                account_of(
+                    selection.run,
+                    trace,
+                    account.step,
+                    account.instead,
+                    word=account.word,
+                    step=step,
+                )
+            )
+        )
+    progress.empty()
+    cells = np.array([[bar.value for bar in bars] for bars in columns]).T
+    limit = float(np.abs(cells).max()) or 1.0
+
+    def choose() -> None:
+        clicked = clicked_value("account_training")
+        if clicked:
+            change_view(step=steps[int(clicked.partition(",")[2])])
+
+    show_figure(
+        account_map(
+            cells,
+            rows=[bar.label for bar in columns[0]],
+            columns=[f"{step:,}" for step in steps],
+            column_title="training step",
+            limit=limit,
+            theme=selection.theme,
+            column=steps.index(selection.step) if selection.step in steps else None,
+            with_rows=False,
+        ),
+        key="account_training",
+        alt="What each sublayer brought to the difference, by checkpoint",
+        name="through-training",
+        on_select=choose,
+    )
+    st.caption(
+        f"The scale ends at {limit:.2f} logits. Below, the difference itself: above 0 the model of "
+        "that step prefers the word that this target has. A click goes to that checkpoint."
+    )
