@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+from torch import Tensor
 
 from headwise.model.batching import pad
 from headwise.model.decoding.greedy import greedy
-from headwise.model.hooks import capture, edit
+from headwise.model.hooks import Edit, capture, edit
 from headwise.model.interface import Seq2SeqModel
 
 
@@ -44,7 +45,10 @@ def decoder_lens(
         model.encode(pad(sources, model.special_ids.padding).to(model.device))
     found = []
     for point in points:
-        stream = seen[point][0]
-        with edit(model, {end: lambda _, stream=stream: stream}):
+        with edit(model, {end: _replace_by(seen[point][0])}):
             found.append(greedy(model, sources, prefix))
     return found
+
+
+def _replace_by(stream: Tensor) -> Edit:
+    return lambda _: stream

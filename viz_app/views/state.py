@@ -17,7 +17,14 @@ from pydantic import FiniteFloat
 from headwise.model.interface import Head, Kind, Side, head_name
 from headwise.viz_app.analysis.grid import Units
 from headwise.viz_app.views.architecture.choices import ArchitectureChoices
-from headwise.viz_app.views.choices import Declared, Text, choice, declared, dropped_by
+from headwise.viz_app.views.choices import (
+    INSIDE,
+    Declared,
+    Text,
+    choice,
+    declared,
+    dropped_by,
+)
 from headwise.viz_app.views.embeddings.choices import EmbeddingsChoices
 from headwise.viz_app.views.heads.choices import HeadsChoices
 from headwise.viz_app.views.inside.choices import InsideChoices
@@ -125,6 +132,11 @@ def change(view: View, **changes: Any) -> View:
     if "kind" in changed and "encoder_self" in (view.kind, changes["kind"]):
         dropped.add("query")  # queries are other tokens: of the source, the target
     return with_choices(view, **({name: CHOICES[name].default for name in dropped} | changes))
+
+
+def outwards(name: str) -> int:
+    """Return how far out a choice is among what a person looks at: from 0, which drops least."""
+    return [*INSIDE][::-1].index(CHOICES[name].sets) + 1 if CHOICES[name].sets in INSIDE else 0
 
 
 def encode(view: View, page: str = "") -> dict[str, list[str]]:

@@ -24,6 +24,7 @@ from headwise.viz_app.views.state import (
     chosen,
     decode,
     encode,
+    outwards,
     parameter_of,
     texts,
     with_choices,
@@ -296,10 +297,14 @@ def note_unprompted() -> None:
 
 
 def _change_by_widgets() -> None:
-    """Change the view by the widgets that were used since it was drawn."""
+    """Change the view by the widgets that were used since it was drawn.
+
+    A busy server is told of several at once, in an order that says nothing. What was chosen of the
+    sentence before, such as a forced target, must not outlive it: outer choices come last.
+    """
     here = session()
     used, here.used, here.unprompted = here.used, [], False
-    for name, value, then in used:
+    for name, value, then in sorted(used, key=lambda each: outwards(each[0])):
         change_view(**{name: tuple(value) if isinstance(value, list) else value})
         then()
 
