@@ -1,8 +1,15 @@
-"""Show the vocabulary in two dimensions, with the tokens of the sentence marked."""
+"""Show the vocabulary in two dimensions, by PCA or UMAP, with the tokens of the sentence marked.
+
+UMAP: L. McInnes, J. Healy and J. Melville (2018), arXiv:1802.03426; by ``umap-learn``, which is
+an extra of ours, and imported only here and only when it is used: the import takes seconds.
+"""
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+import threading
+import warnings
+from importlib.util import find_spec
+from typing import Any, Literal, get_args
 
 import numpy as np
 import streamlit as st
@@ -16,16 +23,7 @@ from headwise.viz_app.analysis.projection import (
 from headwise.viz_app.components.scatter import Cloud, scatter
 from headwise.viz_app.records.trace import Floats
 from headwise.viz_app.views.embeddings.side import TraceSide
-from headwise.viz_app.views.embeddings.umap_projection import (
-    FEWEST_TOKENS,
-    UmapSettings,
-    compute_points,
-    is_installed,
-    read_points,
-    umap_path,
-)
-from headwise.viz_app.views.shared.cache import cached
-from headwise.viz_app.views.shared.log import log_timed
+from headwise.viz_app.views.shared.cache import cached, is_cached
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
@@ -45,6 +43,15 @@ _NUMBERS = (50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000)
 _FIRST_NUMBER = 2_000
 _MOST_MARKED = 12
 _SIDES = ("neither side", "source only", "both sides", "target only")
+_FEWEST_TOKENS = 4
+"""UMAP needs neighbours: fewer tokens have too few."""
+_NEIGHBOURS, _LEAST_DISTANCE, _SEED = 15, 0.1, 1
+"""Settings of UMAP: nearest neighbours that it considers, the token itself included; the least
+distance of two tokens in the plane; and the seed."""
+_MOST_PROJECTIONS = 16
+"""Projections of each method that are kept."""
+# Two calls of UMAP at once are not safe: its compiled parts start threads.
+_LOCK = threading.Lock()
 
 
 @panel("projection")
@@ -131,12 +138,13 @@ def _project(
     vocabulary: SideVocabulary, ids: NDArray[np.int64], method: Method
 ) -> tuple[Floats, str] | None:
     """Return points in the plane and a note on them; None if a person has to start it first."""
+    key = (vocabulary.weights, vocabulary.table_side, len(ids))
     if method == "PCA":
         components = cached(
             "principal components",
-            (vocabulary.weights, vocabulary.table_side, len(ids)),
+            key,
             lambda: principal_components(vocabulary.table[ids]),
-            entries=16,
+            entries=_MOST_PROJECTIONS,
             facts=lambda _: {"tokens": len(ids)},
         )
         first, second = (f"{share:.1%}" for share in components.shares)
@@ -144,48 +152,68 @@ def _project(
             f"PCA of the embeddings less their mean: the first direction, from left to right, has "
             f"{first} of the variance, the second {second}; what the others have is not seen here."
         )
-    if len(ids) < FEWEST_TOKENS:
-        st.info(f"UMAP needs at least {FEWEST_TOKENS} tokens; this vocabulary has {len(ids)}.")
+    if len(ids) < _FEWEST_TOKENS:
+        st.info(f"UMAP needs at least {_FEWEST_TOKENS} tokens; this vocabulary has {len(ids)}.")
         return None
-    settings = UmapSettings()
-    points = _umap(vocabulary, ids, settings)
-    if points is None:
+    if not (is_cached("UMAP", key, entries=_MOST_PROJECTIONS) or _is_started(len(ids))):
         return None
+    with st.spinner("Finding neighbours and laying them out …", show_time=True):
+        # Kept before the spinner goes, where Streamlit may end this run for a newer one.
+        points = cached(
+            "UMAP",
+            key,
+            lambda: umap_points(vocabulary.table[ids]),
+            entries=_MOST_PROJECTIONS,
+            facts=lambda _: {"tokens": len(ids)},
+        )
     return points, (
-        f"UMAP by cosine, {settings.neighbours} neighbours, least distance "
-        f"{settings.least_distance}, seed {settings.seed}. It has no axes: only who is near whom "
-        "means something."
+        f"UMAP by cosine, {_NEIGHBOURS} neighbours, least distance {_LEAST_DISTANCE}, seed "
+        f"{_SEED}. It has no axes: only who is near whom means something."
     )
 
 
-def _umap(
-    vocabulary: SideVocabulary, ids: NDArray[np.int64], settings: UmapSettings
-) -> Floats | None:
-    """Return points that are on disk, or computed if a person asks for it."""
-    path = umap_path(vocabulary.weights, vocabulary.table_side, ids, settings)
-    stored = read_points(path, len(ids))
-    if stored is not None:
-        return stored
-    if not is_installed():
+def _is_started(number: int) -> bool:
+    """Offer to compute UMAP, and return whether a person has just started it."""
+    if find_spec("umap") is None:
         st.info("UMAP is not installed. In a terminal, in the project's folder and environment:")
         st.code('pip install -e ".[umap]"', language=None)
-        return None
+        return False
     with st.empty().container():
         st.caption(
             "UMAP is computed once and then kept: some seconds for hundreds of tokens, up to half "
             "a minute for thousands, and half a minute more to start, the first time."
         )
-        if not st.button(f"Compute UMAP of {len(ids):,} tokens", key="compute", type="primary"):
-            return None
-        with (
-            st.spinner("Finding neighbours and laying them out …", show_time=True),
-            log_timed("UMAP", tokens=len(ids)),
-        ):
-            # Written before anything is drawn, where Streamlit may end this run for a newer one.
-            points, kept = compute_points(path, vocabulary.table[ids], settings)
-    if not kept:
-        st.warning(
-            "It cannot be kept, and would be computed again: set HEADWISE_CACHE to a folder that "
-            "can be written to, where the app is started."
-        )
+        return st.button(f"Compute UMAP of {number:,} tokens", key="compute", type="primary")
+
+
+def umap_points(rows: Floats, *, neighbours: int = _NEIGHBOURS, seed: int = _SEED) -> Floats:
+    """Project rows (n, D) to the plane, (n, 2), by the cosines of neighbours.
+
+    The same seed gives the same points. UMAP starts from the principal components.
+
+    Raises:
+        ValueError: if there are too few rows.
+    """
+    if len(rows) < _FEWEST_TOKENS:
+        raise ValueError(f"expected at least {_FEWEST_TOKENS} tokens for UMAP, got {len(rows)}")
+    with _LOCK:
+        reducer = _reducer(min(neighbours, len(rows) - 1), seed)
+        points = np.asarray(reducer.fit_transform(rows), np.float32)
+    if not np.isfinite(points).all():
+        raise ValueError("UMAP found no place for some tokens: choose another number of them")
     return points
+
+
+def _reducer(neighbours: int, seed: int) -> Any:
+    with warnings.catch_warnings():
+        # umap-learn warns that TensorFlow is missing, which only its unused parts need.
+        warnings.simplefilter("ignore", ImportWarning)
+        from umap import UMAP
+    return UMAP(
+        n_neighbors=neighbours,
+        min_dist=_LEAST_DISTANCE,
+        metric="cosine",
+        init="pca",
+        random_state=seed,
+        n_jobs=1,  # more would not be the same every time
+    )

@@ -12,9 +12,9 @@ from headwise.viz_app.analysis.curves import progress
 from headwise.viz_app.components.at_rest import draw_again
 from headwise.viz_app.served import served_models
 from headwise.viz_app.views.caches import log_file, log_of, run_named, steps_in
+from headwise.viz_app.views.shared.cache import Stamp, stamp_if_there
 from headwise.viz_app.views.shared.errors import describe_error
 from headwise.viz_app.views.shared.markdown import escape_markdown
-from headwise.viz_app.views.shared.stamps import Stamp, stamp_if_there
 from headwise.viz_app.views.shared.view import (
     apply_changes,
     change_view,

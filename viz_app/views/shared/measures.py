@@ -18,11 +18,10 @@ from headwise.viz_app.measuring.files import measured_steps, measures_path, read
 from headwise.viz_app.records.measures import CorpusSummary, Measures
 from headwise.viz_app.records.trace import Floats
 from headwise.viz_app.views.caches import CHECKPOINTS, Run, weights_sha256
-from headwise.viz_app.views.shared.cache import cached
+from headwise.viz_app.views.shared.cache import cached, stamp_of
 from headwise.viz_app.views.shared.errors import describe_error
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.special_tokens import measure_description, special_tokens_of
-from headwise.viz_app.views.shared.stamps import stamp_of
 from headwise.viz_app.views.shared.view import control
 
 

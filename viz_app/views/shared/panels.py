@@ -9,8 +9,8 @@ from typing import ParamSpec
 
 import streamlit as st
 
+from headwise.viz_app.views.shared.cache import Stamp, stamp_if_there
 from headwise.viz_app.views.shared.errors import show_user_errors
-from headwise.viz_app.views.shared.stamps import Stamp, stamp_if_there
 from headwise.viz_app.views.shared.view import apply_changes, write_address
 
 Arguments = ParamSpec("Arguments")

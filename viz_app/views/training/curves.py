@@ -12,11 +12,10 @@ from headwise.viz_app.figures.training_panels import PANELS, drawn_panels
 from headwise.viz_app.records.curves import RunCurves
 from headwise.viz_app.served import served_models
 from headwise.viz_app.views.caches import LogRow, Run, log_file, log_of, run_named, steps_in
-from headwise.viz_app.views.shared.cache import cached
+from headwise.viz_app.views.shared.cache import cached, stamp_if_there
 from headwise.viz_app.views.shared.errors import show_user_errors
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.stamps import stamp_if_there
 from headwise.viz_app.views.shared.view import change_view, control, view
 from headwise.viz_app.views.shared.widgets import (
     choose_on_slider,

@@ -17,9 +17,10 @@ from headwise.viz_app.views.caches import (
     AttentionTrace,
     attention_of,
     checkpoint_of,
-    greedy_translation,
+    log_probability_of,
     tokens_of,
     trace_of,
+    translation_of,
 )
 from headwise.viz_app.views.shared.errors import describe_error
 from headwise.viz_app.views.shared.head_choice import choose_head, choose_units, head_label
@@ -116,8 +117,10 @@ def _maps_and_frames(
 
 
 def _frame(selection: Selection, step: int, given: AttentionTrace) -> Frame:
-    ids, log_probability = greedy_translation(selection.run, step, selection.text)
-    tokens = token_labels(tokens_of(selection.run, "target", ids[1:]))
+    run, text = selection.run, selection.text
+    ids = translation_of(run, step, text)
+    log_probability = log_probability_of(run, step, text, ids)
+    tokens = token_labels(tokens_of(run, "target", ids[1:]))
     probabilities: list[float] = np.exp(log_probability).tolist()
     if len(tokens) > _MOST_TOKENS:
         tokens = [*tokens[: _MOST_TOKENS - 1], "…"]

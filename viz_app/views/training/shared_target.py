@@ -10,7 +10,7 @@ from typing import Any
 import streamlit as st
 
 from headwise.model.files import CheckpointError
-from headwise.viz_app.views.caches import Run, continuation_of, log_of
+from headwise.viz_app.views.caches import Run, log_of, translation_of
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import control
 from headwise.viz_app.views.shared.widgets import choose_one
@@ -69,7 +69,7 @@ def choose_shared_target(selection: Selection) -> SharedTarget:
         if text:
             return SharedTarget("your translation", text, tuple(encode(text)))
     newest = selection.run.steps()[-1]
-    ids = continuation_of(selection.run, newest, selection.text, selection.run.tokenizers.prefix)
+    ids = translation_of(selection.run, newest, selection.text)
     text = selection.run.tokenizers.target.decode(ids)
     return SharedTarget(f"the translation at step {newest:,}", text, ids)
 

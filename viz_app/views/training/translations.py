@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import streamlit as st
 
 from headwise.viz_app.components.row_table import Bar, Cell, MarkedText, Row, TextPart, row_table
-from headwise.viz_app.views.caches import LogRow, greedy_translation, log_of
+from headwise.viz_app.views.caches import LogRow, log_of, log_probability_of, translation_of
 from headwise.viz_app.views.shared.cache import cached
 from headwise.viz_app.views.shared.errors import USER_ERRORS, describe_error, show_user_errors
 from headwise.viz_app.views.shared.log import log_refusal
@@ -223,7 +223,8 @@ def _translate_by_all(selection: Selection) -> tuple[dict[int, _Translation | No
         if time.monotonic() - begun > _PROGRESS_AFTER:
             place.progress(at / len(steps), f"Translating by the checkpoint of step {step:,}")
         try:
-            ids, log_probability = greedy_translation(run, step, text)
+            ids = translation_of(run, step, text)
+            log_probability = log_probability_of(run, step, text, ids)
         except USER_ERRORS as problem:
             log_refusal(problem)
             problems.append(describe_error(problem))

@@ -10,7 +10,7 @@ from headwise.viz_app.analysis.grid import GridOptions
 from headwise.viz_app.components.in_sight import is_in_sight
 from headwise.viz_app.figures.tokens import probability_legend
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.views.caches import Beam, trace_of
+from headwise.viz_app.views.caches import Beam, trace_of, translation_of
 from headwise.viz_app.views.shared.download import show_download_menu
 from headwise.viz_app.views.shared.lessons import open_step, served_lessons
 from headwise.viz_app.views.shared.markdown import escape_markdown
@@ -83,10 +83,8 @@ def _shared_target(
     if given:
         return given, own.target_ids
     newest = max(selection.step, second_step)
-    translation = (
-        own if newest == selection.step else trace_of(selection.run, newest, own.source_text)
-    )
-    return f"the translation at step {newest:,}", translation.target_ids
+    translation = translation_of(selection.run, newest, selection.text)
+    return f"the translation at step {newest:,}", translation
 
 
 def _show_translation(selection: Selection, size: int) -> tuple[Trace, Target]:
