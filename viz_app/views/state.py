@@ -16,13 +16,13 @@ from pydantic import FiniteFloat
 
 from headwise.model.interface import Head, Kind, Side, head_name
 from headwise.viz_app.analysis.grid import Units
-from headwise.viz_app.views.architecture.choices import ArchitectureChoices
+from headwise.viz_app.views.architecture import ArchitectureChoices
 from headwise.viz_app.views.choices import Declared, Text, choice, declared, dropped_by
-from headwise.viz_app.views.embeddings.choices import EmbeddingsChoices
-from headwise.viz_app.views.heads.choices import HeadsChoices
-from headwise.viz_app.views.inside.choices import InsideChoices
-from headwise.viz_app.views.training.choices import TrainingChoices
-from headwise.viz_app.views.translate.choices import TranslateChoices
+from headwise.viz_app.views.embeddings import EmbeddingsChoices
+from headwise.viz_app.views.heads import HeadsChoices
+from headwise.viz_app.views.inside import InsideChoices
+from headwise.viz_app.views.training import TrainingChoices
+from headwise.viz_app.views.translate import TranslateChoices
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,8 @@ from headwise.viz_app.analysis.labels import token_label
 from headwise.viz_app.analysis.positions import Order, encoding_formula, encodings, order_of
 from headwise.viz_app.records.trace import Floats, Trace
 from headwise.viz_app.views.shared.markdown import escape_markdown
-from headwise.viz_app.views.shared.opening import PageName, show_link
 from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.widgets import PageName, show_link
 
 _PAGES: dict[PageName, str] = {
     "inside": "Inside a head",

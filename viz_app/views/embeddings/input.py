@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import streamlit as st
 
-from headwise.model.interface import Description
+from headwise.model.interface import Description, Side
 from headwise.viz_app.analysis.formulas import norm_name
 from headwise.viz_app.analysis.labels import numbered, token_labels
 from headwise.viz_app.figures.maps import vector_map
-from headwise.viz_app.views.embeddings.side import TraceSide
+from headwise.viz_app.records.trace import Floats, StackInput, Tokens, Trace
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.widgets import show_figure, show_heading
 
@@ -20,6 +21,26 @@ _PARTS = {
     "positions": "Positional encodings",
     "total": "Their sum, which enters the first layer",
 }
+
+
+@dataclass(frozen=True)
+class TraceSide:
+    """A side is the source or the target of a trace, as it enters its stack and goes through it."""
+
+    trace: Trace
+    name: Side
+    tokens: Tokens
+    """The tokens that the stack reads."""
+    embedding: StackInput
+    stream: Floats
+    """The input of the stack and the output of each layer, (L + 1, n, D)."""
+
+
+def side_of(trace: Trace, name: Side) -> TraceSide:
+    """Return the side ``source`` or ``target`` of a trace."""
+    if name == "source":
+        return TraceSide(trace, name, trace.source, trace.source_embedding, trace.encoder_stream)
+    return TraceSide(trace, name, trace.consumed, trace.target_embedding, trace.decoder_stream)
 
 
 def show_input(selection: Selection, side: TraceSide) -> None:

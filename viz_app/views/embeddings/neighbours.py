@@ -15,7 +15,7 @@ from headwise.viz_app.analysis.similarity import (
 )
 from headwise.viz_app.figures.charts import cosine_bars
 from headwise.viz_app.figures.maps import similarity_map
-from headwise.viz_app.views.embeddings.side import TraceSide
+from headwise.viz_app.views.embeddings.input import TraceSide
 from headwise.viz_app.views.shared.cache import cached
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.panels import panel

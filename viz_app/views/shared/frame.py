@@ -13,9 +13,8 @@ from headwise.viz_app.served import first_run, runs_folder, served_models, serve
 from headwise.viz_app.views.caches import Run, log_of, run_named, steps_in
 from headwise.viz_app.views.shared.errors import show_user_errors
 from headwise.viz_app.views.shared.lesson_panel import show_lesson
-from headwise.viz_app.views.shared.live import note_offered, watch
 from headwise.viz_app.views.shared.markdown import escape_markdown
-from headwise.viz_app.views.shared.panels import forget_files, note_files
+from headwise.viz_app.views.shared.panels import forget_files, note_files, note_offered, watch
 from headwise.viz_app.views.shared.selection import Selection, current_theme
 from headwise.viz_app.views.shared.view import (
     LONGEST_TEXT_IN_ADDRESS,

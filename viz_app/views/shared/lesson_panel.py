@@ -28,7 +28,6 @@ from headwise.viz_app.records.trace import Floats, Trace
 from headwise.viz_app.views.caches import Run, beam_of, head_costs_of, log_of, trace_of
 from headwise.viz_app.views.shared.errors import show_user_errors
 from headwise.viz_app.views.shared.head_choice import chosen_head, head_label
-from headwise.viz_app.views.shared.lesson_style import lesson_script, lesson_style
 from headwise.viz_app.views.shared.lessons import (
     answered,
     fitting_runs,
@@ -40,7 +39,12 @@ from headwise.viz_app.views.shared.lessons import (
 )
 from headwise.viz_app.views.shared.markdown import escape_markdown, lesson_markdown
 from headwise.viz_app.views.shared.panels import panel
-from headwise.viz_app.views.shared.parts import bring_into_view, dim_others
+from headwise.viz_app.views.shared.parts import (
+    bring_into_view,
+    dim_others,
+    lesson_script,
+    lesson_style,
+)
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.target import BEAM_SIZES
 from headwise.viz_app.views.shared.view import change_view, checked, current_page, fill_in, view

@@ -17,9 +17,9 @@ from headwise.viz_app.lessons.records import Lesson, Step
 from headwise.viz_app.served import first_run, lesson_folders, served_models
 from headwise.viz_app.views.caches import Run, log_of, run_named, steps_in
 from headwise.viz_app.views.shared.cache import cached, stamp_if_there
-from headwise.viz_app.views.shared.opening import PageName, open_page
 from headwise.viz_app.views.shared.parts import PARTS
 from headwise.viz_app.views.shared.view import change_view, view
+from headwise.viz_app.views.shared.widgets import PageName, open_page
 from headwise.viz_app.views.state import CHOICES, View, chosen, decode, parameter_of
 
 PLACES = {

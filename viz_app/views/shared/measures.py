@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import streamlit as st
@@ -13,16 +13,16 @@ from headwise.model.files import CheckpointError
 from headwise.model.interface import Head, Kind
 from headwise.viz_app.analysis.head_descriptions import describe_head, describe_value
 from headwise.viz_app.analysis.head_ranking import emergence, head_values
-from headwise.viz_app.analysis.measure_descriptions import MEASURE_DESCRIPTIONS
+from headwise.viz_app.analysis.measure_descriptions import MEASURE_DESCRIPTIONS, MeasureDescription
 from headwise.viz_app.measuring.files import measured_steps, measures_path, read_measures
 from headwise.viz_app.records.measures import CorpusSummary, Measures
 from headwise.viz_app.records.trace import Floats
 from headwise.viz_app.views.caches import CHECKPOINTS, Run, weights_sha256
 from headwise.viz_app.views.shared.cache import cached, stamp_of
 from headwise.viz_app.views.shared.errors import describe_error
-from headwise.viz_app.views.shared.markdown import escape_markdown
-from headwise.viz_app.views.shared.special_tokens import measure_description, special_tokens_of
+from headwise.viz_app.views.shared.markdown import escape_latex, escape_markdown
 from headwise.viz_app.views.shared.view import control
+from headwise.viz_app.views.shared.vocabulary import special_tokens_of
 
 
 @dataclass(frozen=True)
@@ -188,6 +188,16 @@ def baselines_note(name: str, measures: Measures) -> str:
         f" With one link for each target word the rate is at least {baselines.lowest:.2f} here; on "
         "the diagonal, the first word linked to the first, the second to the second and so on, it "
         f"is {baselines.diagonal:.2f}."
+    )
+
+
+def measure_description(name: str, run: Run) -> MeasureDescription:
+    """Describe a measure of heads with the special tokens of a run."""
+    about = MEASURE_DESCRIPTIONS[name]
+    tokens = special_tokens_of(run)
+    in_formulas = replace(tokens, start=escape_latex(tokens.start), end=escape_latex(tokens.end))
+    return replace(
+        about, name=tokens.name_in(about.name), formula=in_formulas.name_in(about.formula)
     )
 
 

@@ -13,8 +13,8 @@ from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import Beam, Run, beam_of, trace_of
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.special_tokens import special_tokens_of
 from headwise.viz_app.views.shared.view import change_view, control, view
+from headwise.viz_app.views.shared.vocabulary import special_tokens_of
 from headwise.viz_app.views.shared.widgets import choose_on_slider, choose_one
 
 BEAM_SIZES = (2, 3, 4, 5, 8)

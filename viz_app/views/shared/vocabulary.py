@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,7 +17,7 @@ from headwise.viz_app.analysis.labels import token_label
 from headwise.viz_app.analysis.projection import frequency_groups
 from headwise.viz_app.analysis.vocabulary import vocabulary_labels
 from headwise.viz_app.records.trace import Floats, Tokens
-from headwise.viz_app.views.caches import checkpoint_of, embedding_table
+from headwise.viz_app.views.caches import Run, checkpoint_of, embedding_table
 from headwise.viz_app.views.shared.errors import describe_error
 from headwise.viz_app.views.shared.log import log_refusal
 from headwise.viz_app.views.shared.selection import Selection
@@ -30,6 +31,29 @@ TOKEN_HELP = (
 
 _MOST_OFFERED = 20_000
 """Most tokens in a list of choices, which the browser is sent as a whole."""
+_OURS = re.compile("</?s>")
+
+
+@dataclass(frozen=True)
+class SpecialTokens:
+    """The tokens around every target are held with their labels."""
+
+    start: str
+    """The first token that the decoder consumes."""
+    end: str
+    end_id: int
+
+    def name_in(self, text: str) -> str:
+        """Put their names in a text in place of ``<s>`` and ``</s>``, which runs of ours have."""
+        names = {"<s>": self.start, "</s>": self.end}
+        return _OURS.sub(lambda found: names[found[0]], text)
+
+
+def special_tokens_of(run: Run) -> SpecialTokens:
+    """Return the start and the end of every target of a run."""
+    ids = run.tokenizers.encode_target("")
+    start, end = run.tokenizers.target.tokens([ids[0], ids[-1]])
+    return SpecialTokens(token_label(start), token_label(end), ids[-1])
 
 
 @dataclass(frozen=True)

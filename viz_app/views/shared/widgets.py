@@ -8,11 +8,17 @@ from typing import Any, Literal, TypeVar
 import streamlit as st
 
 from headwise.viz_app.components.printing import printed_width
-from headwise.viz_app.views.shared.view import control, view
+from headwise.viz_app.views.shared.view import change_view, control, view
 
 Option = TypeVar("Option")
 _MOST_STRETCHED = 1.25
 """How much wider than it was made for a figure is drawn at most."""
+PageName = Literal[
+    "translate", "inside", "architecture", "embeddings", "training", "heads", "learn"
+]
+"""The names that the pages have in the address."""
+THE_HEAD_ALONE: dict[str, Any] = {"show": "head", "compare": False}
+"""Choices with which Translate shows the map of the chosen head, of one checkpoint."""
 
 
 def choose_one(
@@ -144,3 +150,27 @@ def clicked_value(key: str) -> str | None:
 def show_heading(title: str) -> None:
     """Write the heading of a part of a page."""
     st.markdown(f"##### {title}")
+
+
+def open_page(page: PageName, **choices: Any) -> None:
+    """Open a page from the callback of a click, after changing the view."""
+    change_view(**choices)
+    st.session_state["opening"] = page
+    st.rerun()
+
+
+def page_to_open() -> PageName | None:
+    """Return, once, the page that ``open_page`` has named, if any."""
+    page: PageName | None = st.session_state.pop("opening", None)
+    return page
+
+
+def show_link(label: str, page: PageName, *, key: str, **choices: Any) -> None:
+    """Draw words that open a page, after changing the view, when they are clicked."""
+    st.button(
+        label,
+        key=key,
+        type="tertiary",
+        icon=":material/arrow_forward:",
+        on_click=lambda: open_page(page, **choices),
+    )

@@ -14,7 +14,6 @@ from headwise.viz_app.served import served_models
 from headwise.viz_app.views.caches import Run, run_named, trace_of
 from headwise.viz_app.views.shared.head_choice import choose_units
 from headwise.viz_app.views.shared.markdown import escape_markdown
-from headwise.viz_app.views.shared.opening import show_link
 from headwise.viz_app.views.shared.panels import note_files
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.target import (
@@ -23,7 +22,7 @@ from headwise.viz_app.views.shared.target import (
     total_log_probability,
 )
 from headwise.viz_app.views.shared.view import control
-from headwise.viz_app.views.shared.widgets import choose_on_slider
+from headwise.viz_app.views.shared.widgets import choose_on_slider, show_link
 from headwise.viz_app.views.training.differences import ComparedCheckpoint, show_differences
 from headwise.viz_app.views.training.shared_target import (
     SharedTarget,

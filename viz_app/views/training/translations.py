@@ -14,11 +14,10 @@ from headwise.viz_app.views.shared.cache import cached
 from headwise.viz_app.views.shared.errors import USER_ERRORS, describe_error, show_user_errors
 from headwise.viz_app.views.shared.log import log_refusal
 from headwise.viz_app.views.shared.markdown import escape_markdown
-from headwise.viz_app.views.shared.opening import open_page
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.special_tokens import special_tokens_of
 from headwise.viz_app.views.shared.view import change_view, control
-from headwise.viz_app.views.shared.widgets import choose_one, show_heading
+from headwise.viz_app.views.shared.vocabulary import special_tokens_of
+from headwise.viz_app.views.shared.widgets import choose_one, open_page, show_heading
 
 _PROGRESS_AFTER = 0.3
 """Seconds after which progress is shown."""

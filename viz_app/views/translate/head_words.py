@@ -17,8 +17,8 @@ from headwise.viz_app.views.shared.head_choice import head_label
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.measures import head_in_words, measures_of
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.special_tokens import special_tokens_of
 from headwise.viz_app.views.shared.view import view
+from headwise.viz_app.views.shared.vocabulary import special_tokens_of
 from headwise.viz_app.views.translate.shown_map import ShownMap
 
 _LEAST_SHOWN = 0.5

@@ -25,19 +25,18 @@ from headwise.viz_app.views.shared.head_choice import (
     map_arguments,
 )
 from headwise.viz_app.views.shared.lessons import answered
-from headwise.viz_app.views.shared.opening import open_page
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.target import show_target_text, total_log_probability
 from headwise.viz_app.views.shared.view import change_view, redraw_all, view
-from headwise.viz_app.views.shared.widgets import choose_one, show_figure
+from headwise.viz_app.views.shared.widgets import choose_one, open_page, show_figure
 from headwise.viz_app.views.translate.head_words import show_head_words
 from headwise.viz_app.views.translate.lines import show_lines
-from headwise.viz_app.views.translate.reading import choose_reading
 from headwise.viz_app.views.translate.shown_map import (
     HEAD_PANELS,
     ShownMap,
     choose_cells,
+    choose_reading,
     redraw_heads,
 )
 from headwise.viz_app.views.translate.step import STEP_PANELS

@@ -7,12 +7,14 @@ from typing import Literal, get_args
 import streamlit as st
 
 from headwise.viz_app.analysis.grid import GridOptions
+from headwise.viz_app.analysis.labels import token_labels
 from headwise.viz_app.components.in_sight import is_in_sight
+from headwise.viz_app.components.token_buttons import token_buttons
 from headwise.viz_app.figures.tokens import probability_legend
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import Beam, trace_of, translation_of
 from headwise.viz_app.views.shared.download import show_download_menu
-from headwise.viz_app.views.shared.lessons import open_step, served_lessons
+from headwise.viz_app.views.shared.lessons import answered, open_step, served_lessons
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
@@ -23,16 +25,23 @@ from headwise.viz_app.views.shared.target import (
     choose_target,
     describe_ending,
     show_target_text,
+    target_probabilities,
     total_log_probability,
 )
-from headwise.viz_app.views.shared.view import control, fill_in, note_unprompted, view
+from headwise.viz_app.views.shared.view import (
+    change_view,
+    checked,
+    control,
+    fill_in,
+    note_unprompted,
+    view,
+)
 from headwise.viz_app.views.shared.widgets import choose_on_slider, choose_one
 from headwise.viz_app.views.translate.ablation import show_ablation
 from headwise.viz_app.views.translate.beam import show_tree
 from headwise.viz_app.views.translate.heads import show_heads
-from headwise.viz_app.views.translate.reading import chosen_grid_options
-from headwise.viz_app.views.translate.step import show_step
-from headwise.viz_app.views.translate.tokens import show_tokens
+from headwise.viz_app.views.translate.shown_map import chosen_grid_options
+from headwise.viz_app.views.translate.step import STEP_PANELS, show_step
 
 _Section = Literal["steps", "beam", "off"]
 
@@ -182,3 +191,45 @@ def _choose_section(beam: Beam | None) -> _Section:
     if section != "steps":
         fill_in(below=section)
     return section
+
+
+@panel("tokens")
+def show_tokens(selection: Selection, trace: Trace) -> None:
+    """Draw the tokens of a trace; a click marks a column of the map, or chooses a step."""
+
+    def mark_column(place: int) -> None:
+        column = None if place == view().translate.column else place
+        change_view("tokens", "heads", column=column, **answered("source", place))
+
+    def choose_step(place: int) -> None:
+        answer = answered("target", place) | answered("row", place)
+        change_view(*STEP_PANELS, at=place, below="steps", **answer)
+
+    source = token_labels(trace.source)
+    column = checked(
+        "column",
+        "Marked column",
+        usable=range(len(source)).__contains__,
+        written=source.__getitem__,
+    )
+    token_buttons(
+        source,
+        name="Tokens of the source: each marks its column in the map",
+        theme=selection.theme,
+        key="source_tokens",
+        on_click=mark_column,
+        chosen=column,
+        language=selection.run.source_language,
+    )
+    probabilities, titles = target_probabilities(trace)
+    token_buttons(
+        token_labels(trace.predicted),
+        name="Tokens of the target: each chooses its step of decoding",
+        theme=selection.theme,
+        key="target_tokens",
+        on_click=choose_step,
+        chosen=view().translate.at,
+        probabilities=probabilities,
+        titles=titles,
+        language=selection.run.target_language,
+    )
