@@ -97,11 +97,7 @@ def checkpoint_of(run: Run, step: int) -> Checkpoint:
         (str(path), stamp_of(path)),
         load,
         model_bytes=served_placement().bytes_of(run.parameters),
-        facts=lambda checkpoint: {
-            "run": run.name,
-            "step": step,
-            "sha256": checkpoint.sha256[:12],
-        },
+        facts=lambda checkpoint: {"run": run.name, "step": step, "sha256": checkpoint.sha256[:12]},
         says=f"Loading the weights of step {step:,}",
     )
 
@@ -129,12 +125,7 @@ def tokens_of(run: Run, side: str, ids: Sequence[int]) -> Tokens:
 
 
 def trace_of(
-    run: Run,
-    step: int,
-    text: str,
-    target: Ids | None = None,
-    *,
-    ablated: tuple[Head, ...] = (),
+    run: Run, step: int, text: str, target: Ids | None = None, *, ablated: tuple[Head, ...] = ()
 ) -> Trace:
     """Trace a sentence with a target's ids, or with ``translation_of`` the sentence.
 
@@ -182,11 +173,7 @@ def layer_trace_of(run: Run, trace: Trace, kind: Kind, layer: int) -> LayerTrace
         "layer",
         (checkpoint.sha256, trace.source.ids, trace.target_ids, trace.ablated, kind, layer),
         lambda: run_layer_trace(checkpoint.model, trace, kind, layer),
-        facts=lambda _: {
-            "run": run.name,
-            "step": trace.step,
-            "of": f"{kind} {layer + 1}",
-        },
+        facts=lambda _: {"run": run.name, "step": trace.step, "of": f"{kind} {layer + 1}"},
     )
 
 
@@ -305,11 +292,12 @@ def _of_sentence(
     checkpoint = checkpoint_of(run, step)
     source = tuple(run.tokenizers.encode_source(text.strip()))
     require_source(checkpoint.model, text, source)
+    about: Facts = {"run": run.name, "step": step, "source": len(source)}
     return cached(
         what,
         (checkpoint.sha256, source, *given),
         lambda: compute(checkpoint.model, source, *given),
         entries=entries,
-        facts=lambda found: {"run": run.name, "step": step, "source": len(source)} | facts(found),
+        facts=lambda found: about | facts(found),
         says=says,
     )

@@ -113,10 +113,7 @@ def tree_of(selection: Selection, trace: Trace) -> ModuleNode:
         parts = name.split(".")[:-1]
         names |= dict.fromkeys(".".join(parts[:n]) for n in range(1, len(parts) + 1))
     return build_module_tree(
-        list(names),
-        mark_tied_parameters(weights),
-        trace.summary,
-        selection.run.description,
+        list(names), mark_tied_parameters(weights), trace.summary, selection.run.description
     )
 
 

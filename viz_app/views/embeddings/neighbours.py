@@ -62,12 +62,7 @@ def show_similarity(selection: Selection, side: TraceSide) -> None:
     with_positions = ", without and with positions" * ("total" in names)
     names |= {str(layer): f"layer {layer}" for layer in range(1, layers + 1)}
     labels = token_labels(side.tokens)
-    part = choose_one(
-        "Of",
-        list(names),
-        key="similarity_of",
-        format_func=names.__getitem__,
-    )
+    part = choose_one("Of", list(names), key="similarity_of", format_func=names.__getitem__)
     vectors = side.stream[int(part)] if part.isdecimal() else getattr(side.embedding, part)
     similarity = cosine_similarity(vectors, vectors)
     note = "Cosine of the angle between two vectors: 1 for the same direction, 0 for none."
@@ -109,10 +104,7 @@ def show_neighbours(selection: Selection, side: TraceSide) -> None:
             accept_new_options=True,
             help=TOKEN_HELP,
             **control(
-                "token",
-                "Token",
-                default=token_name(side.tokens.ids[0]),
-                written=vocabulary.written,
+                "token", "Token", default=token_name(side.tokens.ids[0]), written=vocabulary.written
             ),
         )
         counts = vocabulary.source if side.name == "source" else vocabulary.target
@@ -201,10 +193,7 @@ def show_pairs(selection: Selection, side: TraceSide) -> None:
         if not len(pairs.cosine):
             st.info(f"Fewer than two tokens occur {key[1]:,} times: choose a smaller number.")
             return
-        occurrences = {
-            "token occurs": counts[pairs.first],
-            "other occurs": counts[pairs.second],
-        }
+        occurrences = {"token occurs": counts[pairs.first], "other occurs": counts[pairs.second]}
         st.dataframe(
             {
                 "token": [vocabulary.labels[id] for id in pairs.first],

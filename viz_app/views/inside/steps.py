@@ -188,10 +188,7 @@ def show_weighted(selection: Selection, steps: HeadSteps, columns: Sequence[str]
         f"{_numbers(steps.output)}",
     ):
         figure = vector_map(
-            vectors,
-            labels=[*labels, "sum: head"],
-            limit=_limit(vectors),
-            theme=selection.theme,
+            vectors, labels=[*labels, "sum: head"], limit=_limit(vectors), theme=selection.theme
         )
         show_figure(
             figure,

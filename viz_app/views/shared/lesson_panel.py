@@ -294,8 +294,5 @@ def _show_ways_on(lesson: Lesson, number: int, *, answered_right: bool) -> None:
             args=(lesson.name, number),
         )
         st.button(
-            "Leave",
-            key="lesson-leave",
-            type="tertiary",
-            on_click=lambda: leave_lesson(done=False),
+            "Leave", key="lesson-leave", type="tertiary", on_click=lambda: leave_lesson(done=False)
         )

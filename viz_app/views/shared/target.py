@@ -115,9 +115,7 @@ def _ask_for_own(selection: Selection) -> tuple[int, ...] | None:
         )
         if forced:
             st.button(
-                "Let the model translate",
-                key="unforce",
-                on_click=lambda: change_view(target=""),
+                "Let the model translate", key="unforce", on_click=lambda: change_view(target="")
             )
     if not text.strip():
         return None

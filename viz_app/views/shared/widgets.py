@@ -86,12 +86,7 @@ def choose_on_slider(
 
 
 def show_figure(
-    figure: Any,
-    *,
-    key: str,
-    alt: str,
-    name: str = "",
-    on_select: Callable[[], None] | None = None,
+    figure: Any, *, key: str, alt: str, name: str = "", on_select: Callable[[], None] | None = None
 ) -> None:
     """Draw a figure in a container ``<key>-box``, with its own width or that of the page.
 

@@ -49,11 +49,7 @@ def show_curves(selection: Selection) -> None:
         st.info(_nothing(selection))
         return
     figure = training_curves(
-        drawn,
-        step=selection.step,
-        theme=selection.theme,
-        log_steps=log_steps,
-        log_loss=log_loss,
+        drawn, step=selection.step, theme=selection.theme, log_steps=log_steps, log_loss=log_loss
     )
     show_figure(figure, key="curves", alt=_alt(drawn, selection), on_select=_go_to_clicked)
     st.caption(_note(selection, drawn, smoothing=smoothing, log_steps=log_steps))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal, get_args
 
 import streamlit as st
 
-from headwise.viz_app.analysis.grid import GridOptions
+from headwise.model.interface import KINDS, Kind
+from headwise.viz_app.analysis.grid import Grid, make_grid
 from headwise.viz_app.analysis.labels import token_labels
 from headwise.viz_app.components.in_sight import is_in_sight
 from headwise.viz_app.components.token_buttons import token_buttons
@@ -62,8 +64,9 @@ def page(selection: Selection) -> None:
             trace_of(selection.run, step, selection.text, common)
             for step in (selection.step, second_step)
         )
-    show_heads(selection, first, second, grid_options, shared=shared)
-    _show_below(selection, own, first, target, grid_options)
+    grids = {kind: make_grid(first, kind, grid_options) for kind in KINDS}
+    show_heads(selection, first, second, grids, shared=shared)
+    _show_below(selection, own, first, target, grids)
     show_download_menu(selection, own, grid_options)
 
 
@@ -151,7 +154,7 @@ def _offer_first_lesson() -> None:
 
 @panel("below")
 def _show_below(
-    selection: Selection, shown: Trace, first: Trace, target: Target, grid_options: GridOptions
+    selection: Selection, shown: Trace, first: Trace, target: Target, grids: Mapping[Kind, Grid]
 ) -> None:
     """Draw the chosen one of the sections below the maps; the others are not computed.
 
@@ -163,7 +166,7 @@ def _show_below(
     if not chosen and not is_in_sight("below_maps", on_seen=note_unprompted):
         return
     if section == "steps":
-        show_step(selection, first, grid_options)
+        show_step(selection, first, grids)
     elif section == "off":
         show_ablation(selection, shown)
     elif target.beam is not None:

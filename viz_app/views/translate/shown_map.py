@@ -1,20 +1,20 @@
-"""Choose what the large map shows: one head, or the heads of its layer put together."""
+"""Choose what the large map shows, and how it is read: its rows, columns and cells.
+
+It shows one head, or the heads of its layer put together.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import get_args
+from typing import NamedTuple, get_args
 
 import streamlit as st
 
-from headwise.model.interface import Description, Head, Kind
+from headwise.model.interface import Description, Head
 from headwise.viz_app.analysis.attention import Aggregate
 from headwise.viz_app.analysis.formulas import scores_formula
-from headwise.viz_app.analysis.grid import Grid, GridOptions, RowsBy
+from headwise.viz_app.analysis.grid import GridOptions, RowsBy
 from headwise.viz_app.analysis.labels import KIND_NAMES, KIND_NOTES
-from headwise.viz_app.analysis.rollout import CellValue, map_of_heads
-from headwise.viz_app.records.trace import Floats, Trace
+from headwise.viz_app.analysis.rollout import CellValue
 from headwise.viz_app.views.caches import Run
 from headwise.viz_app.views.shared.head_choice import choose_units, chosen_head
 from headwise.viz_app.views.shared.markdown import escape_markdown
@@ -55,65 +55,62 @@ _VALUE_NORM_NOTES: dict[Aggregate, str] = {
 _CHOICES = ("show", "units", "rows", "special", "renormalised")
 
 
-@dataclass(frozen=True)
-class ShownMap:
-    """The large map shows one head, or the heads of its layer put together."""
+class ShownMap(NamedTuple):
+    """The large map shows one head, or the heads of its layer put together.
 
-    kind: Kind
-    layer: int
-    head: int
+    ``map_of_heads(trace, *shown, …)`` computes it.
+    """
+
+    head: Head
     aggregate: Aggregate = "head"
     cell_value: CellValue = "weight"
 
     @property
     def name(self) -> str:
         """Kind, layer and head in words, counted from 1."""
+        kind, layer, head = self.head
         of = {
-            "head": f"head {self.head + 1}",
+            "head": f"head {head + 1}",
             "mean": "mean of heads",
             "max": "max of heads",
             "rollout": "rollout",
         }[self.aggregate]
         unit = "" if self.cell_value == "weight" else ", weight × value norm"
-        return f"{KIND_NAMES[self.kind]}, layer {self.layer + 1}, {of}{unit}"
+        return f"{KIND_NAMES[kind]}, layer {layer + 1}, {of}{unit}"
 
     @property
     def file_name(self) -> str:
         """Kind, layer and head as part of a file's name."""
-        of = f"head{self.head + 1}" if self.aggregate == "head" else self.aggregate
+        kind, layer, head = self.head
+        of = f"head{head + 1}" if self.aggregate == "head" else self.aggregate
         unit = "" if self.cell_value == "weight" else "-value-norm"
-        return f"{self.kind}-layer{self.layer + 1}-{of}{unit}"
+        return f"{kind}-layer{layer + 1}-{of}{unit}"
 
     @property
     def measured(self) -> str:
         """What a cell is, in a word."""
         return "weight" if self.cell_value == "weight" else "share"
 
-    def map_of(self, trace: Trace, grid: Grid) -> Floats:
-        """Compute the map of a trace in the rows and columns of a grid."""
-        head = Head(self.kind, self.layer, self.head)
-        return map_of_heads(trace, head, self.aggregate, self.cell_value, to_grid=grid.apply)
-
     @property
     def note(self) -> str:
         """Sentences on what the map shows, and what it does not."""
-        notes = [KIND_NOTES[self.kind]] if self.aggregate == "head" else []
+        notes = [KIND_NOTES[self.head.kind]] if self.aggregate == "head" else []
         of_cells = _WEIGHT_NOTES if self.cell_value == "weight" else _VALUE_NORM_NOTES
         if self.aggregate in of_cells:
             notes.append(of_cells[self.aggregate])
-        if self.aggregate == "rollout" and self.kind == "cross":
+        if self.aggregate == "rollout" and self.head.kind == "cross":
             notes.append(_CROSS_ROLLOUT_NOTE)
         return " ".join(notes)
 
 
-def choose_cells(*, on_change: Callable[[], None] = lambda: None) -> CellValue:
+def choose_cells() -> CellValue:
     """Ask what the cells of maps are."""
     return choose_one(
         "Cells",
         get_args(CellValue),
         key="cells",
         format_func=lambda cells: {"value norm": "× value norm"}.get(cells, cells),
-        on_change=on_change,
+        on_change=redraw_heads,
         show_label=False,
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import streamlit as st
@@ -11,7 +11,7 @@ import streamlit as st
 from headwise.model.interface import Kind
 from headwise.model.ties import descending
 from headwise.viz_app.analysis.formulas import output_formula
-from headwise.viz_app.analysis.grid import GridOptions, make_grid
+from headwise.viz_app.analysis.grid import Grid
 from headwise.viz_app.analysis.labels import KIND_NAMES, next_token_label, token_labels
 from headwise.viz_app.analysis.rollout import weights_of
 from headwise.viz_app.analysis.sampling import entropy, sampled
@@ -43,7 +43,7 @@ _TOP_P = (0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 1.0)
 _MOST_BARS = 10
 
 
-def show_step(selection: Selection, trace: Trace, grid_options: GridOptions) -> None:
+def show_step(selection: Selection, trace: Trace, grids: Mapping[Kind, Grid]) -> None:
     """Draw the likeliest tokens at one step of decoding, and the translation after another."""
     at = _choose_step(trace)
     choice, chart = st.columns([2, 3], gap="large")
@@ -53,7 +53,7 @@ def show_step(selection: Selection, trace: Trace, grid_options: GridOptions) -> 
         _show_distribution(selection, trace, at)
         _show_fork(selection, trace, at)
         show_sampling(selection, trace, at)
-    _show_rows(selection, trace, grid_options, at)
+    _show_rows(selection, trace, grids, at)
 
 
 def _choose_step(trace: Trace) -> int:
@@ -157,13 +157,13 @@ def _show_distribution(selection: Selection, trace: Trace, at: int) -> None:
     )
 
 
-def _show_rows(selection: Selection, trace: Trace, grid_options: GridOptions, at: int) -> None:
+def _show_rows(selection: Selection, trace: Trace, grids: Mapping[Kind, Grid], at: int) -> None:
     """Draw the row of this step in the maps of all heads of the decoder."""
     kinds: tuple[Kind, ...] = ("cross", "decoder_self")
     for kind, place in zip(kinds, st.columns(2, gap="medium"), strict=True):
         with place:
             st.markdown(f"**{KIND_NAMES[kind]}: where each head looks at this step**")
-            grid = make_grid(trace, kind, grid_options)
+            grid = grids[kind]
             row = grid.row_of(at)
             seen = np.ones(len(grid.columns), bool) if grid.allowed is None else grid.allowed[row]
             if row is None or not seen.any():
