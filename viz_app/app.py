@@ -42,14 +42,12 @@ from headwise.viz_app.views.shared.errors import show_user_errors
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.turns import turns
 from headwise.viz_app.views.shared.view import enter, note_unread, write_address
-from headwise.viz_app.views.shared.widgets import PageName, page_to_open
+from headwise.viz_app.views.shared.widgets import PAGE_TITLES, PageName, page_to_open
 from headwise.viz_app.views.training.page import page as training
 from headwise.viz_app.views.translate.page import page as translate
 
 
-def _page(
-    draw: Callable[[Selection], None], title: str, icon: str, path: str, *, default: bool = False
-) -> st.Page:
+def _page(draw: Callable[[Selection], None], icon: str, path: PageName) -> st.Page:
     """Return a page of the navigation, which is drawn when the frame has a selection."""
 
     def draw_selection() -> None:
@@ -58,7 +56,11 @@ def _page(
                 draw(selection)
 
     return st.Page(
-        draw_selection, title=title, icon=f":material/{icon}:", url_path=path, default=default
+        draw_selection,
+        title=PAGE_TITLES[path],
+        icon=f":material/{icon}:",
+        url_path=path,
+        default=path == "translate",
     )
 
 
@@ -76,13 +78,13 @@ def _start() -> None:
 _start()
 selection: Selection | None = None
 pages: dict[PageName, st.Page] = {
-    "translate": _page(translate, "Translate", "translate", "translate", default=True),
-    "inside": _page(inside, "Inside a head", "search", "inside"),
-    "architecture": _page(architecture, "Architecture", "account_tree", "architecture"),
-    "embeddings": _page(embeddings, "Embeddings & positions", "scatter_plot", "embeddings"),
-    "training": _page(training, "Training", "timeline", "training"),
-    "heads": _page(heads, "Heads", "grid_view", "heads"),
-    "learn": _page(learn, "Learn", "school", "learn"),
+    "translate": _page(translate, "translate", "translate"),
+    "inside": _page(inside, "search", "inside"),
+    "architecture": _page(architecture, "account_tree", "architecture"),
+    "embeddings": _page(embeddings, "scatter_plot", "embeddings"),
+    "training": _page(training, "timeline", "training"),
+    "heads": _page(heads, "grid_view", "heads"),
+    "learn": _page(learn, "school", "learn"),
 }
 chosen = st.navigation(list(pages.values()), position="top")
 if opening := page_to_open():

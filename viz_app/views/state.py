@@ -166,8 +166,7 @@ def decode(parameters: Mapping[str, Sequence[str]]) -> tuple[View, dict[str, lis
 def _read(found: Declared, given: Sequence[str]) -> Any:
     """Read the texts that the address has for a choice.
 
-    Raises:
-        ValueError: if they are not of its type, or several for a single choice.
+    A ``ValueError``: they are not of its type, or several for a single choice.
     """
     if found.several:
         return found.reader.validate_python(() if list(given) == [""] else tuple(given))

@@ -21,14 +21,7 @@ from headwise.viz_app.analysis.positions import Order, encoding_formula, encodin
 from headwise.viz_app.records.trace import Floats, Trace
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.widgets import PageName, show_link
-
-_PAGES: dict[PageName, str] = {
-    "inside": "Inside a head",
-    "embeddings": "Embeddings & positions",
-    "translate": "Translate",
-}
-"""Pages that show an equation in detail, and their titles."""
+from headwise.viz_app.views.shared.widgets import PAGE_TITLES, PageName, show_link
 
 
 @dataclass(frozen=True)
@@ -51,7 +44,7 @@ def show_equations(selection: Selection, trace: Trace) -> None:
                 st.latex(equation.formula)
                 st.caption(equation.here)
                 show_link(
-                    f"Follow it on {_PAGES[equation.page]}",
+                    f"Follow it on {PAGE_TITLES[equation.page]}",
                     equation.page,
                     key=f"follow-{equation.title}",
                 )

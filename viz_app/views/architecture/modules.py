@@ -100,11 +100,7 @@ def show_modules(selection: Selection, trace: Trace) -> None:
 
 
 def tree_of(selection: Selection, trace: Trace) -> ModuleNode:
-    """Return the modules of a checkpoint's model, with what a trace's hook points recorded.
-
-    Raises:
-        CheckpointError: if the weights cannot be used.
-    """
+    """Return the modules of a checkpoint's model, with what a trace's hook points recorded."""
     model = checkpoint_of(selection.run, selection.step).model
     weights = named_weights(model)
     # A module is named before those in it, also where only its weights have a name there.

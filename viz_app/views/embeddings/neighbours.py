@@ -167,7 +167,7 @@ def _times(count: int) -> str:
 
 
 @panel("pairs")
-def show_pairs(selection: Selection, side: TraceSide) -> None:
+def show_similar_pairs(selection: Selection, side: TraceSide) -> None:
     """List the most similar pairs of tokens of the vocabulary."""
     show_heading("Most similar pairs of the vocabulary")
     vocabulary = vocabulary_of(selection, side.name)

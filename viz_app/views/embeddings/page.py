@@ -11,7 +11,7 @@ from headwise.model.interface import Side
 from headwise.viz_app.views.embeddings.input import TraceSide, show_input, side_of
 from headwise.viz_app.views.embeddings.neighbours import (
     show_neighbours,
-    show_pairs,
+    show_similar_pairs,
     show_similarity,
 )
 from headwise.viz_app.views.embeddings.positions import show_positions
@@ -26,7 +26,7 @@ from headwise.viz_app.views.shared.widgets import choose_one
 _SECTIONS: dict[str, tuple[Callable[[Selection, TraceSide], None], ...]] = {
     "input": (show_input,),
     "positions": (show_positions,),
-    "similarity": (show_similarity, show_neighbours, show_pairs),
+    "similarity": (show_similarity, show_neighbours, show_similar_pairs),
     "projection": (show_projection,),
 }
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import warnings
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any, Literal, get_args
 
@@ -20,7 +21,7 @@ from headwise.viz_app.analysis.projection import (
     principal_components,
     sides_of_tokens,
 )
-from headwise.viz_app.components.scatter import Cloud, scatter
+from headwise.viz_app.components.scatter import scatter
 from headwise.viz_app.records.trace import Floats
 from headwise.viz_app.views.embeddings.input import TraceSide
 from headwise.viz_app.views.shared.cache import cached, is_cached
@@ -31,8 +32,7 @@ from headwise.viz_app.views.shared.vocabulary import (
     SideVocabulary,
     choose_number,
     choose_tokens,
-    counts_of,
-    groups_by_frequency,
+    cloud_of,
     vocabulary_of,
 )
 from headwise.viz_app.views.shared.widgets import choose_one, show_heading
@@ -66,16 +66,12 @@ def show_projection(selection: Selection, side: TraceSide) -> None:
         return
     points, note = found
     places = {int(id): place for place, id in enumerate(ids)}
-    group, groups = _groups(vocabulary, ids, colour)
+    cloud = cloud_of(vocabulary, ids, points)
+    if colour == "side":
+        group = sides_of_tokens(vocabulary.source[ids], vocabulary.target[ids])
+        cloud = replace(cloud, group=group, groups=list(_SIDES), ordered=False)
     scatter(
-        Cloud(
-            points=points,
-            labels=[vocabulary.labels[id] for id in ids],
-            counts=counts_of(vocabulary, ids),
-            group=group,
-            groups=groups,
-            ordered=colour == "frequency" and vocabulary.counted,
-        ),
+        cloud,
         sentence=[places[id] for id in side.tokens.ids if id in places],
         searched=[places[id] for id in searched if id in places],
         content_id=f"{vocabulary.weights} {vocabulary.table_side} {method} {number}",
@@ -123,15 +119,6 @@ def _choose(
             selection, vocabulary, "Look for tokens", most=_MOST_MARKED, key="searched"
         )
     return method, colour, number, searched
-
-
-def _groups(
-    vocabulary: SideVocabulary, ids: NDArray[np.int64], colour: Colour
-) -> tuple[NDArray[np.int64], list[str]]:
-    """Return the group that each token belongs to, and the names of the groups."""
-    if colour == "side":
-        return sides_of_tokens(vocabulary.source[ids], vocabulary.target[ids]), list(_SIDES)
-    return groups_by_frequency(vocabulary, ids)
 
 
 def _project(
@@ -189,10 +176,8 @@ def _is_started(number: int) -> bool:
 def umap_points(rows: Floats, *, neighbours: int = _NEIGHBOURS, seed: int = _SEED) -> Floats:
     """Project rows (n, D) to the plane, (n, 2), by the cosines of neighbours.
 
-    The same seed gives the same points. UMAP starts from the principal components.
-
-    Raises:
-        ValueError: if there are too few rows.
+    The same seed gives the same points. UMAP starts from the principal components. Too few rows are
+    a ``ValueError``.
     """
     if len(rows) < _FEWEST_TOKENS:
         raise ValueError(f"expected at least {_FEWEST_TOKENS} tokens for UMAP, got {len(rows)}")

@@ -53,7 +53,7 @@ def cached(
     Args:
         what: the kind of result, as it is logged; each has keys of its own.
         key: what identifies the result among those of its kind.
-        compute: makes the result; what it raises is raised here.
+        compute: makes the result.
         entries: how many results of this kind are kept, if they are small. None if they are large:
             then they share ``MOST_BYTES`` with all other large ones.
         model_bytes: size of the result, if it is a model. Models share ``MODEL_BYTES``; one that is

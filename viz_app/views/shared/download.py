@@ -37,13 +37,9 @@ _TEX = str.maketrans(
 def show_download_menu(
     selection: Selection, trace: Trace | None = None, grid_options: GridOptions | None = None
 ) -> None:
-    """Draw the menu in the sidebar.
+    """Draw the menu in the sidebar, to cite and download a trace, with the options of its maps.
 
-    Args:
-        selection: run, step and sentence of the page.
-        trace: the trace to cite and to download. Without one, as on pages that show several, the
-            menu has the link and the format of pictures only.
-        grid_options: rows and columns of the maps of a downloaded page.
+    Without one, as on pages that show several, it has the link and the format of pictures only.
     """
     with st.sidebar:
         print_figures(selection.theme, form=view().pictures, millimetres=int(view().printed))

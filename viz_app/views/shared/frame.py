@@ -25,7 +25,7 @@ from headwise.viz_app.views.shared.view import (
     read_address,
     view,
 )
-from headwise.viz_app.views.shared.widgets import choose_on_slider
+from headwise.viz_app.views.shared.widgets import choose_from_list, choose_on_slider
 from headwise.viz_app.views.state import CHOICES
 
 _LANGUAGES = {"de": "German", "en": "English", "es": "Spanish", "fr": "French"}
@@ -183,8 +183,7 @@ def _choose_run() -> Run:
             "the runs that come with Headwise: headwise --checkpoints FOLDER"
         )
     first = names[first_run(models)]
-    bound = control("run", "Run", default=first, usable=names.__contains__)
-    name = st.selectbox("Run", names, **bound)
+    name = choose_from_list("Run", names, key="run", default=first)
     # Also the first, where nobody chose it: where others are served, a link still says which it is.
     fill_in(run=name)
     note_offered(names, steps_in(models[name]))

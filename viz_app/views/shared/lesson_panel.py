@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from html import escape
 
 import streamlit as st
@@ -48,7 +49,7 @@ from headwise.viz_app.views.shared.parts import (
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.target import BEAM_SIZES
 from headwise.viz_app.views.shared.view import change_view, checked, current_page, fill_in, view
-from headwise.viz_app.views.shared.widgets import choose_on_slider, show_figure
+from headwise.viz_app.views.shared.widgets import PAGE_TITLES, choose_on_slider, show_figure
 from headwise.viz_app.views.state import View
 
 _HINTS: dict[Way, str] = {
@@ -57,14 +58,6 @@ _HINTS: dict[Way, str] = {
     "source": "Answer in the page: click a token of the source.",
     "target": "Answer in the page: click a token of the translation, above the maps.",
     "head": "Answer in the page: click a head in the picture of all heads.",
-}
-_PAGES = {
-    "translate": "Translate",
-    "inside": "Inside a head",
-    "architecture": "Architecture",
-    "embeddings": "Embeddings & positions",
-    "training": "Training",
-    "heads": "Heads",
 }
 _CURVES = ("valid_loss", "train_sample_loss", "bleu", "chrf")
 _MOST_BARS = 4
@@ -104,7 +97,7 @@ def _show_panel(selection: Selection, lesson: Lesson) -> None:
         dim_others(page, step.bright, selection.theme)
         bring_into_view(page, step.bright, f"{lesson.name} {number}")
     else:
-        st.caption(f"This step is about the page {_PAGES.get(step.page, step.page)}.")
+        st.caption(f"This step is about the page {PAGE_TITLES[step.page]}.")
     with show_user_errors():
         trace = _trace(selection)
         _find_places(selection.run, trace)
@@ -178,14 +171,15 @@ def _find_places(run: Run, trace: Trace) -> None:
     words: dict[str, str] = st.session_state.pop("places_to_find", {})
     chosen = chosen_head(run.description, view())
     weights = trace.attention[chosen.kind][chosen.layer, chosen.head]
-    rows = {"at": len(trace.consumed), "query": len(weights)}
+    counts = {"at": len(trace.consumed), "query": len(weights)}
     for field, word in words.items():
         if word == "heaviest":
-            fill_in(**{field: heaviest_row(weights)})
+            place = heaviest_row(weights)
         elif word == "changed":
-            fill_in(**{field: most_changed_row(trace, chosen)})
+            place = most_changed_row(trace, chosen)
         else:
-            fill_in(**{field: place_of(word, rows.get(field, weights.shape[1]))})
+            place = place_of(word, counts.get(field, weights.shape[1]))
+        fill_in(**{field: place})
 
 
 def _offer_runs(lesson: Lesson, run: Run, lacks: list[str], number: int) -> None:
@@ -269,30 +263,18 @@ def _offer_chosen_head() -> None:
 
 
 def _show_ways_on(lesson: Lesson, number: int, *, answered_right: bool) -> None:
-    last = number == len(lesson.steps)
+    last, go_to = number == len(lesson.steps), partial(open_step, lesson.name)
     with st.container(horizontal=True, gap="small", key="lesson-ways"):
         st.button(
-            "Back",
-            key="lesson-back",
-            disabled=number == 1,
-            on_click=open_step,
-            args=(lesson.name, number - 1),
+            "Back", key="lesson-back", disabled=number == 1, on_click=lambda: go_to(number - 1)
         )
         st.button(
             "Finish" if last else "Next",
             key="lesson-next",
             type="primary" if answered_right else "secondary",
-            on_click=(lambda: leave_lesson(done=True))
-            if last
-            else (lambda: open_step(lesson.name, number + 1)),
+            on_click=lambda: leave_lesson(done=True) if last else go_to(number + 1),
         )
-        st.button(
-            "Show again",
-            key="lesson-again",
-            type="tertiary",
-            on_click=open_step,
-            args=(lesson.name, number),
-        )
+        st.button("Show again", key="lesson-again", type="tertiary", on_click=lambda: go_to(number))
         st.button(
             "Leave", key="lesson-leave", type="tertiary", on_click=lambda: leave_lesson(done=False)
         )

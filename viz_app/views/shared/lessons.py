@@ -59,9 +59,7 @@ def way_of(step: Step) -> Way | None:
 def answered(way: Way, *place: int) -> dict[str, Any]:
     """Return the change of the view by a click that may answer a question; none if it does not.
 
-    Args:
-        way: what was clicked.
-        place: where, as in ``viz_app/analysis/question.py``.
+    ``way`` is what was clicked, ``place`` where, as in ``viz_app/analysis/question.py``.
     """
     step = step_on()
     return {"lesson_answer": place} if step is not None and way_of(step) == way else {}
@@ -175,8 +173,7 @@ def served_lessons() -> LessonFiles:
 def view_of(step: Step) -> tuple[View, dict[str, str]]:
     """Return the view that a step asks for, and the words that stand for places in it.
 
-    Raises:
-        ValueError: if a parameter is not one of the address, or cannot be read.
+    A parameter that is not one of the address, or cannot be read, is a ``ValueError``.
     """
     words = {name: word for name, word in step.view.items() if word in PLACES.get(name, ())}
     plain = {name: [value] for name, value in step.view.items() if name not in words}
@@ -193,11 +190,7 @@ def view_of(step: Step) -> tuple[View, dict[str, str]]:
 
 
 def check_step(step: Step) -> None:
-    """Check the page, view and parts that a step names.
-
-    Raises:
-        ValueError: if one is not known.
-    """
+    """Raise a ``ValueError`` if a step names a page, a view or a part that is not known."""
     if step.page not in PARTS:
         raise ValueError(f"page: there is no {step.page!r}; there is: {', '.join(PARTS)}")
     view_of(step)

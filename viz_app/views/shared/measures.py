@@ -21,8 +21,8 @@ from headwise.viz_app.views.caches import CHECKPOINTS, Run, weights_sha256
 from headwise.viz_app.views.shared.cache import cached, stamp_of
 from headwise.viz_app.views.shared.errors import describe_error
 from headwise.viz_app.views.shared.markdown import escape_latex, escape_markdown
-from headwise.viz_app.views.shared.view import control
 from headwise.viz_app.views.shared.vocabulary import special_tokens_of
+from headwise.viz_app.views.shared.widgets import choose_from_list
 
 
 @dataclass(frozen=True)
@@ -204,12 +204,7 @@ def measure_description(name: str, run: Run) -> MeasureDescription:
 def choose_measure(run: Run) -> str:
     """Ask for a measure, and show its description and formula."""
     names = {name: measure_description(name, run).name for name in MEASURE_DESCRIPTIONS}
-    name: str = st.selectbox(
-        "Measure",
-        list(names),
-        format_func=names.__getitem__,
-        **control("measure", "Measure", usable=names.__contains__, written=names.__getitem__),
-    )
+    name = choose_from_list("Measure", list(names), key="measure", format_func=names.__getitem__)
     about = measure_description(name, run)
     st.caption(escape_markdown(about.note))
     st.latex(about.formula)

@@ -92,11 +92,8 @@ def watch(run: str, others: Sequence[str] = (), *, logs: Sequence[str] = ()) -> 
 
     New is a run or checkpoint that the frame does not offer, or a line of a log. Call this before
     the logs are drawn. Only names, times and sizes of files are read; no widget is changed.
-
-    Args:
-        run: the selected run, whether it can be opened or not.
-        others: runs that are shown beside it.
-        logs: names of the files of all these runs that are shown.
+    The selected run need not be one that can be opened; ``logs`` are names of files of it and of
+    ``others``, the runs beside it.
     """
     models = served_models()
     shown = [models[name] for name in (run, *others) if name in models]

@@ -15,7 +15,7 @@ from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import change_view, control, view
 from headwise.viz_app.views.shared.vocabulary import special_tokens_of
-from headwise.viz_app.views.shared.widgets import choose_on_slider, choose_one
+from headwise.viz_app.views.shared.widgets import choose_from_list, choose_on_slider, choose_one
 
 BEAM_SIZES = (2, 3, 4, 5, 8)
 """Widths of a beam search that are offered."""
@@ -42,12 +42,7 @@ class Target:
 
 
 def choose_trace(selection: Selection) -> Trace:
-    """Ask, in the sidebar and on the page, for decoding and target; return the target's trace.
-
-    Raises:
-        CheckpointError: if the weights cannot be used.
-        ValueError: if the sentence or the target is empty or too long.
-    """
+    """Ask, in the sidebar and on the page, for decoding and target; return the target's trace."""
     with st.sidebar:
         size = choose_decoding()
     target = choose_target(selection, size)
@@ -88,12 +83,13 @@ def _choose_hypothesis(selection: Selection, size: int) -> tuple[Beam, int]:
         place: f"{decode(h.target) or '(no text)'}  ·  {h.score:.2f}"
         for place, h in enumerate(beam.hypotheses)
     }
-    chosen = st.selectbox(
+    chosen = choose_from_list(
         "Hypothesis of the beam · score",
         list(names),
+        key="hypothesis",
+        name="Hypothesis",
         format_func=names.__getitem__,
         help=f"The score is the {SCORE}, so that long hypotheses are not at a disadvantage.",
-        **control("hypothesis", "Hypothesis", usable=names.__contains__, written=names.__getitem__),
     )
     return beam, chosen
 

@@ -16,6 +16,7 @@ from headwise.model.run_info import Counts
 from headwise.viz_app.analysis.labels import token_label
 from headwise.viz_app.analysis.projection import frequency_groups
 from headwise.viz_app.analysis.vocabulary import vocabulary_labels
+from headwise.viz_app.components.scatter import Cloud
 from headwise.viz_app.records.trace import Floats, Tokens
 from headwise.viz_app.views.caches import Run, checkpoint_of, embedding_table
 from headwise.viz_app.views.shared.errors import describe_error
@@ -106,11 +107,7 @@ class SideVocabulary:
 
 
 def vocabulary_of(selection: Selection, side: Side) -> SideVocabulary:
-    """Return the vocabulary of the side ``source`` or ``target``, or the one that both share.
-
-    Raises:
-        CheckpointError: if weights or counts cannot be used.
-    """
+    """Return the vocabulary of the side ``source`` or ``target``, or the one that both share."""
     run = selection.run
     table = embedding_table(run, selection.step, side)
     shared = run.description.tied == "all"
@@ -141,8 +138,7 @@ def token_name(id: int) -> str:
 def find_token(selection: Selection, vocabulary: SideVocabulary, chosen: str) -> int:
     """Return the id of a token that was chosen from the list, or typed.
 
-    Raises:
-        ValueError: if the typed text is not a single token; the message says what it is read as.
+    A typed text that is not a single token is a ``ValueError``, which says what it is read as.
     """
     id = vocabulary.named(chosen)
     if id is not None:
@@ -169,19 +165,20 @@ def _offered(vocabulary: SideVocabulary) -> list[str]:
     return [token_name(id) for id in range(min(len(vocabulary.labels), _MOST_OFFERED))]
 
 
-def groups_by_frequency(
-    vocabulary: SideVocabulary, ids: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], list[str]]:
-    """Return the group of each token and the names of the groups; one group if none is counted."""
-    if vocabulary.counted:
-        return frequency_groups(vocabulary.counts[ids])
-    return np.ones(len(ids), np.int64), ["", "token of the vocabulary"]
-
-
-def counts_of(vocabulary: SideVocabulary, ids: NDArray[np.int64]) -> list[int] | None:
-    """Return how often each token occurs in the training data; None if that is not known."""
+def cloud_of(vocabulary: SideVocabulary, ids: NDArray[np.int64], points: Floats) -> Cloud:
+    """Return tokens in the plane, by how frequent they are; in one group if that is not known."""
     counts: list[int] = vocabulary.counts[ids].tolist()
-    return counts if vocabulary.counted else None
+    group, groups = np.ones(len(ids), np.int64), ["", "token of the vocabulary"]
+    if vocabulary.counted:
+        group, groups = frequency_groups(vocabulary.counts[ids])
+    return Cloud(
+        points=points,
+        labels=[vocabulary.labels[id] for id in ids],
+        counts=counts if vocabulary.counted else None,
+        group=group,
+        groups=groups,
+        ordered=vocabulary.counted,
+    )
 
 
 def choose_number(
@@ -194,12 +191,8 @@ def choose_number(
 ) -> int:
     """Ask how many of the most frequent tokens are drawn; a vocabulary with few is drawn whole.
 
-    Args:
-        place: where the slider is drawn.
-        vocabulary: the tokens.
-        numbers: the choices, rising; those below the vocabulary's size are offered, and its size.
-        first: the largest number that may be chosen at first.
-        key: the field of the view.
+    Offered are those of the numbers, which rise, that are below the vocabulary's size, and its
+    size; at first none larger than ``first`` is chosen. ``key`` is the field of the view.
     """
     size = len(vocabulary.labels)
     offered = [*(number for number in numbers if number < size), size]

@@ -1,4 +1,4 @@
-"""Draw rows of buttons, figures that can be clicked, and headings."""
+"""Draw rows of buttons, figures and links that can be clicked, and headings; open other pages."""
 
 from __future__ import annotations
 
@@ -17,6 +17,15 @@ PageName = Literal[
     "translate", "inside", "architecture", "embeddings", "training", "heads", "learn"
 ]
 """The names that the pages have in the address."""
+PAGE_TITLES: dict[str, str] = {
+    "translate": "Translate",
+    "inside": "Inside a head",
+    "architecture": "Architecture",
+    "embeddings": "Embeddings & positions",
+    "training": "Training",
+    "heads": "Heads",
+    "learn": "Learn",
+}
 THE_HEAD_ALONE: dict[str, Any] = {"show": "head", "compare": False}
 """Choices with which Translate shows the map of the chosen head, of one checkpoint."""
 
@@ -59,6 +68,40 @@ def choose_one(
     return chosen
 
 
+def choose_from_list(
+    label: str,
+    options: Sequence[Option],
+    *,
+    key: str,
+    name: str = "",
+    default: Option | None = None,
+    format_func: Callable[[Option], str] = str,
+    on_change: Callable[[], None] = lambda: None,
+    help: str | None = None,
+    width: int | Literal["stretch"] = "stretch",
+) -> Option:
+    """Ask for one of many options by a list that opens; ``key`` is its field of the view.
+
+    ``name`` is what a note calls it, where that is not the label.
+    """
+    chosen: Option = st.selectbox(
+        label,
+        options,
+        format_func=format_func,
+        help=help,
+        width=width,
+        **control(
+            key,
+            name or label,
+            default=default,
+            usable=options.__contains__,
+            written=format_func,
+            on_change=on_change,
+        ),
+    )
+    return chosen
+
+
 def choose_on_slider(
     label: str,
     options: Sequence[Option],
@@ -94,12 +137,9 @@ def show_figure(
     that its cells stay about as wide as they are high. One whose ``meta`` has ``readable`` is
     scrolled sideways in fewer pixels.
 
-    Args:
-        figure: a Plotly figure.
-        key: the key of its widget.
-        alt: what it shows, for those who cannot see it.
-        name: the name of its file when it is saved, after run and step; the key if empty.
-        on_select: called after a click on a mark.
+    ``alt`` says what it shows, for those who cannot see it. ``name`` is the name of its file when
+    it is saved, after run and step; the key if empty. ``on_select`` is called after a click on a
+    mark.
     """
     form = view().pictures
     saved: dict[str, Any] = {

@@ -131,7 +131,9 @@ def _show_cells(
     heads, cells = [heads[i] for i in order], cells[order]
     words = [
         [
-            _in_words(selection, by_step.get(step), name, each, float(value))
+            value_in_words(selection.run, by_step[step], name, each, float(value))
+            if step in by_step
+            else "not measured"
             for step, value in zip(steps, row, strict=True)
         ]
         for each, row in zip(heads, cells, strict=True)
@@ -169,15 +171,6 @@ def _show_cells(
     if left_out:
         note += f" It has no meaning for {' and '.join(left_out)} attention."
     st.caption(note)
-
-
-def _in_words(
-    selection: Selection, measures: Measures | None, name: str, head: Head, value: float
-) -> str:
-    """Say what a cell of the matrix has."""
-    if measures is None:
-        return "not measured"
-    return value_in_words(selection.run, measures, name, head, value)
 
 
 def _show_lines(

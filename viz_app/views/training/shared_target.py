@@ -41,12 +41,7 @@ def same_tokenizers(a: Run, b: Run) -> bool:
 
 
 def choose_shared_target(selection: Selection) -> SharedTarget:
-    """Ask for the target that all checkpoints are given.
-
-    Raises:
-        CheckpointError: if the weights of the newest checkpoint cannot be used.
-        ValueError: if the sentence is empty or too long.
-    """
+    """Ask for the target that all checkpoints are given."""
     reference = reference_of(selection)
     chosen = choose_one(
         "Shared target",

@@ -17,7 +17,12 @@ from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import change_view, control
 from headwise.viz_app.views.shared.vocabulary import special_tokens_of
-from headwise.viz_app.views.shared.widgets import choose_one, open_page, show_heading
+from headwise.viz_app.views.shared.widgets import (
+    choose_from_list,
+    choose_one,
+    open_page,
+    show_heading,
+)
 
 _PROGRESS_AFTER = 0.3
 """Seconds after which progress is shown."""
@@ -59,8 +64,7 @@ def _show_samples(selection: Selection) -> None:
         by = choose_one("Rows", ["one sentence", "one step"], key="samples_by")
         if by == "one sentence":
             first = next((source for source in sources if source != own), sources[0])
-            bound = control("sample", "Sentence", default=first, usable=sources.__contains__)
-            source = st.selectbox("Sentence", sources, **bound)
+            source = choose_from_list("Sentence", sources, key="sample", default=first)
     if own in sources and by == "one sentence":
         st.caption("Your sentence is one of these: its translations stand above.")
     if by == "one sentence":

@@ -23,7 +23,12 @@ from headwise.viz_app.views.caches import continuation_of, next_log_probability,
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.target import show_target, total_log_probability
 from headwise.viz_app.views.shared.view import change_view, control, redraw_all, view
-from headwise.viz_app.views.shared.widgets import choose_on_slider, clicked_value, show_figure
+from headwise.viz_app.views.shared.widgets import (
+    choose_from_list,
+    choose_on_slider,
+    clicked_value,
+    show_figure,
+)
 
 STEP_PANELS = ("tokens", "heads", "below")
 """Panels that depend on the step of decoding."""
@@ -75,14 +80,8 @@ def _choose_step(trace: Trace) -> int:
             change_view(at=0)
 
     with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
-        at: int = st.selectbox(
-            "Step",
-            steps,
-            format_func=written,
-            width=360,
-            **control(
-                "at", "Step", usable=steps.__contains__, written=written, on_change=redraw_all
-            ),
+        at = choose_from_list(
+            "Step", steps, key="at", format_func=written, on_change=redraw_all, width=360
         )
         st.button("Back", key="back", on_click=go, args=(-1,), disabled=at == 0)
         st.button("Next", key="next", on_click=go, args=(1,), disabled=at == last)
