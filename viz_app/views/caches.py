@@ -10,10 +10,10 @@ Only ``continuation_of`` and ``beam_of`` decode; all others are given the target
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from headwise.model.checkpoint import CHECKPOINTS as CHECKPOINTS
 from headwise.model.checkpoint import Checkpoint
@@ -224,37 +224,19 @@ def beam_of(run: Run, step: int, text: str, size: int) -> Beam:
 
 def attention_of(run: Run, step: int, text: str, target: Ids) -> AttentionTrace:
     """Compute the attention maps of a sentence and a target's ids, without the rest of a trace."""
-    return _of_sentence(
-        "attention",
-        (run, step, text),
-        (target,),
-        run_attention,
-        facts=lambda _: {"target": len(target) - 1},
-    )
+    return _of_sentence("attention", (run, step, text), (target,), run_attention)
 
 
 def log_probability_of(run: Run, step: int, text: str, target: Ids) -> Floats:
     """Return the log-probability of each token of a target's ids after ``<s>``, (T,), in nats."""
     return _of_sentence(
-        "log-probability",
-        (run, step, text),
-        (target,),
-        target_log_probability,
-        entries=64,
-        facts=lambda _: {"target": len(target) - 1},
+        "log-probability", (run, step, text), (target,), target_log_probability, entries=64
     )
 
 
 def next_log_probability(run: Run, step: int, text: str, prefix: Ids) -> Floats:
     """Return the log-probability of every token after the first ids of a target, (V,), in nats."""
-    return _of_sentence(
-        "next token",
-        (run, step, text),
-        (prefix,),
-        run_next_token,
-        entries=24,
-        facts=lambda _: {"target": len(prefix)},
-    )
+    return _of_sentence("next token", (run, step, text), (prefix,), run_next_token, entries=24)
 
 
 def head_costs_of(run: Run, step: int, text: str, target: Ids) -> dict[Kind, Floats]:
@@ -269,7 +251,6 @@ def head_costs_of(run: Run, step: int, text: str, target: Ids) -> dict[Kind, Flo
         (target,),
         compute,
         entries=24,
-        facts=lambda _: {"target": len(target) - 1},
         says="Switching off each head in turn",
     )
 
@@ -277,27 +258,32 @@ def head_costs_of(run: Run, step: int, text: str, target: Ids) -> dict[Kind, Flo
 def _of_sentence(
     what: str,
     sentence: tuple[Run, int, str],
-    given: tuple[Hashable, ...],
+    given: tuple[Any, ...],
     compute: Callable[..., Result],
     *,
-    facts: Callable[[Result], Facts],
+    facts: Callable[[Result], Facts] | None = None,
     entries: int | None = None,
     says: str = "",
 ) -> Result:
     """Compute something from a model, the ids of a source and what else is given, and cache it.
 
-    ``sentence`` has the run, the step and the text; all else is as for ``cached``.
+    ``sentence`` has the run, the step and the text; all else is as for ``cached``. Without facts,
+    a target is given first, whose length is logged.
     """
     run, step, text = sentence
     checkpoint = checkpoint_of(run, step)
     source = tuple(run.tokenizers.encode_source(text.strip()))
     require_source(checkpoint.model, text, source)
     about: Facts = {"run": run.name, "step": step, "source": len(source)}
+
+    def described(found: Result) -> Facts:
+        return about | (facts(found) if facts else {"target": len(given[0]) - 1})
+
     return cached(
         what,
         (checkpoint.sha256, source, *given),
         lambda: compute(checkpoint.model, source, *given),
         entries=entries,
-        facts=lambda found: about | facts(found),
+        facts=described,
         says=says,
     )

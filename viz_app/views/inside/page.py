@@ -17,7 +17,6 @@ from headwise.viz_app.analysis.inside import (
     head_shares,
 )
 from headwise.viz_app.analysis.labels import numbered
-from headwise.viz_app.records.layer import LayerTrace
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import layer_trace_of
 from headwise.viz_app.views.inside.steps import (
@@ -86,7 +85,12 @@ def _show_head(selection: Selection, trace: Trace) -> None:
     show_feed_forward(selection, record, kind, hidden)
     title = "7. Residual connection and norm again"
     show_residual(selection, feed_forward, end, title, "feed_forward")
-    _show_deviations(record, head, row)
+    off = deviations(record, head, row)
+    largest = ", ".join(f"{name} {deviation:.0e}" for name, deviation in off.items())
+    st.caption(
+        "All of this is computed here, in double precision, from what entered the layer and from "
+        f"its weights. Largest distance from what the model computed: {escape_markdown(largest)}."
+    )
 
 
 def _choose_key(steps: HeadSteps, columns: Sequence[str]) -> int:
@@ -100,13 +104,4 @@ def _choose_key(steps: HeadSteps, columns: Sequence[str]) -> int:
         key="key",
         default=int(first_largest(steps.weights)),
         format_func=numbered(columns).__getitem__,
-    )
-
-
-def _show_deviations(record: LayerTrace, head: int, row: int) -> None:
-    off = deviations(record, head, row)
-    largest = ", ".join(f"{name} {deviation:.0e}" for name, deviation in off.items())
-    st.caption(
-        "All of this is computed here, in double precision, from what entered the layer and from "
-        f"its weights. Largest distance from what the model computed: {escape_markdown(largest)}."
     )

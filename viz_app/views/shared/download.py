@@ -56,7 +56,9 @@ def _show_menu(selection: Selection, trace: Trace | None, grid_options: GridOpti
         return
     with menu:
         st.caption("Link to this page as it is")
-        st.code(_link(), language=None, wrap_lines=True)
+        place = (st.context.url or "").partition("?")[0]
+        link = f"{place}?{urlencode(encode(view(), current_page()), doseq=True)}"
+        st.code(link, language=None, wrap_lines=True)
         if trace is not None:
             _show_files(selection, trace, grid_options)
         choose_one(
@@ -107,11 +109,6 @@ def _export(trace: Trace, ending: str, write: Callable[[], bytes]) -> bytes:
         content = write()
         facts["bytes"] = len(content)
     return content
-
-
-def _link() -> str:
-    place = (st.context.url or "").partition("?")[0]
-    return f"{place}?{urlencode(encode(view(), current_page()), doseq=True)}"
 
 
 def citation(trace: Trace, shown: View, *, page: str) -> str:

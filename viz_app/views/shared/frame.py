@@ -226,7 +226,9 @@ def _choose_languages(run: Run, name: str) -> Run:
 def _describe(run: Run) -> str:
     units = {"bpe": "subword tokens", "word": "whole words"}[run.tokenizers.source.kind]
     size = served_placement().bytes_of(run.parameters) / 2**20
-    text = f"{_format_count(run.parameters)} parameters ({size:,.1f} MiB); reads {units}."
+    count = run.parameters
+    counted = f"{count / 1e6:.1f} M" if count >= 100_000 else f"{count:,}"
+    text = f"{counted} parameters ({size:,.1f} MiB); reads {units}."
     if run.source_language and run.target_language:
         languages = f"{_language(run.source_language)} → {_language(run.target_language)}"
         text = f"{languages}, {text}"
@@ -234,10 +236,6 @@ def _describe(run: Run) -> str:
         origin = (run.data.attribution or run.data.name, run.data.licence)
         text += f" Data: {', '.join(map(escape_markdown, filter(None, origin)))}."
     return text
-
-
-def _format_count(count: int) -> str:
-    return f"{count / 1e6:.1f} M" if count >= 100_000 else f"{count:,}"
 
 
 def _language(code: str) -> str:

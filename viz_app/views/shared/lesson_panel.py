@@ -101,12 +101,13 @@ def _show_panel(selection: Selection, lesson: Lesson) -> None:
     with show_user_errors():
         trace = _trace(selection)
         _find_places(selection.run, trace)
+        rows = log_of(selection.run.folder, "metrics.jsonl")
         asked = make_asked(
             view(),
             page,
             selection.run.description,
             trace,
-            curves=_curves(selection.run),
+            curves={name: curve_of(rows, name) for name in _CURVES},
             costs=lambda: head_costs_of(
                 selection.run, selection.step, selection.text, trace.target_ids
             ),
@@ -146,11 +147,6 @@ def make_asked(
         curves=curves,
         costs=costs,
     )
-
-
-def _curves(run: Run) -> dict[str, Curve]:
-    rows = log_of(run.folder, "metrics.jsonl")
-    return {name: curve_of(rows, name) for name in _CURVES}
 
 
 def _trace(selection: Selection) -> Trace:

@@ -36,15 +36,9 @@ KEPT = (
 """Fields of the view that a step leaves as they are."""
 
 
-def lesson_on() -> Lesson | None:
-    """Return the lesson that is on; None if none is."""
-    name = view().lesson
-    return served_lessons().lessons.get(name) if name else None
-
-
 def step_on() -> Step | None:
-    """Return the step of the lesson that is on."""
-    lesson, number = lesson_on(), view().lesson_step
+    """Return the step of the lesson that is on; None if none is."""
+    lesson, number = served_lessons().lessons.get(view().lesson or ""), view().lesson_step
     if lesson is None or not 1 <= number <= len(lesson.steps):
         return None
     return lesson.steps[number - 1]

@@ -51,8 +51,9 @@ def show_matrix(selection: Selection) -> None:
     steps = every
     if len(every) > _MOST_COLUMNS:
         there = set(measured_steps(selection.run.folder))
-        steps = _spread([step for step in every if step in there] or every)
-        steps = sorted({every[0], every[-1], selection.step, *steps})
+        steps = [step for step in every if step in there] or every
+        even = np.linspace(0, len(steps) - 1, min(len(steps), _MOST_COLUMNS)).round().astype(int)
+        steps = sorted({every[0], every[-1], selection.step, *(steps[place] for place in even)})
     measured = measures_of(selection.run, steps)
     show_measure_state(selection.run, measured)
     if len(steps) < len(every):
@@ -68,15 +69,6 @@ def show_matrix(selection: Selection) -> None:
         )
     if measured.by_step:
         _show_panel(selection, measured.by_step, steps)
-
-
-def _spread(steps: Sequence[int]) -> list[int]:
-    """Return the first step, the last and others between, at most ``_MOST_COLUMNS``.
-
-    They are evenly spaced in the list.
-    """
-    places = np.linspace(0, len(steps) - 1, min(len(steps), _MOST_COLUMNS)).round().astype(int)
-    return [steps[place] for place in places]
 
 
 @panel("matrix")
@@ -227,6 +219,10 @@ def show_stages(
     }
     if not charts:
         return
+    ends = []
+    for chart in charts.values():
+        known = [value for value in chart.values if not math.isnan(value)]
+        ends.append(f"{chart.name} from {known[0]:.2f} to {known[-1]:.2f}")
     st.markdown("**Stages of the training**")
     show_figure(
         stage_charts(
@@ -237,7 +233,7 @@ def show_stages(
         ),
         key="stages",
         alt=f"Measures of {len(steps)} checkpoints as a whole, below the columns of the "
-        f"matrix: {'; '.join(map(_ends, charts.values()))}.",
+        f"matrix: {'; '.join(ends)}.",
         name="stages",
         on_select=_go_to_clicked_stage,
     )
@@ -268,11 +264,6 @@ def _chart(name: str, by_step: Mapping[int, Measures], steps: Sequence[int]) -> 
         [describe_stage(name, value) for value in values],
         None if reference is None or math.isnan(reference) else reference,
     )
-
-
-def _ends(chart: StageChart) -> str:
-    known = [value for value in chart.values if not math.isnan(value)]
-    return f"{chart.name} from {known[0]:.2f} to {known[-1]:.2f}"
 
 
 def _go_to_clicked_stage() -> None:

@@ -56,11 +56,14 @@ def show_play(selection: Selection) -> None:
         )
     head = choose_head(selection.run.description)
     trace = trace_of(selection.run, selection.step, selection.text, shared.ids)
-    grid = make_grid(trace, head[0], GridOptions(units))
+    grid = make_grid(trace, head.kind, GridOptions(units))
     maps, frames = _maps_and_frames(selection, shared, grid, head, whole=playing == "all")
     if not frames:
         return
-    what = head_label(head) if playing == "head" else f"{KIND_NAMES[head[0]]}, all heads"
+    kind, layer, number = head
+    what, file_name = f"{KIND_NAMES[kind]}, all heads", f"{kind}-all-heads"
+    if playing == "head":
+        what, file_name = head_label(head), f"{kind}-layer{layer + 1}-head{number + 1}"
     st.markdown(f"**{what}**, on {shared.description}: {escape_markdown(shared.text)}")
     player(
         MapAnimation(
@@ -71,13 +74,13 @@ def show_play(selection: Selection) -> None:
             row_title=grid.row_title,
             column_title=grid.column_title,
             allowed=grid.allowed,
-            selected=head[1:] if playing == "all" else None,
+            selected=(layer, number) if playing == "all" else None,
         ),
         start=selection.step,
         content_id=f"{selection.run.name} {selection.text}",
         language=selection.run.target_language,
         theme=selection.theme,
-        name=f"headwise-{selection.run.name}-{_file_name(head, whole=playing == 'all')}",
+        name=f"headwise-{selection.run.name}-{file_name}",
         key="player",
         on_open=lambda step: change_view(step=step),
         on_head=lambda layer, number: change_view(layer=layer + 1, head=number + 1, playing="head"),
@@ -137,11 +140,6 @@ def _frame(selection: Selection, step: int, given: AttentionTrace) -> Frame:
 def _nats(log_probability: Floats) -> str:
     total = float(log_probability.sum())
     return f"{total:.2f} nats ({total / len(log_probability):.2f} per token)"
-
-
-def _file_name(head: Head, *, whole: bool) -> str:
-    kind, layer, number = head
-    return f"{kind}-all-heads" if whole else f"{kind}-layer{layer + 1}-head{number + 1}"
 
 
 def _note(shape: tuple[int, ...]) -> str:

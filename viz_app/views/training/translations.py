@@ -105,7 +105,7 @@ def _show_step(selection: Selection, rows: Sequence[LogRow]) -> None:
             row["source"],
             (
                 row["source"],
-                _text(_reference(row), run.target_language),
+                MarkedText((TextPart(_reference(row)),), run.target_language),
                 _translation(selection, row["translation"], _reference(row)),
                 _score(score),
             ),
@@ -129,12 +129,11 @@ def _reference(row: LogRow) -> str:
 
 
 def _scores(rows: Sequence[LogRow]) -> Sequence[float | None]:
-    """Return the chrF of each row that has a reference."""
     return _chrf(tuple((row["translation"], _reference(row)) for row in rows))
 
 
 def _chrf(pairs: tuple[tuple[str, str], ...]) -> Sequence[float | None]:
-    """Score translations by references, sentence by sentence (Popović 2015), from 0 to 100."""
+    """Score translations by references, if there are any, by chrF (Popović 2015), 0 to 100."""
 
     def compute() -> tuple[float | None, ...]:
         from sacrebleu import CHRF  # takes time, and only this needs it
@@ -239,14 +238,10 @@ def _translate_by_all(selection: Selection) -> tuple[dict[int, _Translation | No
     return found, problems
 
 
-def _text(text: str, language: str, *, after: str = "") -> MarkedText:
-    return MarkedText((TextPart(text), *([TextPart(after)] if after else [])), language)
-
-
 def _translation(selection: Selection, text: str, reference: str) -> MarkedText:
     """Return a cell with a translation, and a tick where it is the reference to the letter."""
-    tick = " ✓" if text and text == reference else ""
-    return _text(text or "(no text)", selection.run.target_language, after=tick)
+    tick = [TextPart(" ✓")] if text and text == reference else []
+    return MarkedText((TextPart(text or "(no text)"), *tick), selection.run.target_language)
 
 
 def _score(score: float | None) -> Cell:

@@ -45,11 +45,8 @@ def show_lines(
         # Led by what they consumed, decoder rows are at the same time the keys of decoder_self.
         grid_options = replace(chosen_grid_options(), rows_by="consumed")
         grids = {each: make_grid(trace, each, grid_options) for each in kinds}
-        columns = _joint_columns(selection, grids)
-    else:
-        columns = _columns(selection, grids[kind], kind)
     lines(
-        columns,
+        _joint_columns(selection, grids) if joint else _columns(selection, grids[kind], kind),
         [
             Bundle(
                 each.name,
