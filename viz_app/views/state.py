@@ -2,7 +2,7 @@
 
 A page is drawn from the view and from nothing else, so that a link, a citation and the name of a
 saved picture say what is seen. This file knows no widget; ``views/shared/view.py`` holds the view
-of a session. What a page alone has is in the ``choices.py`` of its folder.
+of a session. What a page alone has is declared in the ``__init__.py`` of its folder.
 """
 
 from __future__ import annotations

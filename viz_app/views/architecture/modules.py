@@ -1,4 +1,7 @@
-"""Show the tree of the model's modules, with what each hook point recorded of this sentence."""
+"""Show the tree of the model's modules, with what each hook point recorded of this sentence.
+
+Beside the presets stands this run's configuration, and what each choice changes in the tree.
+"""
 
 from __future__ import annotations
 

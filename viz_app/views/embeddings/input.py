@@ -1,4 +1,7 @@
-"""Show the sentence's embeddings before and after positions are added (sections 3.4 and 3.5)."""
+"""Show the sentence's embeddings before and after positions are added (sections 3.4 and 3.5).
+
+A side, source or target, is what all sections of the page are drawn of.
+"""
 
 from __future__ import annotations
 
@@ -79,11 +82,9 @@ def _formula(model: Description) -> str:
     factor = rf"\sqrt{{{model.d_model}}}\," if model.scale_embeddings else ""
     added = r" + \mathrm{PE}(pos)" * (model.positions != "relative")
     whole = f"{factor}E_{{token}}{added}"
-    return (
-        rf"x_{{pos}} = {whole}"
-        if not model.embedding_norm
-        else (rf"x_{{pos}} = \mathrm{{{norm_name(model)}}}({whole})")
-    )
+    if model.embedding_norm:
+        whole = rf"\mathrm{{{norm_name(model)}}}({whole})"
+    return rf"x_{{pos}} = {whole}"
 
 
 def _notes(model: Description, side: TraceSide) -> dict[str, str]:

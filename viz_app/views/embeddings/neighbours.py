@@ -26,8 +26,8 @@ from headwise.viz_app.views.shared.vocabulary import (
     SideVocabulary,
     choose_number,
     find_token,
+    offered_in,
     token_name,
-    tokens_first,
     vocabulary_of,
 )
 from headwise.viz_app.views.shared.widgets import (
@@ -99,7 +99,7 @@ def show_neighbours(selection: Selection, side: TraceSide) -> None:
     with words:
         chosen: str = st.selectbox(
             f"Token, of {len(vocabulary.labels):,}",
-            tokens_first(side.tokens, vocabulary),
+            list(dict.fromkeys([*map(token_name, side.tokens.ids), *offered_in(vocabulary)])),
             format_func=vocabulary.written,
             accept_new_options=True,
             help=TOKEN_HELP,

@@ -105,14 +105,11 @@ def _choose(
             "true as far as they go. UMAP keeps neighbours together and tears the rest apart: "
             "there, distances between clusters and their sizes mean little.",
         )
-        colours: tuple[Colour, ...] = ("frequency",)
-        if vocabulary.shared and vocabulary.counted:
-            colours = get_args(Colour)
         colour: Colour = "frequency"
-        if len(colours) > 1:
-            colour = choose_one("Colour", colours, key="colour")
-    few = len(vocabulary.labels) <= _NUMBERS[0]  # then there is no number to choose
-    left, right = (st.container(),) * 2 if few else st.columns(2, gap="medium")
+        if vocabulary.shared and vocabulary.counted:
+            colour = choose_one("Colour", get_args(Colour), key="colour")
+    drawn_whole = len(vocabulary.labels) <= _NUMBERS[0]  # then there is no number to choose
+    left, right = (st.container(),) * 2 if drawn_whole else st.columns(2, gap="medium")
     number = choose_number(left, vocabulary, _NUMBERS, first=_FIRST_NUMBER, key="number")
     with right:
         searched = choose_tokens(

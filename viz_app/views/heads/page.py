@@ -1,4 +1,8 @@
-"""Draw the page Heads: the heads of a checkpoint, examples of one, and failed sentences."""
+"""Draw the page Heads: the heads of a checkpoint, examples of one, and failed sentences.
+
+Heads have what their measures say, sorted by one of them; sentences are listed by how their
+translation may have failed, the worst first.
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
+from pathlib import Path
 
 import streamlit as st
 
@@ -37,106 +38,23 @@ _MOST_EXAMPLES = 40
 _SHORT = 60
 """Letters of a sentence in this menu."""
 
-_STYLE = """
-<style>
-  .stMainBlockContainer { padding: 3.3rem 2rem 2rem; }
-  .stMainBlockContainer > .stVerticalBlock { gap: .5rem; }
-  .stVerticalBlock:has(> .st-key-source_tokens) { gap: .3rem; }
-  .stVerticalBlock:has(> * > .st-key-head-toolbar) { gap: .5rem; }
-  .st-key-translation [data-testid="stText"] { line-height: 1.4; }
-  .st-key-at_rest, :has(> .st-key-plotly-script) { display: none; }
-  .stSidebar h1 { font-size: 1.6rem; padding: 0; }
-  .stSidebarHeader { height: 1rem; margin-bottom: 0; }
-  .stApp [data-testid="stCaptionContainer"] { color: MUTED; opacity: 1; }
-  .stMultiSelect [data-tag] {
-    background: rgba(128, 128, 128, .18); color: inherit; border: 1px solid rgba(128, 128, 128, .6);
-  }
-  /* The sentence: a line at first, more as it grows. */
-  .st-key-sentence textarea {
-    field-sizing: content; height: auto !important; min-height: 0; max-height: 5lh;
-    margin-block: .45rem; padding-block: 0; resize: none;
-  }
-  .st-key-sentence [data-testid="InputInstructions"] { display: none; }
-  /* A row of small controls, their names beside them. */
-  .st-key-head-toolbar { gap: .3rem; }
-  .st-key-head-toolbar .stButtonGroup { display: flex; align-items: center; gap: .35rem; }
-  .st-key-head-toolbar .stButtonGroup label { margin: 0; min-height: 0; }
-  .st-key-head-toolbar button { min-height: 1.8rem; padding: 0 .35rem; white-space: nowrap; }
-  .st-key-head-toolbar button *, .st-key-own-target button * { font-size: .85rem; }
-  .st-key-own-target button { min-height: 1.8rem; padding: 0 .6rem; }
-  .st-key-head-words > .stElementContainer .stMarkdown p {
-    font-size: .9rem; line-height: 1.45; margin-bottom: .5rem;
-  }
-  .st-key-compared-A, .st-key-compared-B { max-height: 16rem; overflow-y: auto; }
-  .st-key-about-run { max-height: 9rem; overflow-y: auto; overflow-wrap: anywhere; }
-  .st-key-example button { min-height: 2.25rem; }
-  .st-key-sample { min-width: 18rem; }
-  /* High enough that it opens where there is more room, above its button or below. */
-  [data-testid="stPopoverBody"]:has(.st-key-pictures) { min-height: min(27rem, 55vh); }
-  /* On a laptop: two lines of sentence and translation, so that the maps begin in the upper 45% of
-     its 800 pixels; on a higher screen as much more as keeps them there. */
-  @media (min-width: 1001px) {
-    .st-key-sentence textarea { max-height: 2lh; }
-    .st-key-translation {
-      max-height: calc(2.8rem + max(0px, 45vh - 360px)); overflow-y: auto;
-    }
-  }
-  /* Narrower than a laptop: what stands side by side stands one below the other. */
-  @media (max-width: 1000px) {
-    .stMainBlockContainer { padding: 3.6rem 1rem 2rem; }
-    .stHorizontalBlock:has(> .stColumn) { flex-wrap: wrap; }
-    .stHorizontalBlock > .stColumn { flex: 1 1 100%; min-width: 100%; }
-    [class*="st-key-lesson-"] > * > .stHorizontalBlock { gap: .3rem; padding-bottom: 1.2rem; }
-  }
-  @media (max-width: 640px) {
-    .stHorizontalBlock > :has(.st-key-translation) { min-width: 100%; }
-    .st-key-translation-notes { flex-wrap: wrap; }
-    .st-key-translation-notes > :last-child { min-width: 100%; }
-    .stMarkdown table { display: block; overflow-x: auto; }
-    .stMarkdown td { min-width: 7rem; }
-  }
-</style>
-"""
 
+_HERE = Path(__file__).parent
+_STYLE, _SCRIPT = ((_HERE / f"frame.{kind}").read_text("utf-8") for kind in ("css", "js"))
 _REPLACED = ", ".join(f".st-key-{name} + .st-key-{name}" for name in CHOICES)
 """Widgets with a new one before them, which Streamlit leaves there until the page is drawn."""
 
 _PAPER = 640
 """Pixels that a chart has on a sheet of paper, within margins and frames."""
 
-# Streamlit's field of several lines takes Ctrl + Enter only, and its sidebar folds only on phones.
-_SCRIPT = """
-<script>
-  if (!window.headwise) {
-    window.headwise = true;
-    document.addEventListener('keydown', event => {
-      const {key, shiftKey, ctrlKey, metaKey, isComposing, target} = event;
-      if (key !== 'Enter' || shiftKey || ctrlKey || metaKey || isComposing) return;
-      if (!target.closest?.('.st-key-sentence textarea')) return;
-      event.preventDefault();
-      event.stopPropagation();
-      target.dispatchEvent(new KeyboardEvent('keydown', {key, ctrlKey: true, bubbles: true}));
-    }, true);
-    // Charts that are wider than a sheet of paper are printed smaller.
-    const charts = () => document.querySelectorAll('.stPlotlyChart');
-    addEventListener('beforeprint', () => charts().forEach(chart => {
-      chart.style.zoom = Math.min(1, PAPER / chart.scrollWidth);
-    }));
-    addEventListener('afterprint', () => charts().forEach(chart => { chart.style.zoom = ''; }));
-    if (innerWidth < 1000) {
-      document.querySelector('[data-testid="stSidebarCollapseButton"] button')?.click();
-    }
-  }
-</script>
-"""
-
 
 def select(page: str = "") -> Selection | None:
     """Draw the frame of a page and return the selection; None if something is missing, as shown."""
     read_address(page)
-    hidden = f"<style>{_REPLACED} {{ display: none; }}</style>"
-    st.html(_STYLE.replace("MUTED", current_theme().muted) + hidden)
-    st.html(_SCRIPT.replace("PAPER", str(_PAPER)), unsafe_allow_javascript=True)
+    style = _STYLE.replace("MUTED", current_theme().muted)
+    st.html(f"<style>{style}{_REPLACED} {{ display: none; }}</style>")
+    script = _SCRIPT.replace("PAPER", str(_PAPER))
+    st.html(f"<script>{script}</script>", unsafe_allow_javascript=True)
     st.session_state["notes_place"], lesson = st.container(), st.container()
     st.sidebar.title("Headwise")
     _come_back()

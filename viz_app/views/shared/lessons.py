@@ -128,21 +128,6 @@ def _with(name: str, mark: str) -> tuple[str, ...]:
     return (*(each for each in marks if each.partition(":")[0] != name), mark)
 
 
-def is_done(name: str, shown: View) -> bool:
-    """Whether a lesson is done."""
-    return name in shown.lessons
-
-
-def left_at(name: str, shown: View) -> int | None:
-    """Return the step at which a lesson was left; None if it was not begun, or is done."""
-    for mark in shown.lessons:
-        begun, colon, number = mark.partition(":")
-        if begun == name and colon and number.isascii() and number.isdigit():
-            last = len(served_lessons().lessons[name].steps)
-            return min(max(int(number[:4]), 1), last)
-    return None
-
-
 @dataclass(frozen=True)
 class LessonFiles:
     """Lessons by name, in their order, and the errors of files that cannot be used."""

@@ -15,7 +15,7 @@ from headwise.viz_app.analysis.head_descriptions import describe_head, describe_
 from headwise.viz_app.analysis.head_ranking import emergence, head_values
 from headwise.viz_app.analysis.measure_descriptions import MEASURE_DESCRIPTIONS, MeasureDescription
 from headwise.viz_app.measuring.files import measured_steps, measures_path, read_measures
-from headwise.viz_app.records.measures import CorpusSummary, Measures
+from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.records.trace import Floats
 from headwise.viz_app.views.caches import CHECKPOINTS, Run, weights_sha256
 from headwise.viz_app.views.shared.cache import cached, stamp_of
@@ -36,11 +36,6 @@ class RunMeasures:
     """Steps that were measured with other weights than the checkpoint has now."""
     broken: Mapping[int, str]
     """Step → what is wrong with its file, as Markdown."""
-
-    @property
-    def corpora(self) -> tuple[CorpusSummary, ...]:
-        """The corpora that were measured on, each once."""
-        return tuple(dict.fromkeys(measures.corpus for measures in self.by_step.values()))
 
 
 def measures_of(run: Run, steps: Sequence[int]) -> RunMeasures:
@@ -87,7 +82,7 @@ def show_measure_state(run: Run, measured: RunMeasures) -> None:
     corpora = [
         f"{escape_markdown(corpus.name)}: {corpus.sentences:,} sentences, {corpus.tokens:,} target "
         "tokens"
-        for corpus in measured.corpora
+        for corpus in dict.fromkeys(measures.corpus for measures in measured.by_step.values())
     ]
     if corpora:
         st.caption(

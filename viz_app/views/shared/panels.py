@@ -1,4 +1,8 @@
-"""Panels: parts of a page that run again by themselves when one of their widgets is used."""
+"""Parts of a page that run again by themselves.
+
+Panels do when one of their widgets is used; the watch looks at the files of running trainings, and
+has the whole page drawn again when they change.
+"""
 
 from __future__ import annotations
 

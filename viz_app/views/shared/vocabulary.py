@@ -1,4 +1,4 @@
-"""The vocabulary of a side of the model, and the choice of tokens from it."""
+"""The vocabulary of a side of the model, its special tokens, and the choice of tokens from it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from headwise.viz_app.analysis.labels import token_label
 from headwise.viz_app.analysis.projection import frequency_groups
 from headwise.viz_app.analysis.vocabulary import vocabulary_labels
 from headwise.viz_app.components.scatter import Cloud
-from headwise.viz_app.records.trace import Floats, Tokens
+from headwise.viz_app.records.trace import Floats
 from headwise.viz_app.views.caches import Run, checkpoint_of, embedding_table
 from headwise.viz_app.views.shared.errors import describe_error
 from headwise.viz_app.views.shared.log import log_refusal
@@ -155,12 +155,7 @@ def find_token(selection: Selection, vocabulary: SideVocabulary, chosen: str) ->
     )
 
 
-def tokens_first(tokens: Tokens, vocabulary: SideVocabulary) -> Sequence[str]:
-    """Return the names of a vocabulary's tokens that are offered, those of a sentence first."""
-    return list(dict.fromkeys([*map(token_name, tokens.ids), *_offered(vocabulary)]))
-
-
-def _offered(vocabulary: SideVocabulary) -> list[str]:
+def offered_in(vocabulary: SideVocabulary) -> list[str]:
     """Return the names of the tokens that a list has; the others can be typed."""
     return [token_name(id) for id in range(min(len(vocabulary.labels), _MOST_OFFERED))]
 
@@ -222,7 +217,7 @@ def choose_tokens(
     """Ask for tokens, to be chosen or typed, and return their ids; show what is not a token."""
     chosen: list[str] = st.multiselect(
         label,
-        _offered(vocabulary),
+        offered_in(vocabulary),
         format_func=vocabulary.written,
         max_selections=most,
         accept_new_options=True,

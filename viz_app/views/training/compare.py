@@ -48,7 +48,9 @@ def show_compare(selection: Selection) -> None:
     sides = []
     for letter, place, (run, step) in zip("AB", st.columns(2, gap="medium"), both, strict=True):
         name = f"{run.name}, " * (other_run is not selection.run) + f"step {step:,}"
-        target = shared.ids_for(run, selection.run)
+        target = shared.ids
+        if not same_tokenizers(run, selection.run):
+            target = tuple(run.tokenizers.encode_target(shared.text))
         forced = trace_of(run, step, selection.text, target)
         sides.append(ComparedCheckpoint(run, forced, name))
         with place:

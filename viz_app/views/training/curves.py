@@ -46,21 +46,19 @@ def show_curves(selection: Selection) -> None:
             runs.append(_curves_of(selection, name, smoothing))
     drawn = [run for run in runs if any(map(len, run.curves.values()))]
     if not drawn:
-        st.info(_nothing(selection))
+        log = log_file(selection.run.folder, "metrics.jsonl")
+        st.info(
+            "There is no line in the log yet; it will be drawn as soon as there is."
+            if log.suffix == ".jsonl" or log.exists()
+            else f"There are no curves: this model's folder has no {log.name}, the log of a "
+            "training."
+        )
         return
     figure = training_curves(
         drawn, step=selection.step, theme=selection.theme, log_steps=log_steps, log_loss=log_loss
     )
     show_figure(figure, key="curves", alt=_alt(drawn, selection), on_select=_go_to_clicked)
     st.caption(_note(selection, drawn, smoothing=smoothing, log_steps=log_steps))
-
-
-def _nothing(selection: Selection) -> str:
-    """Say why no curve is drawn."""
-    log = log_file(selection.run.folder, "metrics.jsonl")
-    if log.suffix == ".jsonl" or log.exists():
-        return "There is no line in the log yet; it will be drawn as soon as there is."
-    return f"There are no curves: this model's folder has no {log.name}, the log of a training."
 
 
 def _choose(selection: Selection) -> tuple[float, bool, bool]:

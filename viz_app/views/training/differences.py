@@ -72,11 +72,6 @@ class _Pair:
     mismatch: str
     """Why the maps cannot be compared cell by cell; empty if they can."""
 
-    @property
-    def same_shape(self) -> bool:
-        """Whether both have the same numbers of layers and heads."""
-        return self.a.trace.shapes == self.b.trace.shapes
-
     def maps(self, kind: Kind) -> tuple[Floats, Floats]:
         """Return the maps of all heads of A and of B, (L, H, rows, columns)."""
         first, second = self.grids[kind]
@@ -163,9 +158,10 @@ def _choose_other_head(pair: _Pair, head: Head) -> Head:
 
 def _show_ranking(selection: Selection, pair: _Pair, selected: Head) -> None:
     st.markdown("**How far apart the heads are**")
-    if not pair.same_shape:
-        sizes = (pair.a.trace.shapes[selected.kind], pair.b.trace.shapes[selected.kind])
-        (layers, heads), (other_layers, other_heads) = sizes
+    if pair.a.trace.shapes != pair.b.trace.shapes:
+        (layers, heads), (other_layers, other_heads) = (
+            side.trace.shapes[selected.kind] for side in (pair.a, pair.b)
+        )
         st.caption(
             f"Not ranked: here A has {layers} layers of {heads} heads, B {other_layers} of "
             f"{other_heads}, so that heads do not pair. Choose a head of each."
@@ -215,7 +211,7 @@ def _show_overview(selection: Selection, pair: _Pair, head: Head) -> None:
         help="Of the chosen kind, a small map each.",
     )
     a, b = pair.maps(kind)
-    if shown == "B − A" and not pair.same_shape:
+    if shown == "B − A" and pair.a.trace.shapes != pair.b.trace.shapes:
         st.caption("A and B differ in layers and heads: there is no difference of all of them.")
         return
     signed = shown == "B − A"

@@ -1,4 +1,7 @@
-"""The section "heads" of the page Training: one measure of every head at every checkpoint."""
+"""The section "heads" of the page Training: one measure of every head at every checkpoint.
+
+Below stand the stages of the training: measures of whole checkpoints.
+"""
 
 from __future__ import annotations
 

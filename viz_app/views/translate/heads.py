@@ -69,7 +69,15 @@ def show_heads(
     toolbar = head_toolbar()
     head = choose_head(selection.run.description, toolbar=toolbar, on_change=redraw_heads)
     with toolbar:
-        style = _choose_style() if second is None else "map"
+        style: _Style = "map"
+        if second is None:
+            style = choose_one(
+                "View",
+                get_args(_Style),
+                key="style",
+                format_func=lambda style: {"joint": "all kinds"}.get(style, style),
+                show_label=False,
+            )
         cells = choose_cells()
         choose_reading(selection.run)
     shown, grid = ShownMap(head, view().translate.show, cells), grids[head.kind]
@@ -92,17 +100,6 @@ def show_heads(
             show_lines(selection, first, shown, grids, joint=style == "joint")
     with right if words_right else left:  # where there is more room
         show_head_words(selection, first, shown, grid)
-
-
-def _choose_style() -> _Style:
-    style: _Style = choose_one(
-        "View",
-        get_args(_Style),
-        key="style",
-        format_func=lambda style: {"joint": "all kinds"}.get(style, style),
-        show_label=False,
-    )
-    return style
 
 
 def _pool_note(grid: Grid) -> str:

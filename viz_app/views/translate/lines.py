@@ -46,7 +46,7 @@ def show_lines(
         grid_options = replace(chosen_grid_options(), rows_by="consumed")
         grids = {each: make_grid(trace, each, grid_options) for each in kinds}
     lines(
-        _joint_columns(selection, grids) if joint else _columns(selection, grids[kind], kind),
+        _columns(selection, grids, kind, joint=joint),
         [
             Bundle(
                 each.name,
@@ -82,25 +82,20 @@ def _further(
     return further[:most]
 
 
-def _columns(selection: Selection, grid: Grid, kind: Kind) -> tuple[TokenColumn, TokenColumn]:
-    run = selection.run
-    source, target = run.source_language, run.target_language
+def _columns(
+    selection: Selection, grids: Mapping[Kind, Grid], kind: Kind, *, joint: bool
+) -> tuple[TokenColumn, TokenColumn]:
+    source, target = selection.run.source_language, selection.run.target_language
+    if joint:
+        encoder, decoder = grids["encoder_self"], grids["decoder_self"]
+        return (
+            TokenColumn("source", encoder.rows, source),
+            TokenColumn(decoder.row_title, decoder.rows, target),
+        )
+    grid, in_encoder = grids[kind], kind == "encoder_self"
     return (
         TokenColumn(grid.column_title, grid.columns, target if kind == "decoder_self" else source),
         TokenColumn(
-            "query" if kind == "encoder_self" else grid.row_title,
-            grid.rows,
-            source if kind == "encoder_self" else target,
+            "query" if in_encoder else grid.row_title, grid.rows, source if in_encoder else target
         ),
-    )
-
-
-def _joint_columns(
-    selection: Selection, grids: Mapping[Kind, Grid]
-) -> tuple[TokenColumn, TokenColumn]:
-    run = selection.run
-    source, target = grids["encoder_self"], grids["decoder_self"]
-    return (
-        TokenColumn("source", source.rows, run.source_language),
-        TokenColumn(target.row_title, target.rows, run.target_language),
     )

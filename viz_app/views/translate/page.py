@@ -1,4 +1,4 @@
-"""Draw the page Translate: the translation, its heads, and each step of decoding."""
+"""Draw the page Translate: the tokens, the translation, its heads, and each step of decoding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Show generation step by step: what the decoder has, what it predicts, and alternatives."""
+"""Show generation step by step: what the decoder has, what it predicts, and alternatives.
+
+Sampling shows from which probabilities a step would draw its token: temperature, top-k and top-p.
+"""
 
 from __future__ import annotations
 
