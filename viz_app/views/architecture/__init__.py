@@ -1,7 +1,4 @@
-"""The page Architecture: the whole model on one sentence, module by module.
-
-Its choices are declared here; ``page.py`` draws it.
-"""
+"""What a person chooses on the page Architecture: the whole model on one sentence."""
 
 from __future__ import annotations
 

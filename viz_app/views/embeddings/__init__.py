@@ -1,7 +1,4 @@
-"""The page Embeddings & positions: what enters the model before any attention.
-
-Its choices are declared here; ``page.py`` draws it.
-"""
+"""What a person chooses on the page Embeddings & positions: what enters the model."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The page Heads: what each head does over a corpus.
-
-Its choices are declared here; ``page.py`` draws it.
-"""
+"""What a person chooses on the page Heads: what each head does over a corpus."""
 
 from __future__ import annotations
 

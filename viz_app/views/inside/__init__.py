@@ -1,7 +1,4 @@
-"""The page Inside a head: one query followed through a layer, equation by equation.
-
-Its choices are declared here; ``page.py`` draws it.
-"""
+"""What a person chooses on the page Inside a head, where one query is followed through a layer."""
 
 from __future__ import annotations
 

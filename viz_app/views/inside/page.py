@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import streamlit as st
 
 from headwise.model.ties import first_largest
 from headwise.viz_app.analysis.grid import make_grid
 from headwise.viz_app.analysis.inside import (
-    HeadSteps,
     deviations,
     follow_feed_forward,
     follow_head,
@@ -64,7 +61,14 @@ def _show_head(selection: Selection, trace: Trace) -> None:
     attention, feed_forward = record.attention, record.feed_forward
     steps = follow_head(attention, head, row)
     with key:
-        pair = _choose_key(steps, grid.columns)
+        # The choice stays with another checkpoint: a pair can be followed through the training.
+        pair = choose_from_list(
+            "Key to inspect",
+            range(len(grid.columns)),
+            key="key",
+            default=int(first_largest(steps.weights)),
+            format_func=numbered(grid.columns).__getitem__,
+        )
     shares = head_shares(attention, row)
     hidden = follow_feed_forward(feed_forward, row)
     after = follow_residual(attention, shares.output, row)
@@ -90,18 +94,4 @@ def _show_head(selection: Selection, trace: Trace) -> None:
     st.caption(
         "All of this is computed here, in double precision, from what entered the layer and from "
         f"its weights. Largest distance from what the model computed: {escape_markdown(largest)}."
-    )
-
-
-def _choose_key(steps: HeadSteps, columns: Sequence[str]) -> int:
-    """Ask for the key to inspect: at first the one with the largest weight.
-
-    The choice stays with another checkpoint, so that a pair can be followed through the training.
-    """
-    return choose_from_list(
-        "Key to inspect",
-        range(len(columns)),
-        key="key",
-        default=int(first_largest(steps.weights)),
-        format_func=numbered(columns).__getitem__,
     )

@@ -37,8 +37,6 @@ _MOST_EXAMPLES = 40
 """Sentences in the menu of examples: more are a long way to scroll."""
 _SHORT = 60
 """Letters of a sentence in this menu."""
-
-
 _HERE = Path(__file__).parent
 _STYLE, _SCRIPT = ((_HERE / f"frame.{kind}").read_text("utf-8") for kind in ("css", "js"))
 _REPLACED = ", ".join(f".st-key-{name} + .st-key-{name}" for name in CHOICES)

@@ -43,8 +43,8 @@ from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.parts import (
     bring_into_view,
     dim_others,
-    lesson_script,
-    lesson_style,
+    style_lesson,
+    tell_height,
 )
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.target import BEAM_SIZES
@@ -75,7 +75,7 @@ def show_lesson(selection: Selection) -> None:
     steps = range(1, len(lesson.steps) + 1)
     number = checked("lesson_step", "Step of the lesson", default=1, usable=steps.__contains__)
     fill_in(lesson_step=number)
-    st.html(lesson_style(selection.theme))
+    style_lesson(selection.theme)
     with st.container(key="lesson", border=True):
         _show_panel(selection, lesson)
 
@@ -86,7 +86,7 @@ def _show_panel(selection: Selection, lesson: Lesson) -> None:
     step = lesson.steps[number - 1]
     place = f"step {number} of {len(lesson.steps)}"
     st.html(f'<p role="status">{escape(lesson.title)}: {place}</p>')
-    st.html(lesson_script(f"{lesson.name} {number}"), unsafe_allow_javascript=True)
+    tell_height(f"{lesson.name} {number}")
     st.markdown(f"##### {escape_markdown(step.title)}")
     if lacks := missing(lesson, selection.run):
         _offer_runs(lesson, selection.run, lacks, number)
@@ -223,8 +223,13 @@ def _show_answers(step: Step, question: Question) -> bool:
     way, given = way_of(step), view().lesson_answer
     if way is not None:
         st.caption(_HINTS[way])
-        if way == "head":
-            _offer_chosen_head()
+        if way == "head" and (layer := view().layer) is not None:  # for those who use no mouse
+            head = Head(view().kind, layer - 1, view().head - 1)
+            st.button(
+                f"My answer: {head_label(head)}",
+                key="lesson-head",
+                on_click=lambda: change_view(**answered("head", head.layer, head.head)),
+            )
     else:
         with st.container(horizontal=True, gap="small", key="lesson-choices"):
             for i, choice in enumerate(question.choices):
@@ -244,18 +249,6 @@ def _show_answers(step: Step, question: Question) -> bool:
     else:
         st.warning(f"**Not so.** {reason}", icon=":material/undo:")
     return right
-
-
-def _offer_chosen_head() -> None:
-    """Let the head that is chosen by the buttons be the answer, for those who use no mouse."""
-    shown = view()
-    if shown.layer is not None:
-        head = Head(shown.kind, shown.layer - 1, shown.head - 1)
-        st.button(
-            f"My answer: {head_label(head)}",
-            key="lesson-head",
-            on_click=lambda: change_view(**answered("head", head.layer, head.head)),
-        )
 
 
 def _show_ways_on(lesson: Lesson, number: int, *, answered_right: bool) -> None:

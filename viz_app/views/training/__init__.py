@@ -1,7 +1,4 @@
-"""The page Training: a run, or several, along the steps of training.
-
-Its choices are declared here; ``page.py`` draws it.
-"""
+"""What a person chooses on the page Training: runs along the steps of training."""
 
 from __future__ import annotations
 

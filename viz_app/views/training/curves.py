@@ -30,11 +30,8 @@ _BATCHES = "training batches"
 
 def other_runs(selection: Selection) -> list[str]:
     """Return the runs that are drawn beside the selected one, also before the widget is drawn."""
-    there = served_models()
-    own = selection.run.name
-    return [name for name in view().training.beside if name in there and name != own][
-        : MOST_RUNS - 1
-    ]
+    others = served_models().keys() - {selection.run.name}
+    return [name for name in view().training.beside if name in others][: MOST_RUNS - 1]
 
 
 def show_curves(selection: Selection) -> None:

@@ -174,9 +174,8 @@ def _movement(
 
     def compute() -> tuple[Floats, Components]:
         run, side = selection.run, vocabulary.side
-        with st.spinner("Turning the checkpoints onto each other …"):
-            tables = [embedding_table(run, step, side)[ids] for step in run.steps()]
-            return project_together(tables, tables[frame])
+        tables = [embedding_table(run, step, side)[ids] for step in run.steps()]
+        return project_together(tables, tables[frame])
 
     return cached(
         "movement",
@@ -184,4 +183,5 @@ def _movement(
         compute,
         entries=8,
         facts=lambda _: {"tokens": len(ids), "checkpoints": len(weights)},
+        says="Turning the checkpoints onto each other …",
     )

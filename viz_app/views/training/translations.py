@@ -173,7 +173,12 @@ def _show_own(selection: Selection) -> None:
     titles = ["translation", "log-probability", "per token", *(["chrF"] if reference else [])]
     _draw_by_step(selection, titles, lines, key="own_table")
     if reference:
-        st.caption(_first_right({step: one.text for step, one in found.items() if one}, reference))
+        right = [step for step, one in found.items() if one and one.text == reference]
+        st.caption(
+            f"As the reference, to the letter, first at step {min(right):,}."
+            if right
+            else "No checkpoint translates as the reference, to the letter."
+        )
     if len(found) > 1:
         st.button(
             f"Compare step {selection.step:,} with another",
@@ -189,13 +194,6 @@ def _show_own(selection: Selection) -> None:
     )
     for problem in problems:
         st.error(problem)
-
-
-def _first_right(translations: Mapping[int, str], reference: str) -> str:
-    right = [step for step, text in translations.items() if text == reference]
-    if not right:
-        return "No checkpoint translates as the reference, to the letter."
-    return f"As the reference, to the letter, first at step {min(right):,}."
 
 
 def _compare_with_the_step_before(selection: Selection) -> None:

@@ -1,7 +1,4 @@
-"""The page Translate: a sentence, its translation, and what every head did.
-
-Its choices are declared here; ``page.py`` draws it.
-"""
+"""What a person chooses on the page Translate, of a translation and what every head did."""
 
 from __future__ import annotations
 
