@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import streamlit as st
@@ -195,9 +195,7 @@ def show_masks(selection: Selection, trace: Trace) -> None:
     )
 
 
-def _show_padding(
-    selection: Selection, batch: list[TokenIds] | tuple[TokenIds, ...], *, key: str
-) -> None:
+def _show_padding(selection: Selection, batch: Sequence[TokenIds], *, key: str) -> None:
     special = checkpoint_of(selection.run, selection.step).model.special_ids
     ids = pad(batch, special.padding)
     tokenizer = selection.run.tokenizers.source

@@ -30,9 +30,7 @@ from headwise.viz_app.views.shared.widgets import choose_from_list, choose_on_sl
 from headwise.viz_app.views.state import CHOICES
 
 _LANGUAGES = {"de": "German", "en": "English", "es": "Spanish", "fr": "French"}
-
 _ENGLISH = "The old man gave the little girl a red apple."
-
 _MOST_EXAMPLES = 40
 """Sentences in the menu of examples: more are a long way to scroll."""
 _SHORT = 60
@@ -41,7 +39,6 @@ _HERE = Path(__file__).parent
 _STYLE, _SCRIPT = ((_HERE / f"frame.{kind}").read_text("utf-8") for kind in ("css", "js"))
 _REPLACED = ", ".join(f".st-key-{name} + .st-key-{name}" for name in CHOICES)
 """Widgets with a new one before them, which Streamlit leaves there until the page is drawn."""
-
 _PAPER = 640
 """Pixels that a chart has on a sheet of paper, within margins and frames."""
 

@@ -35,11 +35,6 @@ class Target:
     """The beam search that the target comes from, if any; ``hypothesis`` is its place there."""
     hypothesis: int
 
-    @property
-    def given(self) -> bool:
-        """Whether a person typed the target or chose it among hypotheses."""
-        return self.ids is not None
-
 
 def choose_trace(selection: Selection) -> Trace:
     """Ask, in the sidebar and on the page, for decoding and target; return the target's trace."""

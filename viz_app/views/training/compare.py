@@ -64,7 +64,7 @@ def show_compare(selection: Selection) -> None:
             "The two runs have vocabularies of their own, in which a text has other tokens or none "
             "(\\<unk\\>): do not compare their log-probabilities."
         )
-    show_differences(selection, *sides, units)
+    show_differences(selection, sides[0], sides[1], units)
 
 
 def _choose_other(selection: Selection) -> tuple[Run, int] | None:

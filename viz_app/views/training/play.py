@@ -103,9 +103,9 @@ def _maps_and_frames(
     maps, frames = [], []
     every = run.steps()
     since, place = time.monotonic(), st.empty()
-    for number, step in enumerate(every):
+    for at, step in enumerate(every):
         if time.monotonic() - since > _PROGRESS_AFTER:
-            place.progress(number / len(every), f"Step {step:,} of {every[-1]:,}")
+            place.progress(at / len(every), f"Step {step:,} of {every[-1]:,}")
         try:
             checkpoint_of(run, step)
         except CheckpointError as problem:

@@ -55,11 +55,9 @@ def page(selection: Selection) -> None:
         second_step = _choose_second_step(selection)
     grid_options = chosen_grid_options()
     own, target = _show_translation(selection, size)
-    if second_step is None:
-        first, second, shared = own, None, ""
-    else:
-        given = target.description if target.given else ""
-        shared, common = _shared_target(selection, own, second_step, given)
+    first, second, shared = own, None, ""
+    if second_step is not None:
+        shared, common = _shared_target(selection, target, second_step)
         first, second = (
             trace_of(selection.run, step, selection.text, common)
             for step in (selection.step, second_step)
@@ -89,14 +87,14 @@ def _choose_second_step(selection: Selection) -> int | None:
 
 
 def _shared_target(
-    selection: Selection, own: Trace, second_step: int, given: str
+    selection: Selection, target: Target, second_step: int
 ) -> tuple[str, tuple[int, ...]]:
     """Return a comparison's target and its name: the given one, or the newer translation."""
-    if given:
-        return given, own.target_ids
+    if target.ids is not None:
+        return target.description, target.ids
     newest = max(selection.step, second_step)
-    translation = translation_of(selection.run, newest, selection.text)
-    return f"the translation at step {newest:,}", translation
+    ids = translation_of(selection.run, newest, selection.text)
+    return f"the translation at step {newest:,}", ids
 
 
 def _show_translation(selection: Selection, size: int) -> tuple[Trace, Target]:

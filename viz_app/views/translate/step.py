@@ -54,12 +54,15 @@ _MOST_BARS = 10
 def show_step(selection: Selection, trace: Trace, grids: Mapping[Kind, Grid]) -> None:
     """Draw the likeliest tokens at one step of decoding, and the translation after another."""
     at = _choose_step(trace)
+    spaced = selection.run.tokenizers.target.kind == "bpe"
+    labels = [next_token_label(token, spaced=spaced) for token in trace.top_tokens[at]]
+    others = _alternatives(trace, at, labels)
     choice, chart = st.columns([2, 3], gap="large")
     with choice:
         _describe(selection, trace, at)
     with chart:
-        _show_distribution(selection, trace, at)
-        _show_fork(selection, trace, at)
+        _show_distribution(selection, trace, at, labels, others)
+        _show_fork(selection, trace, at, others)
         show_sampling(selection, trace, at)
     _show_rows(selection, trace, grids, at)
 
@@ -69,7 +72,6 @@ def _choose_step(trace: Trace) -> int:
     consumed, predicted = token_labels(trace.consumed), token_labels(trace.predicted)
     last = len(consumed) - 1
     state = st.session_state
-    steps = range(len(consumed))
 
     def written(at: int) -> str:
         return f"{at + 1}: after {consumed[at]}, {predicted[at]}"
@@ -84,7 +86,12 @@ def _choose_step(trace: Trace) -> int:
 
     with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
         at = choose_from_list(
-            "Step", steps, key="at", format_func=written, on_change=redraw_all, width=360
+            "Step",
+            range(len(consumed)),
+            key="at",
+            format_func=written,
+            on_change=redraw_all,
+            width=360,
         )
         st.button("Back", key="back", on_click=go, args=(-1,), disabled=at == 0)
         st.button("Next", key="next", on_click=go, args=(1,), disabled=at == last)
@@ -125,12 +132,14 @@ def _describe(selection: Selection, trace: Trace, at: int) -> None:
     )
 
 
-def _show_distribution(selection: Selection, trace: Trace, at: int) -> None:
+def _show_distribution(
+    selection: Selection, trace: Trace, at: int, labels: Sequence[str], others: Mapping[str, int]
+) -> None:
+    """Draw the likeliest tokens; a click forces one that is not the predicted one."""
     predictions = trace.predictions
     ids = predictions.top_ids[at].tolist()
     actual = trace.predicted.ids[at]
-    labels = _likeliest(selection, trace, at)
-    names = _alternatives(trace, at, labels)
+    names = {id: name for name, id in others.items()}
 
     def force_clicked() -> None:
         place = clicked_value("top_tokens")
@@ -188,25 +197,17 @@ def _show_rows(selection: Selection, trace: Trace, grids: Mapping[Kind, Grid], a
             )
 
 
-def _likeliest(selection: Selection, trace: Trace, at: int) -> list[str]:
-    """Label the likeliest next tokens."""
-    spaced = selection.run.tokenizers.target.kind == "bpe"
-    return [next_token_label(token, spaced=spaced) for token in trace.top_tokens[at]]
-
-
-def _alternatives(trace: Trace, at: int, labels: Sequence[str]) -> dict[int, str]:
-    """Return the likeliest tokens but the predicted one: their ids, and names that all differ."""
-    names: dict[int, str] = {}
+def _alternatives(trace: Trace, at: int, labels: Sequence[str]) -> dict[str, int]:
+    """Return the likeliest tokens but the predicted one: names that all differ, and their ids."""
+    others: dict[str, int] = {}
     for label, id in zip(labels, trace.predictions.top_ids[at].tolist(), strict=True):
         if id != trace.predicted.ids[at]:
-            names[id] = f"{label} ({id})" if label in names.values() else label
-    return names
+            others[f"{label} ({id})" if label in others else label] = id
+    return others
 
 
-def _show_fork(selection: Selection, trace: Trace, at: int) -> None:
+def _show_fork(selection: Selection, trace: Trace, at: int, others: Mapping[str, int]) -> None:
     """Ask for another token in place of the predicted one, and decode on from there."""
-    labels = _likeliest(selection, trace, at)
-    others = {name: id for id, name in _alternatives(trace, at, labels).items()}
     said = token_labels(trace.predicted)[at]
 
     def written(name: str) -> str:
