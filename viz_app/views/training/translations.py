@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import streamlit as st
 
 from headwise.viz_app.components.row_table import Bar, Cell, MarkedText, Row, TextPart, row_table
+from headwise.viz_app.records.trace import Floats
 from headwise.viz_app.views.caches import LogRow, log_of, log_probability_of, translation_of
 from headwise.viz_app.views.shared.cache import cached
 from headwise.viz_app.views.shared.errors import USER_ERRORS, describe_error, show_user_errors
@@ -160,20 +160,21 @@ def _show_own(selection: Selection) -> None:
     )
     reference = typed.strip() or known_reference
     found, problems = _translate_by_all(selection)
-    texts = tuple((one.text, reference) for one in found.values() if one is not None)
+    texts = tuple((one[0], reference) for one in found.values() if one is not None)
     scores = iter(_chrf(texts) if reference else ())
     lines: dict[int, list[Cell]] = {}
     for step, one in found.items():
         if one is None:
             lines[step] = [""] * (3 + bool(reference))
             continue
-        numbers = [f"{value:,.2f}" for value in (one.total, one.mean)]
-        lines[step] = [_translation(selection, one.text, reference), *numbers]
+        text, log_probability = one
+        numbers = [f"{value:,.2f}" for value in (log_probability.sum(), log_probability.mean())]
+        lines[step] = [_translation(selection, text, reference), *numbers]
         lines[step] += [_score(next(scores))] if reference else []
     titles = ["translation", "log-probability", "per token", *(["chrF"] if reference else [])]
     _draw_by_step(selection, titles, lines, key="own_table")
     if reference:
-        right = [step for step, one in found.items() if one and one.text == reference]
+        right = [step for step, one in found.items() if one and one[0] == reference]
         st.caption(
             f"As the reference, to the letter, first at step {min(right):,}."
             if right
@@ -203,20 +204,16 @@ def _compare_with_the_step_before(selection: Selection) -> None:
     change_view(training="compare", other_step=before[-1] if before else next(iter(others), None))
 
 
-@dataclass(frozen=True)
-class _Translation:
-    """A translation has its log-probability in nats, in all and as a mean per token."""
+def _translate_by_all(
+    selection: Selection,
+) -> tuple[dict[int, tuple[str, Floats] | None], list[str]]:
+    """Translate by each checkpoint; return what each made of the text, and errors as Markdown.
 
-    text: str
-    total: float
-    mean: float
-
-
-def _translate_by_all(selection: Selection) -> tuple[dict[int, _Translation | None], list[str]]:
-    """Translate by each checkpoint; return what each made of the text, and errors as Markdown."""
+    With a translation goes the log-probability of each of its tokens, (T,), in nats.
+    """
     run, text = selection.run, selection.text
     steps = run.steps()
-    found: dict[int, _Translation | None] = {}
+    found: dict[int, tuple[str, Floats] | None] = {}
     problems = []
     begun, place = time.monotonic(), st.empty()
     for at, step in enumerate(steps):
@@ -230,8 +227,7 @@ def _translate_by_all(selection: Selection) -> tuple[dict[int, _Translation | No
             problems.append(describe_error(problem))
             found[step] = None
             continue
-        total, mean = float(log_probability.sum()), float(log_probability.mean())
-        found[step] = _Translation(run.tokenizers.target.decode(ids), total, mean)
+        found[step] = run.tokenizers.target.decode(ids), log_probability
     place.empty()
     return found, problems
 

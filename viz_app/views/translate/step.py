@@ -72,6 +72,7 @@ def _choose_step(trace: Trace) -> int:
     consumed, predicted = token_labels(trace.consumed), token_labels(trace.predicted)
     last = len(consumed) - 1
     state = st.session_state
+    steps = range(len(consumed))
 
     def written(at: int) -> str:
         return f"{at + 1}: after {consumed[at]}, {predicted[at]}"
@@ -86,12 +87,7 @@ def _choose_step(trace: Trace) -> int:
 
     with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
         at = choose_from_list(
-            "Step",
-            range(len(consumed)),
-            key="at",
-            format_func=written,
-            on_change=redraw_all,
-            width=360,
+            "Step", steps, key="at", format_func=written, on_change=redraw_all, width=360
         )
         st.button("Back", key="back", on_click=go, args=(-1,), disabled=at == 0)
         st.button("Next", key="next", on_click=go, args=(1,), disabled=at == last)
