@@ -270,7 +270,6 @@ def _chart(name: str, by_step: Mapping[int, Measures], steps: Sequence[int]) -> 
 
 
 def _go_to_clicked_stage() -> None:
-    """Select the checkpoint whose mark was clicked."""
     if clicked := clicked_value("stages"):
         change_view(step=int(clicked))
         redraw_all()

@@ -180,12 +180,11 @@ def _choose_section(beam: Beam | None) -> _Section:
         "beam": "What the beam looked at",
         "off": "Switch heads off" + off,
     }
-    linked: _Section = "off" if own.off or own.rank else "steps"
     section: _Section = choose_one(
         "Below the maps",
         [name for name in get_args(_Section) if name != "beam" or beam is not None],
         key="below",
-        default=linked,
+        default="off" if own.off or own.rank else "steps",
         format_func=names.__getitem__,
         show_label=False,
     )
