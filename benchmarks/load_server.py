@@ -100,6 +100,7 @@ def serving(host: str = "localhost", port: int = 0) -> Iterator[Server]:
                 | {
                     "OMP_NUM_THREADS": "1",
                     "MALLOC_ARENA_MAX": "2",
+                    "HEADWISE_CACHE": f"{folder}/cache",
                 },
             )
         try:

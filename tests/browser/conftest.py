@@ -65,6 +65,7 @@ def serve(
             log = pytestconfig.stash[_LOG] = folder / "log.txt"
             own = {
                 "HEADWISE_CHECKPOINTS": str(checkpoints),
+                "HEADWISE_CACHE": str(folder / "cache"),
             }
             if not may_fail:
                 running.callback(_check_log, log)

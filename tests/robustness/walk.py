@@ -12,6 +12,7 @@ is 1. Without ``--at``, the app is started on the runs of this project.
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import re
 import subprocess
@@ -273,12 +274,13 @@ def _served(at: str) -> Iterator[str]:
     if at:
         yield at
         return
-    with tempfile.TemporaryFile("w+") as log:
+    with tempfile.TemporaryDirectory() as cache, tempfile.TemporaryFile("w+") as log:
         command = ("-m", "streamlit", "run", str(ROOT / "viz_app/app.py"), "--server.port", "0")
         server = subprocess.Popen(
             [sys.executable, *command],
             stdout=log,
             stderr=subprocess.STDOUT,
+            env=os.environ | {"HEADWISE_CACHE": cache},
         )
         try:
             while not (started := re.search(r"server started on \S*?:(\d+)", _text(log))):
