@@ -20,7 +20,7 @@ from streamlit.testing.v1 import AppTest
 from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.viz_app.records.trace import Floats, Trace
 from headwise.viz_app.trace.sentence import run_trace
-from headwise.viz_app.views.shared.opening import PageName
+from headwise.viz_app.views.shared.widgets import PageName
 from headwise.viz_app.views.state import CHOICES
 from tests.floats import OPERATIONS, assert_near, printed
 

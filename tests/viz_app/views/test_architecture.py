@@ -26,10 +26,8 @@ from headwise.viz_app.records.trace import Check, HookSummary, Trace
 from headwise.viz_app.trace.sentence import run_trace, to_tokens
 from headwise.viz_app.views import caches
 from headwise.viz_app.views.architecture.equations import equations_of
-from headwise.viz_app.views.architecture.lens import _caveat
-from headwise.viz_app.views.architecture.modules import tree_of
-from headwise.viz_app.views.architecture.page import CONSEQUENCES
-from headwise.viz_app.views.architecture.presets import _ROWS
+from headwise.viz_app.views.architecture.modules import _ROWS, tree_of
+from headwise.viz_app.views.architecture.page import CONSEQUENCES, _caveat
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection
 from tests.floats import near, rounding

@@ -13,7 +13,8 @@ from headwise.model.checkpoint import TrainedRun
 from headwise.viz_app.analysis.grid import GridOptions, make_grid
 from headwise.viz_app.analysis.labels import token_label
 from headwise.viz_app.views.embeddings import neighbours
-from headwise.viz_app.views.translate import heads, step, tokens
+from headwise.viz_app.views.translate import heads, step
+from headwise.viz_app.views.translate import page as tokens
 from tests.viz_app.views.driver import CATS, DOG, Start, captions, charts, traced, widget
 
 Clickable = dict[str, dict[str, Any]]

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from headwise.model.checkpoint import TrainedRun
@@ -23,7 +24,7 @@ from headwise.viz_app.analysis.similarity import (
 )
 from headwise.viz_app.analysis.vocabulary import vocabulary_labels
 from headwise.viz_app.components.scatter import Cloud
-from headwise.viz_app.views.embeddings import umap_projection
+from headwise.viz_app.views.embeddings import projection
 from headwise.viz_app.views.shared.vocabulary import token_name
 from tests.floats import assert_near, printed
 from tests.viz_app.views.driver import (
@@ -49,11 +50,10 @@ PAGE = "embeddings"
 
 
 @pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cache(monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty cache, and in place of UMAP, which takes half a minute to start, two dimensions."""
-    monkeypatch.setattr(umap_projection, "umap_points", lambda rows, settings: rows[:, 3:5].copy())
-    monkeypatch.setenv("HEADWISE_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
+    monkeypatch.setattr(projection, "umap_points", lambda rows: rows[:, 3:5].copy())
+    st.cache_resource.clear()
 
 
 @pytest.fixture
@@ -368,27 +368,25 @@ def test_tokens_that_are_looked_for_are_marked(
 
 
 def test_umap_waits_to_be_asked_and_is_then_kept(
-    start: Start, run: TrainedRun, cache: Path, clouds: list[dict[str, Any]]
+    start: Start, run: TrainedRun, cache: None, clouds: list[dict[str, Any]]
 ) -> None:
     app = start(section="projection")
     app = choose(app, number=50).run()
     clouds.clear()
     app = choose(app, projection_by="UMAP").run()
     assert not clouds
-    assert not cache.exists()
     assert app.button(key="compute").label == "Compute UMAP of 50 tokens"
     app.button(key="compute").click().run()
     assert errors(app) == []
     expected = embedding_table(run, "source")[:50, 3:5]
     np.testing.assert_array_equal(clouds[-1]["cloud"].points, expected)
-    [file] = cache.glob("*.npz")
 
     app = start(section="projection", projection_by="UMAP")
     app = choose(app, number=50).run()
     assert not [button for button in app.button if button.key == "compute"]
     np.testing.assert_array_equal(clouds[-1]["cloud"].points, expected)
 
-    file.write_bytes(file.read_bytes()[:-30])
+    st.cache_resource.clear()
     clouds.clear()
     app = app.run()
     assert not clouds
@@ -396,7 +394,7 @@ def test_umap_waits_to_be_asked_and_is_then_kept(
 
 
 def test_without_umap_the_page_says_how_to_install_it(
-    start: Start, run: TrainedRun, cache: Path, clouds: list[dict[str, Any]]
+    start: Start, run: TrainedRun, cache: None, clouds: list[dict[str, Any]]
 ) -> None:
     """What was computed before is shown all the same."""
     app = start(section="projection", projection_by="UMAP")
@@ -420,15 +418,3 @@ def test_without_umap_the_page_says_how_to_install_it(
         app = app.run()
         expected = embedding_table(run, "source")[:50, 3:5]
         np.testing.assert_array_equal(clouds[-1]["cloud"].points, expected)
-
-
-def test_a_cache_that_cannot_be_written_to_is_said(
-    start: Start, cache: Path, clouds: list[dict[str, Any]]
-) -> None:
-    cache.write_text("a file stands where the folder should be")
-    app = start(section="projection", projection_by="UMAP")
-    app = choose(app, number=50).run()
-    app = app.button(key="compute").click().run()
-    assert len(clouds) >= 1
-    [warning] = app.warning
-    assert "set HEADWISE_CACHE to a folder" in unescaped(warning.value)

@@ -36,8 +36,9 @@ from headwise.viz_app.records.measures import (
     TranslatedSentence,
 )
 from headwise.viz_app.records.trace import Floats
-from headwise.viz_app.views.heads import examples, failures, overview
-from headwise.viz_app.views.training import stages
+from headwise.viz_app.views.heads import examples
+from headwise.viz_app.views.heads import page as overview
+from headwise.viz_app.views.training import matrix as stages
 from tests.floats import rounding
 from tests.viz_app.views.driver import STEPS, Start, array, cells, charts, choose, unescaped
 
@@ -113,7 +114,7 @@ def lists(monkeypatch: pytest.MonkeyPatch) -> Lists:
     def keep(titles: list[str], rows: list[Row], **given: Any) -> None:
         seen[given["key"]] = {"titles": titles, "rows": rows} | given
 
-    for view in (overview, examples, failures):
+    for view in (overview, examples):
         monkeypatch.setattr(view, "row_table", keep)
     return seen
 
@@ -430,7 +431,7 @@ def test_an_example_opens_with_its_target_and_a_failure_with_none(
     start: Start, measured: dict[int, Measures], lists: Lists, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[Any] = []
-    for view in (examples, failures):
+    for view in (examples, overview):
         monkeypatch.setattr(view, "open_page", lambda _, **given: opened.append(given))
     start("heads", kind="cross", layer="2", head="3", step="20")
     lists["example_table"]["on_click"]("0")

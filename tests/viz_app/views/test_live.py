@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from headwise.model.checkpoint import TrainedRun, load_weights, save_weights, steps_of, weights_path
 from headwise.model.files import append_log, only_writer
-from headwise.viz_app.views.shared.live import FilesState, files_state
+from headwise.viz_app.views.shared.panels import FilesState, files_state
 from tests.viz_app.views.driver import CATS, Start, choose, errors, widget
 
 PAGE = "training"

@@ -20,7 +20,7 @@ from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.report import to_html
 from headwise.viz_app.trace.saved import read_trace, to_json, to_npz
 from headwise.viz_app.trace.sentence import run_trace
-from headwise.viz_app.views.embeddings import umap_projection
+from headwise.viz_app.views.embeddings import projection
 from tests.floats import PASS, assert_near, near
 from tests.model.pretrained.eager import Eager
 from tests.viz_app.trace.by_key import lengths_by_key
@@ -232,12 +232,10 @@ def test_umap_of_the_vocabulary(
     eager: Callable[[str], Eager],
     clouds: list[dict[str, Any]],
     family: str,
-    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """In place of UMAP, which takes half a minute to start, two dimensions."""
-    monkeypatch.setattr(umap_projection, "umap_points", lambda rows, settings: rows[:, 3:5].copy())
-    monkeypatch.setenv("HEADWISE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(projection, "umap_points", lambda rows: rows[:, 3:5].copy())
     app = start_model("embeddings", folders(family), section="projection", projection_by="UMAP")
     app = app.button(key="compute").click().run()
     assert errors(app) == []

@@ -168,7 +168,7 @@ def test_heads_without_a_choice_of_keys_have_no_distance(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The decoder's one row, which consumes the start and predicts the end, has one key."""
-    monkeypatch.setattr(shared_target, "continuation_of", lambda *_: (BOS, EOS))
+    monkeypatch.setattr(shared_target, "translation_of", lambda *_: (BOS, EOS))
     app = start(step="0", other_step="60")
     assert errors(app) == []
     drawn = cells(app, "distances")

@@ -10,12 +10,12 @@ from headwise.viz_app.analysis.labels import token_labels
 from headwise.viz_app.figures.account import account_map, signed_bars
 from headwise.viz_app.records.account import Account, Doubles
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.views.caches import cell_of
 from headwise.viz_app.views.shared.head_choice import chosen_head, head_label
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import view
 from headwise.viz_app.views.shared.widgets import show_figure, show_heading
+from headwise.viz_app.views.why.caches import cell_of
 from headwise.viz_app.views.why.parts import limit_of
 
 _MOST_BARS = 16

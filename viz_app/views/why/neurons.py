@@ -11,7 +11,7 @@ from headwise.viz_app.analysis.labels import next_token_label
 from headwise.viz_app.figures.account import signed_bars
 from headwise.viz_app.records.account import Account
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.views.caches import drivers_of, neuron_words_of, tokens_of
+from headwise.viz_app.views.caches import tokens_of
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import change_view, view
@@ -21,6 +21,7 @@ from headwise.viz_app.views.shared.widgets import (
     show_figure,
     show_heading,
 )
+from headwise.viz_app.views.why.caches import drivers_of, neuron_words_of
 from headwise.viz_app.views.why.parts import limit_of
 
 _MOST_NEURONS = 12

@@ -11,7 +11,7 @@ from headwise.viz_app.analysis.labels import next_token_label, token_labels
 from headwise.viz_app.components.token_buttons import token_buttons
 from headwise.viz_app.records.account import Account
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.views.caches import account_of, tokens_of
+from headwise.viz_app.views.caches import tokens_of
 from headwise.viz_app.views.shared.download import show_download_menu
 from headwise.viz_app.views.shared.errors import describe_error
 from headwise.viz_app.views.shared.lessons import answered
@@ -24,10 +24,11 @@ from headwise.viz_app.views.shared.view import change_view, checked, control
 from headwise.viz_app.views.shared.vocabulary import (
     TOKEN_HELP,
     find_token,
+    offered_in,
     token_name,
-    tokens_first,
     vocabulary_of,
 )
+from headwise.viz_app.views.why.caches import account_of
 from headwise.viz_app.views.why.encoder import show_encoder
 from headwise.viz_app.views.why.neurons import show_neurons
 from headwise.viz_app.views.why.parts import show_maps, show_parts
@@ -114,8 +115,9 @@ def _choose_other(selection: Selection, trace: Trace, at: int) -> Account | None
             return "the mean of all tokens of the vocabulary"
         return vocabulary.written(name)
 
-    likeliest = tokens_of(selection.run, "target", others)
-    offered = [name for name in tokens_first(likeliest, vocabulary) if name != token_name(word)]
+    likeliest = [token_name(id) for id in others]
+    offered = dict.fromkeys([*likeliest, *offered_in(vocabulary)])
+    offered.pop(token_name(word), None)
     with st.container(key="compared"):
         chosen: str = st.selectbox(
             f"Why “{token_labels(trace.predicted)[at]}” and not",

@@ -21,9 +21,7 @@ from headwise.viz_app.analysis.labels import KIND_NAMES, token_labels
 from headwise.viz_app.figures.account import account_map, signed_bars, waterfall
 from headwise.viz_app.records.account import Account, WholeEffects
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.views.caches import whole_effects_of
 from headwise.viz_app.views.shared.head_choice import choices_for, chosen_head
-from headwise.viz_app.views.shared.opening import show_link
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import change_view, control, view
 from headwise.viz_app.views.shared.widgets import (
@@ -32,7 +30,9 @@ from headwise.viz_app.views.shared.widgets import (
     clicked_value,
     show_figure,
     show_heading,
+    show_link,
 )
+from headwise.viz_app.views.why.caches import whole_effects_of
 
 SIZES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 """Least magnitudes of a part with a bar of its own that are offered, in logits."""

@@ -9,9 +9,9 @@ from headwise.model.interface import WordSpan
 from headwise.viz_app.analysis.labels import word_labels
 from headwise.viz_app.records.account import Account
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.views.caches import contributions_of, source_effects_of
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.widgets import show_heading
+from headwise.viz_app.views.why.caches import contributions_of, source_effects_of
 
 
 def show_source_words(selection: Selection, trace: Trace, account: Account) -> None:

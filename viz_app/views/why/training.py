@@ -9,10 +9,10 @@ from headwise.viz_app.analysis.account import bars_by_layer
 from headwise.viz_app.figures.account import account_map
 from headwise.viz_app.records.account import Account
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.views.caches import account_of
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import change_view, control
 from headwise.viz_app.views.shared.widgets import clicked_value, show_figure, show_heading
+from headwise.viz_app.views.why.caches import account_of
 
 _MOST = 40
 """Checkpoints that are drawn; of more, some that are spread evenly."""

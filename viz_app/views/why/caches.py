@@ -1,0 +1,169 @@
+"""Gives the page Why what it needs of a prediction: accounts, whole effects, contributions.
+
+As in ``views/caches.py``, each is computed once, for all sessions, and kept in a bounded cache. All
+raise ``CheckpointError`` if the weights cannot be used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import TypeVar
+
+from headwise.model.interface import Seq2SeqModel, WordSpan
+from headwise.viz_app.measuring.batches import PaddedIds
+from headwise.viz_app.measuring.contributions import contributions
+from headwise.viz_app.records.account import Account, SourceEffects, StreamParts, WholeEffects
+from headwise.viz_app.records.trace import Floats, Trace
+from headwise.viz_app.trace.account import (
+    run_account,
+    run_cell,
+    run_drivers,
+    run_neuron_words,
+    run_source_effects,
+    run_whole_effects,
+)
+from headwise.viz_app.trace.sentence import to_numpy
+from headwise.viz_app.views.caches import Run, checkpoint_of
+from headwise.viz_app.views.shared.cache import cached
+
+Result = TypeVar("Result")
+
+
+def account_of(
+    run: Run,
+    trace: Trace,
+    at: int,
+    instead: int | None,
+    *,
+    word: int | None = None,
+    step: int | None = None,
+) -> Account:
+    """Give the account of a word at a position of a trace of this run, as ``run_account``.
+
+    With ``step`` it is that of another checkpoint on the same source and target.
+
+    Raises:
+        CheckpointError: if the weights cannot be used.
+        ValueError: if the two words are the same.
+    """
+    return _of_prediction(
+        "account",
+        run,
+        trace,
+        at,
+        (word, instead),
+        lambda model: run_account(model, trace, at, instead, word=word),
+        step=step,
+    )
+
+
+def cell_of(
+    run: Run, trace: Trace, account: Account, layer: int, head: int, key: int
+) -> StreamParts:
+    """Take one cell of cross-attention in an account apart, over the encoder."""
+    return _of_prediction(
+        "cell of an account",
+        run,
+        trace,
+        account.step,
+        (account.word, account.instead, layer, head, key),
+        lambda model: run_cell(model, trace, account, layer, head, key),
+    )
+
+
+def drivers_of(run: Run, trace: Trace, at: int, layer: int, neuron: int) -> dict[str, StreamParts]:
+    """Take the input of a neuron apart, before its activation function."""
+    return _of_prediction(
+        "drivers of a neuron",
+        run,
+        trace,
+        at,
+        (layer, neuron),
+        lambda model: run_drivers(model, trace, at, layer, neuron),
+    )
+
+
+def neuron_words_of(
+    run: Run, trace: Trace, at: int, layer: int, neuron: int, count: int
+) -> tuple[list[int], list[int]]:
+    """Return the ids of the tokens that a neuron raises most and lowers most."""
+    return _of_prediction(
+        "words of a neuron",
+        run,
+        trace,
+        at,
+        (layer, neuron, count),
+        lambda model: run_neuron_words(model, trace, at, layer, neuron, count),
+    )
+
+
+def whole_effects_of(
+    run: Run, trace: Trace, account: Account, note_done: Callable[[int, int], None]
+) -> WholeEffects:
+    """Compute what the difference of an account loses without each head and feed-forward."""
+    return _of_prediction(
+        "whole effects",
+        run,
+        trace,
+        account.step,
+        (account.word, account.instead),
+        lambda model: run_whole_effects(model, trace, account, note_done=note_done),
+    )
+
+
+def source_effects_of(
+    run: Run, trace: Trace, account: Account, spans: tuple[WordSpan, ...]
+) -> SourceEffects:
+    """Compute what the difference of an account loses when words of the source are left out."""
+    return _of_prediction(
+        "source effects",
+        run,
+        trace,
+        account.step,
+        (account.word, account.instead, spans),
+        lambda model: run_source_effects(model, trace, account, spans),
+    )
+
+
+def contributions_of(run: Run, trace: Trace) -> Floats:
+    """Compute how much of each prediction of a trace comes from each source token, (T, S): ALTI+.
+
+    Raises:
+        CheckpointError: if the weights cannot be used.
+    """
+    checkpoint = checkpoint_of(run, trace.step)
+
+    def compute() -> Floats:
+        model = checkpoint.model
+        ids = PaddedIds.of([list(trace.source.ids)], [list(trace.target_ids)], model)
+        return to_numpy(contributions(model, ids).source[0])
+
+    return cached(
+        "contributions",
+        (checkpoint.sha256, trace.source.ids, trace.target_ids),
+        compute,
+        entries=64,
+        facts=lambda _: {"run": run.name, "step": trace.step},
+    )
+
+
+def _of_prediction(
+    what: str,
+    run: Run,
+    trace: Trace,
+    at: int,
+    key: Hashable,
+    compute: Callable[[Seq2SeqModel], Result],
+    *,
+    step: int | None = None,
+) -> Result:
+    """Compute something about one prediction of a trace of this run."""
+    checkpoint = checkpoint_of(run, trace.step if step is None else step)
+    place = (checkpoint.sha256, trace.source.ids, trace.target_ids[: at + 2], trace.ablated, at)
+    return cached(
+        what,
+        (*place, key),
+        lambda: compute(checkpoint.model),
+        entries=128,
+        facts=lambda _: {"run": run.name, "step": checkpoint.step, "at": at + 1},
+    )
