@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from headwise.model.batching import pad
 from headwise.model.config import BOS, EOS, PAD
 from headwise.model.decoding.greedy import greedy
 from headwise.model.hooks import capture, edit
@@ -17,6 +16,7 @@ from headwise.model.interventions import (
     batch_head_importance,
     head_costs,
 )
+from headwise.model.masks import pad
 from headwise.model.transformer import Transformer
 from tests.floats import PASS, assert_near, near, rounding
 

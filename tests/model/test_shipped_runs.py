@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from headwise.model.batching import pad
 from headwise.model.checkpoint import (
     CHECKPOINTS,
     Checkpoint,
@@ -23,10 +22,10 @@ from headwise.model.checkpoint import (
     weights_path,
 )
 from headwise.model.config import BOS, EOS
-from headwise.model.decoding.generation import longest_target
-from headwise.model.decoding.greedy import greedy
+from headwise.model.decoding.greedy import greedy, longest_target
 from headwise.model.decoding.translation import translate
 from headwise.model.hooks import capture
+from headwise.model.masks import pad
 from headwise.model.presets import PRESETS
 from headwise.model.training.copy_task import LONGEST, copy_task
 from tests.shipped import SHIPPED

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headwise.model.tokenizer import Tokenizer, WordTokenizer
-from headwise.model.tokenizer_text import parse_description
+from headwise.model.validation import parse_description
 
 TEXTS = ["The cat sees the dog.", "Where is the cat?"] * 2
 # The library reads this one, and panics at the first text.

@@ -16,8 +16,7 @@ from torch import Tensor
 
 from headwise.model.config import BOS, EOS, TransformerConfig
 from headwise.model.decoding.beam import Beam, Hypothesis, Node, beam_search, length_norm
-from headwise.model.decoding.generation import longest_target
-from headwise.model.decoding.greedy import greedy
+from headwise.model.decoding.greedy import greedy, longest_target
 from headwise.model.transformer import DecoderCache, Transformer
 from tests.floats import PASS, near, rounding
 

@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 
 from headwise.model.config import BOS, EOS
-from headwise.model.decoding.generation import Generation, longest_target
-from headwise.model.decoding.greedy import greedy
+from headwise.model.decoding.greedy import Generation, greedy, longest_target
 from headwise.model.transformer import Transformer
 from tests.floats import PASS, assert_near
 

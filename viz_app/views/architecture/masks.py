@@ -6,8 +6,7 @@ from contextlib import suppress
 
 import streamlit as st
 
-from headwise.model.batching import pad
-from headwise.model.masks import causal_mask, padding_mask
+from headwise.model.masks import causal_mask, pad, padding_mask
 from headwise.viz_app.analysis.batches import TokenIds, batch_of_lengths
 from headwise.viz_app.analysis.labels import token_label, token_labels
 from headwise.viz_app.figures.masks import mask_map, padding_rows
