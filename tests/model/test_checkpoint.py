@@ -21,7 +21,6 @@ import torch
 from torch import Tensor
 
 from headwise.model.checkpoint import (
-    CHECKPOINTS,
     CheckpointError,
     TrainedRun,
     create_run,
@@ -196,13 +195,8 @@ def test_a_foreign_file_is_refused(run: TrainedRun, change: ChangeFile, message:
     refused(run, 5, message)
 
 
-def test_a_missing_file_is_named_with_the_existing_ones(run: TrainedRun) -> None:
+def test_a_file_that_is_missing_truncated_or_has_a_flipped_bit_is_refused(run: TrainedRun) -> None:
     refused(run, 1234, "no weights of step 1,234; there are those of: 0, 3, 5, 8")
-
-
-def test_a_file_that_is_truncated_or_has_a_flipped_bit_anywhere_is_refused(
-    run: TrainedRun,
-) -> None:
     path = weights_path(run.folder, 5)
     content = path.read_bytes()
     for size in (0, 7, 8, 500, -1):
@@ -270,11 +264,6 @@ def test_a_run_is_opened_as_it_was_created(run: TrainedRun, tmp_path: Path) -> N
         with pytest.raises(CheckpointError, match="there are no weights yet"):
             again.steps()
     assert list_runs(tmp_path) == ["empty", "tiny"]
-
-
-def test_shipped_runs_are_found_by_default() -> None:
-    assert {"en-es", "de-en", "books-small", "copy"} <= set(list_runs())
-    assert open_trained_run("copy").folder.parent == CHECKPOINTS
 
 
 def test_a_run_is_never_overwritten(run: TrainedRun) -> None:
@@ -431,9 +420,6 @@ def test_counts_that_do_not_fit_are_refused(
     edit_json(run.folder / "counts.json", change)
     with pytest.raises(CheckpointError, match=r"counts\.json: " + message):
         _ = run.counts
-
-
-def test_missing_counts_are_refused(run: TrainedRun) -> None:
     (run.folder / "counts.json").unlink()
     with pytest.raises(CheckpointError, match=r"counts\.json: cannot be read"):
         _ = run.counts

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from headwise.model.checkpoint import TrainedRun, load_weights, open_trained_run, write_info
-from headwise.model.decoding.translation import GREEDY, Decoding, translate
+from headwise.model.decoding.translation import GREEDY, Decoding
 from headwise.model.evaluate import EvaluateArguments
 from headwise.model.files import append_log, only_writer, read_log, write_log
 from headwise.model.train import main as train
@@ -76,27 +76,18 @@ def test_evaluate_prints_a_line_of_json_for_each_checkpoint(
     ],
 )
 def test_the_way_of_decoding_is_used_and_printed(
-    tiny: Command,
-    trained_run: TrainedRun,
-    data: Path,
-    pairs: list[Pair],
-    monkeypatch: pytest.MonkeyPatch,
-    flags: str,
-    decoding: Decoding,
+    tiny: Command, data: Path, monkeypatch: pytest.MonkeyPatch, flags: str, decoding: Decoding
 ) -> None:
     asked = []
 
-    def spy(*arguments: Any, decoding: Decoding) -> list[str]:
+    def spy(_: Any, __: Any, texts: list[str], decoding: Decoding) -> list[str]:
         asked.append(decoding)
-        return translate(*arguments, decoding=decoding)
+        return texts
 
     monkeypatch.setattr("headwise.model.training.evaluation.translate", spy)
     row = json.loads(tiny("evaluate", "--data", data, *flags.split()))
-    model = load_weights(trained_run, 8).model
-    wanted = vars(evaluate(model, trained_run.tokenizers, pairs, decoding))
-    assert {key: row[key] for key in wanted} == wanted
     assert row["decoding"] == vars(decoding)
-    assert asked == [decoding, decoding]
+    assert asked == [decoding]
 
 
 def test_columns_are_named(tiny: Command, trained_run: TrainedRun, tmp_path: Path) -> None:

@@ -131,16 +131,9 @@ def test_n_best_lines_have_number_score_and_text(
         assert [(number, float(score), text) for number, score, text in rows] == wanted
 
 
-@pytest.mark.parametrize(("module", "n_best"), [("decoding.translation", 0), ("decoding.beam", 2)])
 @pytest.mark.parametrize(("flags", "early"), [([], False), (["--early-stopping"], True)])
 def test_the_beam_stops_as_asked(
-    at_0: Command,
-    text_file: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    module: str,
-    n_best: int,
-    flags: list[object],
-    early: bool,
+    at_0: Command, text_file: Path, monkeypatch: pytest.MonkeyPatch, flags: list[str], early: bool
 ) -> None:
     asked = []
 
@@ -148,9 +141,10 @@ def test_the_beam_stops_as_asked(
         asked.append(early_stopping)
         return beam_search(*arguments, early_stopping=early_stopping, **options)
 
-    monkeypatch.setattr(f"headwise.model.{module}.beam_search", spy)
-    at_0("--beam", 3, "--n-best", n_best, *flags, text_file)
-    assert asked == [early]
+    for module, n_best in (("translation", 0), ("beam", 2)):
+        monkeypatch.setattr(f"headwise.model.decoding.{module}.beam_search", spy)
+        at_0("--beam", 3, "--n-best", n_best, *flags, text_file)
+    assert asked == [early, early]
 
 
 def test_lines_of_different_chunks_have_different_seeds(
