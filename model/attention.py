@@ -99,17 +99,11 @@ class MultiHeadAttention(nn.Module):
     def forward(
         self, x: Tensor, y: Tensor, *, mask: Tensor | None, cache: KeyValueCache | None = None
     ) -> Tensor:
-        """Let queries from x attend to keys and values from y.
+        """Let queries from x (B, Q, D) attend to keys and values from y (B, M, D) → (B, Q, D).
 
-        Args:
-            x: stream (B, Q, D).
-            y: (B, M, D); x itself for self-attention, the encoder's output for cross-attention.
-            mask: boolean, broadcastable to (B, H, Q, M), True = may attend; None allows all.
-            cache: earlier keys and values; those of y are appended. A filled ``fixed`` cache is
-                used instead of y.
-
-        Returns:
-            (B, Q, D).
+        For self-attention y is x, for cross-attention the encoder's output. The mask is boolean,
+        broadcastable to (B, H, Q, M), True = may attend; None allows all. Keys and values of y are
+        appended to those in the cache; a filled ``fixed`` cache is used instead of y.
         """
         query = self.query(self._split(self.query_projection(x)))  # (B, H, Q, K)
         key, value = self._keys_and_values(y, cache)  # (B, H, M, K)

@@ -1,6 +1,7 @@
 """Runs on disk: ``run.json``, tokenizers, counts and weights in ``checkpoints/<run>/``.
 
-Each of these files is written atomically. ``model/weights.py`` has the format of the weights.
+Each of these files is written atomically. ``model/weights.py`` has the format of the weights. What
+is missing, altered or foreign, or fits nothing else in the folder, raises a ``CheckpointError``.
 """
 
 from __future__ import annotations
@@ -38,11 +39,7 @@ _TOKENIZER_NAMES = (["tokenizer.json"], ["source.tokenizer.json", "target.tokeni
 def create_run(
     folder: Path, info: RunInfo, tokenizers: TokenizerPair, counts: Counts | None
 ) -> None:
-    """Write ``run.json``, tokenizers and token counts, if these are known, into a new folder.
-
-    Raises:
-        CheckpointError: if there is a run already.
-    """
+    """Write ``run.json``, tokenizers and, if these are known, token counts into a new folder."""
     refuse_existing_run(folder)
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in _tokenizer_files(tokenizers).items():
@@ -53,11 +50,7 @@ def create_run(
 
 
 def refuse_existing_run(folder: Path) -> None:
-    """Raise an error if a folder is a run.
-
-    Raises:
-        CheckpointError: if there is a run already.
-    """
+    """Raise an error if a folder is a run."""
     if (folder / "run.json").exists():
         raise CheckpointError(
             f"{folder}: there is a run already; go on with it by --resume or take another name"
@@ -88,7 +81,10 @@ def tokenizer_sha256(tokenizers: TokenizerPair) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class TrainedRun:
-    """An opened run: its folder, the contents of ``run.json``, and its tokenizers."""
+    """An opened run: its folder, the contents of ``run.json``, and its tokenizers.
+
+    ``Run`` in ``model/runs.py`` describes its properties and methods.
+    """
 
     folder: Path
     info: RunInfo
@@ -98,92 +94,66 @@ class TrainedRun:
 
     @property
     def name(self) -> str:
-        """Return the name under which the run is listed."""
         return self.listed_as or self.folder.name
 
     @property
     def source_language(self) -> str:
-        """Return the code of the source language."""
         return self.info.source_language
 
     @property
     def target_language(self) -> str:
-        """Return the code of the target language."""
         return self.info.target_language
 
     @property
     def data(self) -> DataSource | None:
-        """Return the training data; None if the run was converted and they are not known."""
         return self.info.data
 
     @property
     def planned_steps(self) -> int | None:
-        """Return the number of steps of the whole training, if it is known."""
         return self.info.training.steps if self.info.training is not None else None
 
     @property
     def training(self) -> TrainingConfig | None:
-        """Return how the run was trained; None if it was converted and this is not known."""
         return self.info.training
 
     @property
     def config(self) -> TransformerConfig:
-        """Return the configuration of the model."""
         return self.info.model
 
     @property
     def parameters(self) -> int:
-        """Return the number of weights, tied ones once."""
         return self.info.parameters
 
     @property
     def tokenizers_sha256(self) -> str:
-        """Return what identifies the tokenizers: equal hashes, equal ids for all texts."""
-        return " ".join(
-            self.info.tokenizer_sha256[name] for name in sorted(self.info.tokenizer_sha256)
-        )
+        return " ".join(sha256 for _, sha256 in sorted(self.info.tokenizer_sha256.items()))
 
     @property
     def description(self) -> Description:
-        """Return the properties of the run's model."""
         return self.info.model.description
 
     @property
     def choices(self) -> Choices:
-        """Return no choices: a run of ours has two languages."""
-        return Choices()
+        return Choices()  # a run of ours has two languages
 
     @property
     def ignored_settings(self) -> dict[str, Any]:
-        """Return no settings: our decoding follows all that a run of ours has."""
-        return {}
+        return {}  # our decoding follows all that a run of ours has
 
     def for_languages(self, languages: Languages) -> TrainedRun:
-        """Return this run: there is nothing to choose."""
-        return self
+        return self  # there is nothing to choose
 
     def weights_path(self, step: int) -> Path:
-        """Return the path of the weights file of a step."""
         return weights_path(self.folder, step)
 
     def load(self, step: int, dtype: torch.dtype = torch.float32) -> Checkpoint:
-        """Load the weights of a step; errors are those of ``load_weights``."""
         return load_weights(self, step, dtype)
 
     def sha256(self, step: int) -> str:
-        """Read the hash in the header of a weights file; ``load`` verifies it.
-
-        Raises:
-            CheckpointError: if the file is missing or truncated.
-        """
+        """Read the hash in the header of a weights file; ``load`` verifies it."""
         return str(header_of(self.folder, step).get("sha256"))
 
     def steps(self) -> list[int]:
-        """Return the steps that have a weights file, in order.
-
-        Raises:
-            CheckpointError: if there are none yet.
-        """
         steps = steps_of(self.folder)
         if not steps:
             raise CheckpointError(f"{self.folder}: there are no weights yet; train the run first")
@@ -191,11 +161,7 @@ class TrainedRun:
 
     @cached_property
     def counts(self) -> Counts | None:
-        """Read how often each id occurs in the training data, if these are known.
-
-        Raises:
-            CheckpointError: if the file is missing, or does not fit the vocabulary.
-        """
+        """Read how often each id occurs in the training data, if these are known."""
         if self.info.data is None:
             return None
         path = self.folder / "counts.json"
@@ -224,12 +190,7 @@ class TrainedRun:
 
 
 def open_trained_run(name: str, *, root: Path = CHECKPOINTS) -> TrainedRun:
-    """Open a run by name and verify its tokenizers.
-
-    Raises:
-        CheckpointError: if it is not there, a file is missing, altered or foreign, or ``run.json``
-            does not match the weights.
-    """
+    """Open a run by name and verify its tokenizers."""
     if name not in {path.name for path in _folders(root)}:
         known = ", ".join(path.name for path in _folders(root)) or "none"
         raise CheckpointError(f"no run named {name!r} in {root}; there is: {known}")
@@ -289,9 +250,5 @@ def list_runs(root: Path = CHECKPOINTS) -> list[str]:
 
 
 def load_weights(run: TrainedRun, step: int, dtype: torch.dtype = torch.float32) -> Checkpoint:
-    """Load the weights of a step in this type and verify their hashes.
-
-    Raises:
-        CheckpointError: if the file is missing, truncated, altered or foreign.
-    """
+    """Load the weights of a step in this type and verify their hashes."""
     return read_weights(run.folder, run.info.model, run=run.info.name, step=step, dtype=dtype)

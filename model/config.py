@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -27,6 +27,15 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 Config = TypeVar("Config", bound="DataclassInstance")
+
+
+def _check(
+    config: object, names: tuple[str, ...], fits: Callable[[Any], bool], expected: str
+) -> None:
+    """Raise a ValueError that names the first field whose value does not fit."""
+    for name in names:
+        if not fits(value := getattr(config, name)):
+            raise ValueError(f"{name}: expected {expected}, got {value}")
 
 
 @dataclass(frozen=True)
@@ -70,22 +79,10 @@ class TransformerConfig:
     """Longest source or target, in tokens."""
 
     def __post_init__(self) -> None:
-        for name in ("source_vocab_size", "target_vocab_size"):
-            if getattr(self, name) <= EOS:
-                raise ValueError(
-                    f"{name}: expected at least {EOS + 1} (four special tokens), "
-                    f"got {getattr(self, name)}"
-                )
-        for name in (
-            "n_encoder_layers",
-            "n_decoder_layers",
-            "n_heads",
-            "d_model",
-            "d_ff",
-            "max_length",
-        ):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
+        vocabularies = ("source_vocab_size", "target_vocab_size")
+        _check(self, vocabularies, lambda n: n > EOS, f"at least {EOS + 1} (four special tokens)")
+        counts = ("n_encoder_layers", "n_decoder_layers", "n_heads", "d_model", "d_ff")
+        _check(self, (*counts, "max_length"), lambda n: n >= 1, "at least 1")
         if self.d_k is not None and self.d_k < 1:
             raise ValueError(f"d_k: expected at least 1, got {self.d_k}; leave it out for D / h")
         if self.d_k is None and self.d_model % self.n_heads:
@@ -97,9 +94,7 @@ class TransformerConfig:
             raise ValueError(
                 f"d_model: expected an even number (sine and cosine pairs), got {self.d_model}"
             )
-        for name in ("dropout", "hidden_dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name}: expected 0 <= p < 1, got {getattr(self, name)}")
+        _check(self, ("dropout", "hidden_dropout"), lambda p: 0 <= p < 1, "0 <= p < 1")
         if self.tied == "all" and self.source_vocab_size != self.target_vocab_size:
             raise ValueError(
                 "tied='all' needs one vocabulary for both languages, got "
@@ -197,33 +192,18 @@ class TrainingConfig:
     """Seed of initialisation, dropout and the order of the data."""
 
     def __post_init__(self) -> None:
-        for name in (
-            "steps",
-            "batch_tokens",
-            "accumulate",
-            "max_tokens",
-            "log_every",
-            "resume_every",
-        ):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
-        if self.batch_pairs is not None and self.batch_pairs < 1:
-            raise ValueError(f"batch_pairs: expected at least 1, got {self.batch_pairs}")
+        counts = ("steps", "batch_tokens", "accumulate", "max_tokens", "log_every", "resume_every")
+        _check(self, counts, lambda n: n >= 1, "at least 1")
+        _check(self, ("batch_pairs",), lambda n: n is None or n >= 1, "at least 1")
         if self.steps > MOST_STEPS:
             raise ValueError(f"steps: expected at most {MOST_STEPS:,}, got {self.steps:,}")
         if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
             raise ValueError(f"betas: expected two numbers from 0 to below 1, got {self.betas}")
-        for name in ("join", "replace", "address"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name}: expected 0 <= p <= 1, got {getattr(self, name)}")
-        if not 0 <= self.bpe_dropout < 1:
-            raise ValueError(f"bpe_dropout: expected 0 <= p < 1, got {self.bpe_dropout}")
-        if not 0 < self.learning_rate < float("inf"):
-            raise ValueError(f"learning_rate: expected more than 0, got {self.learning_rate}")
-        if not 0 <= self.seed < 2**32:
-            raise ValueError(f"seed: expected 0 to {2**32 - 1}, got {self.seed}")
-        if self.plain_epochs < 0:
-            raise ValueError(f"plain_epochs: expected 0 or more, got {self.plain_epochs}")
+        _check(self, ("join", "replace", "address"), lambda p: 0 <= p <= 1, "0 <= p <= 1")
+        _check(self, ("bpe_dropout",), lambda p: 0 <= p < 1, "0 <= p < 1")
+        _check(self, ("learning_rate",), lambda rate: 0 < rate < float("inf"), "more than 0")
+        _check(self, ("seed",), lambda seed: 0 <= seed < 2**32, f"0 to {2**32 - 1}")
+        _check(self, ("plain_epochs",), lambda n: n >= 0, "0 or more")
         if self.warmup_steps < 0 or self.decay_steps < 0:
             raise ValueError(
                 "warmup_steps and decay_steps: expected 0 or more, got "
@@ -238,8 +218,7 @@ class TrainingConfig:
                 f"warmup_steps {self.warmup_steps} + decay_steps {self.decay_steps} do not fit in "
                 f"{self.steps} steps"
             )
-        if not 0 <= self.label_smoothing < 1:
-            raise ValueError(f"label_smoothing: expected 0 <= x < 1, got {self.label_smoothing}")
+        _check(self, ("label_smoothing",), lambda x: 0 <= x < 1, "0 <= x < 1")
         if self.clip_norm < 0 or self.weight_decay < 0:
             raise ValueError(
                 "clip_norm and weight_decay: expected 0 or more, got "
@@ -267,14 +246,13 @@ def to_dict(config: Any) -> dict[str, Any]:
     }
 
 
-def from_dict(kind: type[Config], values: Mapping[str, Any]) -> Config:
+def from_dict(type_: type[Config], values: Mapping[str, Any]) -> Config:
     """Rebuild a configuration from the output of ``to_dict``, also that of an earlier version.
 
-    Raises:
-        ValueError: if keys are unknown or missing, or the configuration refuses a value.
+    Unknown or missing keys, and values that the configuration refuses, are a ValueError.
     """
     try:
-        return validate_json(kind, json.dumps(_with_present_names(values)))
+        return validate_json(type_, json.dumps(_with_present_names(values)))
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
 

@@ -1,4 +1,7 @@
-"""Read and write files atomically, append to JSON Lines logs, and lock the folder of a run."""
+"""Read and write files atomically, append to JSON Lines logs, and lock the folder of a run.
+
+What cannot be read or written raises a ``CheckpointError``.
+"""
 
 from __future__ import annotations
 
@@ -39,11 +42,7 @@ def _naming(path: Path) -> Iterator[None]:
 
 @contextmanager
 def new_file(path: Path) -> Iterator[BinaryIO]:
-    """Yield a file under a temporary name, which is renamed at the end; after an error removed.
-
-    Raises:
-        CheckpointError: if it cannot be written.
-    """
+    """Yield a file under a temporary name, which is renamed at the end; after an error removed."""
     with _naming(path):
         handle, temporary = tempfile.mkstemp(_UNFINISHED, f".{path.name}.", path.parent)
         try:
@@ -59,22 +58,14 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write a whole file as ``new_file`` does.
-
-    Raises:
-        CheckpointError: if it cannot be written.
-    """
+    """Write a whole file as ``new_file`` does."""
     with new_file(path) as file:
         file.write(content)
 
 
 @contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
-    """Yield a folder under a temporary name, which is renamed at the end; after an error removed.
-
-    Raises:
-        CheckpointError: if it cannot be written.
-    """
+    """Yield a folder with a temporary name, which is renamed at the end; after an error removed."""
     with _naming(folder):
         folder.parent.mkdir(exist_ok=True)
         temporary = Path(tempfile.mkdtemp(_UNFINISHED, f".{folder.name}.", folder.parent))
@@ -88,11 +79,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
 
 
 def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write a folder of files atomically.
-
-    Raises:
-        CheckpointError: if it cannot be written.
-    """
+    """Write a folder of files atomically."""
     with new_folder(folder) as temporary:
         for name, content in files.items():
             write_bytes(temporary / name, content)
@@ -111,10 +98,8 @@ def remove_unfinished(folder: Path) -> None:
 def only_writer(folder: Path) -> Iterator[None]:
     """Lock a run's folder against other trainings, creating it if necessary.
 
-    The lock also ends with the process. A folder that is still empty is removed.
-
-    Raises:
-        CheckpointError: if another process has the lock, or it cannot be written.
+    It is an error if another process has the lock, which also ends with the process. A folder that
+    is still empty is removed.
     """
     with _naming(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -149,17 +134,13 @@ def has_writer(folder: Path) -> bool:
 
 
 def write_json(path: Path, content: object) -> None:
-    """Write indented JSON; errors are those of ``write_bytes``."""
+    """Write indented JSON."""
     text = json.dumps(content, ensure_ascii=False, indent=1)
     write_bytes(path, (text + "\n").encode())
 
 
 def read_bytes(path: Path) -> bytes:
-    """Read a whole file.
-
-    Raises:
-        CheckpointError: if it cannot be read.
-    """
+    """Read a whole file."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -187,11 +168,7 @@ def parse_json(content: bytes) -> Any:
 
 
 def read_json(path: Path) -> Any:
-    """Read a JSON file.
-
-    Raises:
-        CheckpointError: if it cannot be read, or is not JSON.
-    """
+    """Read a JSON file."""
     try:
         return parse_json(read_bytes(path))
     except ValueError as error:
@@ -199,23 +176,13 @@ def read_json(path: Path) -> Any:
 
 
 def append_log(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Add rows to a JSON Lines file.
-
-    Raises:
-        CheckpointError: if it cannot be written; it may then end in the middle of a line.
-    """
+    """Add rows to a JSON Lines file; after an error it may end in the middle of a line."""
     with _naming(path), path.open("a", encoding="utf-8") as file:
         file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
 def read_log(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a JSON Lines file; without a file none.
-
-    An unfinished last line is ignored.
-
-    Raises:
-        CheckpointError: if another line cannot be read.
-    """
+    """Yield the rows of a JSON Lines file, but not an unfinished last line; without a file none."""
     if not path.exists():
         return
     lines = read_bytes(path).split(b"\n")
@@ -236,5 +203,5 @@ def cut_log(path: Path, step: int) -> None:
 
 
 def write_log(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write a whole JSON Lines file; errors are those of ``write_bytes``."""
+    """Write a whole JSON Lines file."""
     write_bytes(path, "".join(json.dumps(r, ensure_ascii=False) + "\n" for r in rows).encode())

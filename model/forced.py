@@ -22,28 +22,18 @@ _POSITIONS_AT_A_TIME = 1024
 def forced_stream(model: Seq2SeqModel, source: Tensor, consumed: Tensor) -> Tensor:
     """Run the model on source ids (B, S) and consumed target ids (B, T).
 
-    Returns:
-        The decoder's output, of which ``model.unembed`` makes logits: (B, T, D).
-
-    Raises:
-        ValueError: if a sequence is empty or too long for the model.
+    Return the decoder's output, of which ``model.unembed`` makes logits: (B, T, D). A sequence that
+    is empty or too long for the model is a ValueError.
     """
     memory, mask = model.encode(source)
     return model.decode(consumed, memory, mask)
 
 
 def log_probabilities(model: Seq2SeqModel, stream: Tensor, ids: Tensor) -> Tensor:
-    """Compute the log-probability of a token at each position, in nats.
+    """Compute the log-probability of a token at each position, (n,), in nats, float32 or float64.
 
-    The logits of all positions are never in memory together.
-
-    Args:
-        model: the model, in evaluation mode.
-        stream: output of the decoder at these positions, (n, D).
-        ids: token to score at each position, (n,).
-
-    Returns:
-        One log-probability for each position, (n,), float32 or float64.
+    ``stream`` is the output of the decoder at these positions, (n, D). The logits of all positions
+    are never in memory together.
     """
     parts = [
         in_float32(model.unembed(rows)).log_softmax(dim=-1).gather(-1, actual[:, None])[:, 0]

@@ -25,7 +25,6 @@ class HasModules(Protocol):
 
     def named_modules(self) -> Iterator[tuple[str, nn.Module]]:
         """Yield path and module of all modules."""
-        ...
 
 
 @dataclass
@@ -62,11 +61,7 @@ class HookPoint(nn.Module):
         return super().__call__(x) if self.in_use else x
 
     def forward(self, x: Tensor) -> Tensor:
-        """Apply the thread's edits in the order they were opened, then record the tensor.
-
-        Raises:
-            ValueError: if an edit changes the shape, or returns no tensor.
-        """
+        """Apply the thread's edits in the order they were opened, then record the tensor."""
         uses = _thread.uses.get(self)
         if uses is None:
             return x
@@ -122,11 +117,8 @@ def _remove(items: list[Any], item: object) -> None:
 def capture(model: HasModules, names: Iterable[str]) -> Iterator[dict[str, list[Tensor]]]:
     """Record tensors at hook points while the calling thread runs the model.
 
-    Yields:
-        For each name its tensors, in call order, after any edits.
-
-    Raises:
-        ValueError: if a name is not that of a hook point.
+    Yield for each name its tensors, in call order, after any edits. A name that is not that of a
+    hook point is a ValueError.
     """
     points = _find(model, names)
     seen: dict[str, list[Tensor]] = {name: [] for name in points}
@@ -145,16 +137,10 @@ def capture(model: HasModules, names: Iterable[str]) -> Iterator[dict[str, list[
 def edit(model: HasModules, edits: Mapping[str, Edit]) -> Iterator[None]:
     """Replace tensors at hook points while the calling thread runs the model.
 
-    If a key or value is replaced, a decoding cache stores the replacement. Without edits, results
-    are bit-identical.
-
-    Args:
-        model: any module with hook points.
-        edits: name → function from the tensor to its replacement, of the same shape.
-
-    Raises:
-        ValueError: if a name is not that of a hook point (at once) or an edit changes the shape (in
-            forward).
+    ``edits`` has by name a function from the tensor to its replacement, of the same shape. A name
+    that is not that of a hook point is a ValueError at once, another shape in the pass. If a key or
+    value is replaced, a decoding cache stores the replacement. Without edits, results are
+    bit-identical.
     """
     edits = dict(edits)
     points = _find(model, edits)

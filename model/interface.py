@@ -168,17 +168,14 @@ class Vocabulary(Protocol):
     @property
     def kind(self) -> Literal["bpe", "word"]:
         """Return whether tokens are parts of words or whole words."""
-        ...
 
     @property
     def vocab_size(self) -> int:
         """Return the number of tokens, special ones included."""
-        ...
 
     @property
     def control_ids(self) -> frozenset[int]:
         """Return the ids of tokens that stand for no text: padding, start, end, languages."""
-        ...
 
     def encode(self, text: str) -> list[int]:
         """Encode a text as ids, without special tokens.
@@ -186,23 +183,18 @@ class Vocabulary(Protocol):
         Raises:
             ValueError: on lone surrogates, which no encoding can represent.
         """
-        ...
 
     def unknown(self, text: str) -> list[str]:
         """Return the words of a text that are encoded as the unknown token, in order."""
-        ...
 
     def decode(self, ids: Sequence[int]) -> str:
         """Decode ids as text; special tokens are left out."""
-        ...
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
         """Return the texts of tokens in the vocabulary; a token that begins a word has a space."""
-        ...
 
     def words(self, ids: Sequence[int]) -> list[WordSpan]:
         """Split tokens into written words: spans in order, without gaps."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -241,25 +233,20 @@ class Tokenizers(Protocol):
     @property
     def source(self) -> Vocabulary:
         """Return the vocabulary of the source."""
-        ...
 
     @property
     def target(self) -> Vocabulary:
         """Return the vocabulary of the target."""
-        ...
 
     @property
     def prefix(self) -> tuple[int, ...]:
         """Return the ids with which every target begins: the start, and perhaps a language."""
-        ...
 
     def encode_source(self, text: str) -> list[int]:
         """Encode a source with the special tokens that the model expects."""
-        ...
 
     def encode_target(self, text: str) -> list[int]:
         """Encode a target: the prefix, the tokens and the end."""
-        ...
 
 
 class LinearParameters(NamedTuple):
@@ -287,7 +274,6 @@ class Cache(Protocol):
 
     def keep(self, rows: Tensor) -> None:
         """Select and reorder the rows of the batch: ``rows`` is a LongTensor of row indices."""
-        ...
 
 
 class Seq2SeqModel(Protocol):
@@ -301,33 +287,27 @@ class Seq2SeqModel(Protocol):
     @property
     def description(self) -> Description:
         """Return the properties of the model."""
-        ...
 
     @property
     def special_ids(self) -> SpecialIds:
         """Return the ids of the start, end, padding and unknown tokens."""
-        ...
 
     def named_modules(
         self, memo: None = None, prefix: str = "", remove_duplicate: bool = True
     ) -> Iterator[tuple[str, nn.Module]]:
         """Yield path and module of all modules, including the hook points."""
-        ...
 
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, nn.Parameter]]:
         """Yield path and tensor of all weights; tied ones once, unless duplicates are wanted."""
-        ...
 
     def to(self, device: torch.device) -> Any:
         """Move the weights to a device."""
-        ...
 
     @property
     def device(self) -> torch.device:
         """Return the device of the weights."""
-        ...
 
     def encode(self, source: Tensor) -> tuple[Tensor, Tensor | None]:
         """Run the encoder: ids (B, S), padded on the right → memory (B, S, D), mask (B, 1, 1, S).
@@ -337,7 +317,6 @@ class Seq2SeqModel(Protocol):
         Raises:
             ValueError: on a wrong shape, too long a source, or a row of padding only.
         """
-        ...
 
     def decode(
         self, target: Tensor, memory: Tensor, mask: Tensor | None, cache: Any = None
@@ -350,22 +329,18 @@ class Seq2SeqModel(Protocol):
         Raises:
             ValueError: on a wrong shape or too long a target.
         """
-        ...
 
     def unembed(self, stream: Tensor) -> Tensor:
         """Compute the logits (…, V) of what ``decode`` returns, (…, D)."""
-        ...
 
     def lens(self, stream: Tensor) -> Tensor:
         """Compute the logits (…, V) as if the stream (…, D) came from the last decoder layer.
 
         It is the stream before the final norm, which is applied here.
         """
-        ...
 
     def new_cache(self) -> Cache:
         """Return an empty cache for ``decode``."""
-        ...
 
     def linear(self, path: str) -> LinearParameters:
         """Return the weights of the linear layer at a path.
@@ -374,18 +349,15 @@ class Seq2SeqModel(Protocol):
         ``output_projection`` below ``attention_path(kind, layer)``; those of a feed-forward are
         ``expand``, ``contract`` and, of a gated one, ``gate``.
         """
-        ...
 
     def norm(self, sublayer: str) -> NormParameters:
         """Return the weights of the norm before or after a sublayer.
 
         The sublayer is a path such as ``decoder.layers.0.cross_attention``.
         """
-        ...
 
     def final_norm(self, side: Side) -> NormParameters | None:
         """Return the weights of the norm at the end of a side's stack; None if it has none."""
-        ...
 
     def embedding_norm(self, side: Side) -> NormParameters | None:
         """Return the weights of the norm after a side's embedding; None if it has none."""
@@ -393,8 +365,6 @@ class Seq2SeqModel(Protocol):
 
     def embedding_table(self, side: Side) -> Tensor:
         """Return the embeddings of a side's vocabulary, unscaled: (V, D)."""
-        ...
 
     def position_table(self, side: Side) -> Tensor | None:
         """Return the stored positions of a side: (positions, D); None if none are stored."""
-        ...

@@ -4,6 +4,8 @@ Ablation sets the output of a head to zero before W_O; the bias of W_O, if there
 since it belongs to all heads. (Michel et al. 2019 mask heads at the same place.) Importance, by
 gradients, is to first order what ablation would cost (section 4.1 there).
 
+Models are in evaluation mode; a sequence that is empty or too long for one is a ValueError.
+
 ``B`` batch, ``L`` layers, ``H`` heads, ``Q`` queries, ``K`` = d_k, ``T`` steps, ``V`` vocabulary.
 """
 
@@ -34,20 +36,15 @@ _POSITIONS_AT_A_TIME = 2048
 """Number of source and target positions that are run together without parts of the model."""
 
 
-def _set_to_zero(rows: Sequence[int] | None, heads: Sequence[int]) -> Edit:
+def _set_to_zero(rows: slice | list[int], heads: list[int]) -> Edit:
     """Make an edit that sets outputs of heads, (B, H, Q, K), to zero.
 
-    Args:
-        rows: None for all rows of the batch; else one row for each of ``heads``.
-        heads: numbers of the heads.
+    ``rows`` has one row of the batch for each of ``heads``, or is a slice of rows for all of them.
     """
 
     def set_to_zero(x: Tensor) -> Tensor:
         x = x.clone()
-        if rows is None:
-            x[:, list(heads)] = 0
-        else:
-            x[list(rows), list(heads)] = 0
+        x[rows, heads] = 0
         return x
 
     return set_to_zero
@@ -69,28 +66,24 @@ def _multiply(factor: Tensor) -> Edit:
     return lambda heads: heads * factor[:, :, None, None].to(heads.dtype)
 
 
-def _describe_sizes(model: Seq2SeqModel) -> str:
-    sizes = model.description
-    return ", ".join(f"{sizes.layers(kind)} and {sizes.heads(kind)} ({kind})" for kind in KINDS)
-
-
 @contextmanager
 def ablate(model: Seq2SeqModel, heads: Collection[Head]) -> Iterator[None]:
     """Ablate heads while the calling thread runs the model, also in cached decoding.
 
-    Raises:
-        ValueError: if the model does not have a head.
+    A head that the model does not have is a ValueError.
     """
     known = set(model.description.all_heads())
     by_module: dict[str, list[int]] = defaultdict(list)
     for head in heads:
         if head not in known:
+            shapes = model.description.shapes.items()
+            sizes = ", ".join(f"{layers} and {heads} ({kind})" for kind, (layers, heads) in shapes)
             raise ValueError(
                 f"no head {tuple(head)}: expected one of {', '.join(KINDS)}, with a layer and a "
-                f"head below {_describe_sizes(model)}"
+                f"head below {sizes}"
             )
         by_module[attention_path(head.kind, head.layer)].append(head.head)
-    edits = {f"{name}.heads": _set_to_zero(None, off) for name, off in by_module.items()}
+    edits = {f"{name}.heads": _set_to_zero(slice(None), off) for name, off in by_module.items()}
     with edit(model, edits):
         yield
 
@@ -101,15 +94,8 @@ def head_costs(
     """Compute the cost of ablating each head by itself: (L, H) for each kind, in nats.
 
     The cost is log P(target | source) of the model minus that of the ablated model; it is negative
-    if the target becomes more likely.
-
-    Args:
-        model: the model, in evaluation mode.
-        source: ids of the source, ``</s>`` included.
-        target: ids of the target, from ``<s>`` on.
-
-    Raises:
-        ValueError: if a sequence is empty or too long for the model.
+    if the target becomes more likely. The ids of the source include ``</s>``, those of the target
+    begin with ``<s>``.
     """
     sources, targets = (torch.tensor([list(ids)], device=model.device) for ids in (source, target))
     return {kind: costs[0] for kind, costs in batch_head_costs(model, sources, targets).items()}
@@ -119,13 +105,7 @@ def head_costs(
 def batch_head_costs(model: Seq2SeqModel, sources: Tensor, targets: Tensor) -> dict[Kind, Tensor]:
     """Compute ``head_costs`` for each sentence of a batch: (B, L, H) for each kind, in nats.
 
-    Args:
-        model: the model, in evaluation mode.
-        sources: ids (B, S), ``</s>`` included, padded on the right.
-        targets: ids (B, T + 1) from ``<s>`` on, padded on the right.
-
-    Raises:
-        ValueError: as ``head_costs`` does.
+    Sources are ids (B, S), targets ids (B, T + 1), both padded on the right.
     """
     streams = streams_without(model, sources, targets[:, :-1], model.description.all_heads())
     predicted = targets[:, 1:].expand(len(streams), -1, -1)
@@ -274,17 +254,11 @@ def batch_head_importance(
 ) -> dict[Kind, Tensor]:
     """Compute |Aᵀ ∂L/∂A| of each head for each sentence: (B, L, H) for each kind, in nats.
 
+    Sources and targets are those of ``batch_head_costs``.
+
     A is the output of the head, all its rows and columns as one vector, and L the loss
     −log P(target | source). Aᵀ ∂L/∂A is the derivative of L by a factor of A, at 1: to first order,
     what the loss falls by when the head is ablated. One backward pass gives it for all heads.
-
-    Args:
-        model: the model, in evaluation mode.
-        sources: ids (B, S), ``</s>`` included, padded on the right.
-        targets: ids (B, T + 1) from ``<s>`` on, padded on the right.
-
-    Raises:
-        ValueError: if a sequence is empty or too long for the model.
     """
     with torch.inference_mode(False), torch.enable_grad():
         factors: dict[str, Tensor] = {}

@@ -64,11 +64,7 @@ class InputEmbedding(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, ids: Tensor, *, start: int = 0) -> Tensor:
-        """Embed ids (B, S), whose first position is ``start`` → (B, S, D).
-
-        Raises:
-            ValueError: on a wrong shape, too many tokens, or ids outside the vocabulary.
-        """
+        """Embed ids (B, S), whose first position is ``start`` → (B, S, D)."""
         if ids.dim() != 2:
             raise ValueError(f"ids: expected shape (batch, length), got {tuple(ids.shape)}")
         length = start + ids.shape[1]

@@ -1,18 +1,30 @@
-"""Boolean attention masks, True = may attend. ``B`` batch, ``Q`` queries, ``M`` keys."""
+"""Padding, and boolean attention masks, True = may attend.
+
+``B`` batch, ``Q`` queries, ``M`` keys.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from headwise.model.config import PAD
+
+
+def pad(rows: Sequence[Sequence[int]], padding: int = PAD) -> Tensor:
+    """Stack sequences of ids into a tensor (B, longest), padded on the right."""
+    return pad_sequence(
+        [torch.tensor(row) for row in rows], batch_first=True, padding_value=padding
+    )
 
 
 def padding_mask(ids: Tensor, *, padding: int = PAD) -> Tensor:
     """Return which keys are tokens, not padding: ids (B, M) → bool (B, 1, 1, M).
 
-    Raises:
-        ValueError: if a sentence has only padding; attention to no key is undefined.
+    Only padding in a sentence is a ValueError: attention to no key is undefined.
     """
     if ids.dim() != 2:
         raise ValueError(f"ids: expected shape (batch, length), got {tuple(ids.shape)}")
@@ -36,10 +48,7 @@ def padding_mask_if_padded(ids: Tensor, *, padding: int = PAD) -> Tensor | None:
 def causal_mask(n_queries: int, n_keys: int, *, device: torch.device | None = None) -> Tensor:
     """Return the mask that hides keys after the query: bool (1, 1, Q, M).
 
-    The queries are the last Q of the M positions.
-
-    Raises:
-        ValueError: if there are more queries than keys; the first would have no key.
+    The queries are the last Q of the M positions; more than M would have no key.
     """
     if n_queries > n_keys:
         raise ValueError(

@@ -13,11 +13,7 @@ Dtype = Literal["float32", "bfloat16", "float16"]
 
 @dataclass(frozen=True)
 class Placement:
-    """Where a model computes, and how precisely.
-
-    Raises:
-        ValueError: if a name is unknown, or there is no GPU where one is asked for.
-    """
+    """Where a model computes, and how precisely."""
 
     device: Device = "auto"
     """Device that computes; auto takes a GPU if there is one."""

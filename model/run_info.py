@@ -78,11 +78,7 @@ class RunInfo:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> RunInfo:
-        """Rebuild from the output of ``to_json``.
-
-        Raises:
-            ValueError: if the format version is another, or a key or value is refused.
-        """
+        """Rebuild from the output of ``to_json``; what is refused is a ValueError."""
         values = dict(values)
         version = values.pop("format_version", None)
         if version != FORMAT_VERSION:

@@ -1,4 +1,7 @@
-"""Open any model by its name: a run of ours, a folder, or a name on the Hugging Face hub."""
+"""Open any model by its name: a run of ours, a folder, or a name on the Hugging Face hub.
+
+What is missing or cannot be used, in a folder or on the hub, raises a ``CheckpointError``.
+"""
 
 from __future__ import annotations
 
@@ -33,125 +36,84 @@ class Run(Protocol):
     @property
     def folder(self) -> Path:
         """Return the folder with its files."""
-        ...
 
     @property
     def name(self) -> str:
         """Return the name under which it is listed."""
-        ...
 
     @property
     def source_language(self) -> str:
         """Return the code of the source language; "" if it is not known."""
-        ...
 
     @property
     def target_language(self) -> str:
         """Return the code of the target language; "" if it is not known."""
-        ...
 
     @property
     def data(self) -> DataSource | None:
         """Return the training data, if it is known."""
-        ...
 
     @property
     def planned_steps(self) -> int | None:
         """Return the number of steps of the whole training, if it is known."""
-        ...
 
     @property
     def training(self) -> TrainingConfig | None:
         """Return how a run of ours was trained, if it is known; None for others."""
-        ...
 
     @property
     def config(self) -> TransformerConfig | None:
         """Return the configuration of a model of ours; None for others."""
-        ...
 
     @property
     def parameters(self) -> int:
         """Return the number of weights, tied ones once."""
-        ...
 
     @property
     def description(self) -> Description:
         """Return the properties of the model."""
-        ...
 
     @property
     def tokenizers(self) -> Tokenizers:
         """Return the vocabularies of source and target."""
-        ...
 
     @property
     def tokenizers_sha256(self) -> str:
         """Return what identifies the tokenizers: equal hashes, equal ids for all texts."""
-        ...
 
     @property
     def counts(self) -> Counts | None:
         """Return how often each token occurs in the training data, if it is known."""
-        ...
 
     @property
     def choices(self) -> Choices:
         """Return the languages and tasks that can be chosen."""
-        ...
 
     @property
     def ignored_settings(self) -> Mapping[str, Any]:
         """Return settings of generation that our decoding does not follow: names and values."""
-        ...
 
     def for_languages(self, languages: Languages) -> Run:
         """Return the same run with another choice of languages or task."""
-        ...
 
     def steps(self) -> list[int]:
-        """Return the steps that have weights, in order.
-
-        Raises:
-            CheckpointError: if there are none yet.
-        """
-        ...
+        """Return the steps that have weights, in order; it is an error if there are none yet."""
 
     def weights_path(self, step: int) -> Path:
         """Return a file that is written with the weights of a step."""
-        ...
 
     def load(self, step: int, dtype: torch.dtype = torch.float32) -> Checkpoint:
-        """Load the weights of a step, in memory of the CPU.
-
-        Args:
-            step: one of ``steps``.
-            dtype: type in which the weights are held, whatever that of the file is.
-
-        Raises:
-            CheckpointError: if they are missing or cannot be used.
-        """
-        ...
+        """Load the weights of a step in this type, whatever the file's is, in memory of the CPU."""
 
     def sha256(self, step: int) -> str:
-        """Return the hash of the weights of a step.
-
-        Raises:
-            CheckpointError: if they are missing.
-        """
-        ...
+        """Return the hash of the weights of a step."""
 
     def metrics(self) -> Sequence[dict[str, Any]]:
         """Return what the training logged, by step."""
-        ...
 
 
 def open_run(name: str, *, root: Path = CHECKPOINTS) -> Run:
-    """Open a run by its name in ``root``, the path of a folder, or a name on the hub.
-
-    Raises:
-        CheckpointError: if there is none of that name, or it cannot be used.
-    """
+    """Open a run by its name in ``root``, the path of a folder, or a name on the hub."""
     folder = find_folder(name, root=root)
     if folder is None and len(Path(name).parts) > 1:
         raise CheckpointError(f"{name}: there is no such folder")
@@ -161,11 +123,7 @@ def open_run(name: str, *, root: Path = CHECKPOINTS) -> Run:
 
 
 def find_folder(name: str, *, root: Path = CHECKPOINTS) -> Path | None:
-    """Return the folder of a run in ``root``, of a path, or of a name on the hub, downloaded.
-
-    Raises:
-        CheckpointError: if a name on the hub cannot be fetched.
-    """
+    """Return the folder of a run in ``root``, of a path, or of a name on the hub, downloaded."""
     if name in list_runs(root):
         return root / name
     folder = Path(name).expanduser()
@@ -175,11 +133,7 @@ def find_folder(name: str, *, root: Path = CHECKPOINTS) -> Path | None:
 
 
 def open_folder(folder: Path, name: str) -> Run:
-    """Open the run in a folder: ours, a Hugging Face model, or the checkpoints of its training.
-
-    Raises:
-        CheckpointError: if it is none of these, or cannot be used.
-    """
+    """Open the run in a folder: ours, a Hugging Face model, or the checkpoints of its training."""
     if (folder / "run.json").is_file():
         return replace(open_trained_run(folder.name, root=folder.parent), listed_as=name)
     if not is_pretrained(folder):
@@ -206,20 +160,12 @@ def log_file(folder: Path, name: str) -> Path:
 
 
 def read_log_file(path: Path) -> Iterable[dict[str, Any]]:
-    """Read the rows of a file that ``log_file`` returned; none where there is no such file.
-
-    Raises:
-        CheckpointError: if it cannot be read.
-    """
+    """Read the rows of a file that ``log_file`` returned; none where there is no such file."""
     return read_log(path) if path.suffix == ".jsonl" else trainer_log(path)
 
 
 def require_languages(run: Run, columns: tuple[str, str] | None) -> None:
-    """Raise an error if nothing says which sides of a corpus are source and target.
-
-    Raises:
-        ValueError: if the run does not name its languages, and no columns are given.
-    """
+    """Raise a ValueError if nothing says which sides of a corpus are source and target."""
     if columns is None and not (run.source_language and run.target_language):
         raise ValueError(
             f"{run.name} does not name its languages: say which columns of the data are source and "
@@ -228,23 +174,14 @@ def require_languages(run: Run, columns: tuple[str, str] | None) -> None:
 
 
 def load_checkpoint(run: Run, step: int, placement: Placement) -> Checkpoint:
-    """Load the weights of a step onto the device and in the type of a placement.
-
-    Raises:
-        CheckpointError: if they are missing or cannot be used.
-    """
+    """Load the weights of a step onto the device and in the type of a placement."""
     checkpoint = run.load(step, placement.torch_dtype)
     checkpoint.model.to(placement.torch_device)
     return checkpoint
 
 
 def choose_languages(run: Run, languages: Languages) -> Run:
-    """Return a run with a choice of languages or task.
-
-    Raises:
-        CheckpointError: if its tokenizer cannot be read.
-        ValueError: if it does not offer this choice.
-    """
+    """Return a run with a choice of languages or task; a ValueError if it does not offer it."""
     if languages == DEFAULT_LANGUAGES:
         return run
     for what, chosen, offered in (
@@ -265,12 +202,7 @@ def open_checkpoint(
     placement: Placement = DEFAULT_PLACEMENT,
     languages: Languages = DEFAULT_LANGUAGES,
 ) -> tuple[Run, Checkpoint]:
-    """Open a run and load its checkpoint at a step, by default the last.
-
-    Raises:
-        CheckpointError: if the run has no checkpoint, or this one cannot be used.
-        ValueError: if the run does not offer these languages.
-    """
+    """Open a run and load its checkpoint at a step, by default the last."""
     run = choose_languages(open_run(name, root=root), languages)
     step = run.steps()[-1] if step is None else step
     return run, load_checkpoint(run, step, placement)

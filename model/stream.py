@@ -118,10 +118,7 @@ def attention_as_sum(
 ) -> AttentionSum:
     """Take an attention apart, with its residual and, where it follows, its norm.
 
-    Args:
-        model: the model, in evaluation mode.
-        seen: what ``capture`` saw at ``points_of_attention`` in one pass.
-        kind, layer: which attention; layers from 0.
+    ``seen`` is what ``capture`` saw at ``points_of_attention`` in one pass; layers count from 0.
     """
     path = attention_path(kind, layer)
     weights, value, change, before = (in_float32(seen[f"{path}{point}"][0]) for point in _POINTS)

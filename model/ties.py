@@ -58,9 +58,7 @@ def first_largest(values: ArrayLike) -> NDArray[np.int64]:
 def descending(values: ArrayLike, near: float | None = None) -> NDArray[np.int64]:
     """Order values (n,), the largest first; return their places.
 
-    Args:
-        values: the values; for the smallest first, their negatives.
-        near: how near values are that count as equal; by default ``rounding`` of the values.
+    Values within ``near``, by default ``rounding`` of the values, count as equal.
     """
     values = np.asarray(values)
     values = np.where(np.isnan(values), -np.inf, values)

@@ -6,7 +6,8 @@ word is the same token at the start of a sentence and inside it. Characters with
 back to the bytes of their UTF-8 form. A ``WordTokenizer`` has words as tokens, lower-cased if it is
 trained here; other words become ``<unk>``. In both, each punctuation mark or symbol is a separate
 token (unless a converted vocabulary is split at spaces), and special tokens never match text:
-``</s>`` typed by a person is encoded as ordinary characters.
+``</s>`` typed by a person is encoded as ordinary characters. A text with half a character (a lone
+surrogate) is a ValueError.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
 from headwise.model.config import BOS, EOS, PAD, UNK
 from headwise.model.interface import WordSpan
-from headwise.model.tokenizer_text import (
+from headwise.model.validation import (
     check_same_settings,
     parse_description,
     refuse_half_characters,
@@ -66,11 +67,7 @@ def word_spans(texts: Sequence[str], special: Sequence[bool]) -> list[WordSpan]:
     """Split tokens into written words: spans in order, without gaps.
 
     A word begins at a space, at a punctuation mark and after one. A special token is a word by
-    itself.
-
-    Args:
-        texts: text of each token; "" for one that goes on with the character before it.
-        special: whether each is a special token.
+    itself. The text of a token is "" if it goes on with the character before it.
     """
     starts: list[int] = []
     word_ended, before = True, ""
@@ -105,10 +102,8 @@ class Tokenizer:
         """Learn a byte-pair encoding of ``vocab_size`` tokens from texts.
 
         It has fewer tokens if nothing is left to merge that occurs ``rarest`` times in the texts,
-        and more if the single characters of the alphabet already exceed ``vocab_size``.
-
-        Raises:
-            ValueError: if ``vocab_size`` is not larger than the number of special and byte tokens.
+        and more if the single characters of the alphabet already exceed ``vocab_size``. This must
+        be larger than the number of special and byte tokens.
         """
         reserved = len(SPECIAL_TOKENS) + len(_BYTES)
         if vocab_size <= reserved:
@@ -132,11 +127,7 @@ class Tokenizer:
 
     @classmethod
     def from_text(cls, text: str) -> Tokenizer:
-        """Rebuild a tokenizer from the output of ``to_text``.
-
-        Raises:
-            ValueError: if it is not the description of a tokenizer of this project.
-        """
+        """Rebuild a tokenizer from the output of ``to_text``."""
         try:
             given = parse_description(text)
             if given.model == "WordLevel":
@@ -165,19 +156,11 @@ class Tokenizer:
         return len(self._tokens)
 
     def encode(self, text: str) -> list[int]:
-        """Encode a text as ids, without special tokens.
-
-        Raises:
-            ValueError: on lone surrogates, which no encoding can represent.
-        """
+        """Encode a text as ids, without special tokens."""
         return list(self._encoding(text).ids)
 
     def unknown(self, text: str) -> list[str]:
-        """Return the words of a text that are encoded as ``<unk>``, in order.
-
-        Raises:
-            ValueError: as ``encode`` does.
-        """
+        """Return the words of a text that are encoded as ``<unk>``, in order."""
         encoding = self._encoding(text)
         spans = zip(encoding.ids, encoding.offsets, strict=True)
         return [text[start:stop] for id, (start, stop) in spans if id == UNK]
@@ -191,9 +174,6 @@ class Tokenizer:
         """Split a text into the parts within which tokens are merged: words and single marks.
 
         Each has the space before it; together they are the text after one space.
-
-        Raises:
-            ValueError: as ``encode`` does.
         """
         refuse_half_characters(text)
         parts = self._inner.pre_tokenizer.pre_tokenize_str(
@@ -249,11 +229,9 @@ class WordTokenizer(Tokenizer):
 
     @classmethod
     def of(cls, words: Sequence[str], *, at_spaces: bool) -> WordTokenizer:
-        """Make a tokenizer of a given vocabulary; text is lower-cased if all its words are.
+        """Make a tokenizer of these words; text is lower-cased if all of them are.
 
-        Args:
-            words: the tokens after the four special ones.
-            at_spaces: split texts at spaces only, not also at punctuation marks and symbols.
+        Text is split at spaces and, unless ``at_spaces``, at punctuation marks and symbols.
         """
         vocabulary = {word: id for id, word in enumerate([*SPECIAL_TOKENS, *words])}
         lower_case = all(word == word.lower() for word in words)
@@ -263,10 +241,8 @@ class WordTokenizer(Tokenizer):
     def train(cls, texts: Iterable[str], vocab_size: int, *, rarest: int = 0) -> WordTokenizer:
         """Take the most frequent words of texts, at most ``vocab_size`` with the special tokens.
 
-        Each of them occurs at least ``rarest`` times.
-
-        Raises:
-            ValueError: if ``vocab_size`` is not larger than the number of special tokens.
+        Each of them occurs at least ``rarest`` times. ``vocab_size`` must be larger than the number
+        of special tokens.
         """
         if vocab_size <= len(SPECIAL_TOKENS):
             raise ValueError(
@@ -301,7 +277,7 @@ def split_words(text: str) -> list[str]:
 
 
 def count_words(text: str) -> int:
-    """Count the words and punctuation marks of a text, as a ``WordTokenizer`` splits it."""
+    """Return the number of ``split_words``."""
     return len(split_words(text))
 
 
@@ -353,9 +329,6 @@ class TokenizerPair:
         """Learn the tokenizers of (source, target) texts; a shared one uses the first size.
 
         What occurs fewer than ``rarest`` times becomes no token of its own.
-
-        Raises:
-            ValueError: if a vocabulary size is too small.
         """
         kinds: dict[TokenizerKind, type[Tokenizer]] = {"bpe": Tokenizer, "word": WordTokenizer}
         learn = partial(kinds[kind].train, rarest=rarest)

@@ -155,9 +155,6 @@ class Decoder(nn.Module):
 
         Each position attends to itself and those before it. Padding on the right needs no mask: the
         causal mask hides it from all tokens, and the outputs at padding are not used.
-
-        Raises:
-            ValueError: if targets and sources differ in number.
         """
         if ids.shape[0] != memory.shape[0]:
             raise ValueError(
@@ -183,7 +180,10 @@ class Decoder(nn.Module):
 
 
 class Transformer(nn.Module):
-    """Encoder, decoder and the output projection. Hook point: ``logits`` (B, T, V), or (n, V)."""
+    """Encoder, decoder and the output projection. Hook point: ``logits`` (B, T, V), or (n, V).
+
+    ``Seq2SeqModel`` in ``model/interface.py`` describes its properties and methods.
+    """
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -219,36 +219,23 @@ class Transformer(nn.Module):
 
     @property
     def description(self) -> Description:
-        """Return the properties of the model that pages and analyses use."""
         return self.config.description
 
     @property
     def special_ids(self) -> SpecialIds:
-        """Return the ids of the start, end, padding and unknown tokens."""
         return SpecialIds(start=BOS, end=EOS, padding=PAD, unknown=UNK)
 
     @property
     def device(self) -> torch.device:
-        """Return the device of the weights."""
         return self.unembedding.weight.device
 
     def for_inference(self) -> Transformer:
-        """Switch to evaluation mode and store weight matrices transposed in memory; return self.
-
-        Names, shapes and values do not change; a CPU multiplies a few rows by these matrices up to
-        twice as fast.
-        """
+        """Switch to evaluation mode and store weight matrices transposed in memory; return self."""
         transpose_in_memory(self)
         return self.eval()
 
     def encode(self, source: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Run the encoder: ids (B, S), padded on the right → memory (B, S, D), mask (B, 1, 1, S).
-
-        The mask is True for tokens; it is None if nothing is padded.
-
-        Raises:
-            ValueError: on a wrong shape, too long a source, or a row of padding only.
-        """
+        """Run the encoder: ids (B, S) → memory (B, S, D), mask (B, 1, 1, S) or None."""
         mask = padding_mask_if_padded(source)
         return self.encoder(source, mask), mask
 
@@ -271,21 +258,17 @@ class Transformer(nn.Module):
         return self.unembed(self.decoder.final_norm(stream))
 
     def new_cache(self) -> DecoderCache:
-        """Return an empty cache for ``decode``."""
         return DecoderCache(self.config.n_decoder_layers)
 
     def linear(self, path: str) -> LinearParameters:
-        """Return the weights of the linear layer at a path."""
         module = self.get_submodule(path)
         assert isinstance(module, nn.Linear)
         return LinearParameters(module.weight.T, module.bias)
 
     def norm(self, sublayer: str) -> NormParameters:
-        """Return the weights of the norm before or after the sublayer at a path."""
         return self._norm(f"{sublayer}_residual.norm")
 
     def final_norm(self, side: Side) -> NormParameters | None:
-        """Return the weights of the norm at the end of a side's stack; None if it has none."""
         stack = "encoder" if side == "source" else "decoder"
         return self._norm(f"{stack}.final_norm") if self.config.final_norm else None
 
@@ -299,26 +282,16 @@ class Transformer(nn.Module):
         return NormParameters(module.weight, module.bias, module.eps)
 
     def embedding_table(self, side: Side) -> Tensor:
-        """Return the embeddings of a side's vocabulary, unscaled: (V, D)."""
         return (self.encoder if side == "source" else self.decoder).embedding.table.weight
 
     def position_table(self, side: Side) -> None:
-        """Return None: positions are computed."""
-        return
+        return  # positions are computed
 
     def forward(self, source: Tensor, target: Tensor, keep: Tensor | None = None) -> Tensor:
-        """Run one teacher-forced pass.
+        """Run one teacher-forced pass: source ids (B, S), consumed ids (B, T) → logits (B, T, V).
 
-        Args:
-            source: ids (B, S), padded on the right.
-            target: consumed ids (B, T), beginning with <s>, padded on the right.
-            keep: positions whose logits are computed, boolean (B, T); training leaves out padding.
-
-        Returns:
-            Logits (B, T, V), row t predicting token t + 1; or (n, V) for the n kept positions.
-
-        Raises:
-            ValueError: if the two batches differ in size, or as ``encode`` and ``decode`` do.
+        Both are padded on the right; row t predicts token t + 1. Logits (n, V) are computed of n
+        positions only if ``keep``, boolean (B, T), is True there; training leaves out padding.
         """
         if source.shape[0] != target.shape[0]:
             raise ValueError(

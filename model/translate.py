@@ -98,9 +98,6 @@ def translate_lines(
     """Yield one translation for each line, empty for an empty line.
 
     With ``n_best``, yield up to so many lines for each line that is not empty.
-
-    Raises:
-        ValueError: if a line is too long for the model; the message names it.
     """
     rest = enumerate((line.strip() for line in lines), start=1)
     allowed = checkpoint.model.description.max_length

@@ -1,7 +1,13 @@
-"""Read values from JSON of unknown origin; pydantic checks their types."""
+"""Check what comes from elsewhere: values in JSON, the JSON of tokenizers, and texts.
+
+Pydantic checks the types of values. Tokenizers of this project differ only in vocabulary and
+merges. The ``tokenizers`` library would also load others: ones that crash it, have gaps in their
+ids, or encode at random.
+"""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -13,24 +19,17 @@ Value = TypeVar("Value")
 
 
 def validate_json(
-    kind: type[Value], content: str | bytes, *, extra: Literal["forbid", "ignore"] = "forbid"
+    type_: type[Value], content: str | bytes, *, extra: Literal["forbid", "ignore"] = "forbid"
 ) -> Value:
     """Read JSON as a value of a type: a dataclass, a list, a tuple of several types, …
 
-    Numbers, texts and truth values are never converted into one another.
-
-    Args:
-        kind: the type.
-        content: the JSON text.
-        extra: whether keys that a dataclass does not have are refused or ignored.
-
-    Raises:
-        ValueError: if it is not JSON or does not fit; the message names in one line the place, what
-            was expected and what was got.
+    Numbers, texts and truth values are never converted into one another. ``extra`` says what is
+    done with keys that a dataclass does not have. What is not JSON or does not fit is a ValueError
+    whose message names in one line the place, what was expected and what was got.
     """
     from pydantic import ValidationError  # imported late: a configuration made in Python needs none
 
-    hashable: Any = kind  # mypy does not know that a type is
+    hashable: Any = type_  # mypy does not know that a type is
     try:
         value: Value = _adapter(hashable).validate_json(content, strict=True, extra=extra)
     except ValidationError as error:
@@ -50,11 +49,7 @@ def validate_json(
 
 
 def format_version(content: bytes) -> Any:
-    """Read the format version of a JSON object, whatever else is in it.
-
-    Raises:
-        ValueError: if it is not a JSON object with a ``format_version``.
-    """
+    """Read the format version of a JSON object, whatever else is in it."""
     return validate_json(_Versioned, content, extra="ignore").format_version
 
 
@@ -64,7 +59,54 @@ class _Versioned:
 
 
 @cache
-def _adapter(kind: Any) -> TypeAdapter[Any]:
+def _adapter(type_: Any) -> TypeAdapter[Any]:
     from pydantic import TypeAdapter
 
-    return TypeAdapter(kind)
+    return TypeAdapter(type_)
+
+
+@dataclass(frozen=True)
+class TokenizerDescription:
+    """The JSON of a tokenizer, taken apart."""
+
+    model: str
+    """Type of the model."""
+    vocabulary: dict[str, int]
+    merges: list[tuple[str, str]]
+    settings: dict[str, Any]
+    """All other settings; those of the model have names that begin with ``model.``"""
+
+
+def parse_description(text: str) -> TokenizerDescription:
+    """Parse the JSON of a tokenizer, whose ids must be 0, 1, 2, … without gaps."""
+    try:
+        settings = json.loads(text)
+        model = settings.pop("model")
+        settings |= {f"model.{key}": value for key, value in model.items()}
+        vocabulary = settings.pop("model.vocab")
+        merges = [(first, second) for first, second in settings.pop("model.merges", [])]
+        ids = sorted(vocabulary.values())
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"no vocabulary and merges of a model in it ({error!r})") from error
+    if ids != list(range(len(ids))):
+        raise ValueError(f"expected the ids 0 to {len(ids) - 1}, got others")
+    return TokenizerDescription(str(settings.get("model.type")), vocabulary, merges, settings)
+
+
+def check_same_settings(given: TokenizerDescription, own: TokenizerDescription) -> None:
+    """Raise a ValueError if ``given`` has other settings than ``own``; missing ones are ignored."""
+    if odd := sorted(
+        key for key, value in given.settings.items() if own.settings.get(key) != value
+    ):
+        raise ValueError(f"expected {', '.join(odd)} as this program sets them, got others")
+
+
+def refuse_half_characters(text: str) -> None:
+    """Raise a ValueError if a text has lone surrogates, which no encoding can represent."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"character {error.start + 1} of the text is half a character (a lone surrogate); "
+            "remove it"
+        ) from error

@@ -2,7 +2,7 @@
 
 Weights are stored as float16 (float32 where they were converted), tied tensors once; nothing is
 pickled. The header has run, step and the sha256 of configuration and tensors, so that a truncated,
-altered or foreign file is detected.
+altered or foreign file is detected, which is a ``CheckpointError``.
 """
 
 from __future__ import annotations
@@ -89,8 +89,7 @@ def save_weights(
 def header_of(folder: Path, step: int) -> dict[str, str]:
     """Read the header of a weights file: run, step and the sha256 of configuration and tensors.
 
-    Raises:
-        CheckpointError: if the file is missing or truncated; ``read_weights`` finds out the rest.
+    It is read also where the tensors are altered, which ``read_weights`` finds out.
     """
     path = weights_path(folder, step)
     try:
@@ -120,17 +119,9 @@ def read_weights(
     step: int,
     dtype: torch.dtype = torch.float32,
 ) -> Checkpoint:
-    """Read the weights of a step into a model and verify their hashes.
+    """Read the weights of a step into a model, in this type, and verify their hashes.
 
-    Args:
-        folder: folder of the run.
-        config: configuration of the model, which the file must have too.
-        run: name of the run, likewise.
-        step: step of the weights.
-        dtype: type in which the model holds them, whatever that of the file is.
-
-    Raises:
-        CheckpointError: if the file is missing, truncated, altered or foreign.
+    The file must be one of this configuration, run and step.
     """
     path = weights_path(folder, step)
     if not path.exists():
@@ -140,11 +131,7 @@ def read_weights(
     try:
         tensors = safetensors.torch.load(content)
         _, _, metadata = _split_file(content)
-    except (
-        SafetensorError,
-        ValueError,
-        KeyError,
-    ) as error:  # KeyError: a type that torch does not have
+    except (SafetensorError, ValueError, KeyError) as error:  # KeyError: a type that torch has not
         raise CheckpointError(
             f"{path}: truncated, or not safetensors ({error}); restore the file or remove it"
         ) from error

@@ -16,8 +16,8 @@ from benchmarks.peers.torch_nn import TorchTransformer
 from benchmarks.report import Findings, Rule, Table, Tick
 from benchmarks.rounds import in_rounds, median, ratio
 from benchmarks.sizes import ids_of, model_of
-from headwise.model.batching import pad
 from headwise.model.config import PAD
+from headwise.model.masks import pad
 from headwise.model.training.batches import bucketed
 from headwise.model.training.losses import cross_entropy
 from headwise.model.transformer import Transformer

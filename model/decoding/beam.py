@@ -19,7 +19,7 @@ from typing import Literal
 import numpy as np
 import torch
 
-from headwise.model.decoding.generation import Generation
+from headwise.model.decoding.greedy import Generation
 from headwise.model.interface import Seq2SeqModel
 from headwise.model.ties import descending, rounding_of, top_k
 
@@ -99,12 +99,9 @@ class _Search:
     ) -> list[tuple[int, int]]:
         """Extend each live node by its best next tokens.
 
-        Args:
-            rows: for each live node their log-probabilities and ids, the best first.
-            near: how near log-probabilities are that count as equal.
-
-        Returns:
-            For each new live node the index of its parent among the previous ones, and its id.
+        ``rows`` has for each live node their log-probabilities and ids, the best first; those
+        nearer than ``near`` count as equal. Return for each new live node the index of its parent
+        among the previous ones, and its id.
         """
         candidates = [
             (self._tree[node].log_probability + value, place, id)
@@ -174,17 +171,9 @@ def beam_search(
 ) -> list[Beam]:
     """Search for the likeliest target of each source, with at most ``size`` hypotheses a step.
 
-    Args:
-        model: the model, in evaluation mode.
-        sources: ids of each source, ``</s>`` included.
-        size: width of the beam.
-        alpha: exponent of the length normalisation; 0 for none, the paper has 0.6.
-        prefix: ids with which every target begins; by default the model's start token.
-        early_stopping: stop as soon as ``size`` hypotheses have ended, though a live one might
-            become better: faster, with a best score that is never higher.
-
-    Raises:
-        ValueError: if the size is below 1 or alpha not from 0 to 10, or as ``Generation`` does.
+    Model, sources and prefix are as for ``greedy``; the paper has an ``alpha`` of 0.6. With
+    ``early_stopping`` a search ends as soon as ``size`` hypotheses have ended, though a live one
+    might become better: faster, with a best score that is never higher.
     """
     if size < 1:
         raise ValueError(f"beam: expected at least 1, got {size}")

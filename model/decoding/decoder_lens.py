@@ -12,10 +12,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from headwise.model.batching import pad
 from headwise.model.decoding.greedy import greedy
 from headwise.model.hooks import Edit, capture, edit
 from headwise.model.interface import Seq2SeqModel
+from headwise.model.masks import pad
 
 
 @torch.inference_mode()

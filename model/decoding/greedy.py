@@ -1,15 +1,82 @@
-"""Greedy decoding, and the loop that it shares with sampling. ``R`` rows, ``V`` vocabulary."""
+"""Greedy decoding, and what it shares with sampling and beam search: a batch that grows by steps.
+
+Models are in evaluation mode. A batch, a source or a prefix that is empty, or a source that is too
+long for the model, is a ValueError. ``R`` rows still in the batch, ``V`` vocabulary size.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
-from headwise.model.decoding.generation import Generation
 from headwise.model.interface import Seq2SeqModel
+from headwise.model.masks import pad
+from headwise.model.placement import in_float32
 from headwise.model.ties import first_largest, first_largest_of
+
+
+def longest_target(source_length: int, max_length: int) -> int:
+    """Return the most tokens to generate for a source of this length, without ``<s>``.
+
+    The limit also stops untrained models.
+    """
+    return min(2 * source_length + 10, max_length)
+
+
+class Generation:
+    """A batch of targets grows by one token a step; keys and values are cached.
+
+    All targets begin with ``prefix``, by default the model's start token.
+    """
+
+    def __init__(
+        self,
+        model: Seq2SeqModel,
+        sources: Sequence[Sequence[int]],
+        prefix: Sequence[int] | None = None,
+    ) -> None:
+        special = model.special_ids
+        self.prefix = [special.start] if prefix is None else list(prefix)
+        """The ids with which every target begins."""
+        if not sources:
+            raise ValueError("expected at least one source, got an empty batch")
+        if not self.prefix:
+            raise ValueError("prefix: expected the start token and perhaps more, got no ids")
+        self._model = model
+        self._memory, self._mask = model.encode(pad(sources, special.padding).to(model.device))
+        self._cache = model.new_cache()
+        self._rows = len(sources)
+        self._new = self._ids(self.prefix).expand(len(sources), -1)
+        self._never = self._ids(special.never_generated) if special.never_generated else None
+        longest = [longest_target(len(s), model.description.max_length) for s in sources]
+        self.most_generated = [max(1, most + 1 - len(self.prefix)) for most in longest]
+        """How many tokens to generate for each source at most. (What the prefix has after ``<s>``,
+        such as a language, is part of the target.)"""
+
+    def logits(self) -> Tensor:
+        """Compute the logits (R, V) of the next token of each row."""
+        stream = self._model.decode(self._new, self._memory, self._mask, self._cache)
+        logits = in_float32(self._model.unembed(stream[:, -1]))
+        if self._never is not None:
+            logits = logits.index_fill(-1, self._never, -math.inf)
+        return logits
+
+    def append(self, rows: Sequence[int], ids: Sequence[int]) -> None:
+        """Select rows, in this order and possibly repeated, and append one token to each."""
+        if list(rows) != list(range(self._rows)):
+            selected = torch.tensor(rows, dtype=torch.long, device=self._model.device)
+            self._memory = self._memory[selected]
+            if self._mask is not None:
+                self._mask = self._mask[selected]
+            self._cache.keep(selected)
+        self._rows, self._new = len(rows), self._ids(ids)[:, None]
+
+    def _ids(self, ids: Sequence[int]) -> Tensor:
+        return torch.tensor(ids, device=self._model.device)
+
 
 Choose = Callable[[Tensor, list[int]], list[int]]
 """A function from logits (R, V) and the source index of each row to the id chosen for it."""
@@ -23,7 +90,7 @@ def decode_step_by_step(
 ) -> list[list[int]]:
     """Decode a batch token by token; ``choose`` picks the next token of each row.
 
-    Rows that have ended leave the batch. Args, results and errors are otherwise as in ``greedy``.
+    Rows that have ended leave the batch. The rest is as in ``greedy``.
     """
     batch = Generation(model, sources, prefix)
     targets, end = [list(batch.prefix) for _ in sources], model.special_ids.end
@@ -52,19 +119,8 @@ def greedy(
     """Decode a batch of sources, choosing the likeliest token at every step.
 
     Of tokens that are equally likely, as ``model/ties.py`` says, it is the one of the lowest id.
-
-    Args:
-        model: the model, in evaluation mode.
-        sources: ids of each source, ``</s>`` included.
-        prefix: ids with which every target begins; by default the model's start token.
-
-    Returns:
-        For each source its target: the prefix, the tokens and ``</s>``, which is missing if the
-        limit of ``longest_target`` was reached first.
-
-    Raises:
-        ValueError: if the batch, a source or the prefix is empty, or a source is too long for the
-            model.
+    Sources include ``</s>``. Each target begins with ``prefix``, by default the model's start
+    token, and ends with ``</s>`` unless the limit of ``longest_target`` is reached first.
     """
     return decode_step_by_step(model, sources, lambda logits, _: _argmax(logits), prefix)
 

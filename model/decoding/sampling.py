@@ -18,10 +18,8 @@ def nucleus(logits: Tensor, *, temperature: float, top_p: float) -> tuple[Tensor
 
     Only the smallest set of likeliest tokens with a total probability of at least ``top_p`` has
     probability, renormalised; all others have 0. A total counts as ``top_p`` if it is nearer to it
-    than rounding, as ``model/ties.py`` says.
-
-    Returns:
-        ids (R, V), the likeliest first, and their probabilities, float64 (R, V).
+    than rounding, as ``model/ties.py`` says. Logits are (R, V); return ids (R, V), the likeliest
+    first, and their probabilities, float64 (R, V).
     """
     logits = logits.double()
     logits = (logits - logits.amax(dim=-1, keepdim=True)) / temperature  # at most 0: no overflow
@@ -46,11 +44,8 @@ def sample(
 ) -> list[list[int]]:
     """Decode a batch by sampling.
 
-    Each source has its own seed, so that its result does not depend on the rest of the batch. Args
-    and results are otherwise as in ``greedy``.
-
-    Raises:
-        ValueError: if seeds and sources differ in number, or as ``greedy`` does.
+    Each source has its own seed, so that its result does not depend on the rest of the batch. The
+    rest is as in ``greedy``.
     """
     if len(seeds) != len(sources):
         raise ValueError(f"expected {len(sources)} seeds, one a source, got {len(seeds)}")

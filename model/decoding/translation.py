@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from headwise.model.batching import sorted_batches
 from headwise.model.decoding.beam import beam_search
 from headwise.model.decoding.greedy import greedy
 from headwise.model.decoding.sampling import sample
@@ -63,15 +62,9 @@ def translate(
     decoding: Decoding = GREEDY,
     start: int = 0,
 ) -> list[str]:
-    """Translate texts in batches of similar length; results are in the order of the texts.
+    """Translate texts, ``batch_size`` together; results are in the order of the texts.
 
-    Args:
-        model: the model, in evaluation mode.
-        tokenizers: tokenizers of its run.
-        texts: texts to translate.
-        batch_size: number of texts that are decoded together.
-        decoding: how to choose tokens.
-        start: index of the first text, from which sampling derives its seeds.
+    Sampling derives the seed of each text from its index, which begins at ``start``.
     """
     sources = [tokenizers.encode_source(text) for text in texts]
     targets = decode_in_batches(
@@ -95,13 +88,19 @@ def decode_in_batches(
 ) -> list[Result]:
     """Call ``decode`` with the indices of batches of sources of similar length.
 
-    Returns:
-        One result for each source, in the order of the sources.
+    It returns a result for each index of a batch; all results are in the order of the sources.
     """
     found: dict[int, Result] = {}
     for batch in sorted_batches(sources, batch_size):
         found.update(zip(batch, decode(batch), strict=True))
     return [found[place] for place in range(len(sources))]
+
+
+def sorted_batches(rows: Sequence[Sequence[int]], size: int) -> Iterator[list[int]]:
+    """Yield the indices of all rows in batches of at most ``size``, longest rows first."""
+    order = sorted(range(len(rows)), key=lambda index: -len(rows[index]))
+    for start in range(0, len(order), size):
+        yield order[start : start + size]
 
 
 def _seed_of(decoding: Decoding, place: int) -> int:

@@ -18,7 +18,7 @@ from headwise.model.files import CheckpointError
 from headwise.model.interface import Choices, Languages, SpecialIds, WordSpan
 from headwise.model.pretrained.quiet import quiet
 from headwise.model.tokenizer import word_spans
-from headwise.model.tokenizer_text import refuse_half_characters
+from headwise.model.validation import refuse_half_characters
 
 _SPACE = "▁"
 """Stands for the space before a word in SentencePiece's tokens."""

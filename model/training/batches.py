@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from headwise.model.batching import pad
 from headwise.model.config import TrainingConfig
+from headwise.model.masks import pad
 
 
 def shuffled(size: int, *, batch_pairs: int, seed: int, epoch: int) -> list[list[int]]:

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import sacrebleu
 import torch
 
-from headwise.model.batching import pad, sorted_batches
-from headwise.model.decoding.translation import GREEDY, Decoding, translate
+from headwise.model.decoding.translation import GREEDY, Decoding, sorted_batches, translate
 from headwise.model.forced import forced_stream
 from headwise.model.interface import Seq2SeqModel, Tokenizers
+from headwise.model.masks import pad
 from headwise.model.training.data import Pair, encode_pairs, references_by_source
 from headwise.model.training.losses import cross_entropy
 

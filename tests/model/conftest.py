@@ -1,4 +1,7 @@
-"""Run the programs as a person does, without starting a new Python process each time."""
+"""Run the programs as a person does, without starting a new Python process each time.
+
+And a model, with sources, for the tests of decoding.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,16 @@ import multiprocessing
 import os
 import runpy
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+import torch
+from torch import Tensor
+
+from headwise.model.config import EOS
+from headwise.model.transformer import Transformer
 
 Command = Callable[..., str]
 RunForked = Callable[..., list[tuple[int | None, str]]]
@@ -32,7 +40,7 @@ def command(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) 
     """Return a function that runs a program and returns its output, or raises SystemExit."""
 
     def run(program: str, *arguments: object) -> str:
-        name = f"model.{program}"
+        name = f"headwise.model.{program}"
         with monkeypatch.context() as patch:
             patch.setattr(sys, "argv", [program, *map(str, arguments)])
             patch.delitem(sys.modules, name, raising=False)
@@ -43,18 +51,13 @@ def command(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) 
 
 
 @pytest.fixture
-def stdin() -> Iterator[Callable[[Path], None]]:
-    """Return a function that makes a file the standard input."""
-    saved = os.dup(0)
+def tiny(command: Command, trained_root: Path) -> Command:
+    """Return a function that runs a program on the run ``tiny``; later options change earlier."""
 
-    def use(path: Path) -> None:
-        handle = os.open(path, os.O_RDONLY)
-        os.dup2(handle, 0)
-        os.close(handle)
+    def run(program: str, *arguments: object) -> str:
+        return command(program, "--run", "tiny", "--checkpoints", trained_root, *arguments)
 
-    yield use
-    os.dup2(saved, 0)
-    os.close(saved)
+    return run
 
 
 @pytest.fixture
@@ -69,21 +72,16 @@ def run_forked(
     forks.set_forkserver_preload(["headwise.model.train", "torch._dynamo"])
     # New processes would run the main module again; Streamlit's tests leave a script there.
     monkeypatch.setitem(sys.modules, "__main__", ModuleType("__main__"))
+    threads = os.environ.get("OMP_NUM_THREADS", "1")
 
     def run(*programs: str) -> list[tuple[int | None, str]]:
         folder = tmp_path_factory.mktemp("forked")
         processes = []
         for number, program in enumerate(programs):
             path = folder / f"{number}.py"
-            output = str(path.with_suffix(".txt"))
-            path.write_text(
-                PROLOGUE.format(
-                    output=output,
-                    cache=str(datasets_cache),
-                    threads=os.environ.get("OMP_NUM_THREADS", "1"),
-                )
-                + program
-            )
+            output, cache = str(path.with_suffix(".txt")), str(datasets_cache)
+            prologue = PROLOGUE.format(output=output, cache=cache, threads=threads)
+            path.write_text(prologue + program)
             processes.append(forks.Process(target=runpy.run_path, args=(str(path),)))
         for process in processes:
             process.start()
@@ -95,3 +93,20 @@ def run_forked(
         return [(process.exitcode, text) for process, text in zip(processes, outputs, strict=True)]
 
     return run
+
+
+@pytest.fixture(scope="session")
+def model(make_model: Callable[..., Transformer]) -> Transformer:
+    """Make a model of which some targets end early and others reach their limit.
+
+    It has a bias on ``</s>``, and is in float64: no two tokens are nearly tied.
+    """
+    made = make_model(output_bias=True, tied="none").double()
+    with torch.no_grad():
+        made.unembedding.bias[EOS] += 1
+    return made
+
+
+@pytest.fixture(scope="session")
+def sources(make_ids: Callable[..., Tensor]) -> list[list[int]]:
+    return [[*row[row != 0].tolist(), EOS] for row in make_ids([7, 2, 5, 1, 11, 3], 37)]

@@ -1,3 +1,5 @@
+"""Attention and its masks."""
+
 from __future__ import annotations
 
 import math
@@ -5,6 +7,8 @@ from unittest.mock import Mock
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from headwise.model.attention import (
@@ -13,8 +17,9 @@ from headwise.model.attention import (
     attention_scores,
     attention_weights,
 )
+from headwise.model.config import PAD
 from headwise.model.hooks import capture
-from headwise.model.masks import causal_mask, padding_mask
+from headwise.model.masks import causal_mask, pad, padding_mask, padding_mask_if_padded
 from tests.floats import PASS, assert_near
 
 BATCH, QUERIES, KEYS, HEADS, WIDTH, D_MODEL = 2, 5, 7, 3, 5, 14
@@ -42,13 +47,14 @@ def y() -> Tensor:
     return torch.randn(BATCH, KEYS, D_MODEL, generator=generator, dtype=torch.float64)
 
 
+PADDED = padding_mask(torch.tensor([[1] * 7, [1] * 4 + [0] * 3]))
 MASKS = {
     "none": None,
     "causal": causal_mask(QUERIES, KEYS),
-    "padding": padding_mask(torch.tensor([[1] * 7, [1] * 4 + [0] * 3])),
-    "both": causal_mask(QUERIES, KEYS)
-    & padding_mask(torch.tensor([[1] * 6 + [0], [1] * 3 + [0] * 4])),
+    "padding": PADDED,
+    "both": causal_mask(QUERIES, KEYS) & PADDED,
 }
+each_mask = pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS.keys())
 
 
 def by_hand(attention: MultiHeadAttention, x: Tensor, y: Tensor, mask: Tensor | None) -> Tensor:
@@ -69,17 +75,11 @@ def by_hand(attention: MultiHeadAttention, x: Tensor, y: Tensor, mask: Tensor | 
 def test_scores_and_weights_computed_by_hand() -> None:
     keys = [[math.log(3) / math.sqrt(2), 9.0], [0.0, -4.0], [50.0, 0.0]]
     query = torch.tensor([[[[2.0, 0.0]]]], dtype=torch.float64)
-    key = torch.tensor([[keys]], dtype=torch.float64)
-    mask = torch.tensor([True, True, False])
-
-    scores = attention_scores(query, key)
-    weights = attention_weights(scores, mask)
-
+    scores = attention_scores(query, torch.tensor([[keys]], dtype=torch.float64))
+    weights = attention_weights(scores, torch.tensor([True, True, False]))
     assert_near(scores.flatten(), [math.log(3), 0.0, 100.0 / math.sqrt(2)])  # 2 · key / √2
     assert_near(weights.flatten(), [0.75, 0.25, 0.0])
-
-
-def test_a_masked_key_has_zero_weight_however_low_the_other_scores() -> None:
+    # A masked key has no weight however low the other scores are.
     weights = attention_weights(torch.tensor([-1e30, 7.0]), torch.tensor([True, False]))
     assert weights.tolist() == [1.0, 0.0]
 
@@ -91,26 +91,26 @@ def test_one_head_computed_by_hand() -> None:
             nn.init.eye_(projection.weight)
     x = torch.tensor([[[math.sqrt(2) * math.log(3), 0.0]]], dtype=torch.float64)
     y = torch.tensor([[[1.0, 4.0], [0.0, 8.0]]], dtype=torch.float64)
-
-    output = module(x, y, mask=None)  # scores ln 3 and 0, weights ¾ and ¼
-
-    assert_near(output, [[[0.75, 5.0]]])
+    assert_near(module(x, y, mask=None), [[[0.75, 5.0]]])  # scores ln 3 and 0, weights ¾ and ¼
 
 
-@pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS.keys())
+@each_mask
 @pytest.mark.parametrize("explicit", [False, True], ids=["fused", "explicit"])
 def test_both_paths_equal_the_formula_in_float64(
     attention: MultiHeadAttention, x: Tensor, y: Tensor, mask: Tensor | None, explicit: bool
 ) -> None:
-    with capture(attention, ["weights"] if explicit else []) as seen:
+    with torch.no_grad(), capture(attention, ["weights"] if explicit else []) as seen:
         output = attention(x, y, mask=mask)
-
     assert output.dtype == torch.float64
-    assert all(weights.dtype == torch.float64 for weights in seen.get("weights", []))
     assert_near(output, by_hand(attention, x, y, mask), operations=PASS)
+    for weights in seen.get("weights", []):
+        assert weights.dtype == torch.float64
+        assert_near(weights.sum(-1), torch.ones(BATCH, HEADS, QUERIES), dtype=torch.float64)
+        if mask is not None:
+            assert torch.equal(weights > 0, mask.expand_as(weights))  # others are exactly 0
 
 
-@pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS.keys())
+@each_mask
 def test_fused_and_explicit_agree_in_float32(
     attention: MultiHeadAttention, x: Tensor, y: Tensor, mask: Tensor | None
 ) -> None:
@@ -122,22 +122,25 @@ def test_fused_and_explicit_agree_in_float32(
     assert_near(fused, explicit)
 
 
+@pytest.fixture
+def fused(monkeypatch: pytest.MonkeyPatch) -> Mock:
+    spy = Mock(side_effect=nn.functional.scaled_dot_product_attention)
+    monkeypatch.setattr(nn.functional, "scaled_dot_product_attention", spy)
+    return spy
+
+
 @pytest.mark.parametrize("name", ["query", "key", "value", "scores", "weights", "heads", "output"])
 def test_only_scores_and_weights_need_the_explicit_formula(
-    attention: MultiHeadAttention, x: Tensor, name: str, monkeypatch: pytest.MonkeyPatch
+    attention: MultiHeadAttention, x: Tensor, name: str, fused: Mock
 ) -> None:
-    fused = Mock(side_effect=nn.functional.scaled_dot_product_attention)
-    monkeypatch.setattr(nn.functional, "scaled_dot_product_attention", fused)
     with torch.no_grad(), capture(attention, [name]):
         attention(x, x, mask=None)
     assert fused.called == (name not in ("scores", "weights"))
 
 
 def test_training_on_a_cpu_has_the_gradients_of_the_fused_kernel(
-    attention: MultiHeadAttention, x: Tensor, monkeypatch: pytest.MonkeyPatch
+    attention: MultiHeadAttention, x: Tensor, fused: Mock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fused = Mock(side_effect=nn.functional.scaled_dot_product_attention)
-    monkeypatch.setattr(nn.functional, "scaled_dot_product_attention", fused)
     gradients = []
     for formula in (True, False):
         if not formula:
@@ -151,64 +154,7 @@ def test_training_on_a_cpu_has_the_gradients_of_the_fused_kernel(
         assert_near(gradient, gradients[1][name], size=largest, operations=PASS)
 
 
-@pytest.mark.parametrize("name", ["causal", "padding", "both"])
-def test_masked_weights_are_exactly_zero(
-    attention: MultiHeadAttention, x: Tensor, y: Tensor, name: str
-) -> None:
-    mask = MASKS[name]
-    assert mask is not None
-    with capture(attention, ["weights"]) as seen:
-        attention(x, y, mask=mask)
-
-    (weights,) = seen["weights"]
-    allowed = mask.expand_as(weights)
-    assert (weights[~allowed] == 0).all()
-    assert (weights[allowed] > 0).all()
-    assert_near(weights.sum(-1), torch.ones(BATCH, HEADS, QUERIES), dtype=torch.float64)
-
-
-@pytest.mark.parametrize(
-    ("name", "shape"),
-    [
-        ("query", (BATCH, HEADS, QUERIES, WIDTH)),
-        ("key", (BATCH, HEADS, KEYS, WIDTH)),
-        ("value", (BATCH, HEADS, KEYS, WIDTH)),
-        ("scores", (BATCH, HEADS, QUERIES, KEYS)),
-        ("weights", (BATCH, HEADS, QUERIES, KEYS)),
-        ("heads", (BATCH, HEADS, QUERIES, WIDTH)),
-        ("output", (BATCH, QUERIES, D_MODEL)),
-    ],
-)
-def test_shapes(
-    attention: MultiHeadAttention, x: Tensor, y: Tensor, name: str, shape: tuple[int, ...]
-) -> None:
-    with capture(attention, [name]) as seen:
-        attention(x, y, mask=None)
-    assert [tuple(tensor.shape) for tensor in seen[name]] == [shape]
-
-
-def test_weights_times_values_give_the_heads(
-    attention: MultiHeadAttention, x: Tensor, y: Tensor
-) -> None:
-    with capture(attention, ["weights", "value", "heads"]) as seen:
-        attention(x, y, mask=MASKS["both"])
-    heads = torch.einsum("bhqm,bhmk->bhqk", seen["weights"][0], seen["value"][0])
-    assert_near(seen["heads"][0], heads)
-
-
-@pytest.mark.parametrize("bias", [True, False])
-def test_d_k_is_free_of_d_model(bias: bool) -> None:
-    module = MultiHeadAttention(d_model=D_MODEL, n_heads=HEADS, d_k=WIDTH, bias=bias)
-    shapes = {name: tuple(parameter.shape) for name, parameter in module.named_parameters()}
-
-    expected: dict[str, tuple[int, ...]] = {"output_projection.weight": (D_MODEL, HEADS * WIDTH)}
-    for name in ("query", "key", "value"):
-        expected[f"{name}_projection.weight"] = (HEADS * WIDTH, D_MODEL)
-    if bias:
-        expected["output_projection.bias"] = (D_MODEL,)
-        for name in ("query", "key", "value"):
-            expected[f"{name}_projection.bias"] = (HEADS * WIDTH,)
-    assert shapes == expected
+# The cache
 
 
 def test_a_cache_appends_the_keys_and_values_of_new_positions(
@@ -216,9 +162,7 @@ def test_a_cache_appends_the_keys_and_values_of_new_positions(
 ) -> None:
     whole = attention(y, y, mask=causal_mask(KEYS, KEYS))
     cache = KeyValueCache(fixed=False)
-    steps = [
-        attention(y[:, i : i + 1], y[:, i : i + 1], mask=None, cache=cache) for i in range(KEYS)
-    ]
+    steps = [attention(y[:, [i]], y[:, [i]], mask=None, cache=cache) for i in range(KEYS)]
     assert_near(torch.cat(steps, dim=1), whole, operations=PASS)
 
 
@@ -230,20 +174,57 @@ def test_a_fixed_cache_computes_keys_and_values_once(
         first = attention(x, y, mask=None, cache=cache)
         second = attention(x, y, mask=None, cache=cache)
     assert torch.equal(first, second)
-    assert len(seen["key"]) == len(seen["value"]) == 1
-    assert cache.key is seen["key"][0]
-    assert cache.value is seen["value"][0]
+    assert [cache.key] == seen["key"]
+    assert [cache.value] == seen["value"]
 
 
-def test_keep_reorders_and_drops_rows_of_a_cache() -> None:
-    key, value = torch.randn(3, 2, 5, 7), torch.randn(3, 2, 5, 7)
-    cache = KeyValueCache(fixed=False)
-    cache.keep(torch.tensor([0]))  # nothing is cached yet
-    cache.append(key, value)
+# Masks
 
-    cache.keep(torch.tensor([2, 2]))
 
-    assert cache.key is not None
-    assert cache.value is not None
-    assert torch.equal(cache.key, key[[2, 2]])
-    assert torch.equal(cache.value, value[[2, 2]])
+def test_rows_are_padded_on_the_right() -> None:
+    assert pad([[5, 6, 7], [8]]).tolist() == [[5, 6, 7], [8, PAD, PAD]]
+
+
+@given(st.data(), st.integers(1, 5), st.integers(1, 11))
+def test_padding_mask_allows_exactly_the_tokens(
+    data: st.DataObject, batch: int, length: int
+) -> None:
+    row = st.lists(st.integers(PAD, 4), min_size=length, max_size=length).filter(any)
+    ids = torch.tensor(data.draw(st.lists(row, min_size=batch, max_size=batch)))
+    mask = padding_mask(ids)
+    assert (mask.dtype, mask.shape) == (torch.bool, (batch, 1, 1, length))
+    assert mask[:, 0, 0].tolist() == [[token != PAD for token in row] for row in ids.tolist()]
+    if_padded = padding_mask_if_padded(ids)
+    assert (if_padded is None) == bool(mask.all())
+    assert if_padded is None or torch.equal(if_padded, mask)
+
+
+@given(st.integers(1, 11), st.integers(0, 11))
+def test_causal_mask_allows_each_query_its_past_and_itself(n_queries: int, earlier: int) -> None:
+    n_keys = earlier + n_queries
+    mask = causal_mask(n_queries, n_keys)
+    assert (mask.dtype, mask.shape) == (torch.bool, (1, 1, n_queries, n_keys))
+    assert mask[0, 0].tolist() == [
+        [key <= earlier + query for key in range(n_keys)] for query in range(n_queries)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        ([[5, PAD], [PAD, PAD], [PAD, PAD]], "row 1 of .* allows no key: .* got padding only; "),
+        ([[], [], []], "row 0 of the batch allows no key"),
+        ([5, 6], r"expected shape \(batch, length\), got \(2,\)"),
+        ([[[5, PAD]]], r"expected shape \(batch, length\), got \(1, 1, 2\)"),
+    ],
+)
+def test_ids_that_allow_no_mask_are_refused(ids: list[object], message: str) -> None:
+    masks = [padding_mask, padding_mask_if_padded]
+    for mask in masks if "allows no key" in message else masks[:1]:
+        with pytest.raises(ValueError, match=message):
+            mask(torch.tensor(ids, dtype=torch.long))
+
+
+def test_causal_mask_refuses_more_queries_than_keys() -> None:
+    with pytest.raises(ValueError, match="at most as many queries as keys, got 3 queries and 2 k"):
+        causal_mask(3, 2)

@@ -1,16 +1,24 @@
-"""Test what the command lines have in common."""
+"""What the command lines have in common, and ``headwise.model.train`` and ``convert``."""
 
 from __future__ import annotations
 
 import dataclasses
 import importlib
+import json
 import re
 import runpy
+import subprocess
 import sys
 import typing
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
+
+from headwise.model.checkpoint import load_weights, open_trained_run
+from headwise.model.train import describe_milestone
+from headwise.model.training.corpora import load_corpus
+from tests.model.conversion.tutorials import from_torch, tutorial_model
 
 Command = Callable[..., str]
 
@@ -19,46 +27,47 @@ def options(kind: type, prefix: str = "") -> Iterator[str]:
     for name, hint in typing.get_type_hints(kind).items():
         option = prefix + name.replace("_", "-")
         if dataclasses.is_dataclass(hint):
-            # The ways of decoding, device and type stand among the other options.
-            inner = "" if name in ("decoding", "placement") else f"{option}."
+            # Decoding and placement, and what is converted, stand among the other options.
+            inner = "" if name in ("decoding", "placement", "special", "parts") else f"{option}."
             yield from options(typing.cast(type, hint), inner)
         else:
             yield option
 
 
-@pytest.mark.parametrize("program", ["train", "translate", "evaluate"])
+@pytest.mark.parametrize(
+    ("program", "arguments"),
+    [
+        (["train"], "TrainArguments"),
+        (["translate"], "TranslateArguments"),
+        (["evaluate"], "EvaluateArguments"),
+        (["convert", "from-torch"], "FromTorchArguments"),
+    ],
+)
 def test_help_names_every_option(
     command: Command,
-    program: str,
+    program: list[str],
+    arguments: str,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("COLUMNS", "160")
     with pytest.raises(SystemExit) as ended:
-        command(program, "--help")
+        command(*program, "--help")
     assert ended.value.code == 0
     text = capfd.readouterr().out
-    module = importlib.import_module(f"model.{program}")
-    for option in options(getattr(module, f"{program.title()}Arguments")):
-        wanted = "Text in UTF-8" if option == "file" else rf"--{re.escape(option)}[ ,│\n]"
+    kind = getattr(importlib.import_module(f"headwise.model.{program[0]}"), arguments)
+    for option in options(kind):
+        wanted = rf"--{re.escape(option)}[ ,│\n]"
+        if option == "file":
+            wanted = "FILE"
         assert re.search(wanted, text), option
 
 
 @pytest.mark.parametrize(
     "module",
     [
-        *(
-            "headwise.model.train",
-            "headwise.model.translate",
-            "headwise.model.evaluate",
-            "headwise.model.convert",
-        ),
-        *(
-            "headwise.viz_app.measure",
-            "headwise.viz_app.export",
-            "headwise.viz_app.align",
-            "headwise.viz_app.measuring.align",
-        ),
+        *(f"headwise.model.{name}" for name in ("train", "translate", "evaluate", "convert")),
+        *(f"headwise.viz_app.{name}" for name in ("measure", "export", "align", "measuring.align")),
     ],
 )
 def test_usage_is_what_a_person_types(
@@ -70,3 +79,134 @@ def test_usage_is_what_a_person_types(
     with pytest.raises(SystemExit):
         runpy.run_module(module, run_name="__main__", alter_sys=True)
     assert capsys.readouterr().out.startswith(f"usage: python -m {module} ")
+
+
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor is True")  # by nn.Transformer
+def test_convert_converts_and_says_what_is_wrong(tmp_path: Path, command: Command) -> None:
+    arguments = from_torch(tmp_path, tutorial_model().state_dict())
+    given = ["from-torch", arguments.file, "--layout", "torch-nn", "--run", "tutorial"]
+    given += ["--source-vocab", arguments.source_vocab, "--target-vocab", arguments.target_vocab]
+    given += ["--step", 7, "--checkpoints", arguments.checkpoints, "--source-language", "de"]
+    assert "step-0000007.safetensors" in command("convert", *given, "--heads", 2, "--pad", "<pad>")
+    assert open_trained_run("tutorial", root=arguments.checkpoints).source_language == "de"
+    with pytest.raises(SystemExit, match="error: heads: expected a divisor"):
+        command("convert", *given, "--heads", 3)
+
+
+# Training
+
+
+@pytest.mark.usefixtures("datasets_cache")
+def test_a_run_is_trained_from_the_shell(
+    command: Command, tmp_path: Path, data_folder: Path
+) -> None:
+    flags = (
+        f"--run new --train {data_folder}/train.jsonl --valid {data_folder}/valid.jsonl"
+        f" --checkpoints {tmp_path} --source es --target en --training.steps 2"
+        " --training.precision no --training.milestones 1 --training.log-every 2"
+        " --model.n-encoder-layers 1 --model.n-decoder-layers 1"
+        " --model.d-model 12 --model.n-heads 3 --model.d-ff 16"
+        " --model.source-vocab-size 390 --model.target-vocab-size 400 --model.tied output"
+    )
+    assert command("train", *flags.split()) == ""
+    run = open_trained_run("new", root=tmp_path)
+    assert run.steps() == [1, 2]
+    assert (run.info.source_language, run.info.target_language) == ("es", "en")
+    assert not run.tokenizers.shared
+    assert run.info.model.head_width == 4
+    assert load_weights(run, 2).model.config == run.info.model
+
+
+def test_reading_a_file_does_not_wait_for_the_library_of_the_hub(data_folder: Path) -> None:
+    code = (
+        "import sys, headwise.model.train\n"
+        "from headwise.model.training.corpora import load_corpus\n"
+        f"file = {str(data_folder / 'train.jsonl')!r}\n"
+        "assert load_corpus(file, source='en', target='es').pairs\n"
+        "print(sorted({'datasets', 'pandas', 'pyarrow', 'tensorboard'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.usefixtures("datasets_cache")
+def test_validation_data_are_held_back_if_none_are_given(
+    command: Command, tmp_path: Path, data_folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """They are a file of the run, on which it can be evaluated; the training goes on as before."""
+    run_of = ("--run", "new", "--checkpoints", tmp_path)
+    flags = [
+        *(*run_of, "--train", data_folder / "train.jsonl"),
+        *("--training.precision", "no", "--model.d-model", 12, "--model.d-ff", 16),
+        "--training.milestones",
+    ]
+    command("train", *flags, "--training.steps", 1)
+    run = open_trained_run("new", root=tmp_path)
+    held_back = run.folder / "valid.jsonl"
+    valid = load_corpus(str(held_back), source="en", target="es")
+    assert run.info.data is not None
+    assert (run.info.data.valid_file, run.info.data.valid_sha256) == ("valid.jsonl", valid.sha256)
+    assert (run.info.data.train_pairs, run.info.data.held_back) == (46, 2)
+    assert len(valid.pairs) == 2
+
+    evaluated = json.loads(command("evaluate", *run_of, "--data", held_back))
+    assert round(evaluated["loss"], 4) == run.metrics()[-1]["valid_loss"]
+    train = ("--data", data_folder / "train.jsonl", "--train-sample")
+    assert json.loads(command("evaluate", *run_of, *train))["pairs"] == 46
+
+    other = ("--training.steps", 2, "--resume", "--valid", data_folder / "valid.jsonl")
+    with pytest.raises(SystemExit, match="the validation data is not that which the run began"):
+        command("train", *flags, *other)
+    capfd.readouterr()
+    with pytest.raises(SystemExit, match="step 1 is behind it already"):  # only the rates differ
+        command("train", *flags, *other[:-2])
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--train", "nowhere.jsonl"], "error: nowhere.jsonl: no such file"),
+        (["--run", "../new"], r"error: --run: expected a plain folder name, got '\.\./new'"),
+        (["--run", ".."], r"error: --run: expected a plain folder name, got '\.\.'"),
+        (
+            ["--model.source-vocab-size", "100"],
+            "error: --model.source-vocab-size .* vocab_size: expected more than 260, got 100",
+        ),
+        (["--tensorboard"], r'TensorBoard is not installed; .*: pip install -e "\.\[tensorboard'),
+    ],
+)
+def test_train_reports_bad_arguments(
+    command: Command,
+    tmp_path: Path,
+    data_folder: Path,
+    flags: list[str],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
+    data = ("--train", data_folder / "train.jsonl", "--valid", data_folder / "valid.jsonl")
+    given = ("--run", "new", "--checkpoints", tmp_path, "--model.tied", "none")
+    with pytest.raises(SystemExit, match=message):
+        command("train", *given, *data, *flags)
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_cannot_be_written_is_noticed_before_data_are_read(
+    command: Command, tmp_path: Path, trained_root: Path
+) -> None:
+    """A folder that cannot be made, and a run that is there already."""
+    (tmp_path / "file").touch()
+    for run, root, message in [
+        ("new", tmp_path / "file", r"file/new: .*[Nn]ot a directory"),
+        ("tiny", trained_root, r"tiny: there is a run already; go on with it by --resume"),
+    ]:
+        with pytest.raises(SystemExit, match=message):
+            command("train", "--run", run, "--train", "nowhere.jsonl", "--checkpoints", root)
+
+
+def test_a_milestone_is_a_line_of_words() -> None:
+    row = {"step": 1500, "valid_loss": 2.34567, "train_sample_loss": 1.2, "bleu": 12.345}
+    assert describe_milestone(row | {"chrf": 40.0, "exact": 0.255}) == (
+        "milestone 1,500: valid loss 2.346, train sample loss 1.200, BLEU 12.3, chrF 40.0, exact "
+        "25.5%"
+    )

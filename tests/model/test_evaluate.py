@@ -12,14 +12,8 @@ from typing import Any
 import pytest
 import torch
 
-from headwise.model.checkpoint import (
-    TrainedRun,
-    load_weights,
-    open_trained_run,
-    weights_path,
-    write_info,
-)
-from headwise.model.decoding.translation import GREEDY, Decoding, translate
+from headwise.model.checkpoint import TrainedRun, load_weights, open_trained_run, write_info
+from headwise.model.decoding.translation import GREEDY, Decoding
 from headwise.model.evaluate import EvaluateArguments
 from headwise.model.files import append_log, only_writer, read_log, write_log
 from headwise.model.train import main as train
@@ -32,31 +26,32 @@ from tests.floats import rounding
 Command = Callable[..., str]
 
 
+@pytest.fixture
+def data(data_folder: Path) -> Path:
+    return data_folder / "valid.jsonl"
+
+
+@pytest.fixture
+def pairs(data: Path) -> list[Pair]:
+    return load_corpus(str(data), source="en", target="es").pairs
+
+
 @pytest.mark.parametrize(
     ("flags", "steps"),
-    [
-        ([], [8]),
-        (["--step", "last"], [8]),
-        (["--step", "3"], [3]),
-        (["--step", "all"], [0, 3, 5, 8]),
-    ],
+    [([], [8]), (["last"], [8]), (["3"], [3]), (["all"], [0, 3, 5, 8])],
 )
 def test_evaluate_prints_a_line_of_json_for_each_checkpoint(
-    command: Command,
+    tiny: Command,
     trained_run: TrainedRun,
-    trained_root: Path,
-    data_folder: Path,
+    data: Path,
+    pairs: list[Pair],
     flags: list[str],
     steps: list[int],
 ) -> None:
-    data = data_folder / "valid.jsonl"
-    output = command(
-        "evaluate", "--run", "tiny", "--data", data, "--checkpoints", trained_root, *flags
-    )
-    rows = [json.loads(line) for line in output.splitlines()]
+    step = ["--step", *flags] if flags else []
+    rows = [json.loads(line) for line in tiny("evaluate", "--data", data, *step).splitlines()]
     assert [row["step"] for row in rows] == steps
     checkpoint = load_weights(trained_run, steps[-1])
-    pairs = load_corpus(str(data), source="en", target="es").pairs
     assert rows[-1] == {
         "run": "tiny",
         "step": steps[-1],
@@ -71,52 +66,44 @@ def test_evaluate_prints_a_line_of_json_for_each_checkpoint(
 @pytest.mark.parametrize(
     ("flags", "decoding"),
     [
-        (["--beam", 3], Decoding(beam=3)),
-        (["--beam", 3, "--length-penalty", 1], Decoding(beam=3, length_penalty=1)),
-        (["--beam", 3, "--early-stopping"], Decoding(beam=3, early_stopping=True)),
+        ("--beam 3", Decoding(beam=3)),
+        ("--beam 3 --length-penalty 1", Decoding(beam=3, length_penalty=1)),
+        ("--beam 3 --early-stopping", Decoding(beam=3, early_stopping=True)),
         (
-            ["--temperature", 0.5, "--top-p", 0.8, "--seed", 3],
+            "--temperature 0.5 --top-p 0.8 --seed 3",
             Decoding(temperature=0.5, top_p=0.8, seed=3),
         ),
     ],
 )
 def test_the_way_of_decoding_is_used_and_printed(
-    command: Command,
-    trained_run: TrainedRun,
-    trained_root: Path,
-    data_folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    flags: list[object],
-    decoding: Decoding,
+    tiny: Command, data: Path, monkeypatch: pytest.MonkeyPatch, flags: str, decoding: Decoding
 ) -> None:
     asked = []
 
-    def spy(*arguments: Any, decoding: Decoding) -> list[str]:
+    def spy(_: Any, __: Any, texts: list[str], decoding: Decoding) -> list[str]:
         asked.append(decoding)
-        return translate(*arguments, decoding=decoding)
+        return texts
 
     monkeypatch.setattr("headwise.model.training.evaluation.translate", spy)
-    data = data_folder / "valid.jsonl"
-    run = ["--run", "tiny", "--data", data, "--checkpoints", trained_root]
-    row = json.loads(command("evaluate", *run, *flags))
-    pairs = load_corpus(str(data), source="en", target="es").pairs
-    model = load_weights(trained_run, 8).model
-    wanted = vars(evaluate(model, trained_run.tokenizers, pairs, decoding))
-    assert {key: row[key] for key in wanted} == wanted
+    row = json.loads(tiny("evaluate", "--data", data, *flags.split()))
     assert row["decoding"] == vars(decoding)
-    assert asked == [decoding, decoding]
+    assert asked == [decoding]
 
 
-def test_columns_are_named(
-    command: Command, trained_run: TrainedRun, trained_root: Path, tmp_path: Path
-) -> None:
+def test_columns_are_named(tiny: Command, trained_run: TrainedRun, tmp_path: Path) -> None:
     data = tmp_path / "a.tsv"
     data.write_text("es\tanswer\tquestion\nno\tEl gato.\tThe cat.\n", encoding="utf-8")
-    flags = ["--run", "tiny", "--checkpoints", trained_root, "--data", data]
-    row = json.loads(command("evaluate", *flags, "--columns", "question", "answer"))
+    row = json.loads(tiny("evaluate", "--data", data, "--columns", "question", "answer"))
     model = load_weights(trained_run, 8).model
     figures = evaluate(model, trained_run.tokenizers, [Pair("The cat.", "El gato.")])
     assert {key: row[key] for key in vars(figures)} == vars(figures)
+
+
+# The sample of training pairs
+
+
+def without_sample(row: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in row.items() if key != "train_sample_loss"}
 
 
 @pytest.fixture
@@ -124,24 +111,28 @@ def old_run(trained_root: Path, tmp_path: Path) -> Path:
     """A run whose log has no loss of a sample."""
     folder = shutil.copytree(trained_root / "tiny", tmp_path / "tiny")
     log = folder / "metrics.jsonl"
-    rows = [{k: v for k, v in row.items() if k != "train_sample_loss"} for row in read_log(log)]
-    write_log(log, rows)
+    write_log(log, list(map(without_sample, read_log(log))))
     return folder
+
+
+@pytest.fixture
+def measure_sample(tiny: Command, old_run: Path, data_folder: Path) -> Command:
+    """Return a function that measures the sample of the old run."""
+    given = ["--checkpoints", old_run.parent, "--train-sample"]
+    train = ["--data", data_folder / "train.jsonl"]
+    return lambda *flags: tiny("evaluate", *given, *train, *flags)
 
 
 @pytest.mark.parametrize(("flags", "steps"), [(["--step", "all"], [0, 3, 5, 8]), ([], [8])])
 def test_the_loss_of_the_train_sample_is_added_to_an_older_log(
-    command: Command,
+    measure_sample: Command,
     trained_run: TrainedRun,
     old_run: Path,
-    data_folder: Path,
     flags: list[str],
     steps: list[int],
 ) -> None:
     """As a training of today logs it."""
-    data = ["--data", data_folder / "train.jsonl", "--train-sample"]
-    output = command("evaluate", "--run", "tiny", "--checkpoints", old_run.parent, *data, *flags)
-    rows = [json.loads(line) for line in output.splitlines()]
+    rows = [json.loads(line) for line in measure_sample(*flags).splitlines()]
     today = {row["step"]: row for row in trained_run.metrics() if "valid_loss" in row}
     assert [row["step"] for row in rows] == steps
     for row in rows:
@@ -151,25 +142,21 @@ def test_the_loss_of_the_train_sample_is_added_to_an_older_log(
         assert row["pairs"] == 48
         assert row["sha256"] == load_weights(trained_run, row["step"]).sha256
     assert list(read_log(old_run / "metrics.jsonl")) == [
-        row
-        if row.get("train_sample_loss") is None or row["step"] in steps
-        else {key: value for key, value in row.items() if key != "train_sample_loss"}
-        for row in trained_run.metrics()
+        row if row["step"] in steps else without_sample(row) for row in trained_run.metrics()
     ]
 
 
 def test_the_train_sample_is_of_as_many_pairs_as_the_training_had(
-    command: Command, make_arguments: Callable[..., TrainArguments], tmp_path: Path
+    tiny: Command, make_arguments: Callable[..., TrainArguments], tmp_path: Path
 ) -> None:
     arguments = replace(make_arguments(tmp_path, steps=1, milestones=()), max_pairs=11)
     train(arguments)
     log = tmp_path / "tiny" / "metrics.jsonl"
     before = log.read_bytes()
-    flags = ["--run", "tiny", "--checkpoints", tmp_path, "--data", arguments.train]
+    flags = ["--checkpoints", tmp_path, "--data", arguments.train, "--train-sample"]
     with pytest.raises(SystemExit, match=r"the pairs are not those .* --max-pairs"):
-        command("evaluate", *flags, "--train-sample")
-    row = json.loads(command("evaluate", *flags, "--train-sample", "--max-pairs", 11))
-    assert row["pairs"] == 11
+        tiny("evaluate", *flags)
+    assert json.loads(tiny("evaluate", *flags, "--max-pairs", 11))["pairs"] == 11
     assert log.read_bytes() == before
 
 
@@ -193,7 +180,7 @@ def test_the_train_sample_is_of_as_many_pairs_as_the_training_had(
     ],
 )
 def test_a_log_stays_as_it_is_where_the_train_sample_cannot_be_measured(
-    command: Command,
+    measure_sample: Command,
     old_run: Path,
     data_folder: Path,
     change: Callable[[Path], None],
@@ -202,37 +189,14 @@ def test_a_log_stays_as_it_is_where_the_train_sample_cannot_be_measured(
     data = shutil.copy(data_folder / "train.jsonl", old_run.parent)
     change(old_run)
     before = (old_run / "metrics.jsonl").read_bytes()
-    flags = ["--run", "tiny", "--checkpoints", old_run.parent, "--data", data, "--train-sample"]
     with pytest.raises(SystemExit, match=message):
-        command("evaluate", *flags)
+        measure_sample("--data", data)
     assert (old_run / "metrics.jsonl").read_bytes() == before
 
 
-def test_a_training_that_writes_is_left_alone(
-    command: Command, old_run: Path, data_folder: Path
-) -> None:
-    flags = ["--run", "tiny", "--checkpoints", old_run.parent, "--train-sample"]
+def test_a_training_that_writes_is_left_alone(measure_sample: Command, old_run: Path) -> None:
     with only_writer(old_run), pytest.raises(SystemExit, match="another training writes into"):
-        command("evaluate", *flags, "--data", data_folder / "train.jsonl")
-
-
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--step", "first"], "error: step: expected a number, last or all, got 'first'"),
-        (["--step", "-1"], "error: step: expected a number, last or all, got '-1'"),
-        (["--step", "4"], "error: .* no weights of step 4"),
-        (["--columns", "x", "es"], "error: .*valid.jsonl, line 1: expected a column 'x', got 'en'"),
-        (["--beam", "0"], "error: beam: expected at least 1, got 0"),
-        (["--data", "nowhere.jsonl"], "error: nowhere.jsonl: no such file"),
-    ],
-)
-def test_evaluate_reports_bad_arguments(
-    command: Command, trained_root: Path, data_folder: Path, flags: list[str], message: str
-) -> None:
-    data = [] if "--data" in flags else ["--data", data_folder / "valid.jsonl"]
-    with pytest.raises(SystemExit, match=message):
-        command("evaluate", "--run", "tiny", "--checkpoints", trained_root, *data, *flags)
+        measure_sample()
 
 
 @pytest.mark.parametrize(
@@ -248,16 +212,25 @@ def test_pairs_are_counted_for_the_train_sample_alone(given: dict[str, Any], mes
         EvaluateArguments(run="tiny", data="valid.jsonl", **given)
 
 
-def test_evaluate_names_a_broken_checkpoint(
-    command: Command, trained_run: TrainedRun, tmp_path: Path, data_folder: Path
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ("--step first", "error: step: expected a number, last or all, got 'first'"),
+        ("--step -1", "error: step: expected a number, last or all, got '-1'"),
+        ("--step 4", "error: .* no weights of step 4"),
+        ("--columns x es", "error: .*valid.jsonl, line 1: expected a column 'x', got 'en'"),
+        ("--beam 0", "error: beam: expected at least 1, got 0"),
+        ("--data nowhere.jsonl", "error: nowhere.jsonl: no such file"),
+    ],
+)
+def test_evaluate_reports_bad_arguments(
+    tiny: Command, data: Path, flags: str, message: str
 ) -> None:
-    folder = tmp_path / "tiny"
-    folder.mkdir()
-    for name in ("run.json", "tokenizer.json"):
-        (folder / name).write_bytes((trained_run.folder / name).read_bytes())
-    weights_path(folder, 8).write_bytes(b"x" * 100)
+    with pytest.raises(SystemExit, match=message):
+        tiny("evaluate", "--data", data, *flags.split())
+
+
+def test_evaluate_names_a_broken_checkpoint(tiny: Command, old_run: Path, data: Path) -> None:
+    (old_run / "step-0000008.safetensors").write_bytes(b"x" * 100)
     with pytest.raises(SystemExit, match=r"error: .*step-0000008\.safetensors: truncated"):
-        command(
-            "evaluate", "--run", "tiny", "--checkpoints", tmp_path,
-            "--data", data_folder / "valid.jsonl",
-        )  # fmt: skip
+        tiny("evaluate", "--checkpoints", old_run.parent, "--data", data)

@@ -1,3 +1,5 @@
+"""Heads and their names; ablation, its costs, and importance by gradients; the stream in parts."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -6,24 +8,35 @@ import pytest
 import torch
 from torch import Tensor
 
-from headwise.model.batching import pad
-from headwise.model.config import BOS, EOS, PAD
+from headwise.model import forced
+from headwise.model.config import BOS, EOS
 from headwise.model.decoding.greedy import greedy
+from headwise.model.forced import forced_stream, log_probabilities
 from headwise.model.hooks import capture, edit
-from headwise.model.interface import KINDS, Head, Kind, attention_path
+from headwise.model.interface import (
+    KINDS,
+    Head,
+    Kind,
+    NormParameters,
+    attention_path,
+    head_name,
+    parse_head,
+)
 from headwise.model.interventions import (
     ablate,
     batch_head_costs,
     batch_head_importance,
     head_costs,
 )
+from headwise.model.masks import pad
+from headwise.model.stream import HeldNorm, attention_as_sum, points_of_attention
 from headwise.model.transformer import Transformer
 from tests.floats import PASS, assert_near, near, rounding
 
 SOURCE = [5, 17, 9, 30, 8, EOS]
 TARGET = [BOS, 12, 7, 33, EOS]
-PADDED_SOURCES = [SOURCE, [6, 11, EOS]]
-PADDED_TARGETS = [TARGET, [BOS, 9, EOS]]
+SOURCES = [SOURCE, [7, EOS], [5, 6, 11, 30, EOS]]
+TARGETS = [TARGET, [BOS, 9, 8, 7, 6, 5, 4, EOS], [BOS, EOS]]
 
 
 @pytest.fixture(scope="module", params=["pre", "post"])
@@ -39,10 +52,27 @@ def log_probability(model: Transformer, source: list[int], target: list[int]) ->
     return float(chosen.sum())
 
 
-def test_every_head_is_listed_once(model: Transformer) -> None:
+# Heads
+
+
+def test_heads_are_listed_kind_by_kind_and_layer_by_layer_and_named_from_1(
+    model: Transformer,
+) -> None:
     heads = model.description.all_heads()
-    assert len(heads) == len(set(heads)) == (3 + 2 + 2) * 3
+    assert len(set(heads)) == len(heads) == (3 + 2 + 2) * 3
+    assert heads == sorted(heads, key=lambda head: (KINDS.index(head.kind), *head[1:]))
     assert heads[4] == Head("encoder_self", 1, 1)
+    assert head_name(Head("cross", 1, 3)) == "cross.2.4"
+    assert [parse_head(head_name(head)) for head in heads] == heads
+
+
+@pytest.mark.parametrize("name", ["", "cross", "cross.2", "cross.0.1", "cross.1.2.3", "both.1.1"])
+def test_what_names_no_head_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=r"expected a head such as cross\.2\.4, got '"):
+        parse_head(name)
+
+
+# Ablation
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -67,16 +97,6 @@ def test_an_ablated_head_adds_nothing_and_others_do_not_change(
     assert_near(without[names[1]][0], whole[names[1]][0] - added)
 
 
-def test_heads_of_several_layers_are_ablated(model: Transformer) -> None:
-    off = [Head("cross", 1, 0), Head("cross", 1, 2), Head("encoder_self", 0, 1)]
-    names = [f"{attention_path(kind, layer)}.heads" for kind, layer, _ in off]
-    with ablate(model, off), capture(model, names) as seen:
-        log_probability(model, SOURCE, TARGET)
-    for name, (_, _, head) in zip(names, off, strict=True):
-        assert (seen[name][0][:, head] == 0).all()
-    assert (seen[names[0]][0][:, 1] != 0).any()
-
-
 def test_ablation_ends_with_the_context(model: Transformer) -> None:
     before = log_probability(model, SOURCE, TARGET)
     with ablate(model, model.description.all_heads()):
@@ -86,13 +106,18 @@ def test_ablation_ends_with_the_context(model: Transformer) -> None:
         assert log_probability(model, SOURCE, TARGET) == before
 
 
-def test_ablation_applies_to_cached_decoding(model: Transformer) -> None:
+def test_heads_of_several_layers_are_ablated_in_cached_decoding_too(model: Transformer) -> None:
     """Token by token with a cache gives the same as one pass over the decoded target."""
-    off = [Head("decoder_self", 0, 2), Head("cross", 0, 0), Head("encoder_self", 1, 1)]
+    off = [Head("decoder_self", 0, 2), Head("cross", 1, 0), Head("cross", 1, 2)]
+    names = [f"{attention_path(kind, layer)}.heads" for kind, layer, _ in off]
     with ablate(model, off), torch.inference_mode():
         [target] = greedy(model, [SOURCE])
-        logits = model(torch.tensor([SOURCE]), torch.tensor([target[:-1]]))[0]
+        with capture(model, names) as seen:
+            logits = model(torch.tensor([SOURCE]), torch.tensor([target[:-1]]))[0]
     assert logits.argmax(dim=-1).tolist() == target[1:]
+    for name, (_, _, head) in zip(names, off, strict=True):
+        assert (seen[name][0][:, head] == 0).all()
+        assert (seen[name][0][:, 1] != 0).any()
 
 
 @pytest.mark.parametrize(
@@ -107,43 +132,23 @@ def test_an_unknown_head_is_refused(model: Transformer, head: Head) -> None:
 
 
 def test_costs_equal_those_of_ablating_each_head_by_itself(model: Transformer) -> None:
+    """In a batch, whose sentences are padded, as alone."""
+    batch = batch_head_costs(model, pad(SOURCES), pad(TARGETS))
+    assert list(batch) == list(KINDS)
+    for place, (source, target) in enumerate(zip(SOURCES, TARGETS, strict=True)):
+        whole = log_probability(model, source, target)
+        for kind, costs in head_costs(model, source, target).items():
+            assert_near(batch[kind][place], costs, size=abs(whole), operations=PASS)
     whole = log_probability(model, SOURCE, TARGET)
-    costs = head_costs(model, SOURCE, TARGET)
-    assert list(costs) == list(KINDS)
-    for head in model.description.all_heads():
-        with ablate(model, [head]):
-            without = log_probability(model, SOURCE, TARGET)
-        assert float(costs[head.kind][head.layer, head.head]) == near(
-            whole - without, size=abs(whole), operations=PASS
-        )
-    assert max(float(cost.abs().max()) for cost in costs.values()) > 0.01
+    for kind, layer, head in model.description.all_heads():
+        with ablate(model, [Head(kind, layer, head)]):
+            cost = whole - log_probability(model, SOURCE, TARGET)
+        found = float(batch[kind][0, layer, head])
+        assert found == near(cost, size=abs(whole), operations=PASS)
+    assert max(float(cost.abs().max()) for cost in batch.values()) > 0.01
 
 
-def test_a_head_with_zero_output_weights_costs_nothing(
-    make_model: Callable[..., Transformer],
-) -> None:
-    model = make_model().double()
-    with torch.no_grad():
-        weight: Tensor = model.decoder.layers[1].cross_attention.output_projection.weight
-        weight[:, 10:] = 0  # of head 2
-    costs = head_costs(model, SOURCE, TARGET)["cross"]
-    size = abs(log_probability(model, SOURCE, TARGET))
-    assert float(costs[1, 2]) == near(0, size=size, operations=PASS)
-    assert float(costs[1, 1].abs()) > 1e-3
-
-
-def test_costs_of_a_batch_equal_those_of_each_sentence(model: Transformer) -> None:
-    sources = [SOURCE, [7, EOS], [5, 6, 11, 30, EOS]]
-    targets = [TARGET, [BOS, 9, 8, 7, 6, 5, 4, EOS], [BOS, EOS]]
-    costs = batch_head_costs(model, pad(sources), pad(targets))
-    for place, (source, target) in enumerate(zip(sources, targets, strict=True)):
-        alone = head_costs(model, source, target)
-        for kind in KINDS:
-            size = abs(log_probability(model, source, target))
-            assert_near(costs[kind][place], alone[kind], size=size, operations=PASS)
-
-
-# --- importance, by gradients
+# Importance, by gradients
 
 
 @torch.inference_mode()
@@ -155,20 +160,18 @@ def loss(model: Transformer, number: int, head: Head, factor: float) -> float:
         factors[head.head] = factor
         return x * factors
 
-    source, target = torch.tensor([PADDED_SOURCES[number]]), torch.tensor([PADDED_TARGETS[number]])
     with edit(model, {f"{attention_path(head.kind, head.layer)}.heads": scaled}):
-        chosen = model(source, target[:, :-1])[0].log_softmax(dim=-1)
-    return -float(chosen[range(target.shape[1] - 1), target[0, 1:]].sum())
+        return -log_probability(model, SOURCES[number], TARGETS[number])
 
 
 def test_importance_is_the_derivative_by_a_factor_of_the_head(model: Transformer) -> None:
     """Against the difference quotient, sentence by sentence; the batch is padded."""
-    found = batch_head_importance(model, pad(PADDED_SOURCES, PAD), pad(PADDED_TARGETS, PAD))
+    found = batch_head_importance(model, pad(SOURCES[:2]), pad(TARGETS[:2]))
     assert [tuple(found[kind].shape) for kind in KINDS] == [(2, 3, 3), (2, 2, 3), (2, 2, 3)]
     small = 1e-5
     # The factors of heads, and so their gradients, are float32. The difference of two losses is as
     # exact as these, by twice the step; the third derivative adds some of its square.
-    of_losses = rounding(torch.float64, loss(model, 0, model.description.all_heads()[0], 1))
+    of_losses = rounding(torch.float64, -log_probability(model, SOURCES[1], TARGETS[1]))
     for head in model.description.all_heads():
         for number in range(2):
             more, less = (loss(model, number, head, factor) for factor in (1 + small, 1 - small))
@@ -179,10 +182,85 @@ def test_importance_is_the_derivative_by_a_factor_of_the_head(model: Transformer
 
 
 def test_gradients_are_found_in_inference_mode_and_none_are_left(model: Transformer) -> None:
-    sources, targets = pad(PADDED_SOURCES, PAD), pad(PADDED_TARGETS, PAD)
+    sources, targets = pad(SOURCES), pad(TARGETS)
     expected = batch_head_importance(model, sources, targets)
     with torch.inference_mode():
         found = batch_head_importance(model, sources, targets)
     for kind in KINDS:
         assert torch.equal(found[kind], expected[kind])
     assert all(parameter.grad is None for parameter in model.parameters())
+
+
+# A forced pass, and the stream taken apart
+
+
+@pytest.mark.parametrize("at_a_time", [1, 3, 1024])
+@torch.inference_mode()
+def test_log_probabilities_are_those_of_the_logits(
+    model: Transformer, monkeypatch: pytest.MonkeyPatch, at_a_time: int
+) -> None:
+    monkeypatch.setattr(forced, "_POSITIONS_AT_A_TIME", at_a_time)
+    source, target = torch.tensor([SOURCES[2]]), torch.tensor([TARGETS[1]])
+    stream = forced_stream(model, source, target[:, :-1])[0]
+    found = log_probabilities(model, stream, target[0, 1:])
+    logits = model(source, target[:, :-1])[0]
+    expected = [logits[t].softmax(dim=-1)[target[0, t + 1]].log() for t in range(7)]
+    assert_near(found, torch.stack(expected))
+
+
+def biases_of(model: Transformer, path: str, *, of_norm: bool) -> Tensor:
+    """Compute what the output has from biases alone: of W_O, W_V and the norm before them, (D,)."""
+    get = model.get_parameter
+    into_value = get(f"{path}.value_projection.bias")
+    if of_norm:
+        norm_bias = get(f"{path}_residual.norm.norm.bias")
+        into_value = into_value + get(f"{path}.value_projection.weight") @ norm_bias
+    output = f"{path}.output_projection"
+    return get(f"{output}.bias") + get(f"{output}.weight") @ into_value
+
+
+@torch.inference_mode()
+def test_parts_residual_and_biases_are_what_an_attention_leaves(model: Transformer) -> None:
+    """Worked again from the model's weights."""
+    attentions = {attention_path(kind, layer): (kind, layer) for kind, layer, _ in
+                  model.description.all_heads()}  # fmt: skip
+    afters = [f"{path}_residual.norm.after" for path in attentions]
+    with capture(model, [*points_of_attention(model), *afters]) as seen:
+        forced_stream(model, torch.tensor([SOURCE]), torch.tensor([TARGET[:-1]]))
+    for path, (kind, layer) in attentions.items():
+        parts = attention_as_sum(model, seen, kind, layer)
+        brought = torch.einsum("bhqm,bhmk,hkd->bqd", parts.weights, parts.value, parts.projection)
+        norm = f"{path}_residual.norm"
+        [before], [after], [change] = (
+            seen[name] for name in (f"{norm}.before", f"{norm}.after", f"{path}.output")
+        )
+        if model.description.norm == "pre":
+            biases = biases_of(model, path, of_norm=kind != "cross")
+            left = before + change
+        else:
+            gain, bias = (model.get_parameter(f"{norm}.norm.{name}") for name in ("weight", "bias"))
+            of_output = biases_of(model, path, of_norm=False)
+            deviation = (before.var(dim=-1, correction=0, keepdim=True) + 1e-5).sqrt()
+            biases = (of_output - of_output.mean()) / deviation * gain + bias
+            left = after
+        assert_near(parts.y, left)
+        assert_near(brought + parts.residual + biases, left)
+
+
+@pytest.mark.parametrize("kind", ["layer", "rms"])
+def test_a_held_norm_is_linear_and_gives_what_the_norm_gives(
+    make_model: Callable[..., Transformer], monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    model = make_model()
+    described = type(model.description)(**{**vars(model.description), "norm_kind": kind})
+    monkeypatch.setattr(type(model), "description", described)
+    torch.manual_seed(0)
+    first, second, gain = (torch.randn(shape, dtype=torch.float64) for shape in ((3, 7), (3, 7), 7))
+    whole = first + second
+    held = HeldNorm.at(model, NormParameters(gain, None, 1e-5), whole)
+    if kind == "layer":
+        expected = torch.nn.functional.layer_norm(whole, (7,), gain, None, 1e-5)
+    else:
+        expected = torch.nn.functional.rms_norm(whole, (7,), gain, 1e-5)
+    assert_near(held(whole), expected)
+    assert_near(held(first) + held(second), expected)

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from headwise.model.batching import pad
 from headwise.model.checkpoint import (
     CHECKPOINTS,
     Checkpoint,
@@ -20,29 +19,17 @@ from headwise.model.checkpoint import (
     list_runs,
     load_weights,
     open_trained_run,
-    weights_path,
 )
-from headwise.model.config import BOS, EOS
-from headwise.model.decoding.generation import longest_target
-from headwise.model.decoding.greedy import greedy
+from headwise.model.config import EOS
 from headwise.model.decoding.translation import translate
 from headwise.model.hooks import capture
+from headwise.model.masks import pad
 from headwise.model.presets import PRESETS
 from headwise.model.training.copy_task import LONGEST, copy_task
 from tests.shipped import SHIPPED
 
-MILESTONES = {
-    "books-small": [0, 500, 1_000, 2_000, 5_000, 7_000, 10_000, 15_000, 20_000],
-    "copy": [0, 50, 100, 200, 400, 700, 1_000, 2_000],
-    "de-en": [0, 200, 500, 1_000, 2_000, 4_000, 6_000, 9_000],
-    "en-es": [0, 100, 200, 500, 1_000, 1_500, 2_000, 3_000, 4_000, 8_000, 12_500, 16_000],
-}
-SUBJECTS = ("My brother", "Nobody")
-VERBS = ("bought", "never found", "wants to sell")
-OBJECTS = ("his keys.", "an expensive book.", "two small dogs at the station yesterday.")
 
-
-@pytest.fixture(params=MILESTONES)
+@pytest.fixture(params=SHIPPED)
 def run(request: pytest.FixtureRequest) -> TrainedRun:
     return open_trained_run(request.param)
 
@@ -53,70 +40,30 @@ def newest(name: str) -> Checkpoint:
     return load_weights(run, run.steps()[-1])
 
 
-# Decoding
-
-
-@pytest.fixture(scope="module")
-def sources() -> list[list[int]]:
-    """Return encoded sentences of several lengths."""
-    texts = [" ".join(parts) for parts in product(SUBJECTS, VERBS, OBJECTS)]
-    encoded = [open_trained_run("en-es").tokenizers.encode_source(text) for text in texts]
-    assert len(set(map(len, encoded))) > 3
-    return encoded
-
-
-@pytest.fixture(scope="module")
-def one_by_one(sources: list[list[int]]) -> list[list[int]]:
-    return [greedy(newest("en-es").model, [source])[0] for source in sources]
-
-
-def test_batched_decoding_equals_one_by_one(
-    sources: list[list[int]], one_by_one: list[list[int]]
-) -> None:
-    assert greedy(newest("en-es").model, sources) == one_by_one
-
-
-@torch.inference_mode()
-def test_cached_decoding_equals_uncached(
-    sources: list[list[int]], one_by_one: list[list[int]]
-) -> None:
-    model = newest("en-es").model
-    for source, expected in zip(sources, one_by_one, strict=True):
-        target = [BOS]
-        while target[-1] != EOS and len(target) <= longest_target(len(source), 1024):
-            logits = model(torch.tensor([source]), torch.tensor([target]))
-            target.append(int(logits[0, -1].argmax()))
-        assert target == expected
-
-
 # Files
 
 
 def test_all_runs_are_known_and_small() -> None:
-    assert tuple(MILESTONES) == SHIPPED
     assert set(SHIPPED) <= set(list_runs())
-    sizes = {
-        name: [weights_path(CHECKPOINTS / name, s).stat().st_size for s in MILESTONES[name]]
-        for name in MILESTONES
-    }
+    weights = {name: (CHECKPOINTS / name).glob("*.safetensors") for name in SHIPPED}
+    sizes = {name: [path.stat().st_size for path in paths] for name, paths in weights.items()}
     assert max(map(max, sizes.values())) <= 10_000_000
     assert sum(map(sum, sizes.values())) < 240_000_000
     assert sum(sizes["copy"]) <= 2_000_000
 
 
 def test_every_milestone_is_there_and_unaltered(run: TrainedRun) -> None:
-    assert run.steps() == MILESTONES[run.info.name] == list(run.info.training.all_milestones)
+    assert run.steps() == list(run.info.training.all_milestones)
     for step in run.steps():
         load_weights(run, step)  # verifies all hashes
 
 
-def test_run_info_describes_the_run(run: TrainedRun) -> None:
+def test_run_info_and_counts_describe_the_run(run: TrainedRun) -> None:
     data = run.info.data
-    assert data.name
-    assert data.licence
-    assert data.attribution
+    assert all((data.name, data.licence, data.attribution))
     model = newest(run.info.name).model
     assert run.info.parameters == sum(parameter.numel() for parameter in model.parameters())
+    assert run.counts.source[EOS] == run.counts.target[EOS] == data.train_pairs
 
 
 def test_logs_are_complete(run: TrainedRun) -> None:
@@ -139,10 +86,6 @@ def test_samples_are_complete_and_reproduced(run: TrainedRun) -> None:
         newest(run.info.name).model, run.tokenizers, [row["source"] for row in last]
     )
     assert translations == [row["translation"] for row in last]
-
-
-def test_counts_fit_the_data(run: TrainedRun) -> None:
-    assert run.counts.source[EOS] == run.counts.target[EOS] == run.info.data.train_pairs
 
 
 # What each of them shows
@@ -180,19 +123,13 @@ def test_de_en_is_the_preset_pre_norm() -> None:
 
 
 @torch.inference_mode()
-def test_copy_copies_what_it_has_not_seen() -> None:
-    run, model = open_trained_run("copy"), newest("copy").model
-    unseen = copy_task("test")
-    assert len(unseen) == 1_000
-    assert not set(unseen) & set(copy_task("train"))
-    assert translate(model, run.tokenizers, unseen) == unseen
-
-
-@torch.inference_mode()
-def test_a_head_of_copy_looks_at_the_copied_position() -> None:
+def test_copy_copies_what_it_has_not_seen_by_a_head_that_looks_there() -> None:
     """Rows by predicted: row t, which predicts symbol t, has its largest weight on key t."""
     run, model = open_trained_run("copy"), newest("copy").model
     texts = copy_task("test")
+    assert len(texts) == 1_000
+    assert not set(texts) & set(copy_task("train"))
+    assert translate(model, run.tokenizers, texts) == texts
     source = pad([run.tokenizers.encode_source(text) for text in texts])
     target = pad([run.tokenizers.encode_target(text)[:-1] for text in texts])
     names = [f"decoder.layers.{layer}.cross_attention.weights" for layer in range(2)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from headwise.model.checkpoint import open_trained_run, weights_path
+from headwise.model.checkpoint import load_weights, open_trained_run
 from headwise.model.files import read_log
 from headwise.model.training.options import TrainArguments
 from headwise.model.training.resume import latest_resume_step
@@ -94,21 +93,11 @@ def train(
     return run
 
 
-def weights(root: Path) -> dict[int, str]:
-    """Return the sha256 of the weights of each step."""
-    run = open_trained_run("tiny", root=root)
-    found = {}
-    for step in run.steps():
-        content = weights_path(run.folder, step).read_bytes()
-        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
-        found[step] = header["__metadata__"]["sha256"]
-    return found
-
-
 def same_end(root: Path, trained_root: Path) -> None:
     """Assert that the run has the weights and samples of one that was never stopped."""
     run, other = (open_trained_run("tiny", root=folder) for folder in (root, trained_root))
-    assert weights(root) == weights(trained_root)
+    weights = [{s: load_weights(r, s).sha256 for s in r.steps()} for r in (run, other)]
+    assert weights[0] == weights[1]
     for name in ("samples.jsonl", "run.json", "counts.json", "resume/step-0000008/state.json"):
         assert (run.folder / name).read_bytes() == (other.folder / name).read_bytes(), name
     assert [row["step"] for row in run.metrics()] == [row["step"] for row in other.metrics()]
@@ -126,27 +115,19 @@ def test_killed_in_mid_epoch_it_ends_as_if_never_stopped(
     same_end(tmp_path, trained_root)
 
 
-@pytest.mark.parametrize(
-    "kills",
-    [
-        pytest.param(
-            [
-                (IN_A_WRITE, 2, r"/\.counts\.json\.\w+\.unfinished"),
-                (IN_A_WRITE, 4, r"/resume/\.step-0000000\..*/\.state\.safetensors\."),
-                (IN_A_WRITE, 3, r"/\.step-0000000\.safetensors\."),
-            ],
-            id="while the run is made",
-        ),
-        pytest.param(
-            [
-                (IN_A_WRITE, 7, r"/\.step-0000003\.safetensors\."),
-                (IN_A_WRITE, 6, r"/resume/\.step-0000004\..*/\.state\.json\."),
-                (IN_A_LOG, 8, ""),
-            ],
-            id="while it trains",
-        ),
-    ],
-)
+WHILE_MADE = [
+    (IN_A_WRITE, 2, r"/\.counts\.json\.\w+\.unfinished"),
+    (IN_A_WRITE, 4, r"/resume/\.step-0000000\..*/\.state\.safetensors\."),
+    (IN_A_WRITE, 3, r"/\.step-0000000\.safetensors\."),
+]
+WHILE_TRAINING = [
+    (IN_A_WRITE, 7, r"/\.step-0000003\.safetensors\."),
+    (IN_A_WRITE, 6, r"/resume/\.step-0000004\..*/\.state\.json\."),
+    (IN_A_LOG, 8, ""),
+]
+
+
+@pytest.mark.parametrize("kills", [WHILE_MADE, WHILE_TRAINING])
 def test_killed_in_mid_write_it_ends_as_if_never_stopped(
     train: Callable[[str, int], int],
     trained_root: Path,

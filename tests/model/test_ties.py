@@ -66,12 +66,9 @@ def test_all_that_count_as_the_largest() -> None:
     assert near_largest([1, 0, 1 + BIT, 1 - BIT, NAN]).tolist() == [True, False, True, True, False]
 
 
-def test_another_rounding_may_be_given() -> None:
+def test_another_rounding_may_be_given_and_nothing_has_no_order() -> None:
     assert descending(np.array([0.5, 0.75, 1.0]), 0.3).tolist() == [1, 2, 0]
     assert descending(np.array([1.0, 1.0 + BIT]), 0).tolist() == [1, 0]
-
-
-def test_nothing_has_no_order() -> None:
     assert descending([]).tolist() == []
 
 

@@ -17,7 +17,6 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from headwise.model.batching import pad
 from headwise.model.checkpoint import (
     TrainedRun,
     create_run,
@@ -28,6 +27,7 @@ from headwise.model.checkpoint import (
 )
 from headwise.model.config import PAD, TrainingConfig, TransformerConfig
 from headwise.model.files import append_log
+from headwise.model.masks import pad
 from headwise.model.run_info import Counts, DataSource, RunInfo
 from headwise.model.tokenizer import SPECIAL_TOKENS, Tokenizer, TokenizerPair
 from headwise.model.transformer import Transformer

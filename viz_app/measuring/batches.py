@@ -14,7 +14,6 @@ from itertools import chain, islice
 import torch
 from torch import Tensor
 
-from headwise.model.batching import pad
 from headwise.model.forced import forced_stream
 from headwise.model.hooks import capture
 from headwise.model.interface import (
@@ -23,7 +22,7 @@ from headwise.model.interface import (
     SpecialIds,
     Tokenizers,
 )
-from headwise.model.masks import causal_mask
+from headwise.model.masks import causal_mask, pad
 from headwise.model.training.data import Pair
 from headwise.viz_app.trace.attention import weight_points
 

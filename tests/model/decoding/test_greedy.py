@@ -1,3 +1,5 @@
+"""Greedy decoding, and the batch that grows by steps."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -7,11 +9,12 @@ import torch
 from torch import Tensor
 
 from headwise.model.config import BOS, EOS
-from headwise.model.decoding.generation import longest_target
-from headwise.model.decoding.greedy import greedy
+from headwise.model.decoding.greedy import Generation, greedy, longest_target
 from headwise.model.hooks import capture
 from headwise.model.transformer import Transformer
 from tests.floats import PASS, assert_near
+
+MakeModel = Callable[..., Transformer]
 
 
 def uncached(model: Transformer, source: list[int]) -> tuple[list[int], Tensor]:
@@ -27,32 +30,25 @@ def uncached(model: Transformer, source: list[int]) -> tuple[list[int], Tensor]:
 
 
 def test_greedy_is_one_argmax_after_another(model: Transformer, sources: list[list[int]]) -> None:
-    targets = [uncached(model, source)[0] for source in sources]
+    """Also in a batch, and with the logits that are computed without a cache."""
+    targets = []
+    for source in sources:
+        target, logits = uncached(model, source)
+        with capture(model, ["logits"]) as seen:
+            assert greedy(model, [source]) == [target]
+        assert_near(torch.cat(seen["logits"]), logits, operations=PASS)
+        targets.append(target)
     ended = [target[-1] == EOS for target in targets]
     assert any(ended)
     assert not all(ended)
-    assert [greedy(model, [source])[0] for source in sources] == targets
-
-
-def test_a_batch_decodes_like_its_rows_one_by_one(
-    model: Transformer, sources: list[list[int]]
-) -> None:
-    assert greedy(model, sources) == [greedy(model, [source])[0] for source in sources]
-
-
-def test_cached_logits_equal_uncached_ones(model: Transformer, sources: list[list[int]]) -> None:
-    for source in sources:
-        with capture(model, ["logits"]) as seen:
-            greedy(model, [source])
-        logits = torch.cat(seen["logits"])  # (steps, V)
-        assert_near(logits, uncached(model, source)[1], operations=PASS)
+    assert greedy(model, sources) == targets
 
 
 def test_decoding_continues_a_prefix(model: Transformer, sources: list[list[int]]) -> None:
     """A prefix of the greedy target gives that target; another token changes the rest."""
-    for source in sources:
+    for source in sources[1:4]:
         [target] = greedy(model, [source])
-        for length in range(1, len(target)):
+        for length in range(1, len(target), 3):
             assert greedy(model, [source], target[:length]) == [target]
     prefix = [BOS, 9, 7]
     for source, target in zip(sources, greedy(model, sources, prefix), strict=True):
@@ -61,14 +57,9 @@ def test_decoding_continues_a_prefix(model: Transformer, sources: list[list[int]
         assert logits.argmax(dim=-1)[2:].tolist() == target[3:]
 
 
-def test_empty_prefix_is_refused(model: Transformer) -> None:
-    with pytest.raises(ValueError, match="prefix: expected the start token"):
-        greedy(model, [[5, EOS]], [])
-
-
 @pytest.mark.parametrize("bits", [(0, 0), (0, 1), (1, 0)])
 def test_of_two_tokens_that_differ_by_a_last_bit_the_lower_id_is_chosen(
-    make_model: Callable[..., Transformer], bits: tuple[int, int]
+    make_model: MakeModel, bits: tuple[int, int]
 ) -> None:
     model = make_model(output_bias=True, tied="none")
     with torch.no_grad():
@@ -77,3 +68,60 @@ def test_of_two_tokens_that_differ_by_a_last_bit_the_lower_id_is_chosen(
         model.unembedding.bias[[7, 9]] = 1 + torch.tensor(bits) * torch.finfo(torch.float32).eps
     [target] = greedy(model, [[5, EOS]])
     assert set(target[1:]) == {7}
+
+
+@torch.inference_mode()
+def test_rows_are_repeated_reordered_and_dropped_with_their_targets(model: Transformer) -> None:
+    """The logits always equal those of the whole targets without a cache."""
+    sources = [[5, 9, 30, EOS], [EOS], [17, 8, EOS]]
+    batch = Generation(model, sources)
+    rows = [(source, [BOS]) for source in sources]
+    steps = [
+        ([0, 1, 2], [7, 7, 8]),  # as they stand
+        ([2, 0, 0, 1], [9, 5, 6, 7]),
+        ([1, 0, 3], [11, 12, 13]),
+        ([2, 2], [14, 15]),
+    ]
+    for kept, ids in [*steps, ([], [])]:
+        wanted = [model(torch.tensor([s]), torch.tensor([t]))[0, -1] for s, t in rows]
+        assert_near(batch.logits(), torch.stack(wanted), operations=PASS)
+        if kept:
+            batch.append(kept, ids)
+        rows = [(rows[row][0], [*rows[row][1], id]) for row, id in zip(kept, ids, strict=True)]
+
+
+def test_each_row_has_its_own_limit_of_which_a_prefix_is_a_part(model: Transformer) -> None:
+    """Twice as many tokens as the source has, and 10; at most as many as the model allows."""
+    sources = [[EOS], [5, 6, EOS], [5] * 30]
+    assert Generation(model, sources).most_generated == [12, 16, 31]
+    assert Generation(model, sources, [BOS, 7]).most_generated == [11, 15, 30]
+    assert Generation(model, sources, [BOS] * 20).most_generated == [1, 1, 12]
+
+
+@pytest.mark.parametrize(("max_length", "tokens"), [(31, 24), (17, 17)])
+def test_a_target_that_does_not_end_stops_at_its_limit(
+    make_model: MakeModel, max_length: int, tokens: int
+) -> None:
+    model = make_model(output_bias=True, max_length=max_length)
+    with torch.no_grad():
+        model.unembedding.bias[EOS] = -1e9
+    [target] = greedy(model, [[5, 17, 9, 30, 8, 6, 4]])
+    assert target[0] == BOS
+    assert len(target) - 1 == tokens
+
+
+@pytest.mark.parametrize(
+    ("sources", "prefix", "message"),
+    [
+        ([], None, "expected at least one source, got an empty batch"),
+        ([[]], None, "allows no key: expected at least one token in each row"),
+        ([[5, EOS], []], None, "allows no key: expected at least one token in each row"),
+        ([[5] * 32], None, "expected at most 31 tokens, got 32"),
+        ([[5, EOS]], [], "prefix: expected the start token"),
+    ],
+)
+def test_what_cannot_be_decoded_is_refused(
+    model: Transformer, sources: list[list[int]], prefix: list[int] | None, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        greedy(model, sources, prefix)

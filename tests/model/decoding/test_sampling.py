@@ -1,14 +1,22 @@
+"""Sampling, and texts that are translated in any way of decoding."""
+
 from __future__ import annotations
 
-from collections import Counter
+import math
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
+from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.model.config import EOS
+from headwise.model.decoding.beam import beam_search
 from headwise.model.decoding.greedy import greedy
 from headwise.model.decoding.sampling import nucleus, sample
+from headwise.model.decoding.translation import Decoding, sorted_batches, translate
 from headwise.model.transformer import Transformer
 from tests.floats import near
 
@@ -60,33 +68,6 @@ def test_nucleus_of_equally_likely_tokens(top_p: float, kept: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("temperature", "top_p", "expected"),
-    [
-        (1, 1, TABLE),
-        (0.5, 1, [value**2 / 0.2588 for value in TABLE]),
-        (2, 1, [value**0.5 / sum(p**0.5 for p in TABLE) for value in TABLE]),
-        (1, 0.75, [0, 0, 0, 0, 0.5, 0.3125, 0.1875]),  # 0.4 + 0.25 are too few
-    ],
-)
-def test_tokens_are_drawn_as_often_as_they_are_likely(
-    memoryless: Transformer, temperature: float, top_p: float, expected: list[float]
-) -> None:
-    seeds = range(500)
-    targets = sample(memoryless, [[EOS]] * 500, seeds=seeds, temperature=temperature, top_p=top_p)
-    counts = Counter(id for target in targets for id in target[1:])
-    total = sum(counts.values())
-    assert total > 2000
-    assert sum(expected) == near(1)
-    assert set(counts) == {id for id, value in enumerate(expected) if value}
-    chi_square = sum(
-        (counts[id] - total * value) ** 2 / (total * value)
-        for id, value in enumerate(expected)
-        if value
-    )
-    assert chi_square < 22.5  # 99.9 % of all draws, for six degrees of freedom
-
-
-@pytest.mark.parametrize(
     ("drawn", "top_p", "expected"),
     [
         (0.0, 1, 4),
@@ -113,7 +94,8 @@ def test_a_random_number_selects_a_token_by_cumulative_probability(
 
 
 def test_samples_depend_only_on_their_seeds(model: Transformer, sources: list[list[int]]) -> None:
-    """The rest of the batch makes no difference."""
+    """The rest of the batch makes no difference, nor does torch's own generator."""
+    before = torch.get_rng_state()
     seeds = list(range(5, 5 + len(sources)))
     targets = sample(model, sources, seeds=seeds)
     assert sample(model, sources, seeds=seeds) == targets
@@ -123,13 +105,6 @@ def test_samples_depend_only_on_their_seeds(model: Transformer, sources: list[li
     assert all(other != target for other, target in zip(others, targets, strict=True))
     twice = sample(model, [sources[0]] * 3, seeds=[8, 9, 8])
     assert twice[0] == twice[2] != twice[1]
-
-
-def test_sampling_does_not_use_the_global_generator(
-    model: Transformer, sources: list[list[int]]
-) -> None:
-    before = torch.get_rng_state()
-    sample(model, sources, seeds=range(len(sources)))
     assert torch.equal(torch.get_rng_state(), before)
 
 
@@ -145,3 +120,77 @@ def test_low_temperature_or_a_tiny_nucleus_is_greedy_decoding(
 def test_each_source_needs_a_seed(model: Transformer) -> None:
     with pytest.raises(ValueError, match="expected 2 seeds, one a source, got 1"):
         sample(model, [[EOS], [5, EOS]], seeds=[3])
+
+
+# Translation
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"beam": 0}, "beam: expected at least 1, got 0"),
+        ({"length_penalty": -0.1}, "length_penalty: expected 0 to 10, got -0.1"),
+        ({"length_penalty": math.nan}, "length_penalty: expected 0 to 10, got nan"),
+        ({"length_penalty": 1e9}, "length_penalty: expected 0 to 10, got 1000000000.0"),
+        ({"seed": -1, "temperature": 1.0}, "seed: expected 0 to 4294967295, got -1"),
+        ({"seed": 2**32, "temperature": 1.0}, "seed: expected 0 to 4294967295, got 4294967296"),
+        ({"temperature": 0.0}, "temperature: expected more than 0, got 0.0"),
+        ({"temperature": math.nan}, "temperature: expected more than 0, got nan"),
+        ({"temperature": math.inf}, "temperature: expected more than 0, got inf"),
+        ({"temperature": 1.0, "top_p": 0.0}, "top_p: expected 0 < p <= 1, got 0.0"),
+        ({"temperature": 1.0, "top_p": 1.1}, "top_p: expected 0 < p <= 1, got 1.1"),
+        ({"beam": 2, "temperature": 1.0}, "expected a beam or a temperature, got both; leave one"),
+        ({"top_p": 0.9}, "top_p belongs to sampling; give a temperature too, 1 for none"),
+    ],
+)
+def test_decoding_refuses_bad_values(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Decoding(**options)
+
+
+@pytest.mark.parametrize(
+    "decoding",
+    [
+        Decoding(),
+        Decoding(beam=3, length_penalty=2.0),
+        Decoding(temperature=1.0, seed=7),
+        Decoding(temperature=0.5, top_p=0.9),
+    ],
+)
+def test_translations_keep_the_order_of_their_texts(
+    trained_run: TrainedRun, decoding: Decoding
+) -> None:
+    """The seed depends on the index of a text, so that equal texts get different samples."""
+    # In float64 the likeliest tokens are those of a text by itself, however near others are.
+    model, tokenizers = load_weights(trained_run, 0, torch.float64).model, trained_run.tokenizers
+    texts = ["Hi", "The book is on the table.", "Where is the key?", "", "Hi", "We want water."]
+    alone = []
+    for place, text in enumerate(texts):
+        source = tokenizers.encode_source(text)
+        if decoding.temperature is not None:
+            temperature, top_p = decoding.temperature, decoding.top_p
+            seeds = [(decoding.seed + 0x9E3779B1 * place) % 2**32]
+            [target] = sample(model, [source], seeds=seeds, temperature=temperature, top_p=top_p)
+        elif decoding.beam > 1:
+            [beam] = beam_search(model, [source], size=3, alpha=decoding.length_penalty)
+            target = beam.hypotheses[0].target
+        else:
+            [target] = greedy(model, [source])
+        alone.append(tokenizers.target.decode(target))
+    assert len(set(alone)) > 1
+    assert (alone[0] == alone[4]) == (decoding.temperature is None)
+    for batch_size in (3, 64):
+        assert (
+            translate(model, tokenizers, texts, batch_size=batch_size, decoding=decoding) == alone
+        )
+    assert translate(model, tokenizers, [], decoding=decoding) == []
+
+
+@given(st.lists(st.integers(0, 9)), st.integers(1, 5))
+def test_sorted_batches_are_longest_first(lengths: list[int], size: int) -> None:
+    batches = list(sorted_batches([[5] * n for n in lengths], size))
+    order = [index for batch in batches for index in batch]
+    assert sorted(order) == list(range(len(lengths)))
+    assert [lengths[index] for index in order] == sorted(lengths, reverse=True)
+    assert all(len(batch) == size for batch in batches[:-1])
+    assert not batches or 1 <= len(batches[-1]) <= size

@@ -10,8 +10,7 @@ import pytest
 import torch
 
 from headwise.model.decoding.beam import beam_search
-from headwise.model.decoding.generation import longest_target
-from headwise.model.decoding.greedy import greedy
+from headwise.model.decoding.greedy import greedy, longest_target
 from headwise.model.hooks import capture, hook_names
 from headwise.model.interface import KINDS, Head, Kind
 from headwise.model.interventions import ablate

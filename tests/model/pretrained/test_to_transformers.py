@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, TrainerState
 from transformers.utils import logging
 
-from headwise.model.batching import pad
 from headwise.model.checkpoint import (
     CHECKPOINTS,
     TrainedRun,
@@ -27,13 +26,13 @@ from headwise.model.checkpoint import (
     tokenizer_sha256,
 )
 from headwise.model.config import BOS, PAD
-from headwise.model.decoding.generation import longest_target
-from headwise.model.decoding.greedy import greedy
+from headwise.model.decoding.greedy import greedy, longest_target
 from headwise.model.decoding.translation import translate
 from headwise.model.files import CheckpointError
 from headwise.model.hooks import capture
 from headwise.model.interface import KINDS, attention_path
 from headwise.model.layers import sinusoidal_positions
+from headwise.model.masks import pad
 from headwise.model.pretrained.run import PretrainedRun
 from headwise.model.pretrained.to_transformers import (
     TARGET_TOKENIZER,

@@ -13,11 +13,10 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from headwise.model.batching import pad
 from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.model.config import TransformerConfig
 from headwise.model.hooks import hook_names
-from headwise.model.masks import causal_mask, padding_mask
+from headwise.model.masks import causal_mask, pad, padding_mask
 from headwise.model.presets import PRESETS
 from headwise.viz_app.analysis.labels import token_labels
 from headwise.viz_app.analysis.lens import read_lens

@@ -8,8 +8,7 @@ from contextlib import suppress
 
 import streamlit as st
 
-from headwise.model.batching import pad
-from headwise.model.masks import causal_mask, padding_mask
+from headwise.model.masks import causal_mask, pad, padding_mask
 from headwise.viz_app.analysis.batches import TokenIds, batch_of_lengths
 from headwise.viz_app.analysis.grid import make_grid
 from headwise.viz_app.analysis.labels import numbered, token_label, token_labels
