@@ -18,7 +18,7 @@ from headwise.viz_app.analysis.curves import (
     progress,
     smooth,
 )
-from headwise.viz_app.records.curves import Curve, OverfittingOnset
+from headwise.viz_app.records.measures import Curve, OverfittingOnset
 from tests.floats import assert_near, near
 
 CHECKPOINTS = Path(__file__).parents[3] / "checkpoints"

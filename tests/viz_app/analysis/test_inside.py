@@ -26,7 +26,7 @@ from headwise.viz_app.analysis.inside import (
     head_shares,
     largest_positive,
 )
-from headwise.viz_app.records.layer import (
+from headwise.viz_app.records.model import (
     AttentionSublayer,
     FeedForwardSublayer,
     LayerTrace,

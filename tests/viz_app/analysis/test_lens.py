@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from headwise.viz_app.analysis.labels import token_label
-from headwise.viz_app.analysis.lens import read_lens
+from headwise.viz_app.analysis.predictions import read_lens
 from headwise.viz_app.records.trace import Tokens, Trace, Word
 from tests.floats import assert_near
 

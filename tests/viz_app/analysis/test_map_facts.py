@@ -7,7 +7,7 @@ from typing import cast
 import numpy as np
 
 from headwise.model.interface import Head, Kind
-from headwise.viz_app.analysis.map_facts import MapFacts, map_facts, most_on_punctuation
+from headwise.viz_app.analysis.attention import MapFacts, map_facts, most_on_punctuation
 from headwise.viz_app.records.trace import Tokens
 from tests.floats import near
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from headwise.model.interface import Kind
-from headwise.viz_app.analysis.marked_words import marked_words, token_marks
+from headwise.viz_app.analysis.labels import marked_words, token_marks
 from headwise.viz_app.records.measures import Example
 from headwise.viz_app.records.trace import Tokens
 

@@ -8,7 +8,7 @@ from headwise.model.hooks import hook_names
 from headwise.model.interface import Description
 from headwise.model.transformer import Transformer
 from headwise.viz_app.analysis.modules import build_module_tree, mark_tied_parameters
-from headwise.viz_app.records.modules import HookPointNode, ModuleNode, Parameter
+from headwise.viz_app.records.model import HookPointNode, ModuleNode, Parameter
 from headwise.viz_app.records.trace import HookSummary
 
 

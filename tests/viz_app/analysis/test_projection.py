@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from headwise.viz_app.analysis.projection import (
+from headwise.viz_app.analysis.embeddings import (
     digit_counts,
     frequency_groups,
     most_frequent,

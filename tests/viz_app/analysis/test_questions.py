@@ -20,7 +20,7 @@ from headwise.viz_app.analysis.question import (
     place_of,
 )
 from headwise.viz_app.analysis.questions import KINDS, ask, read_parameters
-from headwise.viz_app.records.curves import Curve
+from headwise.viz_app.records.measures import Curve
 from headwise.viz_app.records.trace import Tokens, Trace
 from tests.floats import assert_near
 

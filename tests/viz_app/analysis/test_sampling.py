@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from headwise.model.decoding.sampling import nucleus
-from headwise.viz_app.analysis.sampling import entropy, sampled
+from headwise.viz_app.analysis.predictions import entropy, sampled
 from tests.floats import assert_near, near
 
 HALVES = np.log(np.array([0.125, 0.5, 0.125, 0.25]))

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from headwise.viz_app.analysis.similarity import (
+from headwise.viz_app.analysis.embeddings import (
     cosine_similarity,
     mean_pairwise_similarity,
     nearest_neighbours,

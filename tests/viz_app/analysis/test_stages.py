@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from headwise.viz_app.analysis.stages import STAGE_DESCRIPTIONS, describe_stage
+from headwise.viz_app.analysis.measure_descriptions import STAGE_DESCRIPTIONS, describe_stage
 from headwise.viz_app.records.measures import STAGES
 
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from headwise.viz_app.analysis.vocabulary import vocabulary_labels
+from headwise.viz_app.analysis.labels import vocabulary_labels
 
 
 def test_continuing_tokens_are_marked() -> None:

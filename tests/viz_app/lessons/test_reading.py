@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from headwise.viz_app.lessons.markup import check_markup, names_in, parts_of
 from headwise.viz_app.lessons.reading import SHIPPED, LessonError, read_lesson, read_lessons
+from headwise.viz_app.lessons.records import check_markup, names_in, parts_of
 
 HEAD = "---\ntitle: Rows\nteaches: What a row is.\n---\n"
 STEP = """

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from headwise.viz_app.records.modules import HookPointNode, ModuleNode, Parameter
+from headwise.viz_app.records.model import HookPointNode, ModuleNode, Parameter
 from headwise.viz_app.records.trace import HookSummary
 
 

@@ -6,7 +6,7 @@ import streamlit as st
 
 from headwise.viz_app.analysis.modules import build_module_tree, mark_tied_parameters
 from headwise.viz_app.figures.modules import module_tree_html
-from headwise.viz_app.records.modules import ModuleNode
+from headwise.viz_app.records.model import ModuleNode
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.weights import named_weights
 from headwise.viz_app.views.caches import checkpoint_of

@@ -18,7 +18,7 @@ from headwise.viz_app.analysis.inside import (
     head_shares,
 )
 from headwise.viz_app.analysis.labels import numbered
-from headwise.viz_app.records.layer import LayerTrace
+from headwise.viz_app.records.model import LayerTrace
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import layer_trace_of
 from headwise.viz_app.views.inside.steps import (

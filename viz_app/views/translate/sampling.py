@@ -7,7 +7,7 @@ import streamlit as st
 
 from headwise.model.ties import descending
 from headwise.viz_app.analysis.labels import next_token_label
-from headwise.viz_app.analysis.sampling import entropy, sampled
+from headwise.viz_app.analysis.predictions import entropy, sampled
 from headwise.viz_app.figures.charts import changed_bars
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import next_log_probability
