@@ -36,28 +36,15 @@ def words(*sizes: int) -> list[Word]:
     return [Word("", stop - size, stop) for size, stop in zip(sizes, stops, strict=True)]
 
 
-LAYER = np.array([[[0.2, 0.8], [1.0, 0.0]], [[0.6, 0.4], [0.5, 0.5]]], dtype=np.float32)
-
-
-@pytest.mark.parametrize(
-    ("how", "head", "expected"),
-    [
-        ("head", 1, [[0.6, 0.4], [0.5, 0.5]]),
-        ("mean", 0, [[0.4, 0.6], [0.75, 0.25]]),
-        ("max", 1, [[0.6, 0.8], [1.0, 0.5]]),
-    ],
-)
-def test_aggregate_heads(how: str, head: int, expected: list[list[float]]) -> None:
-    together = aggregate_heads(LAYER, how, head)
-    assert_near(together, expected)
-    assert together.dtype == np.float32
-
-
-@pytest.mark.parametrize(("how", "head"), [("head", 2), ("head", -1), ("median", 0)])
-def test_unknown_aggregate_or_head_is_refused(how: str, head: int) -> None:
-    message = rf"^expected mean, max, or a head from 0 to 1, got {how} {head}$"
-    with pytest.raises(ValueError, match=message):
-        aggregate_heads(LAYER, how, head)
+def test_aggregate_heads() -> None:
+    layer = np.array([[[0.2, 0.8], [1.0, 0.0]], [[0.6, 0.4], [0.5, 0.5]]], dtype=np.float32)
+    assert_near(aggregate_heads(layer, "head", 1), [[0.6, 0.4], [0.5, 0.5]])
+    assert_near(aggregate_heads(layer, "mean"), [[0.4, 0.6], [0.75, 0.25]])
+    assert_near(aggregate_heads(layer, "max", 1), [[0.6, 0.8], [1.0, 0.5]])
+    for how, head in (("head", 2), ("head", -1), ("median", 0)):
+        message = rf"^expected mean, max, or a head from 0 to 1, got {how} {head}$"
+        with pytest.raises(ValueError, match=message):
+            aggregate_heads(layer, how, head)
 
 
 # Words
@@ -81,19 +68,16 @@ def test_to_words_rows_sum_to_1(queries: list[int], keys: list[int], seed: int) 
     assert_near(together.sum(axis=-1), 1)
 
 
-@pytest.mark.parametrize(
-    ("queries", "keys", "message"),
-    [
+def test_words_must_cover_all_tokens() -> None:
+    weights = np.ones((3, 4), dtype=np.float32)
+    for queries, keys, message in (
         (words(2), words(4), "query words must cover 3 tokens in order, without gaps"),
         (words(3), words(2, 1), "key words must cover 4 tokens"),
         ([Word("", 1, 3)], words(4), "query words"),
         ([Word("", 0, 1), Word("", 2, 3)], words(4), "query words"),
-        ([], words(4), "query words"),
-    ],
-)
-def test_words_must_cover_all_tokens(queries: list[Word], keys: list[Word], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        to_words(np.ones((3, 4), dtype=np.float32), queries, keys)
+    ):
+        with pytest.raises(ValueError, match=message):
+            to_words(weights, queries, keys)
 
 
 @given(queries=SIZES, data=st.data())
@@ -162,9 +146,7 @@ def test_facts_of_an_even_map_without_punctuation(make_tokens: MakeTokens) -> No
     assert facts.evenness == near(1, dtype=np.float32)
     assert (facts.special, facts.even_weight) == near((0.2, 0.2), dtype=np.float32)
     assert (facts.punctuation, facts.itself) == (None, None)
-
-
-def test_a_single_key_is_no_choice(make_tokens: MakeTokens) -> None:
+    # A single key is no choice.
     ones, dot = np.ones((2, 1), np.float32), make_tokens(["."])
     assert map_facts(ones, dot, allowed=None, own_keys=False) is None
     assert most_on_punctuation({"cross": ones[None, None]}, lambda _: dot) is None

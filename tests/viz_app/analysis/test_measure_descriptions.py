@@ -43,17 +43,7 @@ def test_everything_that_is_measured_is_described() -> None:
             "log-probability as text: -3.22 nats per token, as of a choice among 25 tokens that "
             "are equally likely",
         ),
-        (
-            "source_contribution",
-            0.624,
-            "share of the source: 0.62 of a prediction, the rest is of the target so far",
-        ),
         ("source_entropy", 0.5, "spread over the source: 0.50 of the largest possible entropy"),
-        (
-            "prefix_entropy",
-            0.5,
-            "spread over the target so far: 0.50 of the largest possible entropy",
-        ),
         ("chrf", 54.26, "chrF 54.3 of 100 against the references"),
         ("chrf", NAN, "chrF: no value"),
         ("reordering", 0.851, "order of the source: 0.85 of neighbouring words stay neighbours"),
@@ -68,7 +58,6 @@ def test_values_of_a_checkpoint(name: str, value: float, words: str) -> None:
     [
         ("previous", "decoder_self", 0.834, "looks at the previous token: 0.83 of its weight"),
         ("same", "cross", 0.5, "looks at the source token at its own place: 0.50 of its weight"),
-        ("end", "encoder_self", 0.71, "rests on </s>: 0.71 of its weight"),
         ("punctuation", "cross", 0.6, "rests on punctuation: 0.60 of its weight"),
         ("entropy", "cross", 0.96, "spread almost evenly: 0.96 of the largest possible entropy"),
         ("entropy", "cross", 0.79, "spread: 0.79 of the largest possible entropy"),

@@ -7,7 +7,6 @@ import pytest
 
 from headwise.model.layers import sinusoidal_positions
 from headwise.viz_app.analysis.positions import (
-    Order,
     bias_by_distance,
     divisor,
     encodings,
@@ -37,18 +36,11 @@ def test_dimensions_by_hand() -> None:
             wavelength(dimension, 4)
 
 
-@pytest.mark.parametrize(
-    ("d_model", "order", "expected"),
-    [
-        (192, "interleaved", [0, 1, 24, 48, 96]),
-        (64, "interleaved", [0, 1, 8, 16, 32]),
-        (14, "interleaved", [0, 1, 2, 6]),
-        (2, "interleaved", [0, 1]),
-        (64, "halves", [0, 4, 8, 16, 32]),
-    ],
-)
-def test_sample_dimensions(d_model: int, order: Order, expected: list[int]) -> None:
-    assert sample_dimensions(d_model, order) == expected
+def test_sample_dimensions() -> None:
+    assert sample_dimensions(192) == [0, 1, 24, 48, 96]
+    assert sample_dimensions(14) == [0, 1, 2, 6]
+    assert sample_dimensions(2) == [0, 1]
+    assert sample_dimensions(64, "halves") == [0, 4, 8, 16, 32]
 
 
 def test_encodings_by_hand() -> None:
@@ -74,12 +66,6 @@ def test_encodings_match_the_model() -> None:
     encoded = encodings(np.arange(LENGTH), D)
     assert_near(encoded, expected, size=LENGTH)  # of the angles, which the model has in float32
     assert encoded.dtype == np.float32
-
-
-def test_dimension_repeats_after_its_wavelength() -> None:
-    for dimension in (0, 5, 21):
-        there = encodings([3.0, 3.0 + wavelength(dimension, D)], D)[:, dimension]
-        assert there[0] == near(there[1], size=1)
 
 
 def test_dot_product_depends_only_on_distance() -> None:

@@ -31,13 +31,6 @@ def test_lens_by_hand(trace: Trace) -> None:
     assert read_lens(small, count=1).notes[2][2] == "p2  0.750"
 
 
-def test_last_column_of_the_lens_is_the_prediction(trace: Trace) -> None:
-    lens = read_lens(trace)
-    assert_near(lens.probabilities[:, -1], np.exp(trace.predictions.top_log_probability[:, 0]))
-    assert lens.actual[:, -1].tolist() == (trace.predictions.rank == 1).tolist()
-    assert {len(note.splitlines()) for row in lens.notes for note in row} == {5}
-
-
 @pytest.mark.parametrize(
     ("temperature", "top_k", "top_p", "expected"),
     [

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from headwise.model.interface import KINDS, Head, Kind
 from headwise.viz_app.analysis.rollout import (
-    CellValue,
     map_of_heads,
     mean_of_heads,
     rollout,
@@ -17,7 +16,7 @@ from headwise.viz_app.analysis.rollout import (
     value_weighted,
     weights_of,
 )
-from headwise.viz_app.records.trace import Floats, Trace
+from headwise.viz_app.records.trace import Trace
 from tests.floats import assert_near
 
 
@@ -60,23 +59,29 @@ def test_mean_of_heads_that_cancel_by_hand(trace: Trace) -> None:
         assert_near(map_of_heads(changed, head, aggregate, "value norm"), expected)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_old_traces_lack_the_norms_of_what_heads_add_together(trace: Trace, kind: Kind) -> None:
-    old = replace(trace, head_sum_norms={})
-    with pytest.raises(ValueError, match=r"saved without them; trace the sentence again$"):
-        rollout_of(old, kind, 1, "value norm")
-    np.testing.assert_array_equal(rollout_of(old, kind, 1), rollout_of(trace, kind, 1))
-
-
-def test_rollout_by_hand() -> None:
-    """Two layers.
+def test_rollout_by_hand(trace: Trace) -> None:
+    """Two layers of self-attention, and cross-attention that goes on through both of the encoder.
 
     The first is with the residual [[1, 0], [.25, .75]]; the second, with the residual
     [[.5, .5], [.5, .5]], makes both rows (.625, .375).
     """
-    first, second = [[1, 0], [0.5, 0.5]], [[0, 1], [1, 0]]
-    rolled = rollout(np.array([first, second], dtype=np.float32))
-    assert_near(rolled, [[[1, 0], [0.25, 0.75]], [[0.625, 0.375], [0.625, 0.375]]])
+    layers = np.array([[[1, 0], [0.5, 0.5]], [[0, 1], [1, 0]]], dtype=np.float32)
+    expected = [[[1, 0], [0.25, 0.75]], [[0.625, 0.375], [0.625, 0.375]]]
+    assert_near(rollout(layers), expected)
+    cross = np.array([[[1, 0], [0, 1]], [[0.2, 0.8], [1, 0]]], dtype=np.float32)
+    maps = {"encoder_self": layers, "decoder_self": layers[::-1], "cross": cross}
+    heads = {kind: np.stack([each, each], axis=1) for kind, each in maps.items()}
+    norms = {kind: 3 * each for kind, each in maps.items()}
+    made = replace(trace, attention=heads, head_sum_norms=norms)
+    old = replace(made, head_sum_norms={})
+    for cells in ("weight", "value norm"):
+        for layer in (0, 1):
+            assert_near(rollout_of(made, "encoder_self", layer, cells), expected[layer])
+            assert_near(rollout_of(made, "cross", layer, cells), expected[1])
+        assert_near(rollout_of(made, "decoder_self", 1, cells), [[0.5, 0.5], [0.5, 0.5]])
+    assert_near(rollout_of(old, "encoder_self", 1), expected[1])
+    with pytest.raises(ValueError, match=r"saved without them; trace the sentence again$"):
+        rollout_of(old, "encoder_self", 1, "value norm")
 
 
 @given(st.integers(1, 3), st.integers(1, 7), st.integers(0, 99))
@@ -89,50 +94,14 @@ def test_rollout_rows_sum_to_1(layers: int, size: int, seed: int) -> None:
     assert (np.triu(rolled, 1) == 0).all()
 
 
-def layer_map(trace: Trace, kind: Kind, layer: int, measure: CellValue) -> Floats:
-    """The map of all heads of a layer: of their weights, or of the norms of their sums."""
-    if measure == "weight":
-        heads = trace.attention[kind][layer]
-        return sum(heads) / len(heads)
-    norms = trace.head_sum_norms[kind][layer]
-    return norms / norms.sum(axis=-1, keepdims=True)
-
-
-def by_products(trace: Trace, kind: Kind, layer: int, measure: CellValue) -> np.ndarray:
-    """The rollout of a stack up to a layer, in float64."""
-    through = np.eye(len(trace.keys_of(kind)))
-    for below in range(layer + 1):
-        cells = layer_map(trace, kind, below, measure).astype(float)
-        through = np.einsum("ij,jk->ik", (cells + np.eye(len(cells))) / 2, through)
-    return through
-
-
-@pytest.mark.parametrize("measure", ["weight", "value norm"])
-@pytest.mark.parametrize("layer", [0, 1])
-def test_rollout_of_each_kind(trace: Trace, measure: CellValue, layer: int) -> None:
-    """That of cross-attention goes on through the whole encoder."""
-    encoder = by_products(trace, "encoder_self", 1, measure)
-    expected = {
-        "encoder_self": by_products(trace, "encoder_self", layer, measure),
-        "decoder_self": by_products(trace, "decoder_self", layer, measure),
-        "cross": layer_map(trace, "cross", layer, measure).astype(float) @ encoder,
-    }
-    for kind in KINDS:
-        rolled = rollout_of(trace, kind, layer, measure)
-        assert_near(rolled, expected[kind], dtype=np.float32)
-        assert_near(rolled.sum(axis=-1), 1)
-        assert_near(
-            mean_of_heads(trace, kind, measure)[layer], layer_map(trace, kind, layer, measure)
-        )
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_weights_of_uses_value_norms_of_the_kind(trace: Trace, kind: Kind) -> None:
     assert weights_of(trace, kind) is trace.attention[kind]
     norms = {kind: np.ones_like(norms) for kind, norms in trace.value_norms.items()}
-    norms[kind][1, 2] *= np.arange(norms[kind].shape[-1])  # of layer 1, head 2
+    factors = np.arange(norms[kind].shape[-1])
+    norms[kind][1, 2] = factors  # of layer 1, head 2
     shares = weights_of(replace(trace, value_norms=norms), kind, "value norm")
     assert_near(shares[0], trace.attention[kind][0])
-    lengths = trace.attention[kind][1, 2] * np.arange(norms[kind].shape[-1])
+    lengths = trace.attention[kind][1, 2] * factors
     sums = lengths.sum(axis=-1, keepdims=True)
     assert_near(shares[1, 2], lengths / np.where(sums > 0, sums, 1), dtype=np.float32)
