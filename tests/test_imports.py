@@ -174,7 +174,7 @@ def test_these_packages_load_without_torch_and_streamlit(package: str) -> None:
     modules = [
         f"headwise.{file[:-3].replace('/', '.')}" for file in FILES if file.startswith(folder)
     ]
-    assert len(modules) > 3
+    assert len(modules) >= 3
     code = (
         f"import sys, {', '.join(modules)}\n"
         "print(sorted({'torch', 'streamlit'} & set(sys.modules)))"

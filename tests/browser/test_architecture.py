@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 
 from headwise.model.checkpoint import TrainedRun
 from headwise.viz_app.analysis.labels import token_label, token_labels
-from headwise.viz_app.analysis.lens import read_lens
+from headwise.viz_app.analysis.predictions import read_lens
 from headwise.viz_app.figures.theme import DARK, LIGHT, text_on_weight, weight_colour
 from headwise.viz_app.records.trace import Trace
 from tests.browser.driver import rgb

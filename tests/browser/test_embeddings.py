@@ -9,10 +9,9 @@ import numpy as np
 from playwright.sync_api import expect
 
 from headwise.model.checkpoint import TrainedRun, load_weights
-from headwise.viz_app.analysis.labels import token_labels
+from headwise.viz_app.analysis.embeddings import cosine_similarity, nearest_neighbours
+from headwise.viz_app.analysis.labels import token_labels, vocabulary_labels
 from headwise.viz_app.analysis.positions import encodings, similarity_by_distance
-from headwise.viz_app.analysis.similarity import cosine_similarity, nearest_neighbours
-from headwise.viz_app.analysis.vocabulary import vocabulary_labels
 from headwise.viz_app.records.trace import Trace
 from tests.browser.driver import TEXTS
 from tests.floats import rounding

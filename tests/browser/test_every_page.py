@@ -10,8 +10,8 @@ import pytest
 from playwright.sync_api import expect
 
 from headwise.model.checkpoint import TrainedRun, load_weights
+from headwise.viz_app.analysis.embeddings import cosine_similarity
 from headwise.viz_app.analysis.inside import follow_head
-from headwise.viz_app.analysis.similarity import cosine_similarity
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.layer import run_layer_trace
 from headwise.viz_app.trace.sentence import run_trace

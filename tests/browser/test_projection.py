@@ -12,8 +12,8 @@ import pytest
 from playwright.sync_api import expect
 
 from headwise.model.checkpoint import TrainedRun, load_weights
-from headwise.viz_app.analysis.projection import most_frequent, principal_components
-from headwise.viz_app.analysis.vocabulary import vocabulary_labels
+from headwise.viz_app.analysis.embeddings import most_frequent, principal_components
+from headwise.viz_app.analysis.labels import vocabulary_labels
 from headwise.viz_app.components.scatter import Cloud, scatter_data
 from headwise.viz_app.figures.theme import LIGHT
 from headwise.viz_app.records.trace import Trace

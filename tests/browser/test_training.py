@@ -15,15 +15,15 @@ from headwise.model.checkpoint import TrainedRun, load_weights, open_trained_run
 from headwise.model.interface import KINDS, Kind
 from headwise.viz_app.analysis.curves import curve_of, find_overfitting_in
 from headwise.viz_app.analysis.differences import head_distances
-from headwise.viz_app.analysis.grid import make_grid
-from headwise.viz_app.analysis.head_ranking import rank_heads
-from headwise.viz_app.analysis.labels import token_label
-from headwise.viz_app.analysis.projection import (
+from headwise.viz_app.analysis.embeddings import (
     all_pairs,
     most_frequent,
     pair_cosines,
     project_together,
 )
+from headwise.viz_app.analysis.grid import make_grid
+from headwise.viz_app.analysis.head_ranking import rank_heads
+from headwise.viz_app.analysis.labels import token_label
 from headwise.viz_app.components.scatter import Cloud, Frames, scatter_data
 from headwise.viz_app.figures.theme import LIGHT, weight_colour
 from headwise.viz_app.records.trace import Floats, Trace

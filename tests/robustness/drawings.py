@@ -26,7 +26,7 @@ from headwise.viz_app.figures.steps import score_stages
 from headwise.viz_app.figures.theme import LIGHT
 from headwise.viz_app.figures.tokens import token_row
 from headwise.viz_app.figures.tree import beam_tree
-from headwise.viz_app.records.curves import Curve, RunCurves
+from headwise.viz_app.records.measures import Curve, RunCurves
 
 _MARKUP = re.compile(r"<[^>]*>?|>|%\{[^}]*\}?|\$|&(?!(?:amp|lt|gt|#36|#123);)")
 

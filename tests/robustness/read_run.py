@@ -15,7 +15,7 @@ from headwise.model.checkpoint import CheckpointError, load_weights, open_traine
 from headwise.model.decoding.translation import translate
 from headwise.model.training.resume import read_resume_state
 from headwise.viz_app.analysis.curves import curve_of, progress
-from headwise.viz_app.analysis.projection import frequency_groups, most_frequent
+from headwise.viz_app.analysis.embeddings import frequency_groups, most_frequent
 from headwise.viz_app.measuring.alignments import read_alignments
 from headwise.viz_app.measuring.files import read_measures
 from tests.robustness.tiny_run import STEP

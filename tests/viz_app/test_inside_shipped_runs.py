@@ -12,7 +12,7 @@ from headwise.model.checkpoint import TrainedRun, load_weights, open_trained_run
 from headwise.model.interface import KINDS, Kind
 from headwise.model.transformer import Transformer
 from headwise.viz_app.analysis.inside import deviations
-from headwise.viz_app.records.layer import LayerTrace
+from headwise.viz_app.records.model import LayerTrace
 from headwise.viz_app.records.trace import Floats, Trace
 from headwise.viz_app.trace.layer import run_layer_trace
 from headwise.viz_app.trace.sentence import run_trace

@@ -1,19 +1,26 @@
-"""Operations on attention maps: combining heads, merging tokens into words, and pooling.
+"""Attention maps: heads combined, tokens merged into words, cells pooled, and facts in numbers.
 
-``L`` layers, ``H`` heads, ``Q`` queries, ``M`` keys.
+``L`` layers, ``H`` heads, ``Q`` queries, ``M`` keys. A mask ``allowed`` is bool (Q, M), False where
+it forbids, or None if it allows all.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headwise.viz_app.records.trace import Floats, Word
+from headwise.model.interface import Head, Kind
+from headwise.model.ties import first_largest
+from headwise.viz_app.records.trace import Floats, Tokens, Word
 
+ALMOST_EVEN = 0.97
+"""Smallest evenness of a map that is called almost even."""
 Aggregate = Literal["head", "mean", "max", "rollout"]
 """What a map shows of the heads; rollout needs all layers (``rollout.py``), the others one."""
 
@@ -22,9 +29,6 @@ def aggregate_heads(layer: Floats, how: Aggregate, head: int = 0) -> Floats:
     """Combine the heads of a layer into one map, or choose one head: (H, Q, M) → (Q, M).
 
     Rows of a head and of the mean sum to 1; rows of the maximum to 1 or more.
-
-    Raises:
-        ValueError: if ``how`` is not ``head``, ``mean`` or ``max``, or there is no such head.
     """
     if how == "mean":
         return layer.mean(axis=0)
@@ -41,18 +45,15 @@ def to_words(weights: Floats, queries: Sequence[Word], keys: Sequence[Word]) -> 
     """Turn maps between tokens into maps between words: (…, Q, M) → (…, query words, key words).
 
     Weights are summed over the tokens of a key word and averaged over the tokens of a query word,
-    so that rows still sum to 1 (Clark et al. 2019, section 3.1).
-
-    Raises:
-        ValueError: if the words do not cover all tokens in order.
+    so that rows still sum to 1 (Clark et al. 2019, section 3.1). ValueError if the words do not
+    cover all tokens in order.
     """
     _require_cover(queries, weights.shape[-2], "query")
     _require_cover(keys, weights.shape[-1], "key")
     by_key = np.add.reduceat(weights, [word.start for word in keys], axis=-1)
     summed = np.add.reduceat(by_key, [word.start for word in queries], axis=-2)
     sizes = np.array([word.stop - word.start for word in queries], dtype=np.float32)
-    words: Floats = (summed / sizes[:, None]).astype(np.float32)
-    return words
+    return np.asarray(summed / sizes[:, None], np.float32)
 
 
 def _require_cover(words: Sequence[Word], length: int, axis: str) -> None:
@@ -64,19 +65,14 @@ def _require_cover(words: Sequence[Word], length: int, axis: str) -> None:
 def rows_with_several_keys(
     shape: Sequence[int], allowed: NDArray[np.bool_] | None
 ) -> NDArray[np.bool_]:
-    """Return which rows of a map have more than one allowed key: bool (Q,).
+    """Return which rows of a map of a shape (…, Q, M) have several allowed keys: bool (Q,).
 
     The weight of a single key is always 1, so that its row says nothing about a head.
-
-    Args:
-        shape: that of the map, (…, Q, M).
-        allowed: bool (Q, M), False where the mask forbids; None if it allows all.
     """
     queries, keys = shape[-2:]
     if allowed is None:
         return np.full(queries, keys > 1)
-    several: NDArray[np.bool_] = allowed.sum(axis=1) > 1
-    return several
+    return np.asarray(allowed.sum(axis=1) > 1)
 
 
 def causal_word_mask(queries: Sequence[Word], keys: Sequence[Word]) -> np.ndarray:
@@ -86,8 +82,7 @@ def causal_word_mask(queries: Sequence[Word], keys: Sequence[Word]) -> np.ndarra
     """
     last_query = np.array([word.stop - 1 for word in queries])
     first_key = np.array([word.start for word in keys])
-    allowed: np.ndarray = first_key[None, :] <= last_query[:, None]
-    return allowed
+    return np.asarray(first_key <= last_query[:, None])
 
 
 def max_pool(maps: Floats, most: int = 40) -> Floats:
@@ -95,9 +90,6 @@ def max_pool(maps: Floats, most: int = 40) -> Floats:
 
     Each cell is the maximum over a block; blocks are of equal size, the last may be smaller. A map
     that is small enough is returned unchanged.
-
-    Raises:
-        ValueError: if ``most`` is below 1.
     """
     if most < 1:
         raise ValueError(f"most: expected 1 or more, got {most}")
@@ -122,3 +114,89 @@ def max_of_blocks(maps: Floats, height: int, width: int) -> Floats:
         if size > 1:
             maps = np.maximum.reduceat(maps, range(0, maps.shape[axis], size), axis=axis)
     return maps
+
+
+@dataclass(frozen=True)
+class MapFacts:
+    """These are the facts of a map whose rows sum to 1; shares are means over its rows."""
+
+    largest: float
+    row: int
+    """The query of the largest weight."""
+    column: int
+    """The key of the largest weight."""
+    evenness: float
+    """Mean entropy of a row, divided by the largest possible: 1 is the same weight for all keys."""
+    even_weight: float
+    """Weight that each key would have on average if every row were even."""
+    special: float
+    """Share of the weight on special tokens, such as ``</s>``."""
+    punctuation: float | None
+    """Share of the weight on punctuation marks; None if there are none."""
+    itself: float | None
+    """Share of the weight on the query's own token; None where keys are other tokens."""
+
+
+def map_facts(
+    weights: Floats, keys: Tokens, *, allowed: NDArray[np.bool_] | None, own_keys: bool
+) -> MapFacts | None:
+    """Compute the facts of a map of single tokens, (Q, M); None if no row has two allowed keys.
+
+    Rows with only one allowed key do not count: their weight is always 1. ``keys`` are the M tokens
+    of the columns; ``own_keys`` says that key i is the token of query i, as in self-attention.
+    """
+    may = np.ones(weights.shape, bool) if allowed is None else allowed
+    count = may.sum(axis=1)
+    rows = np.flatnonzero(count > 1)
+    if not len(rows):
+        return None
+    shown = weights[rows].astype(np.float64)  # (rows, M)
+    row, column = np.unravel_index(first_largest(shown.ravel()), shown.shape)
+    logarithms = np.log(shown, out=np.zeros_like(shown), where=shown > 0)
+    entropy = -(shown * logarithms).sum(axis=1)
+    special = np.isin(keys.ids, list(keys.special_ids))
+    marks = _punctuation(keys)
+    return MapFacts(
+        largest=float(shown.max()),
+        row=int(rows[row]),
+        column=int(column),
+        evenness=float((entropy / np.log(count[rows])).mean()),
+        even_weight=float((1 / count[rows]).mean()),
+        special=_share(shown, special),
+        punctuation=_share(shown, marks) if marks.any() else None,
+        itself=float(weights[rows, rows].mean()) if own_keys else None,
+    )
+
+
+def most_on_punctuation(
+    attention: Mapping[Kind, Floats], keys_of: Callable[[Kind], Tokens]
+) -> tuple[Head, float] | None:
+    """Return the head that rests most on punctuation marks, and its share of the weight there.
+
+    The share is a mean over rows, also over those in which the mask forbids every mark. None if
+    there is no mark among the keys. ``attention`` has the maps of all heads, (L, H, Q, M), and
+    ``keys_of`` returns the M tokens at the columns of a kind's maps.
+    """
+    shares: dict[Head, float] = {}
+    for kind, maps in attention.items():
+        causal = np.tri(maps.shape[-1], dtype=bool) if kind == "decoder_self" else None
+        rows, marks = rows_with_several_keys(maps.shape, causal), _punctuation(keys_of(kind))
+        if rows.any() and marks.any():
+            for layer, head in np.ndindex(*maps.shape[:2]):
+                shares[Head(kind, layer, head)] = _share(maps[layer, head][rows], marks)
+    return list(shares.items())[int(first_largest(list(shares.values())))] if shares else None
+
+
+def _share(weights: NDArray[np.floating], columns: NDArray[np.bool_]) -> float:
+    return float(weights[:, columns].sum(axis=1).mean())
+
+
+def _punctuation(tokens: Tokens) -> NDArray[np.bool_]:
+    """Return which tokens are punctuation marks, and no special tokens."""
+    marks = np.array([_is_punctuation(text) for text in tokens.texts])
+    return marks & ~np.isin(tokens.ids, list(tokens.special_ids))
+
+
+def _is_punctuation(token: str) -> bool:
+    text = token.removeprefix(" ")
+    return bool(text) and all(unicodedata.category(letter)[0] == "P" for letter in text)

@@ -10,14 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from headwise.viz_app.records.curves import Curve, OverfittingOnset
+from headwise.viz_app.records.measures import Curve, OverfittingOnset
 
 RISE = 0.05
 """Smallest rise of a loss that counts as overfitting, in nats: a perplexity that is 5 % higher. A
 learned task's loss varies less than this between milestones."""
 MOST_POINTS = 1_000
 """Most points of a curve that is drawn."""
-_MINUTE = 60
 
 LogRow = Mapping[str, Any]
 """A line of a log, such as ``metrics.jsonl``: name → value."""
@@ -58,12 +57,7 @@ def downsample(curve: Curve, most: int = MOST_POINTS) -> Curve:
 def smooth(curve: Curve, weight: float) -> Curve:
     """Smooth a curve by an exponential moving average, with the bias correction of Adam.
 
-    Args:
-        curve: the curve to smooth.
-        weight: decay from 0, which changes nothing, to below 1.
-
-    Raises:
-        ValueError: if the weight is not in that range.
+    ``weight`` is the decay, from 0, which changes nothing, to below 1.
     """
     if not 0 <= weight < 1:
         raise ValueError(f"weight: expected 0 <= weight < 1, got {weight}")
@@ -80,11 +74,8 @@ def find_overfitting(valid: Curve, train: Curve) -> OverfittingOnset | None:
     It is the milestone N with the lowest validation loss, provided that at least two milestones
     follow, that validation loss is higher by more than ``RISE`` at each of them, and that train
     loss has fallen: its mean after the last but one milestone is lower than between N and the
-    milestone before N. (If both losses rise, the training diverges.)
-
-    Args:
-        valid: validation loss at milestones, in nats per token.
-        train: train loss in nats per token, at milestones or at any other steps.
+    milestone before N. (If both losses rise, the training diverges.) Both are in nats per token;
+    validation loss is at milestones, train loss at any steps.
     """
     if len(valid) < 4:
         return None
@@ -159,9 +150,7 @@ def _two_digits(number: float) -> int:
 
 
 def _duration(seconds: float) -> str:
-    minutes = round(seconds / _MINUTE)
+    minutes = round(seconds / 60)
     if minutes < 1:
         return "less than a minute"
-    if minutes < 100:
-        return f"about {minutes} min"
-    return f"about {round(minutes / 60)} h"
+    return f"about {minutes} min" if minutes < 100 else f"about {round(minutes / 60)} h"

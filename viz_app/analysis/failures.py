@@ -76,12 +76,9 @@ def worst_first(name: str, figures: Sequence[float]) -> list[int]:
 
 
 def compare_with_chrf(name: str, figures: Sequence[float], scores: Sequence[float]) -> str:
-    """Say in a sentence how well a figure orders sentences as their chrF does.
+    """Say how well a figure orders sentences as the chrF of their translations, 0 to 100, does.
 
-    Args:
-        name: the name of the figure.
-        figures: the figure of each sentence; those without one (NaN) are left out.
-        scores: chrF of each sentence's translation, from 0 to 100.
+    Sentences without a figure (NaN) are left out.
     """
     known = sum(not math.isnan(figure) for figure in figures)
     found = rank_correlation(figures, scores)

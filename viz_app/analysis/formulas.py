@@ -36,7 +36,6 @@ _POINTS = {
     "output": "the stream that the layer hands on",
     "logits": "before the softmax",
 }
-_STACKS = ("encoder", "decoder")
 
 
 @dataclass(frozen=True)
@@ -63,11 +62,8 @@ def _activation_name(activation: str) -> str:
 def feed_forward_formula(activation: str, *, gated: bool, biased: bool, read: str = "x") -> str:
     """Write equation 2 as LaTeX in two lines, for any activation function.
 
-    Args:
-        activation: its name.
-        gated: whether the hidden units are multiplied by a second projection.
-        biased: whether there are biases.
-        read: the letter of what the feed-forward reads.
+    ``gated`` multiplies the hidden units by a second projection; ``read`` is the letter of what the
+    feed-forward reads.
     """
     first = rf"{read}\,W_1{' + b_1' * biased}"
     if activation == "relu" and not gated:
@@ -83,12 +79,7 @@ def feed_forward_formula(activation: str, *, gated: bool, biased: bool, read: st
 
 
 def multi_head_formula(heads: str, *, biased: bool) -> str:
-    """Write the output of all heads together (section 3.2.2) as LaTeX, in two lines.
-
-    Args:
-        heads: the number of heads, or ``h``.
-        biased: whether the projection of the output has a bias.
-    """
+    """Write the output of all heads, h or a number, as LaTeX in two lines (section 3.2.2)."""
     return (
         rf"\mathrm{{MultiHead}} = C\,W_O{' + b_O' * biased} \\ "
         rf"C = \mathrm{{Concat}}(\mathrm{{head}}_1, …, \mathrm{{head}}_{{{heads}}})"
@@ -140,8 +131,10 @@ def residual_formula(sublayer: str, model: Description) -> str:
 def describe_module(path: str, model: Description) -> ModuleDescription:
     """Describe the module at a path; an unknown module is described by its name only."""
     *above, name = path.split(".")
-    if (above or [name])[0] not in ("", *_STACKS, "unembedding", "logits"):
-        return _stored(path, name)
+    if (above or [name])[0] not in ("", "encoder", "decoder", "unembedding", "logits"):
+        # Its place and name are those of another library.
+        what = "further weights, by their names in the file" if path == name else ""
+        return ModuleDescription(_title(name), what, "")
     if name == "layers":
         times = model.layers(_kind(above[0]))
         return ModuleDescription("layers", "one after the other", f"x ← layer(x), {times} times")
@@ -163,49 +156,30 @@ def describe_module(path: str, model: Description) -> ModuleDescription:
     hidden, second = _hidden(model), " + b₂" * model.feed_forward_bias
     inner = f"{hidden.partition('(')[0]}(…)"
     inner = f"({inner} ⊙ x V)" if model.gated else inner
-    layer_norm = model.norm_kind == "layer"
-    embedding = input_formula(model)
     whole = f"({hidden}) W₂" if model.gated else f"{hidden} W₂"
+    norm, entering = norm_name(model), input_formula(model)
+    if model.norm_kind == "layer":
+        gains, standard = "its gains γ and biases β", "γ (x − mean) / √(variance + ε) + β"
+    else:
+        gains, standard = "its gains γ", "γ x / √(mean of x² + ε)"
     texts = {
-        "": ModuleDescription(
-            "Transformer", "figure 1 of the paper", f"softmax({stream} · W{bias})"
-        ),
-        "embedding": ModuleDescription(
+        "": ("Transformer", "figure 1 of the paper", f"softmax({stream} · W{bias})"),
+        "embedding": (
             "embedding",
             "what enters the stack",
-            f"{norm_name(model)}({embedding})" if model.embedding_norm else embedding,
+            f"{norm}({entering})" if model.embedding_norm else entering,
         ),
-        "table": ModuleDescription("table", "a row for each token of the vocabulary", "E"),
-        "position_table": ModuleDescription("positions", "a row for each position", "PE"),
-        "feed_forward": ModuleDescription(
-            "feed-forward", "the same for each position", f"{whole}{second}"
-        ),
-        "expand": ModuleDescription("expand", "its first layer", f"x W₁{first}"),
-        "gate": ModuleDescription("gate", "the second factor of its hidden units", "x V"),
-        "contract": ModuleDescription(
-            "contract",
-            "its second layer",
-            f"{inner} W₂{second}",
-        ),
-        "norm": ModuleDescription(
-            "norm",
-            "its gains γ and biases β" if layer_norm else "its gains γ",
-            "γ (x − mean) / √(variance + ε) + β" if layer_norm else "γ x / √(mean of x² + ε)",
-        ),
-        "final_norm": ModuleDescription(
-            "final norm", "on top of the stack", f"{norm_name(model)}(x)"
-        ),
-        "unembedding": ModuleDescription(
-            "unembedding", "from the stream to the vocabulary", f"x W{bias}"
-        ),
+        "table": ("table", "a row for each token of the vocabulary", "E"),
+        "position_table": ("positions", "a row for each position", "PE"),
+        "feed_forward": ("feed-forward", "the same for each position", f"{whole}{second}"),
+        "expand": ("expand", "its first layer", f"x W₁{first}"),
+        "gate": ("gate", "the second factor of its hidden units", "x V"),
+        "contract": ("contract", "its second layer", f"{inner} W₂{second}"),
+        "norm": ("norm", gains, standard),
+        "final_norm": ("final norm", "on top of the stack", f"{norm}(x)"),
+        "unembedding": ("unembedding", "from the stream to the vocabulary", f"x W{bias}"),
     }
-    return texts.get(name, ModuleDescription(_title(name), "", ""))
-
-
-def _stored(path: str, name: str) -> ModuleDescription:
-    """Describe a module whose place and name are those of another library."""
-    what = "further weights, by their names in the file" if path == name else ""
-    return ModuleDescription(_title(name), what, "")
+    return ModuleDescription(*texts.get(name, (_title(name), "", "")))
 
 
 def describe_point(path: str, model: Description) -> str:

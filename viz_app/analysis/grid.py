@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from headwise.model.interface import Kind
 from headwise.viz_app.analysis.attention import causal_word_mask, to_words
 from headwise.viz_app.analysis.labels import token_labels, word_labels
+from headwise.viz_app.analysis.rollout import row_shares
 from headwise.viz_app.records.trace import Floats, Tokens, Trace, Word
 
 Units = Literal["tokens", "words"]
@@ -48,11 +49,7 @@ class Grid:
             for every, shown in zip(self.spans, (self.row_spans, self.column_spans), strict=True)
         )
         cells = weights[..., rows, :][..., columns]
-        if not self.renormalised:
-            return cells
-        sums = cells.sum(axis=-1, keepdims=True)
-        scaled: Floats = np.divide(cells, sums, out=np.zeros_like(cells), where=sums > 0)
-        return scaled
+        return row_shares(cells) if self.renormalised else cells
 
     def row_of(self, step: int) -> int | None:
         """Return the row of a decoder step (or source token); None if it is left out."""
@@ -89,26 +86,19 @@ def make_grid(trace: Trace, kind: Kind, grid_options: GridOptions = GridOptions(
     and those that it predicts, the leading ones first. Columns are always consumed tokens. Without
     special tokens, rows whose leading token is special and columns of special tokens are left out.
     """
-    units, rows_by = grid_options.units, grid_options.rows_by
-    keys = trace.keys_of(kind)
-    column_spans = _spans(keys, units)
+    units, keys = grid_options.units, trace.keys_of(kind)
+    column_spans, columns = _spans(keys, units), _labels(keys, units)
     if kind == "encoder_self":
         leading = keys
-        row_spans, rows, row_title = column_spans, _labels(keys, units), "query"
-        allowed = None
+        row_spans, rows, row_title, allowed = column_spans, columns, "query", None
     else:
-        leading, other = (
-            (trace.predicted, trace.consumed)
-            if rows_by == "predicted"
-            else (trace.consumed, trace.predicted)
-        )
-        row_spans = _spans(leading, units)
-        arrow, row_title = (
-            ("←", "predicted ← consumed")
-            if rows_by == "predicted"
-            else ("→", "consumed → predicted")
-        )
-        others = token_labels(other)
+        if grid_options.rows_by == "predicted":
+            leading, other, arrow = trace.predicted, trace.consumed, "←"
+            row_title = "predicted ← consumed"
+        else:
+            leading, other, arrow = trace.consumed, trace.predicted, "→"
+            row_title = "consumed → predicted"
+        row_spans, others = _spans(leading, units), token_labels(other)
         rows = tuple(
             f"{label} {arrow} {' '.join(others[span.start : span.stop])}"
             for label, span in zip(_labels(leading, units), row_spans, strict=True)
@@ -116,7 +106,6 @@ def make_grid(trace: Trace, kind: Kind, grid_options: GridOptions = GridOptions(
         allowed = causal_word_mask(row_spans, column_spans) if kind == "decoder_self" else None
     shown_rows = _shown_spans(leading, row_spans, grid_options.special)
     shown_columns = _shown_spans(keys, column_spans, grid_options.special)
-    columns = _labels(keys, units)
     title = "consumed (key)" if kind == "decoder_self" else "source (key)"
     if not grid_options.special:
         title += ", no special tokens" + ", rows sum to 1 again" * grid_options.renormalised

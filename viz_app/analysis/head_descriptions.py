@@ -28,7 +28,7 @@ BY_PLACE = ("previous", "same", "next")
 BY_TOKEN = ("begin", "end", "punctuation")
 """Measures that are shares of a head's weight on tokens; together they are at most 1."""
 
-_LOOKS: Mapping[str, str] = {
+_LOOKS: dict[str, str] = {
     "previous": "looks at the previous token",
     "same": "looks at the token itself",
     "next": "looks at the next token",
@@ -36,8 +36,7 @@ _LOOKS: Mapping[str, str] = {
     "end": "rests on </s>",
     "punctuation": "rests on punctuation",
 }
-_LOOKS_ACROSS: Mapping[str, str] = {
-    **_LOOKS,
+_LOOKS_ACROSS: Mapping[str, str] = _LOOKS | {
     "previous": "looks one source token before its own place",
     "same": "looks at the source token at its own place",
     "next": "looks one source token after its own place",
@@ -69,15 +68,8 @@ def describe_value(
 ) -> str:
     """Say in words what a value of a measure means for a head; NaN gives “no value”.
 
-    Args:
-        name: name of the measure.
-        kind: the kind of attention of the head.
-        value: its value.
-        error: its standard error; NaN if it is unknown.
-        baselines: what alignment error rates are compared with, if there are any.
-
-    Raises:
-        ValueError: if no words are written for the measure yet.
+    ``error`` is its standard error, NaN if it is unknown; alignment error rates are compared with
+    ``baselines``, if there are any.
     """
     about = MEASURE_DESCRIPTIONS.get(name)
     if about is None:
@@ -108,10 +100,8 @@ def describe_value(
 def _describe_cost(value: float, error: float) -> str:
     if abs(value) < LITTLE:
         how = "hardly matters: "
-    elif value < 0:
-        how = "is in the way: "
     else:
-        how = "matters: " if value >= MUCH else ""
+        how = "is in the way: " if value < 0 else "matters: " if value >= MUCH else ""
     verb = "gains" if round(value, 3) < 0 else "costs"
     plus_minus = "" if math.isnan(error) else f" ± {error:.3f}"
     return f"{how}switching it off {verb} {abs(value):.3f}{plus_minus} nats per token"
@@ -155,16 +145,8 @@ def describe_head(
     tokens, since a token on a place would count in both; the better alignment error rate, if the
     head follows the alignment; entropy, if at least ``EVEN``, or, if nothing was named so far,
     confidence, if at least ``SHARP``. If none of these holds, the description says so and gives the
-    largest share and the entropy. Then the cost, and the distance if at least ``FAR``.
-
-    Args:
-        values: value of each measure of the head; NaN if it is undefined for the kind.
-        kind: the kind of attention of the head.
-        cost_error: the standard error of its cost; NaN if it is unknown.
-        baselines: what alignment error rates are compared with, if there are any.
-
-    Returns:
-        One text for each measure.
+    largest share and the entropy. Then the cost, and the distance if at least ``FAR``. Values are
+    NaN where a measure is undefined for the kind; the rest is as for ``describe_value``.
     """
     known = {name: value for name, value in values.items() if not math.isnan(value)}
     measured = [name for name in (*BY_PLACE, *BY_TOKEN) if name in known]

@@ -25,15 +25,10 @@ def rank_heads(
     descending: bool = True,
     least: float | None = None,
 ) -> list[tuple[Head, float]]:
-    """Sort heads by their values of one measure; equal ones stay in order of kind, layer and head.
+    """Sort heads of some kinds by one measure, (L, H) of each kind.
 
-    Which are equal says ``model/ties.py``.
-
-    Args:
-        values: values of each kind, (L, H); heads without a value (NaN) are left out.
-        kinds: the kinds to include.
-        descending: whether the largest value comes first.
-        least: the smallest value to include.
+    Those without a value (NaN) or below ``least`` are left out. Equal ones, as ``model/ties.py``
+    says, stay in order of kind, layer and head.
     """
     found: list[tuple[Head, float]] = [
         (Head(kind, layer, head), float(value))
@@ -82,11 +77,8 @@ def emergence(
     """Find the step at which each head emerges: kind → (L, H).
 
     It is the first step at which the head is at least half as far from the first checkpoint as it
-    is at the last; NaN if it is no different at the last.
-
-    Args:
-        steps: steps of the checkpoints, rising.
-        distances: for each checkpoint the distance of each head from the first one, (L, H).
+    is at the last; NaN if it is no different at the last. ``steps`` of the checkpoints rise;
+    ``distances`` has that of each head from the first checkpoint, (L, H).
     """
     found: dict[Kind, Floats] = {}
     for kind in KINDS:
@@ -98,15 +90,10 @@ def emergence(
 
 
 def head_table(columns: Sequence[Mapping[Kind, Floats] | None]) -> tuple[list[Head], Floats]:
-    """Tabulate a measure: a row for each head, a column for each checkpoint.
+    """Tabulate a measure, (L, H) for each kind and checkpoint: heads, and values (heads, columns).
 
-    Kinds of attention for which the measure is undefined (NaN everywhere) have no rows.
-
-    Args:
-        columns: values of each kind, (L, H), for each checkpoint; None if it was not measured.
-
-    Returns:
-        The heads, and their values, (heads, columns), NaN where unknown.
+    Kinds for which the measure is undefined (NaN everywhere) have no rows. A checkpoint that was
+    not measured is None, and NaN in the table.
     """
     known = [column for column in columns if column is not None]
     heads: list[Head] = []

@@ -15,12 +15,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from headwise.model.ties import descending
-from headwise.viz_app.records.layer import (
+from headwise.viz_app.records.model import (
     AttentionSublayer,
     FeedForwardSublayer,
     LayerTrace,
     LinearWeights,
     NormWeights,
+    Sublayer,
 )
 
 Doubles = NDArray[np.float64]
@@ -136,20 +137,15 @@ def _apply(linear: LinearWeights, x: ArrayLike, columns: slice = slice(None)) ->
 
 
 def _columns(attention: AttentionSublayer, head: int) -> slice:
-    """Return the slice of a head's K dimensions among the H K of its layer."""
     d_k = attention.output_projection.weight.shape[0] // attention.n_heads
     return slice(head * d_k, (head + 1) * d_k)
 
 
 def follow_head(attention: AttentionSublayer, head: int, row: int) -> HeadSteps:
-    """Compute one head for one query row: the projections of section 3.2.2, then equation 1.
-
-    Raises:
-        ValueError: if there is no such head or row.
-    """
+    """Compute one head for one query row: the projections of section 3.2.2, then equation 1."""
     _require("head", head, attention.n_heads)
     _require("row", row, len(attention.read))
-    columns = _columns(attention, head)
+    columns = _columns(attention, head)  # of its K dimensions among the H K of the layer
     query = _apply(attention.query_projection, attention.read[row], columns)  # (K,)
     keys = _apply(attention.key_projection, attention.memory, columns)  # (M, K)
     values = _apply(attention.value_projection, attention.memory, columns)  # (M, K)
@@ -184,9 +180,6 @@ def head_shares(attention: AttentionSublayer, row: int) -> HeadShares:
     A head's share is part · output / ‖output‖², the length of its projection onto the output
     relative to the output. Shares sum to 1; a negative one points against the output. All are 0 if
     the output is 0. No head is ablated here, even if it was in the trace.
-
-    Raises:
-        ValueError: if there is no such row.
     """
     heads = range(attention.n_heads)
     projection = attention.output_projection
@@ -194,9 +187,7 @@ def head_shares(attention: AttentionSublayer, row: int) -> HeadShares:
     parts = np.stack(
         [outputs[head] @ projection.weight[_columns(attention, head)] for head in heads]
     )
-    bias = np.zeros(parts.shape[1])
-    if projection.bias is not None:
-        bias += projection.bias
+    bias = np.zeros(parts.shape[1]) + (0 if projection.bias is None else projection.bias)
     output = parts.sum(axis=0) + bias
     along = np.vstack([parts, bias]) @ output  # (H + 1,)
     square = output @ output
@@ -219,15 +210,10 @@ def apply_norm(x: ArrayLike, norm: NormWeights) -> Doubles:
     return standard * norm.gain + norm.bias
 
 
-def follow_residual(
-    sublayer: AttentionSublayer | FeedForwardSublayer, output: ArrayLike, row: int
-) -> ResidualSteps:
+def follow_residual(sublayer: Sublayer, output: ArrayLike, row: int) -> ResidualSteps:
     """Compute the residual connection and its norm at one row, from the sublayer's output, (D,).
 
     Post-norm is LayerNorm(x + Sublayer(x)), section 3.1; pre-norm x + Sublayer(LayerNorm(x)).
-
-    Raises:
-        ValueError: if there is no such row.
     """
     _require("row", row, len(sublayer.stream))
     stream = sublayer.stream[row].astype(np.float64)
@@ -241,19 +227,15 @@ def follow_residual(
 def follow_feed_forward(feed_forward: FeedForwardSublayer, row: int) -> FeedForwardSteps:
     """Compute the feed-forward at one row: f(xW₁ + b₁)W₂ + b₂, equation 2 for f = ReLU.
 
-    A gated one multiplies f(…) by a second projection of x (Shazeer 2020).
-
-    Raises:
-        ValueError: if there is no such row, or the activation function is not known here.
+    A gated one multiplies f(…) by a second projection of x (Shazeer 2020). ValueError if f is not
+    in ``ACTIVATIONS``.
     """
     _require("row", row, len(feed_forward.read))
-    if feed_forward.activation not in ACTIVATIONS:
-        raise ValueError(
-            f"the activation function {feed_forward.activation!r} is not known here; known are "
-            f"{', '.join(ACTIVATIONS)}"
-        )
+    name, known = feed_forward.activation, ", ".join(ACTIVATIONS)
+    if name not in ACTIVATIONS:
+        raise ValueError(f"the activation function {name!r} is not known here; known are {known}")
     before = _apply(feed_forward.expand, feed_forward.read[row])  # (d_ff,)
-    hidden, gate = ACTIVATIONS[feed_forward.activation](before), None
+    hidden, gate = ACTIVATIONS[name](before), None
     if feed_forward.gate is not None:
         gate = _apply(feed_forward.gate, feed_forward.read[row])  # (d_ff,)
         hidden = hidden * gate
@@ -271,20 +253,16 @@ def largest_positive(values: ArrayLike, count: int) -> NDArray[np.int64]:
 
 
 def deviations(layer: LayerTrace, head: int, row: int) -> dict[str, float]:
-    """Compare the steps computed here with the tensors captured from the model.
+    """Return how far each step, in order, is at most from the tensor captured from the model.
 
     No head is ablated here: if one was in the model, the steps from the head output on deviate.
-
-    Returns:
-        For each step, in order, the largest absolute difference at this head and row.
-
-    Raises:
-        ValueError: if there is no such head or row.
     """
     attention, feed_forward = layer.attention, layer.feed_forward
     steps = follow_head(attention, head, row)
     output = head_shares(attention, row).output
+    after_attention = follow_residual(attention, output, row).result
     hidden = follow_feed_forward(feed_forward, row)
+    after_all = follow_residual(feed_forward, hidden.output, row).result
     pairs = {
         "query": (steps.query, attention.query[head, row]),
         "keys": (steps.keys, attention.key[head]),
@@ -292,14 +270,8 @@ def deviations(layer: LayerTrace, head: int, row: int) -> dict[str, float]:
         "weights": (steps.weights, attention.weights[head, row]),
         "head output": (steps.output, attention.heads[head, row]),
         "layer output": (output, attention.output[row]),
-        "stream after attention": (
-            follow_residual(attention, output, row).result,
-            attention.result[row],
-        ),
+        "stream after attention": (after_attention, attention.result[row]),
         "hidden units": (hidden.hidden, feed_forward.hidden[row]),
-        "stream after the feed-forward": (
-            follow_residual(feed_forward, hidden.output, row).result,
-            feed_forward.result[row],
-        ),
+        "stream after the feed-forward": (after_all, feed_forward.result[row]),
     }
     return {name: float(np.abs(ours - theirs).max()) for name, (ours, theirs) in pairs.items()}

@@ -1,11 +1,14 @@
-"""Names of kinds of attention, and labels of tokens and words without invisible characters."""
+"""Labels of tokens and words without invisible characters, with marks, and names of kinds."""
 
 from __future__ import annotations
 
+import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
 
 from headwise.model.interface import Kind
+from headwise.viz_app.records.measures import Example
 from headwise.viz_app.records.trace import Tokens
 
 KIND_NAMES: dict[Kind, str] = {
@@ -22,10 +25,20 @@ KIND_NOTES: dict[Kind, str] = {
     "encoder's output there, which has gathered from other tokens too.",
 }
 """How to read a map of each kind."""
+ROLES: Mapping[Kind, tuple[str, str]] = {
+    "encoder_self": ("query: the word that looks", "key: the word it looks at"),
+    "decoder_self": (
+        "query: the word just consumed, after which the next is predicted",
+        "key: the word it looks at",
+    ),
+    "cross": ("query: the word to be predicted", "key: the source word it looks at"),
+}
+"""What the marked query and key words of each kind are, for people."""
 
 _VISIBLE = {" ": "␣", "\n": "⏎", "\t": "⇥"}
 CONTINUATION = "·"
 """Prefix of the label of a token that does not begin a word."""
+_NO_TEXT = re.compile(r"<(pad|unk|s|/s|0x[0-9A-F]{2}|unused [0-9]+)>")
 
 
 def make_visible(text: str) -> str:
@@ -51,7 +64,7 @@ def token_labels(tokens: Tokens) -> list[str]:
     """Label each token; ``·`` precedes tokens that do not begin a word."""
     starts = {word.start for word in tokens.words}
     return [
-        token_label(token) if index in starts else CONTINUATION + token_label(token)
+        CONTINUATION * (index not in starts) + token_label(token)
         for index, token in enumerate(tokens.texts)
     ]
 
@@ -59,12 +72,26 @@ def token_labels(tokens: Tokens) -> list[str]:
 def next_token_label(token: str, *, spaced: bool) -> str:
     """Label a token that may come next: ``·`` precedes one that would go on with a word.
 
-    Args:
-        token: its text.
-        spaced: whether a token that begins a word has a space before it.
+    ``spaced`` says whether a token that begins a word has a space before it.
     """
     goes_on = spaced and token[:1].isalnum()
     return CONTINUATION * goes_on + token_label(token)
+
+
+def vocabulary_labels(
+    tokens: Sequence[str], *, spaced: bool, control_ids: Container[int] = ()
+) -> tuple[str, ...]:
+    """Label each token of a vocabulary; those at ``control_ids`` stand for no text.
+
+    ``spaced`` says whether a token that begins a word has a space before it. Labels of tokens
+    without that space then begin with ``·``, so that ``the`` and ``·the`` differ.
+    """
+    return tuple(
+        token_label(token)
+        if not spaced or token.startswith(" ") or id in control_ids or _NO_TEXT.fullmatch(token)
+        else CONTINUATION + token_label(token)
+        for id, token in enumerate(tokens)
+    )
 
 
 def numbered(labels: Sequence[str]) -> list[str]:
@@ -78,3 +105,44 @@ def numbered(labels: Sequence[str]) -> list[str]:
 def word_labels(tokens: Tokens) -> list[str]:
     """Label each word by its visible text."""
     return [make_visible(word.text) for word in tokens.words]
+
+
+@dataclass(frozen=True)
+class MarkedWord:
+    """A word of a sentence may be marked as query, key or both."""
+
+    before: str
+    """White space before the word."""
+    text: str
+    mark: str
+    """``query``, ``key``, ``query key`` or an empty string."""
+
+
+def token_marks(kind: Kind, example: Example) -> tuple[dict[int, str], dict[int, str]]:
+    """Return the tokens to mark in the source and in the whole target, as index → mark.
+
+    Decoder row t consumes token t of the whole target (token 0 is ``<s>``) and predicts token
+    t + 1. In cross-attention the predicted token is marked, in decoder self-attention the consumed
+    one, since its keys are consumed tokens too.
+    """
+    source: dict[int, str] = {}
+    target: dict[int, str] = {}
+    queries = source if kind == "encoder_self" else target
+    keys = target if kind == "decoder_self" else source
+    queries[example.query + (kind == "cross")] = "query"
+    keys[example.key] = f"{keys.get(example.key, '')} key".strip()
+    return source, target
+
+
+def marked_words(tokens: Tokens, marks: Mapping[int, str]) -> list[MarkedWord]:
+    """Split a sentence into words, each with the marks of its tokens, given by index."""
+    spaced = any(token.startswith(" ") for token in tokens.texts)
+    words: list[MarkedWord] = []
+    for word in tokens.words:
+        apart = tokens.texts[word.start].startswith(" ") or not spaced
+        special = tokens.ids[word.start] in tokens.special_ids
+        found = [marks[at] for at in range(word.start, word.stop) if at in marks]
+        roles = dict.fromkeys(role for mark in found for role in mark.split())
+        before = " " if words and (apart or special) else ""
+        words.append(MarkedWord(before, make_visible(word.text), " ".join(roles)))
+    return words

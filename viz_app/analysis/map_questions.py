@@ -9,15 +9,14 @@ import numpy as np
 
 from headwise.model.interface import Head
 from headwise.model.ties import NEAR, first_largest
-from headwise.viz_app.analysis.attention import rows_with_several_keys
+from headwise.viz_app.analysis.attention import map_facts, rows_with_several_keys
 from headwise.viz_app.analysis.labels import KIND_NAMES, numbered, token_labels
-from headwise.viz_app.analysis.map_facts import map_facts
 from headwise.viz_app.analysis.question import (
     Asked,
     Choice,
+    PlaceWord,
     Question,
     RowWord,
-    Word,
     numbers,
     place_of,
 )
@@ -35,8 +34,7 @@ _ALIKE = 0.02
 """Heads whose properties differ by less look the same in their maps."""
 
 
-def _two(value: float) -> str:
-    return f"{value:.2f}"
+_two = "{:.2f}".format
 
 
 def _ties(values: np.ndarray, best: float) -> np.ndarray:
@@ -81,8 +79,8 @@ def row_sum(asked: Asked, *, row: RowWord = "chosen") -> Question:
         if asked.show == "head" and asked.cells == "weight"
         else "the maps that it is made of have such rows, and what is made of them keeps that."
     )
-    found = numbers(1.0, (float(weights.max()), float(len(weights))), written=_two, note=note)
-    return dataclasses.replace(found, names={"row": asked.grid.rows[at]})
+    others = (float(weights.max()), float(len(weights)))
+    return numbers(1.0, others, written=_two, note=note, names={"row": asked.grid.rows[at]})
 
 
 def even_weight(asked: Asked, *, row: RowWord = "chosen") -> Question:
@@ -94,9 +92,8 @@ def even_weight(asked: Asked, *, row: RowWord = "chosen") -> Question:
         f"1 / {count} = {1 / count:.2f} for each."
     )
     others = (1.0, 0.5 if count != 2 else 0.25, 1 / (count + 3))
-    found = numbers(1 / count, others, written=_two, note=note)
     names = {"row": asked.grid.rows[at], "count": str(count)}
-    return dataclasses.replace(found, names=names)
+    return numbers(1 / count, others, written=_two, note=note, names=names)
 
 
 def keys_for_share(asked: Asked, *, row: RowWord = "chosen", share: float = 0.9) -> Question:
@@ -110,8 +107,8 @@ def keys_for_share(asked: Asked, *, row: RowWord = "chosen", share: float = 0.9)
     )
     note += f"; with one less it is {weights[: count - 1].sum():.2f}." if count > 1 else "."
     others = [float(n) for n in (1, count + 2, len(weights)) if 0 < n <= len(weights)]
-    found = numbers(float(count), others, written=lambda n: f"{n:.0f}", note=note)
-    return dataclasses.replace(found, names={"row": asked.grid.rows[at], "share": f"{share:g}"})
+    names = {"row": asked.grid.rows[at], "share": f"{share:g}"}
+    return numbers(float(count), others, written="{:.0f}".format, note=note, names=names)
 
 
 def _values(asked: Asked, of: Property) -> np.ndarray:
@@ -158,7 +155,7 @@ def head_extreme(asked: Asked, *, of: Property, most: bool = True) -> Question:
     return Question(tuple(choices), frozenset(right), {"kind": KIND_NAMES[kind].lower()})
 
 
-def row_for_key(asked: Asked, *, column: Word | int = "middle") -> Question:
+def row_for_key(asked: Asked, *, column: PlaceWord | int = "middle") -> Question:
     """Ask which row looks most at a key; answered by a row."""
     weights, rows = asked.weights, asked.grid.rows
     key = asked.column if asked.column is not None else place_of(column, weights.shape[1])
@@ -191,8 +188,8 @@ def masked_keys(asked: Asked, *, row: RowWord = "chosen") -> Question:
         f"{total - seen} come later: their weight is exactly 0."
     )
     others = (float(seen), float(total), float(total - seen + 1))
-    found = numbers(float(total - seen), others, written=lambda n: f"{n:.0f}", note=note)
-    return dataclasses.replace(found, names={"row": own.grid.rows[at]})
+    names = {"row": own.grid.rows[at]}
+    return numbers(float(total - seen), others, written="{:.0f}".format, note=note, names=names)
 
 
 def hidden_token(asked: Asked, *, row: RowWord = "chosen") -> Question:
@@ -250,10 +247,10 @@ def costliest_head(asked: Asked) -> Question:
     """Ask which head of the chosen kind costs the target most when it is switched off."""
     costs = np.asarray(asked.costs()[asked.head.kind], np.float64)
     best = float(costs.max())
-    right = frozenset((int(i), int(h)) for i, h in np.argwhere(np.abs(costs - best) < 0.005))
+    right = frozenset(map(tuple, np.argwhere(np.abs(costs - best) < 0.005).tolist()))
     choices = []
     for layer, head in np.ndindex(*costs.shape):
-        place, cost = Head(asked.head.kind, layer, head)[1:], float(costs[layer, head])
+        place, cost = (layer, head), float(costs[layer, head])
         said = f"Without layer {layer + 1}, head {head + 1} the translation loses {cost:.2f} nats"
         said += (
             "; no other of its kind costs more." if place in right else f"; the most is {best:.2f}."

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from headwise.model.interface import Description
 from headwise.viz_app.analysis.formulas import describe_module, describe_point
-from headwise.viz_app.records.modules import HookPointNode, ModuleNode, Parameter
+from headwise.viz_app.records.model import HookPointNode, ModuleNode, Parameter
 from headwise.viz_app.records.trace import HookSummary
 
 
@@ -17,9 +17,8 @@ def mark_tied_parameters(
     first: dict[int, str] = {}
     parameters = []
     for name, shape, identity in tensors:
-        shared = first.get(identity)
-        first.setdefault(identity, name)
-        parameters.append(Parameter(name, shape, shared))
+        shared = first.setdefault(identity, name)
+        parameters.append(Parameter(name, shape, shared if shared != name else None))
     return tuple(parameters)
 
 
@@ -32,15 +31,9 @@ def build_module_tree(
     """Build the tree of the modules that have a parameter or a hook point, in order of ``names``.
 
     The norm inside a residual connection is not a node; the residual connection has its children.
-
-    Args:
-        names: paths of all modules, the root ``""`` first, parents before children.
-        parameters: all parameters, tied ones under each of their names.
-        summary: summaries of all hook points.
-        model: the properties of the model on which formulas depend.
-
-    Raises:
-        ValueError: if a parameter or a hook point belongs to no module.
+    Names are the paths of all modules, the root ``""`` first, parents before children; tied
+    parameters are given under each of their names. ValueError if a parameter or a hook point
+    belongs to no module.
     """
     own: dict[str, list[Parameter]] = {}
     for parameter in parameters:
@@ -52,32 +45,26 @@ def build_module_tree(
     for name in names:
         if name:
             below.setdefault(name.rpartition(".")[0], []).append(name)
-    return _build("", below, own, points, model)
 
+    def build(path: str) -> ModuleNode:
+        children: list[ModuleNode | HookPointNode] = []
+        for name in below.get(path, ()):
+            if name in points:
+                children.append(points[name])
+                continue
+            part = build(name)
+            if name.endswith("_residual.norm"):
+                children += part.children
+            elif part.children or part.parameters:
+                children.append(part)
+        text = describe_module(path, model)
+        return ModuleNode(
+            path=path,
+            title=text.title,
+            what=text.what,
+            formula=text.formula,
+            parameters=tuple(own.get(path, ())),
+            children=tuple(children),
+        )
 
-def _build(
-    path: str,
-    below: Mapping[str, Sequence[str]],
-    own: Mapping[str, Sequence[Parameter]],
-    points: Mapping[str, HookPointNode],
-    model: Description,
-) -> ModuleNode:
-    children: list[ModuleNode | HookPointNode] = []
-    for name in below.get(path, ()):
-        if name in points:
-            children.append(points[name])
-            continue
-        part = _build(name, below, own, points, model)
-        if name.endswith("_residual.norm"):
-            children += part.children
-        elif part.children or part.parameters:
-            children.append(part)
-    text = describe_module(path, model)
-    return ModuleNode(
-        path=path,
-        title=text.title,
-        what=text.what,
-        formula=text.formula,
-        parameters=tuple(own.get(path, ())),
-        children=tuple(children),
-    )
+    return build("")

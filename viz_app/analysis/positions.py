@@ -19,20 +19,12 @@ dimensions i and D / 2 + i."""
 
 
 def wavelength(dimension: int, d_model: int, order: Order = "interleaved") -> float:
-    """Return the period of a dimension in positions: 2π · 10000^(2i/D).
-
-    Raises:
-        ValueError: if there is no such dimension.
-    """
+    """Return the period of a dimension in positions: 2π · 10000^(2i/D)."""
     return 2 * math.pi * divisor(dimension, d_model, order)
 
 
 def divisor(dimension: int, d_model: int, order: Order = "interleaved") -> float:
-    """Return the number by which a position is divided before sine or cosine: 10000^(2i/D).
-
-    Raises:
-        ValueError: if there is no such dimension.
-    """
+    """Return the number by which a position is divided before sine or cosine: 10000^(2i/D)."""
     if not 0 <= dimension < d_model:
         raise ValueError(f"dimension: expected 0 to {d_model - 1}, got {dimension}")
     pair = dimension // 2 if order == "interleaved" else dimension % (d_model // 2)
@@ -64,8 +56,7 @@ def encodings(positions: ArrayLike, d_model: int, order: Order = "interleaved") 
     waves = np.sin(angle), np.cos(angle)
     if order == "halves":
         return np.concatenate(waves, axis=-1).astype(np.float32)
-    both: Floats = np.stack(waves, axis=-1).astype(np.float32)
-    return both.reshape(-1, d_model)
+    return np.stack(waves, axis=-1).astype(np.float32).reshape(-1, d_model)
 
 
 def order_of(recorded: Floats) -> Order | None:
@@ -89,18 +80,12 @@ def similarity_by_distance(length: int, d_model: int) -> NDArray[np.float64]:
     It is Σ cos(k / 10000^(2i/D)) for every p, since sin a sin b + cos a cos b = cos(a − b) for each
     pair of dimensions; D / 2 at distance 0.
     """
-    similarity: NDArray[np.float64] = np.cos(
-        np.arange(length)[:, None] / _divisors(d_model)  # (length, D / 2)
-    ).sum(axis=-1)
-    return similarity
+    waves = np.cos(np.arange(length)[:, None] / _divisors(d_model))  # (length, D / 2)
+    return np.asarray(waves.sum(axis=-1))
 
 
 def largest_deviation(encoded: Floats) -> float:
-    """Compare all dot products of encodings (length, D) with those expected from their distance.
-
-    Returns:
-        The largest absolute difference to ``similarity_by_distance``.
-    """
+    """Return how far dot products of encodings (length, D) are at most from those by distance."""
     length, d_model = encoded.shape
     rows = encoded.astype(np.float64)
     position = np.arange(length)
@@ -123,15 +108,11 @@ def sample_dimensions(d_model: int, order: Order = "interleaved") -> list[int]:
 def bias_by_distance(
     bias: Floats, allowed: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int64], Floats, float]:
-    """Read from recorded biases what each head adds to a score by the distance to the key.
+    """Read from recorded biases, (H, Q, M), what heads add to a score by the distance to the key.
 
-    Args:
-        bias: (H, Q, M).
-        allowed: which keys each query may attend to, (Q, M).
-
-    Returns:
-        Distances from query to key, key minus query, rising: (n,); the mean of the bias at each,
-        (H, n); and the largest difference of a single bias from it.
+    Returns distances from query to key, key minus query, rising: (n,); the mean of the bias at
+    each, (H, n); and the largest difference of a single bias from it. Cells that the mask
+    ``allowed``, (Q, M), forbids do not count.
     """
     rows, columns = np.nonzero(allowed)
     between = columns - rows

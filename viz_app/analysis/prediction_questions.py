@@ -1,8 +1,10 @@
-"""Questions on predictions and training curves. ``V`` vocabulary, ``T`` steps of decoding."""
+"""Questions on predictions and training curves. ``V`` vocabulary, ``T`` steps of decoding.
+
+Those on a curve raise ValueError if the log of the run does not have it.
+"""
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from typing import Literal
 
@@ -21,8 +23,7 @@ _CURVES: dict[Curves, str] = {
 }
 
 
-def _three(value: float) -> str:
-    return f"{value:.3f}"
+_three = "{:.3f}".format
 
 
 def lens_layer(asked: Asked, *, row: RowWord = "chosen") -> Question:
@@ -103,9 +104,8 @@ def nucleus_size(asked: Asked, *, row: RowWord = "chosen", share: float = 0.9) -
         return f"{number:.0f}" if number <= known else f"more than {known}"
 
     others = (1.0, 2.0, 5.0, float(known + 1))
-    found = numbers(float(count), others, written=written, note=note)
     names = {"row": numbered(token_labels(trace.predicted))[at], "share": f"{share:g}"}
-    return dataclasses.replace(found, names=names)
+    return numbers(float(count), others, written=written, note=note, names=names)
 
 
 def first_probability(asked: Asked) -> Question:
@@ -120,34 +120,23 @@ def first_probability(asked: Asked) -> Question:
         f"The first token has {written(found)}; if each of the {asked.model.target_vocab_size:,} "
         f"tokens were equally likely, it would be {written(even)}."
     )
-    return numbers(
-        found, (0.5 if found < 0.4 else even * 10, 0.1, 0.95), written=written, note=note
-    )
+    others = (0.5 if found < 0.4 else even * 10, 0.1, 0.95)
+    return numbers(found, others, written=written, note=note)
 
 
 def first_loss(asked: Asked) -> Question:
-    """Ask for the validation loss at the first milestone, before anything was learned.
-
-    Raises:
-        ValueError: if the log has no validation loss.
-    """
-    curve = _curve(asked, "valid_loss")
-    size = asked.model.target_vocab_size
-    found = float(curve[1][0])
+    """Ask for the validation loss at the first milestone, before anything was learned."""
+    steps, values = _curve(asked, "valid_loss")
+    size, found = asked.model.target_vocab_size, float(values[0])
     note = (
         f"A guess among {size:,} tokens costs ln {size:,} = {math.log(size):.2f} nats; the log "
-        f"says {found:.2f} at step {curve[0][0]:,}."
+        f"says {found:.2f} at step {steps[0]:,}."
     )
-    others = (found / 2, 1.0, 0.0)
-    return numbers(found, others, written=lambda value: f"{value:.2f} nats", note=note)
+    return numbers(found, (found / 2, 1.0, 0.0), written="{:.2f} nats".format, note=note)
 
 
 def best_milestone(asked: Asked, *, of: Curves) -> Question:
-    """Ask at which milestone a curve is best: a loss lowest, a score highest.
-
-    Raises:
-        ValueError: if the log has no such curve.
-    """
+    """Ask at which milestone a curve is best: a loss lowest, a score highest."""
     steps, values = _curve(asked, of)
     sign = -1 if of.endswith("loss") else 1
     right = np.flatnonzero(near_largest(sign * values))
@@ -166,19 +155,15 @@ def best_milestone(asked: Asked, *, of: Curves) -> Question:
 
 
 def last_value(asked: Asked, *, of: Curves) -> Question:
-    """Ask for the last value of a curve, beside that of its start and of validation pairs.
-
-    Raises:
-        ValueError: if the log has no such curve.
-    """
+    """Ask for the last value of a curve, beside that of its start and of validation pairs."""
     values, valid = _curve(asked, of)[1], _curve(asked, "valid_loss")[1]
     note = (
         f"The {_CURVES[of]} ends at {values[-1]:.3f}, from {values[0]:.3f} at first; that on "
         f"validation pairs ends at {valid[-1]:.3f}."
     )
     others = (float(values[0]), float(valid[-1]))
-    found = numbers(float(values[-1]), others, written=_three, note=note)
-    return dataclasses.replace(found, names={"curve": _CURVES[of]})
+    names = {"curve": _CURVES[of]}
+    return numbers(float(values[-1]), others, written=_three, note=note, names=names)
 
 
 def _curve(asked: Asked, name: Curves) -> tuple[np.ndarray, np.ndarray]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import MappingProxyType
 from typing import Annotated, Literal, get_args
 
 import numpy as np
@@ -20,12 +21,12 @@ from headwise.model.ties import descending, first_largest
 from headwise.viz_app.analysis.attention import Aggregate
 from headwise.viz_app.analysis.grid import Grid, make_grid
 from headwise.viz_app.analysis.rollout import CellValue, map_of_heads, weights_of
-from headwise.viz_app.records.curves import Curve
+from headwise.viz_app.records.measures import Curve
 from headwise.viz_app.records.trace import Floats, Trace
 
 Place = tuple[int, ...]
-Word = Literal["first", "second", "middle", "last"]
-RowWord = Literal["chosen", "heaviest"] | Word | Annotated[NonNegativeInt, "a row, from 0"]
+PlaceWord = Literal["first", "second", "middle", "last"]
+RowWord = Literal["chosen", "heaviest"] | PlaceWord | Annotated[NonNegativeInt, "a row, from 0"]
 """A row of a map: the one that is chosen on the page, the one with the largest weight, or where."""
 MOST_CHOICES = 4
 
@@ -97,10 +98,9 @@ class Asked:
 
     def row_of(self, word: str | int) -> int:
         """Return the row that a word means."""
-        count = len(self.weights)
         if word == "heaviest":
             return heaviest_row(self.weights)
-        return place_of(self.row if word == "chosen" else word, count)
+        return place_of(self.row if word == "chosen" else word, len(self.weights))
 
 
 @dataclass(frozen=True)
@@ -134,15 +134,17 @@ class Question:
 
 
 def numbers(
-    right: float, others: Iterable[float], *, written: Callable[[float], str], note: str
+    right: float,
+    others: Iterable[float],
+    *,
+    written: Callable[[float], str],
+    note: str,
+    names: Mapping[str, str] = MappingProxyType({}),
 ) -> Question:
     """Ask for a number among others: the right one, and those that a mistake would give.
 
-    Args:
-        right: the answer.
-        others: wrong answers; those that are written as the right one are left out.
-        written: writes a number.
-        note: explains the right answer, and is said of every answer.
+    Those that are written as the right one are left out. ``note`` explains the right answer, and is
+    said of every answer.
     """
     labels = {written(right): right}
     for value in others:
@@ -152,10 +154,12 @@ def numbers(
         labels.setdefault(written(2 * right + 1), 2 * right + 1)
     ordered = sorted(labels, key=labels.__getitem__)
     choices = tuple(Choice((i,), label, note) for i, label in enumerate(ordered))
-    return Question(choices, frozenset({(ordered.index(written(right)),)}))
+    return Question(choices, frozenset({(ordered.index(written(right)),)}), names)
 
 
-def few(choices: Sequence[Choice], right: Iterable[Place], values: Sequence[float]) -> list[Choice]:
+def limited(
+    choices: Sequence[Choice], right: Iterable[Place], values: Sequence[float]
+) -> list[Choice]:
     """Keep the right choices and those with the largest values beside them, in their order."""
     kept = {choice.place for choice in choices} & set(right)
     for index in descending(values):

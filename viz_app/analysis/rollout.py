@@ -44,13 +44,12 @@ def rollout(layers: Floats) -> Floats:
     (Abnar and Zuidema 2020, section 3, take their mean): row i says how much of each input may have
     reached position i. Rows sum to 1.
     """
-    identity = np.eye(layers.shape[-1], dtype=np.float32)
-    through, steps = identity, []
+    identity = through = np.eye(layers.shape[-1], dtype=np.float32)
+    steps = []
     for layer in layers:
         through = (0.5 * layer + 0.5 * identity) @ through
         steps.append(through)
-    rolled: Floats = np.stack(steps).astype(np.float32)
-    return rolled
+    return np.stack(steps).astype(np.float32)
 
 
 def weights_of(trace: Trace, kind: Kind, cell_value: CellValue = "weight") -> Floats:
@@ -64,14 +63,11 @@ def mean_of_heads(trace: Trace, kind: Kind, cell_value: CellValue = "weight") ->
 
     It is the mean of the heads' weights. With value norms it is the length of the mean of the
     vectors that the heads add, ‖Σ_h α_h v_h W_O‖ / H, as shares of the row, in which H cancels out:
-    heads that add in opposite directions cancel each other (Kobayashi et al. 2020).
-
-    Raises:
-        ValueError: if the trace was read from a file without the norms of these sums.
+    heads that add in opposite directions cancel each other (Kobayashi et al. 2020). ValueError if
+    the trace was read from a file without the norms of these sums.
     """
     if cell_value == "weight":
-        mean: Floats = trace.attention[kind].mean(axis=1)
-        return mean
+        return np.asarray(trace.attention[kind].mean(axis=1))
     if not trace.head_sum_norms:
         raise ValueError(
             "expected the norms of what all heads add together, got a trace that was saved without "
@@ -90,16 +86,9 @@ def map_of_heads(
 ) -> Floats:
     """Return one map, (Q, M): that of a head, or of the heads of its layer put together.
 
-    Args:
-        trace: the trace.
-        head: the head.
-        aggregate: the head alone; the mean or, cell by cell, the maximum of the layer's heads; or
-            the rollout up to the layer.
-        cell_value: what a cell is.
-        to_grid: changes the rows and columns of maps (…, Q, M), as ``Grid.apply`` does.
-
-    Raises:
-        ValueError: as ``mean_of_heads``.
+    Together is their mean or, cell by cell, maximum, or the rollout up to the layer. ``to_grid``
+    changes the rows and columns of maps (…, Q, M), as ``Grid.apply`` does. ValueError as for
+    ``mean_of_heads``.
     """
     if aggregate == "rollout":
         return to_grid(rollout_of(trace, head.kind, head.layer, cell_value))
@@ -114,15 +103,11 @@ def rollout_of(trace: Trace, kind: Kind, layer: int, cell_value: CellValue = "we
 
     A layer's map is its ``mean_of_heads``. Self-attention gives (N, N). Cross-attention, (T, S), is
     the map of the layer times the rollout of the whole encoder, so that its columns are inputs of
-    the encoder.
-
-    Raises:
-        ValueError: as ``mean_of_heads``.
+    the encoder. ValueError as for ``mean_of_heads``.
     """
     layers = mean_of_heads(trace, kind, cell_value)
     if kind != "cross":
         rolled: Floats = rollout(layers)[layer]
-        return rolled
-    encoder = rollout(mean_of_heads(trace, "encoder_self", cell_value))[-1]
-    composed: Floats = layers[layer] @ encoder
-    return composed
+    else:
+        rolled = layers[layer] @ rollout(mean_of_heads(trace, "encoder_self", cell_value))[-1]
+    return rolled

@@ -1,30 +1,29 @@
-"""Questions on vectors and scores, with their numbers. ``D`` = d_model, ``K`` = d_k."""
+"""Questions on vectors and scores, with their numbers. ``D`` = d_model, ``K`` = d_k.
+
+Those on positions raise ValueError if the model adds none.
+"""
 
 from __future__ import annotations
 
-import dataclasses
 import math
 
 import numpy as np
 
 from headwise.model.ties import first_largest, near_largest
+from headwise.viz_app.analysis.embeddings import cosine_similarity
 from headwise.viz_app.analysis.labels import numbered, token_labels
-from headwise.viz_app.analysis.question import Asked, Choice, Question, RowWord, few, numbers
-from headwise.viz_app.analysis.similarity import cosine_similarity
+from headwise.viz_app.analysis.question import (
+    Asked,
+    Choice,
+    Question,
+    RowWord,
+    limited,
+    numbers,
+)
 from headwise.viz_app.records.trace import Floats
 
-
-def _whole(value: float) -> str:
-    return f"{value:,.0f}"
-
-
-def _three(value: float) -> str:
-    return f"{value:.3f}"
-
-
-def _softmax(scores: np.ndarray) -> np.ndarray:
-    shifted = np.exp(scores - scores.max())
-    return np.asarray(shifted / shifted.sum())
+_whole = "{:,.0f}".format
+_three = "{:.3f}".format
 
 
 def input_width(asked: Asked) -> Question:
@@ -41,11 +40,7 @@ def input_width(asked: Asked) -> Question:
 
 
 def nearest_position(asked: Asked, *, row: RowWord = "middle") -> Question:
-    """Ask which position's encoding is most like another's.
-
-    Raises:
-        ValueError: if the model adds no positions.
-    """
+    """Ask which position's encoding is most like another's."""
     positions = _positions(asked)
     labels = numbered(token_labels(asked.trace.source))
     at = min(asked.row_of(row), len(positions) - 1)
@@ -65,15 +60,11 @@ def nearest_position(asked: Asked, *, row: RowWord = "middle") -> Question:
     ]
     distances = [-abs(int(i) - at) for i in others]
     far = [d if abs(d) == 1 else -d - len(positions) - 1 for d in distances]
-    return Question(tuple(few(choices, list(right)[:2], far)), right, {"token": labels[at]})
+    return Question(tuple(limited(choices, list(right)[:2], far)), right, {"token": labels[at]})
 
 
 def longer_part(asked: Asked) -> Question:
-    """Ask what is longer on average, token embeddings or positional encodings.
-
-    Raises:
-        ValueError: if the model adds no positions.
-    """
+    """Ask what is longer on average, token embeddings or positional encodings."""
     parts = {"the token embeddings": asked.trace.source_embedding.tokens}
     parts["the positional encodings"] = _positions(asked)
     lengths = {name: float(np.linalg.norm(part, axis=-1).mean()) for name, part in parts.items()}
@@ -88,11 +79,7 @@ def longer_part(asked: Asked) -> Question:
 
 
 def turned_most(asked: Asked) -> Question:
-    """Ask which token's vector is turned most by adding its position.
-
-    Raises:
-        ValueError: if the model adds no positions.
-    """
+    """Ask which token's vector is turned most by adding its position."""
     _positions(asked)
     tokens, total = asked.trace.source_embedding.tokens, asked.trace.source_embedding.total
     cosines = np.diag(cosine_similarity(tokens, total))
@@ -108,7 +95,7 @@ def turned_most(asked: Asked) -> Question:
         )
         for i, label in enumerate(labels)
     ]
-    return Question(tuple(few(choices, right, cosines.tolist())), right)
+    return Question(tuple(limited(choices, right, cosines.tolist())), right)
 
 
 def _positions(asked: Asked) -> Floats:
@@ -147,9 +134,9 @@ def key_count(asked: Asked) -> Question:
 
 def _products(asked: Asked, row: int) -> np.ndarray:
     """Return the products of a query with the keys that it may look at, float64."""
-    layer, head = asked.head.layer, asked.head.head
-    query = asked.trace.queries[asked.head.kind][layer, head, row].astype(np.float64)
-    keys = asked.trace.keys[asked.head.kind][layer, head].astype(np.float64)
+    kind, layer, head = asked.head
+    query = asked.trace.queries[kind][layer, head, row].astype(np.float64)
+    keys = asked.trace.keys[kind][layer, head].astype(np.float64)
     return np.asarray(keys[asked.keys_of(row)] @ query)
 
 
@@ -164,19 +151,14 @@ def score(asked: Asked, *, row: RowWord = "chosen") -> Question:
         f"√d_k = √{width} = {math.sqrt(width):.2f}, and {product:.2f} / {math.sqrt(width):.2f} = "
         f"{scaled:.2f}."
     )
-    found = numbers(
-        scaled,
-        (product, product / width, product * math.sqrt(width)),
-        written=lambda value: f"{value:.2f}",
-        note=note,
-    )
+    others = (product, product / width, product * math.sqrt(width))
     names = {
         "row": asked.grid.rows[at],
         "key": asked.grid.columns[int(keys[heaviest])],
         "product": f"{product:.2f}",
         "d_k": str(width),
     }
-    return dataclasses.replace(found, names=names)
+    return numbers(scaled, others, written="{:.2f}".format, note=note, names=names)
 
 
 def largest_product(asked: Asked, *, row: RowWord = "chosen") -> Question:
@@ -196,14 +178,16 @@ def largest_product(asked: Asked, *, row: RowWord = "chosen") -> Question:
         for i, key in enumerate(keys)
     ]
     names = {"row": asked.grid.rows[at]}
-    return Question(tuple(few(choices, right, products.tolist())), right, names)
+    return Question(tuple(limited(choices, right, products.tolist())), right, names)
 
 
 def scaled_row(asked: Asked, *, row: RowWord = "chosen", factor: float = 1.0) -> np.ndarray:
     """Return the weights that a row would have if its scores were multiplied, (keys,)."""
     at = asked.row_of(row)
     width = asked.trace.queries[asked.head.kind].shape[-1]
-    return _softmax(_products(asked, at) / math.sqrt(width) * factor)
+    scores = _products(asked, at) / math.sqrt(width) * factor
+    exponentials = np.exp(scores - scores.max())
+    return np.asarray(exponentials / exponentials.sum())
 
 
 def unscaled(asked: Asked, *, row: RowWord = "chosen") -> Question:
@@ -218,9 +202,9 @@ def unscaled(asked: Asked, *, row: RowWord = "chosen") -> Question:
         "for the others, and almost no gradient."
     )
     count = len(asked.keys_of(at))
-    found = numbers(without, (now, 1 / count, now / root), written=_three, note=note)
     names = {"row": asked.grid.rows[at], "root": f"{root:.2f}"}
-    return dataclasses.replace(found, names=names)
+    others = (now, 1 / count, now / root)
+    return numbers(without, others, written=_three, note=note, names=names)
 
 
 def zero_factor(asked: Asked, *, row: RowWord = "chosen") -> Question:
@@ -232,5 +216,5 @@ def zero_factor(asked: Asked, *, row: RowWord = "chosen") -> Question:
         f"All {count} scores are 0 then, so all weights are equal: 1 / {count} = {1 / count:.3f}. "
         "Nothing is left of what query and keys had to say."
     )
-    found = numbers(1 / count, (0.0, now, 1.0), written=_three, note=note)
-    return dataclasses.replace(found, names={"row": asked.grid.rows[at]})
+    names = {"row": asked.grid.rows[at]}
+    return numbers(1 / count, (0.0, now, 1.0), written=_three, note=note, names=names)

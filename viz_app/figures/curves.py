@@ -24,7 +24,7 @@ from headwise.viz_app.figures.training_panels import (
     drawn_panels,
     panels_layout,
 )
-from headwise.viz_app.records.curves import Curve, OverfittingOnset, RunCurves
+from headwise.viz_app.records.measures import Curve, OverfittingOnset, RunCurves
 
 MOST_RUNS = 6
 """Most runs in one figure: as many as there are colours of lines."""

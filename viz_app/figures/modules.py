@@ -6,7 +6,7 @@ from html import escape
 from itertools import groupby
 
 from headwise.viz_app.figures.theme import Theme
-from headwise.viz_app.records.modules import HookPointNode, ModuleNode, Parameter
+from headwise.viz_app.records.model import HookPointNode, ModuleNode, Parameter
 
 _STYLE = """
 .modules {{ color: {text}; font-size: .875rem; line-height: 1.45; }}

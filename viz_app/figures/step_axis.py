@@ -10,7 +10,7 @@ import numpy as np
 
 from headwise.viz_app.figures.matrix import COLOUR_BAR
 from headwise.viz_app.figures.theme import Properties
-from headwise.viz_app.records.curves import RunCurves
+from headwise.viz_app.records.measures import RunCurves
 
 _LARGEST_CELL, _LETTER = 62, 6.6
 """Pixels of the widest column, and of a letter of a step."""

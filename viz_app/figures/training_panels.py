@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from headwise.viz_app.figures.step_axis import StepAxis
 from headwise.viz_app.figures.theme import Properties, Theme
-from headwise.viz_app.records.curves import RunCurves
+from headwise.viz_app.records.measures import RunCurves
 
 _GAP, _BOTTOM = 44, 44
 _HEIGHTS = (250, 150, 150, 150)

@@ -1,17 +1,71 @@
-"""A lesson and its steps, as their file has them, checked by pydantic."""
+"""A lesson and its steps, as their file has them, checked by pydantic, and the markup of texts.
+
+A text may have **bold**, *italic* and formulas in $…$, and nothing else.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, get_args
+import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Literal, cast, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
-
-from headwise.viz_app.lessons.markup import check_markup
 
 MOST_WORDS = 60
 """Most words of a step's text."""
 Need = Literal["additive positions", "scaled scores", "several checkpoints", "training curves"]
 """What a model or run must have for a lesson; beside these, ``run NAME`` is that very run."""
+Style = Literal["plain", "bold", "italic", "formula"]
+
+_MARKED = re.compile(
+    r"\$(?P<formula>[^$\n]+)\$"
+    r"|\*\*(?P<bold>[^*\n]+)\*\*"
+    r"|(?<![\w*])\*(?P<italic>[^*\s](?:[^*\n]*[^*\s])?)\*(?![\w*])"
+)
+_NAMED = re.compile(r"\{(\w+)\}")
+_COMMAND = re.compile(r"\\([A-Za-z]+|.)")
+_COMMANDS = (
+    "alpha beta gamma lambda mu sigma pi infty approx le ge ne in to sum prod cdot cdots times "
+    "frac sqrt exp ln log max min top hat bar vec mathrm mathbf text left right quad dots ldots "
+    "lVert rVert partial odot oplus mid , ; ! { } % _ |"
+)
+
+
+def parts_of(text: str) -> Iterator[tuple[Style, str]]:
+    """Split a text into parts of one style each; what is not allowed is plain text."""
+    end = 0
+    for found in _MARKED.finditer(text):
+        if found.start() > end:
+            yield "plain", text[end : found.start()]
+        style = cast(Style, found.lastgroup)
+        yield style, found[style]
+        end = found.end()
+    if end < len(text):
+        yield "plain", text[end:]
+
+
+def names_in(text: str) -> list[str]:
+    """Return the names that stand in braces outside formulas, such as ``{row}``."""
+    return [
+        name
+        for style, part in parts_of(text)
+        if style != "formula"
+        for name in _NAMED.findall(part)
+    ]
+
+
+def fill(part: str, names: Mapping[str, str]) -> str:
+    """Put values in place of the names in braces; a name without a value stays as it is."""
+    return _NAMED.sub(lambda found: names.get(found[1], found[0]), part)
+
+
+def check_markup(text: str) -> str:
+    """Return a text whose formulas have known commands only; ValueError if one has another."""
+    for style, part in parts_of(text):
+        for command in _COMMAND.findall(part) if style == "formula" else ():
+            if command not in _COMMANDS.split():
+                raise ValueError(f"a formula may not use \\{command}; write it without")
+    return text
 
 
 def _check_length(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Measures of all heads of a checkpoint over a corpus, and its translations of example sentences.
+"""What was measured of a run: its training curves, and over a corpus all heads of a checkpoint.
 
 ``L`` layers, ``H`` heads. Layers, heads, sentences, rows and columns are counted from 0.
 """
@@ -6,8 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from headwise.model.interface import Head, Kind
 from headwise.viz_app.records.trace import Floats
@@ -39,8 +42,6 @@ MeasureRange = Literal["share", "signed", "amount"]
 """Whether values are from 0 to 1, of either sign, or from 0 upwards."""
 FAILURES = ("log_probability", "least_attended", "left_out", "repetition")
 """Names of the measures of how a translation may have failed; see ``analysis.failures``."""
-
-
 CONTRIBUTIONS = ("source_contribution", "source_entropy", "prefix_entropy")
 """Names of the measures of what contributes to a checkpoint's predictions."""
 STAGES = (
@@ -51,8 +52,46 @@ STAGES = (
     "language_model_reference",
     "reordering_reference",
 )
-"""Names of the measures of a whole checkpoint; see ``analysis.stages``. The last two are of the
-references in place of the translations, the same for all checkpoints."""
+"""Names of the measures of a whole checkpoint; see ``analysis.measure_descriptions``. The last two
+are of the references in place of the translations, the same for all checkpoints."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A curve holds one logged quantity: its steps (n,), rising, and values (n,), all finite."""
+
+    steps: NDArray[np.int64]
+    values: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+
+@dataclass(frozen=True)
+class OverfittingOnset:
+    """Overfitting begins: validation loss rises from here on while train loss goes on falling."""
+
+    step: int
+    """The milestone with the lowest validation loss."""
+    loss: float
+    """The validation loss there, in nats per token."""
+    last: int
+    """The last milestone at which validation loss was measured."""
+
+
+@dataclass(frozen=True)
+class RunCurves:
+    """All curves of one run are held here under the names that its log uses."""
+
+    name: str
+    curves: Mapping[str, Curve]
+    raw: Mapping[str, Curve] = field(default_factory=dict)
+    """The unsmoothed curves of those that ``curves`` holds smoothed."""
+    overfitting: OverfittingOnset | None = None
+    """None if the run does not overfit."""
+    batches: str = "training batches"
+    """Of what ``train_loss`` is the mean, with what makes it another measure than the other losses:
+    "training batches, with label smoothing 0.1"."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from headwise.model.hooks import capture, hook_names
 from headwise.model.interface import Head, Kind, Seq2SeqModel, attention_path
 from headwise.model.interventions import ablate
 from headwise.model.masks import causal_mask, padding_mask
-from headwise.viz_app.records.layer import (
+from headwise.viz_app.records.model import (
     AttentionSublayer,
     FeedForwardSublayer,
     LayerTrace,

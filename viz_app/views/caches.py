@@ -30,7 +30,7 @@ from headwise.model.runs import load_checkpoint, open_folder, read_log_file
 from headwise.model.runs import log_file as log_file
 from headwise.model.runs import steps_in as steps_in
 from headwise.viz_app.analysis.curves import LogRow as LogRow
-from headwise.viz_app.records.layer import LayerTrace
+from headwise.viz_app.records.model import LayerTrace
 from headwise.viz_app.records.trace import Floats, Tokens, Trace
 from headwise.viz_app.served import served_models, served_placement
 from headwise.viz_app.trace.attention import AttentionTrace as AttentionTrace

@@ -1,22 +1,33 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from itertools import pairwise
+from math import log
+from typing import cast
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwise.model.interface import Head, Kind
 from headwise.viz_app.analysis.attention import (
+    MapFacts,
     aggregate_heads,
     causal_word_mask,
+    map_facts,
     max_of_blocks,
     max_pool,
+    most_on_punctuation,
+    pool_mask,
     to_words,
 )
-from headwise.viz_app.records.trace import Word
-from tests.floats import assert_near
+from headwise.viz_app.records.trace import Tokens, Word
+from tests.floats import assert_near, near
+
+MakeTokens = Callable[..., Tokens]
+SIZES = st.lists(st.integers(1, 4), min_size=2, max_size=7)
 
 
 def words(*sizes: int) -> list[Word]:
@@ -25,31 +36,15 @@ def words(*sizes: int) -> list[Word]:
     return [Word("", stop - size, stop) for size, stop in zip(sizes, stops, strict=True)]
 
 
-# Heads
-
-LAYER = np.array([[[0.2, 0.8], [1.0, 0.0]], [[0.6, 0.4], [0.5, 0.5]]], dtype=np.float32)
-
-
-@pytest.mark.parametrize(
-    ("how", "head", "expected"),
-    [
-        ("head", 0, [[0.2, 0.8], [1.0, 0.0]]),
-        ("head", 1, [[0.6, 0.4], [0.5, 0.5]]),
-        ("mean", 0, [[0.4, 0.6], [0.75, 0.25]]),
-        ("max", 1, [[0.6, 0.8], [1.0, 0.5]]),
-    ],
-)
-def test_aggregate_heads(how: str, head: int, expected: list[list[float]]) -> None:
-    together = aggregate_heads(LAYER, how, head)
-    assert_near(together, expected)
-    assert together.dtype == np.float32
-
-
-@pytest.mark.parametrize(("how", "head"), [("head", 2), ("head", -1), ("median", 0)])
-def test_unknown_aggregate_or_head_is_refused(how: str, head: int) -> None:
-    message = rf"^expected mean, max, or a head from 0 to 1, got {how} {head}$"
-    with pytest.raises(ValueError, match=message):
-        aggregate_heads(LAYER, how, head)
+def test_aggregate_heads() -> None:
+    layer = np.array([[[0.2, 0.8], [1.0, 0.0]], [[0.6, 0.4], [0.5, 0.5]]], dtype=np.float32)
+    assert_near(aggregate_heads(layer, "head", 1), [[0.6, 0.4], [0.5, 0.5]])
+    assert_near(aggregate_heads(layer, "mean"), [[0.4, 0.6], [0.75, 0.25]])
+    assert_near(aggregate_heads(layer, "max", 1), [[0.6, 0.8], [1.0, 0.5]])
+    for how, head in (("head", 2), ("head", -1), ("median", 0)):
+        message = rf"^expected mean, max, or a head from 0 to 1, got {how} {head}$"
+        with pytest.raises(ValueError, match=message):
+            aggregate_heads(layer, how, head)
 
 
 # Words
@@ -64,51 +59,35 @@ def test_to_words_sums_keys_and_averages_queries() -> None:
     assert together.dtype == np.float32
 
 
-@given(
-    queries=st.lists(st.integers(1, 4), min_size=1, max_size=7),
-    keys=st.lists(st.integers(1, 4), min_size=1, max_size=7),
-    seed=st.integers(0, 99),
-)
+@given(queries=SIZES, keys=SIZES, seed=st.integers(0, 99))
 def test_to_words_rows_sum_to_1(queries: list[int], keys: list[int], seed: int) -> None:
     tokens = np.random.default_rng(seed).random((2, 3, sum(queries), sum(keys)), dtype=np.float32)
     tokens /= tokens.sum(axis=-1, keepdims=True)
-
     together = to_words(tokens, words(*queries), words(*keys))
-
     assert together.shape == (2, 3, len(queries), len(keys))
     assert_near(together.sum(axis=-1), 1)
 
 
-@pytest.mark.parametrize(
-    ("queries", "keys", "message"),
-    [
+def test_words_must_cover_all_tokens() -> None:
+    weights = np.ones((3, 4), dtype=np.float32)
+    for queries, keys, message in (
         (words(2), words(4), "query words must cover 3 tokens in order, without gaps"),
         (words(3), words(2, 1), "key words must cover 4 tokens"),
         ([Word("", 1, 3)], words(4), "query words"),
         ([Word("", 0, 1), Word("", 2, 3)], words(4), "query words"),
-        ([], words(4), "query words"),
-    ],
-)
-def test_words_must_cover_all_tokens(queries: list[Word], keys: list[Word], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        to_words(np.ones((3, 4), dtype=np.float32), queries, keys)
+    ):
+        with pytest.raises(ValueError, match=message):
+            to_words(weights, queries, keys)
 
 
-def test_causal_word_mask_by_hand() -> None:
-    allowed = causal_word_mask(words(1, 2, 1), words(2, 1, 1))
-    assert allowed.tolist() == [[True, False, False], [True, True, False], [True, True, True]]
-
-
-@given(queries=st.lists(st.integers(1, 4), min_size=2, max_size=6), data=st.data())
+@given(queries=SIZES, data=st.data())
 def test_causal_word_mask_allows_words_with_an_allowed_token(
     queries: list[int], data: st.DataObject
 ) -> None:
     length = sum(queries)
-    cuts = data.draw(st.sets(st.integers(1, length - 1)))
-    edges = [0, *sorted(cuts), length]
+    edges = [0, *sorted(data.draw(st.sets(st.integers(1, length - 1)))), length]
     keys = [Word("", start, stop) for start, stop in pairwise(edges)]
-    causal = np.tri(length, dtype=np.float32)
-    by_weights = to_words(causal, words(*queries), keys) > 0
+    by_weights = to_words(np.tri(length, dtype=np.float32), words(*queries), keys) > 0
     np.testing.assert_array_equal(causal_word_mask(words(*queries), keys), by_weights)
 
 
@@ -130,24 +109,59 @@ def test_max_pool_takes_the_maximum_of_each_block(queries: int) -> None:
         np.testing.assert_array_equal(pooled[:, row, column], block.max(axis=(1, 2)))
 
 
-@pytest.mark.parametrize("shape", [(40, 40), (1, 40), (7, 3)])
-def test_max_pool_leaves_small_maps_unchanged(shape: tuple[int, int]) -> None:
-    maps = np.random.default_rng(0).random(shape, dtype=np.float32)
-    np.testing.assert_array_equal(max_pool(maps), maps)
-
-
-def test_maximum_of_blocks_by_hand() -> None:
+def test_pooling_by_hand() -> None:
     maps = np.arange(12, dtype=np.float32).reshape(3, 4)
-    np.testing.assert_array_equal(max_of_blocks(maps, 1, 1), maps)
     np.testing.assert_array_equal(max_of_blocks(maps, 2, 2), [[5, 7], [9, 11]])
-    np.testing.assert_array_equal(max_of_blocks(maps, 3, 2), [[9, 11]])
     np.testing.assert_array_equal(max_of_blocks(maps, 1, 3), [[2, 3], [6, 7], [10, 11]])
-
-
-def test_max_pool_to_one_cell_takes_the_maximum_of_all() -> None:
-    assert max_pool(np.array([[3, 8], [5, 2]], dtype=np.float32), 1).tolist() == [[8]]
-
-
-def test_max_pool_to_no_cells_is_refused() -> None:
+    np.testing.assert_array_equal(max_pool(maps, 1), [[11]])
+    np.testing.assert_array_equal(max_pool(maps), maps)
+    assert pool_mask(None) is None
+    pooled = pool_mask(np.tri(4, dtype=bool), 2)
+    np.testing.assert_array_equal(pooled, [[True, False], [True, True]])
     with pytest.raises(ValueError, match=r"^most: expected 1 or more, got 0$"):
-        max_pool(np.ones((2, 2), dtype=np.float32), 0)
+        max_pool(maps, 0)
+
+
+# Facts
+
+
+def test_facts_of_a_causal_map_by_hand(make_tokens: MakeTokens) -> None:
+    """The first row, which has only one key, does not count."""
+    keys = make_tokens(["<s>"], [" so"], [","])
+    weights = np.array([[1, 0, 0], [0.5, 0.5, 0], [0.25, 0.0, 0.75]], np.float32)
+    facts = cast(MapFacts, map_facts(weights, keys, allowed=np.tri(3, dtype=bool), own_keys=True))
+    assert (facts.largest, facts.row, facts.column) == (0.75, 2, 2)
+    assert facts.special == near((0.5 + 0.25) / 2)
+    assert facts.punctuation == near((0 + 0.75) / 2)
+    assert facts.itself == near((0.5 + 0.75) / 2)
+    assert facts.even_weight == near((1 / 2 + 1 / 3) / 2)
+    last = -(0.25 * log(0.25) + 0.75 * log(0.75)) / log(3)
+    assert facts.evenness == near((1 + last) / 2)
+
+
+def test_facts_of_an_even_map_without_punctuation(make_tokens: MakeTokens) -> None:
+    keys = make_tokens([" a"], [" b"], [" c"], [" d"], ["</s>"])
+    weights = np.full((2, 5), 0.2, np.float32)
+    facts = cast(MapFacts, map_facts(weights, keys, allowed=None, own_keys=False))
+    assert facts.evenness == near(1, dtype=np.float32)
+    assert (facts.special, facts.even_weight) == near((0.2, 0.2), dtype=np.float32)
+    assert (facts.punctuation, facts.itself) == (None, None)
+    # A single key is no choice.
+    ones, dot = np.ones((2, 1), np.float32), make_tokens(["."])
+    assert map_facts(ones, dot, allowed=None, own_keys=False) is None
+    assert most_on_punctuation({"cross": ones[None, None]}, lambda _: dot) is None
+
+
+def test_the_head_that_rests_most_on_punctuation_by_hand(make_tokens: MakeTokens) -> None:
+    """Rows in which the mask forbids the comma count as 0; the row with a single key does not."""
+    keys: dict[Kind, Tokens] = {
+        "cross": make_tokens([" a"], ["."], ["</s>"]),
+        "decoder_self": make_tokens(["<s>"], [" a"], [","]),
+    }
+    cross = np.array([[[[0.5, 0.25, 0.25], [0, 0, 1]], [[0, 0.5, 0.5], [0.5, 0.25, 0.25]]]])
+    own = np.array([[[[1, 0, 0], [0.5, 0.5, 0], [0.1, 0.1, 0.8]]]])
+    both: dict[Kind, np.ndarray] = {"cross": cross, "decoder_self": own}
+    assert most_on_punctuation(both, keys.__getitem__) == (Head("decoder_self", 0, 0), 0.4)
+    assert most_on_punctuation({"cross": cross}, keys.__getitem__) == (Head("cross", 0, 1), 0.375)
+    words_only = make_tokens([" a"], [" b"], ["</s>"])
+    assert most_on_punctuation({"cross": cross}, lambda _: words_only) is None

@@ -2,98 +2,94 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwise.model.interface import Kind
 from headwise.viz_app.analysis.labels import (
     make_visible,
+    marked_words,
     next_token_label,
     numbered,
     token_label,
     token_labels,
+    token_marks,
+    vocabulary_labels,
     word_labels,
 )
+from headwise.viz_app.records.measures import Example
 from headwise.viz_app.records.trace import Tokens
 
+MakeTokens = Callable[..., Tokens]
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("niña", "niña"),
-        ("two words", "two words"),
-        (" ", "␣"),
-        ("  ", "␣␣"),
-        ("\n", "⏎"),
-        ("\t\n ", "⇥⏎␣"),
-        ("\u00a0", "␣"),
-        ("\u3000", "␣"),
-        ("\x00", "\\u0000"),
-        ("a\x1bb", "a\\u001bb"),
-        ("\u200b", "\\u200b"),  # zero-width space
-        ("\u202etxt", "\\u202etxt"),  # right-to-left override
-        ("\u2066a\u2069", "\\u2066a\\u2069"),
-        ("\u00ad", "\\u00ad"),  # soft hyphen
-        ("\U000e0041", "\\U000e0041"),  # a tag
-        ("🍎", "🍎"),
-        ("", ""),
-    ],
-)
-def test_visible_replaces_invisible_characters(text: str, expected: str) -> None:
-    assert make_visible(text) == expected
+
+def test_invisible_characters_are_replaced() -> None:
+    for text in ("niña", "two words", "🍎", ""):
+        assert make_visible(text) == text
+    space, tag, white = "\u200b", "\U000e0041", "\t\n \u00a0\u3000"
+    assert make_visible(f"a\x1bb{space}\u202et\u00ad{tag}") == (
+        "a\\u001bb\\u200b\\u202et\\u00ad\\U000e0041"
+    )
+    assert make_visible(white) == "⇥⏎␣␣␣"
 
 
 @given(st.text(min_size=1))
-def test_visible_leaves_no_control_or_format_character(text: str) -> None:
+def test_no_control_or_format_character_is_left(text: str) -> None:
     seen = make_visible(text)
     assert seen.strip()
     assert not {"Cc", "Cf"} & {unicodedata.category(character) for character in seen}
 
 
-@pytest.mark.parametrize(
-    ("token", "label"),
-    [
-        (" the", "the"),
-        ("s", "s"),
-        (" ", "␣"),
-        ("\n", "⏎"),
-        ("</s>", "</s>"),
-        ("<0xC3>", "<0xC3>"),
-        (" ·", "·"),
-    ],
-)
-def test_token_label(token: str, label: str) -> None:
-    assert token_label(token) == label
+def test_continuing_tokens_are_marked(make_tokens: MakeTokens) -> None:
+    tokens = make_tokens(["<s>"], [" see", "s"], [","], [" \u202en", "ñ"], [" "], [" ·"], ["</s>"])
+    labels = ["<s>", "see", "·s", ",", "\\u202en", "·ñ", "␣", "·", "</s>"]
+    assert token_labels(tokens) == labels
+    assert [token_label(text) for text in tokens.texts] == [
+        *("<s>", "see", "s", ",", "\\u202en", "ñ", "␣", "·", "</s>")
+    ]
+    assert word_labels(tokens)[:4] == ["<s>", "sees", ",", "\\u202enñ"]
+    assert numbered(labels)[:2] == ["1: <s>", "2: see"]
 
 
-def test_continuing_tokens_are_marked(make_tokens: Callable[..., Tokens]) -> None:
-    tokens = make_tokens(["<s>"], [" see", "s"], [","], [" n", "i", "ñ", "a"], [" "], ["</s>"])
-    assert token_labels(tokens) == ["<s>", "see", "·s", ",", "n", "·i", "·ñ", "·a", "␣", "</s>"]
+def test_tokens_of_a_vocabulary_that_continue_a_word_are_marked() -> None:
+    tokens = ["<s>", "</s>", "<0x0A>", " the", "the", " ", "\n", ".", " .", "<b>"]
+    assert vocabulary_labels(tokens, spaced=True) == (
+        "<s>", "</s>", "<0x0A>", "the", "·the", "␣", "·⏎", "·.", ".", "·<b>",
+    )  # fmt: skip
+    assert vocabulary_labels(tokens, spaced=True, control_ids={9})[8:] == (".", "<b>")
+    assert vocabulary_labels(["<unk>", "the", "."], spaced=False) == ("<unk>", "the", ".")
 
 
-def test_word_labels(make_tokens: Callable[..., Tokens]) -> None:
-    tokens = make_tokens(["<s>"], [" see", "s"], [","], [" \u202ea", "b"], ["</s>"])
-    assert word_labels(tokens) == ["<s>", "sees", ",", "\\u202eab", "</s>"]
-
-
-def test_places_are_counted_from_one() -> None:
-    assert numbered(["a", "b"]) == ["1: a", "2: b"]
+def test_a_dot_precedes_what_would_go_on_with_a_word() -> None:
+    labels = {" cat": "cat", "s": "·s", "3": "·3", ".": ".", "</s>": "</s>", "": ""}
+    assert {token: next_token_label(token, spaced=True) for token in labels} == labels
+    assert next_token_label("cat", spaced=False) == "cat"
 
 
 @pytest.mark.parametrize(
-    ("token", "spaced", "expected"),
+    ("kind", "query", "source", "target"),
     [
-        (" cat", True, "cat"),
-        ("s", True, "·s"),
-        ("3", True, "·3"),
-        (".", True, "."),
-        ("</s>", True, "</s>"),
-        ("cat", False, "cat"),
-        ("", True, ""),
+        ("encoder_self", 3, {3: "query", 1: "key"}, {}),
+        ("encoder_self", 1, {1: "query key"}, {}),
+        ("decoder_self", 3, {}, {3: "query", 1: "key"}),  # both consumed
+        ("cross", 3, {1: "key"}, {4: "query"}),  # row 3 predicts token 4
     ],
 )
-def test_a_dot_precedes_what_would_go_on_with_a_word(
-    token: str, spaced: bool, expected: str
+def test_query_and_key_of_each_kind(
+    kind: Kind, query: int, source: dict[int, str], target: dict[int, str]
 ) -> None:
-    assert next_token_label(token, spaced=spaced) == expected
+    assert token_marks(kind, Example(0, query=query, key=1, weight=0.9)) == (source, target)
+
+
+def test_words_of_marked_tokens_are_marked(make_tokens: MakeTokens) -> None:
+    tokens = make_tokens(["<s>"], [" La"], [" ni", "ña"], [" <b>"], ["."], ["</s>"])
+    words = marked_words(tokens, {3: "query", 2: "key", 5: "key"})
+    assert [word.mark for word in words] == ["", "", "key query", "", "key", ""]
+    assert "".join(word.before + word.text for word in words) == "<s> La niña <b>. </s>"
+    ours = make_tokens([" La"], ["."], ["</s>"])
+    others = replace(ours, ids=(2, 3, 1), special_ids=frozenset({0, 1}))
+    for tokens, text in ((others, "La. </s>"), (make_tokens(["a"], ["b"], ["</s>"]), "a b </s>")):
+        assert "".join(word.before + word.text for word in marked_words(tokens, {})) == text

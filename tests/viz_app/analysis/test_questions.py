@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headwise.model.interface import Description, Head
-from headwise.viz_app.analysis.labels import token_labels
+from headwise.model.interface import Head
+from headwise.model.transformer import Transformer
 from headwise.viz_app.analysis.question import (
     Asked,
     Question,
@@ -20,7 +20,7 @@ from headwise.viz_app.analysis.question import (
     place_of,
 )
 from headwise.viz_app.analysis.questions import KINDS, ask, read_parameters
-from headwise.viz_app.records.curves import Curve
+from headwise.viz_app.records.measures import Curve
 from headwise.viz_app.records.trace import Tokens, Trace
 from tests.floats import assert_near
 
@@ -38,17 +38,17 @@ NEEDED = {
 WORDS = [["<s>"], [" a"], [" b"], ["</s>"]]
 CROSS = [[0.5, 0.3, 0.2], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]]
 """Weights of three steps on a source of three tokens."""
+EVEN = np.full((3, 3), 1 / 3)
 OWN = [[1, 0, 0], [0.9, 0.1, 0], [0.2, 0.5, 0.3]]
 
 
 @pytest.fixture
-def asked(trace: Trace, make_tokens: Callable[..., Tokens], post_norm: Description) -> Asked:
+def asked(trace: Trace, make_tokens: Callable[..., Tokens], trained: Transformer) -> Asked:
     """Cross-attention of two layers with two heads, on three tokens each; row 1 is chosen."""
-    even = np.full((3, 3), 1 / 3)
     maps = {
-        "cross": [[CROSS, even], [even, CROSS[::-1]]],
+        "cross": [[CROSS, EVEN], [EVEN, CROSS[::-1]]],
         "decoder_self": [[OWN, np.tri(3) / [[1], [2], [3]]]],
-        "encoder_self": [[even, CROSS]],
+        "encoder_self": [[EVEN, CROSS]],
     }
     small = dataclasses.replace(
         trace,
@@ -65,7 +65,7 @@ def asked(trace: Trace, make_tokens: Callable[..., Tokens], post_norm: Descripti
             log_probability=np.log(np.array([0.25, 0.5, 0.9], np.float32)),
         ),
     )
-    return Asked(small, post_norm, Head("cross", 0, 0), row=1, curves=CURVES)
+    return Asked(small, trained.description, Head("cross", 0, 0), row=1, curves=CURVES)
 
 
 def right(question: Question) -> list[str]:
@@ -136,12 +136,9 @@ def test_scores_are_products_divided_by_the_root_of_the_width(asked: Asked) -> N
     assert right(made(asked, "zero_factor")) == ["0.333"]
 
 
-def test_with_value_norms_another_key_adds_most(asked: Asked) -> None:
-    """Weights 0.1, 0.8, 0.1 times 1, 1, 9 are 0.1, 0.8, 0.9."""
+def test_what_the_map_shows_is_asked_about(asked: Asked) -> None:
+    # With value norms, weights 0.1, 0.8, 0.1 times 1, 1, 9 are 0.1, 0.8, 0.9.
     assert right(made(dataclasses.replace(asked, cells="value norm"), "largest_key")) == ["3: </s>"]
-
-
-def test_a_map_of_several_heads_is_asked_about_itself(asked: Asked) -> None:
     two = dataclasses.replace(asked, head=Head("cross", 1, 0))
     assert right(made(two, "largest_key")) == ["1: x", "2: y", "3: </s>"]
     mean = dataclasses.replace(two, show="mean", row=2)
@@ -153,26 +150,34 @@ def test_a_map_of_several_heads_is_asked_about_itself(asked: Asked) -> None:
     assert right(made(rollout, "largest_key")) == ["2: y"]
 
 
-def test_heads_that_look_alike_are_as_right_and_the_reason_names_one(asked: Asked) -> None:
-    maps = np.array([[CROSS, np.full((3, 3), 1 / 3)]], np.float32)
-    near = np.array([[[1 / 3 + 0.01, 1 / 3 - 0.01, 1 / 3]] * 3], np.float32)
-    maps = np.concatenate([maps, [[near[0], CROSS]]])
-    trace = dataclasses.replace(asked.trace, attention=asked.trace.attention | {"cross": maps})
-    question = made(dataclasses.replace(asked, trace=trace), "head_extreme", of="evenness")
-    assert right(question) == ["1.2", "2.1"]
-    assert "the largest here, of layer 1, head 2, is 1.00" in question.reason((0, 0))
-
-
-def test_the_head_that_is_least_like_the_mean_of_its_layer(asked: Asked) -> None:
-    even = np.full((3, 3), 1 / 3)
-    trace = dataclasses.replace(
-        asked.trace,
-        attention={"cross": np.array([[even, even, CROSS], [np.eye(3), even, even]], np.float32)},
-    )
-    question = made(dataclasses.replace(asked, trace=trace), "head_extreme", of="unlike_mean")
-    assert right(question) == ["2.1"]
-    # In each row the head has 1 on one key, and the mean of three heads has 5/9 there.
-    assert "is 0.44" in question.reason((1, 0))
+@pytest.mark.parametrize(
+    ("maps", "of", "answer", "place", "reason"),
+    [
+        # Heads that look alike are as right, and the reason names one.
+        (
+            [[CROSS, EVEN], [EVEN + np.array([0.01, -0.01, 0]), CROSS]],
+            "evenness",
+            ["1.2", "2.1"],
+            (0, 0),
+            "the largest here, of layer 1, head 2, is 1.00",
+        ),
+        # In each row the head has 1 on one key, and the mean of three heads has 5/9 there.
+        (
+            [[EVEN, EVEN, CROSS], [np.eye(3), EVEN, EVEN]],
+            "unlike_mean",
+            ["2.1"],
+            (1, 0),
+            "is 0.44",
+        ),
+    ],
+)
+def test_the_head_with_most_of_a_property(
+    asked: Asked, maps: Any, of: str, answer: list[str], place: tuple[int, int], reason: str
+) -> None:
+    trace = dataclasses.replace(asked.trace, attention={"cross": np.array(maps, np.float32)})
+    question = made(dataclasses.replace(asked, trace=trace), "head_extreme", of=of)
+    assert right(question) == answer
+    assert reason in question.reason(place)
 
 
 def test_the_costliest_head_is_that_of_the_costs(asked: Asked) -> None:
@@ -182,7 +187,7 @@ def test_the_costliest_head_is_that_of_the_costs(asked: Asked) -> None:
     assert "0.30 nats" in question.reason((1, 1))
 
 
-def test_every_wrong_answer_has_a_reason_with_a_number(trace: Trace, trained: Any) -> None:
+def test_every_wrong_answer_has_a_reason_with_a_number(trace: Trace, trained: Transformer) -> None:
     """Of every kind of question, on the trace of a model, for each kind of attention."""
     costs = {kind: np.zeros(maps.shape[:2], np.float32) for kind, maps in trace.attention.items()}
     for kind in trace.attention:
@@ -200,26 +205,15 @@ def test_every_wrong_answer_has_a_reason_with_a_number(trace: Trace, trained: An
                 assert any(letter.isdigit() for letter in question.reason(choice.place)), name
 
 
-def test_tokens_that_the_choices_name_are_those_of_the_trace(asked: Asked) -> None:
-    assert [c.label for c in made(asked, "least_sure").choices] == token_labels(
-        asked.trace.predicted
-    )
-
-
-@pytest.mark.parametrize(
-    ("name", "given", "message"),
-    [
+def test_parameters_that_cannot_be_used_are_refused() -> None:
+    for name, given, message in (
         ("nothing", {}, "there is no question 'nothing'; there is: largest_key"),
         ("largest_key", {"row": "best"}, "row"),
         ("largest_key", {"share": "1"}, "Extra inputs"),
         ("head_extreme", {}, "Field required"),
-    ],
-)
-def test_parameters_that_cannot_be_used_are_refused(
-    name: str, given: dict[str, str], message: str
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        read_parameters(name, given)
+    ):
+        with pytest.raises(ValueError, match=message):
+            read_parameters(name, given)
 
 
 def test_a_question_on_what_a_run_lacks_says_so(asked: Asked) -> None:
@@ -231,22 +225,17 @@ def test_a_question_on_what_a_run_lacks_says_so(asked: Asked) -> None:
         made(dataclasses.replace(asked, trace=without), "longer_part")
 
 
-def test_the_row_that_value_norms_change_most(asked: Asked) -> None:
-    # The norms 1, 1 and 9 leave the most to be gained where the last key has 0.2 beside 0.5.
-    weights = np.array(CROSS) * [1, 1, 9]
-    shares = weights / weights.sum(axis=1, keepdims=True)
-    wanted = int(np.abs(shares - CROSS).sum(axis=1).argmax())
-    assert most_changed_row(asked.trace, asked.head) == wanted
-    assert wanted != heaviest_row(np.array(CROSS))
-
-
-def test_words_stand_for_places() -> None:
-    assert [place_of(word, 5) for word in ("first", "second", "middle", "last", 9)] == [
-        *(0, 1, 2, 4, 4)
-    ]
+def test_words_stand_for_places(asked: Asked) -> None:
+    words = ("first", "second", "middle", "last", 9)
+    assert [place_of(word, 5) for word in words] == [0, 1, 2, 4, 4]
     assert place_of("second", 1) == 0
     weights = np.array([[1, 0], [0.4, 0.6], [0.3, 0.7]], np.float32)
     assert heaviest_row(weights) == 2  # the first row has one key only
+    for bits in ([0, 0], [0, 1], [1, 0]):  # of rows that differ by a last bit, the first
+        first, last = 0.75 + np.array(bits) * 2.0**-24
+        assert heaviest_row(np.array([[0.5, 0.5], [0.25, first], [last, 0.25]], np.float32)) == 1
+    # The norms 1, 1 and 9 leave the most to be gained where the last key has 0.2 beside 0.5.
+    assert most_changed_row(asked.trace, asked.head) == 0
 
 
 @pytest.mark.parametrize("bits", [(0, 0, 0), (0, 1, 0), (1, 0, 0), (0, 0, 1)])
@@ -271,10 +260,3 @@ def test_answers_that_differ_by_a_last_bit_are_both_right(
     tied = dataclasses.replace(asked, trace=trace, row=0)
     assert right(made(tied, "largest_product")) == ["1: x", "3: </s>"]
     assert right(made(tied, "runner_up")) == ["q", "r"]
-
-
-@pytest.mark.parametrize("bits", [(0, 0), (0, 1), (1, 0)])
-def test_of_rows_that_differ_by_a_last_bit_the_first_is_the_heaviest(bits: tuple[int, int]) -> None:
-    first, last = 0.75 + np.array(bits) * 2.0**-24
-    weights = np.array([[0.5, 0.5], [0.25, first], [last, 0.25]], np.float32)
-    assert heaviest_row(weights) == 1

@@ -7,7 +7,7 @@ import pytest
 
 from headwise.viz_app.figures.curves import MOST_RUNS, training_curves
 from headwise.viz_app.figures.theme import DARK, LIGHT
-from headwise.viz_app.records.curves import Curve, OverfittingOnset, RunCurves
+from headwise.viz_app.records.measures import Curve, OverfittingOnset, RunCurves
 
 
 def curve(values: Mapping[int, float]) -> Curve:

@@ -7,7 +7,7 @@ import pytest
 
 from headwise.viz_app.figures.modules import module_tree_html
 from headwise.viz_app.figures.theme import LIGHT, Theme
-from headwise.viz_app.records.modules import HookPointNode, ModuleNode, Parameter
+from headwise.viz_app.records.model import HookPointNode, ModuleNode, Parameter
 from headwise.viz_app.records.trace import HookSummary
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from headwise.viz_app.figures.step_axis import StepAxis
-from headwise.viz_app.records.curves import Curve, RunCurves
+from headwise.viz_app.records.measures import Curve, RunCurves
 from tests.floats import near
 
 

@@ -15,7 +15,7 @@ from headwise.viz_app.figures.training_panels import (
     drawn_panels,
     panels_layout,
 )
-from headwise.viz_app.records.curves import Curve, RunCurves
+from headwise.viz_app.records.measures import Curve, RunCurves
 from tests.floats import near
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from headwise.viz_app.lessons.markup import check_markup, names_in, parts_of
 from headwise.viz_app.lessons.reading import SHIPPED, LessonError, read_lesson, read_lessons
+from headwise.viz_app.lessons.records import check_markup, names_in, parts_of
 
 HEAD = "---\ntitle: Rows\nteaches: What a row is.\n---\n"
 STEP = """
@@ -26,7 +26,7 @@ It has weights.
 
 def write(folder: Path, text: str, name: str = "01-rows.md") -> Path:
     path = folder / name
-    path.write_text(text, encoding="utf-8")
+    path.write_text(text, encoding="utf-8", errors="surrogateescape")
     return path
 
 
@@ -50,6 +50,7 @@ def test_a_lesson_has_what_its_file_says(tmp_path: Path) -> None:
         ("share=0.5", "share=much", 10, "share: Input should be a valid number"),
         ("share=0.5", "part=0.5", 10, "there is no 'part' here; leave it out"),
         ("share=0.5", "share", 10, "write 'share' as name=value"),
+        ("ask: keys_for_share share=0.5\n", "", 6, "ask is missing; add a line ask: …"),
         ("keys_for_share share=0.5", "weights", 10, "there is no question 'weights'"),
         ("ask: keys", "ask: largest_key\nask: keys", 11, "ask is given twice; leave one out"),
         ("{row}", "{rows}", 15, r"can name {row}, {share}, not {rows}"),
@@ -70,58 +71,42 @@ def test_a_broken_file_is_named_with_its_line(
         read_lesson(write(tmp_path, text))
 
 
-@pytest.mark.parametrize("steps", [0, 2, 7])
-def test_a_lesson_has_three_to_six_steps(tmp_path: Path, steps: int) -> None:
-    with pytest.raises(LessonError, match="three to six steps"):
-        read_lesson(write(tmp_path, HEAD + steps * STEP))
+@pytest.mark.parametrize(
+    ("text", "name", "message"),
+    [
+        *((HEAD + steps * STEP, "01-rows.md", "three to six steps") for steps in (0, 2, 7)),
+        ("\udcff\udcfe", "01-rows.md", "cannot be read as text in UTF-8"),
+        (HEAD + 3 * STEP, "Rows (2).md", "name the file in small letters"),
+        (HEAD + 3 * STEP + 60_000 * "\n", "01-rows.md", "shorten the file"),
+        (HEAD + 3 * STEP, "01-rows.md", "line 9: bright: there is no such part"),
+    ],
+)
+def test_files_that_cannot_be_used(tmp_path: Path, text: str, name: str, message: str) -> None:
+    def refuse(step: object) -> None:
+        raise ValueError("bright: there is no such part")
 
-
-def test_files_that_are_no_text_or_misnamed_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "01-rows.md"
-    path.write_bytes(b"\xff\xfe")
-    with pytest.raises(LessonError, match="cannot be read as text in UTF-8"):
-        read_lesson(path)
-    with pytest.raises(LessonError, match="name the file in small letters"):
-        read_lesson(write(tmp_path, HEAD + 3 * STEP, "Rows (2).md"))
-    with pytest.raises(LessonError, match="shorten the file"):
-        read_lesson(write(tmp_path, HEAD + 3 * STEP + 60_000 * "\n"))
+    with pytest.raises(LessonError, match=message):
+        read_lesson(write(tmp_path, text, name), refuse if "bright" in message else lambda _: None)
 
 
 def test_a_broken_file_leaves_the_others_and_own_ones_go_first(tmp_path: Path) -> None:
-    first, own = tmp_path / "a", tmp_path / "b"
-    for folder in (first, own):
-        folder.mkdir()
+    first, own = tmp_path, tmp_path / "b"
+    own.mkdir()
     write(first, HEAD + 3 * STEP)
     write(first, HEAD + 3 * STEP, "02-more.md")
     write(first, HEAD, "03-broken.md")
     write(own, HEAD.replace("Rows", "My rows") + 3 * STEP, "09-rows.md")
     lessons, errors = read_lessons([first, own])
-    assert [(name, lesson.title) for name, lesson in lessons.items()] == [
-        ("rows", "My rows"),
-        ("more", "Rows"),
-    ]
+    titles = {name: lesson.title for name, lesson in lessons.items()}
+    assert list(titles.items()) == [("rows", "My rows"), ("more", "Rows")]
     assert [str(error)[:20] for error in errors] == ["03-broken.md, line 1"]
-
-
-def test_what_is_known_of_a_step_beside_is_checked(tmp_path: Path) -> None:
-    def refuse(step: object) -> None:
-        raise ValueError("bright: there is no such part")
-
-    with pytest.raises(LessonError, match=r"line 9: bright: there is no such part"):
-        read_lesson(write(tmp_path, HEAD + 3 * STEP), refuse)
 
 
 def test_bold_italic_and_formulas_are_marked_and_nothing_else() -> None:
     text = "a **b** *c* $d_k$ 2 * 3 * 4 [x](y) <b>e</b> **f"
-    assert list(parts_of(text)) == [
-        ("plain", "a "),
-        ("bold", "b"),
-        ("plain", " "),
-        ("italic", "c"),
-        ("plain", " "),
-        ("formula", "d_k"),
-        ("plain", " 2 * 3 * 4 [x](y) <b>e</b> **f"),
-    ]
+    space, rest = ("plain", " "), ("plain", " 2 * 3 * 4 [x](y) <b>e</b> **f")
+    marked = [("bold", "b"), space, ("italic", "c"), space, ("formula", "d_k")]
+    assert list(parts_of(text)) == [("plain", "a "), *marked, rest]
     assert names_in("{a} **{b}** ${c}$") == ["a", "b"]
     assert check_markup(r"$\frac{1}{\sqrt{d_k}}$")
 

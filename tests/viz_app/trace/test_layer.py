@@ -14,7 +14,7 @@ from headwise.model.hooks import capture, edit
 from headwise.model.interface import KINDS, Kind
 from headwise.model.tokenizer import TokenizerPair
 from headwise.model.transformer import Transformer
-from headwise.viz_app.records.layer import LayerTrace, LinearWeights
+from headwise.viz_app.records.model import LayerTrace, LinearWeights
 from headwise.viz_app.records.trace import Floats, Tokens, Trace
 from headwise.viz_app.trace.layer import run_layer_trace
 from headwise.viz_app.trace.sentence import run_trace

@@ -19,7 +19,7 @@ from headwise.model.hooks import hook_names
 from headwise.model.masks import causal_mask, pad, padding_mask
 from headwise.model.presets import PRESETS
 from headwise.viz_app.analysis.labels import token_labels
-from headwise.viz_app.analysis.lens import read_lens
+from headwise.viz_app.analysis.predictions import read_lens
 from headwise.viz_app.figures.theme import LIGHT
 from headwise.viz_app.records.trace import Check, HookSummary, Trace
 from headwise.viz_app.trace.sentence import run_trace, to_tokens

@@ -14,15 +14,15 @@ from streamlit.testing.v1 import AppTest
 
 from headwise.model.checkpoint import TrainedRun
 from headwise.model.layers import sinusoidal_positions
-from headwise.viz_app.analysis.labels import token_label
-from headwise.viz_app.analysis.positions import encodings, similarity_by_distance
-from headwise.viz_app.analysis.projection import most_frequent, principal_components
-from headwise.viz_app.analysis.similarity import (
+from headwise.viz_app.analysis.embeddings import (
     cosine_similarity,
+    most_frequent,
     nearest_neighbours,
+    principal_components,
     similar_pairs,
 )
-from headwise.viz_app.analysis.vocabulary import vocabulary_labels
+from headwise.viz_app.analysis.labels import token_label, vocabulary_labels
+from headwise.viz_app.analysis.positions import encodings, similarity_by_distance
 from headwise.viz_app.components.scatter import Cloud
 from headwise.viz_app.views.embeddings import projection
 from headwise.viz_app.views.shared.vocabulary import token_name

@@ -30,7 +30,7 @@ from headwise.viz_app.analysis.inside import (
     head_shares,
     largest_positive,
 )
-from headwise.viz_app.records.layer import LayerTrace
+from headwise.viz_app.records.model import LayerTrace
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.layer import run_layer_trace
 from tests.floats import near, rounding

@@ -10,7 +10,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from headwise.model.checkpoint import TrainedRun
-from headwise.viz_app.analysis.projection import all_pairs, pair_cosines, project_together
+from headwise.viz_app.analysis.embeddings import all_pairs, pair_cosines, project_together
 from headwise.viz_app.records.trace import Floats
 from tests.floats import assert_near
 from tests.viz_app.views.driver import (

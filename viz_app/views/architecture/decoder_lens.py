@@ -9,7 +9,7 @@ import numpy as np
 import streamlit as st
 
 from headwise.model.files import CheckpointError
-from headwise.viz_app.analysis.lens import agreement
+from headwise.viz_app.analysis.predictions import agreement
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import decoder_lens_of, log_of
 from headwise.viz_app.views.shared.selection import Selection

@@ -12,7 +12,7 @@ from headwise.model.masks import causal_mask, pad, padding_mask
 from headwise.viz_app.analysis.batches import TokenIds, batch_of_lengths
 from headwise.viz_app.analysis.grid import make_grid
 from headwise.viz_app.analysis.labels import numbered, token_label, token_labels
-from headwise.viz_app.analysis.lens import read_lens
+from headwise.viz_app.analysis.predictions import read_lens
 from headwise.viz_app.figures.architecture import architecture_svg, describe_architecture
 from headwise.viz_app.figures.lens import lens_table
 from headwise.viz_app.figures.masks import mask_map, padding_rows

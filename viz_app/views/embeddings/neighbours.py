@@ -6,13 +6,13 @@ import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
 
-from headwise.viz_app.analysis.labels import token_labels
-from headwise.viz_app.analysis.similarity import (
+from headwise.viz_app.analysis.embeddings import (
     cosine_similarity,
     mean_pairwise_similarity,
     nearest_neighbours,
     similar_pairs,
 )
+from headwise.viz_app.analysis.labels import token_labels
 from headwise.viz_app.figures.charts import cosine_bars
 from headwise.viz_app.figures.maps import similarity_map
 from headwise.viz_app.views.embeddings.input import TraceSide

@@ -7,6 +7,7 @@ import streamlit as st
 
 from headwise.model.interface import Kind, attention_path
 from headwise.model.ties import first_largest
+from headwise.viz_app.analysis.embeddings import cosine_similarity
 from headwise.viz_app.analysis.labels import numbered, token_labels
 from headwise.viz_app.analysis.positions import (
     Order,
@@ -21,7 +22,6 @@ from headwise.viz_app.analysis.positions import (
     similarity_by_distance,
     wavelength,
 )
-from headwise.viz_app.analysis.similarity import cosine_similarity
 from headwise.viz_app.figures.maps import similarity_map
 from headwise.viz_app.figures.positions import (
     MOST_WAVES,

@@ -16,7 +16,7 @@ import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
 
-from headwise.viz_app.analysis.projection import (
+from headwise.viz_app.analysis.embeddings import (
     most_frequent,
     principal_components,
     sides_of_tokens,

@@ -6,7 +6,7 @@ import streamlit as st
 
 from headwise.model.interface import Head
 from headwise.viz_app.analysis.head_ranking import head_values
-from headwise.viz_app.analysis.marked_words import ROLES, marked_words, token_marks
+from headwise.viz_app.analysis.labels import ROLES, marked_words, token_marks
 from headwise.viz_app.components.row_table import MarkedText, Row, TextPart, row_table
 from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.records.trace import Tokens

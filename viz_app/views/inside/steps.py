@@ -22,7 +22,7 @@ from headwise.viz_app.analysis.inside import (
 from headwise.viz_app.figures.charts import hidden_unit_bars, share_bars
 from headwise.viz_app.figures.maps import vector_map
 from headwise.viz_app.figures.steps import contribution_bars, score_stages
-from headwise.viz_app.records.layer import AttentionSublayer, FeedForwardSublayer, LayerTrace
+from headwise.viz_app.records.model import AttentionSublayer, FeedForwardSublayer, LayerTrace
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.widgets import show_figure, show_heading

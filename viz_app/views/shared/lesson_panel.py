@@ -24,7 +24,7 @@ from headwise.viz_app.analysis.questions import Way, ask, read_parameters
 from headwise.viz_app.analysis.vector_questions import scaled_row
 from headwise.viz_app.figures.charts import weight_bars
 from headwise.viz_app.lessons.records import Lesson, Step
-from headwise.viz_app.records.curves import Curve
+from headwise.viz_app.records.measures import Curve
 from headwise.viz_app.records.trace import Floats, Trace
 from headwise.viz_app.views.caches import Run, beam_of, head_costs_of, log_of, trace_of
 from headwise.viz_app.views.shared.errors import show_user_errors

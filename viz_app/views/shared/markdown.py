@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from headwise.viz_app.lessons.markup import fill, parts_of
+from headwise.viz_app.lessons.records import fill, parts_of
 
 _SIGNS = re.compile(
     r"(?<!\S)(?:<->|->|<-|--|[<>~]=)(?!\S)"  # becomes one sign

@@ -13,9 +13,8 @@ from streamlit.delta_generator import DeltaGenerator
 
 from headwise.model.interface import Side
 from headwise.model.run_info import Counts
-from headwise.viz_app.analysis.labels import token_label
-from headwise.viz_app.analysis.projection import frequency_groups
-from headwise.viz_app.analysis.vocabulary import vocabulary_labels
+from headwise.viz_app.analysis.embeddings import frequency_groups
+from headwise.viz_app.analysis.labels import token_label, vocabulary_labels
 from headwise.viz_app.components.scatter import Cloud
 from headwise.viz_app.records.trace import Floats
 from headwise.viz_app.views.caches import Run, checkpoint_of, embedding_table

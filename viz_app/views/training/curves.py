@@ -9,7 +9,7 @@ import streamlit as st
 from headwise.viz_app.analysis.curves import curve_of, downsample, find_overfitting_in, smooth
 from headwise.viz_app.figures.curves import MILESTONE_CURVES, MOST_RUNS, training_curves
 from headwise.viz_app.figures.training_panels import PANELS, drawn_panels
-from headwise.viz_app.records.curves import RunCurves
+from headwise.viz_app.records.measures import RunCurves
 from headwise.viz_app.served import served_models
 from headwise.viz_app.views.caches import LogRow, Run, log_file, log_of, run_named, steps_in
 from headwise.viz_app.views.shared.cache import cached, stamp_if_there

@@ -7,7 +7,7 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from headwise.model.interface import Side
-from headwise.viz_app.analysis.projection import (
+from headwise.viz_app.analysis.embeddings import (
     Components,
     all_pairs,
     most_frequent,

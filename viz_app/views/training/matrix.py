@@ -15,8 +15,11 @@ import streamlit as st
 from headwise.model.interface import KINDS, Head, Kind
 from headwise.viz_app.analysis.head_ranking import head_table, head_values, order_by_last_value
 from headwise.viz_app.analysis.labels import KIND_NAMES
-from headwise.viz_app.analysis.measure_descriptions import MEASURE_DESCRIPTIONS
-from headwise.viz_app.analysis.stages import STAGE_DESCRIPTIONS, describe_stage
+from headwise.viz_app.analysis.measure_descriptions import (
+    MEASURE_DESCRIPTIONS,
+    STAGE_DESCRIPTIONS,
+    describe_stage,
+)
 from headwise.viz_app.figures.head_matrix import HeadRows, head_matrix, measure_lines
 from headwise.viz_app.figures.stages import StageChart, stage_charts
 from headwise.viz_app.measuring.files import measured_steps

@@ -5,13 +5,13 @@ from __future__ import annotations
 import streamlit as st
 
 from headwise.model.interface import Head
-from headwise.viz_app.analysis.grid import Grid, make_grid
-from headwise.viz_app.analysis.map_facts import (
+from headwise.viz_app.analysis.attention import (
     ALMOST_EVEN,
     MapFacts,
     map_facts,
     most_on_punctuation,
 )
+from headwise.viz_app.analysis.grid import Grid, make_grid
 from headwise.viz_app.analysis.rollout import map_of_heads
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.shared.head_choice import head_label

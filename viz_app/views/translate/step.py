@@ -16,8 +16,8 @@ from headwise.model.ties import descending
 from headwise.viz_app.analysis.formulas import output_formula
 from headwise.viz_app.analysis.grid import Grid
 from headwise.viz_app.analysis.labels import KIND_NAMES, next_token_label, token_labels
+from headwise.viz_app.analysis.predictions import entropy, sampled
 from headwise.viz_app.analysis.rollout import weights_of
-from headwise.viz_app.analysis.sampling import entropy, sampled
 from headwise.viz_app.figures.charts import changed_bars, token_bars
 from headwise.viz_app.figures.maps import head_rows
 from headwise.viz_app.figures.tokens import token_row

@@ -1,7 +1,7 @@
-"""The lens: the tokens predicted if the decoder's stream is unembedded after each layer.
+"""Predictions after each layer of the decoder, and how sampling changes a distribution.
 
 ``C`` = L + 1 columns: the embedding, then the output of each layer. ``T`` steps, ``k`` likeliest
-tokens. (Logit lens, nostalgebraist 2020.)
+tokens, ``V`` vocabulary.
 """
 
 from __future__ import annotations
@@ -12,13 +12,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from headwise.model.ties import NEAR, descending
 from headwise.viz_app.analysis.labels import token_label
 from headwise.viz_app.records.trace import Floats, Trace
 
 
 @dataclass(frozen=True)
 class Lens:
-    """The lens is a table of the likeliest token at each step (row) and layer (column)."""
+    """The lens is a table of the likeliest token at each step (row) and layer (column).
+
+    It is what the decoder's stream predicts if it is unembedded there (logit lens, nostalgebraist
+    2020).
+    """
 
     labels: tuple[tuple[str, ...], ...]
     """Labels of the likeliest tokens, (T, C)."""
@@ -31,7 +36,7 @@ class Lens:
 
 
 def read_lens(trace: Trace, *, count: int = 5) -> Lens:
-    """Read the lens from a trace; notes list up to ``count`` tokens."""
+    """Read the lens from a trace, (C, T, k); notes list up to ``count`` tokens."""
     predictions = trace.predictions
     probabilities: Floats = np.exp(predictions.lens_log_probability)  # (C, T, k)
     columns, steps, k = probabilities.shape
@@ -58,3 +63,33 @@ def agreement(texts: Sequence[str], own: Sequence[str]) -> float:
     import sacrebleu  # it takes a second, and few pages need it
 
     return float(sacrebleu.corpus_chrf(list(texts), [list(own)]).score)
+
+
+def sampled(
+    log_probability: Floats, *, temperature: float, top_k: int, top_p: float
+) -> NDArray[np.float64]:
+    """Compute the distribution that is drawn from, (V,) → (V,); tokens that are left out have 0.
+
+    Logits are divided by the temperature; then only the ``top_k`` likeliest tokens are kept, and of
+    these the smallest set with a total probability of at least ``top_p`` (Holtzman et al. 2020), in
+    the order of the library ``transformers``. Without top-k it is ``nucleus`` of
+    ``model/decoding/sampling.py``.
+
+    ``temperature`` and ``top_p`` are above 0; 1 changes nothing. ``top_k`` 0 keeps all.
+    """
+    scores = log_probability.astype(np.float64)
+    scores = (scores - scores.max()) / temperature
+    probability, order = np.exp(scores), descending(scores)
+    kept = order[: top_k or None]
+    shares = probability[kept] / probability[kept].sum()
+    enough = top_p * (1 - NEAR) if top_p < 1 else 1.0
+    kept = kept[np.cumsum(shares) - shares < enough]
+    found = np.zeros(len(scores))
+    found[kept] = probability[kept] / probability[kept].sum()
+    return found
+
+
+def entropy(probability: NDArray[np.float64]) -> float:
+    """Return the entropy of a distribution, in nats."""
+    some = probability[probability > 0]
+    return float(-(some * np.log(some)).sum()) + 0.0

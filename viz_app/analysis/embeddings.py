@@ -1,6 +1,6 @@
-"""Embeddings on a plane and over a training, groups of tokens by frequency, cosines of pairs.
+"""Embeddings: cosines and neighbours, on a plane and over a training, and groups by frequency.
 
-``C`` checkpoints, ``n`` tokens, ``D`` = d_model.
+``C`` checkpoints, ``V`` vocabulary, ``n`` tokens, ``D`` = d_model.
 """
 
 from __future__ import annotations
@@ -12,8 +12,90 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from headwise.model.ties import first_largest
+from headwise.model.ties import NEAR, descending, first_largest
 from headwise.viz_app.records.trace import Floats
+
+
+def cosine_similarity(a: Floats, b: Floats) -> Floats:
+    """Compute cosines between rows: (n, D), (m, D) → (n, m); 0 for a zero row."""
+    similarity: Floats = (_unit(a) @ _unit(b).T).astype(np.float32)
+    return np.clip(similarity, -1.0, 1.0)
+
+
+def _unit(rows: Floats) -> Floats:
+    norms = np.linalg.norm(rows, axis=-1, keepdims=True)
+    unit: Floats = np.divide(rows, norms, out=np.zeros_like(rows), where=norms > 0)
+    return unit
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """The nearest rows of a table to one of its rows are listed by cosine, largest first."""
+
+    ids: NDArray[np.int64]
+    cosine: Floats
+
+
+def nearest_neighbours(
+    table: Floats, id: int, *, count: int, among: NDArray[np.bool_]
+) -> Neighbours:
+    """Find up to ``count`` rows of a table (V, D) with the largest cosine to row ``id``.
+
+    ``among``, bool (V,), says from which rows to choose; the row itself is left out.
+    """
+    if not 0 <= id < len(table):
+        raise ValueError(f"id: expected 0 to {len(table) - 1}, got {id}")
+    cosine = cosine_similarity(table[id : id + 1], table)[0]
+    candidates = np.flatnonzero(among)
+    candidates = candidates[candidates != id]
+    order = candidates[descending(cosine[candidates], NEAR)][:count]
+    return Neighbours(order, cosine[order])
+
+
+@dataclass(frozen=True)
+class SimilarPairs:
+    """Pairs of rows of a table are listed by cosine, largest first; ``first`` < ``second``."""
+
+    first: NDArray[np.int64]
+    second: NDArray[np.int64]
+    cosine: Floats
+
+
+def similar_pairs(
+    table: Floats, *, count: int, among: NDArray[np.bool_], block: int = 512
+) -> SimilarPairs:
+    """Find up to ``count`` pairs of rows of a table (V, D) with the largest cosine, each pair once.
+
+    ``among``, bool (V,), says from which rows to choose. At most ``block`` × V cosines are in
+    memory at a time.
+    """
+    ids = np.flatnonzero(among)
+    unit = _unit(table[ids])
+    first, second = np.empty(0, np.int64), np.empty(0, np.int64)
+    best, least = np.empty(0, np.float32), np.float32(-1)
+    for start in range(0, len(ids), block):
+        cosine = unit[start : start + block] @ unit[start:].T  # (block, rest)
+        cosine.clip(-1, 1, out=cosine)
+        cosine[np.tril_indices(len(cosine), 0, cosine.shape[1])] = -2  # below any cosine
+        if best.size < count < cosine.size:
+            # Else the first block would leave all of its pairs to be sorted.
+            least = max(least, np.partition(cosine, -count, axis=None)[-count] - np.float32(NEAR))
+        rows, columns = np.nonzero(cosine >= least)
+        first = np.concatenate([first, ids[start + rows]])
+        second = np.concatenate([second, ids[start + columns]])
+        best = np.concatenate([best, cosine[rows, columns]])
+        pairs = np.lexsort((second, first))
+        order = pairs[descending(best[pairs], NEAR)[:count]]
+        first, second, best = first[order], second[order], best[order]
+        if best.size == count:
+            least = best[-1]
+    return SimilarPairs(first, second, best)
+
+
+def mean_pairwise_similarity(similarity: Floats) -> float:
+    """Average the similarities (n, n) of distinct rows; NaN for fewer than two rows."""
+    different = ~np.eye(len(similarity), dtype=bool)
+    return float(similarity[different].mean()) if len(similarity) > 1 else float("nan")
 
 
 @dataclass(frozen=True)
@@ -51,8 +133,7 @@ def principal_components(rows: Floats) -> Components:
 
 def most_frequent(counts: NDArray[np.int64], number: int) -> NDArray[np.int64]:
     """Return the ids of the ``number`` most frequent tokens, most frequent first, ties by id."""
-    order: NDArray[np.int64] = np.argsort(-counts, kind="stable")[:number]
-    return order
+    return np.argsort(-counts, kind="stable")[:number]
 
 
 def digit_counts(counts: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -61,13 +142,10 @@ def digit_counts(counts: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def frequency_groups(counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[str]]:
-    """Group tokens by the number of digits of their counts.
+    """Group tokens by the number of digits of their counts: the group of each, (n,), and names.
 
     Group 0 is for tokens that never occur. Groups begin at the rarest token and end at the most
     frequent one, so that colours differ as much as possible.
-
-    Returns:
-        The group of each token, (n,), and the names of the groups.
     """
     digits = digit_counts(counts)
     least, most = int(digits[digits > 0].min(initial=99)), int(digits.max())
@@ -76,14 +154,9 @@ def frequency_groups(counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], list
 
 
 def sides_of_tokens(source: NDArray[np.int64], target: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return on which side each token occurs: 0 neither, 1 source, 2 both, 3 target.
-
-    Args:
-        source, target: counts of the tokens on each side, (n,).
-    """
+    """Return where tokens of these counts, (n,), occur: 0 neither, 1 source, 2 both, 3 target."""
     where = np.array([[0, 3], [1, 2]])
-    found: NDArray[np.int64] = where[(source > 0).astype(int), (target > 0).astype(int)]
-    return found
+    return np.asarray(where[(source > 0).astype(int), (target > 0).astype(int)])
 
 
 def all_pairs(ids: Sequence[int]) -> list[tuple[int, int]]:
@@ -107,9 +180,6 @@ def rotate_onto(rows: Floats, onto: Floats) -> Floats:
 
     The orthogonal matrix R minimises ‖rows R − onto‖ (orthogonal Procrustes problem, Schoenemann
     1966). Distances and angles between rows do not change.
-
-    Raises:
-        ValueError: if the shapes differ.
     """
     from scipy.linalg import orthogonal_procrustes  # imported late: only one page needs it
 
@@ -117,17 +187,13 @@ def rotate_onto(rows: Floats, onto: Floats) -> Floats:
         raise ValueError(f"expected as many rows and dimensions, got {rows.shape} and {onto.shape}")
     centred, goal = (x.astype(np.float64) - x.mean(axis=0, dtype=np.float64) for x in (rows, onto))
     rotation, _ = orthogonal_procrustes(centred, goal)
-    rotated: Floats = (centred @ rotation).astype(np.float32)
-    return rotated
+    return np.asarray(centred @ rotation, np.float32)
 
 
 def project_together(tables: Sequence[Floats], frame: Floats) -> tuple[Floats, Components]:
     """Project the rows of C tables (n, D) onto the first two principal components of ``frame``.
 
-    Each table is first rotated onto the frame, so that their points can be compared.
-
-    Returns:
-        The points, (C, n, 2), and the principal components of the frame.
+    Each table is first rotated onto the frame, so that their points, (C, n, 2), can be compared.
     """
     plane = principal_components(frame)
     points = np.stack([rotate_onto(table, frame) @ plane.directions for table in tables])

@@ -1,16 +1,34 @@
-"""Temperature, top-k and top-p, against the rule of decoding and by hand."""
+"""The lens, and temperature, top-k and top-p against the rule of decoding and by hand."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 from headwise.model.decoding.sampling import nucleus
-from headwise.viz_app.analysis.sampling import entropy, sampled
+from headwise.viz_app.analysis.predictions import entropy, read_lens, sampled
+from headwise.viz_app.records.trace import Tokens, Trace, Word
 from tests.floats import assert_near, near
 
-HALVES = np.log(np.array([0.125, 0.5, 0.125, 0.25]))
+
+def test_lens_by_hand(trace: Trace) -> None:
+    """Two layers, T = 3 steps, k = 2: the actual tokens are 5, 6, 7."""
+    ids = np.array([[[9, 5], [6, 1], [1, 2]], [[5, 9], [9, 6], [1, 2]], [[5, 1], [6, 1], [2, 7]]])
+    p = np.array([0.5, 0.25], np.float32) * np.arange(1, 4, dtype=np.float32)[:, None, None] / 2
+    log_p = np.log(np.broadcast_to(p, ids.shape))
+    predictions = replace(trace.predictions, lens_ids=ids, lens_log_probability=log_p)
+    tokens = tuple(tuple(tuple(f" p{i}" for i in row) for row in layer) for layer in ids.tolist())
+    predicted = Tokens((5, 6, 7), ("a", "b", "c"), tuple(Word("a", i, i + 1) for i in range(3)))
+    small = replace(trace, predictions=predictions, lens_tokens=tokens, predicted=predicted)
+    lens = read_lens(small)
+    assert lens.labels == (("p9", "p5", "p5"), ("p6", "p9", "p6"), ("p1", "p1", "p2"))
+    assert lens.actual.tolist() == [[False, True, True], [True, False, True], [False] * 3]
+    assert_near(lens.probabilities, [[0.25, 0.5, 0.75]] * 3)
+    assert lens.notes[0][1] == "p5  0.500\np9  0.250"
+    assert read_lens(small, count=1).notes[2][2] == "p2  0.750"
 
 
 @pytest.mark.parametrize(
@@ -25,10 +43,11 @@ HALVES = np.log(np.array([0.125, 0.5, 0.125, 0.25]))
         (1, 0, 0.1, [0, 1, 0, 0]),
     ],
 )
-def test_settings_by_hand(
+def test_settings_of_sampling_by_hand(
     temperature: float, top_k: int, top_p: float, expected: list[float]
 ) -> None:
-    found = sampled(HALVES, temperature=temperature, top_k=top_k, top_p=top_p)
+    halves = np.log(np.array([0.125, 0.5, 0.125, 0.25]))
+    found = sampled(halves, temperature=temperature, top_k=top_k, top_p=top_p)
     assert_near(found, expected)
 
 

@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from headwise.viz_app.analysis.embeddings import (
+    all_pairs,
+    cosine_similarity,
+    digit_counts,
+    frequency_groups,
+    mean_pairwise_similarity,
+    most_frequent,
+    nearest_neighbours,
+    pair_cosines,
+    principal_components,
+    project_together,
+    rotate_onto,
+    sides_of_tokens,
+    similar_pairs,
+)
+from tests.floats import assert_near, near
+
+TABLE = np.array([[2, 0], [0, 3], [-1, 0], [1, 1], [0, 0], [4, 1], [9, 0]], dtype=np.float32)
+ALL = np.ones(len(TABLE), dtype=bool)
+
+
+# Cosines
+
+
+def test_cosines_by_hand() -> None:
+    half = 0.5**0.5
+    cosine = cosine_similarity(TABLE[:2], TABLE[:5])
+    assert_near(cosine, [[1, 0, -1, half, 0], [0, 1, 0, half, 0]])
+    assert cosine.dtype == np.float32
+    table = np.array([[1, 0], [-2, 0], [0, 3]], np.float32)
+    assert_near(pair_cosines([TABLE[2:5], table], [(0, 1), (0, 2)]), [[-half, 0], [-1, 0]])
+    assert all_pairs([5, 2, 5, 9]) == [(5, 2), (5, 9), (2, 9)]
+    assert all_pairs([5, 5]) == []
+    similarity = np.array([[1, 0.5, 0.25], [0.5, 1, 0], [0.25, 0, 1]], np.float32)
+    assert mean_pairwise_similarity(similarity) == near(0.25)  # without the diagonal
+    assert np.isnan(mean_pairwise_similarity(similarity[:1, :1]))
+
+
+@given(seed=st.integers(0, 99), scale=st.sampled_from([1e-6, 1.0, 1e6]))
+def test_cosines_ignore_scale(seed: int, scale: float) -> None:
+    rows = np.random.default_rng(seed).standard_normal((7, 5)).astype(np.float32)
+    cosine = cosine_similarity(rows, rows)
+    assert (np.abs(cosine) <= 1).all()
+    assert_near(np.diag(cosine), 1)
+    assert_near(cosine, cosine.T)
+    assert_near(cosine_similarity(np.float32(scale) * rows, rows), cosine)
+
+
+@pytest.mark.parametrize(
+    ("id", "count", "among", "ids"),
+    [
+        (0, 3, ALL, [6, 5, 3]),
+        (4, 9, ALL, [0, 1, 2, 3, 5, 6]),  # a zero row: all cosines are 0, and order is by id
+        (0, 9, np.isin(range(7), [0, 1, 2, 5]), [5, 1, 2]),
+    ],
+)
+def test_neighbours_are_sorted_without_the_row_itself(
+    id: int, count: int, among: np.ndarray, ids: list[int]
+) -> None:
+    found = nearest_neighbours(TABLE, id, count=count, among=among)
+    assert found.ids.tolist() == ids
+    assert_near(found.cosine, cosine_similarity(TABLE[[id]], TABLE)[0, ids])
+    for unknown in (-1, 7):
+        with pytest.raises(ValueError, match=rf"^id: expected 0 to 6, got {unknown}$"):
+            nearest_neighbours(TABLE, unknown, count=count, among=among)
+
+
+def test_pairs_by_hand() -> None:
+    found = similar_pairs(TABLE, count=4, among=ALL)
+    assert list(zip(found.first.tolist(), found.second.tolist(), strict=True)) == [
+        (0, 6),  # the same direction
+        (0, 5),
+        (5, 6),  # as near as those before
+        (3, 5),
+    ]
+    nearer = 4 / 17**0.5
+    assert_near(found.cosine, [1, nearer, nearer, 5 / 34**0.5])
+
+
+def test_pairs_are_limited_to_among() -> None:
+    found = similar_pairs(TABLE, count=9, among=np.isin(range(7), [1, 2, 3, 6]))
+    pairs = set(zip(found.first.tolist(), found.second.tolist(), strict=True))
+    assert pairs == {(1, 2), (1, 3), (1, 6), (2, 3), (2, 6), (3, 6)}
+    assert (np.diff(found.cosine) <= 0).all()
+    for among in (~ALL, np.arange(7) == 3):
+        assert similar_pairs(TABLE, count=3, among=among).cosine.tolist() == []
+
+
+@given(
+    seed=st.integers(0, 99),
+    rows=st.integers(2, 23),
+    block=st.integers(1, 11),
+    count=st.sampled_from([1, 7, 100, 400]),
+)
+@example(seed=1, rows=23, block=23, count=100)
+@example(seed=4, rows=23, block=23, count=100)
+def test_pairs_do_not_depend_on_block_size(seed: int, rows: int, block: int, count: int) -> None:
+    table = np.random.default_rng(seed).standard_normal((rows, 3)).astype(np.float32)
+    found = similar_pairs(table, count=count, among=np.ones(rows, bool), block=block)
+    first, second = np.triu_indices(rows, 1)
+    cosine = cosine_similarity(table, table)
+    assert_near(found.cosine, np.sort(cosine[first, second])[::-1][:count], size=1)
+    assert_near(cosine[found.first, found.second], found.cosine, size=1)
+    assert (found.first < found.second).all()
+    pairs = [*zip(found.first.tolist(), found.second.tolist(), strict=True)]
+    assert len(set(pairs)) == len(pairs)
+
+
+# On a plane
+
+
+@pytest.mark.parametrize("shape", [(13, 7), (5, 11)], ids=["more rows", "more dimensions"])
+def test_principal_components_match_svd(shape: tuple[int, int]) -> None:
+    rows = np.random.default_rng(3).standard_normal(shape).astype(np.float32) + 5
+    found = principal_components(rows)
+    centred = rows.astype(float) - rows.mean(axis=0, dtype=float)
+    left, singular, right = np.linalg.svd(centred, full_matrices=False)
+    for axis in (0, 1):
+        sign = np.sign(right[axis][np.abs(right[axis]).argmax()])
+        assert_near(found.points[:, axis], sign * left[:, axis] * singular[axis])
+    assert_near(found.shares, singular[:2] ** 2 / (singular**2).sum())
+    assert found.points.dtype == np.float32
+    longest = np.linalg.norm(centred, axis=1).max()
+    assert_near(centred @ found.directions, found.points, size=longest)
+
+
+def test_principal_components_by_hand() -> None:
+    # Around (1, 2, 0): ±4 along the second axis, ±1 along the third.
+    rows = np.array([[1, 6, 0], [1, -2, 0], [1, 2, 1], [1, 2, -1]], np.float32)
+    found = principal_components(rows)
+    assert_near(found.points, [[4, 0], [-4, 0], [0, 1], [0, -1]])
+    assert_near(found.shares, [32 / 34, 2 / 34])
+    assert_near(principal_components(rows / 16).shares, found.shares)
+    one_row, one_dimension = principal_components(rows[:1]), principal_components(rows[:, 1:2])
+    assert (one_row.shares, one_dimension.shares) == ((0, 0), near((1, 0)))
+    assert_near(one_row.points, [[0, 0]])
+    assert_near(one_dimension.points, [[4, 0], [-4, 0], [0, 0], [0, 0]])
+
+
+def test_rotating_undoes_rotation_and_shift_and_does_not_scale() -> None:
+    rng = np.random.default_rng(5)
+    onto = rng.standard_normal((13, 7))
+    rotation, _ = np.linalg.qr(rng.standard_normal((7, 7)))
+    assert_near(rotate_onto(onto @ rotation + 3, onto), onto - onto.mean(axis=0))
+    rows, onto = rng.standard_normal((2, 11, 5)).astype(np.float32)
+    turned = rotate_onto(rows, onto * 9)
+    assert_near(*(np.linalg.norm(x[:, None] - x, axis=-1) for x in (turned, rows)))
+    # Another turn is no closer.
+    centred = onto * 9 - (onto * 9).mean(axis=0)
+    other = turned @ np.linalg.qr(np.eye(5) + 0.05 * rng.standard_normal((5, 5)))[0]
+    assert ((turned - centred) ** 2).sum() < ((other - centred) ** 2).sum()
+    with pytest.raises(ValueError, match=r"expected as many rows.*\(3, 2\) and \(2, 2\)"):
+        rotate_onto(np.zeros((3, 2), np.float32), np.zeros((2, 2), np.float32))
+
+
+def test_tables_are_projected_together_on_components_of_the_frame() -> None:
+    rng = np.random.default_rng(11)
+    tables = list(rng.standard_normal((3, 13, 5)).astype(np.float32))
+    points, plane = project_together(tables, tables[1])
+    assert points.shape == (3, 13, 2)
+    assert_near(points[1], plane.points)
+    assert_near(points[2], rotate_onto(tables[2], tables[1]) @ plane.directions)
+
+
+# Frequencies
+
+
+def test_the_most_frequent_tokens_with_ties_by_id() -> None:
+    counts = np.array([3, 0, 7, 3, 7])
+    assert most_frequent(counts, 4).tolist() == [2, 4, 0, 3]
+    assert digit_counts(np.array([0, 1, 9, 10, 99, 100, 12345])).tolist() == [0, 1, 1, 2, 2, 3, 5]
+    assert sides_of_tokens(np.array([0, 5, 1, 0]), np.array([0, 0, 1, 1])).tolist() == [0, 1, 2, 3]
+
+
+def test_frequency_groups_begin_at_the_rarest_token() -> None:
+    group, names = frequency_groups(np.array([0, 45, 1200, 99]))
+    assert names == ["never", "10 to 99 times", "100 to 999 times", "1,000 to 9,999 times"]
+    assert group.tolist() == [0, 1, 3, 1]
+    group, names = frequency_groups(np.array([0, 5]))
+    assert (group.tolist(), names) == ([0, 1], ["never", "1 to 9 times"])
+    group, names = frequency_groups(np.zeros(2, np.int64))
+    assert (group.tolist(), names) == ([0, 0], ["never"])

@@ -1,0 +1,184 @@
+"""Measures, heads and failed translations in words."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from headwise.model.interface import Kind
+from headwise.viz_app.analysis.failures import FAILURE_DESCRIPTIONS, compare_with_chrf, worst_first
+from headwise.viz_app.analysis.head_descriptions import describe_head, describe_value
+from headwise.viz_app.analysis.measure_descriptions import (
+    MEASURE_DESCRIPTIONS,
+    STAGE_DESCRIPTIONS,
+    describe_stage,
+)
+from headwise.viz_app.records.measures import FAILURES, MEASURES, STAGES, AlignmentBaselines
+
+NAN = float("nan")
+BASELINES = AlignmentBaselines(lowest=0.06, diagonal=0.61)
+
+
+def test_everything_that_is_measured_is_described() -> None:
+    assert set(MEASURE_DESCRIPTIONS) == {*MEASURES, "emergence"}
+    assert set(FAILURE_DESCRIPTIONS) == set(FAILURES)
+    references = {about.reference for about in STAGE_DESCRIPTIONS.values()}
+    assert {*STAGE_DESCRIPTIONS} | references - {None} == {*STAGES}
+    for about in (*MEASURE_DESCRIPTIONS.values(), *STAGE_DESCRIPTIONS.values()):
+        assert about.note.endswith((".", ")."))
+        assert about.formula.count("{") == about.formula.count("}")
+    signed = [name for name, about in MEASURE_DESCRIPTIONS.items() if about.range == "signed"]
+    assert signed == ["cost"]
+    for name in MEASURES:
+        assert "7.2" in describe_value(name, "cross", 7.25)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        (
+            "language_model",
+            -math.log(25),
+            "log-probability as text: -3.22 nats per token, as of a choice among 25 tokens that "
+            "are equally likely",
+        ),
+        ("source_entropy", 0.5, "spread over the source: 0.50 of the largest possible entropy"),
+        ("chrf", 54.26, "chrF 54.3 of 100 against the references"),
+        ("chrf", NAN, "chrF: no value"),
+        ("reordering", 0.851, "order of the source: 0.85 of neighbouring words stay neighbours"),
+    ],
+)
+def test_values_of_a_checkpoint(name: str, value: float, words: str) -> None:
+    assert describe_stage(name, value) == words
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "value", "expected"),
+    [
+        ("previous", "decoder_self", 0.834, "looks at the previous token: 0.83 of its weight"),
+        ("same", "cross", 0.5, "looks at the source token at its own place: 0.50 of its weight"),
+        ("punctuation", "cross", 0.6, "rests on punctuation: 0.60 of its weight"),
+        ("entropy", "cross", 0.96, "spread almost evenly: 0.96 of the largest possible entropy"),
+        ("entropy", "cross", 0.79, "spread: 0.79 of the largest possible entropy"),
+        ("confidence", "cross", 0.8, "picks one token: 0.80 on average"),
+        ("confidence", "cross", 0.79, "largest weight of a row: 0.79 on average"),
+        ("aer_predicted", "cross", 0.28, "alignment error rate 0.28 by predicted"),
+        ("cost", "cross", -0.0001, "hardly matters: switching it off costs 0.000 nats per token"),
+        ("cost", "cross", -0.004, "hardly matters: switching it off gains 0.004 nats per token"),
+        ("cost", "cross", 0.005, "switching it off costs 0.005 nats per token"),
+        ("cost", "cross", 0.05, "matters: switching it off costs 0.050 nats per token"),
+        ("cost", "cross", -0.02, "is in the way: switching it off gains 0.020 nats per token"),
+        ("distance", "cross", 0.62, "far from what it is at the last checkpoint: distance 0.62"),
+        ("velocity", "cross", 0.29, "near what it is at the checkpoint before: distance 0.29"),
+        ("rare", "cross", 0.25, "largest weight on the rarest token: in 0.25 of rows"),
+        ("emergence", "cross", 2000.0, "emergence: 2,000"),
+        ("next", "decoder_self", NAN, "next token: no value"),
+    ],
+)
+def test_values_of_a_head(name: str, kind: Kind, value: float, expected: str) -> None:
+    assert describe_value(name, kind, value) == expected
+
+
+def test_measures_without_words_are_refused() -> None:
+    with pytest.raises(ValueError, match="expected a measure that is described here, got 'mood'"):
+        describe_value("mood", "cross", 0.25)
+    with pytest.raises(ValueError, match=r"^name: expected one of .*, got 'cost'$"):
+        describe_stage("cost", 1.0)
+
+
+@pytest.mark.parametrize(
+    ("lowest", "diagonal", "value", "how"),
+    [
+        (0.06, 0.61, 0.33, "follows the word alignment"),
+        (0.06, 0.61, 0.34, "follows the word alignment in part"),
+        (0.06, 0.61, 0.6, "follows the word alignment in part"),
+        (0.06, 0.61, 0.61, "does not follow the word alignment"),
+        (0.0, 0.0, 0.02, "follows the word alignment"),  # as in a copying task
+        (0.0, 0.0, 0.3, "does not follow the word alignment"),
+    ],
+)
+def test_alignment_is_said_against_the_diagonal(
+    lowest: float, diagonal: float, value: float, how: str
+) -> None:
+    baselines = AlignmentBaselines(lowest, diagonal)
+    assert describe_value("aer_consumed", "cross", value, baselines=baselines) == (
+        f"{how}: error rate {value:.2f} by consumed, of the diagonal {diagonal:.2f}, at best "
+        f"{lowest:.2f}"
+    )
+
+
+SHARES = {"previous": 0.7, "punctuation": 0.6, "end": 0.4, "same": 0.1, "entropy": 0.3}
+ALIGNED = {"aer_predicted": 0.45, "aer_consumed": 0.3, "entropy": 0.5, "cost": 0.01}
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        # The previous token may be punctuation: its weight would be counted twice.
+        (SHARES, ["looks one source token before its own place"]),
+        (SHARES | {"previous": 0.5}, ["rests on punctuation", "rests on </s>"]),
+        (
+            {
+                "end": 0.5,
+                "same": 0.39,
+                "confidence": 0.9,
+                "cost": 0.06,
+                "distance": 0.3,
+                "next": NAN,
+            },
+            ["rests on </s>", "matters", "far from what it is at the last checkpoint"],
+        ),
+        (
+            ALIGNED | {"aer_consumed": 0.34},
+            ["spread", "switching it off costs 0.010 ± 0.002 nats per token"],
+        ),
+        ({"previous": 0.1, "next": NAN, "confidence": 0.85, "entropy": 0.2}, ["picks one token"]),
+        (
+            {"end": 0.41, "confidence": 0.1, "entropy": 0.8},
+            ["rests on </s>", "spread almost evenly"],
+        ),
+    ],
+)
+def test_a_head_is_described_by_what_stands_out(values: dict[str, float], said: list[str]) -> None:
+    found = describe_head(values, "cross", cost_error=0.002, baselines=BASELINES)
+    assert [text.partition(":")[0] for text in found] == said
+
+
+def test_whole_descriptions_of_a_head() -> None:
+    assert describe_head(ALIGNED, "cross", cost_error=0.002, baselines=BASELINES) == [
+        "follows the word alignment: error rate 0.30 by consumed, of the diagonal 0.61, at best "
+        "0.06",
+        "switching it off costs 0.010 ± 0.002 nats per token",
+    ]
+    values = {"previous": 0.2, "same": 0.3, "entropy": 0.6, "confidence": 0.5, "distance": 0.29}
+    assert describe_head(values, "decoder_self") == [
+        "no place stands out: at most 0.30, on its own place",
+        "spread: 0.60 of the largest possible entropy",
+    ]
+
+
+def test_worst_sentence_comes_first() -> None:
+    for name in ("log_probability", "least_attended", "left_out"):
+        assert worst_first(name, [0.3, NAN, 0.9, -0.5]) == [3, 0, 2]
+    # Only sentences that repeat themselves are listed.
+    assert worst_first("repetition", [0.0, 0.2, NAN, 0.5, 0.0, 0.2]) == [3, 1, 5]
+    assert worst_first("repetition", [0.0, 0.0]) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "figures", "known", "found", "best"),
+    [
+        ("left_out", [0.5, NAN, 1.0, 7.0], 3, "+1.00", "at +1 "),
+        ("left_out", [0.5, 1.0, 2.0, 1.0], 4, "+0.63", "at +1 "),
+        ("repetition", [0.5, 0.1, 0.0, 0.0], 4, "-0.95", "at -1 "),
+        ("repetition", [0.0, 0.0, 0.0, 0.0], 4, "–", "at -1 "),
+        ("left_out", [NAN] * 4, 0, "–", "at +1 "),
+    ],
+)
+def test_comparison_with_chrf_says_what_was_found(
+    name: str, figures: list[float], known: int, found: str, best: str
+) -> None:
+    said = compare_with_chrf(name, figures, [20.0, 30.0, 40.0, 50.0])
+    assert said.startswith(f"Over {known} example sentences ")
+    assert f" is {found}: {best}" in said
