@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from headwise.model.training.processes import ALONE
-from headwise.viz_app.measuring.bootstrap import Bootstrap
+from headwise.viz_app.measuring.sums import Bootstrap
 from tests.floats import assert_near
 
 CPU = torch.device("cpu")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from headwise.model.training.data import DataError
+from headwise.viz_app.measuring.alignments import WordLinks
 from headwise.viz_app.measuring.directions import PairLinks, Symmetrisation, combine, reverse_links
-from headwise.viz_app.measuring.pharaoh import WordLinks
 
 FORWARD: WordLinks = {(0, 0), (1, 1), (2, 3)}
 BACKWARD: WordLinks = {(0, 0), (0, 1), (3, 0), (3, 2)}

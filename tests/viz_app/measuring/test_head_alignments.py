@@ -13,6 +13,7 @@ from headwise.model.tokenizer import TokenizerPair, WordTokenizer
 from headwise.model.training.data import DataError, Pair
 from headwise.model.transformer import Transformer
 from headwise.viz_app.measuring import head_alignments
+from headwise.viz_app.measuring.alignments import WordLinks
 from headwise.viz_app.measuring.batches import LeftOutCounts, PaddedIds
 from headwise.viz_app.measuring.head_alignments import (
     PAIRS_AT_A_TIME,
@@ -21,7 +22,6 @@ from headwise.viz_app.measuring.head_alignments import (
     AlignedRows,
     align_pairs,
 )
-from headwise.viz_app.measuring.pharaoh import WordLinks
 from tests.floats import assert_near
 
 WORDS = TokenizerPair(

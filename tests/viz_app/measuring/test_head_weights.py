@@ -7,7 +7,7 @@ import torch
 
 from headwise.model.interface import KINDS, attention_path
 from headwise.model.transformer import Transformer
-from headwise.viz_app.measuring.head_weights import effective_rank, singular_values, weight_measures
+from headwise.viz_app.measuring.heads import effective_rank, singular_values, weight_measures
 from tests.floats import assert_near, near
 
 

@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from headwise.viz_app.measuring.language_model import LanguageModel
+from headwise.viz_app.measuring.stages import LanguageModel
 from tests.floats import near
 
 V = 4

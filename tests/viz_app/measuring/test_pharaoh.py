@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headwise.model.training.data import DataError, Pair
-from headwise.viz_app.measuring.pharaoh import format_links, parse_links, with_reference
+from headwise.viz_app.measuring.alignments import format_links, parse_links, with_reference
 
 PAIRS = [Pair("a b", "c d"), Pair("e", "f")]
 

@@ -15,8 +15,12 @@ from headwise.model.transformer import Transformer
 from headwise.viz_app.measuring import head_alignments, stages
 from headwise.viz_app.measuring.alignments import Links
 from headwise.viz_app.measuring.batches import EncodedPair, PaddedIds
-from headwise.viz_app.measuring.language_model import LanguageModel
-from headwise.viz_app.measuring.stages import StageMeasurer, find_aligning_head, reordering_score
+from headwise.viz_app.measuring.stages import (
+    LanguageModel,
+    StageMeasurer,
+    find_aligning_head,
+    reordering_score,
+)
 from headwise.viz_app.measuring.words import LinksLookup
 from tests.floats import near
 

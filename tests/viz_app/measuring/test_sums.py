@@ -19,7 +19,7 @@ from headwise.viz_app.measuring.alignments import Alignments, Links
 from headwise.viz_app.measuring.batches import EncodedPair, LeftOutCounts, PaddedIds, encode
 from headwise.viz_app.measuring.contributions import contributions
 from headwise.viz_app.measuring.heads import HeadSum
-from headwise.viz_app.measuring.sums import Measurer, MeasureSums, OtherCheckpoints, punctuation_ids
+from headwise.viz_app.measuring.sums import Measurer, MeasureSums, punctuation_ids
 from headwise.viz_app.measuring.words import align_batch, links_from_file
 from headwise.viz_app.records.measures import CONTRIBUTIONS, MEASURES
 from headwise.viz_app.records.trace import Floats
@@ -51,7 +51,9 @@ def measured(
     """Measure a step in float64; the first checkpoint is 0, the newest 60."""
     models = {one: load_weights(run, one, torch.float64).model for one in {step, 0, 60}}
     model = models[step]
-    others = OtherCheckpoints(models[60], models[0], None if previous is None else models[previous])
+    others = {"distance": models[60], "from_first": models[0]}
+    if previous is not None:
+        others["velocity"] = models[previous]
     measurer = Measurer(run.tokenizers, run.counts, CPU)
     sums = MeasureSums(model.description, CPU)
     links_of = links_from_file(Alignments("a", "5ha", "by hand", LINKS))

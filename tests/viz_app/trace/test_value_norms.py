@@ -12,7 +12,7 @@ from headwise.model.interventions import ablate
 from headwise.model.tokenizer import TokenizerPair
 from headwise.model.transformer import Transformer
 from headwise.viz_app.trace.sentence import run_trace
-from headwise.viz_app.trace.value_norms import head_sum_norms, transform_values
+from headwise.viz_app.trace.attention import head_sum_norms, transform_values
 from tests.floats import assert_near, near, rounding
 from tests.viz_app.trace.by_key import lengths_by_key
 
