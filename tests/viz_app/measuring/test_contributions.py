@@ -23,7 +23,7 @@ from headwise.viz_app.measuring.batches import PaddedIds
 from headwise.viz_app.measuring.contributions import Contributions, contributions
 from tests.floats import OPERATIONS, PASS, assert_near
 from tests.model.pretrained.tiny import build, random_ids
-from tests.viz_app.measuring.precise import float64_by_default
+from tests.viz_app.measuring.conftest import float64_by_default
 
 Numbers = NDArray[np.float64]
 MakeModel = Callable[..., Transformer]
