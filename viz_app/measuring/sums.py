@@ -32,6 +32,7 @@ from headwise.viz_app.records.measures import CONTRIBUTIONS, MEASURES, Alignment
 from headwise.viz_app.records.trace import Floats
 
 _RESAMPLES = 200
+"""Resamples of the bootstrap."""
 _SEED = 0
 
 

@@ -1,7 +1,7 @@
 """Runs a model once more on the input of a ``Trace`` and records one layer in full.
 
 This is the border from torch to NumPy. Heads that were ablated in the trace are ablated
-again. ``S`` source length, ``Q`` and ``M`` are the query and key lengths, ``D`` d_model.
+again. ``S`` is the source length, ``Q`` and ``M`` are the query and key lengths, ``D`` d_model.
 """
 
 from __future__ import annotations

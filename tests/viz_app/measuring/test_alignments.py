@@ -17,7 +17,6 @@ from headwise.viz_app.measuring.align import AlignArguments, main, symmetrise, w
 from headwise.viz_app.measuring.alignments import (
     Alignments,
     Links,
-    WordLinks,
     alignments_path,
     format_links,
     parse_links,
@@ -25,7 +24,7 @@ from headwise.viz_app.measuring.alignments import (
     with_reference,
     write_alignments,
 )
-from headwise.viz_app.measuring.directions import PairLinks, Symmetrisation, combine, reverse_links
+from headwise.viz_app.measuring.directions import PairLinks, combine
 
 ALIGNMENTS = Alignments(
     corpus="valid.jsonl",
@@ -35,8 +34,6 @@ ALIGNMENTS = Alignments(
 )
 ROW = "[3,2,3,[[0,0],[1,2]]]"
 PAIRS = [Pair("a b", "c d"), Pair("e", "f")]
-FORWARD: WordLinks = {(0, 0), (1, 1), (2, 3)}
-BACKWARD: WordLinks = {(0, 0), (0, 1), (3, 0), (3, 2)}
 
 
 # The file of a run
@@ -129,26 +126,9 @@ def test_links_grow_from_those_that_both_directions_have() -> None:
     assert symmetrise({(0, 1)}, set()) == {(0, 1)}
 
 
-@pytest.mark.parametrize(
-    ("how", "expected"),
-    [
-        ("intersection", {(0, 0)}),
-        ("union", {(0, 0), (1, 1), (2, 3), (0, 1), (3, 0), (3, 2)}),
-        ("grow-diag-final-and", {(0, 0), (0, 1), (1, 1), (2, 3), (3, 2)}),
-    ],
-)
-def test_directions_are_combined(how: Symmetrisation, expected: WordLinks) -> None:
-    """Only (0, 0) is in both. (0, 1) and (1, 1) are neighbours of it; (2, 3) and (3, 2) have words
-    without a link; (3, 0) has one."""
-    forward = PairLinks(4, 5, FORWARD, {(0, 2)})
-    backward = PairLinks(5, 4, reverse_links(BACKWARD), {(2, 0)})
-    found = list(combine(iter([forward, None, forward]), iter([backward, backward, None]), how))
-    assert found == [PairLinks(4, 5, expected, {(0, 2)}), None, None]
-
-
 def test_directions_of_other_words_are_refused() -> None:
     """The second pair has four source words in one direction, and three in the other."""
-    forward = [PairLinks(1, 1, {(0, 0)}, set()), PairLinks(4, 5, FORWARD, set())]
+    forward = [PairLinks(1, 1, {(0, 0)}, set()), PairLinks(4, 5, {(2, 3)}, set())]
     backward = [PairLinks(1, 1, {(0, 0)}, set()), PairLinks(5, 3, set(), set())]
     with pytest.raises(DataError, match=r"pair 2: .* \(4, 5\) .* forward, \(3, 5\) in reverse"):
         list(combine(iter(forward), iter(backward), "union"))

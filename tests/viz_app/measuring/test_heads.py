@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from torch import Tensor
 
 from headwise.model.interface import KINDS, attention_path
 from headwise.model.transformer import Transformer
@@ -20,12 +19,9 @@ from headwise.viz_app.measuring.heads import (
     on_keys,
     on_offset,
     on_rarest,
-    singular_values,
     weight_measures,
 )
 from tests.floats import assert_near, near
-
-Measure = Callable[[Tensor, Tensor], HeadSum]
 
 CAUSAL = torch.ones(1, 3, 3, dtype=torch.bool).tril()
 MAP = torch.tensor([[[[1.0, 0.0, 0.0], [0.25, 0.75, 0.0], [0.5, 0.25, 0.25]]]])
@@ -98,37 +94,6 @@ def test_distance_is_0_for_equal_and_1_for_disjoint_rows() -> None:
         assert mean(distance(*maps, allowed)) == near([math.sqrt(divergence)])
 
 
-@pytest.mark.parametrize(
-    "measure",
-    [
-        entropy,
-        confidence,
-        lambda weights, allowed: on_offset(weights, allowed, -1),
-        lambda weights, allowed: on_offset(weights, allowed, 1),
-        lambda weights, allowed: on_keys(weights, allowed, allowed.any(dim=1)),
-        lambda weights, allowed: on_rarest(
-            weights, allowed, torch.arange(7)[: allowed.shape[2]][None].expand(len(allowed), -1)
-        ),
-        lambda weights, allowed: distance(weights, weights.flip(1), allowed),
-    ],
-)
-def test_padding_does_not_count(measure: Measure) -> None:
-    """Two sentences, of 5 × 7 and 3 × 4, together and each alone."""
-    torch.manual_seed(3)
-    allowed = torch.zeros(2, 5, 7, dtype=torch.bool)
-    allowed[0] = allowed[1, :3, :4] = True
-    weights = torch.rand(2, 2, 5, 7, dtype=torch.float64).masked_fill(~allowed[:, None], 0.0)
-    alone = [
-        measure(weights[:1], allowed[:1]),
-        measure(weights[1:, :, :3, :4], allowed[1:, :3, :4]),
-    ]
-    weights[1, :, 3:] = torch.rand(2, 2, 7, dtype=torch.float64)
-    together = measure(weights, allowed)
-    total = alone[0].total + alone[1].total
-    assert together.total.tolist() == near(total.tolist())
-    assert together.count == alone[0].count + alone[1].count
-
-
 # Of weights
 
 
@@ -137,13 +102,6 @@ def test_effective_rank_by_hand() -> None:
     half = math.exp(0.5 * math.log(2) + 0.5 * math.log(4))  # shares 1/2, 1/4, 1/4
     assert effective_rank(values).tolist() == near([3, 1, half])
     assert effective_rank(torch.zeros(2)).isnan()
-
-
-def test_singular_values_are_those_of_the_whole_product() -> None:
-    torch.manual_seed(0)
-    left, right = torch.randn(2, 2, 7, 3, dtype=torch.float64)
-    whole = torch.linalg.svdvals(left @ right.mT)[:, :3]
-    assert_near(singular_values(left, right), whole)
 
 
 def test_weights_of_each_head(make_model: Callable[..., Transformer]) -> None:

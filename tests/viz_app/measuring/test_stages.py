@@ -194,8 +194,7 @@ def test_a_model_that_has_seen_nothing_finds_all_tokens_alike() -> None:
 
 
 def test_a_text_has_a_log_probability_for_each_token_after_the_prefix(known: LanguageModel) -> None:
-    expected = [known.probability(1, (0,)), known.probability(2, (0, 1))]
-    expected.append(known.probability(3, (1, 2)))
+    expected = [(2 + ONE) / 3, (1 + 2 * (1 + 2 * TWO) / 4) / 4, TWO]
     assert known.log_probabilities([0, 1, 2, 3]) == near([math.log(p) for p in expected])
     assert known.tokens == 4
 

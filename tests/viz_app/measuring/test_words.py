@@ -18,8 +18,6 @@ from headwise.viz_app.measuring.batches import EncodedPair, LeftOutCounts
 from headwise.viz_app.measuring.head_alignments import (
     PAIRS_AT_A_TIME,
     Agreement,
-    AlignedPair,
-    AlignedRows,
     align_pairs,
 )
 from headwise.viz_app.measuring.words import (
@@ -156,32 +154,6 @@ def test_align_batch_uses_sentences_with_references(tokenizers: TokenizerPair) -
     assert align_batch(batch[1:2], tokenizers, lookup({4: first}), CPU) is None
 
 
-def test_padding_does_not_count(tokenizers: TokenizerPair) -> None:
-    torch.manual_seed(5)
-    batch = [
-        encoded(tokenizers, 0, "The cat", "El gato rojo."),
-        encoded(tokenizers, 1, "Where is the old dog?", "Dónde"),
-    ]
-    links = {
-        0: Links(2, 4, frozenset({(0, 0), (1, 1), (1, 2)})),
-        1: Links(6, 1, frozenset({(0, 0)})),
-    }
-    together, *alone = (
-        align_batch(part, tokenizers, lookup(links), CPU) for part in (batch, batch[:1], batch[1:])
-    )
-    assert together is not None
-    maps = torch.rand(2, 50, together.predicted.shape[1], together.keys.shape[1])
-    for way in ("predicted", "consumed"):
-        expected = torch.zeros(50)
-        for row, aligned in enumerate(alone):
-            queries = getattr(aligned, way)
-            there = maps[row : row + 1, :, : queries.shape[1], : aligned.keys.shape[1]]
-            expected += count_correct_links(there, aligned, queries)
-        found = count_correct_links(maps, together, getattr(together, way))
-        assert found.tolist() == expected.tolist()
-        assert 0 < expected.sum() < 250
-
-
 def test_alignment_of_other_words_is_refused(tokenizers: TokenizerPair) -> None:
     batch = [encoded(tokenizers, 6, "The cat", "El gato")]
     message = r"sentence 7 of the corpus has \(2, 2\) words, .* \(2, 3\); make the alignments again"
@@ -207,47 +179,17 @@ def model(make_aligner: MakeAligner) -> Transformer:
     return make_aligner(FIRST, SECOND)
 
 
-def align(
-    model: Transformer,
-    *pairs: tuple[Pair, WordLinks],
-    rows: AlignedRows = "predicted",
-    agreement: Agreement | None = None,
-) -> tuple[list[AlignedPair | None], LeftOutCounts]:
-    left_out = LeftOutCounts()
-    aligned = align_pairs(model, WORDS, pairs, rows=rows, left_out=left_out, agreement=agreement)
-    return list(aligned), left_out
-
-
-@pytest.mark.parametrize(
-    ("rows", "first", "second"),
-    [
-        ("predicted", BY_FIRST, {(1, 0), (0, 1), (2, 2)}),
-        ("consumed", {(2, 0), (1, 1), (2, 2)}, {(0, 0), (2, 1), (0, 2)}),
-    ],
-)
-def test_each_target_word_is_linked_to_the_word_with_the_largest_weight(
-    model: Transformer, rows: AlignedRows, first: WordLinks, second: WordLinks
-) -> None:
-    (pair,), _ = align(model, (PAIR, set()), rows=rows)
-    assert pair is not None
-    assert (pair.source_words, pair.target_words) == (3, 3)
-    assert [pair.links(head) for head in (0, 1)] == [first, second]
-
-
-def test_pairs_stay_in_order_and_those_left_out_are_none(model: Transformer) -> None:
-    """Batches are sorted by length; a repeated pair is aligned again."""
-    long = Pair(" ".join(["dog"] * 40), "perro")
-    pairs = (PAIR, Pair("", "el"), SHORT, long, PAIR)
-    found, left_out = align(model, *((pair, set()) for pair in pairs))
-    assert [pair and pair.links(0) for pair in found] == [BY_FIRST, None, {(0, 0)}, None, BY_FIRST]
-    assert left_out == LeftOutCounts(empty=1, too_long=1)
-
-
 def test_agreement_with_a_reference(model: Transformer) -> None:
-    """The first head has three links of three right, and one of one; the second none of three."""
-    agreement = Agreement(np.zeros(2))
-    pairs = ((PAIR, BY_FIRST | {(1, 1)}), (SHORT, {(0, 0)}), (Pair("", "el"), {(7, 7)}))
-    align(model, *pairs, agreement=agreement)
+    """The first head has three links of three right, and one of one; the second none of three. A
+    pair that is left out is None."""
+    agreement, left_out = Agreement(np.zeros(2)), LeftOutCounts()
+    pairs = [(SHORT, {(0, 0)}), (Pair("", "el"), {(7, 7)}), (PAIR, BY_FIRST | {(1, 1)})]
+    found = list(
+        align_pairs(model, WORDS, pairs, rows="predicted", left_out=left_out, agreement=agreement)
+    )
+    assert [pair and pair.links(0) for pair in found] == [{(0, 0)}, None, BY_FIRST]
+    assert [pair and pair.links(1) for pair in found] == [{(0, 0)}, None, {(1, 0), (0, 1), (2, 2)}]
+    assert left_out == LeftOutCounts(empty=1)
     assert (agreement.made, agreement.sure, agreement.sentences) == (4, 5, 2)
     assert_near(agreement.precision, [4 / 4, 1 / 4])
     assert_near(agreement.recall, [4 / 5, 1 / 5])
@@ -259,8 +201,9 @@ def test_agreement_with_a_reference(model: Transformer) -> None:
 
 def test_reference_of_other_words_is_refused(model: Transformer) -> None:
     message = r"reference of pair 2: expected links between 1 source and 1 target words, .* got 0-1"
+    pairs = [(PAIR, set()), (SHORT, {(0, 0), (0, 1)})]
     with pytest.raises(DataError, match=message):
-        align(model, (PAIR, set()), (SHORT, {(0, 0), (0, 1)}))
+        list(align_pairs(model, WORDS, pairs, rows="predicted", left_out=LeftOutCounts()))
 
 
 def test_pairs_are_read_a_few_at_a_time(model: Transformer) -> None:

@@ -18,7 +18,6 @@ from headwise.viz_app.trace.attention import (
     next_log_probability,
     run_attention,
     target_log_probability,
-    transform_values,
 )
 from headwise.viz_app.trace.sentence import run_trace
 from tests.floats import assert_near, near, rounding
@@ -57,14 +56,6 @@ def test_target_of_start_token_only_is_refused(
 
 
 # Norms
-
-
-def test_values_are_transformed_by_the_rows_of_their_head() -> None:
-    """Two heads of one key, d_k = 1; the projection's rows are those of the heads in turn."""
-    values = torch.tensor([[[2.0]], [[3.0]]])
-    projection = torch.tensor([[1.0, 0, 2], [0, 1, 0]])
-    expected = torch.tensor([[[2.0, 0, 4]], [[0, 3, 0]]])
-    assert_near(transform_values(values, projection), expected)
 
 
 def test_norms_of_sums_of_two_heads_by_hand() -> None:

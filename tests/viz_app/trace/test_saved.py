@@ -132,25 +132,18 @@ def test_files_have_every_array_by_its_name_and_the_same_description(trace: Trac
 def test_description_of_a_saved_trace(trace: Trace) -> None:
     odd = replace(trace.summary[0], mean=float("nan"), norm=float("inf"))
     values = json.loads(to_json(replace(trace, summary=(odd, *trace.summary[1:]))))
-    assert values["schema_version"] == 1
-    assert (values["run"], values["step"], values["sha256"]) == ("tiny", 60, "5ha")
-    assert values["source_text"] == "Don't worry, she sees him."
-    assert values["target_text"] == "No te preocupes, ella lo ve."
-    assert values["forced"] is True
+    assert set(values) - {name for name, _ in trace.arrays()} == {
+        *("schema_version", "run", "step", "sha256", "source_text", "target_text", "forced"),
+        *("switched_off", "source", "consumed", "predicted", "top_pieces", "lens_pieces"),
+        *("summary", "checks"),
+    }
+    assert (values["schema_version"], values["run"], values["step"]) == (1, "tiny", 60)
     assert values["predicted"]["pieces"] == list(trace.predicted.texts)
     assert values["consumed"]["words"][0] == {"text": "<s>", "start": 0, "stop": 1}
-    assert values["source"]["ids"] == list(trace.source.ids)
-    assert values["top_pieces"] == [list(row) for row in trace.top_tokens]
     assert values["lens_pieces"][1][2] == list(trace.lens_tokens[1][2])
     assert [check["passed"] for check in values["checks"]] == [True] * 4
     assert (values["summary"][0]["mean"], values["summary"][0]["norm"]) == (None, None)
-    assert values["summary"][-1] == {
-        "name": "logits",
-        "shape": list(trace.summary[-1].shape),
-        "mean": trace.summary[-1].mean,
-        "standard_deviation": trace.summary[-1].standard_deviation,
-        "norm": trace.summary[-1].norm,
-    }
+    assert set(values["summary"][-1]) == {"name", "shape", "mean", "standard_deviation", "norm"}
 
 
 # What is read
