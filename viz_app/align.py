@@ -20,6 +20,7 @@ from headwise.model.placement import DEFAULT_PLACEMENT, Placement
 from headwise.model.runs import Run, open_checkpoint, require_languages
 from headwise.model.training.corpora import CorpusStream, stream_corpus
 from headwise.model.training.data import DataError, Pair
+from headwise.viz_app.measuring.alignments import WordLinks, format_links, with_reference
 from headwise.viz_app.measuring.batches import LeftOutCounts
 from headwise.viz_app.measuring.directions import (
     BEST,
@@ -30,7 +31,6 @@ from headwise.viz_app.measuring.directions import (
     reverse_pairs,
 )
 from headwise.viz_app.measuring.head_alignments import Agreement, AlignedRows
-from headwise.viz_app.measuring.pharaoh import WordLinks, format_links, with_reference
 
 
 @dataclass(frozen=True)

@@ -5,31 +5,18 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from headwise.model.checkpoint import create_run, save_weights, tokenizer_sha256, weights_path
 from headwise.model.config import TrainingConfig, TransformerConfig
 from headwise.model.files import append_log
-from headwise.model.interface import KINDS
 from headwise.model.run_info import Counts, DataSource, RunInfo
 from headwise.model.tokenizer import TokenizerKind, TokenizerPair
 from headwise.model.training.resume import save_resume_state
 from headwise.model.transformer import Transformer
 from headwise.viz_app.measuring.alignments import Alignments, Links, write_alignments
 from headwise.viz_app.measuring.files import write_measures
-from headwise.viz_app.records.measures import (
-    FAILURES,
-    MEASURES,
-    STAGES,
-    AlignmentBaselines,
-    CorpusSummary,
-    Example,
-    Measures,
-    Sentence,
-    TranslatedSentence,
-)
-from headwise.viz_app.records.trace import Floats
+from tests.viz_app.measures import made_up_measures
 
 PAIRS = (
     ("The old man gave the little girl a red apple.", "El viejo le dio una manzana roja."),
@@ -87,7 +74,7 @@ def make_run(root: Path, kind: TokenizerKind) -> Path:
     _sort_header(weights_path(folder, STEP))
     save_resume_state(folder, model, torch.optim.AdamW(model.parameters()), step=STEP, tokens=9)
     _write_logs(folder)
-    write_measures(folder, _measures(kind, sha256))
+    write_measures(folder, made_up_measures(STEP, run=kind, sha256=sha256))
     links = {i: Links(3, 4, frozenset({(0, 0), (2, 3)})) for i in range(6)}
     write_alignments(folder, Alignments("valid.jsonl", "c0", "by hand", links))
     return folder
@@ -115,29 +102,3 @@ def _write_logs(folder: Path) -> None:
         for s, r in PAIRS
     ]
     append_log(folder / "samples.jsonl", samples)
-
-
-def _measures(run: str, sha256: str) -> Measures:
-    numbers = np.random.default_rng(7)
-
-    def array() -> Floats:
-        return numbers.random((N_LAYERS, N_HEADS)).astype(np.float32)
-
-    heads = [(kind, i, h) for kind in KINDS for i in range(N_LAYERS) for h in range(N_HEADS)]
-    return Measures(
-        run=run,
-        step=STEP,
-        sha256=sha256,
-        corpus=CorpusSummary("valid.jsonl", "c0", 256, 2_048),
-        values={name: {kind: array() for kind in KINDS} for name in MEASURES},
-        cost_errors={kind: array() for kind in KINDS},
-        alignment=AlignmentBaselines(lowest=0.06, diagonal=0.61),
-        stages={name: place / 8 for place, name in enumerate(STAGES)},
-        examples_corpus=CorpusSummary("en-es.jsonl", "e0", len(PAIRS), 17),
-        sentences=tuple(Sentence(source, reference) for source, reference in PAIRS),
-        examples={head: tuple(Example(n, n, n + 1, 0.5) for n in (0, 1)) for head in heads},
-        translated=tuple(
-            TranslatedSentence("¿Dónde?", dict.fromkeys(FAILURES, 0.25), 12.5) for _ in PAIRS
-        ),
-        distance_to=STEP,
-    )

@@ -29,10 +29,15 @@ from headwise.viz_app import measure
 from headwise.viz_app.align import HeadAlignArguments, main
 from headwise.viz_app.analysis.attention import to_words
 from headwise.viz_app.measuring.align import symmetrise
-from headwise.viz_app.measuring.alignments import Alignments, Links, write_alignments
+from headwise.viz_app.measuring.alignments import (
+    Alignments,
+    Links,
+    format_links,
+    parse_links,
+    write_alignments,
+)
 from headwise.viz_app.measuring.batches import LeftOutCounts, encode
 from headwise.viz_app.measuring.files import measures_path, read_measures
-from headwise.viz_app.measuring.pharaoh import format_links, parse_links
 from headwise.viz_app.measuring.words import identity_links
 from headwise.viz_app.trace.sentence import run_trace
 from tests.floats import rounding

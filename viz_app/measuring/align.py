@@ -29,10 +29,11 @@ from headwise.model.training.data import DataError
 from headwise.viz_app.measuring.alignments import (
     Alignments,
     Links,
+    WordLinks,
     alignments_path,
+    parse_links,
     write_alignments,
 )
-from headwise.viz_app.measuring.pharaoh import WordLinks, parse_links
 
 
 @dataclass(frozen=True)
@@ -97,25 +98,16 @@ def symmetrise(forward: WordLinks, backward: WordLinks) -> WordLinks:
 
 
 def main(arguments: AlignArguments) -> None:
-    """Align as the arguments say.
-
-    Raises:
-        ValueError: if eflomal is not installed.
-    """
+    """Align as the arguments say."""
     try:
         import eflomal
     except ModuleNotFoundError:
         raise ValueError('eflomal is not installed; pip install -e ".[align]"') from None
 
     run = open_trained_run(arguments.run, root=arguments.checkpoints)
+    languages = {"source": run.source_language, "target": run.target_language}
     corpora = [
-        load_corpus(
-            name,
-            source=run.source_language,
-            target=run.target_language,
-            split=split,
-            columns=arguments.columns,
-        )
+        load_corpus(name, split=split, columns=arguments.columns, **languages)
         for name, split in (
             (arguments.data, arguments.split),
             *((name, "train") for name in arguments.train),

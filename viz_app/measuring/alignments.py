@@ -1,15 +1,20 @@
-"""Reference word alignments of a run's corpus: ``alignments.jsonl`` in its folder.
+"""Word alignments in files: those of a run's corpus, and lines in Pharaoh format.
 
-The first line names the corpus and the aligner; each other line is a sentence: its index in the
-corpus, its numbers of source and target words, and the links between the two, as ``[[source word,
-target word], …]``. Indices begin at 0. Words are those of the run's tokenizer, without ``<s>`` and
-``</s>``. The file has no text.
+``alignments.jsonl`` in a run's folder has the reference alignments of its corpus. The first line
+names the corpus and the aligner; each other line is a sentence: its index in the corpus, its
+numbers of source and target words, and the links between the two, as ``[[source word, target word],
+…]``. Words are those of the run's tokenizer, without ``<s>`` and ``</s>``. The file has no text.
+
+Pharaoh format has a line a pair of sentences, with links such as ``0-0 1-2`` from a source word to
+a target word. All indices begin at 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,10 +22,14 @@ import orjson
 from pydantic import NonNegativeInt
 
 from headwise.model.files import CheckpointError, read_bytes, write_bytes
+from headwise.model.training.data import DataError, Pair
 from headwise.model.validation import format_version, validate_json
 
 ALIGNMENTS_VERSION = 1
-"""Version of the format of the file."""
+"""Version of the format of ``alignments.jsonl``."""
+WordLinks = set[tuple[int, int]]
+"""Pairs of source word and target word."""
+_LINK = re.compile(r"([0-9]{1,6})-([0-9]{1,6})")
 
 
 @dataclass(frozen=True)
@@ -69,11 +78,7 @@ def alignments_path(folder: Path) -> Path:
 
 
 def write_alignments(folder: Path, alignments: Alignments) -> None:
-    """Write alignments into a run's folder.
-
-    Raises:
-        CheckpointError: if they cannot be written.
-    """
+    """Write alignments into a run's folder."""
     about = _About(ALIGNMENTS_VERSION, alignments.corpus, alignments.sha256, alignments.aligner)
     rows: Iterable[object] = (
         [number, links.source_words, links.target_words, sorted(links.pairs)]
@@ -116,3 +121,44 @@ def _sentence(row: bytes) -> tuple[int, Links]:
             f"expected links between {source_words} and {target_words} words, got {sorted(pairs)}"
         )
     return place, Links(source_words, target_words, pairs)
+
+
+def format_links(links: WordLinks) -> str:
+    """Return links as a line, sorted by source word."""
+    return " ".join(f"{source}-{target}" for source, target in sorted(links))
+
+
+def parse_links(line: str) -> WordLinks:
+    """Parse a line; refuse anything but sure links, such as the possible link ``0?1``."""
+    links = set()
+    for link in line.split():
+        match = _LINK.fullmatch(link)
+        if match is None:
+            raise ValueError(
+                f"expected sure links such as 0-0 1-2, source word-target word from 0, got "
+                f"{link[:40]!r}"
+            )
+        links.add((int(match[1]), int(match[2])))
+    return links
+
+
+def with_reference(
+    file: str, pairs: Iterable[Pair], reference: Path
+) -> Iterator[tuple[Pair, WordLinks]]:
+    """Yield each pair of the corpus ``file`` with the links in its line of a reference.
+
+    Raises:
+        DataError: if a line has anything but links, or there are more pairs or more lines.
+    """
+    with reference.open(encoding="utf-8-sig", errors="replace", newline="\n") as lines:
+        for number, (pair, line) in enumerate(zip_longest(pairs, lines), start=1):
+            if pair is None or line is None:
+                longer = file if line is None else reference
+                raise DataError(
+                    f"{reference}: expected a line for each pair of {file}, got more than "
+                    f"{number - 1:,} only in {longer}"
+                )
+            try:
+                yield pair, parse_links(line)
+            except ValueError as error:
+                raise DataError(f"{reference}, line {number}: {error}") from error

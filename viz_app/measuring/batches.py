@@ -9,22 +9,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
 
-import torch
 from torch import Tensor
 
-from headwise.model.forced import forced_stream
-from headwise.model.hooks import capture
-from headwise.model.interface import (
-    Kind,
-    Seq2SeqModel,
-    SpecialIds,
-    Tokenizers,
-)
+from headwise.model.interface import Kind, Seq2SeqModel, SpecialIds, Tokenizers
 from headwise.model.masks import causal_mask, pad
 from headwise.model.training.data import Pair
-from headwise.viz_app.trace.attention import weight_points
+from headwise.viz_app.trace.attention import run_maps
 
 _REMEMBERED = 10_000
 """Number of the latest sources among which a repeated one is noticed."""
@@ -84,13 +76,8 @@ def encode(
 ) -> Iterator[EncodedPair]:
     """Encode pairs; leave out those with an empty side, a repeated source or too many tokens.
 
-    A source is repeated if it is among the ten thousand sources before it.
-
-    Args:
-        pairs: sentence pairs in the order of the corpus.
-        tokenizers: the tokenizers of the run.
-        max_length: most tokens of a source or of a consumed target.
-        left_out: counts of what is left out are added here.
+    A source is repeated if it is among the ten thousand sources before it. Neither a source nor a
+    consumed target may have more than ``max_length`` tokens. What is left out is counted.
     """
     order: deque[str] = deque()
     seen: set[str] = set()
@@ -148,6 +135,11 @@ class PaddedIds:
         )
         return cls(source, target, special)
 
+    @classmethod
+    def of_pairs(cls, pairs: Sequence[EncodedPair], model: Seq2SeqModel) -> PaddedIds:
+        """Pad both sides of encoded pairs."""
+        return cls.of([pair.source for pair in pairs], [pair.target for pair in pairs], model)
+
     @property
     def is_predicted(self) -> Tensor:
         """Return at which steps a token is predicted, not padding: bool (B, T)."""
@@ -180,18 +172,11 @@ class PaddedIds:
         return allowed
 
 
-@torch.inference_mode()
 def attention_maps(model: Seq2SeqModel, ids: PaddedIds) -> tuple[dict[Kind, Tensor], Tensor]:
     """Compute all attention maps of a teacher-forced pass, and the decoder's output.
 
     Returns:
         Weights of each kind, (B, L H, Q, M), layer by layer; and the output stream, (B, T, D).
     """
-    points = weight_points(model)
-    with capture(model, chain(*points.values())) as seen:
-        stream = forced_stream(model, ids.source, ids.target[:, :-1])
-    maps = {
-        kind: torch.cat([seen[point][0] for point in of_kind], dim=1)
-        for kind, of_kind in points.items()
-    }
-    return maps, stream
+    maps, stream = run_maps(model, ids.source, ids.target[:, :-1])
+    return {kind: weights.flatten(1, 2) for kind, weights in maps.items()}, stream

@@ -7,7 +7,7 @@ sentences, and the language model's count of each sequence of three tokens in it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TypeVar
@@ -15,7 +15,7 @@ from typing import TypeVar
 import torch.distributed as dist
 
 from headwise.model.checkpoint import Checkpoint
-from headwise.model.interface import Kind, Seq2SeqModel
+from headwise.model.interface import Seq2SeqModel
 from headwise.model.placement import Placement
 from headwise.model.runs import Run, load_checkpoint
 from headwise.model.training.corpora import CorpusStream
@@ -29,12 +29,11 @@ from headwise.viz_app.measuring.batches import (
 )
 from headwise.viz_app.measuring.examples import examples_in_batch, strongest_examples
 from headwise.viz_app.measuring.failures import translate_batch
-from headwise.viz_app.measuring.head_weights import weight_measures
+from headwise.viz_app.measuring.heads import weight_measures
 from headwise.viz_app.measuring.stages import StageMeasurer, find_aligning_head
-from headwise.viz_app.measuring.sums import Measurer, MeasureSums, OtherCheckpoints
+from headwise.viz_app.measuring.sums import Measurer, MeasureSums
 from headwise.viz_app.measuring.words import LinksLookup, align_batch
 from headwise.viz_app.records.measures import CorpusSummary, Measures, Sentence
-from headwise.viz_app.records.trace import Floats
 
 Result = TypeVar("Result")
 _ALIGNED = 128
@@ -104,13 +103,8 @@ def measure(
 ) -> Iterator[Measures]:
     """Measure the checkpoints of a task in order; every process yields the same measures.
 
-    Args:
-        task: what to measure.
-        advance: called with the number of sentences that are done, in all processes.
-        left_out: called after each checkpoint with the counts of pairs that were left out.
-
-    Raises:
-        CheckpointError: if weights or alignments are missing or damaged.
+    ``advance`` is called with the number of sentences that are done, in all processes, ``left_out``
+    after each checkpoint with the counts of pairs that were left out.
     """
     device = task.placement.torch_device
     measurer = Measurer(task.run.tokenizers, task.run.counts, device)
@@ -125,11 +119,10 @@ def measure(
             for one in {step, there[0], there[-1], *before}
         }
         checkpoint = loaded[step]
-        others = OtherCheckpoints(
-            newest=loaded[there[-1]].model,
-            first=loaded[there[0]].model,
-            previous=loaded[before[0]].model if before else None,
-        )
+        compared = {"distance": there[-1], "from_first": there[0]}
+        if before:
+            compared["velocity"] = before[0]
+        others = {name: loaded[one].model for name, one in compared.items()}
         sums = MeasureSums(checkpoint.model.description, device)
         passed = LeftOutCounts()
         corpus = _over_corpus(task, measurer, sums, checkpoint, others, passed, advance)
@@ -147,25 +140,16 @@ def measure(
             step=step,
             sha256=checkpoint.sha256,
             corpus=corpus,
-            values=sums.values() | _of_weights(checkpoint.model),
+            values=sums.values() | weight_measures(model),
             cost_errors=sums.cost_errors(),
             alignment=sums.alignment(),
-            stages=sums.contributions()
-            | stages.measure([each.translation for each in translations]),
+            stages=sums.contributions() | stages.measure([t.translation for t in translations]),
             examples_corpus=task.examples.corpus,
             sentences=tuple(Sentence(*s.pair) for s in task.examples.sentences),
             examples=strongest_examples(model, best),
             translated=tuple(translations),
             distance_to=there[-1],
         )
-
-
-def _of_weights(model: Seq2SeqModel) -> dict[str, dict[Kind, Floats]]:
-    """Return the measures of a model's weights, without a forward pass."""
-    return {
-        name: {kind: values.float().cpu().numpy() for kind, values in of_kinds.items()}
-        for name, of_kinds in weight_measures(model).items()
-    }
 
 
 def _stage_measurer(task: MeasureTask, newest: Seq2SeqModel) -> StageMeasurer:
@@ -189,7 +173,7 @@ def _over_corpus(
     measurer: Measurer,
     sums: MeasureSums,
     checkpoint: Checkpoint,
-    others: OtherCheckpoints,
+    others: Mapping[str, Seq2SeqModel],
     left_out: LeftOutCounts,
     advance: Callable[[int], object],
 ) -> CorpusSummary:
@@ -199,9 +183,7 @@ def _over_corpus(
     sentences = tokens = 0
     for number, batch in enumerate(batches_by_length(_sentences(task, stream, left_out))):
         if _is_mine(task, number):
-            ids = PaddedIds.of(
-                [s.source for s in batch], [s.target for s in batch], checkpoint.model
-            )
+            ids = PaddedIds.of_pairs(batch, checkpoint.model)
             links = task.links_of
             aligned = align_batch(batch, tokenizers, links, device) if links is not None else None
             places = [sentence.number for sentence in batch]

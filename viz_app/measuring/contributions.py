@@ -73,15 +73,7 @@ class Contributions:
 
 @torch.inference_mode()
 def contributions(model: Seq2SeqModel, ids: PaddedIds) -> Contributions:
-    """Compute the contributions to all predictions of a batch, its targets forced.
-
-    Args:
-        model: any model, in evaluation mode.
-        ids: the batch.
-
-    Raises:
-        ValueError: if a sequence is empty or too long for the model.
-    """
+    """Compute the contributions to all predictions of a batch, its targets forced."""
     size = _sentences_at_once(model, ids)
     parts = [
         _relevance(model, ids.source[start : start + size], ids.target[start : start + size, :-1])

@@ -16,6 +16,7 @@ from headwise.model.interface import Head, head_name, parse_head
 from headwise.model.runs import Run
 from headwise.model.training.data import DataError, Pair
 from headwise.viz_app.measuring.align import symmetrise
+from headwise.viz_app.measuring.alignments import WordLinks
 from headwise.viz_app.measuring.batches import LeftOutCounts
 from headwise.viz_app.measuring.files import measured_steps, read_measures
 from headwise.viz_app.measuring.head_alignments import (
@@ -24,7 +25,6 @@ from headwise.viz_app.measuring.head_alignments import (
     Numbers,
     align_pairs,
 )
-from headwise.viz_app.measuring.pharaoh import WordLinks
 
 BEST = "best"
 """Stands for the head with the lowest alignment error rate."""
@@ -40,15 +40,6 @@ class PairLinks:
     target_words: int
     links: WordLinks
     reference: WordLinks
-
-    def reversed(self) -> PairLinks:
-        """Return the same with source and target exchanged."""
-        return PairLinks(
-            self.target_words,
-            self.source_words,
-            reverse_links(self.links),
-            reverse_links(self.reference),
-        )
 
 
 @dataclass(frozen=True)
@@ -73,10 +64,7 @@ class Direction:
     ) -> Iterator[PairLinks | None]:
         """Align all pairs by the head at a place among ``heads``; None for a pair that is left out.
 
-        Args:
-            place: the place of the head.
-            left_out: as in ``align_pairs``.
-            agreement: as in ``align_pairs``, for all heads.
+        ``left_out`` and ``agreement``, which is of all heads, are those of ``align_pairs``.
         """
         for pair in align_pairs(
             self.checkpoint.model,
@@ -94,11 +82,7 @@ class Direction:
                 yield PairLinks(pair.source_words, pair.target_words, links, pair.reference)
 
     def score(self) -> Agreement:
-        """Compare the alignments of every head with the reference.
-
-        Raises:
-            DataError: if no pair can be aligned.
-        """
+        """Compare the alignments of every head with the reference."""
         agreement, left_out = Agreement(np.zeros(len(self.heads))), LeftOutCounts()
         for _ in self.align(0, left_out, agreement):
             pass
@@ -107,14 +91,10 @@ class Direction:
         return agreement
 
     def choose(self, name: str) -> int:
-        """Return the place among ``heads`` of a head by its name, or of the best by the measures.
-
-        Args:
-            name: a name such as ``cross.2.4``, or ``BEST``.
+        """Return the place among ``heads`` of a head such as ``cross.2.4``, or of the ``BEST``.
 
         Raises:
-            ValueError: if there is no such head, or there are no such measures.
-            CheckpointError: if the measures cannot be read.
+            ValueError: if there is no such head, or no measures say which is best.
         """
         if name == BEST:
             return int(self.measured_error_rates().argmin())
@@ -126,12 +106,7 @@ class Direction:
         return self.heads.index(head)
 
     def measured_error_rates(self) -> Numbers:
-        """Return the alignment error rate of each head in the measures of the checkpoint, (H,).
-
-        Raises:
-            ValueError: if it was not measured, or without reference alignments.
-            CheckpointError: if the measures cannot be read.
-        """
+        """Return the alignment error rate of each head in the measures of the checkpoint, (H,)."""
         run, step = self.run, self.checkpoint.step
         expected = "expected the name of a head, --reference, or measures of alignment errors"
         if step not in measured_steps(run.folder):
@@ -151,9 +126,7 @@ class Direction:
         return rates.astype(np.float64).flatten()
 
 
-def reverse_pairs(
-    pairs: Iterator[tuple[Pair, WordLinks]],
-) -> Iterator[tuple[Pair, WordLinks]]:
+def reverse_pairs(pairs: Iterator[tuple[Pair, WordLinks]]) -> Iterator[tuple[Pair, WordLinks]]:
     """Yield pairs with source and target exchanged, in their links too."""
     for pair, links in pairs:
         yield Pair(pair.target, pair.source), reverse_links(links)
@@ -169,11 +142,6 @@ def combine(
 ) -> Iterator[PairLinks | None]:
     """Combine the alignments of two directions; None for a pair that one of them leaves out.
 
-    Args:
-        forward: the pairs in one direction.
-        backward: the same pairs in the other.
-        how: which links are taken.
-
     Raises:
         DataError: if the two divide a pair into other words.
     """
@@ -181,16 +149,15 @@ def combine(
         if pair is None or back is None:
             yield None
             continue
-        other = back.reversed()
         words = pair.source_words, pair.target_words
-        other_words = other.source_words, other.target_words
+        other_words = back.target_words, back.source_words
         if words != other_words:
             raise DataError(
                 f"pair {number:,}: expected runs whose tokenizers divide texts into the same words,"
                 f" got {words} source and target words forward, {other_words} in reverse; take "
                 "runs with the same tokenizers"
             )
-        yield replace(pair, links=_combine(pair.links, other.links, how))
+        yield replace(pair, links=_combine(pair.links, reverse_links(back.links), how))
 
 
 def _combine(forward: WordLinks, backward: WordLinks, how: Symmetrisation) -> WordLinks:

@@ -26,13 +26,8 @@ def largest_weights(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Find the largest weight of each map on a key that is neither ``<s>`` nor ``</s>``.
 
-    Rows with only one allowed key are ignored.
-
-    Args:
-        weights: attention maps, (B, H, Q, M).
-        allowed: which keys each query may attend to, bool (B, Q, M).
-        keys: ids at the columns, (B, M).
-        special: ids of the model's special tokens.
+    The maps are (B, H, Q, M), what is allowed is bool (B, Q, M), the ids at the columns are
+    ``keys`` (B, M). Rows with only one allowed key are ignored.
 
     Returns:
         Weight, query and key, each (B, H); the weight is −1 for a map without such a key.
@@ -55,7 +50,7 @@ def examples_in_batch(
         For each sentence number one example of each head, in the order of ``all_heads``; its weight
         is −1 if the sentence has no example.
     """
-    ids = PaddedIds.of([s.source for s in sentences], [s.target for s in sentences], model)
+    ids = PaddedIds.of_pairs(sentences, model)
     maps, _ = attention_maps(model, ids)
     found = [
         largest_weights(maps[kind], ids.allowed(kind), ids.keys(kind), ids.special)
@@ -77,9 +72,7 @@ def strongest_examples(
 ) -> dict[Head, tuple[Example, ...]]:
     """Choose the ``EXAMPLES_PER_HEAD`` strongest examples of each head, largest weight first.
 
-    Args:
-        model: whose heads they are.
-        found: for each sentence one example of each head, in the order of ``all_heads``.
+    For each sentence one example of each head was found, in the order of ``all_heads``.
     """
     rows = list(found)
     best: dict[Head, tuple[Example, ...]] = {}

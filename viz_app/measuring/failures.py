@@ -61,12 +61,8 @@ def _texts(vocabulary: Vocabulary, ids: Sequence[int], words: Sequence[Sequence[
 def least_attended(cross: Tensor, words: Sequence[list[int]]) -> float:
     """Return how much the word is looked at that is looked at least; NaN without words.
 
-    A word is looked at as much as the largest weight that any head at any step puts on its tokens
-    together.
-
-    Args:
-        cross: cross-attention maps of all heads, (L H, T, S).
-        words: the places of each word's tokens in the source.
+    A word, given by the places of its tokens in the source, is looked at as much as the largest
+    weight that any head at any step puts on its tokens together, in ``cross`` (L H, T, S).
     """
     return min((float(cross[..., word].sum(-1).max()) for word in words), default=math.nan)
 
@@ -80,11 +76,8 @@ def least_losses(
 ) -> list[float]:
     """Find for each sentence the least that its target loses when a word of the source is left out.
 
-    Args:
-        model: the model, in evaluation mode.
-        sentences: sources, and the targets that are forced.
-        words: of each sentence the words to leave out, one at a time: the places of their tokens.
-        whole: log-probability of each target with its whole source, in nats.
+    The words, given by the places of their tokens, are left out one at a time. ``whole`` has the
+    log-probability of each target with its whole source, in nats.
 
     Returns:
         For each sentence the smallest loss of log-probability, in nats; NaN without words.
@@ -100,7 +93,7 @@ def least_losses(
     ]
     losses: list[list[float]] = [[] for _ in sentences]
     for batch in batches_by_length(shortened, _SHORTENED):
-        ids = PaddedIds.of([s.source for s in batch], [s.target for s in batch], model)
+        ids = PaddedIds.of_pairs(batch, model)
         scores = _scores(model, forced_stream(model, ids.source, ids.target[:, :-1]), ids)
         for sentence, score in zip(batch, scores, strict=True):
             total = float(score[: len(sentence.target) - 1].sum())
@@ -118,12 +111,10 @@ def _scores(model: Seq2SeqModel, stream: Tensor, ids: PaddedIds) -> Tensor:
 
 
 def repetition(translation: Sequence[str], source: Sequence[str]) -> float:
-    """Return by how much the share of repeated pairs of words exceeds that in the source.
+    """Return by how much the share of repeated pairs of words exceeds that in the source, or 0.
 
-    A pair of neighbouring words is repeated if it occurred before in the same sentence.
-
-    Returns:
-        The excess, at least 0, so that a repetition that is translated does not count.
+    A pair of neighbouring words is repeated if it occurred before in the same sentence. A
+    repetition that is translated does not count.
     """
     return max(_repeated(translation) - _repeated(source), 0.0)
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from headwise.model.interface import Seq2SeqModel, Tokenizers
 from headwise.model.training.data import DataError, Pair
-from headwise.viz_app.measuring.alignments import Links
+from headwise.viz_app.measuring.alignments import Links, WordLinks
 from headwise.viz_app.measuring.batches import (
     EncodedPair,
     LeftOutCounts,
@@ -27,7 +27,6 @@ from headwise.viz_app.measuring.batches import (
     batches_by_length,
     encode_pair,
 )
-from headwise.viz_app.measuring.pharaoh import WordLinks
 from headwise.viz_app.measuring.words import (
     align_batch,
     count_correct_links,
@@ -113,13 +112,9 @@ def align_pairs(
 ) -> Iterator[AlignedPair | None]:
     """Align pairs by all heads, in order; None for a pair with an empty side or too many tokens.
 
-    Args:
-        model: the model, which is forced to write the target of each pair.
-        tokenizers: the tokenizers of its run.
-        pairs: the pairs, each with its reference links; ``PAIRS_AT_A_TIME`` of them are read ahead.
-        rows: which rows of the maps a target word has.
-        left_out: counts of pairs that are left out are added here.
-        agreement: where the links of every head are compared with the reference, if it is given.
+    The model is forced to write the target of each pair, which comes with its reference links.
+    ``PAIRS_AT_A_TIME`` of them are read ahead. Pairs that are left out are counted in ``left_out``;
+    the links of every head are compared with the reference in ``agreement``, if it is given.
 
     Raises:
         DataError: if a reference links words that are not there.
@@ -132,12 +127,13 @@ def align_pairs(
             sentence = encode_pair(
                 number, pair, tokenizers, max_length=max_length, left_out=left_out
             )
-            if sentence is not None:
-                of_pair = links[number] = _links(sentence, tokenizers, reference)
-                if of_pair.source_words and of_pair.target_words:
-                    encoded.append(sentence)
-                else:
-                    left_out.empty += 1
+            if sentence is None:
+                continue
+            of_pair = links[number] = _links(sentence, tokenizers, reference)
+            if of_pair.source_words and of_pair.target_words:
+                encoded.append(sentence)
+            else:
+                left_out.empty += 1
         found: dict[int, AlignedPair] = {}
         for batch in batches_by_length(encoded):
             found |= _align(model, tokenizers, batch, links, rows, agreement)
@@ -168,7 +164,7 @@ def _align(
     aligned = align_batch(batch, tokenizers, lambda s: links[s.number], model.device)
     if aligned is None:
         return {}
-    ids = PaddedIds.of([s.source for s in batch], [s.target for s in batch], model)
+    ids = PaddedIds.of_pairs(batch, model)
     weights = attention_maps(model, ids)[0]["cross"]
     queries = aligned.predicted if rows == "predicted" else aligned.consumed
     chosen = hard_alignment(weights, aligned, queries).cpu().numpy()

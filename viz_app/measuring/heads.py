@@ -1,11 +1,13 @@
-"""Measures of heads as pure functions of attention maps.
+"""Measures of heads: of attention maps, and of the heads' own weights without a forward pass.
 
-``B`` batch, ``H`` heads (of one layer or of all), ``Q`` queries, ``M`` keys. Every measure takes
-``weights`` (B, H, Q, M) and ``allowed``, bool (B, Q, M): which keys each query may attend to, none
-at padding. A row with only one allowed key says nothing about a head, since its weight is always 1;
-no measure counts such rows. (In decoder self-attention it is the first row.)
+``B`` batch, ``L`` layers, ``H`` heads (of one layer or of all), ``Q`` queries, ``M`` keys, ``D`` =
+d_model, ``K`` = d_k.
 
-Measures are returned as sums and counts in float64, so that batches of a corpus can be added up.
+A measure of maps takes ``weights`` (B, H, Q, M) and ``allowed``, bool (B, Q, M): which keys each
+query may attend to, none at padding. A row with only one allowed key says nothing about a head,
+since its weight is always 1; no measure counts such rows. (In decoder self-attention it is the
+first row.) These measures are returned as sums and counts in float64, so that batches of a corpus
+can be added up.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from headwise.model.interface import KINDS, Kind, Seq2SeqModel, attention_path
 from headwise.model.ties import first_largest_of
+from headwise.viz_app.records.trace import Floats
 
 
 @dataclass(frozen=True)
@@ -92,13 +96,8 @@ def on_keys(weights: Tensor, allowed: Tensor, keys: Tensor) -> HeadSum:
 def on_rarest(weights: Tensor, allowed: Tensor, occurrences: Tensor) -> HeadSum:
     """Count the rows whose largest weight is on the rarest token that they may attend to.
 
-    (Voita et al. 2019, section 5.3.)
-
-    Args:
-        weights: attention maps, (B, H, Q, M).
-        allowed: which keys each query may attend to, bool (B, Q, M).
-        occurrences: how often the token at each key occurs in the training data, (B, M); −1 for
-            special tokens, which are never the rarest.
+    ``occurrences`` says how often the token at each key occurs in the training data, (B, M); −1 for
+    special tokens, which are never the rarest. (Voita et al. 2019, section 5.3.)
     """
     candidates = allowed & (occurrences >= 0)[:, None]  # (B, Q, M)
     most = torch.iinfo(occurrences.dtype).max
@@ -121,3 +120,65 @@ def distance(weights: Tensor, others: Tensor, allowed: Tensor) -> HeadSum:
     safe = middle.masked_fill(middle == 0, 1.0)
     divergence = (torch.xlogy(p, p / safe) + torch.xlogy(q, q / safe)).sum(dim=-1) / 2
     return _sum((divergence.clamp(min=0) / math.log(2)).sqrt(), rows_with_several_keys(allowed))
+
+
+# --- of the weights of a model --------------------------------------------------------------------
+
+
+def singular_values(left: Tensor, right: Tensor) -> Tensor:
+    """Return the singular values of the products left rightᵀ: (…, D, K), (…, D, K) → (…, K).
+
+    They are those of R_l R_rᵀ, with the triangular factors of the two sides, since orthonormal
+    columns do not change them: no D × D matrix is made.
+    """
+    triangles = (torch.linalg.qr(side.double(), mode="r").R for side in (left, right))
+    first, second = triangles
+    return torch.linalg.svdvals(first @ second.mT)
+
+
+def effective_rank(values: Tensor) -> Tensor:
+    """Return the exponential of the entropy of singular values taken as shares: (…, K) → (…).
+
+    It is from 1, if one value alone is above 0, to K, if all are equal; NaN if all are 0. (Roy and
+    Vetterli 2007.)
+    """
+    shares = values / values.sum(dim=-1, keepdim=True)
+    return (-torch.xlogy(shares, shares).sum(dim=-1)).exp()
+
+
+@torch.no_grad()
+def weight_measures(model: Seq2SeqModel) -> dict[str, dict[Kind, Floats]]:
+    """Measure the heads of a model by their weights: name → kind → (L, H), float32.
+
+    ``qk_norm`` is the spectral norm of W_Q W_Kᵀ, divided by √K where the model scales its scores:
+    the largest singular value of the matrix between two vectors whose product is a score, which
+    bounds how sharp a head can be (Zhai et al. 2023). ``qk_rank`` is the effective rank of that
+    matrix, ``ov_rank`` that of W_V W_O. Biases and the gains of norms are left out.
+    """
+    found: dict[str, dict[Kind, Floats]] = {"qk_norm": {}, "qk_rank": {}, "ov_rank": {}}
+    for kind in KINDS:
+        layers, heads = model.description.shapes[kind]
+        of_layers = [_singular_values(model, kind, layer, heads) for layer in range(layers)]
+        qk, ov = (torch.stack(side) for side in zip(*of_layers, strict=True))  # (L, H, K)
+        measures = {
+            "qk_norm": qk[..., 0],
+            "qk_rank": effective_rank(qk),
+            "ov_rank": effective_rank(ov),
+        }
+        for name, values in measures.items():
+            found[name][kind] = values.float().cpu().numpy()
+    return found
+
+
+def _singular_values(
+    model: Seq2SeqModel, kind: Kind, layer: int, heads: int
+) -> tuple[Tensor, Tensor]:
+    """Return the singular values of W_Q W_Kᵀ, scaled, and of W_V W_O of a layer: each (H, K)."""
+    path = attention_path(kind, layer)
+    query, key, value = (
+        model.linear(f"{path}.{name}_projection").weight.unflatten(-1, (heads, -1)).transpose(0, 1)
+        for name in ("query", "key", "value")
+    )  # (H, D, K)
+    output = model.linear(f"{path}.output_projection").weight.unflatten(0, (heads, -1))  # (H, K, D)
+    scale = query.shape[-1] ** -0.5 if model.description.scale_scores else 1.0
+    return singular_values(query, key) * scale, singular_values(value, output.mT)

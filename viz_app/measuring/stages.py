@@ -11,6 +11,7 @@ order of the source, and how good they are.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -18,14 +19,15 @@ import sacrebleu
 
 from headwise.model.interface import Seq2SeqModel, Tokenizers
 from headwise.model.training.data import Pair
+from headwise.viz_app.measuring.alignments import WordLinks
 from headwise.viz_app.measuring.batches import EncodedPair, LeftOutCounts
 from headwise.viz_app.measuring.head_alignments import Agreement, align_pairs
-from headwise.viz_app.measuring.language_model import LanguageModel
-from headwise.viz_app.measuring.pharaoh import WordLinks
 from headwise.viz_app.measuring.words import LinksLookup
 
 _MOST_TOKENS = 1_000_000
 """Most tokens that the language model learns from, so that its counts fit into memory."""
+_LONGEST_HISTORY = 2
+"""Most tokens on which the language model lets the probability of the next one depend."""
 
 
 def reordering_score(sources: Sequence[int]) -> float:
@@ -34,13 +36,8 @@ def reordering_score(sources: Sequence[int]) -> float:
     The M target words in the order of their source words (those of the same one in their own order)
     are a permutation of the target. C is the number of chunks into which it has to be cut so that
     the words of a chunk follow one another in the target too. The score is 1 where the target
-    follows the source word by word, and 0 where no two neighbours stay together.
-
-    Args:
-        sources: the source word of each target word.
-
-    Returns:
-        The score; NaN for fewer than two target words.
+    follows the source word by word, and 0 where no two neighbours stay together; NaN for fewer than
+    two target words. ``sources`` are the source words of the target words.
     """
     if len(sources) < 2:
         return math.nan
@@ -70,6 +67,60 @@ def find_aligning_head(
         if aligned is not None:
             reached += [len(set(of_head)) for of_head in aligned.chosen.tolist()]
     return int((agreement.correct if agreement.sure else reached).argmax())
+
+
+class LanguageModel:
+    """A language model gives each token a probability after the two before it.
+
+    Each history is mixed with the one that is shorter by a token (Witten and Bell 1991, method C,
+    as Chen and Goodman 1999 write it). With c(h w) how often the token w followed
+    the history h, c(h) how often any token did, N(h) how many different ones did, and h' the
+    history without its first token::
+
+        p(w | h) = (c(h w) + N(h) p(w | h')) / (c(h) + N(h))
+
+    What follows the empty history is mixed with 1 / V, for a vocabulary of V tokens. After a
+    history that was never seen the probability is p(w | h').
+    """
+
+    def __init__(self, vocab_size: int, *, prefix: int) -> None:
+        """Make a model that has seen nothing; the ``prefix`` of every text is history only."""
+        self.tokens = 0
+        """Number of tokens that were learnt from."""
+        self._vocab_size = vocab_size
+        self._prefix = prefix
+        self._together: Counter[tuple[int, ...]] = Counter()  # c(h w)
+        self._followed: Counter[tuple[int, ...]] = Counter()  # c(h)
+        self._different: Counter[tuple[int, ...]] = Counter()  # N(h)
+
+    def learn(self, ids: Sequence[int]) -> None:
+        """Count what follows what in a text, from its prefix to its end."""
+        for place in range(self._prefix, len(ids)):
+            self.tokens += 1
+            for length in range(min(place, _LONGEST_HISTORY) + 1):
+                history = tuple(ids[place - length : place])
+                both = (*history, ids[place])
+                self._different[history] += both not in self._together
+                self._together[both] += 1
+                self._followed[history] += 1
+
+    def probability(self, token: int, history: tuple[int, ...]) -> float:
+        """Return the probability of a token after at most two others, the latest last."""
+        shorter = self.probability(token, history[1:]) if history else 1 / self._vocab_size
+        followed, different = self._followed[history], self._different[history]
+        if not followed:
+            return shorter
+        together = self._together[(*history, token)]
+        return (together + different * shorter) / (followed + different)
+
+    def log_probabilities(self, ids: Sequence[int]) -> list[float]:
+        """Return the log-probability, in nats, of each token of a text after its prefix."""
+        return [
+            math.log(
+                self.probability(ids[place], tuple(ids[max(place - _LONGEST_HISTORY, 0) : place]))
+            )
+            for place in range(self._prefix, len(ids))
+        ]
 
 
 class StageMeasurer:

@@ -1,14 +1,14 @@
 """All measures of a checkpoint's heads, summed over the batches of a corpus.
 
-``L`` layers, ``H`` heads, ``V`` vocabulary.
+``B`` batch, ``L`` layers, ``H`` heads, ``T`` target steps, ``V`` vocabulary.
 """
 
 from __future__ import annotations
 
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -17,7 +17,6 @@ from headwise.model.interventions import batch_head_costs, batch_head_importance
 from headwise.model.run_info import Counts
 from headwise.model.training.processes import Processes
 from headwise.viz_app.measuring.batches import PaddedIds, attention_maps
-from headwise.viz_app.measuring.bootstrap import Bootstrap
 from headwise.viz_app.measuring.contributions import Contributions, contributions
 from headwise.viz_app.measuring.heads import (
     HeadSum,
@@ -32,6 +31,10 @@ from headwise.viz_app.measuring.words import AlignedBatch, count_baseline_links,
 from headwise.viz_app.records.measures import CONTRIBUTIONS, MEASURES, AlignmentBaselines
 from headwise.viz_app.records.trace import Floats
 
+_RESAMPLES = 200
+"""Resamples of the bootstrap."""
+_SEED = 0
+
 
 def punctuation_ids(tokenizer: Vocabulary) -> Tensor:
     """Return which tokens of the vocabulary consist of punctuation only: bool (V,)."""
@@ -42,6 +45,41 @@ def punctuation_ids(tokenizer: Vocabulary) -> Tensor:
 
     tokens = tokenizer.tokens(range(tokenizer.vocab_size))
     return torch.tensor([is_punctuation(token) for token in tokens])
+
+
+class Bootstrap:
+    """Resampled sums of figures over sentences, and of their tokens, give standard errors.
+
+    A resample draws each sentence a number of times that has the Poisson distribution of mean 1, so
+    that sentences can be added one after another and in several processes. (Chamandy et al. 2012;
+    the resampling of a whole corpus, Efron 1979, has this distribution in the limit.) The numbers
+    depend on the seed and on the sentence's place in the corpus only.
+    """
+
+    def __init__(self, figures: int, device: torch.device) -> None:
+        # In the last column the tokens.
+        self._sums = torch.zeros(_RESAMPLES, figures + 1, dtype=torch.float64, device=device)
+
+    def add(self, places: Sequence[int], figures: Tensor, tokens: Tensor) -> None:
+        """Add sentences: their indices in the corpus, figures (B, figures), and tokens (B,).
+
+        The figures are summed over the tokens of a sentence.
+        """
+        draws = [np.random.default_rng((_SEED, at)).poisson(1, _RESAMPLES) for at in places]
+        times = torch.tensor(np.array(draws), dtype=torch.float64, device=self._sums.device)
+        columns = torch.cat([figures, tokens[:, None]], dim=1).double()
+        self._sums += times.T @ columns
+
+    def all_reduce(self, processes: Processes) -> None:
+        """Add the sums of all processes; every process must call this."""
+        self._sums = processes.sum(self._sums)
+
+    def standard_errors(self) -> Tensor:
+        """Return the standard deviation of each figure per token over the resamples, (figures,).
+
+        NaN where a resample has no token, as of one or two sentences.
+        """
+        return (self._sums[:, :-1] / self._sums[:, -1:]).std(dim=0)
 
 
 class MeasureSums:
@@ -70,24 +108,16 @@ class MeasureSums:
         row[-1] += found.count
 
     def add_costs(self, kind: Kind, places: Sequence[int], costs: Tensor, tokens: Tensor) -> None:
-        """Add the costs of ablating the heads of a kind.
+        """Add the costs of ablating the heads of a kind, in nats, (B, L H).
 
-        Args:
-            kind: the kind of attention.
-            places: index of each sentence in the corpus, (B,).
-            costs: in nats, (B, L H).
-            tokens: number of predicted tokens of each sentence, (B,).
+        ``places`` are the indices of the sentences in the corpus, ``tokens`` (B,) their numbers of
+        predicted tokens.
         """
         self.add("cost", kind, HeadSum(costs.double().sum(dim=0), tokens.sum().double()))
         self._costs[kind].add(places, costs, tokens)
 
     def add_contributions(self, found: Contributions, is_predicted: Tensor) -> None:
-        """Add the contributions to the predictions of a batch.
-
-        Args:
-            found: the contributions.
-            is_predicted: at which steps a token is predicted, bool (B, T).
-        """
+        """Add the contributions to a batch's predictions, which are where bool (B, T) says."""
         for sums, name in zip(self._contributions, CONTRIBUTIONS, strict=True):
             values = getattr(found, name)[is_predicted].double()
             sums += torch.stack([values.nansum(), values.isfinite().sum()])
@@ -135,27 +165,11 @@ class MeasureSums:
         return AlignmentBaselines(*(1 - 2 * right / links for right in correct))
 
 
-@dataclass(frozen=True)
-class OtherCheckpoints:
-    """The checkpoints of a run to whose maps a checkpoint's are compared."""
-
-    newest: Seq2SeqModel
-    first: Seq2SeqModel
-    previous: Seq2SeqModel | None
-    """The measured checkpoint before this one; None at the first."""
-
-
 class Measurer:
     """A measurer computes all measures of a batch for any checkpoint of a run."""
 
     def __init__(self, tokenizers: Tokenizers, counts: Counts | None, device: torch.device) -> None:
-        """Prepare for a run.
-
-        Args:
-            tokenizers: the tokenizers of the run.
-            counts: how often each token occurs in its training data, if that is known.
-            device: where the models compute.
-        """
+        """Prepare for a run; ``counts`` say how often tokens occur in its training data."""
         source, target = (
             punctuation_ids(side).to(device) for side in (tokenizers.source, tokenizers.target)
         )
@@ -171,25 +185,24 @@ class Measurer:
         self,
         sums: MeasureSums,
         model: Seq2SeqModel,
-        others: OtherCheckpoints,
+        others: Mapping[str, Seq2SeqModel],
         ids: PaddedIds,
         places: Sequence[int],
         aligned: AlignedBatch | None,
     ) -> None:
         """Measure the heads of a model on a batch and add the results to ``sums``.
 
-        Args:
-            sums: the running sums.
-            model: the checkpoint to measure, in evaluation mode.
-            others: the checkpoints to which distances are measured.
-            ids: the batch; its targets are references.
-            places: index of each sentence of the batch in the corpus.
-            aligned: reference alignments of the batch, if it has any.
+        The targets of the batch are references; ``places`` are the indices of its sentences in the
+        corpus, ``aligned`` its reference alignments, if it has any. ``others`` has the checkpoint
+        to whose maps those of the model are compared, by the name of that measure.
         """
         maps, _ = attention_maps(model, ids)
         for kind, weights in maps.items():
             self._add_places(sums, kind, weights, ids)
-        self._add_distances(sums, model, maps, others, ids)
+        for name, other in others.items():
+            there = maps if other is model else attention_maps(other, ids)[0]
+            for kind, weights in maps.items():
+                sums.add(name, kind, distance(weights, there[kind], ids.allowed(kind)))
         sums.add_contributions(contributions(model, ids), ids.is_predicted)
         tokens = ids.is_predicted.sum(dim=-1)
         for kind, costs in batch_head_costs(model, ids.source, ids.target).items():
@@ -224,21 +237,3 @@ class Measurer:
             sums.add("punctuation", kind, on_keys(weights, allowed, self._punctuation[kind][keys]))
         if kind in self._occurrences:
             sums.add("rare", kind, on_rarest(weights, allowed, self._occurrences[kind][keys]))
-
-    def _add_distances(
-        self,
-        sums: MeasureSums,
-        model: Seq2SeqModel,
-        maps: Mapping[Kind, Tensor],
-        others: OtherCheckpoints,
-        ids: PaddedIds,
-    ) -> None:
-        for name, other in (
-            ("distance", others.newest),
-            ("from_first", others.first),
-            ("velocity", others.previous),
-        ):
-            if other is not None:
-                there = maps if other is model else attention_maps(other, ids)[0]
-                for kind, weights in maps.items():
-                    sums.add(name, kind, distance(weights, there[kind], ids.allowed(kind)))

@@ -98,18 +98,15 @@ def align_batch(
     Raises:
         CheckpointError: if an alignment has other numbers of words than its sentence.
     """
-    rows, found = [], []
-    keys, predicted, consumed = [], [], []
+    rows, found, sides = [], [], []
     for row, sentence in enumerate(batch):
         links = links_of(sentence)
         if links is None:
             continue
         source = source_word_numbers(tokenizers, sentence.source)
         target = word_numbers(tokenizers.target, sentence.target)
-        sizes, expected = (
-            (max(source) + 1, max(target) + 1),
-            (links.source_words, links.target_words),
-        )
+        sizes = max(source) + 1, max(target) + 1
+        expected = links.source_words, links.target_words
         if sizes != expected:
             raise CheckpointError(
                 f"alignments: sentence {sentence.number + 1} of the corpus has {sizes} words, its "
@@ -117,9 +114,7 @@ def align_batch(
             )
         rows.append(row)
         found.append(links)
-        keys.append(source)
-        predicted.append(target[1:])
-        consumed.append(target[:-1])
+        sides.append((source, target[1:], target[:-1]))
     if not rows:
         return None
     reference = torch.zeros(
@@ -131,15 +126,12 @@ def align_batch(
     for place, links in enumerate(found):
         for s, t in links.pairs:
             reference[place, t, s] = True
-    places = torch.tensor(rows, device=device)
-
-    def padded(side: list[list[int]]) -> Tensor:
-        numbers = [torch.tensor(row) for row in side]
-        return pad_sequence(numbers, batch_first=True, padding_value=-1).to(device)
-
-    return AlignedBatch(
-        places, padded(keys), padded(predicted), padded(consumed), reference.to(device)
+    keys, predicted, consumed = (
+        pad_sequence(list(map(torch.tensor, side)), batch_first=True, padding_value=-1).to(device)
+        for side in zip(*sides, strict=True)
     )
+    places = torch.tensor(rows, device=device)
+    return AlignedBatch(places, keys, predicted, consumed, reference.to(device))
 
 
 def hard_alignment(weights: Tensor, aligned: AlignedBatch, queries: Tensor) -> Tensor:
@@ -149,13 +141,10 @@ def hard_alignment(weights: Tensor, aligned: AlignedBatch, queries: Tensor) -> T
     ``analysis.attention.to_words`` does). Weights on tokens without a word do not count, so that
     every target word has a source word. What stands beyond the words of a target means nothing.
 
-    Chen et al. (2020) find rows by consumed words some 18 points better in six-layer models; in the
-    small ones of this project rows by predicted words are.
-
-    Args:
-        weights: cross-attention of the whole batch, (B, H, Q, M).
-        aligned: the sentences of the batch that have a reference.
-        queries: target word number of each row: ``aligned.predicted`` or ``aligned.consumed``.
+    ``weights`` (B, H, Q, M) are of the whole batch, not only of its sentences with a reference;
+    ``queries`` are ``aligned.predicted`` or ``aligned.consumed``. Chen et al. (2020) find rows by
+    consumed words some 18 points better in six-layer models; in the small ones of this project rows
+    by predicted words are.
     """
     n_target, n_source = aligned.reference.shape[1:]
     maps = weights[aligned.rows][:, :, : queries.shape[1], : aligned.keys.shape[1]]

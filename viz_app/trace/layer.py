@@ -1,7 +1,7 @@
 """Runs a model once more on the input of a ``Trace`` and records one layer in full.
 
 This is the border from torch to NumPy. Heads that were ablated in the trace are ablated
-again. ``Q`` and ``M`` are the query and key lengths, ``D`` d_model.
+again. ``S`` is the source length, ``Q`` and ``M`` are the query and key lengths, ``D`` d_model.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from headwise.viz_app.records.model import (
     NormWeights,
 )
 from headwise.viz_app.records.trace import Floats, Trace
-from headwise.viz_app.trace.sentence import to_numpy
+from headwise.viz_app.trace.attention import ids_tensor, to_numpy
 
 _ATTENTION_POINTS = ("query", "key", "value", "scores", "weights", "heads", "output")
 _FEED_FORWARD_POINTS = ("hidden", "output")
@@ -45,13 +45,7 @@ class _StreamPoints(NamedTuple):
 
 @torch.inference_mode()
 def run_layer_trace(model: Seq2SeqModel, trace: Trace, kind: Kind, layer: int) -> LayerTrace:
-    """Run the pass of a trace again and record one layer.
-
-    Args:
-        model: the model of the trace, in evaluation mode.
-        trace: gives the source, the consumed target and the ablated heads.
-        kind: which attention of the layer to record.
-        layer: number of the layer in its stack, from 0.
+    """Run the pass of a trace again, its heads ablated, and record one layer, counted from 0.
 
     Raises:
         ValueError: if the model does not have the layer, or does not have an id or an ablated head
@@ -74,8 +68,7 @@ def run_layer_trace(model: Seq2SeqModel, trace: Trace, kind: Kind, layer: int) -
     bias_point = f"{path}.{name}.bias"
     if bias_point in hook_names(model):
         points.add(bias_point)
-    source = torch.tensor([trace.source.ids]).to(model.device)
-    consumed = torch.tensor([trace.consumed.ids]).to(model.device)
+    source, consumed = (ids_tensor(model, side.ids) for side in (trace.source, trace.consumed))
     off = [Head(*head) for head in trace.ablated]
     with ablate(model, off), capture(model, points) as seen:
         memory, memory_mask = model.encode(source)  # (1, S, D)

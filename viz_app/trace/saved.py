@@ -51,18 +51,15 @@ _READ_ERRORS = (
 """Errors that reading a damaged or foreign file may raise."""
 _ROUNDING = 0.01
 """How much more than a whole a share may be, of numbers that have few digits."""
+_PLAIN = ("run", "step", "sha256", "source_text", "target_text", "forced")
+"""What files have as a ``Trace`` has it, under the same names."""
 
 
 def metadata(trace: Trace) -> dict[str, Any]:
     """Return all of a trace but its arrays, as plain JSON values."""
     return {
         "schema_version": SCHEMA_VERSION,
-        "run": trace.run,
-        "step": trace.step,
-        "sha256": trace.sha256,
-        "source_text": trace.source_text,
-        "target_text": trace.target_text,
-        "forced": trace.forced,
+        **{name: getattr(trace, name) for name in _PLAIN},
         "switched_off": [list(head) for head in trace.ablated],
         **{
             side: _tokens_as_json(getattr(trace, side))
@@ -184,12 +181,7 @@ def _rebuild(about: About, arrays: Mapping[str, NDArray[Any]]) -> Trace:
         )
 
     return Trace(
-        run=about.run,
-        step=about.step,
-        sha256=about.sha256,
-        source_text=about.source_text,
-        target_text=about.target_text,
-        forced=about.forced,
+        **{name: getattr(about, name) for name in _PLAIN},
         source=_tokens(about.source),
         consumed=_tokens(about.consumed),
         predicted=_tokens(about.predicted),
@@ -207,12 +199,8 @@ def _rebuild(about: About, arrays: Mapping[str, NDArray[Any]]) -> Trace:
         top_tokens=about.top_pieces,
         lens_tokens=about.lens_pieces,
         summary=tuple(
-            HookSummary(
-                summary.name,
-                summary.shape,
-                *map(_number, (summary.mean, summary.standard_deviation, summary.norm)),
-            )
-            for summary in about.summary
+            HookSummary(s.name, s.shape, *map(_number, (s.mean, s.standard_deviation, s.norm)))
+            for s in about.summary
         ),
         checks=tuple(
             Check(check.name, _number(check.deviation), check.limit) for check in about.checks

@@ -139,11 +139,7 @@ class _Version:
 
 
 def read_about(values: Any) -> About:
-    """Read all of a trace but its arrays from what JSON has made of it.
-
-    Raises:
-        ValueError: if it is of another version or does not fit.
-    """
+    """Read all of a trace but its arrays from what JSON has made of it."""
     content = orjson.dumps(values)
     version = validate_json(_Version, content, extra="ignore").schema_version
     if version != SCHEMA_VERSION:
@@ -152,11 +148,7 @@ def read_about(values: Any) -> About:
 
 
 def check_shapes(about: About, shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Check that the arrays of a trace are all there, and fit the tokens and one another.
-
-    Raises:
-        ValueError: if one is missing or of another shape.
-    """
+    """Check that the arrays of a trace are all there, and fit the tokens and one another."""
     for name in AXES:
         if name not in shapes and name not in _OPTIONAL:
             raise ValueError(f"{name}: there is none")

@@ -2,6 +2,9 @@
 
 Decoding is fast and unhooked; then one teacher-forced pass over source and target is replayed under
 ``capture``. Causality makes that equal to the step-by-step computation.
+
+``L`` layers, ``H`` heads, ``Q`` and ``M`` the query and key lengths of a map, ``T`` target steps,
+``D`` = d_model, ``K`` = d_k, ``V`` vocabulary, ``k`` how many of the likeliest tokens are kept.
 """
 
 from __future__ import annotations
@@ -39,7 +42,7 @@ from headwise.viz_app.records.trace import (
     Trace,
     Word,
 )
-from headwise.viz_app.trace.value_norms import head_sum_norms, transform_values
+from headwise.viz_app.trace.attention import head_sum_norms, ids_tensor, to_numpy, transform_values
 
 Captured = Mapping[str, list[Tensor]]
 
@@ -83,6 +86,7 @@ def run_trace(
             logits = _logits(model, source_ids, consumed)
     top_k = min(top_k, logits.shape[-1])
     predictions = _predictions(model, seen, logits, predicted, top_k)
+    tokens = tokenizers.target.tokens
     norms = {kind: _value_norms(model, seen, kind, off) for kind in KINDS}
     return Trace(
         run=run,
@@ -105,27 +109,20 @@ def run_trace(
         encoder_stream=_stream(seen, "encoder"),
         decoder_stream=_stream(seen, "decoder"),
         predictions=predictions,
-        top_tokens=tuple(
-            tuple(tokenizers.target.tokens(row)) for row in predictions.top_ids.tolist()
-        ),
+        top_tokens=tuple(tuple(tokens(row)) for row in predictions.top_ids.tolist()),
         lens_tokens=tuple(
-            tuple(tuple(tokenizers.target.tokens(row)) for row in layer)
-            for layer in predictions.lens_ids.tolist()
+            tuple(tuple(tokens(row)) for row in layer) for layer in predictions.lens_ids.tolist()
         ),
         summary=tuple(_summarise(name, tensors[0]) for name, tensors in seen.items()),
-        checks=_checks(
-            seen, float((plain_logits - logits).abs().max() / logits.abs().max().clamp(min=1)), off
-        ),
+        checks=_checks(seen, logits, plain_logits, off),
         ablated=tuple(off),
     )
 
 
 def _logits(model: Seq2SeqModel, source: Sequence[int], consumed: Sequence[int]) -> Tensor:
     """Compute the logits (T, V) of a teacher-forced pass."""
-    source_ids, consumed_ids = (
-        torch.tensor([list(ids)], device=model.device) for ids in (source, consumed)
-    )
-    return in_float32(model.unembed(forced_stream(model, source_ids, consumed_ids)))[0]
+    stream = forced_stream(model, ids_tensor(model, source), ids_tensor(model, consumed))
+    return in_float32(model.unembed(stream))[0]
 
 
 def require_source(model: Seq2SeqModel, source: str, ids: Sequence[int]) -> None:
@@ -168,13 +165,6 @@ def _target_ids(
             "shorten it"
         )
     return ids
-
-
-def to_numpy(tensor: Tensor) -> Floats:
-    """Return a tensor as a read-only float32 array, which may share its memory."""
-    array: Floats = tensor.detach().to("cpu", torch.float32).contiguous().numpy()
-    array.flags.writeable = False
-    return array
 
 
 def _integers(tensor: Tensor) -> NDArray[np.int64]:
@@ -285,7 +275,10 @@ def _largest(deviations: Iterable[Tensor]) -> float:
     return float(torch.stack([deviation.abs().max() for deviation in deviations]).max())
 
 
-def _checks(seen: Captured, logits_deviation: float, off: Sequence[Head]) -> tuple[Check, ...]:
+def _checks(
+    seen: Captured, logits: Tensor, plain: Tensor, off: Sequence[Head]
+) -> tuple[Check, ...]:
+    """Check a pass in itself, and its logits against those of the ``plain`` pass: each (T, V)."""
     weights = {kind: _layers(seen, kind, "weights") for kind in KINDS}
     sums = _largest(w.sum(dim=-1) - 1 for w in weights.values())
     values = {kind: _layers(seen, kind, "value") for kind in KINDS}
@@ -294,6 +287,7 @@ def _checks(seen: Captured, logits_deviation: float, off: Sequence[Head]) -> tup
     for kind, layer, head in off:
         outputs[kind][layer, head] = 0
     heads = _largest(output - _layers(seen, kind, "heads") for kind, output in outputs.items())
+    apart = float((plain - logits).abs().max() / logits.abs().max().clamp(min=1))
     return (
         Check("each row of attention weights sums to 1", sums, 1e-5),
         Check(
@@ -301,10 +295,6 @@ def _checks(seen: Captured, logits_deviation: float, off: Sequence[Head]) -> tup
             _largest([weights["decoder_self"].triu(1)]),
             0.0,
         ),
-        Check(
-            "logits are the same with and without recording",
-            logits_deviation,
-            max(1e-4, 8 * rounding),
-        ),
+        Check("logits are the same with and without recording", apart, max(1e-4, 8 * rounding)),
         Check("weights times values give each head's output", heads, max(1e-5, 8 * rounding)),
     )

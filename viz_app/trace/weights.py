@@ -18,17 +18,14 @@ def named_weights(model: Seq2SeqModel) -> list[tuple[str, tuple[int, ...], int]]
     Where the weights of a model are not beside its hook points, those that the interface gives are
     named as if they were; the others keep the names that they have in the file.
     """
-    return [(name, tuple(tensor.shape), tensor.data_ptr()) for name, tensor in _named(model)]
-
-
-def _named(model: Seq2SeqModel) -> list[tuple[str, Tensor]]:
     own: list[tuple[str, Tensor]] = list(model.named_parameters(remove_duplicate=False))
     foreign = [(name, tensor) for name, tensor in own if name.partition(".")[0] not in _PARTS]
-    if not foreign:
-        return own
-    placed = list(_given_by_interface(model))
-    known = {tensor.data_ptr() for _, tensor in placed}
-    return placed + [(name, tensor) for name, tensor in foreign if tensor.data_ptr() not in known]
+    named = own
+    if foreign:
+        named = list(_given_by_interface(model))
+        known = {tensor.data_ptr() for _, tensor in named}
+        named += [(name, tensor) for name, tensor in foreign if tensor.data_ptr() not in known]
+    return [(name, tuple(tensor.shape), tensor.data_ptr()) for name, tensor in named]
 
 
 def _given_by_interface(model: Seq2SeqModel) -> Iterator[tuple[str, Tensor]]:

@@ -35,9 +35,9 @@ from headwise.viz_app.records.trace import Floats, Tokens, Trace
 from headwise.viz_app.served import served_models, served_placement
 from headwise.viz_app.trace.attention import AttentionTrace as AttentionTrace
 from headwise.viz_app.trace.attention import next_log_probability as run_next_token
-from headwise.viz_app.trace.attention import run_attention, target_log_probability
+from headwise.viz_app.trace.attention import run_attention, target_log_probability, to_numpy
 from headwise.viz_app.trace.layer import run_layer_trace
-from headwise.viz_app.trace.sentence import require_source, run_trace, to_numpy
+from headwise.viz_app.trace.sentence import require_source, run_trace
 from headwise.viz_app.trace.sentence import to_tokens as to_tokens
 from headwise.viz_app.views.shared.cache import cached, stamp_if_there, stamp_of
 from headwise.viz_app.views.shared.log import Facts

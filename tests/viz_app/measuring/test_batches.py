@@ -41,14 +41,10 @@ def test_empty_repeated_and_long_pairs_are_left_out(tokenizers: TokenizerPair) -
     assert found[1].source == [*tokenizers.source.encode("Where?"), EOS]
     assert found[1].target == tokenizers.encode_target("¿Dónde?")
     assert left_out == LeftOutCounts(empty=2, repeated=1, too_long=2)
-
-
-def test_text_without_tokens_counts_as_empty() -> None:
     words = WordTokenizer.train(["the cat", "el gato"], 20)
-    left_out = LeftOutCounts()
-    pairs = [Pair(" ", "el gato"), Pair("the cat", "\t")]
-    whole = TokenizerPair(words, words)
-    assert list(encode(pairs, whole, max_length=31, left_out=left_out)) == []
+    nothing = [Pair(" ", "el gato"), Pair("the cat", "\t")]  # no tokens of text
+    whole, left_out = TokenizerPair(words, words), LeftOutCounts()
+    assert list(encode(nothing, whole, max_length=31, left_out=left_out)) == []
     assert left_out == LeftOutCounts(empty=2)
 
 

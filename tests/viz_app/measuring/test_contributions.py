@@ -20,10 +20,10 @@ from headwise.model.pretrained.model import PretrainedModel
 from headwise.model.transformer import Transformer
 from headwise.viz_app.measuring import contributions as module
 from headwise.viz_app.measuring.batches import PaddedIds
-from headwise.viz_app.measuring.contributions import Contributions, contributions
+from headwise.viz_app.measuring.contributions import contributions
 from tests.floats import OPERATIONS, PASS, assert_near
 from tests.model.pretrained.tiny import build, random_ids
-from tests.viz_app.measuring.precise import float64_by_default
+from tests.viz_app.measuring.conftest import float64_by_default
 
 Numbers = NDArray[np.float64]
 MakeModel = Callable[..., Transformer]
@@ -181,6 +181,14 @@ def same(found: Tensor, expected: Any, model: Seq2SeqModel | None = None) -> Non
     assert_near(found, expected, dtype=dtype, size=1, operations=operations)
 
 
+def entropy_by_hand(shares: Numbers, count: int) -> float:
+    """Compute the entropy of the first ``count`` shares, divided by its maximum."""
+    if count < 2 or shares.sum() == 0:
+        return math.nan
+    parts = [float(share / shares.sum()) for share in shares[:count]]
+    return -sum(part * math.log(part) for part in parts if part) / math.log(count)
+
+
 def test_shares_are_as_computed_by_hand(precise: Seq2SeqModel) -> None:
     model = precise
     ids = batch(model, (5, 4))
@@ -189,16 +197,22 @@ def test_shares_are_as_computed_by_hand(precise: Seq2SeqModel) -> None:
     assert source.min() > 1e-4  # else there would be little to compare
     same(found.source[0], source, model)
     same(found.prefix[0], prefix, model)
+    for step in range(4):
+        source, prefix = array(found.source[0, step]), array(found.prefix[0, step])
+        same(found.source_entropy[0, step], entropy_by_hand(source, 5))
+        same(found.prefix_entropy[0, step], entropy_by_hand(prefix, step + 1))
 
 
 def test_shares_of_source_and_prefix_sum_to_1_and_future_tokens_have_none(
     model: Seq2SeqModel,
 ) -> None:
-    found = contributions(model, batch(model, (7, 5), (7, 5)))
+    found = contributions(model, batch(model, (7, 5), (1, 5)))
     assert found.source.dtype == found.prefix.dtype == torch.float32
     same(found.source.sum(dim=-1) + found.prefix.sum(dim=-1), torch.ones(2, 5))
     same(found.source_contribution, found.source.sum(dim=-1))
     assert (found.source >= 0).all()
+    assert found.source_entropy[0].isfinite().all()
+    assert found.source_entropy[1].isnan().all()  # of one token
     assert (found.prefix.triu(1) == 0).all()
     assert (found.prefix >= 0).all()
 
@@ -249,25 +263,6 @@ def test_row_to_which_nothing_contributes_is_left_to_its_own_token(make_model: M
     found = contributions(model, batch(model, (5, 4)))
     assert (found.source == 0).all()
     same(found.prefix[0], torch.eye(4))
-
-
-def entropy_by_hand(shares: Tensor, count: int) -> float:
-    """Compute the entropy of the first ``count`` shares, divided by its maximum."""
-    if count < 2:
-        return math.nan
-    parts = [float(share / shares.sum()) for share in shares[:count]]
-    return -sum(part * math.log(part) for part in parts) / math.log(count)
-
-
-def test_entropy_is_that_of_the_shares_of_one_side(make_model: MakeModel) -> None:
-    model = make_model()
-    found: Contributions = contributions(model, batch(model, (5, 4), (1, 4)))
-    for row, n_source in enumerate((5, 1)):
-        for step in range(4):
-            source, prefix = found.source[row, step], found.prefix[row, step]
-            same(found.source_entropy[row, step], entropy_by_hand(source, n_source))
-            same(found.prefix_entropy[row, step], entropy_by_hand(prefix, step + 1))
-    assert found.source_entropy[0].isfinite().all()
 
 
 def test_empty_source_is_refused(make_model: MakeModel) -> None:

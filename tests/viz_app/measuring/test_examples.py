@@ -1,11 +1,18 @@
-"""Strongest examples, by hand and on a tiny model."""
+"""Example sentences: the strongest weights, and figures of failed translations."""
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
+import numpy as np
 import pytest
+import sacrebleu
 import torch
 
+from headwise.model.checkpoint import load_weights, open_trained_run
 from headwise.model.config import BOS, EOS, PAD, UNK
+from headwise.model.decoding.translation import translate
 from headwise.model.interface import KINDS, SpecialIds
 from headwise.model.tokenizer import TokenizerPair
 from headwise.model.training.data import Pair
@@ -16,21 +23,26 @@ from headwise.viz_app.measuring.examples import (
     largest_weights,
     strongest_examples,
 )
+from headwise.viz_app.measuring.failures import (
+    content_words,
+    least_attended,
+    least_losses,
+    repetition,
+    translate_batch,
+)
 from headwise.viz_app.records.measures import Example
+from headwise.viz_app.records.trace import Floats
+from headwise.viz_app.trace.attention import target_log_probability
 from headwise.viz_app.trace.sentence import run_trace
 from tests.floats import near
+from tests.viz_app.measuring.conftest import PAIRS
 
+ONCE: dict[str, Any] = {"dtype": np.float32, "operations": 1}
+"""What was computed in float64 and rounded to float32, as all that is recorded is."""
 SPECIAL = SpecialIds(start=BOS, end=EOS, padding=PAD, unknown=UNK)
-PAIRS = [
-    Pair("Don't worry, she sees him.", "No te preocupes, ella lo ve."),
-    Pair("Where is the old dog?", "¿Dónde está el perro?"),
-    Pair("The cat.", "El gato."),
-]
 
 
-@pytest.fixture(scope="module")
-def sentences(tokenizers: TokenizerPair) -> list[EncodedPair]:
-    return list(encode(PAIRS, tokenizers, max_length=31, left_out=LeftOutCounts()))
+# The strongest weights
 
 
 def test_special_keys_and_rows_with_one_key_are_ignored() -> None:
@@ -42,10 +54,8 @@ def test_special_keys_and_rows_with_one_key_are_ignored() -> None:
         ([BOS, 7, EOS], (0.3, 1, 1)),
         ([BOS, EOS, EOS], (-1.0, 0, 0)),
     ):
-        found = [
-            side.item() for side in largest_weights(maps, allowed, torch.tensor([keys]), SPECIAL)
-        ]
-        assert found == near(list(expected), dtype=torch.float32)
+        sides = largest_weights(maps, allowed, torch.tensor([keys]), SPECIAL)
+        assert [side.item() for side in sides] == near(list(expected), dtype=torch.float32)
 
 
 def test_examples_match_traces(
@@ -61,10 +71,7 @@ def test_examples_match_traces(
             maps = trace.attention[kind][layer, head].copy()
             assert example.sentence == number
             assert example.weight == near(maps[example.query, example.key], operations=1)
-            special = [
-                index for index, id in enumerate(trace.keys_of(kind).ids) if id in (BOS, EOS)
-            ]
-            maps[:, special] = 0
+            maps[:, [id in (BOS, EOS) for id in trace.keys_of(kind).ids]] = 0
             if kind == "decoder_self":
                 maps[0] = 0
             assert example.weight == near(maps.max(), operations=1)
@@ -79,3 +86,119 @@ def test_strongest_examples_come_first(trained: Transformer) -> None:
     assert list(found) == [(kind, i, h) for kind in KINDS for i in range(2) for h in range(3)]
     assert [e.sentence for e in found["encoder_self", 0, 0]] == [2, 0, 4, 1, 14, 13, 12, 11]
     assert [e.sentence for e in found["encoder_self", 1, 1]][:3] == [1, 2, 0]
+
+
+# Translations
+
+
+def total(log_probability: Floats) -> float:
+    return float(log_probability.sum(dtype=np.float64))
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("Don't worry, she sees him.", ["worry", "sees"]),
+        ("The café is far.", ["café"]),
+        ("12345 a1234b 5678", []),
+        ("The cat.", []),
+        ("彼は昨日来た。", ["彼は昨日来た"]),
+        ("", []),
+    ],
+)
+def test_content_words_have_four_letters(
+    tokenizers: TokenizerPair, source: str, words: list[str]
+) -> None:
+    ids = tokenizers.encode_source(source)
+    places = content_words(tokenizers, ids)
+    found = [tokenizers.source.decode([ids[place] for place in word]) for word in places]
+    assert found == words
+
+
+def test_least_attended_word_by_hand() -> None:
+    """Two heads, two steps. The first word has two tokens: at most .3 + .2. The second: .25."""
+    first = [[0.3, 0.2, 0.05, 0.45], [0.0, 0.1, 0.2, 0.7]]
+    second = [[0.0, 0.3, 0.1, 0.6], [0.4, 0.05, 0.25, 0.3]]
+    cross = torch.tensor([first, second])
+    assert least_attended(cross, [[0, 1], [2]]) == 0.25
+    assert least_attended(cross, [[0, 1]]) == near(0.5, dtype=torch.float32)
+    assert math.isnan(least_attended(cross, []))
+
+
+def test_least_loss_is_that_of_the_word_that_matters_least(
+    precise: Transformer, tokenizers: TokenizerPair, sentences: list[EncodedPair]
+) -> None:
+    """Each word left out alone; the sentences differ in length. The first has no content word, and
+    the last no other word."""
+    where = Pair("Where", "Dónde")
+    (only,) = encode([where], tokenizers, max_length=31, left_out=LeftOutCounts())
+    given = [*sentences[::-1], only]  # their numbers are not their places in the batch
+    words = [content_words(tokenizers, sentence.source) for sentence in given]
+    assert [len(of_sentence) for of_sentence in words] == [0, 1, 2, 1]
+    whole = [total(target_log_probability(precise, s.source, s.target)) for s in given]
+    found = least_losses(precise, given, words, whole)
+    assert math.isnan(found[0])
+    for place in (1, 2, 3):
+        losses = []
+        for word in words[place]:
+            shorter = [id for at, id in enumerate(given[place].source) if at not in word]
+            without = target_log_probability(precise, shorter, given[place].target)
+            losses.append(whole[place] - total(without))
+        assert found[place] == near(min(losses), size=abs(whole[place] - found[place]), **ONCE)
+        assert abs(found[place]) > 0.01
+
+
+@pytest.mark.parametrize(
+    ("translation", "source", "share"),
+    [
+        ("a b c d", "a b c d", 0),
+        ("a b a b a", "a b c", 2 / 4),
+        ("a a a a", "", 2 / 3),
+        ("a b a b a", "v w v w v", 0),
+        ("a b a b a", "w w w", 0),
+        ("a a a a", "w w w", 2 / 3 - 1 / 2),
+        ("a", "w w w", 0),
+        ("a b b a", "v", 0),
+    ],
+)
+def test_repetition_by_hand(translation: str, source: str, share: float) -> None:
+    assert repetition(translation.split(), source.split()) == near(share)
+
+
+def test_translations_and_figures_match_traces(
+    precise: Transformer, tokenizers: TokenizerPair, sentences: list[EncodedPair]
+) -> None:
+    found = translate_batch(precise, tokenizers, sentences[::-1])
+    texts = translate(precise, tokenizers, [pair.source for pair in PAIRS])
+    assert [found[number].translation for number in range(3)] == texts
+    for number, pair in enumerate(PAIRS):
+        trace = run_trace(precise, tokenizers, pair.source)
+        log_probability = trace.predictions.log_probability
+        places = content_words(tokenizers, trace.source.ids)
+        cross = torch.tensor(trace.attention["cross"]).flatten(0, 1)
+        alone = EncodedPair(0, pair, [*trace.source.ids], [BOS, *trace.predicted.ids])
+        words = [
+            [w.text for w in t.words if w.text != "</s>"] for t in (trace.predicted, trace.source)
+        ]
+        expected = {
+            "log_probability": total(log_probability) / len(log_probability),
+            "least_attended": least_attended(cross, places),
+            "left_out": least_losses(precise, [alone], [places], [total(log_probability)])[0],
+            "repetition": repetition(*words),
+        }
+        size = max(1, abs(total(log_probability)))
+        assert found[number].figures == near(expected, size=size, **ONCE)
+        chrf = sacrebleu.sentence_chrf(trace.target_text, [pair.target]).score
+        assert found[number].chrf == near(chrf)
+
+
+def test_a_repetition_that_is_copied_is_no_failure() -> None:
+    """On the copy task, whose words have fewer than four letters."""
+    run = open_trained_run("copy")
+    pairs = [Pair(text, text) for text in ("a b a b a b", "c c c c c", "d e f d e f")]
+    batch = list(encode(pairs, run.tokenizers, max_length=31, left_out=LeftOutCounts()))
+    found = translate_batch(load_weights(run, run.steps()[-1]).model, run.tokenizers, batch)
+    for number, pair in enumerate(pairs):
+        assert (found[number].translation, found[number].chrf) == (pair.source, 100)
+        assert found[number].figures["repetition"] == 0
+        assert math.isnan(found[number].figures["left_out"])

@@ -1,4 +1,4 @@
-"""Measures of maps small enough for pencil and paper."""
+"""Measures of maps small enough for pencil and paper, and of the weights of heads."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from torch import Tensor
 
+from headwise.model.interface import KINDS, attention_path
+from headwise.model.transformer import Transformer
 from headwise.viz_app.measuring.heads import (
     HeadSum,
     confidence,
     distance,
+    effective_rank,
     entropy,
     on_keys,
     on_offset,
     on_rarest,
+    weight_measures,
 )
-from tests.floats import near
-
-Measure = Callable[[Tensor, Tensor], HeadSum]
+from tests.floats import assert_near, near
 
 CAUSAL = torch.ones(1, 3, 3, dtype=torch.bool).tril()
 MAP = torch.tensor([[[[1.0, 0.0, 0.0], [0.25, 0.75, 0.0], [0.5, 0.25, 0.25]]]])
@@ -58,26 +59,17 @@ def test_on_offset_of_rectangular_maps() -> None:
     """Two rows, three keys: row 1 has key 2 after it, row 0 none before it."""
     weights = torch.tensor([[[[0.1, 0.2, 0.7], [0.3, 0.4, 0.3]]]], dtype=torch.float64)
     allowed = torch.ones(1, 2, 3, dtype=torch.bool)
-    assert mean(on_offset(weights, allowed, 1)) == near([(0.2 + 0.3) / 2])
-    assert mean(on_offset(weights, allowed, -1)) == near([(0 + 0.3) / 2])
+    means = [mean(on_offset(weights, allowed, offset))[0] for offset in (-1, 0, 1)]
+    assert means == near([(0 + 0.3) / 2, (0.1 + 0.4) / 2, (0.2 + 0.3) / 2])
 
 
 def test_on_keys_is_of_all_rows() -> None:
-    last = torch.tensor([[False, False, True]])
-    assert mean(on_keys(MAP, CAUSAL, last)) == near([(0 + 0.25) / 2])
-    outer = torch.tensor([[True, False, True]])
-    assert mean(on_keys(MAP, CAUSAL, outer)) == near([(0.25 + 0.75) / 2])
-
-
-def test_shares_of_places_and_of_tokens_add_up_to_at_most_1() -> None:
-    """Rows that look before, at and after themselves, as far as they can; no key counts twice."""
-    weights = torch.tensor([[[[0.0, 1.0], [1.0, 0.0]]]])
-    allowed = torch.ones(1, 2, 2, dtype=torch.bool)
-    places = [mean(on_offset(weights, allowed, offset))[0] for offset in (-1, 0, 1)]
-    assert places == [0.5, 0, 0.5]
-    first = torch.tensor([[True, False]])
-    tokens = [mean(on_keys(MAP[..., :2, :2], CAUSAL[:, :2, :2], k))[0] for k in (first, ~first)]
-    assert sum(tokens) == near(1)
+    for keys, expected in (
+        ([False, False, True], (0 + 0.25) / 2),
+        ([True, False, True], (0.25 + 0.75) / 2),
+        ([False, True, False], (0.75 + 0.25) / 2),
+    ):
+        assert mean(on_keys(MAP, CAUSAL, torch.tensor([keys]))) == near([expected])
 
 
 def test_on_rarest_counts_rows_whose_largest_weight_is_there() -> None:
@@ -102,32 +94,37 @@ def test_distance_is_0_for_equal_and_1_for_disjoint_rows() -> None:
         assert mean(distance(*maps, allowed)) == near([math.sqrt(divergence)])
 
 
-@pytest.mark.parametrize(
-    "measure",
-    [
-        entropy,
-        confidence,
-        lambda weights, allowed: on_offset(weights, allowed, -1),
-        lambda weights, allowed: on_offset(weights, allowed, 1),
-        lambda weights, allowed: on_keys(weights, allowed, allowed.any(dim=1)),
-        lambda weights, allowed: on_rarest(
-            weights, allowed, torch.arange(7)[: allowed.shape[2]][None].expand(len(allowed), -1)
-        ),
-        lambda weights, allowed: distance(weights, weights.flip(1), allowed),
-    ],
-)
-def test_padding_does_not_count(measure: Measure) -> None:
-    """Two sentences, of 5 × 7 and 3 × 4, together and each alone."""
-    torch.manual_seed(3)
-    allowed = torch.zeros(2, 5, 7, dtype=torch.bool)
-    allowed[0] = allowed[1, :3, :4] = True
-    weights = torch.rand(2, 2, 5, 7, dtype=torch.float64).masked_fill(~allowed[:, None], 0.0)
-    alone = [
-        measure(weights[:1], allowed[:1]),
-        measure(weights[1:, :, :3, :4], allowed[1:, :3, :4]),
-    ]
-    weights[1, :, 3:] = torch.rand(2, 2, 7, dtype=torch.float64)
-    together = measure(weights, allowed)
-    total = alone[0].total + alone[1].total
-    assert together.total.tolist() == near(total.tolist())
-    assert together.count == alone[0].count + alone[1].count
+# Of weights
+
+
+def test_effective_rank_by_hand() -> None:
+    values = torch.tensor([[3, 3, 3], [5, 0, 0], [2, 1, 1]], dtype=torch.float64)
+    half = math.exp(0.5 * math.log(2) + 0.5 * math.log(4))  # shares 1/2, 1/4, 1/4
+    assert effective_rank(values).tolist() == near([3, 1, half])
+    assert effective_rank(torch.zeros(2)).isnan()
+
+
+def test_weights_of_each_head(make_model: Callable[..., Transformer]) -> None:
+    """A score is x W_Q W_Kᵀ x / √K: the norm is the largest score of two vectors of length 1."""
+    model = make_model(attention_bias=False, n_encoder_layers=1)
+    found = weight_measures(model)
+    size, heads = model.description.encoder_d_k, model.description.n_encoder_heads
+    for kind in KINDS:
+        path = attention_path(kind, 0)
+        rows = [
+            model.get_parameter(f"{path}.{name}_projection.weight").double()
+            for name in ("query", "key", "value")
+        ]
+        output = model.get_parameter(f"{path}.output_projection.weight").double()
+        for head in range(heads):
+            part = slice(head * size, (head + 1) * size)
+            query, key, value = (weight[part].T for weight in rows)
+            # Beyond the first d_k singular values are 0, but for rounding.
+            qk = torch.linalg.svdvals(query @ key.T / math.sqrt(size))[:size]
+            ov = torch.linalg.svdvals(value @ output[:, part].T)[:size]
+            for name, expected in (
+                ("qk_norm", qk[0]),
+                ("qk_rank", effective_rank(qk)),
+                ("ov_rank", effective_rank(ov)),
+            ):
+                assert_near(found[name][kind][0, head], expected.detach(), dtype=torch.float32)

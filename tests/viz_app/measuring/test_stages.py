@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import product
 
 import pytest
-import torch
-from torch import Tensor
 
-from headwise.model.tokenizer import TokenizerPair, WordTokenizer
-from headwise.model.training.data import Pair
 from headwise.model.transformer import Transformer
-from headwise.viz_app.measuring import head_alignments, stages
+from headwise.viz_app.measuring import stages
 from headwise.viz_app.measuring.alignments import Links
-from headwise.viz_app.measuring.batches import EncodedPair, PaddedIds
-from headwise.viz_app.measuring.language_model import LanguageModel
-from headwise.viz_app.measuring.stages import StageMeasurer, find_aligning_head, reordering_score
+from headwise.viz_app.measuring.batches import EncodedPair
+from headwise.viz_app.measuring.stages import (
+    LanguageModel,
+    StageMeasurer,
+    find_aligning_head,
+    reordering_score,
+)
 from headwise.viz_app.measuring.words import LinksLookup
 from tests.floats import near
+from tests.viz_app.measuring.conftest import PAIR, WORDS, MakeAligner
 
-WORDS = TokenizerPair(
-    WordTokenizer.train(["the red dog where"], 20), WordTokenizer.train(["el perro rojo dónde"], 20)
-)
-PAIR = Pair("the red dog", "el perro rojo")
-# Rows predict el, perro, rojo and </s>; keys are the, red, dog and </s>.
 ALL_ON_ONE = [[0.1, 0.8, 0.1, 0.0]] * 4
 STRAIGHT = [[0.8, 0.1, 0.1, 0.0], [0.1, 0.8, 0.1, 0.0], [0.1, 0.1, 0.8, 0.0], [0.0, 0.0, 0.1, 0.9]]
 CROSSED = [[0.8, 0.1, 0.1, 0.0], [0.1, 0.1, 0.8, 0.0], [0.1, 0.8, 0.1, 0.0], [0.0, 0.0, 0.1, 0.9]]
-HEADS = (ALL_ON_ONE, STRAIGHT, CROSSED)
 
 
 @pytest.mark.parametrize(
@@ -41,35 +37,20 @@ HEADS = (ALL_ON_ONE, STRAIGHT, CROSSED)
         ([0, 0, 2, 2, 4, 9], 1),  # in order, though not one by one
         ([0, 1, 0, 2], 1 - 3 / 3),  # a word stands between two that belong together
         ([1, 0], 0),
+        ([0], math.nan),  # a single word has no order
+        ([], math.nan),
     ],
 )
 def test_reordering_counts_chunks(sources: list[int], expected: float) -> None:
     assert reordering_score(sources) == near(expected)
 
 
-def test_a_single_word_has_no_order() -> None:
-    assert math.isnan(reordering_score([0]))
-    assert math.isnan(reordering_score([]))
-
-
 # With maps made by hand
 
 
 @pytest.fixture
-def model(make_model: Callable[..., Transformer], monkeypatch: pytest.MonkeyPatch) -> Transformer:
-    """A model whose three heads with cross-attention are those above, cut to each sentence."""
-    made = make_model(
-        source_vocab_size=WORDS.source.vocab_size,
-        target_vocab_size=WORDS.target.vocab_size,
-        n_decoder_layers=1,
-    )
-
-    def maps(_: Transformer, ids: PaddedIds) -> tuple[dict[str, Tensor], None]:
-        weights = torch.tensor(HEADS)[:, : ids.predicted.shape[1], : ids.source.shape[1]]
-        return {"cross": weights.expand(len(ids.source), -1, -1, -1)}, None
-
-    monkeypatch.setattr(head_alignments, "attention_maps", maps)
-    return made
+def model(make_aligner: MakeAligner) -> Transformer:
+    return make_aligner(ALL_ON_ONE, STRAIGHT, CROSSED)
 
 
 def linked(*links: tuple[int, int]) -> LinksLookup:
@@ -159,3 +140,68 @@ def test_quality_is_that_of_all_translations_together(model: Transformer) -> Non
 
 def test_no_sentences_have_no_values(model: Transformer) -> None:
     assert all(map(math.isnan, stages_of(model, [], text=["el"]).values()))
+
+
+# The language model, worked out by hand over a vocabulary of four tokens
+
+V = 4
+
+
+@pytest.fixture
+def known() -> LanguageModel:
+    """Knows <s> 1 2 and <s> 1 3, where 0 is <s>."""
+    made = LanguageModel(V, prefix=1)
+    made.learn([0, 1, 2])
+    made.learn([0, 1, 3])
+    return made
+
+
+# Three different tokens stand in four places: c() = 4, N() = 3.
+ONE, TWO, NEVER = (2 + 3 / 4) / 7, (1 + 3 / 4) / 7, (3 / 4) / 7
+
+
+@pytest.mark.parametrize(
+    ("token", "history", "expected"),
+    [
+        (1, (), ONE),
+        (2, (), TWO),
+        (0, (), NEVER),  # <s> is history only
+        (1, (0,), (2 + 1 * ONE) / 3),  # two times the same token
+        (2, (1,), (1 + 2 * TWO) / 4),  # two different tokens, each once
+        (1, (1,), (0 + 2 * ONE) / 4),
+        (2, (0, 1), (1 + 2 * (1 + 2 * TWO) / 4) / 4),
+        (2, (2, 1), (1 + 2 * TWO) / 4),  # a history that was never seen
+        (2, (3, 3), TWO),
+    ],
+)
+def test_longer_histories_are_mixed_with_shorter_ones(
+    known: LanguageModel, token: int, history: tuple[int, ...], expected: float
+) -> None:
+    assert known.probability(token, history) == near(expected)
+
+
+def test_probabilities_of_all_tokens_sum_to_one(known: LanguageModel) -> None:
+    known.learn([0, 2, 2, 1, 3, 3, 2, 1, 2])
+    for length in range(3):
+        for history in product(range(V), repeat=length):
+            assert sum(known.probability(token, history) for token in range(V)) == near(1)
+
+
+def test_a_model_that_has_seen_nothing_finds_all_tokens_alike() -> None:
+    model = LanguageModel(V, prefix=1)
+    assert model.tokens == 0
+    assert model.log_probabilities([0, 3, 1]) == near([-math.log(V)] * 2)
+
+
+def test_a_text_has_a_log_probability_for_each_token_after_the_prefix(known: LanguageModel) -> None:
+    expected = [(2 + ONE) / 3, (1 + 2 * (1 + 2 * TWO) / 4) / 4, TWO]
+    assert known.log_probabilities([0, 1, 2, 3]) == near([math.log(p) for p in expected])
+    assert known.tokens == 4
+
+
+def test_a_longer_prefix_is_history_only() -> None:
+    model = LanguageModel(V, prefix=2)
+    model.learn([3, 0, 1])
+    assert model.tokens == 1
+    assert model.probability(1, (3, 0)) > model.probability(1, (0,)) > model.probability(1, ())
+    assert model.log_probabilities([3, 0, 1]) == [math.log(model.probability(1, (3, 0)))]

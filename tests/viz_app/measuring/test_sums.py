@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -13,26 +14,21 @@ from headwise.model.config import TransformerConfig
 from headwise.model.interface import KINDS, Kind
 from headwise.model.interventions import batch_head_importance, head_costs
 from headwise.model.tokenizer import TokenizerPair
-from headwise.model.training.data import Pair
 from headwise.model.training.processes import ALONE
+from headwise.model.transformer import Transformer
 from headwise.viz_app.measuring.alignments import Alignments, Links
-from headwise.viz_app.measuring.batches import EncodedPair, LeftOutCounts, PaddedIds, encode
+from headwise.viz_app.measuring.batches import EncodedPair, PaddedIds
 from headwise.viz_app.measuring.contributions import contributions
 from headwise.viz_app.measuring.heads import HeadSum
-from headwise.viz_app.measuring.sums import Measurer, MeasureSums, OtherCheckpoints, punctuation_ids
+from headwise.viz_app.measuring.sums import Bootstrap, Measurer, MeasureSums, punctuation_ids
 from headwise.viz_app.measuring.words import align_batch, links_from_file
 from headwise.viz_app.records.measures import CONTRIBUTIONS, MEASURES
 from headwise.viz_app.records.trace import Floats
 from headwise.viz_app.trace.sentence import run_trace
 from tests.floats import assert_near, near, rounding
-from tests.viz_app.measuring.precise import float64_by_default
+from tests.viz_app.measuring.conftest import PAIRS, float64_by_default
 
 CPU = torch.device("cpu")
-PAIRS = [
-    Pair("Don't worry, she sees him.", "No te preocupes, ella lo ve."),
-    Pair("Where is the old dog?", "¿Dónde está?"),
-    Pair("The cat", "El gato, el perro."),
-]
 LINKS = {
     0: Links(9, 8, frozenset({(0, 0), (3, 2), (4, 3), (5, 4), (6, 5), (7, 7)})),
     2: Links(2, 6, frozenset({(0, 0), (1, 1)})),
@@ -41,8 +37,9 @@ Values = dict[str, dict[Kind, Floats]]
 
 
 @pytest.fixture(scope="module")
-def sentences(tokenizers: TokenizerPair) -> list[EncodedPair]:
-    return list(encode(PAIRS, tokenizers, max_length=31, left_out=LeftOutCounts()))
+def model(run: TrainedRun) -> Transformer:
+    """Step 20, in float64."""
+    return load_weights(run, 20, torch.float64).model
 
 
 def measured(
@@ -51,12 +48,14 @@ def measured(
     """Measure a step in float64; the first checkpoint is 0, the newest 60."""
     models = {one: load_weights(run, one, torch.float64).model for one in {step, 0, 60}}
     model = models[step]
-    others = OtherCheckpoints(models[60], models[0], None if previous is None else models[previous])
+    others = {"distance": models[60], "from_first": models[0]}
+    if previous is not None:
+        others["velocity"] = models[previous]
     measurer = Measurer(run.tokenizers, run.counts, CPU)
     sums = MeasureSums(model.description, CPU)
     links_of = links_from_file(Alignments("a", "5ha", "by hand", LINKS))
     for batch in batches:
-        ids = PaddedIds.of([e.source for e in batch], [e.target for e in batch], model)
+        ids = PaddedIds.of_pairs(batch, model)
         places = [e.number for e in batch]
         aligned = align_batch(batch, run.tokenizers, links_of, CPU)
         with float64_by_default():
@@ -98,37 +97,53 @@ def test_undefined_measures_are_nan(values: Values) -> None:
     }
 
 
-def test_weights_on_offsets_and_tokens_match_traces(run: TrainedRun, values: Values) -> None:
-    model = load_weights(run, 20, torch.float64).model
-    found: dict[str, list[Floats]] = {"previous": [], "end": [], "comma": []}
-    for pair in PAIRS:
-        trace = run_trace(model, run.tokenizers, *pair)
-        cross = trace.attention["cross"]  # (L, H, T, S)
-        found["previous"] += [
-            cross[:, :, t, t - 1] if 1 <= t <= cross.shape[3] else cross[:, :, t, 0] * 0
-            for t in range(cross.shape[2])
-        ]
-        found["end"] += [cross[:, :, t, -1] for t in range(cross.shape[2])]
-        own = trace.attention["decoder_self"]
-        marks = [i for i, token in enumerate(trace.consumed.texts) if token.strip() in ",.?¿"]
-        found["comma"] += [own[:, :, t, marks].sum(axis=-1) for t in range(1, own.shape[2])]
-    for name, kind, rows in (
-        ("previous", "cross", found["previous"]),
-        ("end", "cross", found["end"]),
-        ("punctuation", "decoder_self", found["comma"]),
-    ):
-        assert_near(values[name][kind], np.mean(rows, axis=0))
-
-
-def test_cost_is_in_nats_a_token(
-    run: TrainedRun, sentences: list[EncodedPair], values: Values
+def test_weights_on_offsets_and_tokens_match_a_trace(
+    run: TrainedRun, model: Transformer, sentences: list[EncodedPair]
 ) -> None:
-    model = load_weights(run, 20, torch.float64).model
-    costs = [head_costs(model, e.source, e.target) for e in sentences]
+    """Row 0 of the decoder's self-attention has no choice, and does not count."""
+    trace = run_trace(model, run.tokenizers, *PAIRS[2])
+    cross, own = trace.attention["cross"], trace.attention["decoder_self"]  # (L, H, T, S or T)
+    steps = cross.shape[2]
+    marks = [i for i, token in enumerate(trace.consumed.texts) if token.strip() in ",.?¿"]
+    found = measured(run, 20, [sentences[2:]]).values()
+    for name, kind, expected in (
+        *(
+            (name, "cross", cross.diagonal(offset, 2, 3).sum(axis=-1) / steps)
+            for name, offset in (("previous", -1), ("same", 0), ("next", 1))
+        ),
+        ("end", "cross", cross[..., -1].mean(axis=-1)),
+        ("confidence", "cross", cross.max(axis=-1).mean(axis=-1)),
+        ("begin", "decoder_self", own[:, :, 1:, 0].mean(axis=-1)),
+        ("punctuation", "decoder_self", own[:, :, 1:, marks].sum(axis=-1).mean(axis=-1)),
+    ):
+        assert_near(found[name][kind], expected)
+
+
+def test_costs_and_gradients_are_in_nats_a_token(
+    model: Transformer, sentences: list[EncodedPair], values: Values
+) -> None:
     tokens = sum(len(e.target) - 1 for e in sentences)
+    costs = [head_costs(model, e.source, e.target) for e in sentences]
+    gradients = [
+        batch_head_importance(model, torch.tensor([e.source]), torch.tensor([e.target]))
+        for e in sentences
+    ]
     for kind in KINDS:
-        expected = sum(cost[kind] for cost in costs) / tokens
-        assert_near(values["cost"][kind], expected, operations=1)
+        assert_near(values["cost"][kind], sum(c[kind] for c in costs) / tokens, operations=1)
+        # The gradient of each sentence is rounded to float32, and so is their mean.
+        expected = sum(found[kind][0] for found in gradients) / tokens
+        assert_near(values["gradient"][kind], expected, operations=len(sentences) + 1)
+
+
+def test_contributions_are_means_over_predictions(
+    model: Transformer, sentences: list[EncodedPair], sums: MeasureSums
+) -> None:
+    with float64_by_default():
+        alone = [contributions(model, PaddedIds.of_pairs([e], model)) for e in sentences]
+    found = sums.contributions()
+    for name in CONTRIBUTIONS:
+        values = torch.cat([getattr(each, name).flatten() for each in alone])
+        assert found[name] == near(float(values.double().nanmean()), dtype=values.dtype, size=1)
 
 
 def test_alignment_error_rates_use_hard_alignments(values: Values) -> None:
@@ -163,20 +178,6 @@ def test_baselines_of_alignment_by_hand(sums: MeasureSums) -> None:
     assert found.diagonal == near(1 - 2 * 4 / 22)
 
 
-def test_contributions_are_means_over_predictions(
-    run: TrainedRun, sentences: list[EncodedPair], sums: MeasureSums
-) -> None:
-    model = load_weights(run, 20, torch.float64).model
-    with float64_by_default():
-        alone = [
-            contributions(model, PaddedIds.of([e.source], [e.target], model)) for e in sentences
-        ]
-    found = sums.contributions()
-    for name in CONTRIBUTIONS:
-        values = torch.cat([getattr(each, name).flatten() for each in alone])
-        assert found[name] == near(float(values.double().nanmean()), dtype=values.dtype, size=1)
-
-
 def test_costs_have_standard_errors(
     run: TrainedRun, sentences: list[EncodedPair], sums: MeasureSums
 ) -> None:
@@ -191,21 +192,6 @@ def test_costs_have_standard_errors(
         assert (same[kind] < nothing).all()
         known = errors[kind][np.isfinite(errors[kind])]
         assert (known > 1e-6).all()
-
-
-def test_gradients_are_in_nats_a_token(
-    run: TrainedRun, sentences: list[EncodedPair], values: Values
-) -> None:
-    model = load_weights(run, 20, torch.float64).model
-    alone = [
-        batch_head_importance(model, torch.tensor([e.source]), torch.tensor([e.target]))
-        for e in sentences
-    ]
-    tokens = sum(len(e.target) - 1 for e in sentences)
-    for kind in KINDS:
-        expected = sum(found[kind][0] for found in alone) / tokens
-        # The gradient of each sentence is rounded to float32, and so is their mean.
-        assert_near(values["gradient"][kind], expected, operations=len(sentences) + 1)
 
 
 def test_mean_divides_by_counted_rows() -> None:
@@ -229,3 +215,38 @@ def test_punctuation_ids(tokenizers: TokenizerPair) -> None:
     found = tokenizer.tokens(marks.nonzero().flatten().tolist())
     assert {",", ".", "¿", "?", "'"} <= {token.strip() for token in found}
     assert not {"<s>", "</s>", "a", "$", "+", "", "<0x2C>"} & {token.strip() for token in found}
+
+
+# Standard errors
+
+
+def filled(figures: torch.Tensor, tokens: torch.Tensor, size: int) -> Bootstrap:
+    """Add the sentences in batches of some size, the last one first."""
+    bootstrap = Bootstrap(figures.shape[1], CPU)
+    for places in reversed(torch.arange(len(figures)).split(size)):
+        bootstrap.add(places.tolist(), figures[places], tokens[places])
+    bootstrap.all_reduce(ALONE)
+    return bootstrap
+
+
+def test_the_error_of_a_mean_is_the_one_of_theory() -> None:
+    """Of n values it is their deviation divided by √n; 200 resamples know it within 20%."""
+    figures = torch.randn(400, 3, generator=torch.Generator().manual_seed(1)) * torch.tensor(
+        [1.0, 2.0, 0.0]
+    ) + torch.tensor([5.0, 0.0, 3.0])
+    found = filled(figures, torch.ones(400), 32).standard_errors()
+    expected = figures.std(dim=0) / math.sqrt(400)
+    assert found.tolist() == pytest.approx(expected.tolist(), rel=0.2, abs=1e-9)
+
+
+def test_batches_and_their_order_do_not_matter() -> None:
+    figures = torch.randn(50, 2, generator=torch.Generator().manual_seed(2))
+    tokens = torch.arange(1, 51)
+    found = [filled(figures, tokens, size).standard_errors() for size in (1, 7, 50)]
+    for other in found[1:]:
+        assert_near(found[0], other)
+
+
+def test_one_sentence_has_no_error() -> None:
+    bootstrap = filled(torch.ones(1, 1), torch.ones(1), 1)
+    assert bootstrap.standard_errors().isnan().all()

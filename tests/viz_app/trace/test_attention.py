@@ -1,65 +1,98 @@
+"""Maps alone and their log-probabilities beside a trace, and the norms of what attention adds."""
+
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from math import sqrt
 
 import numpy as np
 import pytest
+import torch
 
-from headwise.model.interface import KINDS
+from headwise.model.interface import KINDS, Head, Kind
+from headwise.model.interventions import ablate
 from headwise.model.tokenizer import TokenizerPair
 from headwise.model.transformer import Transformer
 from headwise.viz_app.trace.attention import (
+    head_sum_norms,
     next_log_probability,
     run_attention,
     target_log_probability,
 )
 from headwise.viz_app.trace.sentence import run_trace
-from tests.floats import assert_near, near
+from tests.floats import assert_near, near, rounding
+from tests.viz_app.trace.by_key import lengths_by_key
 
-TEXT = "Don't worry, she sees him."
-ONCE: dict[str, Any] = {"dtype": np.float32, "operations": 1}
-"""What was computed in float64 and rounded to float32, as all that is recorded is."""
+SOURCE, TARGET = "Don't worry, she sees him.", "No te preocupes, ella lo ve."
 
 
-def test_attention_trace_matches_the_trace(precise: Transformer, tokenizers: TokenizerPair) -> None:
-    target = tokenizers.encode_target("No te preocupes, ella lo ve.")
-    trace = run_trace(precise, tokenizers, TEXT, target)
-    lean = run_attention(precise, trace.source.ids, target)
+def test_maps_and_log_probabilities_are_those_of_the_trace(
+    precise: Transformer, tokenizers: TokenizerPair
+) -> None:
+    """Computed in float64 and rounded to float32, as all that is recorded is."""
+    source, target = tokenizers.encode_source(SOURCE), tokenizers.encode_target(TARGET)
+    trace = run_trace(precise, tokenizers, SOURCE, target)
+    lean = run_attention(precise, source, target)
     assert tuple(lean.attention) == KINDS
     for kind in KINDS:
-        assert lean.attention[kind].shape == trace.attention[kind].shape
-        assert_near(lean.attention[kind], trace.attention[kind], **ONCE)
+        assert_near(lean.attention[kind], trace.attention[kind], operations=1)
         assert not lean.attention[kind].flags.writeable
     expected = trace.predictions.log_probability
-    assert_near(lean.log_probability, expected, **ONCE)
-
-
-def test_log_probabilities_match_without_capture(
-    precise: Transformer, tokenizers: TokenizerPair
-) -> None:
-    source = tokenizers.encode_source(TEXT)
-    target = tokenizers.encode_target("Ella lo ve.")
-    expected = run_attention(precise, source, target).log_probability
-    found = target_log_probability(precise, source, target)
-    assert found.shape == (len(target) - 1,)
-    assert_near(found, expected, **ONCE)
-
-
-def test_target_of_start_token_only_is_refused(
-    trained: Transformer, tokenizers: TokenizerPair
-) -> None:
-    with pytest.raises(ValueError, match=r"^target: expected <s> and at least one token, got 1"):
-        run_attention(trained, tokenizers.encode_source(TEXT), [2])
-
-
-def test_the_next_token_has_the_probability_that_the_pass_gives_it(
-    precise: Transformer, tokenizers: TokenizerPair
-) -> None:
-    source = tokenizers.encode_source(TEXT)
-    target = tokenizers.encode_target("Ella lo ve.")
-    expected = target_log_probability(precise, source, target)
+    assert_near(lean.log_probability, expected, operations=1)
+    assert_near(target_log_probability(precise, source, target), expected, operations=1)
     for at in (0, len(target) - 2):
         found = next_log_probability(precise, source, target[: at + 1])
         size = np.abs(found).max()
         assert np.exp(found).sum() == near(1, dtype=np.float32, size=size)
         assert found[target[at + 1]] == near(expected[at], size=size)
+
+
+def test_target_of_start_token_only_is_refused(
+    trained: Transformer, tokenizers: TokenizerPair
+) -> None:
+    for run in (run_attention, target_log_probability):
+        with pytest.raises(ValueError, match=r"^target: expected <s> and at least one token, got"):
+            run(trained, tokenizers.encode_source(SOURCE), [2])
+
+
+# Norms
+
+
+def test_norms_of_sums_of_two_heads_by_hand() -> None:
+    """Of the first key the heads add opposite vectors, of the second orthogonal, of the third equal
+    ones."""
+    first = [[3.0, 4], [3, 0], [0, 2]]
+    second = [[-3.0, -4], [0, 4], [0, 2]]
+    weights = torch.tensor([[[0.5, 0.5, 0], [0.8, 0, 0.2]], [[0.5, 0.5, 0], [0.2, 0, 0.8]]])
+    expected = torch.tensor([[0, 2.5, 0], [0.6 * 5, 0, 2]])
+    found = head_sum_norms(weights, torch.tensor([first, second]))
+    assert_near(found, expected, size=5**2)  # of the squares, whose roots they are
+
+
+def test_rounding_never_makes_norms_nan() -> None:
+    """Heads whose vectors cancel but for rounding have squares about 0, some of them below."""
+    torch.manual_seed(5)
+    vectors = torch.randn(4, 31, 17)
+    vectors[-1] = -vectors[:-1].sum(dim=0)
+    found = head_sum_norms(torch.full((4, 7, 31), 1 / 3), vectors)
+    assert found.isfinite().all()
+    of_key = vectors.transpose(0, 1)
+    added = (of_key @ of_key.mT).abs().sum(dim=(-1, -2)) / 3**2
+    assert float(found.max()) < sqrt(rounding(torch.float32, float(added.max())))
+
+
+@pytest.mark.parametrize("off", [[], [("cross", 1, 0), ("encoder_self", 0, 2)]], ids=["", "off"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_norms_of_sums_are_what_the_model_adds_for_each_key(
+    precise: Transformer,
+    tokenizers: TokenizerPair,
+    kind: Kind,
+    off: Sequence[tuple[Kind, int, int]],
+) -> None:
+    trace = run_trace(precise, tokenizers, SOURCE, TARGET, ablated=off)
+    norms = trace.head_sum_norms[kind]
+    assert norms.shape == (2, len(trace.queries_of(kind)), len(trace.keys_of(kind)))
+    with ablate(precise, [Head(*head) for head in off]):
+        for layer, found in enumerate(norms):
+            expected = lengths_by_key(precise, trace, kind, layer)
+            assert_near(found, expected, dtype=np.float32, operations=1)

@@ -6,27 +6,21 @@ from dataclasses import fields, is_dataclass, replace
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
 
 from headwise.model.config import PAD
-from headwise.model.hooks import capture, edit
-from headwise.model.interface import KINDS, Kind
+from headwise.model.hooks import edit
+from headwise.model.interface import KINDS, Kind, attention_path
 from headwise.model.tokenizer import TokenizerPair
 from headwise.model.transformer import Transformer
-from headwise.viz_app.records.model import LayerTrace, LinearWeights
-from headwise.viz_app.records.trace import Floats, Tokens, Trace
+from headwise.viz_app.analysis.inside import deviations
+from headwise.viz_app.records.model import LayerTrace
+from headwise.viz_app.records.trace import Tokens, Trace
 from headwise.viz_app.trace.layer import run_layer_trace
 from headwise.viz_app.trace.sentence import run_trace
-from tests.floats import assert_near
+from tests.floats import assert_near, rounding
 
 SOURCE, TARGET = "Don't worry, she sees him.", "No te preocupes, ella lo ve."
 L, H, K, D, D_FF = 2, 3, 5, 14, 23
-PATHS: dict[Kind, str] = {
-    "encoder_self": "encoder.layers.{}.self_attention",
-    "decoder_self": "decoder.layers.{}.self_attention",
-    "cross": "decoder.layers.{}.cross_attention",
-}
 LAYERS = [(kind, layer) for kind in KINDS for layer in range(L)]
 MODELS = {
     "pre": {},
@@ -53,24 +47,7 @@ def spoken(speaker: Transformer, tokenizers: TokenizerPair) -> Trace:
 
 @pytest.fixture(scope="module", params=LAYERS, ids=str)
 def layer_trace(request: pytest.FixtureRequest, speaker: Transformer, spoken: Trace) -> LayerTrace:
-    kind, layer = request.param
-    return run_layer_trace(speaker, spoken, kind, layer)
-
-
-def module_of(model: Transformer, layer: LayerTrace, suffix: str = "") -> nn.Module:
-    """The attention of a layer trace, or what stands next to it under a longer name."""
-    path = PATHS[layer.attention.kind].format(layer.attention.layer)
-    return model.get_submodule(path + suffix)
-
-
-def feed_forward_of(model: Transformer, layer: LayerTrace, suffix: str = "") -> nn.Module:
-    stack = "encoder" if layer.attention.kind == "encoder_self" else "decoder"
-    return model.get_submodule(f"{stack}.layers.{layer.attention.layer}.feed_forward{suffix}")
-
-
-def tensor(array: np.ndarray) -> Tensor:
-    found = torch.tensor(array)[None]
-    return found.double() if found.is_floating_point() else found
+    return run_layer_trace(speaker, spoken, *request.param)
 
 
 def arrays_of(record: object) -> Iterator[tuple[str, np.ndarray]]:
@@ -81,9 +58,6 @@ def arrays_of(record: object) -> Iterator[tuple[str, np.ndarray]]:
             yield from ((f"{field.name}.{name}", array) for name, array in arrays_of(value))
         elif isinstance(value, np.ndarray):
             yield field.name, value
-
-
-# Shapes
 
 
 def test_shapes(trained: Transformer, trace: Trace) -> None:
@@ -129,10 +103,9 @@ def test_weights_are_copies(
         np.testing.assert_array_equal(array, before[name], err_msg=name)
 
 
-# What was captured is that of the trace
-
-
-def test_layer_trace_matches_the_trace(layer_trace: LayerTrace, spoken: Trace) -> None:
+def test_layer_trace_matches_the_trace(
+    layer_trace: LayerTrace, speaker: Transformer, spoken: Trace
+) -> None:
     attention = layer_trace.attention
     kind, layer = attention.kind, attention.layer
     for array, of_trace in (
@@ -144,8 +117,50 @@ def test_layer_trace_matches_the_trace(layer_trace: LayerTrace, spoken: Trace) -
         assert_near(array, of_trace[kind][layer], operations=1)
     stream = spoken.encoder_stream if kind == "encoder_self" else spoken.decoder_stream
     assert_near(layer_trace.feed_forward.result, stream[layer + 1], operations=1)
-    if kind != "cross":
+    if kind == "cross":
+        with torch.inference_mode():
+            memory, _ = speaker.encode(torch.tensor([spoken.source.ids]))
+        assert_near(attention.memory, memory[0], operations=1)
+    else:
         assert_near(attention.stream, stream[layer], operations=1)
+        assert attention.memory is attention.read
+
+
+def test_steps_from_inputs_and_weights_are_what_was_recorded(
+    layer_trace: LayerTrace, speaker: Transformer
+) -> None:
+    """``deviations`` works out each step in float64, from what is read to the stream after it."""
+    size = max(float(np.abs(array).max()) for _, array in arrays_of(layer_trace))
+    for row in range(len(layer_trace.attention.read)):
+        for head in range(layer_trace.attention.n_heads):
+            found = deviations(layer_trace, head, row)
+            assert max(found.values()) <= rounding(np.float32, size)
+    for sublayer in (layer_trace.attention, layer_trace.feed_forward):
+        assert sublayer.norm_first == (speaker.config.norm == "pre")
+        assert (sublayer.read is sublayer.stream) != sublayer.norm_first
+    assert (layer_trace.feed_forward.hidden > 0).any()
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_result_is_the_next_stream(
+    make_speaker: Callable[..., Transformer], tokenizers: TokenizerPair, norm: str, kind: Kind
+) -> None:
+    """An edit of the stream after a sublayer is in the result; adding up would not show it."""
+    speaker = make_speaker(norm=norm).double()
+    trace = run_trace(speaker, tokenizers, SOURCE, TARGET)
+    stack = "encoder" if kind == "encoder_self" else "decoder"
+    following = "cross_attention" if kind == "decoder_self" else "feed_forward"
+    point = f"{stack}.layers.0.{following}_residual.norm.before"
+    if norm == "post":
+        point = f"{attention_path(kind, 0)}_residual.norm.after"
+    plain = run_layer_trace(speaker, trace, kind, 0)
+    with edit(speaker, {point: lambda x: x + 3}):
+        edited = run_layer_trace(speaker, trace, kind, 0)
+    assert_near(edited.attention.result, plain.attention.result + 3)
+    with edit(speaker, {f"{stack}.layers.0.output": lambda x: x + 3}):
+        edited = run_layer_trace(speaker, trace, kind, 0)
+    assert_near(edited.feed_forward.result, plain.feed_forward.result + 3)
 
 
 def test_allowed_keys_have_weight(layer_trace: LayerTrace) -> None:
@@ -164,151 +179,6 @@ def test_source_padding_is_masked(trained: Transformer, trace: Trace) -> None:
         attention = run_layer_trace(trained, padded, kind, 0).attention
         assert (attention.allowed == (np.array(ids) != PAD)).all()
         assert ((attention.weights > 0) == attention.allowed).all()
-
-
-# Each part follows from those before it, by the model's own modules
-
-
-@torch.inference_mode()
-def test_attention_output_follows_from_its_input(
-    layer_trace: LayerTrace, speaker: Transformer
-) -> None:
-    attention = layer_trace.attention
-    output = module_of(speaker, layer_trace)(
-        tensor(attention.read), tensor(attention.memory), mask=tensor(attention.allowed)[None]
-    )
-    assert_near(attention.output, output[0])
-    assert_near(attention.heads, attention.weights @ attention.value)
-
-
-@torch.inference_mode()
-def test_feed_forward_output_follows_from_its_input(
-    layer_trace: LayerTrace, speaker: Transformer
-) -> None:
-    feed_forward = layer_trace.feed_forward
-    module = feed_forward_of(speaker, layer_trace)
-    with capture(module, ["hidden"]) as seen:
-        output = module(tensor(feed_forward.read))
-    assert_near(feed_forward.output, output[0])
-    assert_near(feed_forward.hidden, seen["hidden"][0][0])
-    assert (feed_forward.hidden >= 0).all()
-    assert (feed_forward.hidden > 0).any()
-
-
-def through(residual: nn.Module, stream: Floats, output: Floats) -> tuple[Tensor, Tensor]:
-    """What a residual connection lets its sublayer read, and its result: each (Q, D)."""
-    read: list[Tensor] = []
-
-    def sublayer(x: Tensor) -> Tensor:
-        read.append(x[0])
-        return tensor(output)
-
-    result = residual(tensor(stream), sublayer)[0]
-    return read[0], result
-
-
-@torch.inference_mode()
-def test_residual_connection_by_hand(layer_trace: LayerTrace, speaker: Transformer) -> None:
-    for sublayer, residual in (
-        (layer_trace.attention, module_of(speaker, layer_trace, "_residual")),
-        (layer_trace.feed_forward, feed_forward_of(speaker, layer_trace, "_residual")),
-    ):
-        read, result = through(residual, sublayer.stream, sublayer.output)
-        assert_near(sublayer.result, result)
-        assert_near(sublayer.read, read)
-        assert sublayer.norm_first == (speaker.config.norm == "pre")
-        assert (sublayer.read is sublayer.stream) != sublayer.norm_first
-
-
-def test_memory_is_query_input_or_encoder_output(
-    layer_trace: LayerTrace, speaker: Transformer, spoken: Trace
-) -> None:
-    attention = layer_trace.attention
-    if attention.kind != "cross":
-        assert attention.memory is attention.read
-        return
-    with torch.inference_mode():
-        memory, _ = speaker.encode(torch.tensor([spoken.source.ids]))
-    assert_near(attention.memory, memory[0], operations=1)
-
-
-@pytest.mark.parametrize("layer", range(L))
-def test_stream_passes_between_sublayers(speaker: Transformer, spoken: Trace, layer: int) -> None:
-    encoder, decoder, cross = (run_layer_trace(speaker, spoken, kind, layer) for kind in KINDS)
-    for before, after in (
-        (encoder.attention.result, encoder.feed_forward.stream),
-        (decoder.attention.result, cross.attention.stream),
-        (cross.attention.result, cross.feed_forward.stream),
-        (cross.attention.result, decoder.feed_forward.stream),
-        (cross.feed_forward.result, decoder.feed_forward.result),
-    ):
-        assert_near(before, after, operations=1)
-
-
-@pytest.mark.parametrize("norm", ["pre", "post"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_result_is_the_next_stream(
-    make_speaker: Callable[..., Transformer], tokenizers: TokenizerPair, norm: str, kind: Kind
-) -> None:
-    """An edit of the stream after a sublayer is in the result; adding up would not show it."""
-    speaker = make_speaker(norm=norm).double()
-    trace = run_trace(speaker, tokenizers, SOURCE, TARGET)
-    stack = "encoder" if kind == "encoder_self" else "decoder"
-    own = PATHS[kind].format(0)
-    following = {
-        "encoder_self": "encoder.layers.0.feed_forward",
-        "decoder_self": "decoder.layers.0.cross_attention",
-        "cross": "decoder.layers.0.feed_forward",
-    }[kind]
-    point = f"{following}_residual.norm.before" if norm == "pre" else f"{own}_residual.norm.after"
-    plain = run_layer_trace(speaker, trace, kind, 0)
-    with edit(speaker, {point: lambda x: x + 3}):
-        edited = run_layer_trace(speaker, trace, kind, 0)
-    assert_near(edited.attention.result, plain.attention.result + 3)
-    with edit(speaker, {f"{stack}.layers.0.output": lambda x: x + 3}):
-        edited = run_layer_trace(speaker, trace, kind, 0)
-    assert_near(edited.feed_forward.result, plain.feed_forward.result + 3)
-
-
-# Weights
-
-
-def applied(linear: LinearWeights, x: np.ndarray) -> np.ndarray:
-    y = x @ linear.weight
-    return y if linear.bias is None else y + linear.bias
-
-
-@torch.inference_mode()
-def test_linear_weights_match_the_model(layer_trace: LayerTrace, speaker: Transformer) -> None:
-    attention, feed_forward = layer_trace.attention, layer_trace.feed_forward
-    for name in ("query", "key", "value", "output"):
-        linear = getattr(attention, f"{name}_projection")
-        module = module_of(speaker, layer_trace, f".{name}_projection")
-        x = np.eye(module.in_features, dtype=np.float32)
-        assert_near(applied(linear, x), module(tensor(x))[0])
-        assert (linear.bias is None) == (not speaker.config.attention_bias)
-    for name, linear in (("expand", feed_forward.expand), ("contract", feed_forward.contract)):
-        module = feed_forward_of(speaker, layer_trace, f".{name}")
-        x = np.eye(module.in_features, dtype=np.float32)
-        assert_near(applied(linear, x), module(tensor(x))[0])
-
-
-def test_norm_weights_match_the_model(layer_trace: LayerTrace, speaker: Transformer) -> None:
-    for norm, module in (
-        (layer_trace.attention.norm, module_of(speaker, layer_trace, "_residual.norm.norm")),
-        (
-            layer_trace.feed_forward.norm,
-            feed_forward_of(speaker, layer_trace, "_residual.norm.norm"),
-        ),
-    ):
-        x = torch.randn(7, D, generator=torch.Generator().manual_seed(3)).double()
-        gain, bias = torch.tensor(norm.gain).double(), torch.tensor(norm.bias).double()
-        ours = F.layer_norm(x, (D,), gain, bias, norm.epsilon)
-        assert_near(ours, module(x).detach())
-        assert norm.epsilon == module.eps
-
-
-# Heads switched off, errors
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -13,7 +13,7 @@ import headwise.model.attention
 from headwise.model.config import BOS, EOS
 from headwise.model.decoding.greedy import greedy
 from headwise.model.hooks import edit, hook_names
-from headwise.model.interface import KINDS, Head, Kind
+from headwise.model.interface import KINDS, Head, Kind, attention_path
 from headwise.model.interventions import ablate
 from headwise.model.tokenizer import TokenizerPair
 from headwise.model.transformer import DecoderCache, Transformer
@@ -46,34 +46,16 @@ def inputs(trace: Trace) -> tuple[Tensor, Tensor]:
 
 
 def test_shapes(trace: Trace) -> None:
+    """That all arrays fit one another is checked whenever a saved trace is read."""
     s, t, k = len(trace.source), len(trace.consumed), 10
     assert len({s, t, k, L, H, K, D}) == 7
-    lengths: dict[Kind, tuple[int, int]] = {
-        "encoder_self": (s, s),
-        "decoder_self": (t, t),
-        "cross": (t, s),
-    }
-    for kind, (queries, keys) in lengths.items():
+    sizes: dict[Kind, tuple[int, int]] = {"encoder_self": (s, s), "decoder_self": (t, t)}
+    for kind, (queries, keys) in (sizes | {"cross": (t, s)}).items():
         assert trace.attention[kind].shape == (L, H, queries, keys)
-        assert trace.value_norms[kind].shape == (L, H, keys)
         assert trace.queries[kind].shape == (L, H, queries, K)
-        assert trace.keys[kind].shape == trace.values[kind].shape == (L, H, keys, K)
-        assert len(trace.queries_of(kind)) == queries
-        assert len(trace.keys_of(kind)) == keys
-    for embedding, length in ((trace.source_embedding, s), (trace.target_embedding, t)):
-        for array in vars(embedding).values():
-            assert array.shape == (length, D)
-    assert trace.encoder_stream.shape == (L + 1, s, D)
+        assert (len(trace.queries_of(kind)), len(trace.keys_of(kind))) == (queries, keys)
     assert trace.decoder_stream.shape == (L + 1, t, D)
-    predictions = trace.predictions
-    assert (
-        predictions.log_probability.shape
-        == predictions.rank.shape
-        == predictions.entropy.shape
-        == (t,)
-    )
-    assert predictions.top_ids.shape == predictions.top_log_probability.shape == (t, k)
-    assert predictions.lens_ids.shape == predictions.lens_log_probability.shape == (L + 1, t, k)
+    assert trace.predictions.lens_ids.shape == (L + 1, t, k)
 
 
 def test_arrays_are_float32_or_int64_with_unique_names(trace: Trace) -> None:
@@ -83,56 +65,30 @@ def test_arrays_are_float32_or_int64_with_unique_names(trace: Trace) -> None:
         whole = name in ("rank", "top_ids", "lens_ids")
         assert array.dtype == (np.int64 if whole else np.float32), name
         assert np.isfinite(array).all(), name
-
-
-def test_top_tokens_are_limited_by_the_vocabulary(
-    trained: Transformer, tokenizers: TokenizerPair
-) -> None:
-    trace = run_trace(trained, tokenizers, SOURCE, TARGET, top_k=10_000)
-    assert trace.predictions.top_ids.shape[1] == tokenizers.target.vocab_size
+        assert not array.flags.writeable, name
 
 
 # Attention
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_rows_sum_to_1(trace: Trace, kind: Kind) -> None:
-    assert_near(trace.attention[kind].sum(axis=-1), 1)
-
-
-def test_only_future_keys_have_no_weight(trace: Trace) -> None:
-    weights = trace.attention["decoder_self"]
-    after = np.triu(np.ones(weights.shape[-2:], dtype=bool), k=1)
-    assert (weights[..., after] == 0).all()
-    assert (weights[..., ~after] > 0).all()
-    assert (trace.attention["encoder_self"] > 0).all()
-    assert (trace.attention["cross"] > 0).all()
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_weights_follow_from_queries_and_keys(trace: Trace, kind: Kind) -> None:
     scores = trace.queries[kind] @ trace.keys[kind].swapaxes(-1, -2) / np.sqrt(K)
     size = np.abs(scores).max()
-    if kind == "decoder_self":
+    if kind == "decoder_self":  # none on future keys
         scores = np.where(np.tri(scores.shape[-1], dtype=bool), scores, -np.inf)
     exponentials = np.exp(scores - scores.max(axis=-1, keepdims=True))
     expected = exponentials / exponentials.sum(axis=-1, keepdims=True)
     assert_near(trace.attention[kind], expected, size=size)
+    assert ((trace.attention[kind] == 0) == (expected == 0)).all()
 
 
-@pytest.mark.parametrize(
-    ("kind", "path"),
-    [
-        ("encoder_self", "encoder.layers.{}.self_attention"),
-        ("decoder_self", "decoder.layers.{}.self_attention"),
-        ("cross", "decoder.layers.{}.cross_attention"),
-    ],
-)
+@pytest.mark.parametrize("kind", KINDS)
 def test_value_norms_are_norms_after_the_output_projection(
-    trained: Transformer, trace: Trace, kind: Kind, path: str
+    trained: Transformer, trace: Trace, kind: Kind
 ) -> None:
     for layer in range(L):
-        module = trained.get_submodule(path.format(layer))
+        module = trained.get_submodule(attention_path(kind, layer))
         projection = module.get_parameter("output_projection.weight").numpy()  # (D, H K)
         for head in range(H):
             part = projection[:, head * K : (head + 1) * K]  # (D, K)
@@ -218,27 +174,17 @@ def test_top_token_texts(tokenizers: TokenizerPair, trace: Trace) -> None:
     assert list(trace.lens_tokens[1][2]) == tokenizers.target.tokens(lens[1, 2].tolist())
 
 
-@pytest.mark.parametrize(("norm", "final_norm"), NORMS)
-def test_lens_ends_with_the_prediction(
-    make_speaker: MakeSpeaker, tokenizers: TokenizerPair, norm: str, final_norm: bool
-) -> None:
-    speaker = make_speaker(norm=norm, final_norm=final_norm)
-    predictions = run_trace(speaker, tokenizers, SOURCE, TARGET).predictions
-    np.testing.assert_array_equal(predictions.lens_ids[-1], predictions.top_ids)
-    np.testing.assert_array_equal(
-        predictions.lens_log_probability[-1], predictions.top_log_probability
-    )
-    assert (predictions.lens_ids[0] != predictions.top_ids).any()
-
-
 def test_lens_applies_the_final_norm_to_each_layer(
     precise: Transformer, precise_trace: Trace
 ) -> None:
+    """The last one has the prediction."""
     stream = torch.tensor(precise_trace.decoder_stream).double()
     logits = precise.unembed(precise.decoder.final_norm(stream))
     best = logits.log_softmax(dim=-1).max(dim=-1)
     predictions = precise_trace.predictions
     np.testing.assert_array_equal(predictions.lens_ids[..., 0], best.indices)
+    np.testing.assert_array_equal(predictions.lens_ids[-1], predictions.top_ids)
+    assert (predictions.lens_ids[0] != predictions.top_ids).any()
     size = float(logits.abs().max())
     assert_near(predictions.lens_log_probability[..., 0], best.values, size=size)
 
@@ -256,6 +202,7 @@ def test_decoding_is_greedy_without_a_target(
     assert trace.source_text == "Where is the old dog?"
     assert trace.target_text == "¿Dónde está el perro viejo?"
     assert not trace.forced
+    assert all(check.passed for check in trace.checks)
 
 
 def test_target_can_be_forced_by_text_or_ids(
@@ -311,15 +258,6 @@ def test_every_hook_point_is_summarised(
     assert summary.norm == near(norm, dtype=np.float32)
 
 
-# Frozen
-
-
-def test_arrays_are_read_only(trace: Trace) -> None:
-    for _, array in trace.arrays():
-        with pytest.raises(ValueError, match="read-only"):
-            array[...] = 0
-
-
 # Self-checks: each of four ways to break the pass turns one of them red
 
 ROWS, CAUSAL, LOGITS, HEADS = range(4)
@@ -365,17 +303,6 @@ def test_broken_pass_fails_its_check(
     assert [place for place, check in enumerate(checks) if not check.passed] == [red]
 
 
-@pytest.mark.parametrize(
-    ("sentence", "target"), [(SOURCE, TARGET), (SOURCE, None), ("Cats.", None)]
-)
-def test_checks_pass(
-    trained: Transformer, tokenizers: TokenizerPair, sentence: str, target: str | None
-) -> None:
-    checks = run_trace(trained, tokenizers, sentence, target).checks
-    assert len(checks) == 4
-    assert all(check.passed for check in checks)
-
-
 def test_nan_weights_fail_checks(trained: Transformer, tokenizers: TokenizerPair) -> None:
     with edit(trained, {"decoder.layers.1.cross_attention.weights": lambda w: w * float("nan")}):
         checks = run_trace(trained, tokenizers, SOURCE, TARGET).checks
@@ -385,58 +312,45 @@ def test_nan_weights_fail_checks(trained: Transformer, tokenizers: TokenizerPair
 # Errors
 
 
-@pytest.mark.parametrize("source", ["", "  \n\t "])
-def test_empty_sentence_is_refused(
-    trained: Transformer, tokenizers: TokenizerPair, source: str
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (("", None), "there is nothing to translate: type a sentence"),
+        (("  \n\t ", None), "there is nothing to translate: type a sentence"),
+        *(
+            ((SOURCE, empty), "the target is empty: type a translation, or leave it to the model")
+            for empty in ("", " \n", [], [BOS])
+        ),
+        ((SOURCE, [7, 8, EOS]), r"target ids: expected <s> \(2\) first, got 7"),
+        ((SOURCE, [BOS, -1, 8, EOS]), "target ids: expected 0 to 419, got -1"),
+        ((SOURCE, [BOS, 7, 8, 420]), "target ids: expected 0 to 419, got 420"),
+        (
+            (" the" * LONGEST, None),
+            "the sentence has 32 tokens, the model takes at most 31; shorten it",
+        ),
+        (
+            (SOURCE, [BOS] + [7] * (LONGEST + 1)),
+            "the target has 32 tokens, the model takes at most 31; shorten it",
+        ),
+    ],
+)
+def test_what_cannot_be_traced_is_refused(
+    trained: Transformer,
+    tokenizers: TokenizerPair,
+    given: tuple[str, str | Sequence[int] | None],
+    message: str,
 ) -> None:
-    with pytest.raises(ValueError, match=r"^there is nothing to translate: type a sentence$"):
-        run_trace(trained, tokenizers, source)
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        run_trace(trained, tokenizers, *given)
 
 
-@pytest.mark.parametrize("target", ["", " \n", [], [BOS]])
-def test_empty_target_is_refused(
-    trained: Transformer, tokenizers: TokenizerPair, target: str | Sequence[int]
-) -> None:
-    message = r"^the target is empty: type a translation, or leave it to the model$"
-    with pytest.raises(ValueError, match=message):
-        run_trace(trained, tokenizers, SOURCE, target)
-
-
-def test_target_without_start_token_is_refused(
-    trained: Transformer, tokenizers: TokenizerPair
-) -> None:
-    with pytest.raises(ValueError, match="target"):
-        run_trace(trained, tokenizers, SOURCE, [7, 8, EOS])
-
-
-def test_longest_source_and_target_are_accepted(
+def test_longest_source_and_target_and_all_tokens_are_accepted(
     trained: Transformer, tokenizers: TokenizerPair
 ) -> None:
     longest = " the" * (LONGEST - 1)  # and </s>
-    trace = run_trace(trained, tokenizers, longest, [BOS] + [7] * LONGEST)
+    trace = run_trace(trained, tokenizers, longest, [BOS] + [7] * LONGEST, top_k=10_000)
     assert len(trace.source) == len(trace.consumed) == LONGEST
-
-
-def test_too_long_a_source_is_refused(trained: Transformer, tokenizers: TokenizerPair) -> None:
-    message = r"^the sentence has 32 tokens, the model takes at most 31; shorten it$"
-    with pytest.raises(ValueError, match=message):
-        run_trace(trained, tokenizers, " the" * LONGEST)
-
-
-def test_too_long_a_target_is_refused(trained: Transformer, tokenizers: TokenizerPair) -> None:
-    message = r"^the target has 32 tokens, the model takes at most 31; shorten it$"
-    with pytest.raises(ValueError, match=message):
-        run_trace(trained, tokenizers, SOURCE, [BOS] + [7] * (LONGEST + 1))
-
-
-@pytest.mark.parametrize(("id", "place"), [(-1, 1), (420, 3)])
-def test_target_ids_outside_the_vocabulary_are_refused(
-    trained: Transformer, tokenizers: TokenizerPair, id: int, place: int
-) -> None:
-    target = [BOS, 7, 8, EOS]
-    target[place] = id
-    with pytest.raises(ValueError, match=rf"^target ids: expected 0 to 419, got {id}$"):
-        run_trace(trained, tokenizers, SOURCE, target)
+    assert trace.predictions.top_ids.shape[1] == tokenizers.target.vocab_size
 
 
 # Heads switched off

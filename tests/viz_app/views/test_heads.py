@@ -13,7 +13,7 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from headwise.model.checkpoint import load_weights, open_trained_run, save_weights, write_info
-from headwise.model.interface import KINDS, Kind
+from headwise.model.interface import KINDS
 from headwise.viz_app.analysis.head_descriptions import describe_head
 from headwise.viz_app.analysis.head_ranking import (
     emergence,
@@ -26,26 +26,19 @@ from headwise.viz_app.components.row_table import Bar, MarkedText, Row
 from headwise.viz_app.measuring.files import measures_path, write_measures
 from headwise.viz_app.records.measures import (
     FAILURES,
-    MEASURES,
     STAGES,
     AlignmentBaselines,
     CorpusSummary,
-    Example,
     Measures,
-    Sentence,
     TranslatedSentence,
 )
-from headwise.viz_app.records.trace import Floats
 from headwise.viz_app.views.heads import examples
 from headwise.viz_app.views.heads import page as overview
 from headwise.viz_app.views.training import matrix as stages
 from tests.floats import rounding
+from tests.viz_app.measures import SENTENCES, made_up_measures
 from tests.viz_app.views.driver import STEPS, Start, array, cells, charts, choose, unescaped
 
-SENTENCES = (
-    Sentence("The cats don't see the dog.", "Los gatos no ven al perro."),
-    Sentence("Where is the <b>old</b> dog?", "¿Dónde está el perro viejo?"),
-)
 Lists = dict[str, dict[str, Any]]
 WRITTEN = 0.5e-5 + rounding(np.float32, 1, operations=1)
 """How far values are off that files have with five decimals: half a unit, and the type."""
@@ -57,38 +50,9 @@ def assert_written(found: Any, expected: Any) -> None:
 
 
 def made_up(root: Path, step: int) -> Measures:
-    """Measures of a checkpoint, of random numbers; </s> has none in the decoder."""
-    random = np.random.default_rng(step)
-    values: dict[str, dict[Kind, Floats]] = {
-        name: {kind: random.random((2, 3)).astype(np.float32) for kind in KINDS}
-        for name in MEASURES
-    }
-    values["end"]["decoder_self"] = np.full((2, 3), np.nan, np.float32)
-    values["cost"]["cross"] -= 0.5
-    heads = [(kind, layer, head) for kind in KINDS for layer in range(2) for head in range(3)]
-    return Measures(
-        run="tiny",
-        step=step,
-        sha256=load_weights(open_trained_run("tiny", root=root), step).sha256,
-        corpus=CorpusSummary("six <sentences>", "5ha", 600, 7_000),
-        values=values,
-        cost_errors={kind: np.full((2, 3), 0.05, np.float32) for kind in KINDS},
-        alignment=AlignmentBaselines(lowest=0.06, diagonal=0.61),
-        stages={name: place / 8 for place, name in enumerate(STAGES)},
-        examples_corpus=CorpusSummary("some", "5ha", 2, 19),
-        sentences=SENTENCES,
-        examples={
-            head: (Example(1, 3, 1, 0.9), Example(0, 1, 1, 0.4)) if head[1] else ()
-            for head in heads
-        },
-        translated=tuple(
-            TranslatedSentence(
-                f"_{place}_", {name: random.random() for name in FAILURES}, chrf=50.0 * place
-            )
-            for place in range(2)
-        ),
-        distance_to=60,
-    )
+    """Made-up measures of a checkpoint that is there."""
+    sha256 = load_weights(open_trained_run("tiny", root=root), step).sha256
+    return made_up_measures(step, sha256=sha256)
 
 
 @pytest.fixture

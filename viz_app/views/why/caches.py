@@ -22,7 +22,7 @@ from headwise.viz_app.trace.account import (
     run_source_effects,
     run_whole_effects,
 )
-from headwise.viz_app.trace.sentence import to_numpy
+from headwise.viz_app.trace.attention import to_numpy
 from headwise.viz_app.views.caches import Run, checkpoint_of
 from headwise.viz_app.views.shared.cache import cached
 

@@ -1,0 +1,63 @@
+"""Measures as if a run of two layers of three heads had been measured."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from headwise.model.interface import KINDS, Kind
+from headwise.viz_app.records.measures import (
+    FAILURES,
+    MEASURES,
+    STAGES,
+    AlignmentBaselines,
+    CorpusSummary,
+    Example,
+    Measures,
+    Sentence,
+    TranslatedSentence,
+)
+from headwise.viz_app.records.trace import Floats
+
+SENTENCES = (
+    Sentence("The cats don't see the dog.", "Los gatos no ven al perro."),
+    Sentence("Where is the <b>old</b> dog?", "¿Dónde está el perro viejo?"),
+)
+
+
+def made_up_measures(step: int = 20, **changes: Any) -> Measures:
+    """Measures of a checkpoint, of random numbers; </s> has none in the decoder."""
+    random = np.random.default_rng(step)
+    values: dict[str, dict[Kind, Floats]] = {
+        name: {kind: random.random((2, 3)).astype(np.float32) for kind in KINDS}
+        for name in MEASURES
+    }
+    values["end"]["decoder_self"] = np.full((2, 3), np.nan, np.float32)
+    values["cost"]["cross"] -= 0.5
+    heads = [(kind, layer, head) for kind in KINDS for layer in range(2) for head in range(3)]
+    made = Measures(
+        run="tiny",
+        step=step,
+        sha256="5ha",
+        corpus=CorpusSummary("six <sentences>", "5ha", 600, 7_000),
+        values=values,
+        cost_errors={kind: np.full((2, 3), 0.05, np.float32) for kind in KINDS},
+        alignment=AlignmentBaselines(lowest=0.06, diagonal=0.61),
+        stages={name: place / 8 for place, name in enumerate(STAGES)},
+        examples_corpus=CorpusSummary("some", "5ha", 2, 19),
+        sentences=SENTENCES,
+        examples={
+            head: (Example(1, 3, 1, 0.9), Example(0, 1, 1, 0.4)) if head[1] else ()
+            for head in heads
+        },
+        translated=tuple(
+            TranslatedSentence(
+                f"_{place}_", {name: random.random() for name in FAILURES}, chrf=50.0 * place
+            )
+            for place in range(2)
+        ),
+        distance_to=60,
+    )
+    return replace(made, **changes)
