@@ -10,6 +10,7 @@ from torch import Tensor
 
 from headwise.model.batching import pad
 from headwise.model.config import TrainingConfig
+from headwise.model.training.data import Encoded
 
 
 def shuffled(size: int, *, batch_pairs: int, seed: int, epoch: int) -> list[list[int]]:
@@ -59,10 +60,6 @@ class Shard(NamedTuple):
     """1; 0 if the batch has fewer rows than there are processes and this row is a placeholder."""
     tokens: int
     """Number of target tokens to predict in the whole batch, over all processes."""
-
-
-Encoded = tuple[Sequence[Sequence[int]], Sequence[Sequence[int]]]
-"""Source ids and target ids of some pairs."""
 
 
 class Batches:

@@ -12,7 +12,7 @@ import pytest
 from headwise.model.checkpoint import open_trained_run
 from headwise.model.conversion.from_torch import FromTorchArguments
 from headwise.model.conversion.layouts import Parts
-from headwise.model.conversion.vocabularies import SpecialNames
+from headwise.model.conversion.reading import SpecialNames
 from tests.model.conversion.tutorials import (
     from_torch,
     tutorial_model,

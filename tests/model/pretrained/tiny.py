@@ -18,14 +18,18 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from torch import Tensor
 
 from headwise.model.pretrained.attention import ATTENTION
+from headwise.model.pretrained.folders import quiet
 from headwise.model.pretrained.model import PretrainedModel
-from headwise.model.pretrained.quiet import quiet
+from tests.floats import OPERATIONS, PASS, assert_near
 
 VOCABULARY = 53
 LANGUAGE = 5
 """The id that M2M100 is made to begin every target with, as if it were a language code."""
 Texts = dict[str, list[str]]
 """Sentences by language."""
+MakeFolder = Callable[[str], Path]
+"""The fixture ``make_folder``: from a name of ``FOLDERS`` to a folder."""
+WEIGHTS = "model.safetensors"
 _SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
 FAMILY_NAMES = ("marian", "bart", "mbart", "pegasus", "m2m_100", "t5", "t5_1_1", "mt5")
 
@@ -149,6 +153,49 @@ def random_ids(*lengths: int, padding: int, first: int | None = None, seed: int 
     if first is not None:
         ids[:, 0] = first
     return ids
+
+
+def run(model: PretrainedModel, source: Tensor, target: Tensor) -> Tensor:
+    """Compute the logits (B, T, V) of a pass without a cache."""
+    with torch.inference_mode():
+        memory, mask = model.encode(source)
+        return model.unembed(model.decode(target, memory, mask))
+
+
+def inputs(twins: Twins, *lengths: int) -> tuple[Tensor, Tensor]:
+    """Make sources of these lengths, padded, and targets of nine tokens."""
+    special = twins.ours.special_ids
+    source = random_ids(*lengths, padding=special.padding)
+    target = random_ids(*[9] * len(lengths), padding=special.padding, first=special.start, seed=4)
+    return source, target
+
+
+def assert_same(twins: Twins, found: Tensor, expected: Any, *, size: float | None = None) -> None:
+    """Compare what two passes of float64 twins gave, or two ways to compute a part of a pass.
+
+    The norms of T5 and its like compute their variance in float32 whatever the type of the model:
+    two passes that differ in the last bit of float64 may differ there in that of float32. A pass
+    has some twenty such norms, and all else is float64.
+    """
+    assert found.dtype == torch.float64
+    if twins.ours.description.norm_kind == "rms":
+        assert_near(found, expected, dtype=torch.float32, size=size, operations=OPERATIONS)
+    else:
+        assert_near(found, expected, size=size, operations=PASS)
+
+
+def change_json(path: Path, **values: Any) -> None:
+    """Change values of an object in a file."""
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+
+
+def trainer_state(step: int, **values: Any) -> str:
+    """Return what the Trainer writes at a step, with these changes."""
+    rows = [
+        {"step": 10, "loss": 2.5, "learning_rate": 1e-3, "grad_norm": float("nan"), "epoch": 0.5},
+        {"step": step, "eval_loss": 2.0, "eval_bleu": 12.5, "eval_runtime": 3.0},
+    ]
+    return json.dumps({"global_step": step, "max_steps": 60, "log_history": rows} | values)
 
 
 def _sentencepiece(path: Path, texts: list[str], size: int) -> list[tuple[str, float]]:
