@@ -190,13 +190,12 @@ def _remarks(
     """Say what differs from the other model."""
     remarks = []
     for side, vocabulary in zip(("source", "target"), vocabularies, strict=True):
-        if lacking := vocabulary.lacking:
+        if vocabulary.lacking:
+            lacking = ", ".join(vocabulary.lacking)
             remarks.append(
-                f"the {side} vocabulary has no {', '.join(lacking)}: embedded as zeros, and never "
-                "predicted"
+                f"the {side} vocabulary has no {lacking}: embedded as zeros, and never predicted"
             )
-        tokenizer = getattr(tokenizers, side)
-        if odd := untypable(tokenizer):
+        if odd := untypable(getattr(tokenizers, side)):
             remarks.append(
                 f"{len(odd):,} of {vocabulary.size:,} {side} tokens cannot be typed, such as "
                 f"{', '.join(map(repr, odd[:3]))}: texts are split at {arguments.split} (--split)"

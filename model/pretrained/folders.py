@@ -113,9 +113,9 @@ def weights_by_step(folder: Path) -> dict[int, Path]:
     """Map steps to folders with weights; a folder of a single model has one step."""
     if found := checkpoint_folders(folder):
         return found
+    step = trainer_state(folder).get("global_step", 0)
     if not weights_files(folder):
         raise _without_weights(folder)
-    step = trainer_state(folder).get("global_step", 0)
     return {step if isinstance(step, int) and step >= 0 else 0: folder}
 
 

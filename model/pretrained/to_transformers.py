@@ -102,8 +102,17 @@ def _save_checkpoint(run: TrainedRun, step: int, config: Any, folder: Path) -> N
     ours = load_weights(run, step).model
     assert isinstance(ours, Transformer)
     to_model(ours, config).save_pretrained(folder)
-    generation_config(run.info.model).save_pretrained(folder)
     pair, longest = run.tokenizers, run.info.model.max_length
+    generation = GenerationConfig(  # greedy, to the end token or the model's longest target
+        pad_token_id=PAD,
+        bos_token_id=BOS,
+        eos_token_id=EOS,
+        decoder_start_token_id=BOS,
+        num_beams=1,
+        do_sample=False,
+        max_length=longest + 1,  # the start is counted too
+    )
+    generation.save_pretrained(folder)
     to_tokenizer(pair.source, longest, start=pair.source_start).save_pretrained(folder)
     if not _one_tokenizer(pair):
         to_tokenizer(pair.target, longest).save_pretrained(folder / TARGET_TOKENIZER)
@@ -225,19 +234,6 @@ def _renamed(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
             tensor = tensor[None]
         found[name] = tensor
     return found
-
-
-def generation_config(config: TransformerConfig) -> GenerationConfig:
-    """Make the defaults of ``generate``: greedy, to the end token or the model's longest target."""
-    return GenerationConfig(
-        pad_token_id=PAD,
-        bos_token_id=BOS,
-        eos_token_id=EOS,
-        decoder_start_token_id=BOS,
-        num_beams=1,
-        do_sample=False,
-        max_length=config.max_length + 1,  # the start is counted too
-    )
 
 
 # --- the tokenizer -------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from transformers import AutoModelForSeq2SeqLM
 
 from headwise.model.checkpoint import TrainedRun
 from headwise.model.decoding.greedy import greedy
@@ -141,22 +142,16 @@ def test_a_folder_is_a_run_of_one_step(make_folder: MakeFolder) -> None:
         run.load(7)
 
 
-def test_languages_are_those_of_a_marian_s_tokenizer(
+def test_weights_are_those_in_the_file_and_languages_those_of_the_tokenizer(
     make_folder: MakeFolder, tmp_path: Path
 ) -> None:
     folder = shutil.copytree(make_folder("marian"), tmp_path / "marian")
     change_json(folder / "tokenizer_config.json", source_lang="en", target_lang="es")
-    run = PretrainedRun(folder, "mine")
-    assert (run.source_language, run.target_language) == ("en", "es")
-
-
-def test_weights_are_those_in_the_file(make_folder: MakeFolder) -> None:
-    from transformers import AutoModelForSeq2SeqLM
-
-    folder = make_folder("marian")
     with quiet():
         theirs = AutoModelForSeq2SeqLM.from_pretrained(folder)
-    ours = PretrainedRun(folder, "m").load(0).model.inner
+    run = PretrainedRun(folder, "mine")
+    assert (run.source_language, run.target_language) == ("en", "es")
+    ours = run.load(0).model.inner
     assert all(map(torch.equal, theirs.state_dict().values(), ours.state_dict().values()))
 
 
@@ -317,11 +312,6 @@ def test_weights_of_a_deeper_model_are_refused(folder: Path) -> None:
         PretrainedRun(folder, "t5").load(0)
 
 
-def remove_tokenizer(folder: Path) -> None:
-    for path in (*folder.glob("tokenizer*"), *folder.glob("spiece*")):
-        path.unlink()
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -333,7 +323,8 @@ def remove_tokenizer(folder: Path) -> None:
 def test_a_missing_broken_or_other_tokenizer_is_named(
     folder: Path, make_folder: MakeFolder, content: bytes | str | None, message: str
 ) -> None:
-    remove_tokenizer(folder)
+    for path in (*folder.glob("tokenizer*"), *folder.glob("spiece*")):
+        path.unlink()
     if isinstance(content, bytes):
         (folder / "tokenizer.json").write_bytes(content)
     elif content is not None:

@@ -43,7 +43,6 @@ from headwise.model.pretrained.to_transformers import (
 from headwise.model.run_info import Counts, RunInfo
 from headwise.model.tokenizer import TokenizerPair, WordTokenizer
 from headwise.model.transformer import Transformer
-from headwise.viz_app.trace.sentence import run_trace
 from tests.floats import PASS, assert_near
 
 logging.disable_progress_bar()
@@ -189,26 +188,6 @@ def test_generate_translates_as_ours(converted: tuple[TrainedRun, Path]) -> None
             assert target_tokenizer.decode(found, skip_special_tokens=True) == translation
         labels = target_tokenizer(text_target=translation)["input_ids"]
         assert [BOS, *labels] == run.tokenizers.encode_target(translation)
-
-
-def test_our_interface_opens_it_and_traces_the_same(converted: tuple[TrainedRun, Path]) -> None:
-    run, folder = converted
-    ours = load_weights(run, STEP, torch.float64).model
-    back = PretrainedRun(folder, "back")
-    assert back.steps() == [STEP]
-    theirs = back.load(STEP).model
-    with_our_positions(theirs.inner)
-    assert theirs.special_ids == ours.special_ids
-    wanted, found = (run_trace(model, run.tokenizers, TEXTS[0]) for model in (ours, theirs))
-    assert found.source == wanted.source
-    assert found.predicted == wanted.predicted
-    for name in ("attention", "value_norms", "head_sum_norms", "queries", "keys", "values"):
-        for kind in KINDS:
-            one, other = getattr(found, name)[kind], getattr(wanted, name)[kind]
-            assert_near(one, other)  # a trace is float32
-    for name in ("log_probability", "top_log_probability", "lens_log_probability"):
-        one, other = getattr(found.predictions, name), getattr(wanted.predictions, name)
-        assert_near(one, other)
 
 
 @pytest.mark.parametrize("kind", ["bpe", "word"])

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from torch import Tensor
 
 from headwise.model.pretrained.attention import ATTENTION
@@ -219,6 +219,16 @@ def _sentencepiece(path: Path, texts: list[str], size: int) -> list[tuple[str, f
     return [(trained.id_to_piece(i), trained.get_score(i)) for i in ids]
 
 
+def _bpe(texts: Texts, split: Any, size: int, **settings: Any) -> dict[str, Any]:
+    """Train a byte-pair encoding; return its tokens and merges."""
+    inner = Tokenizer(models.BPE())
+    inner.pre_tokenizer = split
+    trainer = trainers.BpeTrainer(vocab_size=size, special_tokens=list(_SPECIAL), **settings)
+    inner.train_from_iterator(texts["en"] + texts["es"], trainer)
+    trained = json.loads(inner.to_str())["model"]
+    return {"vocab": trained["vocab"], "merges": [tuple(merge) for merge in trained["merges"]]}
+
+
 def save_model(folder: Path, name: str, **changes: Any) -> None:
     """Write a family's tiny model into a folder."""
     with quiet():
@@ -283,17 +293,8 @@ def _make_t5(folder: Path, texts: Texts) -> None:
 def _make_nllb(folder: Path, texts: Texts) -> None:
     from transformers import NllbTokenizer
 
-    inner = Tokenizer(models.BPE(unk_token="<unk>"))
-    inner.pre_tokenizer = pre_tokenizers.Metaspace()
-    inner.decoder = decoders.Metaspace()
-    inner.train_from_iterator(
-        texts["en"] + texts["es"],
-        trainers.BpeTrainer(vocab_size=120, special_tokens=list(_SPECIAL)),
-    )
-    trained = json.loads(inner.to_str())["model"]
     tokenizer = NllbTokenizer(
-        vocab=trained["vocab"],
-        merges=[tuple(merge) for merge in trained["merges"]],
+        **_bpe(texts, pre_tokenizers.Metaspace(), 120),
         src_lang="eng_Latn",
         extra_special_tokens=["eng_Latn", "spa_Latn", "fra_Latn"],
     )
@@ -329,20 +330,8 @@ def _make_m2m(folder: Path, texts: Texts) -> None:
 def _make_bart(folder: Path, texts: Texts) -> None:
     from transformers import BartTokenizer
 
-    inner = Tokenizer(models.BPE())
-    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    inner.train_from_iterator(
-        texts["en"] + texts["es"],
-        trainers.BpeTrainer(
-            vocab_size=400,
-            special_tokens=list(_SPECIAL),
-            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        ),
-    )
-    trained = json.loads(inner.to_str())["model"]
-    tokenizer = BartTokenizer(
-        vocab=trained["vocab"], merges=[tuple(merge) for merge in trained["merges"]]
-    )
+    split = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer = BartTokenizer(**_bpe(texts, split, 400, initial_alphabet=split.alphabet()))
     tokenizer.save_pretrained(folder)
     save_model(folder, "bart", vocab_size=len(tokenizer))
 

@@ -39,8 +39,20 @@ from headwise.model.training.schedule import learning_rate
 from headwise.model.transformer import Transformer
 from tests.floats import near, rounding
 
-MakeArguments = Callable[..., TrainArguments]
+Make = Callable[..., TrainArguments]
+Stop = Callable[..., int | None]
+Pairs = dict[str, list[Pair]]
 Rows = list[dict[str, Any]]
+
+
+@pytest.fixture
+def make(make_arguments: Make, tmp_path: Path) -> Make:
+    """Return a function that makes the arguments of the tiny training, with these changes."""
+
+    def make(folder: str = "", **changes: Any) -> TrainArguments:
+        return make_arguments(tmp_path / folder, **changes)
+
+    return make
 
 
 def tensors(path: Path) -> dict[str, Any]:
@@ -82,7 +94,7 @@ def write_lines(path: Path, rows: Rows) -> Path:
 
 
 @pytest.fixture(scope="module")
-def pairs(data_folder: Path) -> dict[str, list[Pair]]:
+def pairs(data_folder: Path) -> Pairs:
     """Return the training pairs and the validation pairs of the tiny run."""
     return {
         name: load_corpus(str(data_folder / f"{name}.jsonl"), source="en", target="es").pairs
@@ -122,9 +134,9 @@ def test_every_step_is_logged_and_the_model_learns(trained_run: TrainedRun) -> N
 
 
 def test_losses_are_means_over_the_tokens_since_the_last(
-    trained_run: TrainedRun, make_arguments: MakeArguments, tmp_path: Path
+    trained_run: TrainedRun, make: Make
 ) -> None:
-    rows = rows_with("train_loss", trained(make_arguments(tmp_path, log_every=4)))
+    rows = rows_with("train_loss", trained(make(log_every=4)))
     assert [row["step"] for row in rows] == [4, 8]
     single = rows_with("train_loss", trained_run)
     seen = [0, *(row["tokens"] for row in single)]
@@ -137,11 +149,7 @@ def test_losses_are_means_over_the_tokens_since_the_last(
 
 
 def test_an_epoch_takes_every_pair_once(
-    trained_run: TrainedRun,
-    make_arguments: MakeArguments,
-    pairs: dict[str, list[Pair]],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    trained_run: TrainedRun, make: Make, pairs: Pairs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     padded: list[list[list[int]]] = []
     original = batches.pad
@@ -151,7 +159,7 @@ def test_an_epoch_takes_every_pair_once(
         return original(rows)
 
     monkeypatch.setattr(batches, "pad", pad)
-    main(make_arguments(tmp_path, steps=9, milestones=()))
+    main(make(steps=9, milestones=()))
     examples = encode_pairs(pairs["train"], trained_run.tokenizers, max_tokens=100)
     expected = sorted(zip(examples.sources, examples.targets, strict=True))
     for epoch in (padded[:18], padded[18:]):  # 9 batches of sources and targets
@@ -159,37 +167,33 @@ def test_an_epoch_takes_every_pair_once(
         assert sorted(zip(sources, targets, strict=True)) == expected
 
 
-def test_steps_have_the_scheduled_rate(
-    make_arguments: MakeArguments, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_steps_have_the_scheduled_rate(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """A step at rate zero leaves the weights as they are; the last step has a rate."""
     monkeypatch.setattr(
         training, "learning_rate", lambda step, config: (step != 3) * learning_rate(step, config)
     )
-    run = trained(make_arguments(tmp_path, steps=4, milestones=(2, 3), schedule="cosine"))
+    run = trained(make(steps=4, milestones=(2, 3), schedule="cosine"))
     second, third, last = (load_weights(run, step).model.state_dict() for step in (2, 3, 4))
     assert all(torch.equal(third[name], second[name]) for name in last)
     assert any(not torch.equal(last[name], third[name]) for name in last)
 
 
 def test_losses_are_smoothed_and_another_seed_gives_other_weights(
-    trained_run: TrainedRun, make_arguments: MakeArguments, tmp_path: Path
+    trained_run: TrainedRun, make: Make
 ) -> None:
-    sharp = trained(make_arguments(tmp_path / "a", steps=1, milestones=(), label_smoothing=0.0))
+    sharp = trained(make("a", steps=1, milestones=(), label_smoothing=0.0))
     assert sharp.metrics()[0]["train_loss"] != trained_run.metrics()[1]["train_loss"]
-    other = trained(make_arguments(tmp_path / "b", steps=1, milestones=(0,), seed=6))
+    other = trained(make("b", steps=1, milestones=(0,), seed=6))
     assert load_weights(other, 0).sha256 != load_weights(trained_run, 0).sha256
 
 
-def test_batches_add_up_to_one(make_arguments: MakeArguments, tmp_path: Path) -> None:
+def test_batches_add_up_to_one(make: Make, tmp_path: Path) -> None:
     """Two batches take the step that one of all their pairs takes: each token counts alike."""
     rows = [{"en": "a cat", "es": "un gato" + " y" * n} for n in range(6)]
     file = str(write_lines(tmp_path / "data.jsonl", rows))
     steps = []
     for accumulate, tokens in ((1, 1000), (2, 27)):
-        arguments = make_arguments(
-            tmp_path / str(accumulate), steps=1, accumulate=accumulate, batch_tokens=tokens
-        )
+        arguments = make(str(accumulate), steps=1, accumulate=accumulate, batch_tokens=tokens)
         model = replace(arguments.model, dropout=0.0)
         run = trained(replace(arguments, train=file, valid=file, model=model))
         steps.append(run.metrics()[1])
@@ -203,7 +207,7 @@ def test_batches_add_up_to_one(make_arguments: MakeArguments, tmp_path: Path) ->
 # Milestones
 
 
-def measured(run: TrainedRun, step: int, pairs: dict[str, list[Pair]]) -> dict[str, Any]:
+def measured(run: TrainedRun, step: int, pairs: Pairs) -> dict[str, Any]:
     """Return what the log must have of a milestone, measured of its file."""
     model = load_weights(run, step).model
     valid, train = (evaluate(model, run.tokenizers, pairs[name]) for name in ("valid", "train"))
@@ -219,31 +223,25 @@ def measured(run: TrainedRun, step: int, pairs: dict[str, list[Pair]]) -> dict[s
     }
 
 
-def test_milestones_are_measured(trained_run: TrainedRun, pairs: dict[str, list[Pair]]) -> None:
+def test_milestones_are_measured(trained_run: TrainedRun, pairs: Pairs) -> None:
     rows = rows_with("valid_loss", trained_run)
     assert rows == [measured(trained_run, step, pairs) for step in (0, 3, 5, 8)]
 
 
 def test_milestones_measure_the_weights_as_written(
-    make_arguments: MakeArguments,
-    pairs: dict[str, list[Pair]],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    make: Make, pairs: Pairs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def save_other(folder: Path, model: Transformer, *, run: str, step: int) -> str:
         torch.manual_seed(99)
         return save_weights(folder, Transformer(model.config), run=run, step=step)
 
     monkeypatch.setattr(training, "save_weights", save_other)
-    run = trained(make_arguments(tmp_path, steps=1, milestones=()))
+    run = trained(make(steps=1, milestones=()))
     assert run.metrics()[-1] == measured(run, 1, pairs)
 
 
 def test_every_milestone_measures_the_same_pairs(
-    make_arguments: MakeArguments,
-    pairs: dict[str, list[Pair]],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    make: Make, stop: Stop, pairs: Pairs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Drawn from the corpus as it is, though its pairs are joined and replaced; also resumed."""
     samples, valid = [], []
@@ -260,8 +258,8 @@ def test_every_milestone_measures_the_same_pairs(
     monkeypatch.setattr(data, "MOST_SAMPLED", 7)
     monkeypatch.setattr(training, "mean_loss", remember)
     monkeypatch.setattr(training, "evaluate", remember_valid)
-    arguments = make_arguments(tmp_path, join=0.5, replace=0.5)
-    stopped(monkeypatch, arguments, training, "cross_entropy", 11, interrupt)
+    arguments = make(join=0.5, replace=0.5)
+    stop(arguments, interrupt, 11)
     assert len(samples) == 3
     run = trained(resumed(arguments))
     assert samples == [samples[0]] * 4
@@ -277,38 +275,20 @@ def test_every_milestone_measures_the_same_pairs(
 
 
 def test_samples_are_the_first_validation_sentences_or_given(
-    make_arguments: MakeArguments,
-    pairs: dict[str, list[Pair]],
-    tmp_path: Path,
-    trained_run: TrainedRun,
+    make: Make, pairs: Pairs, tmp_path: Path, trained_run: TrainedRun
 ) -> None:
     rows = trained_run.samples()
     assert [row["step"] for row in rows] == [step for step in (0, 3, 5, 8) for _ in range(12)]
     assert [(row["source"], row["reference"]) for row in rows[-12:]] == pairs["valid"][:12]
     given: Rows = [{"source": "No.", "reference": "No.", "shows": "negation"}] * 2
     samples = write_lines(tmp_path / "samples.jsonl", given)
-    run = trained(replace(make_arguments(tmp_path, steps=1, milestones=(0,)), samples=samples))
+    run = trained(replace(make(steps=1, milestones=(0,)), samples=samples))
     written = run.samples()
     assert all(isinstance(row.pop("translation"), str) for row in written)
     assert written == [{"step": step, **row} for step in (0, 1) for row in given]
 
 
 # Stopping and going on
-
-
-def after(
-    monkeypatch: pytest.MonkeyPatch, owner: object, name: str, call: int, act: Callable[[], object]
-) -> None:
-    """Run an action right after the given call of a function."""
-    original, calls = getattr(owner, name), itertools.count(1)
-
-    def function(*args: Any, **kwargs: Any) -> Any:
-        result = original(*args, **kwargs)
-        if next(calls) == call:
-            act()
-        return result
-
-    monkeypatch.setattr(owner, name, function)
 
 
 def interrupt() -> None:
@@ -332,22 +312,34 @@ ENDS: dict[Callable[[], None], tuple[type[BaseException], str]] = {
 }
 
 
-def stopped(
-    monkeypatch: pytest.MonkeyPatch,
-    arguments: TrainArguments,
-    owner: object,
-    name: str,
-    call: int,
-    act: Callable[[], None],
-) -> int | None:
-    """Train until the given call of a function; return the step that was saved last."""
-    before, (error, message) = signal.getsignal(signal.SIGINT), ENDS[act]
-    with monkeypatch.context() as patch:
-        after(patch, owner, name, call, act)
-        with pytest.raises(error, match=message):
-            main(arguments)
-    assert signal.getsignal(signal.SIGINT) == before
-    return latest_resume_step(arguments.checkpoints / "tiny")
+@pytest.fixture
+def stop(monkeypatch: pytest.MonkeyPatch) -> Stop:
+    """Return a function that trains until a call of a function; it returns what was saved last."""
+
+    def stop(
+        arguments: TrainArguments,
+        act: Callable[[], None],
+        call: int,
+        name: str = "cross_entropy",
+        owner: object = training,
+    ) -> int | None:
+        before, (error, message) = signal.getsignal(signal.SIGINT), ENDS[act]
+        original, calls = getattr(owner, name), itertools.count(1)
+
+        def function(*args: Any, **kwargs: Any) -> Any:
+            result = original(*args, **kwargs)
+            if next(calls) == call:
+                act()
+            return result
+
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, function)
+            with pytest.raises(error, match=message):
+                main(arguments)
+        assert signal.getsignal(signal.SIGINT) == before
+        return latest_resume_step(arguments.checkpoints / "tiny")
+
+    return stop
 
 
 def resumed(arguments: TrainArguments) -> TrainArguments:
@@ -355,120 +347,91 @@ def resumed(arguments: TrainArguments) -> TrainArguments:
 
 
 @pytest.mark.parametrize(
-    ("owner", "name", "call", "act", "step"),
+    ("name", "call", "act", "step"),
     [
-        pytest.param(training, "cross_entropy", 1, interrupt, 1, id="in the first step"),
-        pytest.param(training, "cross_entropy", 11, interrupt, 6, id="in the sixth step"),
-        pytest.param(
-            AcceleratedOptimizer, "zero_grad", 6, interrupt, 6, id="after the sixth update"
-        ),
-        pytest.param(training, "save_weights", 3, interrupt, 5, id="in a milestone"),
-        pytest.param(training, "evaluate", 3, interrupt, 5, id="while a milestone is measured"),
-        pytest.param(training, "append_log", 6, interrupt, 3, id="between metrics and samples"),
-        pytest.param(training, "save_weights", 1, interrupt, 0, id="before the first step"),
-        pytest.param(training, "cross_entropy", 11, interrupt_twice, 4, id="at once"),
-        pytest.param(training, "cross_entropy", 10, kill, 4, id="killed in the fifth step"),
-        pytest.param(training, "cross_entropy", 12, kill, 4, id="killed in the sixth step"),
-        pytest.param(training, "cross_entropy", 16, kill, 4, id="killed in the last step"),
+        ("cross_entropy", 1, interrupt, 1),  # in the first step
+        ("cross_entropy", 11, interrupt, 6),  # in the middle of the sixth
+        ("zero_grad", 6, interrupt, 6),  # after its update
+        ("save_weights", 3, interrupt, 5),  # in a milestone
+        ("evaluate", 3, interrupt, 5),
+        ("append_log", 6, interrupt, 3),  # between metrics and samples
+        ("save_weights", 1, interrupt, 0),  # before the first step
+        ("cross_entropy", 11, interrupt_twice, 4),  # at once
+        ("cross_entropy", 10, kill, 4),  # in the fifth, sixth and last step
+        ("cross_entropy", 12, kill, 4),
+        ("cross_entropy", 16, kill, 4),
     ],
 )
 def test_a_training_that_was_stopped_ends_as_if_never_stopped(
-    make_arguments: MakeArguments,
-    trained_root: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    owner: object,
-    name: str,
-    call: int,
-    act: Callable[[], None],
-    step: int,
+    make: Make, stop: Stop, trained_root: Path, name: str, call: int, act: Any, step: int
 ) -> None:
     """Dropout on, two batches a step, stopped within an epoch: the same bits, and the same logs.
 
     Where it was killed, logs and the milestone of step 5 are cut back to step 4.
     """
-    arguments = make_arguments(tmp_path)
-    assert stopped(monkeypatch, arguments, owner, name, call, act) == step
+    arguments = make()
+    owner = AcceleratedOptimizer if name == "zero_grad" else training
+    assert stop(arguments, act, call, name, owner) == step
     if act is kill:
-        run = open_trained_run("tiny", root=tmp_path)
+        run = open_trained_run("tiny", root=arguments.checkpoints)
         assert run.steps() == ([0, 3] if call == 10 else [0, 3, 5])
     main(resumed(arguments))
-    assert contents(tmp_path) == contents(trained_root)
+    assert contents(arguments.checkpoints) == contents(trained_root)
 
 
 @pytest.mark.parametrize(("act", "step"), [(interrupt, 5), (kill, 4)])
 def test_a_stop_between_two_lines_of_the_log_leaves_no_trace_in_it(
-    make_arguments: MakeArguments,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    act: Callable[[], None],
-    step: int,
+    make: Make, stop: Stop, act: Any, step: int
 ) -> None:
     """Lines are due at steps 3 and 6."""
-    whole, other = (make_arguments(tmp_path / name, log_every=3) for name in ("whole", "stopped"))
+    whole, stopped = (make(name, log_every=3) for name in ("whole", "stopped"))
     main(whole)
-    assert stopped(monkeypatch, other, training, "cross_entropy", 10, act) == step
-    main(resumed(other))
-    assert contents(tmp_path / "stopped") == contents(tmp_path / "whole")
+    assert stop(stopped, act, 10) == step
+    main(resumed(stopped))
+    assert contents(stopped.checkpoints) == contents(whole.checkpoints)
 
 
-def test_joined_and_replaced_pairs_are_the_same_after_a_stop(
-    make_arguments: MakeArguments, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_joined_and_replaced_pairs_are_the_same_after_a_stop(make: Make, stop: Stop) -> None:
     """Stopped in the second epoch."""
     changes = {"join": 0.5, "replace": 0.5, "accumulate": 3}
-    roots = [tmp_path / name for name in ("whole", "stopped", "without")]
-    main(make_arguments(roots[0], **changes))
-    arguments = make_arguments(roots[1], **changes)
-    stopped(monkeypatch, arguments, training, "cross_entropy", 17, interrupt)
-    main(resumed(arguments))
-    assert contents(roots[1]) == contents(roots[0])
-    main(make_arguments(roots[2], accumulate=3))
-    assert contents(roots[2]) != contents(roots[0])
+    whole, stopped = (make(name, **changes) for name in ("whole", "stopped"))
+    main(whole)
+    stop(stopped, interrupt, 17)
+    main(resumed(stopped))
+    assert contents(stopped.checkpoints) == contents(whole.checkpoints)
+    without = make("without", accumulate=3)
+    main(without)
+    assert contents(without.checkpoints) != contents(whole.checkpoints)
 
 
-def test_a_trapezoid_may_be_made_longer_before_it_falls(
-    make_arguments: MakeArguments, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_trapezoid_may_be_made_longer_before_it_falls(make: Make, stop: Stop) -> None:
     """It ends as the longer one would have, trained in one go."""
-    short = make_arguments(tmp_path / "a", schedule="trapezoid", decay_steps=3)
-    long = make_arguments(tmp_path / "b", schedule="trapezoid", decay_steps=2, steps=11)
-    stopped(monkeypatch, short, training, "cross_entropy", 9, interrupt)
+    short = make("a", schedule="trapezoid", decay_steps=3)
+    long = make("b", schedule="trapezoid", decay_steps=2, steps=11)
+    stop(short, interrupt, 9)
     run = trained(replace(resumed(short), training=long.training))
     main(long)
-    assert contents(tmp_path / "a") == contents(tmp_path / "b")
+    assert contents(short.checkpoints) == contents(long.checkpoints)
     assert run.info.training.steps == 11
 
 
-def test_resuming_cuts_logs_and_later_milestones_first(
-    make_arguments: MakeArguments, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    arguments = make_arguments(tmp_path)
-    stopped(monkeypatch, arguments, training, "cross_entropy", 2 * 7, kill)
-    stopped(monkeypatch, resumed(arguments), training, "cross_entropy", 1, kill)
-    run = open_trained_run("tiny", root=tmp_path)
-    assert run.steps() == [0, 3]
-    assert max(row["step"] for row in run.metrics()) == 4
-    assert max(row["step"] for row in run.samples()) == 3
-
-
 def test_resume_begins_a_run_and_changes_nothing_in_a_finished_one(
-    make_arguments: MakeArguments, trained_root: Path, tmp_path: Path
+    make: Make, trained_root: Path, tmp_path: Path
 ) -> None:
     """The same seed ends bit-equal."""
     for _ in range(2):
-        main(resumed(make_arguments(tmp_path)))
+        main(resumed(make()))
         assert contents(tmp_path) == contents(trained_root)
 
 
 def test_a_run_that_cannot_be_trained_stays_as_it_is(
-    make_arguments: MakeArguments, trained_root: Path, tmp_path: Path
+    make: Make, trained_root: Path, tmp_path: Path
 ) -> None:
     """There is one already, another training writes, or the state is gone."""
     shutil.copytree(trained_root, tmp_path, dirs_exist_ok=True)
-    arguments, before = make_arguments(tmp_path), contents(tmp_path)
+    arguments, before = make(), contents(tmp_path)
     with pytest.raises(CheckpointError, match="there is a run already"):
-        main(make_arguments(tmp_path, steps=1))
+        main(make(steps=1))
     message = "another training writes into this run; wait"
     with only_writer(tmp_path / "tiny"), pytest.raises(CheckpointError, match=message):
         main(resumed(arguments))
@@ -480,21 +443,15 @@ def test_a_run_that_cannot_be_trained_stays_as_it_is(
     assert contents(tmp_path) == before
 
 
-def test_measuring_leaves_the_training_as_it_is(
-    make_arguments: MakeArguments, trained_run: TrainedRun, tmp_path: Path
-) -> None:
+def test_measuring_leaves_the_training_as_it_is(make: Make, trained_run: TrainedRun) -> None:
     """Dropout is on: a draw more or less at a milestone would change all that follows."""
-    other = trained(make_arguments(tmp_path, milestones=()))
+    other = trained(make(milestones=()))
     assert load_weights(other, 8).sha256 == load_weights(trained_run, 8).sha256
 
 
 @pytest.mark.parametrize("write", [4, 6, 7, 9, 12])
 def test_a_full_disk_leaves_the_last_state(
-    make_arguments: MakeArguments,
-    trained_root: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    write: int,
+    make: Make, trained_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: int
 ) -> None:
     """The file is that of the first state, a milestone, half a state, or the last state."""
     calls = itertools.count(1)
@@ -503,7 +460,7 @@ def test_a_full_disk_leaves_the_last_state(
         if next(calls) >= write:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    arguments = make_arguments(tmp_path)
+    arguments = make()
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", fsync)
         message = r"tiny/.*: cannot be written \(No space left on device\); what was .* is intact"
@@ -517,14 +474,12 @@ def test_a_full_disk_leaves_the_last_state(
 # TensorBoard and divergence
 
 
-def test_a_training_can_be_followed_with_tensorboard(
-    make_arguments: MakeArguments, tmp_path: Path
-) -> None:
+def test_a_training_can_be_followed_with_tensorboard(make: Make) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # its own
         from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    run = trained(replace(make_arguments(tmp_path), tensorboard=True))
+    run = trained(replace(make(), tensorboard=True))
     written = EventAccumulator(str(run.folder / "tensorboard"))
     written.Reload()
     for name in (
@@ -537,10 +492,8 @@ def test_a_training_can_be_followed_with_tensorboard(
         assert [event.value for event in events] == values
 
 
-def test_a_training_that_diverges_ends_with_advice(
-    make_arguments: MakeArguments, tmp_path: Path
-) -> None:
-    arguments = make_arguments(tmp_path, learning_rate=1e30, schedule="constant", milestones=())
+def test_a_training_that_diverges_ends_with_advice(make: Make, tmp_path: Path) -> None:
+    arguments = make(learning_rate=1e30, schedule="constant", milestones=())
     message = r"step 2: loss .*: the training diverged\. The state of step 0 is kept; .* lower"
     with pytest.raises(DivergenceError, match=message):
         main(arguments)
@@ -548,7 +501,7 @@ def test_a_training_that_diverges_ends_with_advice(
 
 
 def test_a_gradient_that_is_no_number_never_reaches_the_weights(
-    make_arguments: MakeArguments, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A finite loss with an infinite gradient: the state saved next would be lost."""
 
@@ -566,5 +519,5 @@ def test_a_gradient_that_is_no_number_never_reaches_the_weights(
 
     monkeypatch.setattr(training, "cross_entropy", cross_entropy)
     with pytest.raises(DivergenceError, match=r"step 1: loss \d.*, gradient norm (nan|inf)"):
-        main(make_arguments(tmp_path, milestones=(), resume_every=1))
+        main(make(milestones=(), resume_every=1))
     assert latest_resume_step(tmp_path / "tiny") == 0
