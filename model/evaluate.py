@@ -16,11 +16,16 @@ from headwise.model.files import only_writer
 from headwise.model.interface import DEFAULT_LANGUAGES, Languages
 from headwise.model.placement import DEFAULT_PLACEMENT, Placement
 from headwise.model.runs import Run, choose_languages, load_checkpoint, open_run, require_languages
-from headwise.model.training.corpora import Corpus, load_corpus
-from headwise.model.training.data import DataError
-from headwise.model.training.evaluation import bleu_note, evaluate, mean_loss
+from headwise.model.training.corpora import load_corpus
+from headwise.model.training.data import Corpus, DataError
+from headwise.model.training.evaluation import (
+    add_to_log,
+    bleu_note,
+    evaluate,
+    mean_loss,
+    require_milestones,
+)
 from headwise.model.training.preparation import train_sample_of
-from headwise.model.training.train_sample import add_to_log, require_milestones
 
 
 @dataclass(frozen=True)

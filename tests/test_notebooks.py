@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 import pytest
 
 from headwise.model.checkpoint import open_trained_run
-from headwise.model.pretrained.quiet import quiet
+from headwise.model.pretrained.folders import quiet
 from headwise.viz_app.analysis.grid import GridOptions, make_grid
 from headwise.viz_app.measuring.files import read_measures
 from headwise.viz_app.records.trace import Trace

@@ -19,7 +19,7 @@ from benchmarks.sizes import ids_of, model_of
 from headwise.model.config import PAD
 from headwise.model.masks import pad
 from headwise.model.training.batches import bucketed
-from headwise.model.training.losses import cross_entropy
+from headwise.model.training.evaluation import cross_entropy
 from headwise.model.transformer import Transformer
 
 _PAIRS, _TOKENS = 128, 16

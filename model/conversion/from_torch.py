@@ -6,7 +6,7 @@ Weights are stored in float32, as they are in the file. ``V`` vocabulary size, `
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -36,11 +36,12 @@ from headwise.model.conversion.layouts import (
     positions_in,
     widths,
 )
-from headwise.model.conversion.state_dicts import check_tensors, read_state_dict
-from headwise.model.conversion.vocabularies import (
+from headwise.model.conversion.reading import (
     USUAL,
     ConvertedVocabulary,
     SpecialNames,
+    check_tensors,
+    read_state_dict,
     read_vocabularies,
     untypable,
 )
@@ -51,6 +52,8 @@ from headwise.model.transformer import Transformer
 
 _NEVER = -1e4
 """Logit of a token that the other model lacks: its probability is 0 in float32."""
+_SOURCE_TABLE, _TARGET_TABLE = (f"{side}.embedding.table.weight" for side in ("encoder", "decoder"))
+_OUTPUT = "unembedding.weight"
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,13 @@ def convert_from_torch(arguments: FromTorchArguments) -> str:
             "or <sos>; name it by --start"
         )
     model = _model(arguments, *vocabularies)
-    tokenizers = _tokenizers(arguments, *vocabularies, shared=model.config.tied == "all")
+    source, target = (
+        WordTokenizer.of(vocabulary.words, at_spaces=arguments.split == "spaces")
+        for vocabulary in vocabularies
+    )
+    if model.config.tied == "all":
+        target = source
+    tokenizers = TokenizerPair(source, target, source_start=arguments.source_start)
     info = RunInfo(
         name=arguments.run,
         source_language=arguments.source_language,
@@ -150,19 +159,6 @@ def convert_from_torch(arguments: FromTorchArguments) -> str:
 
 
 # --- the run -------------------------------------------------------------------------------------
-
-
-def _tokenizers(
-    arguments: FromTorchArguments,
-    source: ConvertedVocabulary,
-    target: ConvertedVocabulary,
-    *,
-    shared: bool,
-) -> TokenizerPair:
-    at_spaces = arguments.split == "spaces"
-    made = WordTokenizer.of(source.words, at_spaces=at_spaces)
-    other = made if shared else WordTokenizer.of(target.words, at_spaces=at_spaces)
-    return TokenizerPair(made, other, source_start=arguments.source_start)
 
 
 def _check_same_run(arguments: FromTorchArguments, wanted: RunInfo) -> None:
@@ -194,13 +190,12 @@ def _remarks(
     """Say what differs from the other model."""
     remarks = []
     for side, vocabulary in zip(("source", "target"), vocabularies, strict=True):
-        if lacking := vocabulary.lacking:
+        if vocabulary.lacking:
+            lacking = ", ".join(vocabulary.lacking)
             remarks.append(
-                f"the {side} vocabulary has no {', '.join(lacking)}: embedded as zeros, and never "
-                "predicted"
+                f"the {side} vocabulary has no {lacking}: embedded as zeros, and never predicted"
             )
-        tokenizer = getattr(tokenizers, side)
-        if odd := untypable(tokenizer):
+        if odd := untypable(getattr(tokenizers, side)):
             remarks.append(
                 f"{len(odd):,} of {vocabulary.size:,} {side} tokens cannot be typed, such as "
                 f"{', '.join(map(repr, odd[:3]))}: texts are split at {arguments.split} (--split)"
@@ -256,6 +251,7 @@ def _model(
                 f"{expected:,}; give the vocabulary that the model was trained with"
             )
 
+    longest = min(positions.values(), default=1024)
     config = TransformerConfig(
         source_vocab_size=len(source.rows),
         target_vocab_size=len(target.rows),
@@ -271,44 +267,46 @@ def _model(
         tied="none",
         scale_embeddings=arguments.scale_embeddings,
         dropout=0.0,  # not in the file
-        max_length=(
-            min(positions.values(), default=1024)
-            if arguments.max_length is None
-            else arguments.max_length
-        ),
+        max_length=longest if arguments.max_length is None else arguments.max_length,
     )
     with torch.device("meta"):
         shapes = {name: tuple(p.shape) for name, p in Transformer(config).named_parameters()}
-    expected_shapes = {
-        theirs: (len(ours) * shapes[ours[0]][0], *shapes[ours[0]][1:])
-        for theirs, ours in places.items()
-    }
-    check_tensors(
-        path,
-        state,
-        expected_shapes | outside | {name: tuple(state[name].shape) for name in positions},
-    )
+    wanted = {name: tuple(state[name].shape) for name in positions} | outside
+    for theirs, ours in places.items():
+        rows, *width = shapes[ours[0]]
+        wanted[theirs] = (len(ours) * rows, *width)
+    check_tensors(path, state, wanted)
 
     tensors = {
         name: part
         for theirs, ours in places.items()
         for name, part in zip(ours, state[theirs].chunk(len(ours)), strict=True)
     }
+    if layout.unbiased_norm:
+        # Ours divides by the root of the variance, not of D / (D - 1) times it.
+        for name in tensors:
+            if name.endswith("norm.weight"):
+                tensors[name] = tensors[name] * math.sqrt((d_model - 1) / d_model)
     tensors |= {
-        "encoder.embedding.table.weight": _rows(state[parts.source_embedding], source),
-        "decoder.embedding.table.weight": _rows(state[parts.target_embedding], target),
-        "unembedding.weight": _rows(state[parts.generator], target),
+        _SOURCE_TABLE: _rows(state[parts.source_embedding], source),
+        _TARGET_TABLE: _rows(state[parts.target_embedding], target),
+        _OUTPUT: _rows(state[parts.generator], target),
     }
     if config.output_bias:
         given = state.get(output_bias, torch.zeros(target.size))
         tensors["unembedding.bias"] = _rows(given, target, lacking=_NEVER)
-    if (
-        layout.unbiased_norm
-    ):  # ours divides by the root of the variance, not of D / (D - 1) times it
-        for name in tensors:
-            if name.endswith("norm.weight"):
-                tensors[name] = tensors[name] * math.sqrt((d_model - 1) / d_model)
-    return _filled(config, tensors, same_tokens=source == target)
+    # Matrices of equal numbers are tied, both embeddings only if their tokens are the same.
+    if torch.equal(tensors[_TARGET_TABLE], tensors[_OUTPUT]):
+        same = source == target and torch.equal(tensors[_SOURCE_TABLE], tensors[_TARGET_TABLE])
+        config = replace(config, tied="all" if same else "output")
+    model = Transformer(config)
+    model.load_state_dict(
+        {
+            name: tensors[name] if name in tensors else torch.zeros_like(parameter)
+            for name, parameter in model.state_dict().items()
+        }
+    )
+    return model
 
 
 def _rows(tensor: Tensor, vocabulary: ConvertedVocabulary, lacking: float = 0.0) -> Tensor:
@@ -318,24 +316,3 @@ def _rows(tensor: Tensor, vocabulary: ConvertedVocabulary, lacking: float = 0.0)
         if theirs is not None:
             rows[ours] = tensor[theirs]
     return rows
-
-
-def _filled(
-    config: TransformerConfig, tensors: Mapping[str, Tensor], *, same_tokens: bool
-) -> Transformer:
-    """Build a model with these parameters; biases that are not there are 0.
-
-    Matrices of equal numbers are tied, those of both embeddings only if their tokens are the same.
-    """
-    table = tensors["decoder.embedding.table.weight"]
-    if torch.equal(table, tensors["unembedding.weight"]):
-        in_all = same_tokens and torch.equal(table, tensors["encoder.embedding.table.weight"])
-        config = replace(config, tied="all" if in_all else "output")
-    model = Transformer(config)
-    model.load_state_dict(
-        {
-            name: tensors[name] if name in tensors else torch.zeros_like(parameter)
-            for name, parameter in model.state_dict().items()
-        }
-    )
-    return model

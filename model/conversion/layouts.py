@@ -29,8 +29,8 @@ class Layout:
     """The names of the parts of an implementation, below those of its encoder and decoder."""
 
     cross_attention: str
-    in_one: bool
-    """Whether the projections of queries, keys and values are one matrix."""
+    projections: dict[str, tuple[str, ...]]
+    """Names of the projections in an attention, up to weight or bias, and ours."""
     feed_forward: tuple[str, str]
     norm: str
     """The norm of a sublayer, with {} for the number of the sublayer in its layer."""
@@ -48,7 +48,10 @@ class Layout:
 LAYOUTS: dict[LayoutName, Layout] = {
     "annotated-transformer": Layout(
         cross_attention="src_attn",
-        in_one=False,
+        projections={
+            f"linears.{number}.": (name,)
+            for number, name in enumerate(("query", "key", "value", "output"))
+        },
         feed_forward=("feed_forward.w_1", "feed_forward.w_2"),
         norm="sublayer.{}.norm",
         first_norm=0,
@@ -59,7 +62,7 @@ LAYOUTS: dict[LayoutName, Layout] = {
     ),
     "torch-nn": Layout(
         cross_attention="multihead_attn",
-        in_one=True,
+        projections={"in_proj_": ("query", "key", "value"), "out_proj.": ("output",)},
         feed_forward=("linear1", "linear2"),
         norm="norm{}",
         first_norm=1,
@@ -98,11 +101,7 @@ class Stack:
 
 
 def find_stacks(path: Path, state: Mapping[str, Tensor], layout: Layout) -> tuple[Stack, Stack]:
-    """Find the encoder and the decoder by the names of their attentions.
-
-    Raises:
-        CheckpointError: if there is not exactly one of each.
-    """
+    """Find the encoder and the decoder by the names of their attentions; there must be one each."""
     with_self = _numbered(state, "self_attn")
     with_cross = _numbered(state, layout.cross_attention)
     encoders, decoders = sorted(set(with_self) - set(with_cross)), sorted(with_cross)
@@ -167,18 +166,9 @@ def positions_in(
 def find_parts(
     path: Path, state: Mapping[str, Tensor], stacks: tuple[Stack, Stack], given: Parts
 ) -> Parts:
-    """Find embeddings and generator by their names, unless they are given.
-
-    Raises:
-        CheckpointError: if they cannot be told.
-    """
-    matrices = [
-        name
-        for name, tensor in state.items()
-        if tensor.dim() == 2
-        and not _inside(name, stacks)
-        and not re.search(r"(?i)pos|\bpe\b", name)
-    ]
+    """Find embeddings and generator by their names, unless they are given."""
+    outside = [name for name in state if state[name].dim() == 2 and not _inside(name, stacks)]
+    matrices = [name for name in outside if not re.search(r"(?i)pos|\bpe\b", name)]
     embeddings = [name for name in matrices if re.search("(?i)emb|lut|tok", name)]
     sources = [name for name in embeddings if re.search("(?i)src|source|enc", name)]
     targets = [name for name in embeddings if re.search("(?i)tgt|trg|target|dec", name)]
@@ -213,10 +203,9 @@ def find_parts(
 def places_of(
     state: Mapping[str, Tensor], stacks: tuple[Stack, Stack], layout: Layout
 ) -> tuple[Places, bool, bool]:
-    """Return where the parameters of the layers and final norms are.
+    """Return where the parameters of the layers and final norms are, and whether it has these.
 
-    Returns:
-        The places; whether there are biases; whether there are final norms.
+    The first flag is of biases, the second of final norms.
     """
     endings = ("bias", layout.norm_parameters[1])
     bias = any(name.endswith(endings) and _inside(name, stacks) for name in state)
@@ -244,30 +233,21 @@ def _layer(layout: Layout, *, is_decoder: bool) -> Places:
     attentions = {"self_attn": "self_attention"}
     if is_decoder:
         attentions[layout.cross_attention] = "cross_attention"
-    places: Places = {}
-    for theirs, ours in attentions.items():
-        places |= _attention(layout, theirs, ours)
+    modules: Places = {
+        f"{theirs}.{part}": tuple(f"{ours}.{name}_projection." for name in names)
+        for theirs, ours in attentions.items()
+        for part, names in layout.projections.items()
+    }
     for theirs, ours in zip(layout.feed_forward, ("expand", "contract"), strict=True):
-        places |= _linear(theirs, f"feed_forward.{ours}")
+        modules[f"{theirs}."] = (f"feed_forward.{ours}.",)
+    places = {
+        f"{theirs}{kind}": tuple(f"{name}{kind}" for name in ours)
+        for theirs, ours in modules.items()
+        for kind in ("weight", "bias")
+    }
     for number, ours in enumerate([*attentions.values(), "feed_forward"], layout.first_norm):
         places |= _norm(layout, layout.norm.format(number), f"{ours}_residual.norm.norm")
     return places
-
-
-def _attention(layout: Layout, theirs: str, ours: str) -> Places:
-    projections = [f"{ours}.{name}_projection" for name in ("query", "key", "value", "output")]
-    places: Places = {}
-    if layout.in_one:
-        for kind in ("weight", "bias"):
-            places[f"{theirs}.in_proj_{kind}"] = tuple(f"{p}.{kind}" for p in projections[:3])
-        return places | _linear(f"{theirs}.out_proj", projections[3])
-    for number, projection in enumerate(projections):
-        places |= _linear(f"{theirs}.linears.{number}", projection)
-    return places
-
-
-def _linear(theirs: str, ours: str) -> Places:
-    return {f"{theirs}.{kind}": (f"{ours}.{kind}",) for kind in ("weight", "bias")}
 
 
 def _norm(layout: Layout, theirs: str, ours: str) -> Places:

@@ -57,18 +57,15 @@ def attend(
 ) -> tuple[Tensor, None]:
     """Compute attention as equation 1, or fused where scores and weights are not in use.
 
-    Args:
-        module: the attention module of ``transformers`` that calls; its ``hook_points`` are used.
-        query, key, value: (B, H, Q, K), (B, H, M, K), (B, H, M, K).
-        attention_mask: boolean (B, 1, Q, M), True = may attend; None allows all.
-        scaling: factor of the scores, 1/√K by default.
-        position_bias: added to the scores, (1, H, Q, M).
-        dropout: of the weights; models are only used without.
-        use_cache: says nothing of the result, since keys and values come with those of the cache.
-        others: what only some families pass, such as a cap of the scores; all must be None.
+    ``query`` is (B, H, Q, K), ``key`` and ``value`` are (B, H, M, K), with those of the cache, so
+    that ``use_cache`` says nothing of the result. ``attention_mask`` is boolean, (B, 1, Q, M),
+    True = may attend; None allows all. ``scaling`` is the factor of the scores, 1/√K by default;
+    ``position_bias`` is added to them, (1, H, Q, M). ``others`` are what only some families pass,
+    such as a cap of the scores; all must be None.
 
     Returns:
-        Weighted values (B, Q, H, K), and None in place of weights: these are at the hook point.
+        Weighted values (B, Q, H, K), and None in place of weights: these are at the hook points of
+        the calling ``module``.
 
     Raises:
         ValueError: for something that would change the result and is not computed here.
@@ -96,17 +93,16 @@ def attend(
         weights = points.weights(allowed.softmax(dim=-1, dtype=precision))
         heads = weights.to(value.dtype) @ value
     else:
-        if position_bias is not None:
-            attention_mask = _as_bias(attention_mask, position_bias)
+        if position_bias is not None and attention_mask is not None:
+            position_bias = position_bias.masked_fill(~attention_mask, -math.inf)
         heads = F.scaled_dot_product_attention(
-            query, key, value, attn_mask=attention_mask, scale=scale
+            query,
+            key,
+            value,
+            attn_mask=attention_mask if position_bias is None else position_bias,
+            scale=scale,
         )
     return points.heads(heads).transpose(1, 2), None
-
-
-def _as_bias(mask: Tensor | None, bias: Tensor) -> Tensor:
-    """Add a mask to a bias: -∞ where a query may not attend."""
-    return bias if mask is None else bias.masked_fill(~mask, -math.inf)
 
 
 def _make_mask(*, q_length: int, **settings: Any) -> Tensor | None:

@@ -95,11 +95,7 @@ FAMILIES: dict[str, Family] = {
 
 
 def family_of(model_type: object, path: object) -> Family:
-    """Return the family of a model by the ``model_type`` of its configuration.
-
-    Raises:
-        CheckpointError: if it is none of ``FAMILIES``.
-    """
+    """Return the family of a model by the ``model_type`` of its configuration."""
     if not isinstance(model_type, str) or model_type not in FAMILIES:
         raise CheckpointError(
             f"{path}: model_type {model_type!r:.60} cannot be opened; expected one of "

@@ -1,15 +1,25 @@
-"""Which checkpoints a Hugging Face folder has, and what its training logged; no model is loaded."""
+"""What a Hugging Face folder has beside weights; no model is loaded.
+
+Which checkpoints there are, what their training logged, the configuration and the settings of
+generation, checked when they are read. ``transformers`` is imported only for the latter two.
+"""
 
 from __future__ import annotations
 
 import json
 import math
 import re
+import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from headwise.model.files import read_bytes, read_json
+from headwise.model.files import CheckpointError, read_bytes, read_json
+from headwise.model.pretrained.families import family_of
+
+if TYPE_CHECKING:
+    from transformers import GenerationConfig
 
 _CHECKPOINT = re.compile(r"checkpoint-(\d{1,12})")
 _WEIGHTS = "model.safetensors"
@@ -24,6 +34,26 @@ LOGGED = {
     "eval_chrf": "chrf",
 }
 """What the Trainer logs, and its name in the log of our trainings."""
+_MOST = {"layers": 1_000, "max_position_embeddings": 100_000}
+_MOST_OF_OTHERS = 10_000_000
+"""The largest numbers of a configuration, by how their names end: larger models fill the memory
+before anything can say that they do not fit."""
+_NOT_DONE: dict[str, tuple[Any, ...]] = {
+    "repetition_penalty": (1.0,),
+    "encoder_repetition_penalty": (1.0,),
+    "no_repeat_ngram_size": (0,),
+    "encoder_no_repeat_ngram_size": (0,),
+    "min_length": (0,),
+    "min_new_tokens": (0,),
+    "forced_eos_token_id": (),
+    "begin_suppress_tokens": ([],),
+    "exponential_decay_length_penalty": (),
+    "sequence_bias": ({},),
+}
+"""Settings of generation that our decoding does not have, and values that ask for nothing."""
+
+
+# --- checkpoints and their log -------------------------------------------------------------------
 
 
 def is_pretrained(folder: Path) -> bool:
@@ -79,35 +109,37 @@ def weights_files(folder: Path) -> list[Path]:
     return files if all(file.is_file() for file in files) else []
 
 
-def trainer_state(folder: Path) -> dict[str, Any]:
-    """Read the state that the Trainer saves with a checkpoint; empty where there is none.
+def weights_by_step(folder: Path) -> dict[int, Path]:
+    """Map steps to folders with weights; a folder of a single model has one step."""
+    if found := checkpoint_folders(folder):
+        return found
+    step = trainer_state(folder).get("global_step", 0)
+    if not weights_files(folder):
+        raise _without_weights(folder)
+    return {step if isinstance(step, int) and step >= 0 else 0: folder}
 
-    Raises:
-        CheckpointError: if it is no JSON.
-    """
+
+def _without_weights(folder: Path) -> CheckpointError:
+    for place in (folder, *numbered_folders(folder).values()):
+        for path in sorted(place.glob("pytorch_model*.bin")):
+            return CheckpointError(
+                f"{path}: pickled weights are not read, since a pickle can run any program; where "
+                'you trust it, convert it once, in its folder: python -c "from transformers import '
+                "AutoModelForSeq2SeqLM as M; M.from_pretrained('.').save_pretrained('.')\""
+            )
+    return CheckpointError(
+        f"{folder}: no complete model.safetensors, and no checkpoint-… folder with one; wait for "
+        "the training, or restore the files"
+    )
+
+
+def trainer_state(folder: Path) -> dict[str, Any]:
+    """Read the state that the Trainer saves with a checkpoint; empty where there is none."""
     path = folder / _STATE
     if not path.is_file():
         return {}
     state = read_json(path)
     return state if isinstance(state, dict) else {}
-
-
-def _rows_of(state: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    history = state.get("log_history", [])
-    for row in history if isinstance(history, list) else []:
-        step = row.get("step") if isinstance(row, dict) else None
-        if type(step) is int and step >= 0:
-            yield row
-
-
-def _log_row(row: dict[str, Any]) -> dict[str, Any]:
-    """A row of the Trainer's log in the words of ours; what is not a finite number is left out."""
-    kept = {"step": row["step"]}
-    for theirs, ours in LOGGED.items():
-        value = row.get(theirs)
-        if isinstance(value, int | float) and math.isfinite(value):
-            kept[ours] = value
-    return kept
 
 
 def log_path(folder: Path) -> Path:
@@ -117,9 +149,105 @@ def log_path(folder: Path) -> Path:
 
 
 def trainer_log(path: Path) -> list[dict[str, Any]]:
-    """Read what the Trainer logged: rows of training, and of evaluations.
+    """Read what the Trainer logged, of training and of evaluations, in the words of our log.
+
+    What is not a finite number is left out.
+    """
+    history = trainer_state(path.parent).get("log_history", [])
+    rows = []
+    for row in history if isinstance(history, list) else []:
+        step = row.get("step") if isinstance(row, dict) else None
+        if type(step) is int and step >= 0:
+            given = {ours: row.get(theirs) for theirs, ours in LOGGED.items()}
+            numbers = {k: v for k, v in given.items() if isinstance(v, int | float)}
+            rows.append({"step": step} | {k: v for k, v in numbers.items() if math.isfinite(v)})
+    return rows
+
+
+# --- configuration and settings of generation ----------------------------------------------------
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Load something without progress bars, advice and warnings; errors are raised as ever."""
+    from transformers.utils import logging
+
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def read_config(folder: Path) -> Any:
+    """Read the configuration of a model.
 
     Raises:
-        CheckpointError: if the file is no JSON.
+        CheckpointError: if it is missing or broken, of a family that cannot be opened, or of a
+            model too large for any memory.
     """
-    return [_log_row(row) for row in _rows_of(trainer_state(path.parent))]
+    path = folder / "config.json"
+    values = read_json(path)
+    if not isinstance(values, dict):
+        raise CheckpointError(f"{path}: expected an object, got {type(values).__name__}")
+    family_of(values.get("model_type"), path)
+    _check_sizes(values, path)
+    from transformers import AutoConfig
+
+    try:
+        with quiet():
+            return AutoConfig.from_pretrained(
+                folder, local_files_only=True, trust_remote_code=False
+            )
+    except Exception as error:  # its validation raises whatever it met
+        raise CheckpointError(f"{path}: not a configuration ({error!s:.200})") from error
+
+
+def _check_sizes(values: dict[str, Any], path: Path) -> None:
+    for name, value in values.items():
+        limits = (limit for end, limit in _MOST.items() if name.endswith(end))
+        most = next(limits, _MOST_OF_OTHERS)
+        if isinstance(value, int | float) and not -most <= value <= most:
+            raise CheckpointError(f"{path}: {name}: expected at most {most:,}, got {value}")
+
+
+def read_generation(folder: Path) -> GenerationConfig:
+    """Read the settings of generation; older models have them in their configuration."""
+    path = folder / "generation_config.json"
+    if not path.is_file():
+        path = path.with_name("config.json")
+    from transformers import GenerationConfig
+
+    with quiet():
+        try:
+            return GenerationConfig.from_pretrained(
+                folder,
+                config_file_name=path.name,
+                local_files_only=True,
+                _from_model_config=path.name == "config.json",
+            )
+        except Exception as error:  # its validation raises whatever it met
+            raise CheckpointError(
+                f"{path}: no settings of generation can be read ({error!s:.200}); restore the file"
+            ) from error
+
+
+def settings_not_followed(generation: GenerationConfig) -> dict[str, Any]:
+    """Return settings of generation that our decoding does not follow: names and values."""
+    ignored = {
+        name: value
+        for name, without in _NOT_DONE.items()
+        if (value := getattr(generation, name, None)) is not None and value not in without
+    }
+    if longer := [ids for ids in generation.bad_words_ids or () if len(ids) > 1]:
+        ignored["bad_words_ids"] = longer
+    ends = generation.eos_token_id
+    if isinstance(ends, list) and len(ends) > 1:
+        ignored["eos_token_id"] = ends[1:]
+    return ignored

@@ -83,23 +83,18 @@ class PretrainedModel(nn.Module):
         mask: Tensor | None,
         cache: PretrainedCache | None = None,
     ) -> Tensor:
-        """Run the decoder: ids (B, T), from the start or the end of the cache → stream (B, T, D).
-
-        Raises:
-            ValueError: on a wrong shape or too long a target.
-        """
+        """Run the decoder: ids (B, T), from the start or after the cache → stream (B, T, D)."""
         before = cache.get_seq_length() if cache is not None else 0
         self._check(target, self.description.target_vocab_size, before=before)
-        return (
-            self.inner.get_decoder()(
-                input_ids=target,
-                encoder_hidden_states=memory,
-                encoder_attention_mask=_of_keys(mask),
-                past_key_values=cache,
-                use_cache=cache is not None,
-                return_dict=True,
-            )
-        ).last_hidden_state
+        output = self.inner.get_decoder()(
+            input_ids=target,
+            encoder_hidden_states=memory,
+            encoder_attention_mask=_of_keys(mask),
+            past_key_values=cache,
+            use_cache=cache is not None,
+            return_dict=True,
+        )
+        return output.last_hidden_state
 
     def _check(self, ids: Tensor, vocabulary: int, *, before: int = 0) -> None:
         if ids.dim() != 2:
@@ -238,11 +233,6 @@ def _tied(inner: Any) -> Literal["none", "output", "all"]:
     return "all" if source is target else "output"
 
 
-def _longest(config: Any) -> int:
-    given = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", None)
-    return given if isinstance(given, int) else _LONGEST
-
-
 def _describe(inner: Any, family: Family) -> Description:
     config: Any = inner.config
     encoder, decoder = inner.get_encoder(), inner.get_decoder()
@@ -255,6 +245,7 @@ def _describe(inner: Any, family: Family) -> Description:
     attention = layers[0][0].get_submodule(family.self_attention.module)
     output = attention.get_submodule(family.projections[-1])
     contract = feed_forward.get_submodule(family.contract)
+    longest = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", 0)
     gated = bool(family.gate) and hasattr(feed_forward, family.gate)
     relative = family.positions == "relative"
     widths = [
@@ -275,7 +266,7 @@ def _describe(inner: Any, family: Family) -> Description:
         decoder_d_ff=widths[1],
         source_vocab_size=encoder.embed_tokens.num_embeddings,
         target_vocab_size=decoder.embed_tokens.num_embeddings,
-        max_length=_longest(config),
+        max_length=longest if isinstance(longest, int) else _LONGEST,
         norm=family.norm,
         final_norm=hasattr(encoder, family.final_norm),
         attention_bias=output.bias is not None,

@@ -25,16 +25,17 @@ from headwise.model.files import CheckpointError, read_bytes
 from headwise.model.interface import Choices, Description, Languages
 from headwise.model.pretrained.attention import ATTENTION
 from headwise.model.pretrained.folders import (
-    checkpoint_folders,
     log_path,
-    numbered_folders,
+    quiet,
+    read_config,
+    read_generation,
+    settings_not_followed,
     trainer_log,
     trainer_state,
+    weights_by_step,
     weights_files,
 )
 from headwise.model.pretrained.model import PretrainedModel
-from headwise.model.pretrained.quiet import quiet
-from headwise.model.pretrained.settings import read_config, read_generation, settings_not_followed
 from headwise.model.pretrained.tokenizers import (
     PretrainedTokenizers,
     choices_of,
@@ -53,19 +54,14 @@ class PretrainedRun:
     name: str
     languages: Languages = field(default_factory=Languages)
     """The languages that were chosen, of a model that knows several."""
-
-    def _checkpoints(self) -> dict[int, Path]:
-        found = checkpoint_folders(self.folder)
-        if found:
-            return found
-        state = trainer_state(self.folder)
-        step = state.get("global_step", 0)
-        if not weights_files(self.folder):
-            raise _without_weights(self.folder)
-        return {step if isinstance(step, int) and step >= 0 else 0: self.folder}
+    # Such a folder does not say what it was trained on, nor with settings of ours.
+    data: None = field(default=None, init=False, repr=False)
+    training: None = field(default=None, init=False, repr=False)
+    config: None = field(default=None, init=False, repr=False)
+    counts: None = field(default=None, init=False, repr=False)
 
     def _folder_of(self, step: int) -> Path:
-        checkpoints = self._checkpoints()
+        checkpoints = weights_by_step(self.folder)
         if step not in checkpoints:
             known = ", ".join(f"{s:,}" for s in checkpoints)
             raise CheckpointError(
@@ -74,24 +70,16 @@ class PretrainedRun:
         return checkpoints[step]
 
     def steps(self) -> list[int]:
-        """Return the steps that have weights, in order; that of a single model is 0.
-
-        Raises:
-            CheckpointError: if there are none.
-        """
-        return list(self._checkpoints())
+        """Return the steps that have weights, in order; that of a single model is 0."""
+        return list(weights_by_step(self.folder))
 
     def weights_path(self, step: int) -> Path:
-        """Return a file that is written with the weights of a step.
-
-        Raises:
-            CheckpointError: if there are none.
-        """
+        """Return a file that is written with the weights of a step."""
         return weights_files(self._folder_of(step))[0]
 
     @property
     def _newest(self) -> Path:
-        return list(self._checkpoints().values())[-1]
+        return list(weights_by_step(self.folder).values())[-1]
 
     @cached_property
     def _config(self) -> Any:
@@ -139,26 +127,6 @@ class PretrainedRun:
         return language if isinstance(language, str) else ""
 
     @property
-    def data(self) -> None:
-        """Return None: such a folder does not say what it was trained on."""
-        return
-
-    @property
-    def training(self) -> None:
-        """Return None: the settings of such a training are not those of ours."""
-        return
-
-    @property
-    def config(self) -> None:
-        """Return None: the configuration of such a model is not one of ours."""
-        return
-
-    @property
-    def counts(self) -> None:
-        """Return None: such a folder has no counts of tokens."""
-        return
-
-    @property
     def planned_steps(self) -> int | None:
         """Return the number of steps of the whole training, if the Trainer has written it."""
         steps = trainer_state(self._newest).get("max_steps")
@@ -200,11 +168,7 @@ class PretrainedRun:
 
     @cached_property
     def tokenizers(self) -> PretrainedTokenizers:
-        """Load the tokenizers for the languages of this run.
-
-        Raises:
-            CheckpointError: if they are missing, broken or of another model.
-        """
+        """Load the tokenizers for the languages of this run."""
         return load_tokenizers(
             self._tokenizer_folder,
             self._empty.special_ids,
@@ -278,12 +242,12 @@ class PretrainedRun:
         return Checkpoint(PretrainedModel(inner), self.name, step, self.sha256(step))
 
     def sha256(self, step: int) -> str:
-        """Return a hash of the weights of a step.
-
-        Raises:
-            CheckpointError: if there are none.
-        """
-        return _sha256_of(weights_files(self._folder_of(step)))
+        """Return a hash of the weights of a step."""
+        digest = hashlib.sha256()
+        for path in weights_files(self._folder_of(step)):
+            with path.open("rb") as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+        return digest.hexdigest()
 
 
 def _untie(inner: Any, files: Sequence[Path]) -> None:
@@ -314,25 +278,3 @@ def _read_tensor(path: Path, name: str) -> torch.Tensor:
     with safe_open(path, "pt", device="cpu") as file:
         tensor: torch.Tensor = file.get_tensor(name)
         return tensor
-
-
-def _sha256_of(files: Sequence[Path]) -> str:
-    digest = hashlib.sha256()
-    for path in files:
-        with path.open("rb") as file:
-            digest.update(hashlib.file_digest(file, "sha256").digest())
-    return digest.hexdigest()
-
-
-def _without_weights(folder: Path) -> CheckpointError:
-    for place in (folder, *numbered_folders(folder).values()):
-        for path in sorted(place.glob("pytorch_model*.bin")):
-            return CheckpointError(
-                f"{path}: pickled weights are not read, since a pickle can run any program; where "
-                'you trust it, convert it once, in its folder: python -c "from transformers import '
-                "AutoModelForSeq2SeqLM as M; M.from_pretrained('.').save_pretrained('.')\""
-            )
-    return CheckpointError(
-        f"{folder}: no complete model.safetensors, and no checkpoint-… folder with one; wait for "
-        "the training, or restore the files"
-    )

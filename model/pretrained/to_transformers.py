@@ -29,8 +29,7 @@ from transformers import (
 from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.model.config import BOS, EOS, PAD, UNK, TransformerConfig
 from headwise.model.files import CheckpointError, new_folder, write_json
-from headwise.model.pretrained.folders import LOGGED
-from headwise.model.pretrained.quiet import quiet
+from headwise.model.pretrained.folders import LOGGED, quiet
 from headwise.model.pretrained.tokenizers import TARGET_TOKENIZER
 from headwise.model.tokenizer import SPECIAL_TOKENS, Tokenizer, TokenizerPair
 from headwise.model.transformer import Transformer
@@ -69,14 +68,8 @@ def save_for_transformers(
 ) -> str:
     """Write checkpoints of a run for ``AutoModelForSeq2SeqLM`` and ``AutoTokenizer``.
 
-    Args:
-        run: the run.
-        folder: what to write; a checkpoint's files, or with all steps a folder
-            ``checkpoint-STEP`` for each, as the Trainer does.
-        step: by default the last.
-
-    Returns:
-        A sentence that says what was written.
+    The folder gets a checkpoint's files, by default of the last step, or with all steps a folder
+    ``checkpoint-STEP`` for each, as the Trainer does. What is returned says what was written.
 
     Raises:
         CheckpointError: if the folder is in use or cannot be written, a checkpoint cannot be used,
@@ -95,11 +88,8 @@ def save_for_transformers(
             place = temporary / f"checkpoint-{each}" if step == "all" else temporary
             _save_checkpoint(run, each, config, place)
     kind = type(config).__name__.removesuffix("Config")
-    own = (
-        ""
-        if _one_tokenizer(run.tokenizers)
-        else f"; the target's tokenizer is in {TARGET_TOKENIZER}"
-    )
+    own = f"; the target's tokenizer is in {TARGET_TOKENIZER}"
+    own = "" if _one_tokenizer(run.tokenizers) else own
     return f"{folder}: {kind}, step {', '.join(f'{each:,}' for each in steps)}{own}"
 
 
@@ -112,8 +102,17 @@ def _save_checkpoint(run: TrainedRun, step: int, config: Any, folder: Path) -> N
     ours = load_weights(run, step).model
     assert isinstance(ours, Transformer)
     to_model(ours, config).save_pretrained(folder)
-    generation_config(run.info.model).save_pretrained(folder)
     pair, longest = run.tokenizers, run.info.model.max_length
+    generation = GenerationConfig(  # greedy, to the end token or the model's longest target
+        pad_token_id=PAD,
+        bos_token_id=BOS,
+        eos_token_id=EOS,
+        decoder_start_token_id=BOS,
+        num_beams=1,
+        do_sample=False,
+        max_length=longest + 1,  # the start is counted too
+    )
+    generation.save_pretrained(folder)
     to_tokenizer(pair.source, longest, start=pair.source_start).save_pretrained(folder)
     if not _one_tokenizer(pair):
         to_tokenizer(pair.target, longest).save_pretrained(folder / TARGET_TOKENIZER)
@@ -143,30 +142,29 @@ def _log_history(rows: Sequence[dict[str, Any]], last: int) -> list[dict[str, An
 def to_config(config: TransformerConfig) -> MarianConfig | PegasusConfig:
     """Make the configuration of a Marian or a Pegasus that computes what our model does.
 
-    Raises:
-        ValueError: if neither can; the message says why.
+    It is a ``ValueError`` if neither can.
     """
+    is_pegasus, sizes = config.norm == "pre", (config.source_vocab_size, config.target_vocab_size)
     if config.d_k is not None and config.d_k * config.n_heads != config.d_model:
         raise ValueError(
             f"a head is d_k = {config.d_k} wide, which cannot be converted: in Marian and Pegasus "
             f"all heads together are as wide as the stream, {config.n_heads} heads and d_model = "
             f"{config.d_model} here"
         )
-    if config.norm == "pre" and not config.final_norm:
+    if is_pegasus and not config.final_norm:
         raise ValueError(
             "norms before the sublayers and none at the end of each stack cannot be converted: "
             "Pegasus, like all families with norms before the sublayers, has one there"
         )
-    if config.norm == "post" and config.final_norm:
+    if not is_pegasus and config.final_norm:
         raise ValueError(
             "norms after the sublayers and others at the end of each stack cannot be converted: "
             "Marian has none there"
         )
-    if config.norm == "pre" and config.source_vocab_size != config.target_vocab_size:
+    if is_pegasus and sizes[0] != sizes[1]:
         raise ValueError(
-            "norms before the sublayers, with vocabularies of different sizes, "
-            f"{config.source_vocab_size:,} and {config.target_vocab_size:,} tokens, cannot be "
-            "converted: Pegasus has one size for both"
+            f"norms before the sublayers, with vocabularies of different sizes, {sizes[0]:,} and "
+            f"{sizes[1]:,} tokens, cannot be converted: Pegasus has one size for both"
         )
     shared: dict[str, Any] = {
         "vocab_size": config.source_vocab_size,
@@ -190,7 +188,7 @@ def to_config(config: TransformerConfig) -> MarianConfig | PegasusConfig:
         "decoder_start_token_id": BOS,
         "forced_eos_token_id": None,
     }
-    if config.norm == "pre":
+    if is_pegasus:
         return PegasusConfig(tie_word_embeddings=config.tied == "all", **shared)
     return MarianConfig(
         decoder_vocab_size=config.target_vocab_size,
@@ -238,31 +236,14 @@ def _renamed(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return found
 
 
-def generation_config(config: TransformerConfig) -> GenerationConfig:
-    """Make the defaults of ``generate``: greedy, to the end token or the model's longest target."""
-    return GenerationConfig(
-        pad_token_id=PAD,
-        bos_token_id=BOS,
-        eos_token_id=EOS,
-        decoder_start_token_id=BOS,
-        num_beams=1,
-        do_sample=False,
-        max_length=config.max_length + 1,  # the start is counted too
-    )
-
-
 # --- the tokenizer -------------------------------------------------------------------------------
 
 
 def to_tokenizer(ours: Tokenizer, longest: int, *, start: bool = False) -> PreTrainedTokenizerFast:
     """Make a tokenizer of ``transformers`` that gives the ids of ours, and ``</s>`` at the end.
 
-    As in ours, special tokens typed in a text are ordinary characters.
-
-    Args:
-        ours: the tokenizer.
-        longest: the most tokens that the model takes.
-        start: whether each text begins with ``<s>``.
+    As in ours, special tokens typed in a text are ordinary characters. ``longest`` is the most
+    tokens that the model takes; ``start`` says whether each text begins with ``<s>``.
     """
     inner = tokenizers.Tokenizer.from_str(ours.to_text())
     inner.add_special_tokens([AddedToken(token, normalized=False) for token in SPECIAL_TOKENS])

@@ -16,7 +16,7 @@ from transformers import AutoTokenizer
 
 from headwise.model.files import CheckpointError
 from headwise.model.interface import Choices, Languages, SpecialIds, WordSpan
-from headwise.model.pretrained.quiet import quiet
+from headwise.model.pretrained.folders import quiet
 from headwise.model.tokenizer import word_spans
 from headwise.model.validation import refuse_half_characters
 
@@ -79,11 +79,7 @@ class PretrainedVocabulary:
             return self._tokenizer(**given, add_special_tokens=False, **settings)
 
     def encode(self, text: str) -> list[int]:
-        """Encode a text as ids, without special tokens.
-
-        Raises:
-            ValueError: on lone surrogates, which no encoding can represent.
-        """
+        """Encode a text as ids, without special tokens."""
         return list(self._encoded(text)["input_ids"])
 
     def unknown(self, text: str) -> list[str]:
@@ -95,9 +91,8 @@ class PretrainedVocabulary:
             offsets = self._encoded(text, return_offsets_mapping=True)["offset_mapping"]
             spans = zip(ids, offsets, strict=True)
             return [text[start:stop] for id, (start, stop) in spans if id == unknown]
-        return [
-            word for word in text.split() if unknown in self.encode(word)
-        ]  # these tokenizers do not say where a token was
+        # These tokenizers do not say where a token was.
+        return [word for word in text.split() if unknown in self.encode(word)]
 
     def decode(self, ids: Sequence[int]) -> str:
         """Decode ids; special tokens are left out."""
@@ -210,13 +205,8 @@ def load_tokenizers(
 ) -> PretrainedTokenizers:
     """Load the tokenizer of a model for a choice of languages.
 
-    Args:
-        folder: where its files are.
-        special: the ids of the model's special tokens.
-        config: the model's configuration.
-        sizes: rows of the embeddings of source and target.
-        forced: the id that generation forces after the start, if the model has one.
-        languages: the choice.
+    ``sizes`` are the rows of the embeddings of source and target; ``forced`` is the id that
+    generation forces after the start, if the model has one.
 
     Raises:
         CheckpointError: if the files are missing or broken, or the tokenizer has more tokens than
@@ -270,22 +260,15 @@ def _prefix(
 
 
 def load_tokenizer(folder: Path) -> Any:
-    """Load a tokenizer of ``transformers`` from a folder.
-
-    Raises:
-        CheckpointError: if its files are missing or broken.
-    """
+    """Load a tokenizer of ``transformers`` from a folder."""
     try:
         with quiet():
             return AutoTokenizer.from_pretrained(
                 folder, local_files_only=True, trust_remote_code=False
             )
     except Exception as error:  # its loaders raise whatever they meet
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
         raise CheckpointError(
-            f"{folder}: the tokenizer cannot be loaded ({_first_line(error)}); copy the files of "
-            "the tokenizer beside those of the model"
+            f"{folder}: the tokenizer cannot be loaded ({reason}); copy the files of the tokenizer "
+            "beside those of the model"
         ) from error
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]

@@ -4,8 +4,7 @@ There are four changes, drawn in every epoch from the seed and the number of the
 
 * names and numbers are replaced by others, and pairs without names address somebody by name (see
   ``replacement.py``), so that the model learns to copy;
-* merges of the byte-pair encoding are left out (see ``bpe_dropout.py``), so that the model sees
-  words in many splits;
+* merges of the byte-pair encoding are left out, so that the model sees words in many splits;
 * 2 to 8 random pairs are joined to one, so that the model learns long inputs.
 """
 
@@ -13,12 +12,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 from headwise.model.config import BOS, EOS, TrainingConfig
-from headwise.model.tokenizer import TokenizerPair
-from headwise.model.training.batches import Encoded
-from headwise.model.training.bpe_dropout import BpeDropout
-from headwise.model.training.data import Examples, Pair
+from headwise.model.tokenizer import Tokenizer, TokenizerPair, byte_tokens
+from headwise.model.training.data import Encoded, Examples, Pair
 from headwise.model.training.replacement import Place, addressed, common_words, places, replaced
 
 MOST_JOINED = 8
@@ -35,18 +33,10 @@ def join_pairs(
 ) -> tuple[list[list[int]], list[list[int]]]:
     """Shuffle pairs and join some of them.
 
-    Args:
-        sources: ids of each source, ``</s>`` last.
-        targets: ids of each target, ``<s>`` first and ``</s>`` last.
-        probability: probability that a pair is joined with the 1 to ``MOST_JOINED`` - 1 pairs after
-            it.
-        max_tokens: most tokens of a joined source or target, special tokens included; a pair that
-            would exceed it is not joined.
-        generator: random generator of the order and the joins.
-
-    Returns:
-        Sources and targets in the same form. Sentences of a joined pair are in the same order on
-        both sides.
+    A pair is joined with the 1 to ``MOST_JOINED`` - 1 pairs after it with the given probability,
+    unless a side would have more than ``max_tokens`` tokens, special ones included. Its sentences
+    are in the same order on both sides. Sources have ``</s>`` last, targets also ``<s>`` first;
+    what is returned has the same form.
     """
     order = list(range(len(sources)))
     generator.shuffle(order)
@@ -69,6 +59,51 @@ def join_pairs(
             is_joined = generator.random() < probability
             to_join = generator.randint(2, MOST_JOINED) - 1 if is_joined else 0
     return new_sources, new_targets
+
+
+class BpeDropout:
+    """Encodes texts with the tokens of a tokenizer, leaving out merges at random.
+
+    Byte-pair encoding merges the two neighbours that were learned first until nothing is left to
+    merge. With dropout, each possible merge is left out with a probability, drawn anew at every
+    step, so that a word comes as one token most of the time and in smaller ones otherwise
+    (Provilkov, Emelianenko & Voita 2020, section 3). The ``tokenizers`` library can do it, but
+    draws from a generator that has no seed; a training must be the same twice.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, probability: float) -> None:
+        """``probability`` is that of leaving out a merge; 0 encodes as the tokenizer does."""
+        self._tokenizer, self._probability = tokenizer, probability
+        tokens = tokenizer.tokens(range(tokenizer.vocab_size))
+        self._ids = {token: id for id, token in enumerate(tokens)}
+        self._ranks = {merge: rank for rank, merge in enumerate(tokenizer.merges)}
+
+    def encode(self, text: str, generator: random.Random) -> list[int]:
+        """Encode a text as ids, without special tokens."""
+        return [
+            self._ids[token]
+            for word in self._tokenizer.split(text)
+            for token in self._merged(self._smallest(word), generator)
+        ]
+
+    def _smallest(self, word: str) -> list[str]:
+        """Return the characters of a word; one without a token as the bytes of its UTF-8 form."""
+        tokens: list[str] = []
+        for character in word:
+            tokens += [character] if character in self._ids else byte_tokens(character)
+        return tokens
+
+    def _merged(self, tokens: list[str], generator: random.Random) -> list[str]:
+        while True:
+            possible = [
+                (self._ranks[pair], place)
+                for place, pair in enumerate(pairwise(tokens))
+                if pair in self._ranks and generator.random() >= self._probability
+            ]
+            if not possible:
+                return tokens
+            _, place = min(possible)
+            tokens[place : place + 2] = [tokens[place] + tokens[place + 1]]
 
 
 class Augmentation:
@@ -94,14 +129,11 @@ class Augmentation:
             for index, pair in enumerate(examples.pairs):
                 if found := places(*pair, languages=languages, is_common=self._is_common):
                     self._places[index] = found
-        self._dropout = (
-            (
-                BpeDropout(tokenizers.source, config.bpe_dropout),
-                BpeDropout(tokenizers.target, config.bpe_dropout),
-            )
+        self._dropout = [
+            BpeDropout(tokenizer, config.bpe_dropout)
+            for tokenizer in (tokenizers.source, tokenizers.target)
             if config.bpe_dropout
-            else None
-        )
+        ]
 
     def __call__(self, epoch: int) -> Encoded:
         """Return the source ids and target ids of an epoch."""
@@ -112,7 +144,7 @@ class Augmentation:
         sources, targets = list(examples.sources), list(examples.targets)
         for index in range(len(examples.pairs)):  # none where texts are not needed
             changed = self._changed(index, generator)
-            if changed is None and self._dropout is None:
+            if changed is None and not self._dropout:
                 continue
             source, target = self._encoded(changed or examples.pairs[index], generator)
             if max(len(source), len(target)) <= self._max_tokens:
@@ -139,7 +171,7 @@ class Augmentation:
 
     def _encoded(self, pair: Pair, generator: random.Random) -> tuple[list[int], list[int]]:
         tokenizers = self._tokenizers
-        if self._dropout is None:
+        if not self._dropout:
             return tokenizers.encode_source(pair.source), tokenizers.encode_target(pair.target)
         source, target = (
             dropout.encode(text, generator)

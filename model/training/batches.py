@@ -10,6 +10,7 @@ from torch import Tensor
 
 from headwise.model.config import TrainingConfig
 from headwise.model.masks import pad
+from headwise.model.training.data import Encoded
 
 
 def shuffled(size: int, *, batch_pairs: int, seed: int, epoch: int) -> list[list[int]]:
@@ -61,10 +62,6 @@ class Shard(NamedTuple):
     """Number of target tokens to predict in the whole batch, over all processes."""
 
 
-Encoded = tuple[Sequence[Sequence[int]], Sequence[Sequence[int]]]
-"""Source ids and target ids of some pairs."""
-
-
 class Batches:
     """The endless sequence of training batches; each is computed from its number only.
 
@@ -79,21 +76,14 @@ class Batches:
         self.per_epoch = len(self._batches)
 
     def _begin(self, epoch: int) -> None:
-        config = self._config
+        pairs, tokens = self._config.batch_pairs, self._config.batch_tokens
+        order = {"seed": self._config.seed, "epoch": epoch}
         self._epoch = epoch
-        self._sources, self._targets = self._examples(epoch)
-        if config.batch_pairs is not None:
-            self._batches = shuffled(
-                len(self._sources), batch_pairs=config.batch_pairs, seed=config.seed, epoch=epoch
-            )
+        self._sources, self._targets = sources, targets = self._examples(epoch)
+        if pairs is not None:
+            self._batches = shuffled(len(sources), batch_pairs=pairs, **order)
         else:
-            self._batches = bucketed(
-                self._sources,
-                self._targets,
-                batch_tokens=config.batch_tokens,
-                seed=config.seed,
-                epoch=epoch,
-            )
+            self._batches = bucketed(sources, targets, batch_tokens=tokens, **order)
 
     def shard(self, number: int, *, index: int = 0, count: int = 1) -> Shard:
         """Return rows ``index``, ``index + count``, … of batch ``number`` of the training.

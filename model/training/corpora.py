@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headwise.model.training.copy_task import copy_task
-from headwise.model.training.data import DataError, Pair
+from headwise.model.training.data import Corpus, DataError, Pair
 
 if TYPE_CHECKING:
     import datasets
@@ -32,22 +32,11 @@ _SLICE = re.compile(r"(?P<file>.+\.\w+)(?P<slice>\[[^\[\]]*\])")
 
 
 @dataclass(frozen=True)
-class Corpus:
-    """Sentence pairs and where they came from."""
-
-    name: str
-    sha256: str
-    """Hash of the file; for a hub corpus, the fingerprint of ``datasets``."""
-    pairs: list[Pair]
-
-
-@dataclass(frozen=True)
 class CorpusStream:
-    """A corpus that is read lazily; ``pairs`` can be iterated once."""
+    """A ``Corpus`` that is read lazily; ``pairs`` can be iterated once."""
 
     name: str
     sha256: str
-    """See ``Corpus``."""
     pairs: Iterator[Pair]
 
 
@@ -63,11 +52,7 @@ def load_corpus(
     split: str = "train",
     columns: tuple[str, str] | None = None,
 ) -> Corpus:
-    """Load a whole corpus; names, formats and arguments are those of ``stream_corpus``.
-
-    Raises:
-        DataError: as ``stream_corpus`` and iterating over its pairs do.
-    """
+    """Load a whole corpus; names, formats, arguments and errors are those of ``stream_corpus``."""
     stream = stream_corpus(name, source=source, target=target, split=split, columns=columns)
     return Corpus(stream.name, stream.sha256, list(stream.pairs))
 
@@ -88,14 +73,9 @@ def stream_corpus(
     a column for each language, such as "en", or has these within "translation", as in opus_books. A
     short name may be followed by a colon and a split, in the syntax of ``datasets``:
     ``opus_books:train[:99%]``; a file by a slice in the same syntax: ``pairs.tsv[:99%]``.
-
-    Args:
-        name: path or short name.
-        source: source language.
-        target: target language.
-        split: split of a corpus that has several, if the name gives none.
-        columns: names of the two columns, if they are not the languages; their numbers from 1 on,
-            if a .tsv or .csv file has no header line.
+    ``split`` is that of a corpus that has several, if the name gives none. ``columns`` are the
+    names of the two columns, if they are not the languages; their numbers from 1 on, if a .tsv or
+    .csv file has no header line.
 
     Raises:
         DataError: naming file, line, what was expected and what to do; errors in a row are raised
@@ -115,9 +95,11 @@ def stream_corpus(
             raise DataError(str(error)) from error
         digest = hashlib.sha256("\n".join(texts).encode()).hexdigest()
         return CorpusStream(name, digest, (Pair(text, text) for text in texts))
+    rows: Iterator[CorpusRow]
     if short_name in HUB_CORPORA:
         data = _load_from_hub(short_name, source, target, given_split or split)
-        rows, digest = _rows_of(data), str(getattr(data, "_fingerprint", ""))
+        rows = ((f"row {number}", row) for number, row in enumerate(data, start=1))
+        digest = str(getattr(data, "_fingerprint", ""))
     elif (sliced := _SLICE.fullmatch(name)) and not Path(name).is_file():
         whole = load_corpus(sliced["file"], source=source, target=target, columns=columns)
         pairs = whole.pairs[_slice(name, sliced["slice"], len(whole.pairs))]
@@ -200,11 +182,6 @@ def _load_from_hub(name: str, source: str, target: str, split: str) -> datasets.
         ) from error
 
 
-def _rows_of(data: datasets.Dataset) -> Iterator[CorpusRow]:
-    for number, row in enumerate(data, start=1):
-        yield f"row {number}", row
-
-
 # --- files ---------------------------------------------------------------------------------------
 
 
@@ -269,7 +246,8 @@ def _read_tsv(path: Path, columns: tuple[str, str]) -> Iterator[CorpusRow]:
 def _read_csv(path: Path, columns: tuple[str, str]) -> Iterator[CorpusRow]:
     def numbered(lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
         first = next(lines, "")
-        reader = csv.reader(chain([first], lines), strict=True, delimiter=_separator(first))
+        separator = max(",;\t", key=first.count)  # a comma, or what the first line has more
+        reader = csv.reader(chain([first], lines), strict=True, delimiter=separator)
         last = 0
         try:
             for row in reader:
@@ -283,11 +261,6 @@ def _read_csv(path: Path, columns: tuple[str, str]) -> Iterator[CorpusRow]:
 
     with closing(_lines(path)) as lines:
         yield from _with_header(path, columns, numbered(lines))
-
-
-def _separator(line: str) -> str:
-    """Return what separates the fields of a .csv file: a comma, or what its first line has more."""
-    return max(",;\t", key=line.count)
 
 
 def _with_header(

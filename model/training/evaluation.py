@@ -1,20 +1,26 @@
-"""Evaluate a model: loss and perplexity on pairs, BLEU and chrF of its translations."""
+"""Evaluate a model: loss and perplexity on pairs, BLEU and chrF of its translations.
+
+Training takes its loss from here, too.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import sacrebleu
 import torch
+import torch.nn.functional as F
+from torch import Tensor
 
 from headwise.model.decoding.translation import GREEDY, Decoding, sorted_batches, translate
+from headwise.model.files import CheckpointError, read_log, write_log
 from headwise.model.forced import forced_stream
 from headwise.model.interface import Seq2SeqModel, Tokenizers
 from headwise.model.masks import pad
 from headwise.model.training.data import Pair, encode_pairs, references_by_source
-from headwise.model.training.losses import cross_entropy
 
 
 @dataclass(frozen=True)
@@ -53,6 +59,16 @@ def bleu_note(pairs: Sequence[Pair]) -> str | None:
     )
 
 
+def cross_entropy(logits: Tensor, targets: Tensor, *, smoothing: float = 0.0) -> Tensor:
+    """Compute the label-smoothed cross-entropy of n tokens, summed, in nats: float32 scalar.
+
+    ``logits`` are (n, V), ``targets`` the ids of the true tokens, (n,). ``smoothing`` ε gives each
+    of the V tokens a target probability of ε/V, and the true token 1 - ε in addition (Szegedy et
+    al. 2016; section 5.4 of the paper).
+    """
+    return F.cross_entropy(logits.float(), targets, label_smoothing=smoothing, reduction="sum")
+
+
 @torch.inference_mode()
 def mean_loss(
     model: Seq2SeqModel,
@@ -79,11 +95,7 @@ def evaluate(
     pairs: Sequence[Pair],
     decoding: Decoding = GREEDY,
 ) -> Evaluation:
-    """Measure a model on pairs; BLEU and chrF are cased and detokenised, by sacrebleu.
-
-    Raises:
-        DataError: if no pair can be used.
-    """
+    """Measure a model on pairs; BLEU and chrF are cased and detokenised, by sacrebleu."""
     examples = encode_pairs(pairs, tokenizers, max_tokens=model.description.max_length)
     loss, tokens = mean_loss(model, examples.sources, examples.targets)
     references = references_by_source(examples.pairs)
@@ -108,3 +120,24 @@ def evaluate(
         bleu_signature=str(bleu.get_signature()),
         chrf_signature=str(chrf.get_signature()),
     )
+
+
+def require_milestones(log: Path, steps: Sequence[int]) -> None:
+    """Raise ``CheckpointError`` if a log lacks the row of a milestone, one with ``valid_loss``."""
+    logged = {row["step"] for row in read_log(log) if "valid_loss" in row}
+    if missing := [f"{step:,}" for step in steps if step not in logged]:
+        raise CheckpointError(
+            f"{log}: expected a row with valid_loss for each step, got none for "
+            f"{', '.join(missing)}; restore the file or choose another --step"
+        )
+
+
+def add_to_log(log: Path, losses: Mapping[int, float]) -> None:
+    """Write the losses of the training sample, by step, into the rows of their milestones."""
+    rows = [
+        row | {"train_sample_loss": round(losses[row["step"]], 4)}
+        if "valid_loss" in row and row["step"] in losses
+        else row
+        for row in read_log(log)
+    ]
+    write_log(log, rows)

@@ -31,19 +31,17 @@ from headwise.model.decoding.translation import translate
 from headwise.model.files import append_log, cut_log, remove_unfinished
 from headwise.model.training.augmentation import Augmentation
 from headwise.model.training.batches import Batches
-from headwise.model.training.data import Examples, Pair, Sample
-from headwise.model.training.evaluation import evaluate, mean_loss
-from headwise.model.training.losses import cross_entropy
+from headwise.model.training.data import Examples, Pair, Sample, draw_train_sample
+from headwise.model.training.evaluation import cross_entropy, evaluate, mean_loss
 from headwise.model.training.processes import ALONE, Processes
 from headwise.model.training.resume import (
+    interrupt_between_steps,
     latest_resume_step,
     read_resume_state,
     restore,
     save_resume_state,
 )
 from headwise.model.training.schedule import learning_rate
-from headwise.model.training.signals import interrupt_between_steps
-from headwise.model.training.train_sample import draw_train_sample
 from headwise.model.transformer import Transformer
 
 
@@ -124,7 +122,8 @@ class Training:
                     yield 0
             meter.restart_clock()
             while step < self.config.steps:
-                if self._any_process(interrupted()):
+                flag = torch.tensor(float(interrupted()), device=self.accelerator.device)
+                if self.processes.sum(flag):  # in any process
                     self._save_resume_state(step, seen, meter)
                     raise KeyboardInterrupt
                 loss, norm, tokens = self._step(model, optimiser, step + 1)
@@ -142,11 +141,6 @@ class Training:
                 meter.restart_clock()
         for tracker in self.accelerator.trackers:
             tracker.finish()
-
-    def _any_process(self, here: bool) -> bool:
-        """Return whether a flag is set in any process; all processes must call this."""
-        flag = torch.tensor(float(here), device=self.accelerator.device)
-        return bool(self.processes.sum(flag))
 
     def _step(self, model: Any, optimiser: Any, step: int) -> tuple[float, float, int]:
         """Take an optimiser step; return summed loss in nats, gradient norm and target tokens."""
@@ -262,14 +256,12 @@ class Training:
     def _resume(self) -> tuple[int, int, _Meter]:
         """Restore the saved state, remove logs and weights after it.
 
-        Returns:
-            Step, target tokens so far, and the meter as it was.
+        What is returned is the step, target tokens so far, and the meter as it was.
         """
         state = self.processes.share(lambda: read_resume_state(self.run.folder))
         restore(state, self.model, self.optimiser)
-        self.processes.share(
-            lambda: self._cut_back(state.step or -1)
-        )  # at step 0, its milestone too
+        last = state.step or -1  # at step 0, its milestone is removed too
+        self.processes.share(lambda: self._cut_back(last))
         return state.step, state.tokens, _Meter(state.unlogged_loss, state.unlogged_tokens)
 
     def _cut_back(self, last: int) -> None:

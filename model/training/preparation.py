@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 
 from headwise.model.checkpoint import (
     CheckpointError,
@@ -17,51 +15,38 @@ from headwise.model.checkpoint import (
     tokenizer_sha256,
     write_info,
 )
-from headwise.model.config import TrainingConfig, TransformerConfig, to_dict
+from headwise.model.config import TrainingConfig, TransformerConfig
 from headwise.model.files import write_bytes
 from headwise.model.run_info import Counts, DataSource, RunInfo
-from headwise.model.tokenizer import TokenizerPair
-from headwise.model.training.batches import Encoded
-from headwise.model.training.corpora import Corpus, load_corpus
+from headwise.model.tokenizer import Tokenizer, TokenizerPair, split_words
+from headwise.model.training.corpora import load_corpus
 from headwise.model.training.data import (
+    Corpus,
+    Data,
     DataError,
+    Encoded,
     Examples,
     Pair,
     Sample,
+    draw_train_sample,
     encode_pairs,
     first_distinct,
+    hold_back,
+    leave_out,
     load_samples,
-    without_texts,
+    to_lines,
 )
 from headwise.model.training.evaluation import bleu_note
-from headwise.model.training.held_back import hold_back, to_lines
 from headwise.model.training.options import TrainArguments
-from headwise.model.training.resume import latest_resume_step
-from headwise.model.training.schedule import learning_rate
-from headwise.model.training.train_sample import draw_train_sample
-from headwise.model.training.vocabulary import describe_vocabulary
+from headwise.model.training.resume import changed_end, latest_resume_step, refuse_changes
 from headwise.model.transformer import Transformer
 
-
-@dataclass(frozen=True)
-class Data:
-    """The data that a training has read: both corpora and, if given, the samples."""
-
-    train: Corpus
-    valid: Corpus
-    samples: list[Sample] | None
-    held_back: bool = False
-    """Whether the validation data are a part of what was given as training data."""
-    left_out: int = 0
-    """Number of pairs that were left out because they are among data that must not be seen."""
+FEW = 20
+"""A word that occurs fewer times than this is rare."""
 
 
 def load_data(arguments: TrainArguments) -> Data:
-    """Read all files and data sets of a training.
-
-    Raises:
-        DataError: if one cannot be read; the message names it.
-    """
+    """Read all files and data sets of a training; ``DataError`` names one that cannot be read."""
     read = partial(
         load_corpus, source=arguments.source, target=arguments.target, columns=arguments.columns
     )
@@ -74,8 +59,17 @@ def load_data(arguments: TrainArguments) -> Data:
     read_pairs = len(train.pairs)
     train = leave_out(train, arguments.leave_out, read)
     left_out = read_pairs - len(train.pairs)
-    train = first_pairs(train, arguments.max_pairs, max_tokens=arguments.training.max_tokens)
+    train = _first_pairs(train, arguments.max_pairs, arguments.training)
     return Data(train, valid, samples, held_back, left_out)
+
+
+def _first_pairs(corpus: Corpus, count: int | None, training: TrainingConfig) -> Corpus:
+    """Return a corpus with ``first_distinct`` pairs only; unchanged if ``count`` is None."""
+    if count is None:
+        return corpus
+    return replace(
+        corpus, pairs=first_distinct(corpus.pairs, count, max_tokens=training.max_tokens)
+    )
 
 
 @dataclass(frozen=True)
@@ -120,53 +114,57 @@ def prepare(arguments: TrainArguments, data: Data, *, resume: bool) -> Prepared:
     return Prepared(run, examples, data.valid.pairs, samples, notes)
 
 
-def leave_out(corpus: Corpus, names: Sequence[str], read: Callable[..., Corpus]) -> Corpus:
-    """Return a corpus without the pairs that have a text of other data, as ``without_texts`` does.
+def describe_vocabulary(
+    tokenizers: TokenizerPair, pairs: Sequence[Pair], *, rarest: int
+) -> list[str]:
+    """Return sentences on the vocabularies that were learned from training pairs.
 
-    Args:
-        corpus: training data, which keep their name and hash.
-        names: corpora; or files of samples, with the columns source and reference.
-        read: reads a corpus in the languages of the training, given its name.
-
-    Raises:
-        DataError: if one of them cannot be read, or no pair is left.
+    A byte-pair encoding that has most rare words as single tokens is warned of: the model would
+    see each of these tokens too seldom to learn it, and could not put a word together from parts.
+    ``rarest`` is how often what becomes a token had to occur.
     """
-    unseen: list[Pair] = []
-    for name in names:
-        try:
-            unseen += read(name, split="test").pairs
-        except DataError as error:
-            try:
-                unseen += read(name, columns=("source", "reference")).pairs
-            except DataError:
-                raise error from None
-    pairs = without_texts(corpus.pairs, (text for pair in unseen for text in pair))
-    if not pairs:
-        raise DataError(f"{corpus.name}: every pair is also in {', '.join(names)}; give other data")
-    return dataclasses.replace(corpus, pairs=pairs)
+    sides = [("vocabulary", tokenizers.source, [text for pair in pairs for text in pair])]
+    if not tokenizers.shared:
+        sides = [
+            ("source vocabulary", tokenizers.source, [pair.source for pair in pairs]),
+            ("target vocabulary", tokenizers.target, [pair.target for pair in pairs]),
+        ]
+    sentences = []
+    for name, tokenizer, texts in sides:
+        sentences.append(f"{name}: {tokenizer.vocab_size:,} tokens")
+        if tokenizer.kind != "bpe":
+            continue
+        if rarest > 1:
+            sentences[-1] += f", merged from what occurs at least {rarest:,} times"
+        share = rare_words_as_tokens(tokenizer, texts)
+        if share > 0.5:
+            sentences.append(
+                f"warning: {share:.0%} of the words that occur fewer than {FEW} times are single "
+                f"tokens of the {name}, which the model sees too seldom to learn; give a smaller "
+                "--model.source-vocab-size and --model.target-vocab-size, or none"
+            )
+    return sentences
 
 
-def first_pairs(corpus: Corpus, count: int | None, *, max_tokens: int) -> Corpus:
-    """Return a corpus with ``first_distinct`` pairs only; unchanged if ``count`` is None.
+def rare_words_as_tokens(tokenizer: Tokenizer, texts: Sequence[str]) -> float:
+    """Return the share of the distinct rare words that are single tokens; 0 if none is rare.
 
-    Raises:
-        DataError: if there are fewer.
+    Words of one character are left out: they are single tokens in every vocabulary.
     """
-    if count is None:
-        return corpus
-    pairs = first_distinct(corpus.pairs, count, max_tokens=max_tokens)
-    return dataclasses.replace(corpus, pairs=pairs)
-
-
-def _count(rows: Sequence[Sequence[int]], size: int) -> list[int]:
-    counter = Counter(id for row in rows for id in row)
-    return [counter[id] for id in range(size)]
+    counts = Counter(word for text in texts for word in split_words(text) if len(word) > 1)
+    rare = [word for word, count in counts.items() if count < FEW]
+    single = sum(len(tokenizer.encode(word)) == 1 for word in rare)
+    return single / len(rare) if rare else 0.0
 
 
 def _counts(examples: Examples, model: TransformerConfig) -> Counts:
+    """Count how often each token occurs in the examples."""
+    source, target = (
+        Counter(id for row in rows for id in row) for rows in (examples.sources, examples.targets)
+    )
     return Counts(
-        source=_count(examples.sources, model.source_vocab_size),
-        target=_count(examples.targets, model.target_vocab_size),
+        source=[source[id] for id in range(model.source_vocab_size)],
+        target=[target[id] for id in range(model.target_vocab_size)],
     )
 
 
@@ -199,38 +197,30 @@ def _samples(
     return data.samples
 
 
-def _longest_source(examples: Examples, training: TrainingConfig, model: TransformerConfig) -> int:
-    """Return the most source tokens of an example; joined pairs reach the most allowed."""
-    if training.join:
-        return min(training.max_tokens, model.max_length)
-    return max(map(len, examples.sources))
-
-
-def _learn_tokenizers(arguments: TrainArguments, corpus: Corpus) -> TokenizerPair:
+def _new_run(arguments: TrainArguments, data: Data) -> tuple[TrainedRun, Examples, list[Sample]]:
+    corpus, valid = data.train, data.valid
+    sizes = arguments.model.source_vocab_size, arguments.model.target_vocab_size
     try:
-        return TokenizerPair.train(
+        tokenizers = TokenizerPair.train(
             corpus.pairs,
             kind=arguments.tokenizer,
-            vocab_sizes=(arguments.model.source_vocab_size, arguments.model.target_vocab_size),
+            vocab_sizes=sizes,
             shared=arguments.model.tied == "all",
             rarest=arguments.rarest_token if arguments.tokenizer == "bpe" else 0,
         )
     except ValueError as error:
-        raise ValueError(
-            f"--model.source-vocab-size and --model.target-vocab-size: {error}"
-        ) from error
-
-
-def _new_run(arguments: TrainArguments, data: Data) -> tuple[TrainedRun, Examples, list[Sample]]:
-    corpus, valid = data.train, data.valid
-    tokenizers = _learn_tokenizers(arguments, corpus)
-    model = dataclasses.replace(
+        options = "--model.source-vocab-size and --model.target-vocab-size"
+        raise ValueError(f"{options}: {error}") from error
+    model = replace(
         arguments.model,
         source_vocab_size=tokenizers.source.vocab_size,
         target_vocab_size=tokenizers.target.vocab_size,
     )
     examples = _encode(corpus, tokenizers, model, arguments.training)
     samples = _samples(arguments, data, tokenizers, model)
+    longest = max(map(len, examples.sources))
+    if arguments.training.join:  # joined pairs reach the most allowed
+        longest = min(arguments.training.max_tokens, model.max_length)
     info = RunInfo(
         name=arguments.run,
         source_language=arguments.source,
@@ -246,16 +236,15 @@ def _new_run(arguments: TrainArguments, data: Data) -> tuple[TrainedRun, Example
             train_pairs=len(examples.sources),
             valid_file=valid.name,
             valid_sha256=valid.sha256,
-            longest_source=_longest_source(examples, arguments.training, model),
+            longest_source=longest,
             held_back=len(valid.pairs) if data.held_back else 0,
             left_out=data.left_out,
         ),
         parameters=sum(parameter.numel() for parameter in Transformer(model).parameters()),
         tokenizer_sha256=tokenizer_sha256(tokenizers),
     )
-    counts = _counts(examples, model)
     folder = arguments.checkpoints / arguments.run
-    create_run(folder, info, tokenizers, counts)
+    create_run(folder, info, tokenizers, _counts(examples, model))
     if data.held_back:
         lines = to_lines(valid.pairs, (arguments.source, arguments.target))
         write_bytes(folder / valid.name, lines)
@@ -272,13 +261,13 @@ def _resumed_run(
             f"{run.folder}: converted from a file of weights, so that its training cannot be "
             "resumed; take another name"
         )
-    _refuse_changes(run, source, arguments, data)
+    refuse_changes(run, source, arguments, data)
     if arguments.training != training:
         step = latest_resume_step(run.folder) or 0
-        training = _changed_end(run.folder, training, wanted=arguments.training, step=step)
-        info = dataclasses.replace(run.info, training=training)
+        training = changed_end(run.folder, training, wanted=arguments.training, step=step)
+        info = replace(run.info, training=training)
         write_info(run.folder, info)
-        run = dataclasses.replace(run, info=info)
+        run = replace(run, info=info)
     examples = _encode_again(run, training, data.train)
     return run, examples, _samples(arguments, data, run.tokenizers, run.info.model)
 
@@ -303,11 +292,8 @@ def train_sample_of(
 ) -> Encoded:
     """Return the sample of the training pairs that the training of a run measures.
 
-    Args:
-        run: the run.
-        corpus: its training data.
-        left_out: names of the data whose texts its training left out.
-        max_pairs: what was given to its training.
+    ``corpus`` is its training data; ``left_out``, the names of the data whose texts were left out,
+    and ``max_pairs`` are what was given to its training.
 
     Raises:
         CheckpointError: if the run was converted, or these are not the data that it began with.
@@ -329,61 +315,5 @@ def train_sample_of(
         corpus, _ = hold_back(corpus, languages=languages, seed=training.seed)
     read = partial(load_corpus, source=run.source_language, target=run.target_language)
     corpus = leave_out(corpus, left_out, read)
-    corpus = first_pairs(corpus, max_pairs, max_tokens=training.max_tokens)
+    corpus = _first_pairs(corpus, max_pairs, training)
     return draw_train_sample(_encode_again(run, training, corpus), seed=training.seed)
-
-
-def _refuse_changes(
-    run: TrainedRun, source: DataSource, arguments: TrainArguments, data: Data
-) -> None:
-    """Raise an error if data, languages, tokenizer or model are not those the run began with."""
-    info = run.info
-    # The vocabulary sizes in the arguments are only upper limits.
-    model, begun_model = (
-        {key: value for key, value in to_dict(m).items() if not key.endswith("vocab_size")}
-        for m in (arguments.model, info.model)
-    )
-    for name, given, begun in (
-        ("training data", data.train.sha256, source.train_sha256),
-        ("number of pairs left out", data.left_out, source.left_out),
-        ("validation data", data.valid.sha256, source.valid_sha256),
-        ("source language", arguments.source, info.source_language),
-        ("target language", arguments.target, info.target_language),
-        ("tokenizer", arguments.tokenizer, run.tokenizers.source.kind),
-        ("model", model, begun_model),
-    ):
-        if given != begun:
-            raise CheckpointError(
-                f"{run.folder}: the {name} is not that which the run began with: expected {begun}, "
-                f"got {given}"
-            )
-
-
-def _changed_end(
-    folder: Path, old: TrainingConfig, *, wanted: TrainingConfig, step: int
-) -> TrainingConfig:
-    """Return the wanted training; raise an error if it would change a step up to ``step``."""
-    free = {"steps", "decay_steps", "milestones", "log_every", "resume_every"}
-    fixed = {
-        f"--training.{name.replace('_', '-')}": " ".join(map(str, value))
-        if isinstance(value, tuple)
-        else value
-        for name, value in vars(old).items()
-        if name not in free and value != getattr(wanted, name)
-    }
-    if fixed:
-        raise CheckpointError(
-            f"{folder}: a resumed training keeps its {', '.join(fixed)}; "
-            f"give {' '.join(f'{option} {value}' for option, value in fixed.items())}"
-        )
-    same_past = all(
-        learning_rate(s, old) == learning_rate(s, wanted) for s in range(1, step + 1)
-    ) and {s for s in old.all_milestones if s <= step} == {
-        s for s in wanted.all_milestones if s <= step
-    }
-    if not same_past or wanted.steps < step:
-        raise CheckpointError(
-            f"{folder}: step {step:,} is behind it already, and the changed steps, decay or "
-            "milestones would have made that part differ; leave them as they were"
-        )
-    return wanted

@@ -1,4 +1,4 @@
-"""Save and restore the state of a training, ``resume/step-…/`` in a run's folder.
+"""Stop a training and go on with it: its saved state, ``resume/step-…/`` in a run's folder.
 
 Weights and Adam's moments in float32 (safetensors), and a small JSON with the step, the target
 tokens so far, and the loss that no line of the log has yet. There is no state of random generators
@@ -12,6 +12,11 @@ import json
 import math
 import re
 import shutil
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +25,13 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
+from headwise.model.checkpoint import TrainedRun
+from headwise.model.config import TrainingConfig, to_dict
 from headwise.model.files import CheckpointError, parse_json, write_folder
+from headwise.model.run_info import DataSource
+from headwise.model.training.data import Data
+from headwise.model.training.options import TrainArguments
+from headwise.model.training.schedule import learning_rate
 from headwise.model.transformer import Transformer
 
 _NAME = re.compile(r"step-(\d{7})")
@@ -93,11 +104,7 @@ class ResumeState:
 
 
 def read_resume_state(run_folder: Path) -> ResumeState:
-    """Read the latest saved state.
-
-    Raises:
-        CheckpointError: if there is none, or it cannot be read.
-    """
+    """Read the latest saved state; ``CheckpointError`` says why if that cannot be done."""
     step = latest_resume_step(run_folder)
     if step is None:
         raise CheckpointError(
@@ -122,11 +129,7 @@ def read_resume_state(run_folder: Path) -> ResumeState:
 
 
 def restore(state: ResumeState, model: Transformer, optimiser: torch.optim.Optimizer) -> None:
-    """Load saved weights and Adam's moments into a model and an optimiser.
-
-    Raises:
-        CheckpointError: if the state does not fit the model.
-    """
+    """Load saved weights and Adam's moments into a model, which they must fit, and an optimiser."""
     tensors = state.tensors
     try:
         with torch.no_grad():
@@ -143,3 +146,83 @@ def restore(state: ResumeState, model: Transformer, optimiser: torch.optim.Optim
 
 def _unusable(path: Path, error: Exception) -> CheckpointError:
     return CheckpointError(f"{path}: cannot be resumed from ({error})")
+
+
+def refuse_changes(
+    run: TrainedRun, source: DataSource, arguments: TrainArguments, data: Data
+) -> None:
+    """Raise ``CheckpointError`` if a run began with other data, languages, tokenizer or model."""
+    info = run.info
+    # The vocabulary sizes in the arguments are only upper limits.
+    model, begun_model = (
+        {key: value for key, value in to_dict(m).items() if not key.endswith("vocab_size")}
+        for m in (arguments.model, info.model)
+    )
+    for name, given, begun in (
+        ("training data", data.train.sha256, source.train_sha256),
+        ("number of pairs left out", data.left_out, source.left_out),
+        ("validation data", data.valid.sha256, source.valid_sha256),
+        ("source language", arguments.source, info.source_language),
+        ("target language", arguments.target, info.target_language),
+        ("tokenizer", arguments.tokenizer, run.tokenizers.source.kind),
+        ("model", model, begun_model),
+    ):
+        if given != begun:
+            raise CheckpointError(
+                f"{run.folder}: the {name} is not that which the run began with: expected {begun}, "
+                f"got {given}"
+            )
+
+
+def changed_end(
+    folder: Path, old: TrainingConfig, *, wanted: TrainingConfig, step: int
+) -> TrainingConfig:
+    """Return the wanted training; ``CheckpointError`` if it would change a step up to ``step``."""
+    free = {"steps", "decay_steps", "milestones", "log_every", "resume_every"}
+    fixed = {
+        f"--training.{name.replace('_', '-')}": " ".join(map(str, value))
+        if isinstance(value, tuple)
+        else value
+        for name, value in vars(old).items()
+        if name not in free and value != getattr(wanted, name)
+    }
+    if fixed:
+        raise CheckpointError(
+            f"{folder}: a resumed training keeps its {', '.join(fixed)}; "
+            f"give {' '.join(f'{option} {value}' for option, value in fixed.items())}"
+        )
+    same_past = all(
+        learning_rate(s, old) == learning_rate(s, wanted) for s in range(1, step + 1)
+    ) and {s for s in old.all_milestones if s <= step} == {
+        s for s in wanted.all_milestones if s <= step
+    }
+    if not same_past or wanted.steps < step:
+        raise CheckpointError(
+            f"{folder}: step {step:,} is behind it already, and the changed steps, decay or "
+            "milestones would have made that part differ; leave them as they were"
+        )
+    return wanted
+
+
+@contextmanager
+def interrupt_between_steps() -> Iterator[Callable[[], bool]]:
+    """Let Ctrl-C end a training between two steps; a second one exits at once.
+
+    What is yielded returns whether Ctrl-C was pressed. Only the main thread can handle Ctrl-C; in
+    another thread nothing changes.
+    """
+    asked = threading.Event()
+
+    def ask(*_: object) -> None:
+        if asked.is_set():
+            sys.exit("\nstopped at once; --resume goes on from the state that was saved last")
+        asked.set()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield asked.is_set
+        return
+    before = signal.signal(signal.SIGINT, ask)
+    try:
+        yield asked.is_set
+    finally:
+        signal.signal(signal.SIGINT, before)

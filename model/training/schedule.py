@@ -20,9 +20,6 @@ def learning_rate(step: int, config: TrainingConfig) -> float:
 
     The last two reach zero at step ``steps`` + 1, which is not taken: a last step at rate zero
     would change nothing.
-
-    Raises:
-        ValueError: if the step is below 1.
     """
     if step < 1:
         raise ValueError(f"step: expected 1 or more, got {step}")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from headwise.model.interface import KINDS
-from headwise.model.pretrained.quiet import quiet
+from headwise.model.pretrained.folders import quiet
 from headwise.model.runs import open_folder
 from headwise.viz_app.analysis.labels import token_labels
 from headwise.viz_app.served import MODELS

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import re
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +17,21 @@ import torch
 from torch import nn
 
 from headwise.model.checkpoint import load_weights, open_trained_run, write_info
-from headwise.model.config import TrainingConfig
-from headwise.model.conversion.from_torch import convert_from_torch
+from headwise.model.config import BOS, EOS, PAD, UNK, TrainingConfig
+from headwise.model.conversion.from_torch import FromTorchArguments, convert_from_torch
 from headwise.model.conversion.layouts import Parts
-from headwise.model.conversion.vocabularies import SpecialNames
+from headwise.model.conversion.reading import USUAL, SpecialNames, read_vocabularies
 from headwise.model.decoding.translation import translate
 from headwise.model.files import CheckpointError
 from headwise.model.layers import sinusoidal_positions
+from headwise.model.tokenizer import Tokenizer, WordTokenizer
 from tests.floats import PASS, rounding
 from tests.model.conversion.tutorials import (
     ENGLISH,
     GERMAN,
     LONGEST,
     D,
+    State,
     annotated_model,
     convert,
     deviations,
@@ -36,9 +41,15 @@ from tests.model.conversion.tutorials import (
 
 pytestmark = pytest.mark.filterwarnings("ignore:enable_nested_tensor is True")  # by nn.Transformer
 
-
+Given = Callable[..., FromTorchArguments]
 NOTHING = rounding(torch.float64, 10, PASS)
 """How far two computations may be apart whose logits are below 10."""
+
+
+@pytest.fixture
+def given(tmp_path: Path) -> Given:
+    """Return a function that writes a state dict and gives the arguments that convert it."""
+    return partial(from_torch, tmp_path)
 
 
 # The same computation
@@ -48,25 +59,24 @@ NOTHING = rounding(torch.float64, 10, PASS)
 @pytest.mark.parametrize("norm_first", [True, False])
 @pytest.mark.parametrize("bias", [True, False])
 def test_a_torch_transformer_computes_the_same(
-    tmp_path: Path, batch_first: bool, norm_first: bool, bias: bool
+    given: Given, batch_first: bool, norm_first: bool, bias: bool
 ) -> None:
     model = tutorial_model(batch_first=batch_first, norm_first=norm_first, bias=bias)
-    run = convert(from_torch(tmp_path, model.state_dict(), norm_first=norm_first))
-    logits, maps = deviations(model, run)
-    assert logits.max() < NOTHING
-    assert maps.max() < NOTHING
+    run = convert(given(model.state_dict(), norm_first=norm_first))
+    assert max(map(torch.max, deviations(model, run))) < NOTHING
     config = run.info.model
     assert (config.n_encoder_layers, config.n_decoder_layers) == (2, 1)
     assert (config.norm, config.final_norm) == ("pre" if norm_first else "post", True)
     assert (config.attention_bias, config.tied, config.max_length) == (bias, "none", LONGEST)
 
 
-def test_the_annotated_transformer_computes_the_same_up_to_its_norm(tmp_path: Path) -> None:
+def test_the_annotated_transformer_computes_the_same_up_to_its_norm(given: Given) -> None:
     model = annotated_model()
-    arguments = from_torch(tmp_path, model.state_dict(), layout="annotated-transformer")
+    arguments = given(model.state_dict(), layout="annotated-transformer")
     said = convert_from_torch(arguments)
     assert "ours by the root of the variance plus 1e-5" in said
-    logits, maps = deviations(model, open_trained_run("tutorial", root=tmp_path / "runs"))
+    run = open_trained_run("tutorial", root=arguments.checkpoints)
+    logits, maps = deviations(model, run)
     assert NOTHING < logits.max() < 3e-5
     assert logits.mean() < 4e-6
     assert NOTHING < maps.max() < 1e-5
@@ -77,14 +87,12 @@ def test_the_annotated_transformer_computes_the_same_up_to_its_norm(tmp_path: Pa
         (model.state[f"{name}.a_2"] * math.sqrt((D - 1) / D)).double(),
         model.state[f"{name}.b_2"].double(),
     )
-    logits, maps = deviations(model, open_trained_run("tutorial", root=tmp_path / "runs"))
-    assert logits.max() < NOTHING
-    assert maps.max() < NOTHING
+    assert max(map(torch.max, deviations(model, run))) < NOTHING
 
 
-def test_words_of_a_text_get_the_rows_of_their_tokens(tmp_path: Path) -> None:
+def test_words_of_a_text_get_the_rows_of_their_tokens(given: Given) -> None:
     model = tutorial_model()
-    run = convert(from_torch(tmp_path, model.state_dict()))
+    run = convert(given(model.state_dict()))
     pair = run.tokenizers
     assert pair.source.tokens(pair.encode_source("Der der  Hund.")) == (
         ["<s>", "<unk>", "der", "Hund", ".", "</s>"]
@@ -94,52 +102,42 @@ def test_words_of_a_text_get_the_rows_of_their_tokens(tmp_path: Path) -> None:
     for token, row in zip(GERMAN, model.src_tok_emb.weight, strict=True):
         usual = {"<bos>": "<s>", "<eos>": "</s>"}.get(token, token)
         assert torch.equal(table[pair.source.tokens(range(len(GERMAN))).index(usual)], row)
-    without = convert(from_torch(tmp_path, model.state_dict(), run="without", source_start=False))
-    assert without.tokenizers.encode_source("der") == run.tokenizers.encode_source("der")[1:]
-
-
-def test_a_converted_run_says_what_is_not_known(tmp_path: Path) -> None:
-    run = convert(from_torch(tmp_path, tutorial_model().state_dict()))
+    without = convert(given(model.state_dict(), run="without", source_start=False))
+    assert without.tokenizers.encode_source("der") == pair.encode_source("der")[1:]
+    # What is not known is not said.
     assert (run.data, run.counts, run.planned_steps) == (None, None, None)
     assert (run.metrics(), run.samples(), run.steps()) == ([], [], [7])
-    assert translate(run.load(7).model, run.tokenizers, ["der Hund ."]) != [""]
+    assert translate(run.load(7).model, pair, ["der Hund ."]) != [""]
 
 
-# Tied matrices, and tokens that a vocabulary lacks
-
-
-def test_equal_matrices_are_tied(tmp_path: Path) -> None:
+def test_equal_matrices_are_tied(given: Given) -> None:
     model = tutorial_model()
     model.generator.weight = model.tgt_tok_emb.weight
-    run = convert(from_torch(tmp_path, model.state_dict()))
+    run = convert(given(model.state_dict()))
     assert run.info.model.tied == "output"
     assert deviations(model, run)[0].max() < NOTHING
 
     state = model.state_dict()
     state["src_tok_emb.weight"] = state["tgt_tok_emb.weight"]
-    arguments = from_torch(tmp_path, state, run="all")
+    arguments = given(state, run="all")
     run = convert(replace(arguments, source_vocab=arguments.target_vocab))
     assert run.info.model.tied == "all"
     assert run.tokenizers.shared
 
     del state["src_tok_emb.weight"], state["generator.weight"], state["generator.bias"]
     state["embedding.weight"] = state.pop("tgt_tok_emb.weight")
-    arguments = from_torch(tmp_path, state, run="one", parts=Parts(generator="embedding.weight"))
+    arguments = given(state, run="one", parts=Parts(generator="embedding.weight"))
     run = convert(replace(arguments, source_vocab=arguments.target_vocab))
     assert (run.info.model.tied, run.info.model.output_bias) == ("all", False)
 
 
-def test_a_special_token_that_is_not_there_has_probability_zero(tmp_path: Path) -> None:
-    state = tutorial_model().state_dict()
-    arguments = from_torch(tmp_path, state)
+def test_a_special_token_that_is_not_there_has_probability_zero(given: Given) -> None:
+    arguments = given(tutorial_model().state_dict(), special=SpecialNames(start="go"))
     names = [*(f"w{i}" for i in range(len(ENGLISH) - 1)), "go"]
     arguments.target_vocab.write_text(json.dumps(names))
-    changed = replace(arguments, special=SpecialNames(start="go"))
-    with pytest.raises(CheckpointError, match=r"target\.json: there is no 'stop', which --end"):
-        convert_from_torch(replace(arguments, special=SpecialNames(start="go", end="stop")))
-    said = convert_from_torch(changed)
+    said = convert_from_torch(arguments)
     assert "the target vocabulary has no <pad>, <unk>, </s>: embedded as zeros, and never" in said
-    run = open_trained_run("tutorial", root=tmp_path / "runs")
+    run = open_trained_run("tutorial", root=arguments.checkpoints)
     assert run.description.target_vocab_size == len(ENGLISH) + 3
     model = load_weights(run, 7).model
     assert not model.embedding_table("target")[[0, 1, 3]].any()
@@ -154,7 +152,7 @@ def test_a_special_token_that_is_not_there_has_probability_zero(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("form", ["training", "parallel", "half", "safetensors"])
-def test_other_forms_of_the_file_are_read(tmp_path: Path, form: str) -> None:
+def test_other_forms_of_the_file_are_read(given: Given, tmp_path: Path, form: str) -> None:
     model = tutorial_model()
     state: Any = model.state_dict()
     if form == "training":
@@ -166,37 +164,237 @@ def test_other_forms_of_the_file_are_read(tmp_path: Path, form: str) -> None:
         state = {name: tensor.clone() for name, tensor in model.state_dict().items()}
         model.float()
         model.pos_embedding.copy_(sinusoidal_positions(LONGEST, D).view_as(model.pos_embedding))
-    arguments = from_torch(tmp_path, state)
+    arguments = given(state)
     if form == "safetensors":
-        path = tmp_path / "model.safetensors"
-        safetensors.torch.save_file(state, path)
-        arguments = replace(arguments, file=path)
+        arguments = replace(arguments, file=tmp_path / "model.safetensors")
+        safetensors.torch.save_file(state, arguments.file)
     assert deviations(model, convert(arguments))[0].max() < NOTHING
 
 
-def test_another_step_becomes_a_checkpoint_of_the_same_run(tmp_path: Path) -> None:
+def test_another_step_becomes_a_checkpoint_of_the_same_run(given: Given) -> None:
     model = tutorial_model()
-    arguments = from_torch(tmp_path, model.state_dict(), step=0)
-    convert(arguments)
+    convert(given(model.state_dict(), step=0))
     with torch.no_grad():
         model.generator.weight.mul_(2)
-    run = convert(from_torch(tmp_path, model.state_dict(), step=70))
+    arguments = given(model.state_dict(), step=70)
+    run = convert(arguments)
     assert run.steps() == [0, 70]
     assert deviations(model, run, 70)[0].max() < NOTHING
-    for changes, message in [
+    refused = [
         ({"step": 70}, r"step-0000070\.safetensors: is there already; give another --step"),
         ({"step": 80, "heads": 7}, r"runs/tutorial: its model is not that of .*model\.pt"),
         ({"step": 80, "split": "spaces"}, r"runs/tutorial: its tokenizer_sha256 is not that of"),
         ({"step": 80, "source_start": False}, r"runs/tutorial: its source_start is not that of"),
-    ]:
+        ({"step": 8}, "this run was trained here, not converted"),
+    ]
+    for changes, message in refused:
+        if changes == {"step": 8}:
+            write_info(run.folder, replace(run.info, training=TrainingConfig()))
         with pytest.raises(CheckpointError, match=message):
             convert_from_torch(replace(arguments, **changes))
     assert run.steps() == [0, 70]
 
 
-def test_a_trained_run_gets_no_converted_checkpoint(tmp_path: Path) -> None:
-    arguments = from_torch(tmp_path, tutorial_model().state_dict())
-    run = convert(arguments)
-    write_info(run.folder, replace(run.info, training=TrainingConfig()))
-    with pytest.raises(CheckpointError, match="this run was trained here, not converted"):
-        convert_from_torch(replace(arguments, step=8))
+def without(name: str) -> Callable[[State], State]:
+    return lambda state: {key: tensor for key, tensor in state.items() if key != name}
+
+
+IN_PROJECTION = "transformer.encoder.layers.1.self_attn.in_proj_weight"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            without(IN_PROJECTION),
+            rf"expected 51 tensors; 1 are missing: {re.escape(IN_PROJECTION)} \(42, 14\)",
+        ),
+        (
+            lambda s: s | {"transformer.decoder.layers.0.norm4.weight": torch.ones(D)},
+            r"1 have no place in the model: transformer\.decoder\.layers\.0\.norm4\.weight \(14,\)",
+        ),
+        (
+            lambda s: s | {"pos_embedding": torch.randn(1, LONGEST, D)},
+            r"no place in the model: pos_embedding \(1, 31, 14\); positions can only be the sinu",
+        ),
+        (
+            lambda s: s | {IN_PROJECTION: torch.ones(D, D)},
+            r"layers\.1\.self_attn\.in_proj_weight: expected shape \(42, 14\), got \(14, 14\)",
+        ),
+        (
+            lambda s: s | {"src_tok_emb.weight": torch.ones(len(GERMAN), D + 2)},
+            r"src_tok_emb\.weight: expected shape \(11, 14\), got \(11, 16\)",
+        ),
+        (
+            without("src_tok_emb.weight"),
+            r"source-embedding: expected one matrix \(V, D\) with a name such as src_embed\.weight"
+            r", got none of tgt_tok_emb\.weight, generator\.weight; name it by --source-embedding",
+        ),
+        (
+            lambda s: s | {"second_generator.weight": torch.ones(D, D)},
+            r"generator: expected one matrix .* got generator\.weight, second_generator\.weight of",
+        ),
+        (
+            lambda s: {n: t for n, t in s.items() if "decoder" not in n},
+            r"expected the layers of one encoder, .* encoders .* and decoders \[\]; is --layout",
+        ),
+        (
+            lambda s: s | {"generator.bias": torch.full((len(ENGLISH),), torch.nan)},
+            r"generator\.bias: expected finite numbers, got others: the training diverged",
+        ),
+        (
+            lambda s: s | {"ids": torch.arange(5)},
+            r"ids: expected a tensor of floating-point numbers, got torch\.int64; leave it out",
+        ),
+        (lambda s: {**s, "epoch": 3}, r"epoch: expected a tensor .* got int"),
+        (list, r"expected a state dict, got list; write it by torch\.save\(model\.st"),
+        (lambda s: {}, r"expected a state dict, got dict"),
+        (
+            {"layout": "annotated-transformer"},
+            r"one decoder, such as decoder\.layers\.0\.src_attn; got",
+        ),
+        (
+            {"parts": Parts(generator="generator.bias")},
+            r"--generator: expected the name of a matrix \(V, D\), got 'generator\.bias'; there",
+        ),
+        ({"heads": 4}, "heads: expected a divisor of d_model 14, got 4"),
+        ({"heads": 0}, "heads: expected a divisor of d_model 14, got 0"),
+        ({"step": -1}, "step: expected 0 to 9,999,999, got -1"),
+        ({"run": "../x"}, r"run: expected the name of a folder, got '\.\./x'"),
+        ({"max_length": 0}, "max_length: expected at least 1, got 0"),
+    ],
+)
+def test_a_state_dict_of_another_model_or_a_wrong_argument_is_refused(
+    given: Given, tmp_path: Path, change: Any, message: str
+) -> None:
+    """``change`` is of the state dict, or of the arguments."""
+    state = tutorial_model().state_dict()
+    arguments = given(state, **change) if isinstance(change, dict) else given(change(state))
+    with pytest.raises((CheckpointError, ValueError), match=message) as caught:
+        convert_from_torch(arguments)
+    assert "model.pt: " in str(caught.value) or not isinstance(caught.value, CheckpointError)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_norm_missing_in_the_annotated_transformer_is_named(given: Given) -> None:
+    state = without("encoder.norm.a_2")(annotated_model(1).state_dict())
+    with pytest.raises(CheckpointError, match=r"1 are missing: encoder\.norm\.a_2 \(14,\)"):
+        convert_from_torch(given(state, layout="annotated-transformer"))
+
+
+class Harmful:
+    def __reduce__(self) -> Any:
+        return (eval, ("open('harm', 'w')",))
+
+
+@pytest.mark.parametrize(
+    ("content", "got"),
+    [
+        ({"a": Harmful()}, "one with eval"),
+        (nn.Linear(2, 2), r"one with torch\.nn"),
+        (bytes(range(256)) * 4, "another or a damaged file"),
+        (None, "another or a damaged file"),
+    ],
+    ids=["code", "model", "garbage", "cut"],
+)
+def test_a_file_with_code_or_damage_is_refused(
+    given: Given, tmp_path: Path, content: Any, got: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    arguments = given(tutorial_model().state_dict())
+    if content is None:
+        content = arguments.file.read_bytes()[:-900]
+    if isinstance(content, bytes):
+        arguments.file.write_bytes(content)
+    else:
+        torch.save(content, arguments.file)
+    message = rf"expected a file with tensors only, got {got}.*run"
+    with pytest.raises(CheckpointError, match=message):
+        convert_from_torch(arguments)
+    assert not (tmp_path / "harm").exists()
+    cut = tmp_path / "cut.safetensors"
+    cut.write_bytes(b"\x40" + bytes(20))
+    with pytest.raises(CheckpointError, match=r"cut\.safetensors: truncated, or not safetensors"):
+        convert_from_torch(replace(arguments, file=cut))
+
+
+# Vocabularies
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "special", "message"),
+    [
+        ("v.txt", b"<pad>\na\n\nb\n", USUAL, "line 3: expected a token, got an empty line"),
+        ("v.txt", b"<pad>\na\na\n", USUAL, "expected each token once, got 'a' 2 times"),
+        ("v.txt", b"<pad>\n<blank>\na\n", USUAL, "got both <pad> and <blank>; say which by --pad"),
+        ("v.json", b'{"a": 0, "b": 2}', USUAL, "expected an object with the ids 0 to 1, each once"),
+        ("v.json", b'["a", 1]', USUAL, "expected a list of tokens, or an object with the id of"),
+        ("v.json", b"[", USUAL, "not JSON"),
+        ("v.txt", None, USUAL, "cannot be read"),
+        ("v.txt", b"\xff", USUAL, "expected text in UTF-8"),
+        (
+            "v.txt",
+            b"<pad>\n<unk>\n</s>\na\n",
+            SpecialNames(start="</s>"),
+            "four different special tokens, got '</s>' twice",
+        ),
+        (
+            "v.txt",
+            b"<pad>\n<unk>\n</s>\na\n",
+            SpecialNames(end="a"),
+            "'</s>' is there beside another special token",
+        ),
+        ("v.txt", b"<pad>\na\n", SpecialNames(end="stop"), "there is no 'stop', which --end names"),
+    ],
+)
+def test_a_vocabulary_that_is_not_one_is_refused(
+    tmp_path: Path, name: str, content: bytes | None, special: SpecialNames, message: str
+) -> None:
+    path = tmp_path / name
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(CheckpointError, match=rf"v\.(txt|json).*{message}"):
+        read_vocabularies(path, path, special)
+
+
+def test_special_tokens_are_put_first(tmp_path: Path) -> None:
+    path = tmp_path / "v.txt"
+    path.write_text("<pad>\n<unk>\n</s>\na\nBEGIN\n")
+    vocabulary, _ = read_vocabularies(path, path, SpecialNames(start="BEGIN"))
+    assert (vocabulary.words, vocabulary.rows) == (("a",), (0, 1, 4, 2, 3))
+
+
+def test_a_vocabulary_of_another_size_or_without_a_start_is_refused(given: Given) -> None:
+    arguments = given(tutorial_model().state_dict())
+    arguments.source_vocab.write_text("\n".join([*GERMAN, "more"]))
+    size = r"source\.txt: expected 11 tokens, as src_tok_emb\.weight has rows in .*, got 12; give"
+    with pytest.raises(CheckpointError, match=size):
+        convert_from_torch(arguments)
+    arguments.target_vocab.write_text(json.dumps([f"w{i}" for i in range(len(ENGLISH))]))
+    with pytest.raises(CheckpointError, match="expected a token that begins a target, such as <s>"):
+        convert_from_torch(arguments)
+
+
+def test_tokens_that_cannot_be_typed_are_counted(given: Given) -> None:
+    arguments = given(tutorial_model().state_dict())
+    said = convert_from_torch(arguments)
+    taken = "the file does not tell: norms after the sublayers (--norm-first), embeddings times"
+    assert taken in said
+    assert "1 of 12 target tokens cannot be typed, such as 'T-shirt': texts are split at" in said
+    assert "source tokens" not in said
+    said = convert_from_torch(replace(arguments, run="spaces", split="spaces"))
+    assert "cannot be typed" not in said
+    target = open_trained_run("spaces", root=arguments.checkpoints).tokenizers.target
+    assert target.tokens(target.encode("I  T-shirt. ")) == ["I", "<unk>"]
+
+
+@pytest.mark.parametrize("words", [["der", "hund"], ["der", "Hund"]])
+@pytest.mark.parametrize("at_spaces", [True, False])
+def test_a_given_vocabulary_survives_its_file(words: list[str], at_spaces: bool) -> None:
+    made = WordTokenizer.of([*words, "<", ">"], at_spaces=at_spaces)
+    again = Tokenizer.from_text(made.to_text())
+    assert isinstance(again, WordTokenizer)
+    assert again.to_text() == made.to_text()
+    assert again.encode(f"DER {words[1]}") == ([4, 5] if words[1] == "hund" else [UNK, 5])
+    for typed in ("<s>", "</s>", "<pad>", "der</s>", "<pad><s>"):
+        assert not {PAD, BOS, EOS} & set(again.encode(typed))

@@ -12,9 +12,17 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from headwise.model.pretrained.quiet import quiet
-from tests.model.pretrained.saved import WEIGHTS, MakeFolder, trainer_state
-from tests.model.pretrained.tiny import FAMILY_NAMES, FOLDERS, Texts, Twins, build
+from headwise.model.pretrained.folders import quiet
+from tests.model.pretrained.tiny import (
+    FAMILY_NAMES,
+    FOLDERS,
+    WEIGHTS,
+    MakeFolder,
+    Texts,
+    Twins,
+    build,
+    trainer_state,
+)
 
 
 @pytest.fixture(scope="session")
@@ -30,15 +38,10 @@ def twins(request: pytest.FixtureRequest, make_twins: Callable[[str], Twins]) ->
 
 
 @pytest.fixture(scope="session")
-def sentences(data_folder: Path) -> Texts:
-    """The sentences of ``tests/data`` by language."""
-    rows = [json.loads(line) for line in (data_folder / "train.jsonl").read_text().splitlines()]
-    return {language: [row[language] for row in rows] for language in ("en", "es")}
-
-
-@pytest.fixture(scope="session")
-def make_folder(tmp_path_factory: pytest.TempPathFactory, sentences: Texts) -> MakeFolder:
+def make_folder(tmp_path_factory: pytest.TempPathFactory, data_folder: Path) -> MakeFolder:
     """Return a function that makes a folder of ``FOLDERS``, once. Read it, or change a copy."""
+    rows = [json.loads(line) for line in (data_folder / "train.jsonl").read_text().splitlines()]
+    sentences: Texts = {language: [row[language] for row in rows] for language in ("en", "es")}
 
     def make(name: str) -> Path:
         folder = tmp_path_factory.mktemp(name)

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from headwise.model.interface import Head, Kind
-from headwise.model.pretrained.quiet import quiet
+from headwise.model.pretrained.folders import quiet
 
 
 @dataclass(frozen=True)

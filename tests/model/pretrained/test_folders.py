@@ -1,16 +1,21 @@
-"""Which checkpoints a folder has, while a training writes them and after, and its log."""
+"""What folders have beside weights, whole and damaged: checkpoints, log, configuration."""
 
 from __future__ import annotations
 
 import shutil
+import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
+from transformers.utils import logging
 
 from headwise.model.files import CheckpointError
-from headwise.model.pretrained.folders import is_pretrained
+from headwise.model.pretrained.folders import is_pretrained, quiet
 from headwise.model.pretrained.run import PretrainedRun
-from tests.model.pretrained.saved import WEIGHTS, trainer_state
+from tests.model.pretrained.tiny import WEIGHTS, change_json, trainer_state
+
+# Checkpoints and their log
 
 
 def test_checkpoints_appear_when_they_are_complete(training: Path) -> None:
@@ -57,7 +62,90 @@ def test_damaged_logs_of_a_training_are_left_out(training: Path) -> None:
         path.write_text(content)
         assert PretrainedRun(training, "out").metrics() == []
     path.write_text("{")
-    with pytest.raises(
-        CheckpointError, match=r"trainer_state\.json: not JSON .*; restore the file"
-    ):
+    message = r"trainer_state\.json: not JSON .*; restore the file"
+    with pytest.raises(CheckpointError, match=message):
         PretrainedRun(training, "out").metrics()
+
+
+# Configuration and settings of generation
+
+CONFIG, GENERATION = "config.json", "generation_config.json"
+FAMILY = r"model_type .* cannot be opened; expected one of marian, bart"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        *((CONFIG, {"model_type": kind}, FAMILY) for kind in ("llama", "bert", None, 3, ["t5"])),
+        (CONFIG, "{", r"not JSON .*restore the file"),
+        (CONFIG, "[1]", "expected an object, got list"),
+        (CONFIG, "{}", "model_type None cannot be opened"),
+        (CONFIG, "\ud800", "not JSON"),
+        (CONFIG, {"num_layers": 10**9}, "num_layers: expected at most 1,000"),
+        (CONFIG, {"num_layers": -1}, ""),
+        (CONFIG, {"num_layers": "many"}, ""),
+        (CONFIG, {"d_model": 10**12}, "d_model: expected at most 10,000,000"),
+        (CONFIG, {"d_ff": 0.5}, ""),
+        (CONFIG, {"vocab_size": 10**15}, "vocab_size: expected at most"),
+        (CONFIG, {"vocab_size": -5}, ""),
+        (CONFIG, {"max_position_embeddings": 10**7}, "expected at most 100,000"),
+        (CONFIG, {"num_heads": 0}, ""),
+        (CONFIG, {"num_decoder_layers": 0}, ""),
+        (CONFIG, {"decoder_start_token_id": 10**6}, ""),
+        (CONFIG, {"decoder_start_token_id": None}, ""),
+        (CONFIG, {"pad_token_id": None}, ""),
+        (CONFIG, {"eos_token_id": []}, ""),
+        (CONFIG, {"dense_act_fn": "magic"}, ""),
+        (CONFIG, {"relative_attention_num_buckets": float("inf")}, ""),
+        (GENERATION, "{", ""),
+        (GENERATION, "[]", ""),
+        (GENERATION, '{"bad_words_ids": 7}', ""),
+    ],
+    ids=lambda value: str(value)[:40].encode(errors="replace").decode(),
+)
+def test_what_cannot_be_a_configuration_is_refused(
+    folder: Path, name: str, content: str | dict[str, Any], message: str
+) -> None:
+    if name == CONFIG:
+        (folder / GENERATION).unlink()
+    if isinstance(content, str):
+        (folder / name).write_bytes(content.encode(errors="surrogatepass"))
+    else:
+        change_json(folder / name, **content)
+    with pytest.raises(CheckpointError, match=rf"config\.json: .*{message}"):
+        _ = PretrainedRun(folder, "t5").description
+    if name == CONFIG and isinstance(content, str):
+        with pytest.raises(CheckpointError, match=message):
+            PretrainedRun(folder, "t5").load(0)
+
+
+def test_settings_that_our_decoding_does_not_follow_are_listed(folder: Path) -> None:
+    run = PretrainedRun(folder, "t5")
+    assert run.ignored_settings == {}
+    wanted = {"no_repeat_ngram_size": 3, "min_length": 4, "forced_eos_token_id": 1}
+    wanted["repetition_penalty"] = 1.2
+    nothing = {"encoder_no_repeat_ngram_size": 0, "num_beams": 4, "bad_words_ids": [[5], [6, 7]]}
+    change_json(folder / GENERATION, **wanted, **nothing, eos_token_id=[1, 9])
+    run = PretrainedRun(folder, "t5")
+    assert run.ignored_settings == wanted | {"bad_words_ids": [[6, 7]], "eos_token_id": [9]}
+    assert run.load(0).model.special_ids.never_generated == (5,)
+    # Older models have them in their configuration.
+    (folder / GENERATION).unlink()
+    change_json(folder / CONFIG, min_length=4, bad_words_ids=[[5]])
+    run = PretrainedRun(folder, "t5")
+    assert run.ignored_settings == {"min_length": 4}
+    assert run.load(0).model.special_ids.never_generated == (5,)
+
+
+def test_warnings_advice_and_bars_are_kept_away_and_come_back() -> None:
+    before = logging.get_verbosity()
+    for enabled in (False, True):  # bars that were off stay off
+        (logging.enable_progress_bar if enabled else logging.disable_progress_bar)()
+        with quiet():
+            warnings.warn("advice", stacklevel=1)  # an error in these tests, if it were not kept
+            assert logging.get_verbosity() == logging.ERROR
+            assert not logging.is_progress_bar_enabled()
+        with pytest.raises(RuntimeError, match="as ever"), quiet():
+            raise RuntimeError("as ever")
+        assert logging.get_verbosity() == before
+        assert logging.is_progress_bar_enabled() == enabled

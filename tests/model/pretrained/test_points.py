@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -14,9 +15,9 @@ from torch import Tensor
 from headwise.model.hooks import capture, edit, hook_names
 from headwise.model.interface import Head, attention_path
 from headwise.model.interventions import ablate
+from headwise.model.pretrained.model import PretrainedModel
 from headwise.model.transformer import Transformer
-from tests.model.pretrained.passes import assert_same, inputs, run
-from tests.model.pretrained.tiny import Twins
+from tests.model.pretrained.tiny import Twins, assert_same, inputs, run
 
 
 def test_hook_points_have_the_names_of_our_own_model(
@@ -135,86 +136,66 @@ def test_edit_at_a_hook_point_acts_where_its_name_says(twins: Twins, point: str)
     assert float((edited - twins.logits(source, target).logits).abs().max()) > 1e-3
 
 
-@pytest.mark.parametrize("side", ["encoder", "decoder"])
-def test_positions_can_be_taken_away(twins: Twins, side: str) -> None:
-    if twins.ours.description.positions == "relative":
-        pytest.skip("positions are in the scores: test_attention.py")
-    source, target = inputs(twins, 7)
-    name = f"{side}.embedding"
-    summed = f"{name}.norm.before" if twins.ours.description.embedding_norm else f"{name}.output"
-    with (
-        edit(twins.ours, {f"{name}.positions": torch.zeros_like}),
-        capture(twins.ours, [f"{name}.tokens", summed]) as seen,
-    ):
-        run(twins.ours, source, target)
-    assert torch.equal(seen[summed][0], seen[f"{name}.tokens"][0])
-
-
-def test_logits_are_a_hook_point(twins: Twins) -> None:
-    source, target = inputs(twins, 7)
-    plain = run(twins.ours, source, target)
-    with edit(twins.ours, {"logits": torch.neg}), capture(twins.ours, ["logits"]) as seen:
-        edited = run(twins.ours, source, target)
-    assert torch.equal(edited, -plain)
-    assert torch.equal(seen["logits"][0], edited)
-
-
-@pytest.mark.usefixtures("one_thread")
-def test_threads_that_share_a_model_are_never_mixed(make_twins: Callable[[str], Twins]) -> None:
-    twins = make_twins("t5")
+def test_positions_can_be_taken_away_and_logits_edited(twins: Twins) -> None:
     model = twins.ours
     source, target = inputs(twins, 7)
-    head = Head("cross", 0, 1)
-    point = f"{attention_path('cross', 0)}.heads"
-
-    def captured() -> Tensor:
-        with capture(model, [point]) as seen:
+    plain = run(model, source, target)
+    with edit(model, {"logits": torch.neg}), capture(model, ["logits"]) as seen:
+        edited = run(model, source, target)
+    assert torch.equal(edited, -plain)
+    assert torch.equal(seen["logits"][0], edited)
+    if model.description.positions == "relative":
+        return  # positions are in the scores: test_attention.py
+    summed = "norm.before" if model.description.embedding_norm else "output"
+    for name in ("encoder.embedding", "decoder.embedding"):
+        points = [f"{name}.tokens", f"{name}.{summed}"]
+        no_positions = {f"{name}.positions": torch.zeros_like}
+        with edit(model, no_positions), capture(model, points) as seen:
             run(model, source, target)
-        return torch.cat(seen[point])
-
-    def ablated() -> Tensor:
-        with ablate(model, [head]):
-            return run(model, source, target)
-
-    def plain() -> Tensor:
-        return run(model, source, target)
-
-    alone = _repeat_side_by_side(captured, ablated, plain)
-    assert not torch.equal(alone[1], alone[2])
+        assert torch.equal(seen[points[0]][0], seen[points[1]][0])
 
 
 @pytest.mark.usefixtures("one_thread")
-def test_threads_with_a_model_and_an_edit_each_are_never_mixed(
-    make_twins: Callable[[str], Twins],
-) -> None:
-    point = f"{attention_path('cross', 1)}.weights"
+def test_threads_are_never_mixed(make_twins: Callable[[str], Twins]) -> None:
+    """Several share a model, captured, ablated or plain; others edit the same point, or another's.
 
-    def task_of(name: str, head: int, scale: float) -> Callable[[], Tensor]:
+    Each gives what it gives alone, many times.
+    """
+
+    def task_of(name: str, *changes: Callable[[PretrainedModel], Any]) -> Callable[[], Tensor]:
         twins = make_twins(name)
         source, target = inputs(twins, 7, 4)
-
-        def change(scores: Tensor) -> Tensor:
-            scores = scores.clone()
-            scores[:, head] *= scale
-            return scores
+        point = f"{attention_path('cross', 1)}.weights"
 
         def task() -> Tensor:
-            edits = {f"{attention_path('cross', 0)}.scores": change}
-            with edit(twins.ours, edits), capture(twins.ours, [point]) as seen:
+            with ExitStack() as held:
+                for change in changes:
+                    held.enter_context(change(twins.ours))
+                seen = held.enter_context(capture(twins.ours, [point]))
                 logits = run(twins.ours, source, target)
             [maps] = seen[point]
             return torch.cat([maps.flatten(), logits.flatten()])
 
         return task
 
-    alone = _repeat_side_by_side(task_of("marian", 0, 3.0), task_of("t5", 1, -2.0))
-    for name, edited in zip(("marian", "t5"), alone, strict=True):
-        assert not torch.equal(task_of(name, 0, 1.0)(), edited)
+    def edit_head(head: int, scale: float) -> Callable[[PretrainedModel], Any]:
+        def change(scores: Tensor) -> Tensor:
+            scores = scores.clone()
+            scores[:, head] *= scale
+            return scores
 
+        return lambda model: edit(model, {f"{attention_path('cross', 0)}.scores": change})
 
-def _repeat_side_by_side(*tasks: Callable[[], Tensor]) -> list[Tensor]:
-    """Run tasks in a thread each, many times; return what they give alone, which must be equal."""
+    tasks = [
+        task_of("t5"),
+        task_of("t5", lambda model: ablate(model, [Head("cross", 0, 1)])),
+        task_of("t5", edit_head(1, -2.0)),
+        task_of("marian"),
+        task_of("marian", edit_head(0, 3.0)),
+    ]
     alone = [task() for task in tasks]
+    for one, other in ((0, 1), (0, 2), (1, 2), (3, 4)):
+        assert not torch.equal(alone[one], alone[other])
     barrier = threading.Barrier(len(tasks))
 
     def repeat(task: Callable[[], Tensor]) -> list[Tensor]:
@@ -226,4 +207,3 @@ def _repeat_side_by_side(*tasks: Callable[[], Tensor]) -> list[Tensor]:
         found = list(threads.map(repeat, tasks))
     for expected, results in zip(alone, found, strict=True):
         assert all(torch.equal(result, expected) for result in results)
-    return alone

@@ -1,4 +1,4 @@
-"""Folders of models and of trainings, whole and damaged."""
+"""Folders of models and of trainings, whole and damaged, and how they are opened by a name."""
 
 from __future__ import annotations
 
@@ -13,18 +13,100 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from transformers import AutoModelForSeq2SeqLM
 
+from headwise.model.checkpoint import TrainedRun
 from headwise.model.decoding.greedy import greedy
 from headwise.model.files import CheckpointError
+from headwise.model.interface import Languages
 from headwise.model.placement import Placement
-from headwise.model.pretrained.folders import is_pretrained
-from headwise.model.pretrained.quiet import quiet
+from headwise.model.pretrained.folders import is_pretrained, quiet
 from headwise.model.pretrained.run import PretrainedRun
-from headwise.model.runs import load_checkpoint, open_run
+from headwise.model.runs import (
+    choose_languages,
+    find_folder,
+    load_checkpoint,
+    log_file,
+    open_checkpoint,
+    open_run,
+    read_log_file,
+    require_languages,
+    steps_in,
+)
 from headwise.viz_app.trace.sentence import run_trace
 from tests.floats import PASS, assert_near
-from tests.model.pretrained.saved import WEIGHTS, MakeFolder, change_json
-from tests.model.pretrained.tiny import random_ids
+from tests.model.pretrained.tiny import WEIGHTS, MakeFolder, change_json, random_ids
+
+# Opened by a name
+
+
+def test_a_run_of_ours_opens_by_name_and_by_path(trained_run: TrainedRun, tmp_path: Path) -> None:
+    root = trained_run.folder.parent
+    by_name, by_path = open_run("tiny", root=root), open_run(str(trained_run.folder), root=tmp_path)
+    assert by_name.folder == by_path.folder == trained_run.folder
+    assert steps_in(trained_run.folder) == trained_run.steps()
+    assert not by_name.choices.targets
+    run, checkpoint = open_checkpoint("tiny", None, root)
+    assert checkpoint.step == run.steps()[-1]
+    assert checkpoint.sha256 == run.sha256(checkpoint.step)
+
+
+def test_a_name_on_the_hub_opens_from_the_cache_without_a_network(
+    make_folder: MakeFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = tmp_path / "models--someone--tiny-t5"
+    shutil.copytree(make_folder("t5"), kept / "snapshots" / "abc")
+    (kept / "refs").mkdir()
+    (kept / "refs" / "main").write_text("abc")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    run = open_run("someone/tiny-t5", root=tmp_path / "no-runs")
+    assert (run.name, run.steps()) == ("tiny-t5", [0])
+    (tmp_path / "empty").mkdir()
+    for name, message in (
+        ("someone/else", "someone/else: there is no such folder, and it"),
+        (str(tmp_path / "empty"), r"expected a run \(run.json\), a Hugging Face model"),
+        ("nothing", "no run named 'nothing'"),
+        ("no/such/folder", "no/such/folder: there is no such folder"),
+    ):
+        with pytest.raises(CheckpointError, match=message):
+            open_run(name, root=tmp_path / "no-runs")
+    assert find_folder("nothing", root=tmp_path) is None
+
+
+def test_languages_are_chosen_among_those_that_a_model_has(
+    make_folder: MakeFolder, trained_run: TrainedRun
+) -> None:
+    folder = make_folder("nllb")
+    chosen = Languages(target="fra_Latn")
+    run, _ = open_checkpoint(str(folder), None, folder.parent, languages=chosen)
+    assert run.tokenizers.target.tokens(run.tokenizers.prefix) == ["</s>", "fra_Latn"]
+    with pytest.raises(ValueError, match="has no target language 'french'; it has: '"):
+        choose_languages(run, Languages(target="french"))
+    with pytest.raises(ValueError, match="tiny has no prefix 'x'; it has: none"):
+        choose_languages(trained_run, Languages(prefix="x"))
+    run = open_run(str(make_folder("t5")))
+    with pytest.raises(ValueError, match=r"does not name its languages: .*--columns en es"):
+        require_languages(run, None)
+    require_languages(run, ("en", "es"))
+
+
+def test_curves_are_those_of_the_newest_checkpoint(make_folder: MakeFolder, tmp_path: Path) -> None:
+    for step, loss in ((5, 3.5), (10, 2.5)):
+        folder = tmp_path / f"checkpoint-{step}"
+        shutil.copytree(make_folder("t5"), folder)
+        (folder / "trainer_state.json").write_text(
+            f'{{"global_step": {step}, "max_steps": 20, "log_history": ['
+            f'{{"step": {step}, "loss": {loss}, "epoch": 1}}, {{"step": {step}, "eval_loss": 2}}]}}'
+        )
+    run = open_run(str(tmp_path))
+    assert (run.steps(), steps_in(tmp_path), run.planned_steps) == ([5, 10], [5, 10], 20)
+    expected = [{"step": 10, "train_loss": 2.5}, {"step": 10, "valid_loss": 2}]
+    assert list(run.metrics()) == expected
+    assert list(read_log_file(log_file(tmp_path, "metrics.jsonl"))) == expected
+
+
+# Whole
 
 
 @pytest.mark.parametrize("name", ["t5", "marian", "marian_separate", "bart", "mbart", "nllb"])
@@ -53,52 +135,48 @@ def test_a_folder_is_a_run_of_one_step(make_folder: MakeFolder) -> None:
     assert not any(module.training for _, module in loaded.model.named_modules())
     assert loaded.model.description == run.description
     assert run.parameters == sum(tensor.numel() for tensor in loaded.model.inner.parameters())
-    assert run.metrics() == []
-    assert run.planned_steps is None
+    assert loaded.sha256 == run.sha256(0)
+    assert (run.metrics(), run.planned_steps, run.data, run.counts) == ([], None, None, None)
+    assert run.source_language == ""
     with pytest.raises(CheckpointError, match="no weights of step 7; there are those of: 0"):
         run.load(7)
 
 
-def test_languages_are_those_of_a_marian_s_tokenizer(
+def test_weights_are_those_in_the_file_and_languages_those_of_the_tokenizer(
     make_folder: MakeFolder, tmp_path: Path
 ) -> None:
     folder = shutil.copytree(make_folder("marian"), tmp_path / "marian")
-    config = folder / "tokenizer_config.json"
-    written = json.loads(config.read_text()) | {"source_lang": "en", "target_lang": "es"}
-    config.write_text(json.dumps(written))
-    run = PretrainedRun(folder, "mine")
-    assert (run.source_language, run.target_language) == ("en", "es")
-    assert PretrainedRun(make_folder("t5"), "theirs").source_language == ""
-
-
-def test_weights_are_those_in_the_file(make_folder: MakeFolder) -> None:
-    from transformers import AutoModelForSeq2SeqLM
-
-    folder = make_folder("marian")
+    change_json(folder / "tokenizer_config.json", source_lang="en", target_lang="es")
     with quiet():
         theirs = AutoModelForSeq2SeqLM.from_pretrained(folder)
-    ours = PretrainedRun(folder, "m").load(0).model.inner
+    run = PretrainedRun(folder, "mine")
+    assert (run.source_language, run.target_language) == ("en", "es")
+    ours = run.load(0).model.inner
     assert all(map(torch.equal, theirs.state_dict().values(), ours.state_dict().values()))
-    assert PretrainedRun(folder, "m").load(0).sha256 == PretrainedRun(folder, "m").load(0).sha256
 
 
-def test_a_t5_with_an_output_of_its_own_keeps_it(folder: Path) -> None:
+def change_weights(folder: Path, name: str, change: Callable[[torch.Tensor], Any]) -> None:
+    """Replace a tensor in a folder's file by what a function makes of it; None removes it."""
     weights = load_file(folder / WEIGHTS)
-    weights["lm_head.weight"] = weights["shared.weight"].flip(0).contiguous()
+    changed = change(weights.get(name, weights.get("shared.weight")))
+    weights.pop(name, None)
+    if changed is not None:
+        weights[name] = changed.contiguous()
     save_file(weights, folder / WEIGHTS, {"format": "pt"})
+
+
+@pytest.mark.parametrize(
+    ("change", "tied"), [(lambda x: x.flip(0), "none"), (lambda x: x.clone(), "all")]
+)
+def test_a_t5_with_an_output_that_differs_keeps_it(folder: Path, change: Any, tied: str) -> None:
+    """One that is stored beside its equal is tied."""
+    change_weights(folder, "lm_head.weight", change)
     run = PretrainedRun(folder, "t5")
     loaded = run.load(0)
-    assert run.description.tied == loaded.model.description.tied == "none"
+    assert run.description.tied == loaded.model.description.tied == tied
     assert run.parameters == sum(tensor.numel() for tensor in loaded.model.inner.parameters())
-    assert torch.equal(loaded.model.inner.lm_head.weight, weights["lm_head.weight"])
-
-
-def test_an_output_that_is_stored_beside_its_equal_is_tied(folder: Path) -> None:
     weights = load_file(folder / WEIGHTS)
-    weights["lm_head.weight"] = weights["shared.weight"].clone()
-    save_file(weights, folder / WEIGHTS, {"format": "pt"})
-    run = PretrainedRun(folder, "t5")
-    assert run.description.tied == run.load(0).model.description.tied == "all"
+    assert torch.equal(loaded.model.inner.lm_head.weight, weights["lm_head.weight"])
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
@@ -185,17 +263,21 @@ def test_a_training_has_a_step_for_each_checkpoint(training: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("share", [0, 4, 300, -1])
-def test_truncated_weights_are_named(folder: Path, share: int) -> None:
-    content = (folder / WEIGHTS).read_bytes()
-    (folder / WEIGHTS).write_bytes(content[:share])
-    with pytest.raises(CheckpointError, match=r"model\.safetensors: .*; restore the file"):
-        PretrainedRun(folder, "t5").load(0)
+# Damaged
 
 
-def test_truncated_weights_of_an_earlier_step_are_named(training: Path) -> None:
+@pytest.mark.parametrize(
+    "damage",
+    [
+        *(lambda content, share=share: content[:share] for share in (0, 4, 300, -1)),
+        lambda content: content[:8] + b"x" * 32 + content[40:],
+    ],
+)
+def test_truncated_and_corrupt_weights_are_named(
+    training: Path, damage: Callable[[bytes], bytes]
+) -> None:
     path = training / "checkpoint-20" / WEIGHTS
-    path.write_bytes(path.read_bytes()[:-1])
+    path.write_bytes(damage(path.read_bytes()))
     run = PretrainedRun(training, "out")
     assert run.steps() == [20, 100]
     with pytest.raises(CheckpointError, match=r"checkpoint-20/model\.safetensors: .*restore"):
@@ -203,45 +285,25 @@ def test_truncated_weights_of_an_earlier_step_are_named(training: Path) -> None:
     run.load(100)
 
 
-def test_corrupt_weights_are_named(folder: Path) -> None:
-    content = bytearray((folder / WEIGHTS).read_bytes())
-    content[8:40] = b"x" * 32
-    (folder / WEIGHTS).write_bytes(content)
-    with pytest.raises(CheckpointError, match=r"model\.safetensors: .*; restore the file"):
-        PretrainedRun(folder, "t5").load(0)
-
-
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-@pytest.mark.parametrize("name", ["decoder.layers.1.fc1.bias", "final_logits_bias"])
+@pytest.mark.parametrize("name", ["model.decoder.layers.1.fc1.bias", "final_logits_bias"])
 def test_weights_that_are_not_numbers_are_refused(training: Path, name: str, value: float) -> None:
-    path = training / "checkpoint-20" / WEIGHTS
-    weights = load_file(path)
-    weights[next(key for key in weights if key.endswith(name))].view(-1)[3] = value
-    save_file(weights, path, {"format": "pt"})
+    place = torch.tensor([3])
+    change_weights(
+        training / "checkpoint-20", name, lambda x: x.index_fill(x.dim() - 1, place, value)
+    )
     with pytest.raises(CheckpointError, match=rf"{WEIGHTS}: .*{name}: expected finite numbers"):
         PretrainedRun(training, "out").load(20)
 
 
-def _without(weights: dict[str, torch.Tensor], name: str) -> None:
-    del weights[name]
-
-
-def _misshapen(weights: dict[str, torch.Tensor], name: str) -> None:
-    weights[name] = weights[name][:-1].contiguous()
-
-
-@pytest.mark.parametrize("damage", [_without, _misshapen])
+@pytest.mark.parametrize("change", [lambda _: None, lambda x: x[:-1]])
 def test_weights_that_lack_what_the_configuration_wants_are_refused(
-    folder: Path, damage: Callable[..., None]
+    folder: Path, change: Any
 ) -> None:
     name = "decoder.block.1.layer.1.EncDecAttention.o.weight"
-    weights = load_file(folder / WEIGHTS)
-    damage(weights, name)
-    save_file(weights, folder / WEIGHTS, {"format": "pt"})
-    with pytest.raises(CheckpointError, match=re.escape(WEIGHTS)) as caught:
+    change_weights(folder, name, change)
+    with pytest.raises(CheckpointError, match=rf"{WEIGHTS}: .*{name}.*config\.json"):
         PretrainedRun(folder, "t5").load(0)
-    assert name in str(caught.value)
-    assert "config.json" in str(caught.value)
 
 
 def test_weights_of_a_deeper_model_are_refused(folder: Path) -> None:
@@ -250,33 +312,29 @@ def test_weights_of_a_deeper_model_are_refused(folder: Path) -> None:
         PretrainedRun(folder, "t5").load(0)
 
 
-def test_a_missing_tokenizer_is_named(folder: Path) -> None:
-    for path in (*folder.glob("tokenizer*"), *folder.glob("spiece*")):
-        path.unlink()
-    run = PretrainedRun(folder, "t5")
-    with pytest.raises(CheckpointError, match=r"there is no tokenizer; save it beside the model"):
-        _ = run.tokenizers
-    run.load(0)  # all else can be looked at
-
-
-@pytest.mark.parametrize("content", [b"{", b"\xff\xfe", b"[]", b"{}"])
-def test_a_broken_tokenizer_is_named(folder: Path, content: bytes) -> None:
-    (folder / "spiece.model").unlink(missing_ok=True)
-    (folder / "tokenizer.json").write_bytes(content)
-    with pytest.raises(CheckpointError, match="the tokenizer cannot be loaded"):
-        _ = PretrainedRun(folder, "t5").tokenizers
-
-
-def test_a_tokenizer_larger_than_the_embedding_is_refused(
-    folder: Path, make_folder: MakeFolder
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "there is no tokenizer; save it beside the model"),
+        *((bad, "the tokenizer cannot be loaded") for bad in (b"{", b"\xff\xfe", b"[]", b"{}")),
+        ("bart", r"tokens, the model embeds .* of this model\?"),
+    ],
+)
+def test_a_missing_broken_or_other_tokenizer_is_named(
+    folder: Path, make_folder: MakeFolder, content: bytes | str | None, message: str
 ) -> None:
     for path in (*folder.glob("tokenizer*"), *folder.glob("spiece*")):
         path.unlink()
-    for path in make_folder("bart").glob("*"):
-        if path.name not in ("config.json", "generation_config.json", WEIGHTS):
-            shutil.copy(path, folder)
-    with pytest.raises(CheckpointError, match=r"tokens, the model embeds .* of this model\?"):
-        _ = PretrainedRun(folder, "t5").tokenizers
+    if isinstance(content, bytes):
+        (folder / "tokenizer.json").write_bytes(content)
+    elif content is not None:
+        for path in make_folder(content).glob("*"):
+            if path.name not in ("config.json", "generation_config.json", WEIGHTS):
+                shutil.copy(path, folder)
+    run = PretrainedRun(folder, "t5")
+    with pytest.raises(CheckpointError, match=message):
+        _ = run.tokenizers
+    run.load(0)  # all else can be looked at
 
 
 def test_a_changed_tokenizer_has_another_hash(folder: Path) -> None:
@@ -304,8 +362,7 @@ def test_a_pickle_is_refused_with_the_command_that_converts_it(
 
 
 def test_pickled_checkpoints_of_a_training_are_refused_with_the_command(training: Path) -> None:
-    for step in (20, 100):
-        place = training / f"checkpoint-{step}"
-        (place / WEIGHTS).rename(place / "pytorch_model.bin")
+    for path in training.glob(f"*/{WEIGHTS}"):
+        path.rename(path.with_name("pytorch_model.bin"))
     with pytest.raises(CheckpointError, match=r"checkpoint-20/pytorch_model\.bin: .*convert it"):
         open_run(str(training)).steps()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import pytest
 
 from headwise.model.pretrained.run import PretrainedRun
 from headwise.model.pretrained.tokenizers import Languages, PretrainedTokenizers, load_tokenizer
-from tests.model.pretrained.saved import MakeFolder
+from tests.model.pretrained.tiny import MakeFolder, change_json
 
 NAMES = ("marian", "marian_separate", "t5", "nllb", "mbart", "m2m_100", "bart")
 ENGLISH = "The dog runs, and the cat sleeps."
@@ -50,14 +50,11 @@ def test_ids_are_those_of_the_tokenizer(tokenizers: PretrainedTokenizers, theirs
     assert tokenizers.encode_target(SPANISH)[len(tokenizers.prefix) : -1] == bare
 
 
-def test_text_comes_back(tokenizers: PretrainedTokenizers) -> None:
+def test_text_comes_back_and_is_that_of_the_tokens(tokenizers: PretrainedTokenizers) -> None:
     source, target = tokenizers.source, tokenizers.target
     assert source.decode(source.encode(ENGLISH)) == ENGLISH
     assert target.decode(tokenizers.encode_target(SPANISH)) == SPANISH  # without special tokens
     assert source.decode([]) == ""
-
-
-def test_tokens_join_to_the_text_with_its_spaces(tokenizers: PretrainedTokenizers) -> None:
     for vocabulary, text in ((tokenizers.source, ENGLISH), (tokenizers.target, SPANISH)):
         ids = vocabulary.encode(text)
         tokens = vocabulary.tokens(ids)
@@ -87,12 +84,6 @@ def test_special_tokens_are_words_with_their_names(
     assert (spans[0].start, spans[0].stop) == (0, 1)
 
 
-def test_an_id_without_a_token_is_shown_as_unused(make_folder: MakeFolder) -> None:
-    target = _open(make_folder("t5")).target
-    assert target.tokens([target.vocab_size - 1]) == [f"<unused {target.vocab_size - 1}>"]
-    assert len(target.words([5, target.vocab_size - 1])) == 2
-
-
 def test_unknown_characters_are_reported(folder: Path, tokenizers: PretrainedTokenizers) -> None:
     text = "The 日本 dog 語"
     unknown = tokenizers.source.unknown(text)
@@ -103,12 +94,6 @@ def test_unknown_characters_are_reported(folder: Path, tokenizers: PretrainedTok
         assert unknown == ["日本", "語"]
     assert tokenizers.source.unknown(ENGLISH) == []
     assert tokenizers.target.unknown(SPANISH) == []
-
-
-def test_a_character_of_several_byte_tokens_is_one_word(make_folder: MakeFolder) -> None:
-    source = _open(make_folder("bart")).source
-    ids = source.encode("dog 語")
-    assert len(ids) > len(source.words(ids)) == 2
 
 
 def test_lone_surrogates_are_refused(tokenizers: PretrainedTokenizers) -> None:
@@ -131,48 +116,50 @@ def test_sizes_are_those_of_the_embeddings(name: str, make_folder: MakeFolder) -
     assert run.tokenizers.source.kind == run.tokenizers.target.kind == "bpe"
 
 
-def test_marian_uses_the_model_of_each_side(make_folder: MakeFolder) -> None:
-    for name in ("marian", "marian_separate"):
-        tokenizers = _open(make_folder(name))
-        theirs = load_tokenizer(make_folder(name))
-        target = theirs(text_target=SPANISH)["input_ids"]
-        assert tokenizers.encode_target(SPANISH)[1:] == target
-        assert tokenizers.source.encode(SPANISH) != tokenizers.target.encode(SPANISH)
-        assert tokenizers.encode_source(ENGLISH) == theirs(ENGLISH)["input_ids"]
+def test_an_id_without_a_token_is_unused_and_bytes_make_one_word(make_folder: MakeFolder) -> None:
+    target = _open(make_folder("t5")).target
+    last = target.vocab_size - 1
+    assert target.tokens([last]) == [f"<unused {last}>"]
+    assert len(target.words([5, last])) == 2
+    source = _open(make_folder("bart")).source
+    ids = source.encode("dog 語")
+    assert len(ids) > len(source.words(ids)) == 2
 
 
-def test_vocabularies_of_their_own_give_their_own_tokens(make_folder: MakeFolder) -> None:
-    tokenizers = _open(make_folder("marian_separate"))
+@pytest.mark.parametrize("name", ["marian", "marian_separate"])
+def test_marian_has_a_model_for_each_side(name: str, make_folder: MakeFolder) -> None:
+    tokenizers, theirs = _open(make_folder(name)), load_tokenizer(make_folder(name))
+    assert tokenizers.encode_target(SPANISH)[1:] == theirs(text_target=SPANISH)["input_ids"]
+    assert tokenizers.source.encode(SPANISH) != tokenizers.target.encode(SPANISH)
     ids = list(range(3, 100))
-    assert tokenizers.source.tokens(ids) != tokenizers.target.tokens(ids)
-    last = tokenizers.target.vocab_size - 1  # beyond the source's vocabulary
-    assert not tokenizers.target.tokens([last])[0].startswith("<unused")
-    assert tokenizers.source.tokens([last])[0].startswith("<unused")
+    last = tokenizers.target.vocab_size - 1  # beyond the source's vocabulary, if that is its own
+    shown = [side.tokens([*ids, last]) for side in (tokenizers.source, tokenizers.target)]
+    assert (shown[0] != shown[1]) == (name == "marian_separate")
+    assert not shown[1][-1].startswith("<unused")
+    assert shown[0][-1].startswith("<unused") == (name == "marian_separate")
 
 
-def test_targets_begin_as_the_model_begins_them(make_folder: MakeFolder) -> None:
-    prefix = {
-        "marian": ["<pad>"],
-        "t5": ["<pad>"],
-        "bart": ["</s>"],
-        "mbart": ["es_XX"],
-        "nllb": ["</s>", "spa_Latn"],
-        "m2m_100": ["</s>", "__es__"],
-    }
-    chosen = {"nllb": "spa_Latn", "m2m_100": "es"}
-    for name, tokens in prefix.items():
-        languages = {"target": chosen[name]} if name in chosen else {}
-        tokenizers = _open(make_folder(name), **languages)
-        assert tokenizers.target.tokens(tokenizers.prefix) == tokens, name
-        ids = tokenizers.encode_target(SPANISH)
-        assert tuple(ids[: len(tokens)]) == tokenizers.prefix, name
-        assert tokenizers.target.tokens(ids[-1:]) == ["</s>"], name
-
-
-def test_target_language_replaces_that_of_the_model(make_folder: MakeFolder) -> None:
-    assert _open(make_folder("mbart"), target="fr_XX").prefix != _open(make_folder("mbart")).prefix
-    tokenizers = _open(make_folder("nllb"), target="fra_Latn")
-    assert tokenizers.target.tokens(tokenizers.prefix) == ["</s>", "fra_Latn"]
+@pytest.mark.parametrize(
+    ("name", "language", "tokens"),
+    [
+        ("marian", None, ["<pad>"]),
+        ("t5", None, ["<pad>"]),
+        ("bart", None, ["</s>"]),
+        ("mbart", None, ["es_XX"]),
+        ("mbart", "fr_XX", ["fr_XX"]),
+        ("nllb", "spa_Latn", ["</s>", "spa_Latn"]),
+        ("nllb", "fra_Latn", ["</s>", "fra_Latn"]),
+        ("m2m_100", "es", ["</s>", "__es__"]),
+    ],
+)
+def test_targets_begin_as_the_model_begins_them(
+    make_folder: MakeFolder, name: str, language: str | None, tokens: list[str]
+) -> None:
+    tokenizers = _open(make_folder(name), **({"target": language} if language else {}))
+    assert tokenizers.target.tokens(tokenizers.prefix) == tokens
+    ids = tokenizers.encode_target(SPANISH)
+    assert tuple(ids[: len(tokens)]) == tokenizers.prefix
+    assert tokenizers.target.tokens(ids[-1:]) == ["</s>"]
 
 
 @pytest.mark.parametrize(
@@ -244,30 +231,22 @@ def busy_threads() -> Iterator[None]:
 def test_threads_that_share_a_tokenizer_keep_sides_apart(make_folder: MakeFolder) -> None:
     tokenizers, text = _open(make_folder("marian_separate")), " ".join([SPANISH] * 30)
     expected = (tokenizers.source.encode(text), tokenizers.target.encode(text))
-    found: tuple[list[list[int]], list[list[int]]] = ([], [])
     barrier = threading.Barrier(2)
 
-    def repeat(vocabulary: Any, results: list[list[int]]) -> None:
+    def repeat(vocabulary: Any) -> list[list[int]]:
         barrier.wait()
-        results += [vocabulary.encode(text) for _ in range(50)]
+        return [vocabulary.encode(text) for _ in range(50)]
 
-    sides = zip((tokenizers.source, tokenizers.target), found, strict=True)
-    threads = [threading.Thread(target=repeat, args=side) for side in sides]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for ids, results in zip(expected, found, strict=True):
-        assert results == [ids] * 50
+    with ThreadPoolExecutor(2) as threads:
+        found = threads.map(repeat, (tokenizers.source, tokenizers.target))
+    assert list(found) == [[ids] * 50 for ids in expected]
 
 
 def test_code_in_the_folder_is_never_run(make_folder: MakeFolder, tmp_path: Path) -> None:
-    folder = tmp_path / "model"
-    shutil.copytree(make_folder("bart"), folder)
+    folder = shutil.copytree(make_folder("bart"), tmp_path / "model")
+    mine = {"AutoTokenizer": ["mine.Mine", None], "AutoConfig": "mine.Mine"}
     for name in ("tokenizer_config.json", "config.json"):
-        values = json.loads((folder / name).read_text())
-        values["auto_map"] = {"AutoTokenizer": ["mine.Mine", None], "AutoConfig": "mine.Mine"}
-        (folder / name).write_text(json.dumps(values))
+        change_json(folder / name, auto_map=mine)
     (folder / "mine.py").write_text("raise SystemExit('this must not run')")
     expected = _open(make_folder("bart")).encode_source(ENGLISH)
     assert _open(folder).encode_source(ENGLISH) == expected

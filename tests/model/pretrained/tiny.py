@@ -14,18 +14,22 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from torch import Tensor
 
 from headwise.model.pretrained.attention import ATTENTION
+from headwise.model.pretrained.folders import quiet
 from headwise.model.pretrained.model import PretrainedModel
-from headwise.model.pretrained.quiet import quiet
+from tests.floats import OPERATIONS, PASS, assert_near
 
 VOCABULARY = 53
 LANGUAGE = 5
 """The id that M2M100 is made to begin every target with, as if it were a language code."""
 Texts = dict[str, list[str]]
 """Sentences by language."""
+MakeFolder = Callable[[str], Path]
+"""The fixture ``make_folder``: from a name of ``FOLDERS`` to a folder."""
+WEIGHTS = "model.safetensors"
 _SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
 FAMILY_NAMES = ("marian", "bart", "mbart", "pegasus", "m2m_100", "t5", "t5_1_1", "mt5")
 
@@ -151,6 +155,49 @@ def random_ids(*lengths: int, padding: int, first: int | None = None, seed: int 
     return ids
 
 
+def run(model: PretrainedModel, source: Tensor, target: Tensor) -> Tensor:
+    """Compute the logits (B, T, V) of a pass without a cache."""
+    with torch.inference_mode():
+        memory, mask = model.encode(source)
+        return model.unembed(model.decode(target, memory, mask))
+
+
+def inputs(twins: Twins, *lengths: int) -> tuple[Tensor, Tensor]:
+    """Make sources of these lengths, padded, and targets of nine tokens."""
+    special = twins.ours.special_ids
+    source = random_ids(*lengths, padding=special.padding)
+    target = random_ids(*[9] * len(lengths), padding=special.padding, first=special.start, seed=4)
+    return source, target
+
+
+def assert_same(twins: Twins, found: Tensor, expected: Any, *, size: float | None = None) -> None:
+    """Compare what two passes of float64 twins gave, or two ways to compute a part of a pass.
+
+    The norms of T5 and its like compute their variance in float32 whatever the type of the model:
+    two passes that differ in the last bit of float64 may differ there in that of float32. A pass
+    has some twenty such norms, and all else is float64.
+    """
+    assert found.dtype == torch.float64
+    if twins.ours.description.norm_kind == "rms":
+        assert_near(found, expected, dtype=torch.float32, size=size, operations=OPERATIONS)
+    else:
+        assert_near(found, expected, size=size, operations=PASS)
+
+
+def change_json(path: Path, **values: Any) -> None:
+    """Change values of an object in a file."""
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+
+
+def trainer_state(step: int, **values: Any) -> str:
+    """Return what the Trainer writes at a step, with these changes."""
+    rows = [
+        {"step": 10, "loss": 2.5, "learning_rate": 1e-3, "grad_norm": float("nan"), "epoch": 0.5},
+        {"step": step, "eval_loss": 2.0, "eval_bleu": 12.5, "eval_runtime": 3.0},
+    ]
+    return json.dumps({"global_step": step, "max_steps": 60, "log_history": rows} | values)
+
+
 def _sentencepiece(path: Path, texts: list[str], size: int) -> list[tuple[str, float]]:
     """Train a sentencepiece model into a file; returns its tokens with their scores."""
     import sentencepiece
@@ -170,6 +217,16 @@ def _sentencepiece(path: Path, texts: list[str], size: int) -> list[tuple[str, f
     trained = sentencepiece.SentencePieceProcessor(model_file=str(path))
     ids = range(trained.get_piece_size())
     return [(trained.id_to_piece(i), trained.get_score(i)) for i in ids]
+
+
+def _bpe(texts: Texts, split: Any, size: int, **settings: Any) -> dict[str, Any]:
+    """Train a byte-pair encoding; return its tokens and merges."""
+    inner = Tokenizer(models.BPE())
+    inner.pre_tokenizer = split
+    trainer = trainers.BpeTrainer(vocab_size=size, special_tokens=list(_SPECIAL), **settings)
+    inner.train_from_iterator(texts["en"] + texts["es"], trainer)
+    trained = json.loads(inner.to_str())["model"]
+    return {"vocab": trained["vocab"], "merges": [tuple(merge) for merge in trained["merges"]]}
 
 
 def save_model(folder: Path, name: str, **changes: Any) -> None:
@@ -236,17 +293,8 @@ def _make_t5(folder: Path, texts: Texts) -> None:
 def _make_nllb(folder: Path, texts: Texts) -> None:
     from transformers import NllbTokenizer
 
-    inner = Tokenizer(models.BPE(unk_token="<unk>"))
-    inner.pre_tokenizer = pre_tokenizers.Metaspace()
-    inner.decoder = decoders.Metaspace()
-    inner.train_from_iterator(
-        texts["en"] + texts["es"],
-        trainers.BpeTrainer(vocab_size=120, special_tokens=list(_SPECIAL)),
-    )
-    trained = json.loads(inner.to_str())["model"]
     tokenizer = NllbTokenizer(
-        vocab=trained["vocab"],
-        merges=[tuple(merge) for merge in trained["merges"]],
+        **_bpe(texts, pre_tokenizers.Metaspace(), 120),
         src_lang="eng_Latn",
         extra_special_tokens=["eng_Latn", "spa_Latn", "fra_Latn"],
     )
@@ -282,20 +330,8 @@ def _make_m2m(folder: Path, texts: Texts) -> None:
 def _make_bart(folder: Path, texts: Texts) -> None:
     from transformers import BartTokenizer
 
-    inner = Tokenizer(models.BPE())
-    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    inner.train_from_iterator(
-        texts["en"] + texts["es"],
-        trainers.BpeTrainer(
-            vocab_size=400,
-            special_tokens=list(_SPECIAL),
-            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        ),
-    )
-    trained = json.loads(inner.to_str())["model"]
-    tokenizer = BartTokenizer(
-        vocab=trained["vocab"], merges=[tuple(merge) for merge in trained["merges"]]
-    )
+    split = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer = BartTokenizer(**_bpe(texts, split, 400, initial_alphabet=split.alphabet()))
     tokenizer.save_pretrained(folder)
     save_model(folder, "bart", vocab_size=len(tokenizer))
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
@@ -16,57 +17,21 @@ examples = st.lists(st.tuples(st.integers(1, 13), st.integers(2, 13)), min_size=
 
 
 @given(examples, st.integers(1, 40), st.integers(0, 3))
-def test_an_epoch_has_every_example_once(rows: tuple[Rows, Rows], tokens: int, epoch: int) -> None:
+def test_buckets_have_every_example_once_and_at_most_batch_tokens(
+    rows: tuple[Rows, Rows], tokens: int, epoch: int
+) -> None:
+    """Padding counts; the decoder consumes and predicts one token less than a target has.
+
+    Batches ordered by length do not overlap, and every epoch has as many.
+    """
     batches = bucketed(*rows, batch_tokens=tokens, seed=7, epoch=epoch)
     assert sorted(index for batch in batches for index in batch) == list(range(len(rows[0])))
-
-
-@given(examples, st.integers(1, 40))
-def test_batches_have_at_most_batch_tokens(rows: tuple[Rows, Rows], tokens: int) -> None:
-    """Padding counts; the decoder consumes and predicts one token less than a target has."""
-    for batch in bucketed(*rows, batch_tokens=tokens, seed=7, epoch=0):
-        padded = len(batch) * (max(len(rows[1][index]) for index in batch) - 1)
-        assert padded <= tokens or len(batch) == 1
-
-
-@given(examples, st.integers(1, 40))
-def test_every_epoch_has_as_many_batches(rows: tuple[Rows, Rows], tokens: int) -> None:
-    counts = {
-        len(bucketed(*rows, batch_tokens=tokens, seed=seed, epoch=epoch))
-        for seed in (0, 7)
-        for epoch in range(4)
-    }
-    assert len(counts) == 1
-
-
-@given(examples, st.integers(1, 40))
-def test_lengths_in_a_batch_are_similar(rows: tuple[Rows, Rows], tokens: int) -> None:
-    """Batches ordered by length do not overlap."""
-    batches = bucketed(*rows, batch_tokens=tokens, seed=7, epoch=0)
-    spans = sorted(
-        (min(len(rows[1][i]) for i in batch), max(len(rows[1][i]) for i in batch))
-        for batch in batches
-    )
+    lengths = [[len(rows[1][index]) for index in batch] for batch in batches]
+    for batch in lengths:
+        assert len(batch) * (max(batch) - 1) <= tokens or len(batch) == 1
+    spans = sorted((min(batch), max(batch)) for batch in lengths)
     assert all(a[1] <= b[0] for a, b in pairwise(spans))
-
-
-def test_seed_and_epoch_decide_the_order() -> None:
-    rows = [[5] * 3] * 50, [[5] * 4] * 50
-
-    def order(seed: int, epoch: int) -> list[list[int]]:
-        return bucketed(*rows, batch_tokens=12, seed=seed, epoch=epoch)
-
-    assert order(7, 2) == order(7, 2)
-    assert order(7, 2) != order(7, 3)
-    assert order(7, 2) != order(8, 2)
-    together = [{frozenset(batch) for batch in order(7, epoch)} for epoch in (2, 3)]
-    assert together[0] != together[1]
-
-
-def test_batches_are_not_in_order_of_length() -> None:
-    rows = [[5]] * 30, [[5] * n for n in range(2, 32)]
-    lengths = [len(rows[1][batch[0]]) for batch in bucketed(*rows, batch_tokens=1, seed=7, epoch=0)]
-    assert lengths != sorted(lengths)
+    assert len(batches) == len(bucketed(*rows, batch_tokens=tokens, seed=0, epoch=epoch + 1))
 
 
 @given(st.integers(1, 40), st.integers(1, 13), st.integers(0, 3))
@@ -77,15 +42,28 @@ def test_shuffled_batches_have_every_example_once(size: int, batch: int, epoch: 
     assert 1 <= len(batches[-1]) <= batch
 
 
-def test_seed_and_epoch_decide_how_batches_are_shuffled() -> None:
-    def order(seed: int, epoch: int) -> list[list[int]]:
-        return shuffled(50, batch_pairs=8, seed=seed, epoch=epoch)
-
-    assert order(7, 2) == order(7, 2)
-    orders = [order(7, 2), order(7, 3), order(8, 2)]
-    together = [{frozenset(batch) for batch in batches} for batches in orders]
+@pytest.mark.parametrize(
+    "order",
+    [
+        lambda **of: bucketed([[5] * 3] * 50, [[5] * 4] * 50, batch_tokens=12, **of),
+        lambda **of: shuffled(50, batch_pairs=8, **of),
+    ],
+    ids=["bucketed", "shuffled"],
+)
+def test_seed_and_epoch_decide_the_order(order: Callable[..., list[list[int]]]) -> None:
+    first, again, later, other = (
+        order(seed=seed, epoch=epoch) for seed, epoch in ((7, 2), (7, 2), (7, 3), (8, 2))
+    )
+    assert first == again
+    together = [{frozenset(batch) for batch in batches} for batches in (first, later, other)]
     assert together[0] != together[1] != together[2] != together[0]
-    assert [index for batch in orders[0] for index in batch] != list(range(50))
+    assert [index for batch in first for index in batch] != list(range(50))
+
+
+def test_batches_are_not_in_order_of_length() -> None:
+    rows = [[5]] * 30, [[5] * n for n in range(2, 32)]
+    lengths = [len(rows[1][batch[0]]) for batch in bucketed(*rows, batch_tokens=1, seed=7, epoch=0)]
+    assert lengths != sorted(lengths)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7])
@@ -114,22 +92,18 @@ def test_epochs_of_other_examples_have_as_many_batches_as_the_first() -> None:
     """A batch depends only on its number, not on earlier requests."""
     sizes = [5, 9, 3]
 
-    def batches() -> Batches:
-        def epoch(number: int) -> tuple[Rows, Rows]:
-            rows = [[5 + number, row] for row in range(sizes[number])]
-            return rows, rows
+    def epoch(number: int) -> tuple[Rows, Rows]:
+        rows = [[5 + number, row] for row in range(sizes[number])]
+        return rows, rows
 
-        return Batches(epoch, TrainingConfig(batch_pairs=2, seed=7))
+    def rows(numbers: range) -> list[Rows]:
+        batches = Batches(epoch, TrainingConfig(batch_pairs=2, seed=7))
+        return [batches.shard(number).source.tolist() for number in numbers]
 
-    def rows(batches: Batches, number: int) -> list[list[int]]:
-        return batches.shard(number).source.tolist()
-
-    in_order = batches()
-    found = [rows(in_order, number) for number in range(9)]
+    found = rows(range(9))
     assert [{row[0] for row in batch} for batch in found] == [{5}] * 3 + [{6}] * 3 + [{7}] * 3
     assert found[8] == found[6]  # three rows make two batches: the first comes again
-    backwards = batches()
-    assert [rows(backwards, number) for number in range(8, -1, -1)] == found[::-1]
+    assert rows(range(8, -1, -1)) == found[::-1]
 
 
 def test_a_shard_is_only_as_wide_as_it_needs() -> None:

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +11,9 @@ import datasets
 import pytest
 
 from headwise.model.training import corpora
-from headwise.model.training.corpora import Corpus, load_corpus, stream_corpus
-from headwise.model.training.data import DataError, Pair
+from headwise.model.training.copy_task import copy_task
+from headwise.model.training.corpora import load_corpus, stream_corpus
+from headwise.model.training.data import Corpus, DataError, Pair
 
 pytestmark = pytest.mark.usefixtures("datasets_cache")
 
@@ -48,23 +51,19 @@ ENDINGS = [".jsonl", ".tsv", ".csv", ".parquet"]
 
 @pytest.mark.parametrize("ending", [*ENDINGS, ".TSV"])
 def test_each_kind_of_file_is_read(tmp_path: Path, ending: str) -> None:
-    path = write_columns(
-        tmp_path / f"a{ending.lower()}",
-        id=["1", "2"],
-        es=[pair.target for pair in PAIRS],
-        en=[pair.source for pair in PAIRS],
-    ).rename(tmp_path / f"b{ending}")
+    """Its columns are the languages, or those that are named; when it changes, it is read again."""
+    es, en = [pair.target for pair in PAIRS], [pair.source for pair in PAIRS]
+    path = write_columns(tmp_path / f"a{ending.lower()}", id=["1", "2"], es=es, en=en)
+    path = path.rename(tmp_path / f"b{ending}")
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     assert load(path) == Corpus(f"b{ending}", digest, PAIRS)
     assert load(path, source="es", target="en").pairs == [Pair(b, a) for a, b in PAIRS]
-
-
-@pytest.mark.parametrize("ending", ENDINGS)
-def test_columns_may_be_named(tmp_path: Path, ending: str) -> None:
-    path = write_columns(tmp_path / f"a{ending}", English=["a"], Spanish=["b"], en=["c"], es=["d"])
-    assert load(path).pairs == [Pair("c", "d")]
-    assert load(path, columns=("English", "Spanish")).pairs == [Pair("a", "b")]
-    assert load(path, columns=("es", "English")).pairs == [Pair("d", "a")]
+    assert load(path, columns=("id", "es")).pairs == list(map(Pair, "12", es))
+    stream = stream_corpus(str(path), source="en", target="es")
+    assert (stream.name, stream.sha256) == (f"b{ending}", digest)
+    assert (list(stream.pairs), list(stream.pairs)) == (PAIRS, [])  # it is iterated once
+    write_columns(tmp_path / f"a{ending.lower()}", en=["a"], es=["b"]).replace(path)
+    assert load(path).pairs == [Pair("a", "b")]
 
 
 @pytest.mark.parametrize(
@@ -79,6 +78,8 @@ def test_columns_without_names_are_read_by_their_numbers(
     assert load(path, columns=("3", "1")).pairs == [Pair("b", "1"), Pair("b", "2")]
     with pytest.raises(DataError, match=r"line 1: expected a column '4', got '1', '2', '3'; name"):
         load(path, columns=("1", "4"))
+    named = write_columns(path, **{"2": ["a"], "1": ["b"]})  # numbers that are names are names
+    assert load(named, columns=("1", "2")).pairs == [Pair("b", "a")]
 
 
 @pytest.mark.parametrize("separator", [",", ";", "\t"])
@@ -88,11 +89,6 @@ def test_the_separator_of_a_csv_file_is_that_of_its_first_line(
     path = tmp_path / "a.csv"
     path.write_text(f'en{separator}es\n"a,;\tb"{separator}c\n')
     assert load(path).pairs == [Pair("a,;\tb", "c")]
-
-
-def test_numbers_that_are_names_of_columns_are_names(tmp_path: Path) -> None:
-    path = write_columns(tmp_path / "a.tsv", **{"2": ["a"], "1": ["b"]})
-    assert load(path, columns=("1", "2")).pairs == [Pair("b", "a")]
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
@@ -134,38 +130,17 @@ def test_a_missing_column_is_named_with_those_there_are(
         )
 
 
-@pytest.mark.parametrize(
-    ("file", "count", "first"),
-    [
-        ("train.jsonl", 48, Pair("The cat sleeps.", "El gato duerme.")),
-        ("valid.jsonl", 12, Pair("The cat runs.", "El gato corre.")),
-    ],
-)
-def test_both_schemas_are_read(data_folder: Path, file: str, count: int, first: Pair) -> None:
-    corpus = load(data_folder / file)
-    assert (len(corpus.pairs), corpus.pairs[0]) == (count, first)
-    assert corpus.name == file
-    assert corpus.sha256 == hashlib.sha256((data_folder / file).read_bytes()).hexdigest()
-
-
-def test_languages_within_translation_may_be_swapped(data_folder: Path) -> None:
-    forth = load(data_folder / "valid.jsonl")
+def test_languages_within_translation_are_read_and_may_be_swapped(data_folder: Path) -> None:
+    corpus = load(data_folder / "valid.jsonl")
+    assert (len(corpus.pairs), corpus.pairs[0]) == (12, Pair("The cat runs.", "El gato corre."))
     back = load(data_folder / "valid.jsonl", source="es", target="en")
-    assert back.pairs == [Pair(pair.target, pair.source) for pair in forth.pairs]
+    assert back.pairs == [Pair(pair.target, pair.source) for pair in corpus.pairs]
 
 
 @pytest.mark.parametrize("ending", [".jsonl", ".parquet"])
 def test_null_is_an_empty_text(tmp_path: Path, ending: str) -> None:
     path = write_columns(tmp_path / f"a{ending}", en=["  a b\n", "c"], es=[None, "\td"])
     assert load(path).pairs == [Pair("a b", ""), Pair("c", "d")]
-
-
-@pytest.mark.parametrize("ending", ENDINGS)
-def test_a_file_that_changed_is_read_again(tmp_path: Path, ending: str) -> None:
-    path = write_columns(tmp_path / f"a{ending}", en=["a"], es=["b"])
-    load(path)
-    write_columns(path, en=["a", "c"], es=["b", "d"])
-    assert load(path).pairs == [Pair("a", "b"), Pair("c", "d")]
 
 
 @pytest.mark.parametrize("ending", [".jsonl", ".parquet"])
@@ -197,88 +172,30 @@ def test_a_byte_order_mark_and_ends_of_line_are_no_text(
 
 
 @pytest.mark.parametrize(
-    ("row", "expected"),
+    ("name", "row", "expected"),
     [
-        ('"a\tb"', Pair('"a', 'b"')),
-        ('"a, ""b""\t\'c', Pair('"a, ""b""', "'c")),
-        ("\tb", Pair("", "b")),
-        ("a\u2028b\x0bc\x85d\te", Pair("a\u2028b\x0bc\x85d", "e")),  # Unicode's ends of line
+        ("a.tsv", '"a\tb"', Pair('"a', 'b"')),
+        ("a.tsv", '"a, ""b""\t\'c', Pair('"a, ""b""', "'c")),
+        ("a.tsv", "\tb", Pair("", "b")),
+        # Unicode's ends of line
+        ("a.tsv", "a\u2028b\x0bc\x85d\te", Pair("a\u2028b\x0bc\x85d", "e")),
+        ("a.csv", '"a, b",c', Pair("a, b", "c")),
+        ("a.csv", '"He said ""no"".",c', Pair('He said "no".', "c")),
+        ("a.csv", '"two\nlines",c', Pair("two\nlines", "c")),
+        ("a.csv", '"two\r\nlines\n\n",c', Pair("two\r\nlines", "c")),
+        ("a.csv", 'a "b" c,d', Pair('a "b" c', "d")),
+        ("a.csv", ",b", Pair("", "b")),
     ],
 )
-def test_quotes_in_tsv_are_text(tmp_path: Path, row: str, expected: Pair) -> None:
-    path = tmp_path / "a.tsv"
-    path.write_bytes(f"en\tes\n{row}\nlast\túltimo\n".encode())
-    assert load(path).pairs == [expected, Pair("last", "último")]
-
-
-@pytest.mark.parametrize(
-    ("row", "expected"),
-    [
-        ('"a, b",c', Pair("a, b", "c")),
-        ('"He said ""no"".",c', Pair('He said "no".', "c")),
-        ('"two\nlines",c', Pair("two\nlines", "c")),
-        ('"two\r\nlines\n\n",c', Pair("two\r\nlines", "c")),
-        ('a "b" c,d', Pair('a "b" c', "d")),
-        (",b", Pair("", "b")),
-    ],
-)
-def test_quotes_in_csv_delimit_a_field(tmp_path: Path, row: str, expected: Pair) -> None:
-    path = tmp_path / "a.csv"
-    path.write_bytes(f"en,es\n{row}\nlast,último\n".encode())
+def test_quotes_are_text_in_tsv_and_delimit_a_field_in_csv(
+    tmp_path: Path, name: str, row: str, expected: Pair
+) -> None:
+    path, separator = tmp_path / name, "\t" if name == "a.tsv" else ","
+    path.write_bytes(f"en{separator}es\n{row}\nlast{separator}último\n".encode())
     assert load(path).pairs == [expected, Pair("last", "último")]
 
 
 # The hub
-
-
-@pytest.fixture
-def hub(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
-    """Replace the hub by rows in the schema of each corpus; return the list of requests."""
-    asked: list[tuple[Any, ...]] = []
-
-    def load_dataset(*args: Any, **kwargs: Any) -> datasets.Dataset:
-        asked.append((*args, kwargs))
-        rows = [{"en": pair.source, "es": pair.target} for pair in PAIRS]
-        if args[0] == "Helsinki-NLP/opus_books":
-            ids = [str(index) for index in range(len(rows))]
-            return datasets.Dataset.from_dict({"id": ids, "translation": rows})
-        return datasets.Dataset.from_list(rows)
-
-    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
-    return asked
-
-
-@pytest.mark.parametrize(
-    ("name", "repository", "configuration"),
-    [
-        ("opus_books", "Helsinki-NLP/opus_books", "en-es"),
-        ("multi30k", "bentrevett/multi30k", None),
-    ],
-)
-def test_a_corpus_of_the_hub(
-    hub: list[tuple[Any, ...]], name: str, repository: str, configuration: str | None
-) -> None:
-    corpus = load_corpus(name, source="es", target="en", split="validation")
-    assert hub == [(repository, configuration, {"split": "validation"})]
-    assert corpus.pairs == [Pair(pair.target, pair.source) for pair in PAIRS]
-    assert corpus.name == name
-    assert corpus.sha256
-
-
-def test_a_split_may_follow_a_name(hub: list[tuple[Any, ...]]) -> None:
-    load_corpus("multi30k:train[99%:]", source="en", target="es", split="validation")
-    assert hub == [("bentrevett/multi30k", None, {"split": "train[99%:]"})]
-
-
-def test_hub_corpora_with_different_content_have_different_hashes(
-    hub: list[tuple[Any, ...]],
-) -> None:
-    first, again, other = (
-        load_corpus(name, source="en", target="es").sha256
-        for name in ("multi30k", "multi30k", "opus_books")
-    )
-    assert first == again
-    assert first != other
 
 
 @pytest.fixture
@@ -317,14 +234,18 @@ def mirror(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         ("multi30k", "train", ["ea", "fb", "gc", "hd"]),
         ("multi30k", "validation", ["ea"]),
         ("multi30k:train[1:3]", "validation", ["fb", "gc"]),
+        ("multi30k:train[:2]", "validation", ["ea", "fb"]),
     ],
 )
 def test_the_library_reads_the_schemas_of_the_hub(
     name: str, split: str, expected: list[str]
 ) -> None:
-    corpus = load_corpus(name, source="es", target="en", split=split)
+    corpus, again = (load_corpus(name, source="es", target="en", split=split) for _ in range(2))
     assert corpus.pairs == [Pair(*texts) for texts in expected]
-    assert corpus.sha256 == load_corpus(name, source="es", target="en", split=split).sha256
+    assert corpus == again
+    assert corpus.name == name
+    other = load_corpus("multi30k:train[:2]", source="es", target="en")
+    assert (corpus.sha256 == other.sha256) == (name == "multi30k:train[:2]")
 
 
 def test_data_that_the_hub_does_not_have_is_named(mirror: Path) -> None:
@@ -337,7 +258,10 @@ def test_data_that_the_hub_does_not_have_is_named(mirror: Path) -> None:
 
 
 def test_a_hub_out_of_reach_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: Any, **__: Any) -> None:
+    asked: list[tuple[Any, ...]] = []
+
+    def fail(*args: Any, **settings: Any) -> None:
+        asked.append((*args, settings))
         raise ConnectionError("no route")
 
     monkeypatch.setattr(datasets, "load_dataset", fail)
@@ -347,20 +271,12 @@ def test_a_hub_out_of_reach_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> 
     )
     with pytest.raises(DataError, match=message):
         load_corpus("multi30k", source="en", target="de", split="test")
-
-
-# Read while it is used
-
-
-@pytest.mark.parametrize("ending", ENDINGS)
-def test_a_stream_has_the_loaded_pairs_and_is_iterated_once(tmp_path: Path, ending: str) -> None:
-    path = write_columns(
-        tmp_path / f"a{ending}", en=[p.source for p in PAIRS], es=[p.target for p in PAIRS]
-    )
-    whole, stream = load(path), stream_corpus(str(path), source="en", target="es")
-    assert (stream.name, stream.sha256) == (whole.name, whole.sha256)
-    assert list(stream.pairs) == whole.pairs
-    assert list(stream.pairs) == []
+    with pytest.raises(DataError, match=r"^Helsinki-NLP/opus_books: could not load split 'train'"):
+        load_corpus("opus_books", source="es", target="en")
+    assert asked == [
+        ("bentrevett/multi30k", None, {"split": "test"}),
+        ("Helsinki-NLP/opus_books", "en-es", {"split": "train"}),
+    ]
 
 
 def test_a_stream_reads_no_further_than_it_is_used(tmp_path: Path) -> None:
@@ -369,3 +285,56 @@ def test_a_stream_reads_no_further_than_it_is_used(tmp_path: Path) -> None:
     assert next(stream.pairs) == Pair("a", "b")
     with pytest.raises(DataError, match=r"line 2: expected a column 'es'"):
         next(stream.pairs)
+
+
+# The copy task
+
+SIZES = {"train": 20_000, "validation": 1_000, "test": 1_000}
+
+
+@pytest.fixture(scope="module")
+def splits() -> dict[str, list[str]]:
+    return {name: copy_task(name) for name in SIZES}
+
+
+def test_sequences_to_copy_are_of_symbols_and_never_repeated(splits: dict[str, list[str]]) -> None:
+    """Neither in one split nor in two; all lengths are there, and symbols are alike often."""
+    assert {name: len(texts) for name, texts in splits.items()} == SIZES
+    texts = [text for split in splits.values() for text in split]
+    assert len(set(texts)) == len(texts)
+    assert all(re.fullmatch("[a-g]( [a-g]){0,9}", text) for text in texts)
+    assert {len(text.split(" ")) for text in splits["train"]} == set(range(1, 11))
+    counts = Counter(symbol for text in splits["train"] for symbol in text.split())
+    assert sorted(counts) == list("abcdefg")
+    assert max(counts.values()) < 1.05 * min(counts.values())
+
+
+def test_the_sequences_are_those_of_earlier_versions(splits: dict[str, list[str]]) -> None:
+    """A resumed training compares its data with what it began with."""
+    assert splits["train"][:2] == ["f c b d c f c", "c g b a a a f g"]
+    assert splits["test"][:2] == ["g a c g f", "a c d g a d f f e"]
+
+
+@pytest.mark.parametrize(
+    ("name", "split", "expected"),
+    [
+        ("copy", "train", "train"),
+        ("copy", "validation", "validation"),
+        ("copy:test", "train", "test"),
+        ("copy:train", "validation", "train"),
+    ],
+)
+def test_the_copy_task_is_loaded_by_name(
+    splits: dict[str, list[str]], name: str, split: str, expected: str
+) -> None:
+    texts = splits[expected]
+    digest = hashlib.sha256("\n".join(texts).encode()).hexdigest()
+    corpus = load_corpus(name, source="symbols", target="copy", split=split)
+    assert corpus == Corpus(name, digest, [Pair(text, text) for text in texts])
+
+
+@pytest.mark.parametrize("name", ["copy:dev", "copy:train[:5]"])
+def test_an_unknown_split_of_the_copy_task_is_refused(name: str) -> None:
+    message = r"copy: expected one of the splits train, validation, test, got '(dev|train\[:5\])'"
+    with pytest.raises(DataError, match=message):
+        load_corpus(name, source="symbols", target="copy")

@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,11 +12,20 @@ import torch
 
 from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.model.decoding.translation import Decoding
+from headwise.model.files import CheckpointError, append_log, read_log
 from headwise.model.training.data import DataError, Pair
-from headwise.model.training.evaluation import bleu_note, evaluate, mean_loss
+from headwise.model.training.evaluation import (
+    add_to_log,
+    bleu_note,
+    cross_entropy,
+    evaluate,
+    mean_loss,
+    require_milestones,
+)
 from headwise.model.transformer import Transformer
 from tests.floats import near
 
+TRANSLATE = "headwise.model.training.evaluation.translate"
 PAIRS = [
     Pair("The cat eats fish.", "El gato come pescado."),
     Pair("I want bread.", "Quiero pan."),
@@ -24,11 +34,26 @@ PAIRS = [
     Pair("I want bread.", "Quiero pan."),
     Pair("The dog runs to the big white house.", "El perro corre a la gran casa blanca."),
 ]
-TRANSLATIONS = {
-    "The cat eats fish.": "El gato come pescado fresco.",
-    "I want bread.": "Yo quiero pan, por favor.",
-    "The dog runs to the big white house.": "El perro corre a la casa blanca.",
-}
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.7])
+def test_the_formula_of_label_smoothing(smoothing: float) -> None:
+    """The true token has 1 - ε + ε/V, any other ε/V."""
+    torch.manual_seed(3)
+    logits, targets = 3 * torch.randn(7, 11), torch.randint(11, (7,))
+    log_p = logits.double() - logits.double().exp().sum(1, keepdim=True).log()  # (n, V)
+    wanted = torch.full((7, 11), smoothing / 11, dtype=torch.float64)
+    wanted[range(7), targets] += 1 - smoothing
+    loss = cross_entropy(logits, targets, smoothing=smoothing)
+    assert loss.item() == near(-(wanted * log_p).sum().item(), dtype=torch.float32)
+
+
+def test_half_precision_logits_are_summed_in_float32() -> None:
+    """In bfloat16 a sum of 1,000 such losses would be off by whole nats."""
+    logits = torch.zeros(1000, 11, dtype=torch.bfloat16)
+    loss = cross_entropy(logits, torch.zeros(1000, dtype=torch.long))
+    assert loss.dtype == torch.float32
+    assert loss.item() == near(1000 * math.log(11), dtype=torch.float32)
 
 
 @pytest.fixture(scope="module")
@@ -66,19 +91,24 @@ def test_bleu_and_chrf_are_those_of_sacrebleu(
     trained_run: TrainedRun, model: Transformer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A repeated source is translated once; all its translations are references."""
+    translations = {
+        "The cat eats fish.": "El gato come pescado fresco.",
+        "I want bread.": "Yo quiero pan, por favor.",
+        "The dog runs to the big white house.": "El perro corre a la casa blanca.",
+    }
     asked: list[str] = []
 
     def translate(_: Any, __: Any, texts: Sequence[str], *, decoding: Decoding) -> list[str]:
         asked.extend(texts)
         assert decoding == Decoding(beam=3)
-        return [TRANSLATIONS[text] for text in texts]
+        return [translations[text] for text in texts]
 
-    monkeypatch.setattr("headwise.model.training.evaluation.translate", translate)
+    monkeypatch.setattr(TRANSLATE, translate)
     figures = evaluate(model, trained_run.tokenizers, PAIRS, Decoding(beam=3))
 
-    assert asked == list(TRANSLATIONS)
+    assert asked == list(translations)
     assert figures.sources == 3
-    hypotheses = list(TRANSLATIONS.values())
+    hypotheses = list(translations.values())
     references = [
         ["El gato come pescado.", "Quiero pan.", "El perro corre a la gran casa blanca."],
         [None, "Yo quiero pan, por favor.", None],
@@ -112,46 +142,52 @@ def test_a_translation_is_exact_if_it_equals_a_reference(
     expected: float,
 ) -> None:
     """Of three sources, the one with the dog never has an exact translation."""
-    monkeypatch.setattr(
-        "headwise.model.training.evaluation.translate", lambda *_, **__: [cat, bread, "El perro."]
-    )
+    monkeypatch.setattr(TRANSLATE, lambda *_, **__: [cat, bread, "El perro."])
+    monkeypatch.setattr("headwise.model.training.evaluation.mean_loss", lambda *_: (1e6, 7))
     figures = evaluate(model, trained_run.tokenizers, PAIRS)
     assert figures.exact == near(expected)
-
-
-def test_a_huge_perplexity_is_finite(
-    trained_run: TrainedRun, model: Transformer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("headwise.model.training.evaluation.mean_loss", lambda *_: (1e6, 7))
-    assert math.isfinite(evaluate(model, trained_run.tokenizers, PAIRS).perplexity)
+    assert math.isfinite(figures.perplexity)  # of a huge loss as well
 
 
 @pytest.mark.parametrize("pairs", [[], [Pair("", "Nada."), Pair("Nothing.", "")]])
-def test_pairs_without_two_sides_are_refused(
+def test_pairs_that_cannot_be_used_are_left_out_or_refused(
     trained_run: TrainedRun, model: Transformer, pairs: list[Pair]
 ) -> None:
+    """Those without two sides, and those too long for the model."""
     with pytest.raises(DataError, match="no pair is left"):
         evaluate(model, trained_run.tokenizers, pairs)
-
-
-def test_a_source_too_long_for_the_model_is_left_out(
-    trained_run: TrainedRun, model: Transformer
-) -> None:
-    figures = evaluate(model, trained_run.tokenizers, [PAIRS[0], Pair("a " * 100, "b")])
-    assert figures.dropped == 1
-    alone = evaluate(model, trained_run.tokenizers, PAIRS[:1])
-    assert replace(figures, dropped=0) == alone
+    more = [PAIRS[0], Pair("a " * 100, "b"), *pairs]
+    figures, alone = (evaluate(model, trained_run.tokenizers, p) for p in (more, PAIRS[:1]))
+    assert figures == replace(alone, dropped=1 + len(pairs))
 
 
 def test_bleu_of_short_targets_is_said_to_mean_nothing() -> None:
     """A perfect model has a BLEU of 0 then; four words in one target are enough."""
     short = [Pair("12", "twelve"), Pair("22", "twenty two."), Pair("1001", "one thousand one")]
-    texts = [pair.target for pair in short]
-    assert sacrebleu.BLEU().corpus_score(texts, [texts]).score == 0
-    note = bleu_note(short)
-    assert note is not None
-    assert note.startswith("BLEU says nothing here and will be 0: no target has 4 words")
     long = [*short, Pair("1011", "one thousand eleven.")]
-    texts = [pair.target for pair in long]
-    assert sacrebleu.BLEU().corpus_score(texts, [texts]).score == near(100)
+    for pairs, bleu in ((short, 0), (long, 100)):
+        texts = [pair.target for pair in pairs]
+        assert sacrebleu.BLEU().corpus_score(texts, [texts]).score == near(bleu, size=100)
+    note = "BLEU says nothing here and will be 0: no target has 4 words"
+    assert str(bleu_note(short)).startswith(note)
     assert bleu_note(long) is None
+
+
+def test_losses_are_written_into_the_rows_of_milestones(tmp_path: Path) -> None:
+    log = tmp_path / "metrics.jsonl"
+    rows = [
+        {"step": 0, "valid_loss": 9.5, "bleu": 0.0},
+        {"step": 5, "tokens": 70, "train_loss": 8.0},
+        {"step": 5, "valid_loss": 8.5, "bleu": 1.0, "train_sample_loss": 3.0},
+        {"step": 9, "valid_loss": 8.25, "bleu": 2.0},
+        {"step": 2_000, "train_loss": 7.0},
+    ]
+    append_log(log, rows)
+    add_to_log(log, {0: 9.123456, 5: 7.5})
+    samples = ({"train_sample_loss": 9.1235}, {}, {"train_sample_loss": 7.5}, {}, {})
+    assert list(read_log(log)) == [row | new for row, new in zip(rows, samples, strict=True)]
+    assert [path.name for path in tmp_path.iterdir()] == ["metrics.jsonl"]
+    require_milestones(log, [0, 9])
+    message = r"metrics\.jsonl: expected a row with valid_loss for each step, got none for 2,000; "
+    with pytest.raises(CheckpointError, match=message):
+        require_milestones(log, [0, 2_000])

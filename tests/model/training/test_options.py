@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from headwise.model.presets import PRESETS, PresetName
-from headwise.model.training.options import parse, preset_arguments
+from headwise.model.training.options import RAREST_TOKEN, parse, preset_arguments
 
 NAMES = list(PRESETS)
 
@@ -73,3 +73,17 @@ def test_parse_reports_bad_options(
 def test_the_copy_task_needs_no_data() -> None:
     chosen = parse(["--preset", "copy", "--run", "new"])
     assert (chosen.train, chosen.valid) == ("copy", "copy")
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "--model.source-vocab-size=8000",
+        "--model.target-vocab-size 8000",
+        "--model.source_vocab_size 8000",
+    ],
+)
+def test_a_given_vocabulary_size_is_taken_as_it_is(option: str) -> None:
+    assert parse(DATA).rarest_token == RAREST_TOKEN
+    assert parse([*DATA, *option.split()]).rarest_token == 0
+    assert parse([*DATA, *option.split(), "--rarest-token", "5"]).rarest_token == 5

@@ -76,7 +76,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory, data_folder: Path) -> Fold
     With ``trained=True`` it is that of a training, with two checkpoints. The T5 is gated, as newer
     ones are; "t5_relu" is as the first ones were, and has a prefix for its task.
     """
-    from headwise.model.pretrained.quiet import quiet  # these import transformers
+    from headwise.model.pretrained.folders import quiet  # these import transformers
     from tests.model.pretrained.tiny import FOLDERS, save_model
 
     rows = [json.loads(line) for line in (data_folder / "train.jsonl").read_text().splitlines()]

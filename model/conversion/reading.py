@@ -1,15 +1,28 @@
-"""Read the vocabulary of a model from elsewhere and put its special tokens where ours are."""
+"""Read what others saved of a model, state dict and vocabularies, and check it.
+
+No code in a file is run. Special tokens of a vocabulary get the places that they have in ours.
+"""
 
 from __future__ import annotations
 
+import io
+import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import safetensors.torch
+import torch
+from safetensors import SafetensorError
+from torch import Tensor
+
 from headwise.model.files import CheckpointError, read_bytes, read_json
 from headwise.model.tokenizer import SPECIAL_TOKENS, WordTokenizer
 
+_NESTED = ("model_state_dict", "state_dict", "model")
+"""Keys under which a training saves the state dict beside other things."""
 _USUAL_NAMES = {
     "pad": ("<pad>", "<blank>", "[pad]"),
     "unk": ("<unk>", "[unk]"),
@@ -17,6 +30,91 @@ _USUAL_NAMES = {
     "end": ("</s>", "<eos>"),
 }
 """Names by which special tokens are found, in lower case and in the order of our ids."""
+
+
+# --- the state dict ------------------------------------------------------------------------------
+
+
+def read_state_dict(path: Path) -> dict[str, Tensor]:
+    """Read the tensors of a file written by ``torch.save``, or of safetensors, as float32.
+
+    Raises:
+        CheckpointError: if it cannot be read, would run code, or has other things than tensors of
+            finite numbers.
+    """
+    content = read_bytes(path)
+    loaded: Any
+    if path.suffix == ".safetensors":
+        try:
+            loaded = safetensors.torch.load(content)
+        except (SafetensorError, ValueError, KeyError) as error:
+            raise CheckpointError(f"{path}: truncated, or not safetensors ({error})") from error
+    else:
+        loaded = _load_without_code(path, content)
+    for key in _NESTED:
+        if isinstance(loaded, Mapping) and isinstance(loaded.get(key), Mapping):
+            loaded = loaded[key]
+    if not isinstance(loaded, Mapping) or not loaded:
+        raise CheckpointError(
+            f"{path}: expected a state dict, got {type(loaded).__name__}; write it by "
+            "torch.save(model.state_dict(), FILE)"
+        )
+    return {str(name): _checked(path, name, value) for name, value in loaded.items()}
+
+
+def _load_without_code(path: Path, content: bytes) -> Any:
+    try:
+        return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+    except Exception as error:  # a damaged file makes it raise almost anything
+        refused = re.search(r"GLOBAL ([\w.]+)", str(error))
+        found = f"one with {refused[1]}" if refused else "another or a damaged file"
+        raise CheckpointError(
+            f"{path}: expected a file with tensors only, got {found}; code in it is not run: write "
+            "the file by torch.save(model.state_dict(), FILE), or as safetensors"
+        ) from error
+
+
+def _checked(path: Path, name: object, value: object) -> Tensor:
+    if (
+        not isinstance(value, Tensor)
+        or not value.is_floating_point()
+        or value.layout is not torch.strided
+    ):
+        got = value.dtype if isinstance(value, Tensor) else type(value).__name__
+        raise CheckpointError(
+            f"{path}: {name}: expected a tensor of floating-point numbers, got {got}; leave it out "
+            "of the file if the model does not need it"
+        )
+    if not value.isfinite().all():
+        raise CheckpointError(
+            f"{path}: {name}: expected finite numbers, got others: the training diverged"
+        )
+    return value.detach().float()
+
+
+def check_tensors(
+    path: Path, state: Mapping[str, Tensor], shapes: Mapping[str, tuple[int, ...]]
+) -> None:
+    """Raise ``CheckpointError`` unless a state dict has exactly the tensors of these shapes."""
+    if missing := [name for name in shapes if name not in state]:
+        listed = ", ".join(f"{name} {shapes[name]}" for name in missing[:3])
+        raise CheckpointError(
+            f"{path}: expected {len(shapes)} tensors; {len(missing)} are missing: {listed}"
+        )
+    if spare := [name for name in state if name not in shapes]:
+        listed = ", ".join(f"{name} {tuple(state[name].shape)}" for name in spare[:3])
+        raise CheckpointError(
+            f"{path}: expected {len(shapes)} tensors; {len(spare)} have no place in the model: "
+            f"{listed}; positions can only be the sinusoids of the paper, sine and cosine in turn"
+        )
+    for name, shape in shapes.items():
+        if state[name].shape != shape:
+            raise CheckpointError(
+                f"{path}: {name}: expected shape {shape}, got {tuple(state[name].shape)}"
+            )
+
+
+# --- vocabularies --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -53,11 +151,7 @@ class ConvertedVocabulary:
     @property
     def lacking(self) -> list[str]:
         """List the special tokens that the other model lacks."""
-        return [
-            name
-            for name, row in zip(SPECIAL_TOKENS, self.rows[: len(SPECIAL_TOKENS)], strict=True)
-            if row is None
-        ]
+        return [name for name, row in zip(SPECIAL_TOKENS, self.rows, strict=False) if row is None]
 
 
 def read_vocabularies(
@@ -149,10 +243,7 @@ def _find(path: Path, tokens: list[str], kind: str, name: str | None) -> str | N
 
 
 def untypable(tokenizer: WordTokenizer) -> list[str]:
-    """List the words that no text is encoded as, because the tokenizer would split or change them.
-
-    An example is "T-shirt", which is split at its hyphen.
-    """
+    """List the words that no text is encoded as, such as "T-shirt", split at its hyphen."""
     first = len(SPECIAL_TOKENS)
     words = tokenizer.tokens(range(first, tokenizer.vocab_size))
     return [word for id, word in enumerate(words, start=first) if tokenizer.encode(word) != [id]]
