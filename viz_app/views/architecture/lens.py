@@ -7,7 +7,7 @@ import streamlit as st
 from headwise.viz_app.analysis.grid import make_grid
 from headwise.viz_app.analysis.labels import numbered
 from headwise.viz_app.analysis.lens import read_lens
-from headwise.viz_app.figures.lens import lens_table
+from headwise.viz_app.figures.tokens import lens_table
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.shared.selection import Selection
 

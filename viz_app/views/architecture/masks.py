@@ -10,7 +10,8 @@ from headwise.model.batching import pad
 from headwise.model.masks import causal_mask, padding_mask
 from headwise.viz_app.analysis.batches import TokenIds, batch_of_lengths
 from headwise.viz_app.analysis.labels import token_label, token_labels
-from headwise.viz_app.figures.masks import mask_map, padding_rows
+from headwise.viz_app.figures.maps import mask_map
+from headwise.viz_app.figures.tokens import padding_rows
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import checkpoint_of, log_of, to_tokens
 from headwise.viz_app.views.shared.errors import USER_ERRORS

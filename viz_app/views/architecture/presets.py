@@ -6,7 +6,7 @@ import streamlit as st
 
 from headwise.model.config import TransformerConfig
 from headwise.model.presets import PRESETS
-from headwise.viz_app.figures.comparison import comparison_table
+from headwise.viz_app.figures.modules import comparison_table
 from headwise.viz_app.views.shared.selection import Selection
 
 _ROWS = {

@@ -12,7 +12,8 @@ from headwise.model.interface import KINDS, Head, Kind
 from headwise.viz_app.analysis.head_ranking import head_table, head_values, order_by_last_value
 from headwise.viz_app.analysis.labels import KIND_NAMES
 from headwise.viz_app.analysis.measure_descriptions import MEASURE_DESCRIPTIONS
-from headwise.viz_app.figures.head_matrix import HeadRows, head_matrix, measure_lines
+from headwise.viz_app.figures.checkpoint_lines import measure_lines
+from headwise.viz_app.figures.head_matrix import HeadRows, head_matrix
 from headwise.viz_app.measuring.files import measured_steps
 from headwise.viz_app.records.measures import MEASURES, Measures
 from headwise.viz_app.views.shared.head_choice import choices_for, choose_head, head_label

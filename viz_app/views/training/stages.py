@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import streamlit as st
 
 from headwise.viz_app.analysis.stages import STAGE_DESCRIPTIONS, describe_stage
-from headwise.viz_app.figures.stages import StageChart, stage_charts
+from headwise.viz_app.figures.checkpoint_lines import StageChart, stage_charts
 from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection

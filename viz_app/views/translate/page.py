@@ -7,7 +7,7 @@ from typing import Literal, get_args
 import streamlit as st
 
 from headwise.viz_app.analysis.grid import GridOptions
-from headwise.viz_app.components.in_sight import is_in_sight
+from headwise.viz_app.components.unseen import is_in_sight
 from headwise.viz_app.figures.tokens import probability_legend
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import Beam, trace_of
