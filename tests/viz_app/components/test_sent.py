@@ -120,7 +120,7 @@ def test_weights_are_sent_in_order_and_within_half_a_level_apart_from_masked_one
     cells = decoded(animated()).reshape(MAPS.shape) / 255
     assert np.abs(cells - MAPS).max() <= HALF_A_LEVEL
     maps = np.zeros_like(MAPS)
-    maps[0, 0, 0, 0, :4] = [1, 1.00001, -0.00001, 0.5]
+    maps[0, 0, 0, 0, :4] = [1, 1.01, -0.01, 0.5]
     assert decoded(animated(maps=maps))[:5].tolist() == [255, 255, 0, 128, 0]
     assert animated()["allowed"] is None
     allowed = np.tri(Q, M, dtype=bool)

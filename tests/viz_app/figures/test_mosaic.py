@@ -51,7 +51,7 @@ def test_tiles_hold_weights_within_half_a_step_and_gaps_only_between_maps() -> N
 
 
 def test_zero_and_one_are_exact_and_weights_are_clipped() -> None:
-    maps = np.array([[[[0, 1, 1.00001, -0.00001]]]], dtype=np.float32)
+    maps = np.array([[[[0, 1, 1.01, -0.01]]]], dtype=np.float32)
     assert tile(maps).tolist() == [[0, 250, 250, 0]]
 
 
