@@ -58,11 +58,7 @@ _WRITERS = {".html": to_html, ".npz": to_npz, ".json": to_json}
 
 
 def main(arguments: ExportArguments) -> None:
-    """Write a trace to a file and print its translation.
-
-    Raises:
-        CheckpointError, ValueError, OSError: if the run, an option or a file is unusable.
-    """
+    """Write a trace to a file and print its translation."""
     writer = _WRITERS.get(arguments.out.suffix)
     if writer is None:
         raise ValueError(f"{arguments.out}: expected a name that ends in .html, .npz or .json")

@@ -42,13 +42,7 @@ def provenance(trace: Trace) -> dict[str, str]:
 def to_html(
     trace: Trace, *, grid_options: GridOptions = _DEFAULT_OPTIONS, theme: Theme = LIGHT
 ) -> bytes:
-    """Return an HTML page with all heads of a trace, and what was predicted at each step.
-
-    Args:
-        trace: what is shown.
-        grid_options: what the rows and columns of its maps are.
-        theme: colours.
-    """
+    """Return an HTML page with all heads of a trace, and what was predicted at each step."""
     predicted = token_labels(trace.predicted)
     predictions = trace.predictions
     probability = np.exp(predictions.log_probability)

@@ -16,15 +16,13 @@ import orjson
 import plotly.graph_objects as go
 
 from headwise.viz_app.figures.charts import token_bars
-from headwise.viz_app.figures.comparison import comparison_table
+from headwise.viz_app.figures.checkpoint_lines import cosine_lines
 from headwise.viz_app.figures.curves import training_curves
-from headwise.viz_app.figures.drift import cosine_lines
-from headwise.viz_app.figures.lens import lens_table
-from headwise.viz_app.figures.maps import attention_map, similarity_map, vector_map
-from headwise.viz_app.figures.masks import mask_map, padding_rows
+from headwise.viz_app.figures.maps import attention_map, mask_map, similarity_map, vector_map
+from headwise.viz_app.figures.modules import comparison_table
 from headwise.viz_app.figures.steps import score_stages
 from headwise.viz_app.figures.theme import LIGHT
-from headwise.viz_app.figures.tokens import token_row
+from headwise.viz_app.figures.tokens import lens_table, padding_rows, token_row
 from headwise.viz_app.figures.tree import beam_tree
 from headwise.viz_app.records.measures import Curve, RunCurves
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import tyro
 
-from headwise.model.checkpoint import CheckpointError, TrainedRun, load_weights
-from headwise.model.placement import Placement
+from headwise.model.checkpoint import CheckpointError, TrainedRun
+from headwise.model.placement import DEFAULT_PLACEMENT, Placement
 from headwise.model.runs import load_checkpoint
 from headwise.viz_app.export import ExportArguments, main
 from headwise.viz_app.records.trace import Trace
@@ -21,55 +21,44 @@ from tests.viz_app.conftest import RunCommand
 TEXT = "Where is the old dog?"
 
 
-def arguments(root: Path, out: Path, *rest: str) -> ExportArguments:
-    """Parsed from a command line."""
-    line = ["--run", "tiny", "--text", TEXT, "--checkpoints", str(root), str(out), *rest]
-    return tyro.cli(ExportArguments, args=line)
+def export(out: Path, *line: str) -> None:
+    main(tyro.cli(ExportArguments, args=[str(out), *line]))
 
 
-def of_file(out: Path, *rest: str) -> ExportArguments:
-    """Likewise, without a run and a text."""
-    return tyro.cli(ExportArguments, args=[str(out), *rest])
+def of_run(root: Path, *rest: str) -> list[str]:
+    return ["--run", "tiny", "--text", TEXT, "--checkpoints", str(root), *rest]
+
+
+def traced(run: TrainedRun, placement: Placement = DEFAULT_PLACEMENT) -> Trace:
+    checkpoint = load_checkpoint(run, 60, placement)
+    about = {"run": "tiny", "step": 60, "sha256": checkpoint.sha256}
+    return run_trace(checkpoint.model, run.tokenizers, TEXT, **about)
 
 
 @pytest.mark.parametrize("name", ["out.npz", "out.json"])
 def test_last_checkpoint_is_exported(
     run_root: Path, run: TrainedRun, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
-    main(arguments(run_root, tmp_path / name))
-
-    checkpoint = load_weights(run, 60)
-    expected = run_trace(checkpoint.model, run.tokenizers, TEXT)
-    read = read_trace(tmp_path / name)
-    assert (read.run, read.step, read.sha256) == ("tiny", 60, checkpoint.sha256)
+    export(tmp_path / name, *of_run(run_root))
+    expected, read = traced(run), read_trace(tmp_path / name)
+    assert (read.run, read.step, read.sha256) == ("tiny", 60, expected.sha256)
     assert read.forced is False
     np.testing.assert_array_equal(read.attention["cross"], expected.attention["cross"])
     assert capsys.readouterr().out == f"{tmp_path / name}: ¿Dónde está el perro viejo?\n"
 
 
-def test_step_and_target_options(run_root: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out.json"
-    main(arguments(run_root, out, "--step", "20", "--target", "El gato."))
-    read = read_trace(out)
-    assert (read.step, read.target_text, read.forced) == (20, "El gato.", True)
-
-
-def test_device_and_type_are_those_that_are_asked_for(
+def test_step_target_device_type_and_page_can_be_asked_for(
     run_root: Path, run: TrainedRun, tmp_path: Path
 ) -> None:
-    out = tmp_path / "out.npz"
-    main(arguments(run_root, out, "--device", "cpu", "--dtype", "bfloat16"))
-    model = load_checkpoint(run, 60, Placement("cpu", "bfloat16")).model
-    expected = run_trace(model, run.tokenizers, TEXT)
-    np.testing.assert_array_equal(read_trace(out).attention["cross"], expected.attention["cross"])
-
-
-def test_html_page_is_exported(run_root: Path, run: TrainedRun, tmp_path: Path) -> None:
-    main(arguments(run_root, tmp_path / "out.html"))
-    checkpoint = load_weights(run, 60)
-    sha256 = checkpoint.sha256
-    trace = run_trace(checkpoint.model, run.tokenizers, TEXT, run="tiny", step=60, sha256=sha256)
-    assert (tmp_path / "out.html").read_bytes() == to_html(trace)
+    given, short, page = (tmp_path / name for name in ("a.json", "b.npz", "c.html"))
+    export(given, *of_run(run_root, "--step", "20", "--target", "El gato."))
+    read = read_trace(given)
+    assert (read.step, read.target_text, read.forced) == (20, "El gato.", True)
+    export(short, *of_run(run_root, "--device", "cpu", "--dtype", "bfloat16"))
+    expected = traced(run, Placement("cpu", "bfloat16")).attention["cross"]
+    np.testing.assert_array_equal(read_trace(short).attention["cross"], expected)
+    export(page, *of_run(run_root))
+    assert page.read_bytes() == to_html(traced(run))
 
 
 def test_saved_trace_is_written_in_every_format(
@@ -77,54 +66,51 @@ def test_saved_trace_is_written_in_every_format(
 ) -> None:
     first, second, page = (tmp_path / name for name in ("a.npz", "b.json", "c.html"))
     first.write_bytes(to_npz(trace))
-    main(of_file(second, "--trace", str(first)))
+    export(second, "--trace", str(first))
     assert second.read_bytes() == to_json(trace)
-    main(of_file(page, "--trace", str(second)))
+    export(page, "--trace", str(second))
     assert page.read_bytes() == to_html(trace)
-    assert capsys.readouterr().out.splitlines() == [
-        f"{path}: {trace.target_text}" for path in (second, page)
-    ]
+    said = capsys.readouterr().out.splitlines()
+    assert said == [f"{path}: {trace.target_text}" for path in (second, page)]
+
+
+NEITHER = r"^expected --run and --text, or --trace with a saved trace$"
+SUFFIX = r": expected a name that ends in .html, .npz or .json$"
 
 
 @pytest.mark.parametrize(
-    "given", [[], ["--run", "tiny"], ["--text", TEXT]], ids=["neither", "run", "text"]
+    ("out", "line", "error", "message"),
+    [
+        ("out.npz", [], ValueError, NEITHER),
+        ("out.npz", ["--run", "tiny"], ValueError, NEITHER),
+        ("out.npz", ["--text", TEXT], ValueError, NEITHER),
+        ("out", of_run(Path()), ValueError, f"out{SUFFIX}"),
+        ("out.npz.gz", of_run(Path()), ValueError, rf"out\.npz\.gz{SUFFIX}"),
+        ("no/out.npz", of_run(Path()), ValueError, r"no: no such folder; create it first$"),
+        ("out.html", ["--trace", "broken.json"], ValueError, r"broken\.json: not a saved trace"),
+        ("out.html", ["--trace", "nowhere.npz"], FileNotFoundError, "nowhere"),
+        (
+            "out.npz",
+            ["--run", "tiny", "--text", TEXT, "--step", "7"],
+            CheckpointError,
+            r"no weights of step 7; .* 0, 20, 60$",
+        ),
+    ],
 )
-def test_run_and_text_or_trace_are_required(
-    run_root: Path, tmp_path: Path, given: list[str]
+def test_what_cannot_be_exported_is_refused_and_leaves_no_file(
+    run_root: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    out: str,
+    line: list[str],
+    error: type[Exception],
+    message: str,
 ) -> None:
-    asked = of_file(tmp_path / "out.npz", *given, "--checkpoints", str(run_root))
-    message = r"^expected --run and --text, or --trace with a saved trace$"
-    with pytest.raises(ValueError, match=message):
-        main(asked)
-    assert not list(tmp_path.iterdir())
-
-
-def test_file_that_is_not_a_trace_is_refused(tmp_path: Path) -> None:
-    broken = tmp_path / "broken.json"
-    broken.write_text("{}")
-    with pytest.raises(ValueError, match=r"broken\.json: not a saved trace"):
-        main(of_file(tmp_path / "out.html", "--trace", str(broken)))
-    with pytest.raises(FileNotFoundError, match="nowhere"):
-        main(of_file(tmp_path / "out.html", "--trace", str(tmp_path / "nowhere.npz")))
-    assert list(tmp_path.iterdir()) == [broken]
-
-
-@pytest.mark.parametrize("name", ["out", "out.npz.gz"])
-def test_unknown_suffix_is_refused(run_root: Path, tmp_path: Path, name: str) -> None:
-    message = rf"{name}: expected a name that ends in .html, .npz or .json$"
-    with pytest.raises(ValueError, match=message):
-        main(arguments(run_root, tmp_path / name))
-
-
-def test_missing_folder_is_refused(run_root: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"nowhere: no such folder; create it first$"):
-        main(arguments(run_root, tmp_path / "nowhere" / "out.npz"))
-
-
-def test_step_without_weights_is_refused(run_root: Path, tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match=r"no weights of step 7; .* 0, 20, 60$"):
-        main(arguments(run_root, tmp_path / "out.npz", "--step", "7"))
-    assert not list(tmp_path.iterdir())
+    monkeypatch.chdir(tmp_path)
+    Path("broken.json").write_text("{}")
+    with pytest.raises(error, match=message):
+        export(Path(out), *line, "--checkpoints", str(run_root))
+    assert list(tmp_path.iterdir()) == [tmp_path / "broken.json"]
 
 
 def test_command_exits_with_the_error(run_command: RunCommand, tmp_path: Path) -> None:

@@ -7,8 +7,10 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -43,21 +45,22 @@ from there is rounded to float32."""
 LINKS = {4: Links(2, 2, frozenset({(0, 0), (1, 1)}))}
 
 
+def write(path: Path, rows: Iterable[dict[str, Any]]) -> Path:
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    return path
+
+
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    path = tmp_path / "valid.jsonl"
-    lines = [json.dumps({"translation": {"en": en, "es": es}}) for en, es in PAIRS]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return path
+    rows = [{"translation": {"en": en, "es": es}} for en, es in PAIRS]
+    return write(tmp_path / "valid.jsonl", rows)
 
 
 @pytest.fixture
 def examples(tmp_path: Path) -> Path:
-    path = tmp_path / "examples.jsonl"
     sentences = (("We don't know.", "No sabemos."), ("Where?", "¿Dónde?"), ("a" * 40, "b"))
-    lines = [json.dumps({"source": en, "reference": es}) for en, es in sentences]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return path
+    rows = [{"source": en, "reference": es} for en, es in sentences]
+    return write(tmp_path / "examples.jsonl", rows)
 
 
 def line(root: Path, *rest: str) -> list[str]:
@@ -171,18 +174,16 @@ def test_stages_are_measured_with_the_text_that_is_given(
         measure(own_root, *common, *rest)
         return dict(read_measures(own_root / "tiny", 0).stages)
 
-    own, other, none = (data.with_name(f"{name}.jsonl") for name in ("own", "other", "none"))
-    own.write_text(data.read_text(encoding="utf-8"), encoding="utf-8")
-    other.write_text('{"en": "Who knows?", "es": "No lo sabemos."}\n', encoding="utf-8")
-    none.write_text('{"en": "We don\'t.", "es": "No sabemos."}\n', encoding="utf-8")  # an example
+    other = write(data.with_name("other.jsonl"), [{"en": "Who knows?", "es": "No lo sabemos."}])
+    an_example = {"en": "We don't.", "es": "No sabemos."}
     found = stages()
     assert set(found) == set(STAGES)
     assert 0 <= found["chrf"] < 100
     assert 0 <= found["reordering_reference"] <= 1
     assert found["language_model"] < found["language_model_reference"] < 0
-    assert stages("--text", str(own)) == near(found)
+    assert stages("--text", str(data)) == near(found)
     assert stages("--text", str(other))["language_model"] != found["language_model"]
-    without = stages("--text", str(none))
+    without = stages("--text", str(write(data.with_name("none.jsonl"), [an_example])))
     assert np.isnan(without["language_model"])
     assert without["chrf"] == found["chrf"]
 
@@ -204,35 +205,26 @@ def test_a_run_is_measured_on_the_pairs_that_it_held_back(
 # What cannot be done
 
 
-def test_unknown_validation_corpus_asks_for_data(own_root: Path) -> None:
-    message = (
-        r"expected --data with .* that tiny was validated with: six sentences, file valid.jsonl"
-    )
-    with pytest.raises(ValueError, match=message):
-        measure(own_root)
-
-
-def test_unknown_steps_and_files_and_no_sentences_are_refused(own_root: Path, data: Path) -> None:
-    with pytest.raises(ValueError, match=r"no weights of 7; there are those of 0, 20, 60"):
-        measure(own_root, "--data", str(data), "--steps", "20", "7")
-    with pytest.raises(ValueError, match="sentences: expected at least 1, got 0"):
-        measure(own_root, "--data", str(data), "--sentences", "0")
-    with pytest.raises(DataError, match=r"nowhere\.jsonl: no such file"):
-        measure(own_root, "--data", "nowhere.jsonl")
-    with pytest.raises(DataError, match=r"nowhere\.jsonl: no such file"):
-        measure(own_root, "--data", str(data), "--examples", "nowhere.jsonl")
-    with pytest.raises(DataError, match=r"nowhere\.jsonl: no such file"):
-        measure(own_root, "--data", str(data), "--text", "nowhere.jsonl")
-    data.write_text("")
-    with pytest.raises(DataError, match="the file is empty"):
-        measure(own_root, "--data", str(data))
+def test_what_cannot_be_measured_is_refused(
+    run_command: RunCommand, own_root: Path, data: Path
+) -> None:
+    nowhere = r"nowhere\.jsonl: no such file"
+    empty = str(write(data.with_name("empty.jsonl"), []))
+    for rest, error, message in (
+        ([], ValueError, "--data with .* that tiny was validated with: six sentences, file valid"),
+        (["--steps", "20", "7"], ValueError, "no weights of 7; there are those of 0, 20, 60"),
+        (["--sentences", "0"], ValueError, "sentences: expected at least 1, got 0"),
+        (["--data", "nowhere.jsonl"], DataError, nowhere),
+        (["--examples", "nowhere.jsonl"], DataError, nowhere),
+        (["--text", "nowhere.jsonl"], DataError, nowhere),
+        (["--data", empty], DataError, "the file is empty"),
+    ):
+        given = [] if not rest or rest[0] == "--data" else ["--data", str(data)]
+        with pytest.raises(error, match=message):
+            measure(own_root, *given, *rest)
     assert measured_steps(own_root / "tiny") == []
-
-
-def test_command_exits_with_the_error(run_command: RunCommand, own_root: Path) -> None:
-    assert run_command("headwise.viz_app.measure", *line(own_root)).startswith(
-        "error: expected --data"
-    )
+    said = run_command("headwise.viz_app.measure", *line(own_root))
+    assert said.startswith("error: expected --data")
 
 
 # Several processes
@@ -278,11 +270,9 @@ def test_two_processes_write_the_same_as_one(own_root: Path, data: Path) -> None
 
 
 def _as_examples(data: Path) -> Path:
-    path = data.with_name("as_examples.jsonl")
     pairs = stream_corpus(str(data), source="en", target="es").pairs
-    lines = [json.dumps({"source": pair.source, "reference": pair.target}) for pair in pairs]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return path
+    rows = ({"source": pair.source, "reference": pair.target} for pair in pairs)
+    return write(data.with_name("as_examples.jsonl"), rows)
 
 
 def _rest(measures: Measures) -> dict[str, object]:

@@ -76,14 +76,24 @@ def test_a_training_that_has_ended_is_not_taken_for_one_that_goes_on(
         assert not has_writer(tmp_path)
 
 
-def test_measures_in_a_read_only_folder(
-    read_only: ReadOnly, own_root: Path, measure: Callable[[], str]
+def test_measures_that_cannot_be_written(
+    read_only: ReadOnly,
+    own_root: Path,
+    measure: Callable[[], str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    before = tree(own_root)
+    before, folder = tree(own_root), own_root / "tiny" / "measures"
     with read_only(own_root):
         said = measure()
-    folder = own_root / "tiny" / "measures"
     assert said.startswith(f"error: {folder}: cannot be made (Read-only file system); see to that")
+    assert tree(own_root) == before
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    path = folder / "sentences.jsonl"
+    assert measure().startswith(f"error: {path}: cannot be written (No space left on device); ")
     assert tree(own_root) == before
 
 
@@ -116,19 +126,6 @@ def test_a_training_into_a_read_only_folder(
         )
     assert said.startswith(f"error: {root / 'tiny'}: cannot be written (Read-only file system); ")
     assert tree(root) == before
-
-
-def test_measures_on_a_full_disk(
-    own_root: Path, measure: Callable[[], str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(_: int) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    before = tree(own_root)
-    monkeypatch.setattr(os, "fsync", full)
-    path = own_root / "tiny" / "measures" / "sentences.jsonl"
-    assert measure().startswith(f"error: {path}: cannot be written (No space left on device); ")
-    assert tree(own_root) == before
 
 
 @pytest.mark.parametrize(("ending", "old"), [("html", b"old"), ("npz", None), ("json", b"old")])

@@ -1,52 +1,90 @@
-"""A trace as a page for people: what identifies it, and what the page says."""
+"""A trace as a page that stands by itself, as HTML; tests/browser has it as people see it."""
 
 from __future__ import annotations
 
+import base64
+import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from html import unescape
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from plotly.offline import get_plotlyjs
 
-from headwise.viz_app.analysis.grid import GridOptions
-from headwise.viz_app.analysis.labels import token_label, token_labels
-from headwise.viz_app.figures.theme import DARK
-from headwise.viz_app.records.trace import Trace
+from headwise.model.interface import KINDS
+from headwise.model.tokenizer import TokenizerPair
+from headwise.model.transformer import Transformer
+from headwise.viz_app.analysis.grid import GridOptions, make_grid
+from headwise.viz_app.analysis.labels import KIND_NAMES, KIND_NOTES, token_label, token_labels
+from headwise.viz_app.figures.maps import attention_map
+from headwise.viz_app.figures.mosaic import mosaic
+from headwise.viz_app.figures.standalone import Part, standalone
+from headwise.viz_app.figures.theme import LIGHT, Theme
+from headwise.viz_app.figures.tokens import token_row
+from headwise.viz_app.records.trace import Floats, Trace
 from headwise.viz_app.report import provenance, to_html
+from headwise.viz_app.trace.sentence import run_trace
 
 if TYPE_CHECKING:
     from tests.viz_app.conftest import HtmlPage
 
 ReadHtml = Callable[[str], "HtmlPage"]
 
+READINGS = (GridOptions(), GridOptions(units="words", rows_by="consumed", special=False))
+HOSTILE = "</script><b onclick='x'>&amp; {{TITLE}} {{PLOTLY}} }} <!--<script>\u2028\"]]>"
+LINKS = {"src", "href", "srcset", "action", "data", "poster"}
 
-def facts_of(page: HtmlPage) -> dict[str, str]:
-    """The list of facts that the page ends with."""
-    return dict(zip(page.texts["dt"], page.texts["dd"], strict=True))
+
+def data_of(page: HtmlPage) -> dict[str, Any]:
+    """What the page's script reads."""
+    scripts = [attributes for tag, attributes in page.tags if tag == "script"]
+    at = [attributes.get("id") for attributes in scripts].index("data")
+    assert scripts[at]["type"] == "application/json"
+    return json.loads(page.texts["script"][at])
+
+
+def maps_of(page: HtmlPage, kind: str) -> Floats:
+    """Maps (L, H, rows, columns), as the script reads them."""
+    part = data_of(page)[kind]
+    return np.frombuffer(base64.b64decode(part["maps"]), "<f4").reshape(part["shape"])
+
+
+def page_of(text: str) -> str:
+    """A page all of whose texts are one, with maps (2, 3, 5, 7)."""
+    maps = np.random.default_rng(3).random((2, 3, 5, 7), dtype=np.float32)
+    labels = {"rows": [text] * 5, "columns": [text] * 7, "row_title": text, "column_title": text}
+    large = attention_map(maps[0, 0], **labels, theme=LIGHT)
+    part = Part(text, text, mosaic(maps, theme=LIGHT, selected=(0, 0)), (5, 7), large, maps)
+    return standalone(
+        title=text,
+        tokens=[token_row([text], theme=LIGHT)],
+        steps=[[text] * 5] * 2,
+        parts={"cross": part},
+        facts={text: text},
+        theme=LIGHT,
+    )
+
+
+# What identifies a trace, and what a page says
 
 
 def test_settings_identify_a_trace(trace: Trace) -> None:
-    assert provenance(trace) == {
-        "run": "tiny",
-        "step": "60",
-        "weights, sha256": "5ha",
-        "target": "given",
-        "heads switched off": "none",
-    }
-
-
-def test_settings_name_the_heads_switched_off(trace: Trace) -> None:
+    expected = {"run": "tiny", "step": "60", "weights, sha256": "5ha", "target": "given"}
+    assert provenance(trace) == expected | {"heads switched off": "none"}
     off = (("cross", 1, 2), ("encoder_self", 0, 0), ("decoder_self", 0, 1))
     said = provenance(replace(trace, step=12_000, forced=False, ablated=off))
-    assert said["step"] == "12,000"
-    assert said["target"] == "the model's own, greedy"
+    assert (said["step"], said["target"]) == ("12,000", "the model's own, greedy")
     assert said["heads switched off"] == "Cross 2.3, Encoder self 1.1, Decoder self 1.2"
 
 
-def test_a_page_says_what_was_predicted_at_each_step(read_html: ReadHtml, trace: Trace) -> None:
-    cells = read_html(to_html(trace).decode()).texts["td"]
+def test_a_page_says_what_was_predicted_at_each_step_with_its_settings(
+    read_html: ReadHtml, trace: Trace, theme: Theme
+) -> None:
+    shown = read_html(to_html(trace, grid_options=READINGS[1], theme=theme).decode())
+    cells, predictions = shown.texts["td"], trace.predictions
     steps = [cells[start : start + 5] for start in range(0, len(cells), 5)]
-    predictions = trace.predictions
     assert [row[0] for row in steps] == token_labels(trace.consumed)
     assert [row[1] for row in steps] == token_labels(trace.predicted)
     assert [row[2] for row in steps] == [f"{np.exp(p):.3f}" for p in predictions.log_probability]
@@ -55,19 +93,100 @@ def test_a_page_says_what_was_predicted_at_each_step(read_html: ReadHtml, trace:
         likeliest = zip(trace.top_tokens[t], predictions.top_log_probability[t], strict=True)
         expected = [f"{token_label(token)} {np.exp(p):.2f}" for token, p in likeliest][:5]
         assert row[4].split(" · ") == expected
-
-
-def test_a_page_lists_its_settings_and_sentences(read_html: ReadHtml, trace: Trace) -> None:
-    reading = GridOptions(units="words", rows_by="consumed", special=False)
-    shown = read_html(to_html(trace, grid_options=reading, theme=DARK).decode())
-    assert facts_of(shown) == provenance(trace) | {
+    facts = dict(zip(shown.texts["dt"], shown.texts["dd"], strict=True))
+    assert facts == provenance(trace) | {
         "source": trace.source_text,
         "translation": trace.target_text,
         "units": "words",
         "decoder rows by": "consumed",
         "special tokens": "left out",
     }
-    assert facts_of(read_html(to_html(trace).decode()))["special tokens"] == "shown"
     assert shown.texts["title"] == shown.texts["h1"] == [trace.source_text]
     assert shown.texts["bdi"] == [*token_labels(trace.source), *token_labels(trace.predicted)]
-    assert DARK.background in shown.texts["style"][0]
+    colours = f"--text:{theme.text};--muted:{theme.muted};--line:{theme.line}"
+    assert (
+        f"{colours};--accent:{theme.accent};--ground:{theme.background}"
+        in (shown.texts["style"][0])
+    )
+    for part in data_of(shown).values():
+        assert part["large"]["layout"]["font"]["color"] == theme.text
+
+
+def test_each_kind_has_a_section_with_lists_of_layers_and_heads(
+    read_html: ReadHtml, trace: Trace
+) -> None:
+    shown = read_html(to_html(trace).decode())
+    assert [a["id"] for tag, a in shown.tags if tag == "section"] == list(KINDS)
+    assert shown.texts["h2"][:3] == [KIND_NAMES[kind] for kind in KINDS]
+    assert {KIND_NOTES[kind] for kind in KINDS} <= set(shown.texts["p"])
+    lists = [(a["data-kind"], a["data-of"]) for tag, a in shown.tags if tag == "select"]
+    assert lists == [(kind, of) for kind in KINDS for of in ("layer", "head")]
+    assert [text.strip() for text in shown.texts["option"]] == ["1", "2", "1", "2", "3"] * 3
+
+
+def test_the_page_holds_every_map_bit_for_bit(read_html: ReadHtml, trace: Trace) -> None:
+    tokens, words = (read_html(to_html(trace, grid_options=r).decode()) for r in READINGS)
+    for kind in KINDS:
+        np.testing.assert_array_equal(maps_of(tokens, kind), trace.attention[kind])
+        expected = make_grid(trace, kind, READINGS[1]).apply(trace.attention[kind])
+        np.testing.assert_array_equal(maps_of(words, kind), expected.astype(np.float32))
+
+
+# Safety
+
+
+def test_the_page_holds_plotly_once_and_loads_nothing(read_html: ReadHtml, trace: Trace) -> None:
+    page = to_html(trace).decode()
+    assert page.count(get_plotlyjs()) == 1
+    shown = read_html(page)
+    own = page.replace(get_plotlyjs(), "")  # it names hosts of maps, which nobody asks for
+    assert "http" not in own
+    assert not re.search(r"url\(|@import", "".join(shown.texts["style"]))
+    assert [attributes for tag, attributes in shown.tags if LINKS & set(attributes)] == []
+    assert [tag for tag, _ in shown.tags].count("script") == 3
+    assert not {"link", "img", "iframe", "base"} & {tag for tag, _ in shown.tags}
+
+
+def test_no_text_is_read_as_html_or_ends_the_script(read_html: ReadHtml) -> None:
+    harmless, shown = read_html(page_of("a")), read_html(page_of(HOSTILE))
+    assert [(t, set(a)) for t, a in shown.tags] == [(t, set(a)) for t, a in harmless.tags]
+    assert shown.texts["title"] == [HOSTILE]
+    for element, times in {"h1": 1, "h2": 3, "bdi": 1, "td": 10, "dt": 1, "dd": 1, "p": 2}.items():
+        expected = [
+            text.replace("a", HOSTILE) if text.strip() == "a" else text
+            for text in harmless.texts[element]
+        ]
+        assert shown.texts[element] == expected, element
+        assert len(expected) == times
+        assert HOSTILE in [text.strip() for text in expected]
+    layout = data_of(shown)["cross"]["large"]["layout"]
+    for axis in ("xaxis", "yaxis"):
+        assert unescape(layout[axis]["labelalias"]["0"]) == HOSTILE[:21] + "…"
+    assert page_of(HOSTILE).count("</script>") == page_of("a").count("</script>")
+
+
+def test_a_sentence_like_a_placeholder_is_not_filled_in(
+    read_html: ReadHtml, make_speaker: Callable[..., Transformer], tokenizers: TokenizerPair
+) -> None:
+    sentence = "{{TITLE}} {{DATA}} </script> <b> & }}"
+    trace = run_trace(make_speaker(max_length=50), tokenizers, sentence, "{{PLOTLY}}")
+    page = to_html(trace).decode()
+    shown = read_html(page)
+    assert shown.texts["title"] == [sentence]
+    assert {sentence, "{{PLOTLY}}"} <= set(shown.texts["dd"])
+    assert page.count(get_plotlyjs()) == 1
+    assert list(data_of(shown)) == list(KINDS)
+
+
+def test_a_page_of_40_tokens_is_below_6_megabytes(
+    make_speaker: Callable[..., Transformer], tokenizers: TokenizerPair
+) -> None:
+    model = make_speaker(n_encoder_layers=3, n_decoder_layers=3, n_heads=4, max_length=50)
+    source, target = "dog" * 8, "perro" * 5
+    while len(tokenizers.encode_source(source)) < 40:
+        source += " dog"
+    while len(tokenizers.encode_target(target)) < 41:
+        target += " perro"
+    trace = run_trace(model, tokenizers, source, target)
+    assert trace.attention["cross"].shape == (3, 4, 40, 40)
+    assert len(get_plotlyjs()) < len(to_html(trace)) < 6_000_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,57 +21,57 @@ from headwise.viz_app.served import (
     served_placement,
 )
 
-VARIABLES = (
-    *("HEADWISE_CHECKPOINTS", "HEADWISE_MODELS", "HEADWISE_DEVICE", "HEADWISE_DTYPE"),
-    "HEADWISE_LESSONS",
-)
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is named; put back at the end, whatever a command sets."""
+    for name in ("CHECKPOINTS", "MODELS", "DEVICE", "DTYPE", "LESSONS"):
+        monkeypatch.setenv(f"HEADWISE_{name}", "")
 
 
-def test_named_models_come_before_the_runs_of_the_folder(
+def test_named_models_come_before_the_runs_of_the_folder_and_are_open_at_first(
     run_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HEADWISE_CHECKPOINTS", str(run_root))
-    for name in VARIABLES[1:]:
-        monkeypatch.setenv(name, "")
     assert served_models() == {"tiny": run_root / "tiny"}
+    models = dict.fromkeys(("a", "en-es"), Path())
+    assert (first_run(models), first_run({"a": Path()})) == (1, 0)
     serve({"mine": tmp_path, "other/mine": run_root}, DEFAULT_PLACEMENT)
     assert list(served_models()) == ["mine", "other/mine", "tiny"]
     assert served_models()["mine"] == tmp_path
     named = f"mine ({tmp_path}), other/mine ({run_root})"
     assert describe_served() == f"{named}, the runs in {run_root}"
-
-
-def test_a_named_model_is_open_at_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    models = dict.fromkeys(("a", "en-es"), Path())
-    monkeypatch.delenv("HEADWISE_MODELS", raising=False)
-    assert first_run(models) == 1
-    assert first_run({"a": Path()}) == 0
-    monkeypatch.setenv("HEADWISE_MODELS", "a\t/a")
     assert first_run(models) == 0
 
 
+Start = Callable[..., list[list[str]]]
+
+
 @pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """The command lines with which Streamlit is started, in place of starting it."""
+def start(monkeypatch: pytest.MonkeyPatch) -> Start:
+    """Runs the command; the command lines with which Streamlit is started, in place of that."""
     lines: list[list[str]] = []
-    for name in VARIABLES:
-        monkeypatch.setenv(name, "")  # put back at the end, whatever the command sets
     monkeypatch.setattr("runpy.run_module", lambda *_, **__: lines.append(sys.argv))
-    return lines
+
+    def run(*line: str, fails: str = "") -> list[list[str]]:
+        monkeypatch.setattr(sys, "argv", ["headwise", *line])
+        if fails:
+            with pytest.raises(SystemExit, match=fails):
+                main()
+        else:
+            main()
+        return lines
+
+    return run
 
 
 def test_the_command_serves_the_models_that_it_is_given(
-    run_root: Path,
-    unequal_root: Path,
-    started: list[list[str]],
-    monkeypatch: pytest.MonkeyPatch,
+    run_root: Path, unequal_root: Path, start: Start
 ) -> None:
     given = [str(run_root / "tiny"), str(unequal_root / "tiny")]
     options = ["--checkpoints", str(run_root), "--port", "8600"]
     options += ["--device", "cpu", "--dtype", "bfloat16", "--lessons", str(run_root)]
-    monkeypatch.setattr(sys, "argv", ["headwise", *given, *options])
-    main()
-    [line] = started
+    [line] = start(*given, *options)
     assert line[:2] == ["streamlit", "run"]
     assert Path(line[2]).name == "app.py"
     assert line[3:] == ["--server.port", "8600"]
@@ -82,24 +83,9 @@ def test_the_command_serves_the_models_that_it_is_given(
     assert lesson_folders() == [SHIPPED, run_root]
 
 
-def test_a_model_that_cannot_be_opened_is_named_before_the_app_starts(
-    tmp_path: Path, started: list[list[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for model, message in (
-        ("nothing", "no run named 'nothing'"),
-        (str(tmp_path), "expected a run"),
-    ):
-        monkeypatch.setattr(sys, "argv", ["headwise", model])
-        with pytest.raises(SystemExit, match=message):
-            main()
-    assert started == []
-
-
-def test_a_folder_of_lessons_that_is_none_is_named(
-    tmp_path: Path, started: list[list[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_opened_is_named_before_the_app_starts(tmp_path: Path, start: Start) -> None:
     assert lesson_folders() == [SHIPPED]
-    monkeypatch.setattr(sys, "argv", ["headwise", "--lessons", str(tmp_path / "none")])
-    with pytest.raises(SystemExit, match="is no folder; name one with lessons"):
-        main()
-    assert started == []
+    assert start("nothing", fails="no run named 'nothing'") == []
+    assert start(str(tmp_path), fails="expected a run") == []
+    none = str(tmp_path / "none")
+    assert start("--lessons", none, fails="is no folder; name one with lessons") == []

@@ -10,8 +10,6 @@ from typing import Any
 
 import streamlit as st
 
-from headwise.viz_app.figures.theme import Theme
-
 _HERE = Path(__file__).parent
 _RELATIVE_IMPORT = re.compile(r'from "\./(\w+\.js)"')
 
@@ -51,14 +49,3 @@ def script(file_name: str) -> str:
 
 def _data_url(text: str) -> str:
     return "data:text/javascript;base64," + base64.b64encode(text.encode()).decode("ascii")
-
-
-def page_colours(theme: Theme) -> dict[str, str]:
-    """Return the colours that every component uses, by the names of their CSS variables."""
-    return {
-        "text": theme.text,
-        "muted": theme.muted,
-        "line": theme.line,
-        "accent": theme.accent,
-        "ground": theme.background,
-    }

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from headwise.viz_app.components.assets import component, page_colours
-from headwise.viz_app.figures.theme import Theme
+from headwise.viz_app.components.assets import component
+from headwise.viz_app.figures.theme import Theme, page_colours
 from headwise.viz_app.records.trace import Floats
 
 LEAST_WEIGHT = 0.01
@@ -53,17 +53,9 @@ def lines(
     name: str,
     key: str,
 ) -> None:
-    """Draw each bundle of lines in another colour, with a slider for the smallest weight.
+    """Draw each bundle in another colour between a left and a right column.
 
-    Args:
-        columns: the left and the right column.
-        bundles: the maps to draw between and beside them.
-        theme: colours.
-        name: name of the file that the picture is saved as.
-        key: the key of the widget.
-
-    Raises:
-        ValueError: if a bundle does not fit its columns, or there are more bundles than colours.
+    A slider chooses the smallest weight; ``name`` is that of the file of a saved picture.
     """
     _mount(key=key, data=line_data(columns, bundles, theme=theme) | {"name": name})
 
@@ -74,7 +66,7 @@ def line_data(
     """Return what the browser is sent: plain lists, without weights too small to be seen.
 
     Raises:
-        ValueError: as ``lines``.
+        ValueError: if a bundle does not fit its columns, or there are more bundles than colours.
     """
     if len(bundles) > len(theme.series):
         raise ValueError(

@@ -13,8 +13,8 @@ import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
 
-from headwise.viz_app.components.assets import component, page_colours
-from headwise.viz_app.figures.theme import Theme
+from headwise.viz_app.components.assets import component
+from headwise.viz_app.figures.theme import Theme, page_colours
 from headwise.viz_app.records.trace import Floats
 
 _mount = component("map_cells")
@@ -39,19 +39,14 @@ def map_cells(
 
     Args:
         weights: (Q, M), as the heat map draws them.
-        rows: Q labels of the queries.
-        columns: M labels of the keys.
+        rows, columns: Q labels of the queries, and M of the keys.
         allowed: bool (Q, M), False where the mask forbids; None if it forbids nothing.
         start: row and column of the cell where the arrow keys begin.
         label: what the map is, for screen readers.
         hint: what clicks do, shown below the map until a cell is read out there.
         container: the key of the container.
-        theme: colours.
-        key: the key of the widget.
-        on_cell: called with row and column of a cell that was clicked, or on which Enter was
-            pressed.
-        on_row: called with the row whose mark or label was clicked, or in which the space bar was
-            pressed.
+        on_cell: called with row and column of a cell that was clicked, or where Enter was pressed.
+        on_row: called with a row whose mark or label was clicked, or where space was pressed.
     """
 
     def handle_cell() -> None:

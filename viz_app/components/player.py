@@ -18,8 +18,8 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from headwise.viz_app.analysis.attention import max_of_blocks
-from headwise.viz_app.components.assets import component, page_colours
-from headwise.viz_app.figures.theme import LIGHT, Theme, text_on_weight, weight_colour
+from headwise.viz_app.components.assets import component
+from headwise.viz_app.figures.theme import LIGHT, Theme, page_colours, text_on_weight, weight_colour
 from headwise.viz_app.records.trace import Floats
 
 LEVELS = 255
@@ -75,19 +75,13 @@ def player(
     """Draw an animation and its controls.
 
     Args:
-        animation: what is played.
         start: the step that is shown at first.
         content_id: identifies what is played. While it and ``start`` stay the same, new data does
             not change which frame is shown.
         language: code of the translations' language, for fonts and screen readers.
-        theme: colours.
         name: name of the file that a frame is saved as, before its step.
-        key: the key of the widget.
         on_open: called with a step that is to be opened.
-        on_head: called with the layer and head of the map that was clicked, among several.
-
-    Raises:
-        ValueError: if maps, frames and labels do not fit.
+        on_head: called with layer and head of a map that was clicked, among several.
     """
 
     def opened() -> None:
@@ -115,7 +109,7 @@ def animation_data(animation: MapAnimation, *, theme: Theme) -> dict[str, Any]:
     Maps that would be too large in all are pooled: each cell is the largest weight of a block.
 
     Raises:
-        ValueError: as ``player``.
+        ValueError: if maps, frames and labels do not fit.
     """
     expected = (len(animation.frames), len(animation.rows), len(animation.columns))
     if (

@@ -29,10 +29,7 @@ def printed_width(millimetres: int) -> int:
 def print_figures(theme: Theme, *, form: str, millimetres: int) -> None:
     """Let the page's figures, drawn in this theme, be saved as paper shows them.
 
-    Args:
-        theme: colours that the figures are drawn in.
-        form: of the files, "svg" or "png".
-        millimetres: width of the pictures on paper.
+    The form of the files is "svg" or "png"; millimetres are the width on paper.
     """
     data = {
         "colours": light_colours(theme),

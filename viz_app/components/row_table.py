@@ -11,8 +11,8 @@ from typing import Any
 
 import streamlit as st
 
-from headwise.viz_app.components.assets import component, page_colours
-from headwise.viz_app.figures.theme import Theme
+from headwise.viz_app.components.assets import component
+from headwise.viz_app.figures.theme import Theme, page_colours
 
 
 @dataclass(frozen=True)
@@ -73,51 +73,23 @@ def row_table(
 ) -> None:
     """Draw a table whose rows can be clicked.
 
-    Args:
-        titles: titles of the columns.
-        rows: each with a cell for every title.
-        label: what the table is, for screen readers.
-        theme: colours.
-        key: the key of the widget.
-        on_click: called with the name of a row that was clicked.
-        chosen: the name of the row that is highlighted.
-        action: what a click does, in few words; shown when the mouse rests on a row.
-        legend: what the marks mean.
+    The name of a clicked row is given to ``on_click``; that of the highlighted one is ``chosen``.
+    For screen readers, ``label`` says what the table is; the mouse shows what a click does, the
+    ``action``. The legend says what marks mean.
 
     Raises:
         ValueError: if a row does not have a cell for each title.
     """
+    for row in rows:
+        if len(row.cells) != len(titles):
+            raise ValueError(f"{row.name}: expected {len(titles)} cells, got {len(row.cells)}")
 
     def handle_click() -> None:
         clicked = st.session_state[key].clicked
         if isinstance(clicked, str) and any(row.name == clicked for row in rows):
             on_click(clicked)
 
-    data = row_table_data(
-        titles, rows, label=label, theme=theme, chosen=chosen, action=action, legend=legend
-    )
-    _mount(key=key, data=data, on_clicked_change=handle_click)
-
-
-def row_table_data(
-    titles: Sequence[str],
-    rows: Sequence[Row],
-    *,
-    label: str,
-    theme: Theme,
-    chosen: str = "",
-    action: str = "",
-    legend: Sequence[TextPart] = (),
-) -> dict[str, Any]:
-    """Return what the browser is sent; a bar as its start and its length, from 0 to 1.
-
-    Raises:
-        ValueError: as ``row_table``.
-    """
-    for row in rows:
-        if len(row.cells) != len(titles):
-            raise ValueError(f"{row.name}: expected {len(titles)} cells, got {len(row.cells)}")
-    return {
+    data = {
         "titles": list(titles),
         "rows": [
             {"name": row.name, "cells": [_cell(cell, theme) for cell in row.cells]} for row in rows
@@ -128,9 +100,11 @@ def row_table_data(
         "legend": [vars(part) for part in legend],
         "colours": page_colours(theme) | {"query": theme.series[1], "key": theme.series[0]},
     }
+    _mount(key=key, data=data, on_clicked_change=handle_click)
 
 
 def _cell(cell: Cell, theme: Theme) -> dict[str, Any]:
+    """Return what the browser is sent; a bar as its start and its length, from 0 to 1."""
     if isinstance(cell, str):
         return {"text": cell}
     if isinstance(cell, MarkedText):

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headwise.viz_app.components.assets import component, page_colours
-from headwise.viz_app.figures.theme import LIGHT, Theme, weight_colour
+from headwise.viz_app.components.assets import component
+from headwise.viz_app.figures.theme import LIGHT, Theme, page_colours, weight_colour
 from headwise.viz_app.records.trace import Floats
 
 _COORDINATE_STEPS = 10_000
@@ -67,27 +67,15 @@ def scatter(
     """Draw a cloud, with rings and labels on some of its points.
 
     Args:
-        cloud: the points.
         sentence, searched: indices of the points to mark, in two colours.
         content_id: identifies what the points are. While it stays the same, new data does not
             change how far the picture is zoomed and moved.
-        theme: colours.
         name: name of the file that the picture is saved as.
-        key: the key of the widget.
         frames: where the points are at other times; the browser then moves them from one to the
             next, the cloud being the last, and draws the paths of those that are marked.
-
-    Raises:
-        ValueError: if there are no points, or their labels, counts, groups and frames do not fit.
     """
-    data = scatter_data(
-        cloud,
-        sentence=sentence,
-        searched=searched,
-        content_id=content_id,
-        theme=theme,
-        frames=frames,
-    )
+    marks: dict[str, Any] = {"sentence": sentence, "searched": searched, "frames": frames}
+    data = scatter_data(cloud, content_id=content_id, theme=theme, **marks)
     _mount(key=key, data=data | {"name": name})
 
 
@@ -105,7 +93,7 @@ def scatter_data(
     Those of frames are on the same scale, as little-endian 16-bit integers in base64.
 
     Raises:
-        ValueError: as ``scatter``.
+        ValueError: if there are no points, or their labels, counts, groups and frames do not fit.
     """
     number = len(cloud.points)
     counts = cloud.labels if cloud.counts is None else cloud.counts

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import streamlit as st
 
-from headwise.viz_app.components.assets import component, page_colours
-from headwise.viz_app.figures.theme import Theme
+from headwise.viz_app.components.assets import component
+from headwise.viz_app.figures.theme import Theme, page_colours
 from headwise.viz_app.figures.tokens import short_probability, token_colours
 
 _mount = component("token_buttons")
@@ -27,18 +27,10 @@ def token_buttons(
 ) -> None:
     """Draw tokens in reading order.
 
-    If their probabilities are given, they shade the tokens and stand below them as numbers.
-
-    Args:
-        labels: labels of the tokens.
-        name: what the row is and what a click does, for screen readers.
-        theme: colours.
-        key: the key of the widget.
-        on_click: called with the place of a token that was clicked.
-        chosen: the place of the token that is framed.
-        probabilities: probability of each token, from 0 to 1.
-        titles: shown when the mouse rests on a token.
-        language: its code, for screen readers and fonts.
+    If their probabilities are given, they shade the tokens and stand below them as numbers. The
+    place of a clicked token is given to ``on_click``; that of the framed one is ``chosen``. For
+    screen readers, ``name`` says what the row is and what a click does. ``titles`` are shown when
+    the mouse rests on a token.
 
     Raises:
         ValueError: if the sequences differ in length.
@@ -50,6 +42,7 @@ def token_buttons(
             on_click(place)
 
     weights = [None] * len(labels) if probabilities is None else probabilities
+    notes = [""] * len(labels) if titles is None else titles
     tokens = [
         {
             "label": label,
@@ -57,9 +50,7 @@ def token_buttons(
             "number": "" if weight is None else short_probability(weight),
             **token_colours(theme, weight),
         }
-        for label, title, weight in zip(
-            labels, [""] * len(labels) if titles is None else titles, weights, strict=True
-        )
+        for label, title, weight in zip(labels, notes, weights, strict=True)
     ]
     data = {
         "tokens": tokens,

@@ -15,7 +15,7 @@ from headwise.viz_app.figures.matrix import (
     labels_width,
     token_axis,
 )
-from headwise.viz_app.figures.selecting import click_targets, frame
+from headwise.viz_app.figures.selecting import Target, frame, selectable_cells
 from headwise.viz_app.figures.theme import (
     Properties,
     Theme,
@@ -241,41 +241,35 @@ def account_map(
         drawn[:-2, -1], drawn[-1, -1] = cells.sum(1), cells.sum()
     left, top = label_width([*names, "layer.head"]), label_width(tokens) + 22
     width = min(float(_COLUMN), max(14.0, 700 / len(tokens)))
-    places = [(y, x) for y, x in np.ndindex(*drawn.shape) if not np.isnan(drawn[y, x])]
-    shapes = []
-    if column is not None:
-        ends = (-0.5, len(names) - 0.5)
-        shapes.append(frame((column - 0.5, column + 0.5), ends, theme=theme, width=1.5))
-    if cell is not None:
-        y, x = cell
-        shapes.append(frame((x - 0.5, x + 0.5), (y - 0.5, y + 0.5), theme=theme))
 
     def value(y: int, x: int) -> str:
         of_row, of_column = y < len(rows), x < len(columns)
         return f"{y if of_row else ''},{x if of_column else ''}"
 
+    heat_map, markers, shapes = selectable_cells(
+        drawn.astype(np.float32),
+        [
+            Target(
+                x,
+                y,
+                value(y, x),
+                f"{escape_plotly(names[y])} · {escape_plotly(tokens[x])}: {drawn[y, x]:+.4f}",
+            )
+            for y, x in np.ndindex(*drawn.shape)
+            if not np.isnan(drawn[y, x])
+        ],
+        limits=(-limit, limit),
+        scale=difference_scale(theme),
+        selected="" if cell is None else value(*cell),
+        theme=theme,
+    )
+    heat_map["colorbar"] = colour_bar(theme, "logits")
+    if column is not None:
+        ends = (-0.5, len(names) - 0.5)
+        shapes.append(frame((column - 0.5, column + 0.5), ends, theme=theme, width=1.5))
     return new_figure(
         theme,
-        [
-            {
-                "type": "heatmap",
-                "z": drawn.astype(np.float32),
-                "zmin": -limit,
-                "zmax": limit,
-                "colorscale": difference_scale(theme),
-                "colorbar": colour_bar(theme, "logits"),
-                "hoverinfo": "skip",
-            },
-            click_targets(
-                [x for _, x in places],
-                [y for y, _ in places],
-                values=[value(y, x) for y, x in places],
-                texts=[
-                    f"{escape_plotly(names[y])} · {escape_plotly(tokens[x])}: {drawn[y, x]:+.4f}"
-                    for y, x in places
-                ],
-            ),
-        ],
+        [heat_map, markers],
         {
             "height": round(top + _ROW * len(names) + 10),
             "width": round(left + width * len(tokens) + COLOUR_BAR),

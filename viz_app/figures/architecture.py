@@ -118,11 +118,7 @@ def _head(x: float, y: float, theme: Theme) -> str:
 def architecture_svg(model: Description, *, source: int, steps: int, theme: Theme) -> str:
     """Return a drawing of the two stacks as SVG.
 
-    Args:
-        model: what is drawn.
-        source: number of source tokens.
-        steps: number of tokens that the decoder consumes.
-        theme: colours.
+    There are ``source`` tokens for the encoder, and the decoder consumes ``steps``.
     """
     norm, before = _norm(model), model.norm == "pre"
     attention, feed_forward, ends = theme.weights[1], theme.difference[2], theme.weights[0]

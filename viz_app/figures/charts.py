@@ -37,13 +37,8 @@ def cosine_bars(
 ) -> go.Figure:
     """Draw the cosines of a token's nearest neighbours, the nearest on top.
 
-    A click in the row of a bar gives its place, counted from 0.
-
-    Args:
-        labels: tokens.
-        values: their cosines.
-        theme: colours.
-        counts: how often they occur in the training data, where it is known.
+    Where it is known, ``counts`` says how often they occur in the training data. A click in the row
+    of a bar gives its place, counted from 0.
     """
     written = [f"{value:.3f}" for value in values]
     if counts is not None:

@@ -15,11 +15,11 @@ import numpy as np
 import plotly.graph_objects as go
 
 from headwise.viz_app.figures.selecting import vertical_line
-from headwise.viz_app.figures.step_axis import StepAxis
 from headwise.viz_app.figures.theme import Properties, Theme, escape_plotly, new_figure
 from headwise.viz_app.figures.training_panels import (
     PANELS,
     Panel,
+    StepAxis,
     axis_names,
     drawn_panels,
     panels_layout,
@@ -61,7 +61,6 @@ def training_curves(
     Args:
         runs: the first is the one whose checkpoint is in use.
         step: the step of that checkpoint, which a line marks in each chart.
-        theme: colours.
         log_steps: whether the axis of steps is logarithmic.
         log_loss: whether the axis of the loss is.
 

@@ -1,6 +1,6 @@
-"""Draws heads by checkpoints: one measure as cells, and the measures of one head as lines.
+"""Draws heads by checkpoints: one measure as cells, a row a head and a column a checkpoint.
 
-Columns are checkpoints, evenly spaced, the first on the left.
+Checkpoints are evenly spaced, the first on the left, also in figures that stand below the matrix.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import numpy as np
 import plotly.graph_objects as go
 
 from headwise.model.interface import Head, Kind
-from headwise.viz_app.figures.matrix import colour_bar, masked_cells
-from headwise.viz_app.figures.selecting import click_targets, frame, vertical_line
-from headwise.viz_app.figures.step_axis import StepColumns, step_ticks
+from headwise.viz_app.figures.matrix import COLOUR_BAR, colour_bar, masked_cells
+from headwise.viz_app.figures.mosaic import kind_name
+from headwise.viz_app.figures.selecting import Target, selectable_cells
 from headwise.viz_app.figures.theme import (
     Properties,
     Scale,
@@ -30,6 +30,11 @@ from headwise.viz_app.records.trace import Floats
 
 _ROW = 17
 """Pixels of a row."""
+_LARGEST_CELL, _LETTER = 62, 6.6
+"""Pixels of the widest column, and of a letter of a step."""
+_LEFT, _RIGHT = 40, COLOUR_BAR + 28
+"""Pixels left of the columns, for the labels of rows, and right of them. A colour bar that needs
+more would make columns narrower than those of the other figures: long numbers must fit."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +68,9 @@ def head_matrix(
 
     Args:
         rows: the heads with their values.
-        steps: steps of the checkpoints.
         kinds: their names for people.
         measured: the name of the measure.
         values: whether they are from 0 to 1, of either sign, or from 0 upwards.
-        theme: colours.
         selected: head and step of the cell to frame, where it is drawn.
         width: pixels that the figure has at most.
 
@@ -82,52 +85,68 @@ def head_matrix(
     places, tops = _places(rows.heads)
     cells = np.full((places[-1] + 1, len(steps)), np.nan, np.float32)
     cells[places] = rows.cells
-    signed = values == "signed"
-    limit = 1.0 if values == "share" else _limit(rows.cells)
     empty = np.ones(cells.shape, np.bool_)
     empty[places] = np.isfinite(rows.cells)
+    signed = values == "signed"
+    limit = 1.0 if values == "share" else _limit(rows.cells)
+    targets = [
+        Target(
+            column,
+            place,
+            ",".join(map(str, (*head, step))),
+            f"{escape_plotly(name)}, step {step:,}<br>{escape_plotly(words[column])}",
+        )
+        for head, name, words, place in zip(rows.heads, rows.names, rows.words, places, strict=True)
+        for column, step in enumerate(steps)
+    ]
+    heat_map, markers, frames = selectable_cells(
+        cells,
+        targets,
+        limits=(-limit if signed else 0, limit),
+        scale=_signed_scale(theme) if signed else weight_scale(theme),
+        selected=",".join(map(str, (*selected[0], selected[1]))) if selected else "",
+        theme=theme,
+    )
+    heat_map |= {"colorbar": _bar(values, limit, measured, theme), "xgap": 1, "ygap": 1}
+    hovered = {"bgcolor": theme.background, "bordercolor": theme.line}
+    columns = StepColumns.of(steps, width)
+    beside = {"xref": "x domain", "x": 0, "xanchor": "left", "xshift": -4}
+    return new_figure(
+        theme,
+        [
+            heat_map,
+            masked_cells(empty, theme) | {"xgap": 1, "ygap": 1},
+            markers | {"hoverlabel": hovered | {"font": {"color": theme.text}}},
+        ],
+        {
+            **columns.layout(top=columns.labels, bottom=8, height=_ROW * (places[-1] + 1)),
+            "hoverdistance": -1,
+            "hoverlabel": {"align": "left"},
+            "xaxis": {"side": "top", **columns.axis},
+            "yaxis": {
+                "range": [places[-1] + 0.5, -0.5],
+                "tickvals": places,
+                "ticktext": [f"{layer + 1}.{head + 1}" for _, layer, head in rows.heads],
+                "ticklabelstandoff": 4,
+            },
+            "annotations": [
+                kind_name(kinds[kind], theme) | {"y": top} | beside for kind, top in tops.items()
+            ],
+            "shapes": frames,
+        },
+    )
+
+
+def _bar(values: MeasureRange, limit: float, measured: str, theme: Theme) -> Properties:
+    """Return a colour bar with labels that fit the range of the measure."""
+    signed = values == "signed"
     shares = (-1, -0.25, 0, 0.25, 1) if signed else (0, 0.1, 0.25, 0.5, 1)
     ticks = [share * limit for share in shares]
     bar = colour_bar(theme, measured, ticks)
     if values != "share":
         sign = "+" if signed else ""
         bar["ticktext"] = [f"{tick:{sign}.2g}" if tick else "0" for tick in ticks]
-    frames = []
-    if selected is not None and selected[0] in rows.heads and selected[1] in steps:
-        x, y = steps.index(selected[1]), places[list(rows.heads).index(selected[0])]
-        frames.append(frame((x - 0.5, x + 0.5), (y - 0.5, y + 0.5), theme=theme))
-    names = [
-        {
-            "text": escape_plotly(kinds[kind]),
-            "xref": "x domain",
-            "x": 0,
-            "y": top,
-            "xanchor": "left",
-            "xshift": -4,
-            "showarrow": False,
-            "font": {"color": theme.muted, "size": 12},
-        }
-        for kind, top in tops.items()
-    ]
-    return new_figure(
-        theme,
-        [
-            {
-                "type": "heatmap",
-                "z": cells,
-                "zmin": -limit if signed else 0,
-                "zmax": limit,
-                "colorscale": _signed_scale(theme) if signed else weight_scale(theme),
-                "colorbar": bar,
-                "hoverinfo": "skip",
-                "ygap": 1,
-                "xgap": 1,
-            },
-            masked_cells(empty, theme) | {"xgap": 1, "ygap": 1},
-            _markers(rows, places, steps, theme),
-        ],
-        _layout(rows, places, steps, width) | {"annotations": names, "shapes": frames},
-    )
+    return bar
 
 
 def _places(heads: Sequence[Head]) -> tuple[list[int], dict[Kind, int]]:
@@ -155,91 +174,47 @@ def _signed_scale(theme: Theme) -> Scale:
     return tuple(((1 + math.copysign(at * at, at)) / 2, colour) for at, colour in ends)
 
 
-def _markers(
-    rows: HeadRows, places: Sequence[int], steps: Sequence[int], theme: Theme
-) -> Properties:
-    every = [(row, column) for row in range(len(rows.heads)) for column in range(len(steps))]
-    markers = click_targets(
-        [column for _, column in every],
-        [places[row] for row, _ in every],
-        values=[",".join(map(str, (*rows.heads[row], steps[column]))) for row, column in every],
-        texts=[
-            f"{escape_plotly(rows.names[row])}, step {steps[column]:,}<br>"
-            f"{escape_plotly(rows.words[row][column])}"
-            for row, column in every
-        ],
-    )
-    colours = {"bgcolor": theme.background, "bordercolor": theme.line}
-    return markers | {"hoverlabel": colours | {"font": {"color": theme.text}}}
+@dataclass(frozen=True)
+class StepColumns:
+    """Columns, one for each checkpoint, stand in line in figures below each other."""
 
+    axis: Properties
+    """Properties of the axis of the columns, which are 0, 1, …; labels are steps."""
+    labels: int
+    """Pixels that the labels of the axis need above or below the columns."""
+    _width: int
+    _readable: int
 
-def _layout(rows: HeadRows, places: Sequence[int], steps: Sequence[int], width: int) -> Properties:
-    columns = StepColumns.of(steps, width)
-    return {
-        **columns.layout(top=columns.labels, bottom=8, height=_ROW * (places[-1] + 1)),
-        "hoverdistance": -1,
-        "hoverlabel": {"align": "left"},
-        "xaxis": {"side": "top", **columns.axis},
-        "yaxis": {
-            "range": [places[-1] + 0.5, -0.5],
-            "tickvals": list(places),
-            "ticktext": [f"{layer + 1}.{head + 1}" for _, layer, head in rows.heads],
-            "ticklabelstandoff": 4,
-        },
-    }
-
-
-def measure_lines(
-    lines: Mapping[str, Sequence[float]], *, steps: Sequence[int], theme: Theme, marked: int | None
-) -> go.Figure:
-    """Draw measures of one head, from 0 to 1, by checkpoint: a line each, with gaps at NaN.
-
-    Args:
-        lines: name → a value for each checkpoint.
-        steps: steps of the checkpoints.
-        theme: colours.
-        marked: index of a checkpoint to mark.
-
-    Raises:
-        ValueError: if values and steps do not fit, or there are more lines than colours.
-    """
-    if len(lines) > len(theme.series):
-        raise ValueError(f"expected at most {len(theme.series)} lines, got {len(lines)}")
-    data: list[Properties] = []
-    for (name, values), colour in zip(lines.items(), theme.series, strict=False):
-        if len(values) != len(steps):
-            raise ValueError(f"{name}: expected {len(steps)} values, got {len(values)}")
-        data.append(
-            {
-                "type": "scatter",
-                "x": list(range(len(steps))),
-                "y": np.asarray(values, np.float32),
-                "name": escape_plotly(name),
-                "text": [f"step {step:,}" for step in steps],
-                "mode": "lines+markers",
-                "line": {"color": colour, "width": 1.5},
-                "marker": {"size": 5},
-                "hovertemplate": f"{escape_plotly(name)}<br>%{{text}}: %{{y:.2f}}<extra></extra>",
-            }
+    @classmethod
+    def of(cls, steps: Sequence[int], width: int) -> StepColumns:
+        """Make columns of these steps for a figure that has ``width`` pixels at most."""
+        cell = min(_LARGEST_CELL, (width - _LEFT - _RIGHT) / len(steps))
+        longest = _LETTER * max(len(f"{step:,}") for step in steps)
+        flat = longest + 4 <= 0.75 * cell  # the page may have less room
+        least = longest + 4 if flat else min(12.0, cell)
+        axis = {
+            "range": [-0.5, len(steps) - 0.5],
+            "tickangle": 0 if flat else -90,
+            **step_ticks(steps, max(1, math.ceil(14 / cell))),
+        }
+        return cls(
+            axis,
+            26 if flat else round(longest) + 14,
+            round(_LEFT + cell * len(steps) + _RIGHT),
+            round(_LEFT + least * len(steps) + _RIGHT),
         )
-    return new_figure(
-        theme,
-        data,
-        {
-            "height": 260 + 19 * len(lines),  # the legend may have a line for each
-            "margin": {"l": 34, "r": 14, "t": 8, "b": 48},
-            "showlegend": True,
-            "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
-            "shapes": [vertical_line(marked, theme=theme)] if marked is not None else [],
-            "xaxis": {
-                "range": [-0.3, len(steps) - 0.7],
-                "tickangle": -45,
-                **step_ticks(steps, max(1, math.ceil(len(steps) / 14))),
-            },
-            "yaxis": {
-                "range": [-0.03, 1.03],
-                "tickvals": [0, 0.25, 0.5, 0.75, 1],
-                "showgrid": True,
-            },
-        },
-    )
+
+    def layout(self, *, top: int, bottom: int, height: int) -> Properties:
+        """Return size and margins of a figure whose columns are ``height`` pixels high."""
+        return {
+            "height": top + height + bottom,
+            "width": self._width,
+            "meta": {"readable": self._readable},
+            "margin": {"l": _LEFT, "r": _RIGHT, "t": top, "b": bottom},
+        }
+
+
+def step_ticks(steps: Sequence[int], every: int) -> Properties:
+    """Return properties of an axis of checkpoints, 0, 1, …, that labels some with their steps."""
+    kept = range(0, len(steps), every)
+    return {"tickvals": list(kept), "ticktext": [f"{steps[at]:,}" for at in kept]}

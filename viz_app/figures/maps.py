@@ -1,11 +1,13 @@
 """Draws single heat maps: an attention map, the difference of two, and other token matrices.
 
-Rows are queries, columns are keys; how cells and labels are drawn is in ``matrix.py``.
+Rows are queries, columns are keys; how cells and labels are drawn is in ``matrix.py``. All raise
+ValueError if labels and cells do not fit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Unpack
 
 import numpy as np
 import plotly.graph_objects as go
@@ -14,64 +16,45 @@ from numpy.typing import NDArray
 from headwise.viz_app.figures.matrix import (
     COLOUR_BAR,
     LARGEST_CELL,
+    MapAxes,
     colour_bar,
     label_width,
     matrix,
     token_axis,
 )
 from headwise.viz_app.figures.selecting import MARK, frame
-from headwise.viz_app.figures.theme import Properties, Theme, difference_scale, new_figure
+from headwise.viz_app.figures.theme import (
+    Properties,
+    Theme,
+    difference_scale,
+    new_figure,
+    weight_colour,
+)
+from headwise.viz_app.figures.tokens import ALLOWED
 from headwise.viz_app.records.trace import Floats
+
+_SMALLEST_CROSSED = 7.0
+"""Pixels of the smallest cell of a mask in which a cross can be recognised."""
+_LARGEST_OF_MASK, _RIGHT_OF_MASK, _LEAST_WIDTH = 30.0, 12, 200
+"""Pixels of a mask's largest cell, right of its cells, and of the whole figure at least."""
 
 
 def attention_map(
     weights: Floats,
     *,
-    rows: Sequence[str],
-    columns: Sequence[str],
-    row_title: str,
-    column_title: str,
-    theme: Theme,
-    allowed: NDArray[np.bool_] | None = None,
     selected: int | None = None,
     column: int | None = None,
     measured: str = "weight",
-    width: int = 760,
+    **axes: Unpack[MapAxes],
 ) -> go.Figure:
     """Draw one attention map on the fixed range 0 to 1.
 
-    Trace 0 is the map at full resolution. With a ``selected`` row, the last trace has one marker
-    for each row, left of the map.
-
-    Args:
-        weights: (Q, M).
-        rows: Q labels of the queries.
-        columns: M labels of the keys.
-        row_title: what the rows are.
-        column_title: what the columns are.
-        theme: colours.
-        allowed: bool (Q, M), False where the mask forbids; drawn apart from zero.
-        selected: the selected row, where rows can be selected.
-        column: a column to frame.
-        measured: what a cell is.
-        width: pixels that the figure has at least; without many columns it takes fewer and says so
-            in its layout.
-
-    Raises:
-        ValueError: if labels and weights do not fit.
+    Trace 0 is the map at full resolution, (Q, M). With a ``selected`` row, the last trace has one
+    marker for each row, left of the map; a ``column`` is framed.
     """
-    data, layout = matrix(
-        weights,
-        rows=rows,
-        columns=columns,
-        titles=(row_title, column_title),
-        measured=measured,
-        hover=f"query %{{y}}<br>key %{{x}}<br>{measured} %{{z:.4f}}",
-        signed=False,
-        theme=theme,
-        allowed=allowed,
-        width=width,
-    )
+    theme = axes["theme"]
+    hover = f"query %{{y}}<br>key %{{x}}<br>{measured} %{{z:.4f}}"
+    data, layout = matrix(weights, measured=measured, hover=hover, **axes)
     shapes = []
     if selected is not None:
         n_rows, n_columns = weights.shape
@@ -108,37 +91,11 @@ def _row_markers(number: int, selected: int, *, size: float, theme: Theme) -> Pr
     }
 
 
-def difference_map(
-    difference: Floats,
-    *,
-    rows: Sequence[str],
-    columns: Sequence[str],
-    row_title: str,
-    column_title: str,
-    theme: Theme,
-    allowed: NDArray[np.bool_] | None = None,
-    width: int = 760,
-) -> go.Figure:
-    """Draw the difference of two attention maps, (Q, M), on the fixed range -1 to 1.
-
-    Raises:
-        ValueError: if labels and cells do not fit.
-    """
-    return new_figure(
-        theme,
-        *matrix(
-            difference,
-            rows=rows,
-            columns=columns,
-            titles=(row_title, column_title),
-            measured="difference",
-            hover="query %{y}<br>key %{x}<br>difference %{z:+.4f}",
-            signed=True,
-            theme=theme,
-            allowed=allowed,
-            width=width,
-        ),
-    )
+def difference_map(difference: Floats, **axes: Unpack[MapAxes]) -> go.Figure:
+    """Draw the difference of two attention maps, (Q, M), on the fixed range -1 to 1."""
+    hover = "query %{y}<br>key %{x}<br>difference %{z:+.4f}"
+    drawn = matrix(difference, measured="difference", hover=hover, signed=True, **axes)
+    return new_figure(axes["theme"], *drawn)
 
 
 def head_rows(
@@ -150,82 +107,145 @@ def head_rows(
     theme: Theme,
     width: int = 480,
 ) -> go.Figure:
-    """Draw one row of every head's map: weights (heads, M) on the fixed range 0 to 1.
-
-    Raises:
-        ValueError: if labels and weights do not fit.
-    """
-    return new_figure(
-        theme,
-        *matrix(
-            weights,
-            rows=heads,
-            columns=columns,
-            titles=("layer.head", column_title),
-            measured="weight",
-            hover="head %{y}<br>key %{x}<br>weight %{z:.4f}",
-            signed=False,
-            theme=theme,
-            allowed=None,
-            width=width,
-        ),
+    """Draw one row of every head's map: weights (heads, M) on the fixed range 0 to 1."""
+    drawn = matrix(
+        weights,
+        measured="weight",
+        hover="head %{y}<br>key %{x}<br>weight %{z:.4f}",
+        rows=heads,
+        columns=columns,
+        row_title="layer.head",
+        column_title=column_title,
+        theme=theme,
+        width=width,
     )
+    return new_figure(theme, *drawn)
 
 
 def similarity_map(
     similarity: Floats, *, labels: Sequence[str], theme: Theme, width: int = 640
 ) -> go.Figure:
-    """Draw cosine similarities of tokens, (n, n), on the fixed range -1 to 1.
-
-    Raises:
-        ValueError: if labels and cells do not fit.
-    """
-    return new_figure(
-        theme,
-        *matrix(
-            similarity,
-            rows=labels,
-            columns=labels,
-            titles=("", ""),
-            measured="cosine",
-            hover="%{y}<br>%{x}<br>cosine %{z:.3f}",
-            signed=True,
-            theme=theme,
-            allowed=None,
-            width=width,
-        ),
+    """Draw cosine similarities of tokens, (n, n), on the fixed range -1 to 1."""
+    drawn = matrix(
+        similarity,
+        measured="cosine",
+        hover="%{y}<br>%{x}<br>cosine %{z:.3f}",
+        signed=True,
+        rows=labels,
+        columns=labels,
+        row_title="",
+        column_title="",
+        theme=theme,
+        width=width,
     )
+    return new_figure(theme, *drawn)
+
+
+def mask_map(
+    allowed: NDArray[np.bool_],
+    *,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    titles: tuple[str, str],
+    theme: Theme,
+    width: int = 640,
+) -> go.Figure:
+    """Draw a mask, bool (Q, M): allowed cells in one colour, masked ones grey, crossed if large.
+
+    Cells are square. Trace 0 is the mask, 1 = may attend; the last trace has the crosses.
+    """
+    data, layout = matrix(
+        allowed.astype(np.float32),
+        measured="",
+        hover="query %{y}<br>key %{x}<br>%{z} (1: may attend, 0: masked)",
+        rows=rows,
+        columns=columns,
+        row_title=titles[0],
+        column_title=titles[1],
+        theme=theme,
+        allowed=allowed,
+        width=width,
+    )
+    colour = weight_colour(theme, ALLOWED)
+    margin = layout["margin"]
+    cell = min(_LARGEST_OF_MASK, (width - margin["l"] - _RIGHT_OF_MASK) / len(columns))
+    crossed = cell >= _SMALLEST_CROSSED
+    data[0] |= {
+        "colorscale": ((0, colour), (1, colour)),
+        "showscale": False,
+        "xgap": int(crossed),
+        "ygap": int(crossed),
+    }
+    margin["r"] = max(_RIGHT_OF_MASK, _LEAST_WIDTH - margin["l"] - cell * len(columns))
+    layout["width"] = round(margin["l"] + cell * len(columns) + margin["r"])
+    layout["height"] = round(margin["t"] + cell * len(rows) + margin["b"])
+    layout["xaxis"] |= token_axis(columns, cell)
+    layout["yaxis"] |= token_axis(rows, cell)
+    if crossed and not allowed.all():
+        y, x = np.nonzero(~allowed)
+        cross = {"symbol": "x-thin", "size": min(8, cell * 0.5)}
+        cross |= {"line": {"color": theme.muted, "width": 1}}
+        data.append(
+            {
+                "type": "scatter",
+                "x": x,
+                "y": y,
+                "mode": "markers",
+                "marker": cross,
+                "hoverinfo": "skip",
+            }
+        )
+    return new_figure(theme, data, layout)
 
 
 def vector_map(
     vectors: NDArray[np.floating], *, labels: Sequence[str], limit: float, theme: Theme
 ) -> go.Figure:
-    """Draw vectors (n, D) as rows, on the range -limit to limit; columns are dimensions.
-
-    Raises:
-        ValueError: if labels and rows do not fit.
-    """
+    """Draw vectors (n, D) as rows, on the range -limit to limit; columns are dimensions."""
     if len(labels) != len(vectors):
         raise ValueError(f"expected {len(vectors)} labels, got {len(labels)}")
+    return new_figure(theme, *_vectors(vectors, labels, limit=limit, theme=theme))
+
+
+def encoding_map(encoded: Floats, *, used: int, theme: Theme, limit: float = 1.0) -> go.Figure:
+    """Draw positional encodings as ``vector_map``, with a line after the first ``used`` of them."""
+    positions = [str(position) for position in range(len(encoded))]
+    [cells], layout = _vectors(encoded, positions, limit=limit, theme=theme)
+    cells["hovertemplate"] = f"pos {cells['hovertemplate']}"
+    layout["margin"]["l"] = 52
+    # Fewer labels than fit: of numbers, steps of 5 or 10 are read at a glance.
+    every = 5 if len(positions) < 80 else 10
+    layout["yaxis"] |= {"title": {"text": "pos", "standoff": 4}, "dtick": every}
+    end = {
+        "type": "line",
+        "xref": "x domain",
+        "yref": "y",
+        "x0": 0,
+        "x1": 1,
+        "y0": used - 0.5,
+        "y1": used - 0.5,
+        "line": {"color": theme.accent, "width": 1.5},
+    }
+    return new_figure(theme, [cells], layout | {"shapes": [end] * (used < len(encoded))})
+
+
+def _vectors(
+    vectors: NDArray[np.floating], labels: Sequence[str], *, limit: float, theme: Theme
+) -> tuple[list[Properties], Properties]:
     row = min(22.0, max(4.0, 420 / len(labels)))
-    left = label_width(labels)
-    return new_figure(
-        theme,
-        [
-            {
-                "type": "heatmap",
-                "z": vectors.astype(np.float32),
-                "zmin": -limit,
-                "zmax": limit,
-                "colorscale": difference_scale(theme),
-                "colorbar": colour_bar(theme, "value"),
-                "hovertemplate": "%{y}<br>dimension %{x}<br>%{z:.3f}<extra></extra>",
-            }
-        ],
-        {
-            "height": round(46 + row * len(labels)),
-            "margin": {"l": left, "r": COLOUR_BAR + 12, "t": 6, "b": 40},
-            "xaxis": {"title": {"text": "dimension", "standoff": 4}},
-            "yaxis": {"range": [len(labels) - 0.5, -0.5], **token_axis(labels, row)},
-        },
-    )
+    cells = {
+        "type": "heatmap",
+        "z": vectors.astype(np.float32),
+        "zmin": -limit,
+        "zmax": limit,
+        "colorscale": difference_scale(theme),
+        "colorbar": colour_bar(theme, "value"),
+        "hovertemplate": "%{y}<br>dimension %{x}<br>%{z:.3f}<extra></extra>",
+    }
+    layout = {
+        "height": round(46 + row * len(labels)),
+        "margin": {"l": label_width(labels), "r": COLOUR_BAR + 12, "t": 6, "b": 40},
+        "xaxis": {"title": {"text": "dimension", "standoff": 4}},
+        "yaxis": {"range": [len(labels) - 0.5, -0.5], **token_axis(labels, row)},
+    }
+    return [cells], layout

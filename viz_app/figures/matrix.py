@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Sequence
+from typing import NotRequired, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,12 +34,9 @@ LARGEST_CELL = 40.0
 """Most pixels of a cell."""
 
 
-def _short(label: str) -> str:
-    return label if len(label) <= _LONGEST_LABEL else label[: _LONGEST_LABEL - 1] + "…"
-
-
-def _aliases(labels: Sequence[str]) -> dict[str, str]:
-    return {str(i): escape_plotly(_short(label)) for i, label in enumerate(labels)}
+def shorten(label: str, longest: int = _LONGEST_LABEL) -> str:
+    """Cut a label off where it has more than ``longest`` characters."""
+    return label if len(label) <= longest else label[: longest - 1] + "…"
 
 
 def label_width(labels: Sequence[str]) -> int:
@@ -49,11 +47,21 @@ def label_width(labels: Sequence[str]) -> int:
 def token_axis(labels: Sequence[str], pixels: float) -> Properties:
     """Return properties of an axis of tokens that are ``pixels`` wide or tall each."""
     return {
-        "labelalias": _aliases(labels),
+        "labelalias": {str(i): escape_plotly(shorten(label)) for i, label in enumerate(labels)},
         "tick0": 0,
         "dtick": max(1, math.ceil(_LABEL_PIXELS / pixels)),
         "tickformat": "d",
         "ticklabelstandoff": 2,
+    }
+
+
+def key_axis(labels: Sequence[str], pixels: float) -> Properties:
+    """Return properties of an axis whose labels stand upright above the cells."""
+    return {
+        "side": "top",
+        "tickangle": -90,
+        "range": [-0.5, len(labels) - 0.5],
+        **token_axis(labels, pixels),
     }
 
 
@@ -93,12 +101,7 @@ def printed_bar(
 ) -> Properties:
     """Return a trace: a colour bar, right of the cells, that only a saved picture shows.
 
-    Args:
-        name: what the cells have, in a word or two.
-        limits: values at the ends of the scale.
-        scale: colours.
-        ticks: values that are written; None leaves them to Plotly.
-        theme: colours of the letters.
+    ``limits`` are the values at the ends of the scale; without ``ticks``, Plotly chooses some.
     """
     return {
         "type": "scatter",
@@ -125,46 +128,44 @@ def bar_ticks(signed: bool, height: float) -> list[float]:
     return [-1, -0.5, 0, 0.5, 1] if signed else [0, 0.1, 0.25, 0.5, 1]
 
 
+class MapAxes(TypedDict):
+    """What all functions that draw a map are told of its rows and columns, by these names."""
+
+    rows: Sequence[str]
+    """Q labels, of the queries in an attention map."""
+    columns: Sequence[str]
+    """M labels, of the keys in an attention map."""
+    row_title: str
+    column_title: str
+    theme: Theme
+    allowed: NotRequired[NDArray[np.bool_] | None]
+    """(Q, M), False where the mask forbids: these cells are drawn apart from zero."""
+    width: NotRequired[int]
+    """Pixels that the figure has at least, 760 if left out; without many columns it takes fewer and
+    says so in its layout."""
+
+
 def matrix(
-    cells: Floats,
-    *,
-    rows: Sequence[str],
-    columns: Sequence[str],
-    titles: tuple[str, str],
-    measured: str,
-    hover: str,
-    signed: bool,
-    theme: Theme,
-    allowed: NDArray[np.bool_] | None,
-    width: int,
+    cells: Floats, *, measured: str, hover: str, signed: bool = False, **axes: Unpack[MapAxes]
 ) -> tuple[list[Properties], Properties]:
     """Return traces and layout of labelled cells, on the range 0 to 1, or -1 to 1 where ``signed``.
 
-    Trace 0 has the cells; if the mask forbids any, trace 1 covers them.
-
-    Args:
-        cells: (rows, columns).
-        rows, columns: their labels.
-        titles: what rows and what columns are.
-        measured: what the cells have, in a word or two.
-        hover: Plotly's template for a cell.
-        signed: whether cells are differences.
-        theme: colours.
-        allowed: bool (rows, columns), False where the mask forbids; None if it forbids nothing.
-        width: pixels that the figure has at least; without many columns it takes fewer and says so
-            in its layout.
+    Trace 0 has the cells, (Q, M); if the mask forbids any, trace 1 covers them. ``measured`` says
+    in a word or two what they have, ``hover`` is Plotly's template for a cell.
 
     Raises:
         ValueError: if labels and cells do not fit, or there are none.
     """
+    rows, columns, theme = axes["rows"], axes["columns"], axes["theme"]
+    allowed, width = axes.get("allowed"), axes.get("width", 760)
     if not cells.size:
         raise ValueError(f"expected at least one cell to draw, got {cells.shape}")
     if cells.shape != (len(rows), len(columns)):
         raise ValueError(
             f"expected {(len(rows), len(columns))} cells for the labels, got {cells.shape}"
         )
-    left = label_width([*rows, titles[0]])
-    lines = textwrap.wrap(titles[1], max(16, (width - left) // _TITLE_LETTER)) or [""]
+    left = label_width([*rows, axes["row_title"]])
+    lines = textwrap.wrap(axes["column_title"], max(16, (width - left) // _TITLE_LETTER)) or [""]
     top = label_width(columns) + 6 + 14 * len(lines)
     # Enough for the colour bar, and for a title that is wider than its few columns.
     longest = _TITLE_LETTER * max(map(len, lines))
@@ -172,8 +173,8 @@ def matrix(
     cell = min(LARGEST_CELL, max(1.0, (width - left - right) / len(columns)))
     row = min(30.0, max(cell, 4.0, min(17.0, 640 / len(rows))))
     # Each stands where its labels begin: that of the rows above the first of them.
-    named = (
-        (titles[0], {"xanchor": "right", "xshift": -6, "yanchor": "bottom"}),
+    titles = (
+        (axes["row_title"], {"xanchor": "right", "xshift": -6, "yanchor": "bottom"}),
         ("<br>".join(lines), {"xanchor": "left", "yanchor": "top", "yshift": top}),
     )
     data: list[Properties] = [
@@ -195,12 +196,7 @@ def matrix(
         "width": round(left + cell * len(columns) + right) if cell == LARGEST_CELL else None,
         "margin": {"l": left, "r": right, "t": top, "b": 12},
         "meta": {"width": width, "readable": left + right + labels_width(columns, cell)},
-        "xaxis": {
-            "side": "top",
-            "tickangle": -90,
-            "range": [-0.5, len(columns) - 0.5],
-            **token_axis(columns, cell),
-        },
+        "xaxis": key_axis(columns, cell),
         "yaxis": {"range": [len(rows) - 0.5, -0.5], **token_axis(rows, row)},
         "annotations": [
             {
@@ -214,7 +210,7 @@ def matrix(
                 "font": {"color": theme.muted, "size": 12},
                 **place,
             }
-            for text, place in named
+            for text, place in titles
         ],
     }
     return data, layout

@@ -1,11 +1,15 @@
-"""The tree of a model's modules as nested HTML that can be folded; every text is escaped."""
+"""What a model is made of, as HTML: the tree of its modules, and its settings beside others.
+
+The tree can be folded. Every text is escaped.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 from itertools import groupby
 
-from headwise.viz_app.figures.theme import Theme
+from headwise.viz_app.figures.theme import Theme, page_colours
 from headwise.viz_app.records.model import HookPointNode, ModuleNode, Parameter
 
 _STYLE = """
@@ -41,6 +45,22 @@ _STYLE = """
 .modules td {{ vertical-align: baseline; }}
 .modules td:first-child {{ overflow-wrap: anywhere; }}
 """
+_COMPARISON_STYLE = """
+.comparison {{ overflow-x: auto; color: {text}; font-size: .85rem; line-height: 1.35; }}
+.comparison:focus-visible {{ outline: 2px solid {accent}; }}
+.comparison table {{ border-collapse: collapse; width: 100%; min-width: 46rem; margin: 0; }}
+.comparison th, .comparison td {{
+  border: 0; border-bottom: 1px solid {line}; padding: .3rem .5rem; text-align: left;
+  vertical-align: baseline;
+}}
+.comparison thead th {{ color: {muted}; font-weight: 400; }}
+.comparison tbody th {{ font-weight: 400; white-space: nowrap; }}
+.comparison td.own {{ font-weight: 600; background: color-mix(in srgb, {line} 30%, transparent); }}
+.comparison td.same {{ color: {muted}; }}
+.comparison td.other {{ color: {accent}; font-weight: 600; white-space: nowrap; }}
+.comparison td.note {{ color: {text}; min-width: 12rem; }}
+@media (max-width: 640px) {{ .comparison td.note {{ min-width: 22rem; }} }}
+"""
 _WIDTHS = ("auto", "9rem", "5rem", "5rem", "5rem", "6rem")
 _HEADS = ("", "shape", "mean", "std. dev.", "mean norm", "parameters")
 
@@ -49,14 +69,9 @@ def module_tree_html(root: ModuleNode, *, theme: Theme, unfolded: int = 3) -> st
     """Return a tree of modules with their parameter counts, and of hook points with statistics.
 
     The row of a hook point has its full name as ``data-hook``, that of a module as
-    ``data-module``.
-
-    Args:
-        root: the whole model.
-        theme: colours.
-        unfolded: levels that are open at first.
+    ``data-module``. At first, ``unfolded`` levels are open.
     """
-    style = _STYLE.format(text=theme.text, muted=theme.muted, line=theme.line, accent=theme.accent)
+    style = _STYLE.format(**page_colours(theme))
     return f'<div class="modules">{_details(root, unfolded)}<style>{style}</style></div>'
 
 
@@ -103,10 +118,8 @@ def _row(child: ModuleNode | HookPointNode, parent: str) -> str:
         numbers = [_number(n) for n in (seen.mean, seen.standard_deviation, seen.norm)]
         cells = [_shape(seen.shape), *numbers, ""]
     else:
-        key, words = (
-            "module",
-            "; ".join(filter(None, [child.formula, *map(_shared, child.parameters)])),
-        )
+        key = "module"
+        words = "; ".join(filter(None, [child.formula, *map(_shared, child.parameters)]))
         shapes = " + ".join(_shape(parameter.shape) for parameter in child.parameters)
         cells = [shapes, "", "", "", f"{child.total:,}"]
     columns = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
@@ -128,3 +141,43 @@ def _shared(parameter: Parameter) -> str:
 
 def _number(value: float) -> str:
     return f"{value:z,.3f}"
+
+
+def comparison_table(
+    columns: Sequence[str],
+    rows: Sequence[tuple[str, Sequence[str], str]],
+    *,
+    theme: Theme,
+    notes: str,
+) -> str:
+    """Return a table as HTML that marks ``≠`` what differs from the value in the first column.
+
+    A row has a label, a value for each column, and a note; ``notes`` is the title of the column of
+    notes.
+
+    Raises:
+        ValueError: if a row does not have a value for each column.
+    """
+    for label, values, _ in rows:
+        if len(values) != len(columns):
+            raise ValueError(f"{label}: expected {len(columns)} values, got {len(values)}")
+    heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in ["", *columns, notes])
+    body = "".join(_compared(*row) for row in rows)
+    style = _COMPARISON_STYLE.format(**page_colours(theme))
+    return (
+        '<div class="comparison" tabindex="0" role="region" aria-label="Presets"><table>'
+        f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table><style>{style}</style></div>"
+    )
+
+
+def _compared(label: str, values: Sequence[str], note: str) -> str:
+    own, *others = values
+    cells = f'<td class="own">{escape(own)}</td>'
+    for value in others:
+        kind, sign = ("same", "") if value == own else ("other", "≠ ")
+        cells += f'<td class="{kind}">{sign}{escape(value)}</td>'
+    mark = "≠ " if any(value != own for value in others) else ""
+    return (
+        f'<tr><th scope="row">{mark}{escape(label)}</th>{cells}'
+        f'<td class="note">{escape(note)}</td></tr>'
+    )

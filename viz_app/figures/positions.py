@@ -1,4 +1,7 @@
-"""Draws positional encodings: as a map, as waves of some dimensions, and by distance."""
+"""Draws positional encodings: as waves of some dimensions, and by distance.
+
+``encoding_map`` in ``maps.py`` draws all their numbers.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from headwise.viz_app.figures.matrix import COLOUR_BAR, colour_bar, token_axis
-from headwise.viz_app.figures.theme import Theme, difference_scale, new_figure
+from headwise.viz_app.figures.theme import Theme, new_figure, page_colours
 from headwise.viz_app.records.trace import Floats
 
 MOST_WAVES = 6
@@ -28,63 +30,16 @@ _LEGEND = """
 """
 
 
-def encoding_map(encoded: Floats, *, used: int, theme: Theme, limit: float = 1.0) -> go.Figure:
-    """Draw encodings (n, D) as rows, with a line after the first ``used`` of them.
-
-    Colours are from ``-limit`` to ``limit``.
-    """
-    rows = [str(position) for position in range(len(encoded))]
-    row = min(22.0, max(4.0, 420 / len(rows)))
-    end = {
-        "type": "line",
-        "xref": "x domain",
-        "yref": "y",
-        "x0": 0,
-        "x1": 1,
-        "y0": used - 0.5,
-        "y1": used - 0.5,
-        "line": {"color": theme.accent, "width": 1.5},
-    }
-    return new_figure(
-        theme,
-        [
-            {
-                "type": "heatmap",
-                "z": encoded.astype(np.float32),
-                "zmin": -limit,
-                "zmax": limit,
-                "colorscale": difference_scale(theme),
-                "colorbar": colour_bar(theme, "value"),
-                "hovertemplate": "pos %{y}<br>dimension %{x}<br>%{z:.3f}<extra></extra>",
-            }
-        ],
-        {
-            "height": round(46 + row * len(rows)),
-            "margin": {"l": 52, "r": COLOUR_BAR + 12, "t": 6, "b": 40},
-            "xaxis": {"title": {"text": "dimension", "standoff": 4}},
-            "yaxis": {
-                "title": {"text": "pos", "standoff": 4},
-                "range": [len(rows) - 0.5, -0.5],
-                **token_axis(rows, row),
-                # Fewer labels than fit: of numbers, steps of 5 or 10 are read at a glance.
-                "dtick": 5 if len(rows) < 80 else 10,
-            },
-            "shapes": [end] if used < len(encoded) else [],
-        },
-    )
-
-
 def waves(curves: Floats, encoded: Floats, *, dimensions: Sequence[int], theme: Theme) -> go.Figure:
     """Draw some dimensions over the positions: a curve each, and a dot at each position.
 
     Args:
         curves: (n, dimensions), evenly spaced from position 0 to the last.
         encoded: (positions, dimensions).
-        dimensions: numbers of the dimensions.
-        theme: colours.
+        dimensions: their numbers, at most ``MOST_WAVES``.
 
     Raises:
-        ValueError: if arrays and numbers do not fit, or there are more dimensions than colours.
+        ValueError: if arrays and numbers do not fit, or there are too many.
     """
     if len(dimensions) > len(theme.series):
         raise ValueError(f"expected at most {len(theme.series)} waves, got {len(dimensions)}")
@@ -139,12 +94,7 @@ def wave_legend(
 ) -> str:
     """Return the waves' legend as HTML: colour, formula with its numbers, and wavelength.
 
-    Args:
-        dimensions: numbers of the dimensions.
-        functions: sin or cos of each.
-        divisors: what a position is divided by.
-        wavelengths: in positions.
-        theme: colours.
+    A formula divides the position by one of the divisors; wavelengths are in positions.
     """
     rows = "".join(
         f'<div><i style="background:{colour}"></i>PE(pos, {dimension}) = '
@@ -154,7 +104,7 @@ def wave_legend(
             dimensions, functions, divisors, wavelengths, theme.series, strict=False
         )
     )
-    return _LEGEND.format(rows=rows, text=theme.text, muted=theme.muted)
+    return _LEGEND.format(rows=rows, **page_colours(theme))
 
 
 def _format(number: float) -> str:
@@ -168,12 +118,8 @@ def encoding_curves(
     """Draw the encodings of some positions by wavelength: sines above, cosines below.
 
     A sine and a cosine of one wavelength share their place, so that each line is as smooth as the
-    waves are. Traces: a line of sines for each position, then one of cosines.
-
-    Args:
-        sines, cosines: (n, D / 2), from the shortest wave to the longest.
-        positions: the n positions.
-        theme: colours.
+    waves are. Traces: a line of sines for each position, then one of cosines; both arrays are
+    (positions, D / 2), from the shortest wave to the longest.
     """
     return new_figure(
         theme,
@@ -258,11 +204,7 @@ def bias_curves(
 ) -> go.Figure:
     """Draw what each head adds to a score by the distance from query to key: a line a head.
 
-    Args:
-        bias: (heads, distances).
-        distances: positions from query to key, rising; below 0 the key comes before the query.
-        names: names of the heads.
-        theme: colours.
+    The bias is (heads, distances); distances rise, and below 0 the key comes before the query.
     """
     dashes = ("solid", "dash", "dot", "dashdot")
     return new_figure(

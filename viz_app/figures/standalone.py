@@ -17,7 +17,7 @@ import orjson
 import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
-from headwise.viz_app.figures.theme import Theme
+from headwise.viz_app.figures.theme import Theme, page_colours
 from headwise.viz_app.records.trace import Floats
 
 _HERE = Path(__file__).parent
@@ -50,13 +50,8 @@ def standalone(
 ) -> str:
     """Return a trace as a page of HTML that needs no network.
 
-    Args:
-        title: title of the page.
-        tokens: rows of tokens, each as HTML made by ``token_row``.
-        steps: a row of the page's table for each step of decoding.
-        parts: kind → its figures.
-        facts: what identifies the trace, by name.
-        theme: colours.
+    Rows of tokens are HTML made by ``token_row``. The page has a table with a row for each step of
+    decoding, a part for each kind, and facts that identify the trace.
     """
     data = {
         kind: {
@@ -70,8 +65,7 @@ def standalone(
     }
     written = {
         "TITLE": escape(title),
-        "COLOURS": f"--text:{theme.text};--muted:{theme.muted};--line:{theme.line};"
-        f"--accent:{theme.accent};--ground:{theme.background}",
+        "COLOURS": ";".join(f"--{name}:{colour}" for name, colour in page_colours(theme).items()),
         "TOKENS": "".join(tokens),
         "PARTS": "".join(_part(kind, part) for kind, part in parts.items()),
         "STEPS": "".join(_row(row) for row in steps),

@@ -8,7 +8,13 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 
-from headwise.viz_app.figures.matrix import label_width, labels_width, masked_cells, token_axis
+from headwise.viz_app.figures.matrix import (
+    key_axis,
+    label_width,
+    labels_width,
+    masked_cells,
+    token_axis,
+)
 from headwise.viz_app.figures.selecting import frame
 from headwise.viz_app.figures.theme import (
     Properties,
@@ -45,7 +51,6 @@ def score_stages(
         allowed: bool (M,), False where the mask forbids.
         columns: M labels of the keys.
         names: names of the rows: of the scores, of the masked ones and of the weights.
-        theme: colours.
         selected: a key to frame.
         width: pixels that the figure has at least, where there are many keys.
 
@@ -102,12 +107,7 @@ def score_stages(
             "width": round(left + cell * len(columns) + 12) if cell == _LARGEST_CELL else None,
             "margin": {"l": left, "r": 12, "t": top, "b": 10},
             "meta": {"readable": readable},
-            "xaxis": {
-                "side": "top",
-                "tickangle": -90,
-                "range": [-0.5, len(columns) - 0.5],
-                **token_axis(columns, cell),
-            },
+            "xaxis": key_axis(columns, cell),
             "yaxis": {"range": [rows + 0.5, -0.5], **token_axis(names, _ROW)},
             "shapes": frames,
         },

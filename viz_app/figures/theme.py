@@ -74,6 +74,17 @@ def theme_named(name: str | None) -> Theme:
     return DARK if name == "dark" else LIGHT
 
 
+def page_colours(theme: Theme) -> dict[str, str]:
+    """Return the colours that all HTML and all components use, by their names in styles."""
+    return {
+        "text": theme.text,
+        "muted": theme.muted,
+        "line": theme.line,
+        "accent": theme.accent,
+        "ground": theme.background,
+    }
+
+
 def weight_scale(theme: Theme) -> Scale:
     """Return Plotly's colour scale of weights from 0 to 1."""
     last = len(theme.weights) - 1
@@ -120,12 +131,9 @@ def new_figure(
     """Make a figure in the theme: transparent, small margins, no zoom, no legend.
 
     It is made in one go of plain data, without Plotly's checks of each property, which take five
-    times as long as the rest. (Tests make the same figures with them.)
-
-    Args:
-        theme: colours.
-        data: its traces, each with its ``type``, as Plotly's JSON has them.
-        layout: properties of its layout, added to those that all figures and all axes have.
+    times as long as the rest. (Tests make the same figures with them.) Traces, each with its
+    ``type``, and the layout are as Plotly's JSON has them; the layout is added to what all figures
+    and all axes have.
     """
     layout = layout or {}
     axis = {
@@ -146,11 +154,7 @@ def new_figure(
         "colorway": theme.series,
         "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
         "hoverlabel": {"font": {"size": 13}},
-        "modebar": {
-            "bgcolor": theme.background,
-            "color": theme.muted,
-            "activecolor": theme.text,
-        },
+        "modebar": {"bgcolor": theme.background, "color": theme.muted, "activecolor": theme.text},
         "showlegend": False,
         "dragmode": False,
     }

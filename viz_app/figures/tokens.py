@@ -1,11 +1,25 @@
-"""Draws tokens in a row as HTML; every text is escaped."""
+"""Draws tokens as HTML: in a row, as a padded batch, and as the table of the logit lens.
+
+Every text is escaped.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from html import escape
+from itertools import groupby
 
-from headwise.viz_app.figures.theme import Theme, text_on_weight, weight_colour, weight_scale
+import numpy as np
+from numpy.typing import NDArray
+
+from headwise.viz_app.figures.theme import (
+    Theme,
+    page_colours,
+    text_on_weight,
+    weight_colour,
+    weight_scale,
+)
+from headwise.viz_app.records.trace import Floats
 
 _TOKEN = (
     "display:inline-block;padding:1px 6px;margin:2px 3px 2px 0;border-radius:4px;"
@@ -13,6 +27,38 @@ _TOKEN = (
 )
 _WITH_NUMBER = "display:inline-flex;flex-direction:column;align-items:center;vertical-align:top"
 _NUMBER = "font-size:.7rem;line-height:1;margin-right:3px;"
+ALLOWED = 0.25
+"""Where on the scale of weights the cells of a mask that are allowed are coloured."""
+_MOST_COLUMNS, _FIRST = 16, 4
+"""Batches with more columns show those without padding only at the beginning and the end."""
+_PADDING_STYLE = """
+.padding {{ overflow-x: auto; color: {text}; font-size: .875rem; }}
+.padding:focus-visible {{ outline: 2px solid {accent}; }}
+.padding table {{ border-collapse: separate; border-spacing: 2px; margin: 0; }}
+.padding th, .padding td {{ padding: .1rem .45rem; text-align: left; white-space: nowrap; }}
+.padding th {{ border: 0; font-weight: 400; color: {muted}; }}
+.padding td {{ border: 1px solid transparent; border-radius: 4px; }}
+.padding td.allowed {{ background: {allowed}; color: {on_allowed}; }}
+.padding td.more {{ color: {muted}; }}
+.padding tr:only-child {{ display: flex; flex-wrap: wrap; gap: 2px; }}
+.padding td.masked {{ background: {masked}; color: {text}; border: 1px dashed {muted}; }}
+"""
+_LENS_STYLE = """
+.lens {{ overflow: auto; max-height: 40rem; color: {text}; font-size: .875rem; }}
+.lens:focus-visible {{ outline: 2px solid {accent}; }}
+.lens table {{ border-collapse: separate; border-spacing: 2px; margin: 0; }}
+.lens th, .lens td {{ border: 0; padding: .1rem .5rem; text-align: left; white-space: nowrap; }}
+.lens th {{ font-weight: 400; }}
+.lens thead th, .lens tfoot td, .lens tfoot th {{
+  position: sticky; background: {ground}; color: {muted}; z-index: 1;
+}}
+.lens thead th {{ top: 0; }}
+.lens tfoot td, .lens tfoot th {{ bottom: 0; font-variant-numeric: tabular-nums; }}
+.lens tbody td {{
+  border: 2px solid transparent; border-radius: 4px; min-width: 6.5rem;
+}}
+.lens tbody td.actual {{ border-color: {accent}; font-weight: 600; }}
+"""
 
 
 def token_colours(theme: Theme, probability: float | None) -> dict[str, str]:
@@ -38,13 +84,8 @@ def token_row(
 
     If their probabilities are given, they shade the tokens and stand below them as numbers.
 
-    Args:
-        labels: labels of the tokens.
-        theme: colours.
-        probabilities: probability of each token, from 0 to 1.
-        titles: shown when the mouse rests on a token.
-        selected: a token to frame.
-        language: its code, for screen readers and fonts.
+    ``titles`` are shown when the mouse rests on a token, ``selected`` is framed, and the code of
+    the language is for screen readers and fonts.
 
     Raises:
         ValueError: if the sequences differ in length.
@@ -88,3 +129,126 @@ def probability_legend(theme: Theme) -> str:
         f'<span style="font-size:.85rem;color:{theme.muted};white-space:nowrap">probability: 0 '
         f'<span style="{bar}"></span> 1</span>'
     )
+
+
+def padding_rows(
+    tokens: Sequence[Sequence[str]],
+    allowed: NDArray[np.bool_],
+    *,
+    rows: Sequence[str],
+    theme: Theme,
+    language: str = "",
+) -> str:
+    """Return a padded batch as an HTML table; masked cells have a dashed border and ``×``.
+
+    Of many columns, most of those without padding are left out; a cell ``… n more`` says so.
+
+    Args:
+        tokens: a label for each key, for each row.
+        allowed: bool (rows, keys), the padding mask.
+        rows: what each row is.
+        language: its code, for screen readers and fonts.
+
+    Raises:
+        ValueError: if labels and mask do not fit.
+    """
+    if allowed.shape != (len(rows), len(tokens[0])) or {*map(len, tokens)} != {len(tokens[0])}:
+        raise ValueError(f"expected {allowed.shape} labels, got {[len(row) for row in tokens]}")
+    runs = [
+        (shown, [*columns]) for shown, columns in groupby(range(len(tokens[0])), _shown(allowed))
+    ]
+    body = ""
+    for name, labels, seen in zip(rows, tokens, allowed, strict=True):
+        cells = ""
+        for shown, columns in runs:
+            if shown:
+                cells += "".join(_cell(labels[column], bool(seen[column])) for column in columns)
+            else:
+                cells += f'<td class="more">… {len(columns)} more</td>'
+        body += f'<tr><th scope="row">{escape(name)}</th>{cells}</tr>'
+    style = _PADDING_STYLE.format(
+        **page_colours(theme),
+        masked=theme.masked,
+        allowed=weight_colour(theme, ALLOWED),
+        on_allowed=text_on_weight(theme, ALLOWED),
+    )
+    return (
+        '<div class="padding" tabindex="0" role="region" aria-label="Padding mask">'
+        f'<table lang="{escape(language)}"><tbody>{body}</tbody></table>'
+        f"<style>{style}</style></div>"
+    )
+
+
+def _shown(allowed: NDArray[np.bool_]) -> Callable[[int], bool]:
+    """Return a function that tells whether a column is shown, by its number."""
+    padded = np.asarray(~allowed.all(axis=0))
+    last = int(np.flatnonzero(~padded)[-1])
+    few = len(padded) <= _MOST_COLUMNS
+    return lambda column: few or bool(padded[column]) or column < _FIRST or column == last
+
+
+def _cell(label: str, allowed: bool) -> str:
+    if allowed:
+        return f'<td class="allowed" title="may attend"><bdi>{escape(label)}</bdi></td>'
+    return f'<td class="masked" title="masked"><bdi>{escape(label)}</bdi> ×</td>'
+
+
+def lens_table(
+    labels: Sequence[Sequence[str]],
+    probabilities: Floats,
+    *,
+    actual: NDArray[np.bool_],
+    notes: Sequence[Sequence[str]],
+    rows: Sequence[str],
+    columns: Sequence[str],
+    row_title: str,
+    theme: Theme,
+    language: str = "",
+) -> str:
+    """Return a table as HTML, a row for each step and a column for each layer.
+
+    Cells are shaded by probability, on the scale of attention weights.
+
+    Args:
+        labels: the likeliest token, (T, C).
+        probabilities: probability of each of those tokens, (T, C), from 0 to 1.
+        actual: bool (T, C), True where it is the token that follows: framed, with ``✓``.
+        notes: shown when the mouse rests on a cell, (T, C).
+        rows, columns: their labels.
+        row_title: what the rows are.
+        language: its code, for screen readers and fonts.
+
+    Raises:
+        ValueError: if labels and cells do not fit.
+    """
+    shape = (len(rows), len(columns))
+    shapes = (probabilities.shape, actual.shape, *(_shape(table) for table in (labels, notes)))
+    for name, got in zip(("probabilities", "actual", "labels", "notes"), shapes, strict=True):
+        if got != shape:
+            raise ValueError(f"{name}: expected {shape}, got {got}")
+    heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in (row_title, *columns))
+    body = ""
+    for row, name in enumerate(rows):
+        body += f'<tr><th scope="row"><bdi>{escape(name)}</bdi></th>'
+        for column in range(len(columns)):
+            p, hit = float(probabilities[row, column]), bool(actual[row, column])
+            kind = ' class="actual"' * hit
+            body += (
+                f'<td{kind} title="{escape(notes[row][column])}" '
+                f'style="background:{weight_colour(theme, p)};color:{text_on_weight(theme, p)}">'
+                f"{'✓ ' if hit else ''}<bdi>{escape(labels[row][column])}</bdi></td>"
+            )
+        body += "</tr>"
+    sums = "".join(f"<td>{hits} of {len(rows)}</td>" for hits in actual.sum(axis=0))
+    style = _LENS_STYLE.format(**page_colours(theme))
+    return (
+        '<div class="lens" tabindex="0" role="region" aria-label="The lens">'
+        f'<table lang="{escape(language)}"><thead><tr>{heads}</tr></thead><tbody>{body}</tbody>'
+        f'<tfoot><tr><th scope="row">✓ in so many steps</th>{sums}</tr></tfoot></table>'
+        f"<style>{style}</style></div>"
+    )
+
+
+def _shape(table: Sequence[Sequence[str]]) -> tuple[int, int]:
+    widths = {len(row) for row in table}
+    return len(table), widths.pop() if len(widths) == 1 else 0

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
+from headwise.viz_app.figures.matrix import shorten
 from headwise.viz_app.figures.theme import Theme, escape_plotly, new_figure
 
 _STEP, _ROW, _LETTER, _WIDTH = 84, 22, 7, 900
@@ -37,18 +38,13 @@ def beam_tree(
         notes: shown when the mouse rests on it.
         outcomes: kept, ended or dropped.
         path: indices of the hypotheses from the root to the chosen one.
-        theme: colours.
         first: the leftmost step.
 
     Raises:
         ValueError: if the sequences differ in length, or a parent does not stand before its child.
     """
-    for name, given in (
-        ("steps", steps),
-        ("labels", labels),
-        ("notes", notes),
-        ("outcomes", outcomes),
-    ):
+    given_for = {"steps": steps, "labels": labels, "notes": notes, "outcomes": outcomes}
+    for name, given in given_for.items():
         if len(given) != len(parents):
             raise ValueError(f"expected {len(parents)} {name}, got {len(given)}")
     if odd := [i for i, parent in enumerate(parents) if parent >= i]:
@@ -56,7 +52,7 @@ def beam_tree(
     last = max(steps)
     pixels = max(min(_STEP, _WIDTH / (last - first + 1)), 3 * _LETTER)
     longest = int((pixels - 2 * _LETTER) / _LETTER)
-    shown = [label if len(label) <= longest else label[: longest - 1] + "…" for label in labels]
+    shown = [shorten(label, longest) for label in labels]
     widest = dict.fromkeys(steps, 0)
     for step, label in zip(steps, shown, strict=True):
         widest[step] = max(widest[step], len(label))
@@ -66,10 +62,9 @@ def beam_tree(
         rows.append(seen.get(step, 0))
         seen[step] = rows[-1] + 1
     chosen = set(path)
+    colours = {"dropped": theme.line, "kept": theme.muted, "path": theme.accent}
     edges: dict[str, tuple[list[float | None], list[float | None]]] = {
-        "dropped": ([], []),
-        "kept": ([], []),
-        "path": ([], []),
+        kind: ([], []) for kind in colours
     }
     for place, parent in enumerate(parents):
         if parent < 0:
@@ -79,7 +74,6 @@ def beam_tree(
         behind = (_LETTER * widest[steps[parent]] + 6) / pixels
         xs += [steps[parent] - _LEFT + behind, steps[place] - _LEFT - 0.04, None]
         ys += [rows[parent], rows[place], None]
-    colours = {"dropped": theme.line, "kept": theme.muted, "path": theme.accent}
     lines = [
         {
             "type": "scatter",
@@ -109,15 +103,15 @@ def beam_tree(
         "hovertext": [escape_plotly(note) for note in notes],
         "hoverinfo": "text",
     }
-    most = max(rows) + 1
+    most, width = max(rows) + 1, round(pixels * (last - first + 1)) + 30
     return new_figure(
         theme,
         [*lines, texts],
         {
             "height": _ROW * most + 40,
-            "width": round(pixels * (last - first + 1)) + 30,
+            "width": width,
             "margin": {"l": 6, "r": 6, "t": 28, "b": 8},
-            "meta": {"readable": round(pixels * (last - first + 1)) + 30},
+            "meta": {"readable": width},
             "xaxis": {
                 "side": "top",
                 "range": [first - 0.5, last + 0.6],

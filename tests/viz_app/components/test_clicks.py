@@ -1,52 +1,104 @@
-"""What clicks in the browser do in Python."""
+"""What is mounted in the browser, and what clicks there do in Python."""
 
 from __future__ import annotations
 
 import base64
-from types import ModuleType, SimpleNamespace
+import json
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+import streamlit
 
 from headwise.viz_app.components import lines, map_cells, player, row_table, token_buttons
 from headwise.viz_app.components.lines import Bundle, TokenColumn
 from headwise.viz_app.components.player import Frame, MapAnimation
-from headwise.viz_app.components.row_table import Row
-from headwise.viz_app.figures.theme import LIGHT
+from headwise.viz_app.components.row_table import Bar, MarkedText, Row, TextPart
+from headwise.viz_app.figures.theme import DARK, LIGHT
+from tests.floats import near
+
+
+class Browser:
+    """Takes the browser's place: has the data of what is mounted there, and sends events."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._patch = monkeypatch
+        self._mounted: dict[str, Any] = {}
+        for module in (lines, map_cells, player, row_table, token_buttons):
+            monkeypatch.setattr(module, "_mount", lambda **given: self._mounted.update(given))
+
+    @property
+    def data(self) -> Any:
+        return json.loads(json.dumps(self._mounted["data"], allow_nan=False))
+
+    def send(self, event: str, *values: Any) -> None:
+        for value in values:
+            state = {"widget": SimpleNamespace(**{event: value})}
+            self._patch.setattr(streamlit, "session_state", state)
+            self._mounted[f"on_{event}_change"]()
 
 
 @pytest.fixture
-def browser(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What is mounted in the place of the browser: data, and a function for each event."""
-    given: dict[str, Any] = {}
-    for module in (lines, map_cells, player, row_table, token_buttons):
-        monkeypatch.setattr(module, "_mount", lambda **mounted: given.update(mounted))
-    return given
+def browser(monkeypatch: pytest.MonkeyPatch) -> Browser:
+    return Browser(monkeypatch)
 
 
-def say(monkeypatch: pytest.MonkeyPatch, module: ModuleType, **state: Any) -> None:
-    """Let the browser send a state."""
-    monkeypatch.setattr(module.st, "session_state", {"widget": SimpleNamespace(**state)})
+# Tables
 
 
-def test_only_a_row_that_is_there_can_be_clicked(
-    browser: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def draw_table(titles: list[str], *rows: Row, **changes: Any) -> None:
+    given: dict[str, Any] = {"label": "heads", "theme": LIGHT, "key": "widget"}
+    row_table.row_table(titles, rows, **(given | {"on_click": print} | changes))
+
+
+def test_only_a_row_that_is_there_can_be_clicked(browser: Browser) -> None:
     clicked: list[str] = []
-    rows = [Row(name, (name,)) for name in "ab"]
-    row_table.row_table(
-        ["head"], rows, label="", theme=LIGHT, key="widget", on_click=clicked.append
-    )
-    for name in ("b", "c", None, ["a"]):
-        say(monkeypatch, row_table, clicked=name)
-        browser["on_clicked_change"]()
+    draw_table(["head"], Row("a", ("a",)), Row("b", ("b",)), on_click=clicked.append)
+    browser.send("clicked", "b", "c", None, ["a"])
     assert clicked == ["b"]
+    with pytest.raises(ValueError, match=r"^a: expected 2 cells, got 1$"):
+        draw_table(["x", "y"], Row("a", ("1",)))
 
 
-def test_only_a_token_that_is_there_can_be_clicked(
-    browser: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+def test_texts_and_marked_words_are_sent_unchanged(browser: Browser) -> None:
+    parts = (TextPart("The "), TextPart("<b>", "query"), TextPart("&", "query key"))
+    row = Row("a", ("1.1", "$x$", MarkedText(parts, "en")))
+    legend = [TextPart("who looks", "query")]
+    draw_table(["head", "x", "y"], row, legend=legend, chosen="a", action="open")
+    marked = [("The ", ""), ("<b>", "query"), ("&", "query key")]
+    sent = [{"text": text, "mark": mark} for text, mark in marked]
+    cells = [{"text": "1.1"}, {"text": "$x$"}, {"language": "en", "parts": sent}]
+    data = browser.data
+    assert data["rows"] == [{"name": "a", "cells": cells}]
+    assert data["legend"] == [{"text": "who looks", "mark": "query"}]
+    assert (data["label"], data["chosen"], data["action"]) == ("heads", "a", "open")
+
+
+@pytest.mark.parametrize(
+    ("bar", "start", "length", "colour"),
+    [
+        (Bar(0.25, ""), 0.0, 0.25, 0),
+        (Bar(0.3, "", low=-0.1, high=0.4), 0.2, 0.6, 0),
+        (Bar(-0.05, "", low=-0.1, high=0.4), 0.1, 0.1, 1),
+        (Bar(7.0, ""), 0.0, 1.0, 0),  # no longer than its cell
+        (Bar(0.0, ""), 0.0, 0.0, 0),
+    ],
+)
+def test_bars_begin_at_zero(
+    browser: Browser, bar: Bar, start: float, length: float, colour: int
 ) -> None:
+    draw_table(["head", "x"], Row("a", ("1.1", bar)), theme=DARK)
+    cell, colours = browser.data["rows"][0]["cells"][1], browser.data["colours"]
+    assert (cell["start"], cell["length"]) == near((start, length), size=1)
+    assert (cell["colour"], colours["accent"]) == (DARK.series[colour], DARK.accent)
+    assert colours["query"] != colours["key"]
+
+
+# Tokens, cells, the player, lines
+
+
+def test_only_a_token_that_is_there_can_be_clicked(browser: Browser) -> None:
     clicked: list[int] = []
     token_buttons.token_buttons(
         ["a", "<b>"],
@@ -58,20 +110,16 @@ def test_only_a_token_that_is_there_can_be_clicked(
         probabilities=[0.001, 0.5],
         titles=["t", "u"],
     )
-    data = browser["data"]
-    assert [token["label"] for token in data["tokens"]] == ["a", "<b>"]
-    assert [token["title"] for token in data["tokens"]] == ["t", "u"]
-    assert [token["number"] for token in data["tokens"]] == ["<.01", "0.50"]
-    assert data["chosen"] == 1
-    for place in (1, 2, -1, None, "0"):
-        say(monkeypatch, token_buttons, clicked=place)
-        browser["on_clicked_change"]()
+    tokens = [(token["label"], token["title"], token["number"]) for token in browser.data["tokens"]]
+    assert tokens == [("a", "t", "<.01"), ("<b>", "u", "0.50")]
+    assert browser.data["chosen"] == 1
+    browser.send("clicked", 1, 2, -1, None, "0")
     assert clicked == [1]
 
 
 @pytest.mark.parametrize("has_rows", [False, True])
 def test_only_cells_and_rows_that_are_there_can_be_clicked(
-    browser: dict[str, Any], monkeypatch: pytest.MonkeyPatch, has_rows: bool
+    browser: Browser, has_rows: bool
 ) -> None:
     clicked: list[Any] = []
     allowed = np.array([[True, False], [True, True], [True, True]])
@@ -89,20 +137,14 @@ def test_only_cells_and_rows_that_are_there_can_be_clicked(
         on_cell=lambda row, column: clicked.append((row, column)),
         on_row=clicked.append if has_rows else None,
     )
-    sent = np.frombuffer(base64.b64decode(browser["data"]["weights"]), "<f4").reshape(3, 2)
+    sent = np.frombuffer(base64.b64decode(browser.data["weights"]), "<f4").reshape(3, 2)
     np.testing.assert_array_equal(np.isnan(sent), ~allowed)
-    for cell in ([2, 1], [3, 0], [0, 2], [-1, 0], [1], None, ["0", 0], 1):
-        say(monkeypatch, map_cells, cell=cell)
-        browser["on_cell_change"]()
-    for row in (1, 3, -1, None, "1"):
-        say(monkeypatch, map_cells, row=row)
-        browser["on_row_change"]()
+    browser.send("cell", [2, 1], [3, 0], [0, 2], [-1, 0], [1], None, ["0", 0], 1)
+    browser.send("row", 1, 3, -1, None, "1")
     assert clicked == [(2, 1), *([1] * has_rows)]
 
 
-def test_the_player_opens_steps_and_heads(
-    browser: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_player_opens_steps_and_heads(browser: Browser) -> None:
     opened: list[Any] = []
     maps = np.zeros((1, 2, 3, 1, 1), np.float32)
     player.player(
@@ -116,16 +158,14 @@ def test_the_player_opens_steps_and_heads(
         on_open=opened.append,
         on_head=lambda layer, head: opened.append((layer, head)),
     )
-    assert (browser["data"]["start"], browser["data"]["content_id"]) == (20, "this")
-    for step, head in ((None, None), (20.0, [1, 2])):
-        say(monkeypatch, player, step=step, head=head)
-        browser["on_step_change"]()
-        browser["on_head_change"]()
+    assert (browser.data["start"], browser.data["content_id"]) == (20, "this")
+    browser.send("step", None, 20.0)
+    browser.send("head", None, [1, 2])
     assert opened == [20, (1, 2)]
 
 
-def test_the_picture_of_lines_has_a_name(browser: dict[str, Any]) -> None:
+def test_the_picture_of_lines_has_a_name(browser: Browser) -> None:
     columns = (TokenColumn("key", ("a",), "en"), TokenColumn("query", ("b",), "es"))
     bundle = Bundle("Cross 1.1", np.ones((1, 1), np.float32), query_column=1, key_column=0)
     lines.lines(columns, [bundle], theme=LIGHT, name="headwise-lines", key="widget")
-    assert browser["data"]["name"] == "headwise-lines"
+    assert browser.data["name"] == "headwise-lines"

@@ -1,132 +1,198 @@
+"""The curves of trainings: their panels, their axis of steps, and what is drawn in them."""
+
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
+import plotly.graph_objects as go
 import pytest
 
 from headwise.viz_app.figures.curves import MOST_RUNS, training_curves
-from headwise.viz_app.figures.theme import DARK, LIGHT
+from headwise.viz_app.figures.theme import DARK, LIGHT, new_figure
+from headwise.viz_app.figures.training_panels import (
+    PANELS,
+    Panel,
+    StepAxis,
+    axis_names,
+    drawn_panels,
+    panels_layout,
+)
 from headwise.viz_app.records.measures import Curve, OverfittingOnset, RunCurves
+from tests.floats import near
 
 
 def curve(values: Mapping[int, float]) -> Curve:
     return Curve(np.array([*values], dtype=np.int64), np.array([*values.values()]))
 
 
-def run_of(name: str, **changes: object) -> RunCurves:
-    curves = {
-        "train_loss": curve({10: 6.0, 20: 4.0, 30: 3.0}),
-        "valid_loss": curve({0: 8.0, 20: 4.5, 30: 5.0}),
-        "bleu": curve({0: 0.0, 20: 3.0, 30: 2.5}),
-        "learning_rate": curve({10: 1e-4, 20: 2e-4, 30: 1e-4}),
-    }
-    return RunCurves(name, **({"curves": curves} | changes))
-
-
-def test_every_curve_is_drawn_in_its_panel() -> None:
-    run = run_of("a")
-    figure = training_curves([run], step=20, theme=LIGHT)
-    found = {trace.name: trace for trace in figure.data}
-    assert list(found) == ["training batches", "valid", "BLEU", "learning rate"]
-    for name, key, axis in [
-        ("training batches", "train_loss", "y"),
-        ("valid", "valid_loss", "y"),
-        ("BLEU", "bleu", "y2"),
-        ("learning rate", "learning_rate", "y3"),
-    ]:
-        np.testing.assert_array_equal(found[name].x, run.curves[key].steps)
-        np.testing.assert_array_equal(found[name].y, np.float32(run.curves[key].values))
-        assert found[name].yaxis == axis
-    assert list(found["valid"].customdata) == ["0,a", "20,a", "30,a"]
-    assert found["training batches"].customdata is None
-    assert [trace.showlegend for trace in figure.data] == [True, True, False, False]
-
-
-def test_exact_translations_have_a_panel_where_they_are_logged() -> None:
-    run = run_of("a", curves=run_of("a").curves | {"exact": curve({0: 0.0, 20: 0.25, 30: 1.0})})
-    figure = training_curves([run_of("b"), run], step=20, theme=LIGHT)
-    [line] = [trace for trace in figure.data if trace.yaxis == "y4"]
-    assert line.y.tolist() == [0, 0.25, 1]
-    assert list(line.customdata) == ["0,a", "20,a", "30,a"]
-    assert "exact translations" in [note.text for note in figure.layout.annotations]
-    assert figure.layout.yaxis4.tickformat == ".0%"
-    assert figure.layout.yaxis4.domain[0] >= 0
-
-
+CURVES = {
+    "train_loss": curve({10: 6.0, 20: 4.0, 30: 3.0}),
+    "valid_loss": curve({0: 8.0, 20: 4.5, 30: 5.0}),
+    "bleu": curve({0: 0.0, 20: 3.0, 30: 2.5}),
+    "learning_rate": curve({10: 1e-4, 20: 2e-4, 30: 1e-4}),
+}
 SAMPLE = {"train_sample_loss": curve({0: 8.1, 20: 3.5, 30: 2.0})}
 NOISE = "training batches, with label smoothing 0.1 and dropout 0.1"
 
 
+def run_of(name: str, **changes: object) -> RunCurves:
+    return RunCurves(name, **({"curves": CURVES} | changes))
+
+
+# The axis of steps
+
+
+def steps_of(*runs: Sequence[int], log: bool) -> StepAxis:
+    curves = [RunCurves("a", {"bleu": curve(dict.fromkeys(steps, 1.0))}) for steps in runs]
+    return StepAxis.of(curves, log=log)
+
+
+@pytest.mark.parametrize("steps", [(), (0,), (0, 50, 200)])
+def test_an_axis_holds_its_steps_however_few(steps: tuple[int, ...]) -> None:
+    for log in (False, True):
+        axis = steps_of(steps, log=log)
+        places = [axis.place(step) for step in steps]
+        assert places[1:] == list(steps[1:])
+        low, high = axis.layout()["range"]
+        assert low < high
+        assert log or all(low < place < high for place in places)
+
+
+def test_a_logarithmic_axis_draws_step_0_left_of_the_line() -> None:
+    axis = steps_of((0, 50, 200), (10_000,), log=True)
+    assert (axis.first, axis.last, axis.has_zero) == (50, 10_000, True)
+    assert [axis.place(step) for step in (50, 200, 10_000)] == [50, 200, 10_000]
+    layout = axis.layout()
+    low, high = layout["range"]
+    assert 10**low < axis.place(0) < axis.line < 50
+    assert 10**high > 10_000
+    assert layout["ticktext"] == ["0", "100", "1,000", "10,000"]
+    assert layout["tickvals"] == [axis.place(0), 100, 1_000, 10_000]
+    later = steps_of((20, 60), log=True)
+    assert not later.has_zero
+    assert later.layout()["ticktext"] == ["20", "50"]
+    assert later.layout()["range"][0] == near(math.log10(later.line))
+
+
+# Panels
+
+
+def laid_out(panels: Sequence[Panel] = PANELS) -> go.Layout:
+    axis = StepAxis(first=10, last=100, log=False, has_zero=True)
+    titles = [panel.title for panel in panels]
+    layout = panels_layout(axis, LIGHT, top=50, panels=panels, titles=titles)
+    return new_figure(LIGHT, [], layout).layout
+
+
+def test_panels_have_axes_over_the_same_steps_and_do_not_overlap() -> None:
+    layout = laid_out()
+    places, written, downs = set(), [], []
+    for place, panel in enumerate(PANELS):
+        x, y = axis_names(place)
+        across, down = layout[f"xaxis{x[1:]}"], layout[f"yaxis{y[1:]}"]
+        assert (across.anchor, down.anchor) == (y, x)
+        assert across.range == layout.xaxis.range
+        assert layout.annotations[place].text == panel.title
+        assert layout.annotations[place].y == down.domain[1]
+        places.add((*across.domain, *down.domain))
+        written.append(across.showticklabels)
+        downs.append(down.domain)
+    assert len(places) == len(PANELS)
+    assert written == [False] * (len(PANELS) - 2) + [True] * 2  # steps below the lowest only
+    left = downs[::2]
+    assert left[0][1] == 1
+    assert all(upper[0] > lower[1] > lower[0] for upper, lower in pairwise(left))
+    assert left[-1][0] == near(0, size=1)
+    assert layout.xaxis.domain[1] < layout.xaxis2.domain[0]
+
+
+def test_panels_without_a_line_are_left_out() -> None:
+    line = curve({10: 0.1})
+    runs = [RunCurves("a", {"learning_rate": line}), RunCurves("b", {"gradient_norm": line})]
+    panels = drawn_panels(runs)
+    assert [panel.names[-1] for panel in panels] == ["valid_loss", "learning_rate", "gradient_norm"]
+    layout = laid_out(panels)
+    assert [layout[f"xaxis{n}"].showticklabels for n in ("", 2, 3)] == [False, False, True]
+    assert {layout[f"xaxis{n}"].domain for n in ("", 2, 3)} == {(0, 1)}  # the other side is empty
+    layout = laid_out([panel for panel in PANELS if panel.names[0] != "chrf"])
+    assert layout.xaxis4.domain == layout.xaxis.domain
+    assert layout.xaxis5.domain == layout.xaxis2.domain  # the last one moves up
+    assert layout.yaxis5.domain == layout.yaxis3.domain
+
+
+# Curves
+
+
+def test_every_curve_is_drawn_in_its_panel() -> None:
+    curves = CURVES | {"exact": curve({0: 0.0, 20: 0.25, 30: 1.0})}
+    figure = training_curves([run_of("a", curves=curves)], step=20, theme=LIGHT)
+    names = ["training batches", "valid", "BLEU", "learning rate", "exact translations"]
+    assert [trace.name for trace in figure.data] == names
+    for trace, name, axis in zip(figure.data, curves, ("y", "y", "y2", "y3", "y4"), strict=True):
+        np.testing.assert_array_equal(trace.x, curves[name].steps)
+        np.testing.assert_array_equal(trace.y, np.float32(curves[name].values))
+        assert trace.yaxis == axis
+    clicks = [trace.customdata for trace in figure.data]
+    milestones = ("0,a", "20,a", "30,a")
+    assert clicks == [None, milestones, milestones, None, milestones]
+    assert [trace.showlegend for trace in figure.data] == [True, True, False, False, False]
+    assert figure.layout.yaxis4.tickformat == ".0%"
+
+
 def test_losses_that_are_measured_alike_are_a_pair_with_marks() -> None:
-    run = run_of("a", curves=run_of("a").curves | SAMPLE, batches=NOISE)
-    batches, sample, valid, *_ = training_curves([run], step=20, theme=LIGHT).data
-    assert [trace.name.replace("<br>", " ") for trace in (batches, sample, valid)] == [
-        NOISE,
-        "train sample",
-        "valid",
-    ]
+    run = run_of("a", curves=CURVES | SAMPLE, batches=NOISE)
+    figure = training_curves([run], step=20, theme=LIGHT)
+    batches, sample, valid, *_ = losses = figure.data
+    names = [NOISE, "train sample", "valid"]
+    assert [trace.name.replace("<br>", " ") for trace in losses[:3]] == names
+    assert [trace.hovertemplate.split("<br>")[0] for trace in losses[:3]] == names
     assert (batches.mode, sample.mode, valid.mode) == ("lines", *["lines+markers"] * 2)
     assert batches.line.width < sample.line.width == valid.line.width
     assert (sample.marker.symbol, valid.marker.symbol) == ("circle-open", "circle")
     np.testing.assert_array_equal(sample.y, np.float32([8.1, 3.5, 2.0]))
     assert sample.customdata == valid.customdata == ("0,a", "20,a", "30,a")
-    assert all(trace.showlegend for trace in (batches, sample, valid))
-    assert [trace.hovertemplate.split("<br>")[0] for trace in (batches, sample, valid)] == [
-        NOISE,
-        "train sample",
-        "valid",
-    ]
-
-
-def test_a_long_name_in_the_legend_has_room() -> None:
-    plain, noisy = (
-        training_curves([run_of("a", **changes)], step=0, theme=LIGHT)
-        for changes in ({}, {"batches": NOISE})
-    )
-    lines = noisy.data[0].name.count("<br>")
-    assert lines == 1
-    assert noisy.layout.margin.t - plain.layout.margin.t == 20 * lines
+    plain = training_curves([run_of("a", curves=CURVES | SAMPLE)], step=0, theme=LIGHT)
+    assert batches.name.count("<br>") == 1  # a long name has room
+    assert figure.layout.margin.t - plain.layout.margin.t == 20
 
 
 def test_marks_of_several_runs_are_explained_above_the_loss() -> None:
     """The legend names each run once, also one that has no validation loss."""
-    sampled = run_of("a", curves=run_of("a").curves | SAMPLE, batches=NOISE)
+    sampled = run_of("a", curves=CURVES | SAMPLE, batches=NOISE)
     old = run_of("b", curves={"train_loss": curve({10: 2.0})})
-    for runs, title in [
-        (
-            [sampled, old],
-            "filled marks: valid; open marks: train sample; thin: training batches",
-        ),
-        ([run_of("c"), old], "filled marks: valid; thin: training batches"),
+    for run, title in [
+        (sampled, "filled marks: valid; open marks: train sample; thin: training batches"),
+        (run_of("c"), "filled marks: valid; thin: training batches"),
     ]:
-        figure = training_curves(runs, step=0, theme=LIGHT)
+        figure = training_curves([run, old], step=0, theme=LIGHT)
         assert figure.layout.annotations[0].text == f"{title}<br>loss, nats per token"
-        named = [trace for trace in figure.data if trace.showlegend]
-        assert [trace.name for trace in named] == [run.name for run in runs]
-        assert [trace.mode for trace in named] == ["lines+markers", "lines"]
-    thin = figure.data[0]
-    assert thin.hovertemplate.startswith("c: training batches<br>")
+        named = [(trace.name, trace.mode) for trace in figure.data if trace.showlegend]
+        assert named == [(run.name, "lines+markers"), ("b", "lines")]
+    assert figure.data[0].hovertemplate.startswith("c: training batches<br>")
 
 
 def test_a_line_in_every_panel_is_at_the_checkpoint_in_use() -> None:
     figure = training_curves([run_of("a")], step=20, theme=DARK)
     lines = [shape for shape in figure.layout.shapes if shape.line.color == DARK.accent]
-    assert [line.xref for line in lines] == ["x", "x2", "x3"]
-    assert {(line.x0, line.x1) for line in lines} == {(20, 20)}
+    assert [(line.xref, line.x0, line.x1) for line in lines] == [
+        (axis, 20, 20) for axis in ("x", "x2", "x3")
+    ]
 
 
 def test_step_0_stands_apart_on_a_logarithmic_axis() -> None:
     figure = training_curves([run_of("a")], step=0, theme=LIGHT, log_steps=True, log_loss=True)
-    valid = next(trace for trace in figure.data if trace.name == "valid")
+    valid = figure.data[1]
     assert 0 < valid.x[0] < 10
     assert np.isnan(valid.y[1])  # no line leads to it
     assert valid.x[2:].tolist() == [20, 30]
     assert valid.text[0] == "0"
     assert (valid.customdata[0], valid.customdata[2]) == ("0,a", "20,a")
-    at_zero = [s for s in figure.layout.shapes if s.line.color == LIGHT.accent]
-    assert at_zero[0].x0 == valid.x[0]
-    dotted = [s for s in figure.layout.shapes if s.line.dash == "dot"]
+    shapes = figure.layout.shapes
+    assert next(s for s in shapes if s.line.color == LIGHT.accent).x0 == valid.x[0]
+    dotted = [s for s in shapes if s.line.dash == "dot"]
     assert len(dotted) == 3
     assert valid.x[0] < dotted[0].x0 < 10
     assert (figure.layout.xaxis.type, figure.layout.yaxis.type) == ("log", "log")
@@ -135,40 +201,26 @@ def test_step_0_stands_apart_on_a_logarithmic_axis() -> None:
 
 def test_runs_differ_in_colour_dashes_and_markers() -> None:
     runs = [run_of(f"run {n}") for n in range(MOST_RUNS)]
-    figure = training_curves(runs, step=20, theme=LIGHT)
-    valid = [trace for trace in figure.data if trace.showlegend]
-    assert [trace.name for trace in valid] == [run.name for run in runs]
-    for look in ("line.color", "line.dash", "marker.symbol"):
-        kind, name = look.split(".")
-        assert len({trace[kind][name] for trace in valid}) == MOST_RUNS
+    named = [t for t in training_curves(runs, step=20, theme=LIGHT).data if t.showlegend]
+    assert [trace.name for trace in named] == [run.name for run in runs]
+    looks = [(trace.line.color, trace.line.dash, trace.marker.symbol) for trace in named]
+    assert [len(set(each)) for each in zip(*looks, strict=True)] == [MOST_RUNS] * 3
+    for number in (0, MOST_RUNS + 1):
+        with pytest.raises(ValueError, match=rf"^expected 1 to 6 runs, got {number}$"):
+            training_curves([run_of("a")] * number, step=0, theme=LIGHT)
 
 
-def test_overfitting_is_shaded_and_named() -> None:
-    turned = run_of("<b>", overfitting=OverfittingOnset(step=20, loss=4.5, last=30))
+def test_overfitting_is_shaded_and_named_and_unsmoothed_values_are_pale() -> None:
+    onset = OverfittingOnset(step=20, loss=4.5, last=30)
+    raw = {"train_loss": curve({10: 6.5, 20: 3.5, 30: 3.2})}
+    turned = run_of("<b>", overfitting=onset, raw=raw)
     figure = training_curves([run_of("a"), turned], step=0, theme=LIGHT)
     [shade] = [shape for shape in figure.layout.shapes if shape.type == "rect"]
     assert (shade.x0, shade.x1, shade.xref, shade.fillcolor) == (20, 30, "x", LIGHT.series[1])
     assert figure.layout.annotations[-1].text.endswith(
         "&lt;b&gt;: valid loss is lowest at step 20, from there on it rises: overfitting"
     )
-    assert not [
-        shape
-        for shape in training_curves([run_of("a")], step=0, theme=LIGHT).layout.shapes
-        if shape.type == "rect"
-    ]
-
-
-def test_unsmoothed_values_are_drawn_pale() -> None:
-    raw = {"train_loss": curve({10: 6.5, 20: 3.5, 30: 3.2})}
-    figure = training_curves([run_of("a", raw=raw)], step=0, theme=LIGHT)
-    behind, smooth = figure.data[:2]
+    behind = figure.data[2]
     np.testing.assert_array_equal(behind.y, np.float32(raw["train_loss"].values))
     assert behind.opacity < 1
-    assert smooth.name == "training batches"
-
-
-@pytest.mark.parametrize("number", [0, MOST_RUNS + 1])
-def test_too_few_or_too_many_runs_are_refused(number: int) -> None:
-    runs: Sequence[RunCurves] = [run_of("a")] * number
-    with pytest.raises(ValueError, match=rf"^expected 1 to 6 runs, got {number}$"):
-        training_curves(runs, step=0, theme=LIGHT)
+    assert figure.data[3].opacity is None

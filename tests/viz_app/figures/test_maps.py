@@ -1,3 +1,5 @@
+"""Single heat maps, and how all of them get their cells, labels, titles and sizes."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -7,14 +9,24 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from headwise.viz_app.figures.maps import attention_map, difference_map, similarity_map, vector_map
-from headwise.viz_app.figures.theme import DARK, LIGHT, Theme, difference_scale, weight_scale
+from headwise.viz_app.figures.maps import (
+    attention_map,
+    difference_map,
+    encoding_map,
+    head_rows,
+    mask_map,
+    similarity_map,
+    vector_map,
+)
+from headwise.viz_app.figures.matrix import COLOUR_BAR, LARGEST_CELL, label_width
+from headwise.viz_app.figures.theme import LIGHT, Theme, difference_scale, weight_scale
 
 AWKWARD = ("<b>", "&lt;", "$x$", "%{z}", "niña")
 ESCAPED = ("&lt;b&gt;", "&amp;lt;", "&#36;x&#36;", "%&#123;z}", "niña")
 COLUMNS = ("The", "·s", "</s>")
 WEIGHTS = np.random.default_rng(0).random((5, 3), dtype=np.float32)
 SQUARE = np.random.default_rng(1).uniform(-1, 1, (5, 5)).astype(np.float32)
+ALLOWED = np.tri(5, 3, dtype=bool)
 AXES: dict[str, Any] = {
     "rows": AWKWARD,
     "columns": COLUMNS,
@@ -22,6 +34,9 @@ AXES: dict[str, Any] = {
     "column_title": "source (key)",
     "theme": LIGHT,
 }
+LETTER = 6
+"""Pixels of a letter of a title, at least."""
+WIDE = "consumed (key), no special tokens, rows sum to 1 again"
 
 
 def draw_attention(**changes: Any) -> go.Figure:
@@ -32,106 +47,82 @@ def draw_difference(**changes: Any) -> go.Figure:
     return difference_map(-WEIGHTS, **(AXES | changes))
 
 
-def draw_long(n_rows: int, n_columns: int, **changes: Any) -> go.Figure:
-    return attention_map(
-        np.random.default_rng(2).random((n_rows, n_columns), dtype=np.float32),
-        **(
-            AXES
-            | {
-                "rows": [f"token{i}" for i in range(n_rows)],
-                "columns": [f"wort{i}" for i in range(n_columns)],
-            }
-            | changes
-        ),
-    )
+def draw_size(n_rows: int, n_columns: int, **changes: Any) -> go.Figure:
+    labels = {"rows": [f"r{i}" for i in range(n_rows)], "row_title": "query"}
+    labels |= {"columns": [f"c{i}" for i in range(n_columns)], "column_title": "key"}
+    cells = np.random.default_rng(2).random((n_rows, n_columns), dtype=np.float32)
+    return attention_map(cells, **({"theme": LIGHT} | labels | changes))
+
+
+def draw_heads(**changes: Any) -> go.Figure:
+    named = {"heads": AWKWARD, "columns": COLUMNS, "column_title": "consumed (key)"}
+    return head_rows(WEIGHTS, **({"theme": LIGHT} | named | changes))
 
 
 # Cells
 
 
-@pytest.mark.parametrize(
-    ("figure", "cells", "scale", "limits"),
-    [
-        (draw_attention(), WEIGHTS, weight_scale(LIGHT), (0, 1)),
-        (draw_attention(theme=DARK), WEIGHTS, weight_scale(DARK), (0, 1)),
-        (draw_difference(), -WEIGHTS, difference_scale(LIGHT), (-1, 1)),
-        (
-            similarity_map(SQUARE, labels=AWKWARD, theme=LIGHT),
-            SQUARE,
-            difference_scale(LIGHT),
-            (-1, 1),
-        ),
-        (
-            vector_map(3 * SQUARE, labels=AWKWARD, limit=2.5, theme=LIGHT),
-            3 * SQUARE,
-            difference_scale(LIGHT),
-            (-2.5, 2.5),
-        ),
-    ],
-    ids=["attention", "dark", "difference", "similarity", "vectors"],
-)
-def test_cells_and_their_fixed_range(
-    figure: go.Figure, cells: np.ndarray, scale: Any, limits: tuple[float, float]
-) -> None:
-    heat_map = figure.data[0]
+TOKENS: dict[str, Any] = {"labels": AWKWARD, "theme": LIGHT}
+DRAWN: dict[str, tuple[go.Figure, np.ndarray, float]] = {
+    "attention": (draw_attention(), WEIGHTS, 0),
+    "heads": (draw_heads(), WEIGHTS, 0),
+    "difference": (draw_difference(), -WEIGHTS, -1),
+    "similarity": (similarity_map(SQUARE, **TOKENS), SQUARE, -1),
+    "vectors": (vector_map(3 * SQUARE, **TOKENS, limit=2.5), 3 * SQUARE, -2.5),
+    "encodings": (encoding_map(SQUARE, used=5, theme=LIGHT), SQUARE, -1),
+}
+"""Name → figure, its cells, and the lower end of its range."""
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_cells_are_drawn_from_the_top_on_their_fixed_range(name: str) -> None:
+    figure, cells, least = DRAWN[name]
+    [heat_map] = figure.data
     np.testing.assert_array_equal(heat_map.z, cells)
     assert heat_map.z.dtype == np.float32
-    assert (heat_map.zmin, heat_map.zmax) == limits
-    assert heat_map.colorscale == scale
+    assert (heat_map.zmin, heat_map.zmax) == (least, abs(least) or 1)
+    assert heat_map.colorscale == (difference_scale if least else weight_scale)(LIGHT)
+    axis = figure.layout.yaxis
+    assert axis.range == (4.5, -0.5)
+    labels = "01234" if name == "encodings" else ESCAPED
+    assert axis.labelalias == {str(i): label for i, label in enumerate(labels)}
+    assert not figure.layout.shapes
 
 
-def test_rows_go_down_and_column_labels_stand_on_top() -> None:
-    layout = draw_attention().layout
-    assert layout.yaxis.range == (4.5, -0.5)
-    assert layout.xaxis.range == (-0.5, 2.5)
-    assert layout.xaxis.side == "top"
-    texts = [annotation.text for annotation in layout.annotations]
-    assert texts == ["predicted ← consumed", "source (key)"]
-    assert layout.xaxis.labelalias == {"0": "The", "1": "·s", "2": "&lt;/s&gt;"}
-
-
-# Labels
-
-
-@pytest.mark.parametrize(
-    "axis",
-    [
-        draw_attention().layout.yaxis,
-        draw_difference().layout.yaxis,
-        similarity_map(SQUARE, labels=AWKWARD, theme=LIGHT).layout.xaxis,
-        similarity_map(SQUARE, labels=AWKWARD, theme=LIGHT).layout.yaxis,
-        vector_map(SQUARE, labels=AWKWARD, limit=1, theme=LIGHT).layout.yaxis,
-    ],
-    ids=["attention", "difference", "similarity across", "similarity down", "vectors"],
-)
-def test_every_label_is_escaped(axis: Any) -> None:
-    assert axis.labelalias == {str(i): label for i, label in enumerate(ESCAPED)}
-
-
-def test_a_long_label_is_cut_before_it_is_escaped() -> None:
-    labels = ("<" * 23, "&" * 22)
-    aliases = similarity_map(SQUARE[:2, :2], labels=labels, theme=LIGHT).layout.xaxis.labelalias
-    assert aliases == {"0": "&lt;" * 21 + "…", "1": "&amp;" * 22}
+def test_labels_of_columns_stand_on_top_with_the_titles() -> None:
+    for name, titles in (
+        ("attention", ["predicted ← consumed", "source (key)"]),
+        ("heads", ["layer.head", "consumed (key)"]),
+    ):
+        layout = DRAWN[name][0].layout
+        assert (layout.xaxis.side, layout.xaxis.range) == ("top", (-0.5, 2.5))
+        assert layout.xaxis.labelalias == {"0": "The", "1": "·s", "2": "&lt;/s&gt;"}
+        assert [annotation.text for annotation in layout.annotations] == titles
+    across = DRAWN["similarity"][0].layout.xaxis.labelalias
+    assert tuple(across.values()) == ESCAPED
 
 
 @pytest.mark.parametrize(
     ("draw", "message"),
     [
         (lambda: draw_attention(rows=AWKWARD[:4]), r"expected \(4, 3\) cells .*, got \(5, 3\)"),
-        (
-            lambda: vector_map(SQUARE, labels=COLUMNS, limit=1, theme=LIGHT),
-            "expected 5 labels, got 3",
-        ),
+        (lambda: vector_map(SQUARE[:3], **TOKENS, limit=1), "expected 3 labels, got 5"),
+        (lambda: draw_size(0, 3), "at least one cell"),
     ],
 )
-def test_labels_that_do_not_fit_are_refused(draw: Callable[[], go.Figure], message: str) -> None:
+def test_labels_that_do_not_fit_and_empty_maps_are_refused(
+    draw: Callable[[], go.Figure], message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         draw()
 
 
-# Masked cells
+def test_a_long_map_is_below_500_kilobytes() -> None:
+    allowed = np.tri(200, 220, dtype=bool)
+    assert len(draw_size(200, 220, selected=7, allowed=allowed).to_json()) < 500_000
 
-ALLOWED = np.tri(5, 3, dtype=bool)
+
+# Masked cells, a selected row, a framed column, the end of a sentence
 
 
 @pytest.mark.parametrize("draw", [draw_attention, draw_difference])
@@ -143,28 +134,14 @@ def test_masked_cells_lie_over_the_map_in_their_own_colour(
     assert masked.colorscale[0][1] == masked.colorscale[1][1] == "rgba(0,0,0,0)"
     assert masked.colorscale[2][1] == masked.colorscale[3][1] == theme.masked
     assert theme.masked not in [colour for _, colour in weights.colorscale]
-    assert (masked.zmin, masked.zmax) == (0, 1)
-    assert masked.hoverinfo == "skip"
-
-
-@pytest.mark.parametrize("allowed", [None, np.ones((5, 3), dtype=bool)])
-@pytest.mark.parametrize("draw", [draw_attention, draw_difference])
-def test_without_masked_cells_nothing_lies_over_the_map(
-    draw: Callable[..., go.Figure], allowed: np.ndarray | None
-) -> None:
-    assert len(draw(allowed=allowed).data) == 1
-    assert not draw(allowed=allowed).layout.shapes
-
-
-# Choosing a row
+    assert (masked.zmin, masked.zmax, masked.hoverinfo) == (0, 1, "skip")
+    assert len(draw(allowed=np.ones((5, 3), dtype=bool)).data) == 1
 
 
 def test_each_row_has_a_marker_to_select_it() -> None:
     figure = draw_attention(selected=3, allowed=ALLOWED)
-    markers = figure.data[-1]
-    assert len(figure.data) == 3
+    _, _, markers = figure.data
     assert list(markers.y) == [0, 1, 2, 3, 4]
-    assert len(markers.x) == 5
     expected = [LIGHT.accent if row == 3 else LIGHT.line for row in range(5)]
     assert list(markers.marker.color) == expected
     (frame,) = figure.layout.shapes
@@ -177,9 +154,116 @@ def test_a_column_may_be_framed() -> None:
     assert (frame.y0, frame.y1, frame.yref) == (0, 1, "y domain")
 
 
-# Payload
+def test_encodings_have_a_line_after_the_sentence() -> None:
+    [line] = encoding_map(SQUARE, used=3, theme=LIGHT).layout.shapes
+    assert (line.y0, line.y1, line.line.color) == (2.5, 2.5, LIGHT.accent)
 
 
-def test_a_long_map_is_below_500_kilobytes() -> None:
-    allowed = np.tri(200, 220, dtype=bool)
-    assert len(draw_long(200, 220, selected=7, allowed=allowed).to_json()) < 500_000
+# Titles
+
+
+@pytest.mark.parametrize("columns", [1, 3, 7, 11])
+@pytest.mark.parametrize("title", ["key", "source (key)", WIDE])
+def test_a_title_wider_than_its_few_columns_is_not_cut(title: str, columns: int) -> None:
+    layout = draw_size(5, columns, column_title=title).layout
+    assert layout.width <= 760
+    assert layout.width - layout.margin.l >= LETTER * len(title)
+    cells = layout.width - layout.margin.l - layout.margin.r
+    assert cells == pytest.approx(LARGEST_CELL * columns, abs=1)
+    assert layout.margin.r == max(COLOUR_BAR, LETTER * len(title) - LARGEST_CELL * columns)
+
+
+def test_titles_stand_where_the_labels_begin_in_lines_if_the_map_is_narrow() -> None:
+    layout = draw_size(5, 3, columns=("a", "b", "c" * 30)).layout
+    places = [(a.x, a.y, a.xanchor, a.yanchor, a.yshift) for a in layout.annotations]
+    above = label_width(["c" * 30]) + 20
+    assert places == [(0, 1, "right", "bottom", None), (0, 1, "left", "top", above)]
+    assert layout.margin.t == above
+    wide, narrow = (draw_size(5, 7, column_title=WIDE, width=width).layout for width in (900, 290))
+    assert wide.annotations[1].text == WIDE
+    lines = narrow.annotations[1].text.split("<br>")
+    assert " ".join(lines) == WIDE
+    assert len(lines) > 1
+    assert max(map(len, lines)) * LETTER <= 290 - narrow.margin.l
+    assert narrow.margin.t == wide.margin.t + 14 * (len(lines) - 1)
+
+
+# Labels
+
+
+@pytest.mark.parametrize("letter", ["x", "ñ", "ש", "😀", "<"])
+def test_long_labels_are_cut_by_letters_and_take_no_more_room(letter: str) -> None:
+    labels = (letter * 22, letter * 23)
+    layout = similarity_map(SQUARE[:2, :2], labels=labels, theme=LIGHT).layout
+    shown = "&lt;" if letter == "<" else letter
+    for axis in (layout.xaxis, layout.yaxis):
+        assert axis.labelalias == {"0": shown * 22, "1": shown * 21 + "…"}
+    rooms = [label_width(["a", letter * n]) for n in (5, 21, 22, 23, 100)]
+    assert rooms[0] < rooms[1] < rooms[2] == rooms[3] == rooms[4]
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "down", "across"),
+    [(7, 11, 1, 1), (200, 11, 1, 1), (7, 60, 1, 2), (7, 200, 1, 4), (200, 200, 3, 4)],
+)
+def test_each_axis_drops_labels_that_would_touch(
+    rows: int, columns: int, down: int, across: int
+) -> None:
+    layout = draw_size(rows, columns).layout
+    assert (layout.yaxis.dtick, layout.xaxis.dtick) == (down, across)
+    assert (len(layout.yaxis.labelalias), len(layout.xaxis.labelalias)) == (rows, columns)
+    axis = layout.meta["readable"] - layout.margin.l - layout.margin.r
+    assert axis / columns * across >= 11.5
+    assert layout.meta["readable"] <= (layout.width or 760) + 12
+
+
+# Size and colour bar
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "pixels"), [(5, 3, 30), (30, 97, 17), (499, 97, 6.7), (499, 499, 4)]
+)
+def test_row_heights_shrink_to_4_pixels_at_the_least(
+    rows: int, columns: int, pixels: float
+) -> None:
+    layout = draw_size(rows, columns).layout
+    row = (layout.height - layout.margin.t - layout.margin.b) / rows
+    assert row == pytest.approx(pixels, abs=0.1)
+
+
+def test_the_colour_bar_names_what_is_measured_and_the_ends_of_the_range() -> None:
+    share, difference = draw_attention(measured="share"), draw_difference()
+    bars = [figure.data[0].colorbar for figure in (share, difference)]
+    assert [bar.title.text for bar in bars] == ["share", "difference"]
+    assert [bar.tickvals for bar in bars] == [(0, 0.1, 0.25, 0.5, 1), (-1, -0.5, 0, 0.5, 1)]
+
+
+# Masks
+
+
+def causal(n: int, theme: Theme = LIGHT, **options: Any) -> go.Figure:
+    labels = [f"p{i}" for i in range(n)]
+    named = {"rows": labels, "columns": labels, "titles": ("query", "key"), "theme": theme}
+    return mask_map(np.tri(n, dtype=bool), **(named | options))
+
+
+def test_masked_cells_are_grey_and_crossed_where_crosses_are_seen(theme: Theme) -> None:
+    mask, forbidden, crosses = causal(5, theme).data
+    np.testing.assert_array_equal(mask.z, np.tri(5))
+    assert len({colour for _, colour in mask.colorscale}) == 1
+    np.testing.assert_array_equal(forbidden.z, 1 - np.tri(5))
+    assert forbidden.colorscale[-1][1] == theme.masked
+    cells = list(zip(crosses.y, crosses.x, strict=True))
+    assert cells == [(y, x) for y in range(5) for x in range(y + 1, 5)]
+    assert crosses.marker.symbol == "x-thin"
+    assert not mask.showscale
+    assert [len(causal(n).data) for n in (40, 301)] == [3, 2]
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 17, 61, 301])
+def test_cells_of_a_mask_are_square_and_fit(n: int) -> None:
+    layout = causal(n, width=440).layout
+    across = layout.width - layout.margin.l - layout.margin.r
+    assert across == pytest.approx(layout.height - layout.margin.t - layout.margin.b, abs=2)
+    assert 200 <= layout.width <= 441
+    assert across / n <= 31

@@ -1,14 +1,15 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from xml.etree.ElementTree import Element, fromstring
 
 import pytest
 
-from headwise.viz_app.figures.modules import module_tree_html
+from headwise.viz_app.figures.modules import comparison_table, module_tree_html
 from headwise.viz_app.figures.theme import LIGHT, Theme
 from headwise.viz_app.records.model import HookPointNode, ModuleNode, Parameter
 from headwise.viz_app.records.trace import HookSummary
+
+# The tree of modules
 
 
 def module(
@@ -18,9 +19,8 @@ def module(
 
 
 def point(path: str) -> HookPointNode:
-    return HookPointNode(
-        HookSummary(path, (1, 3, 7, 1_013), -0.12345, 1234.5, -0.0004), f"meaning {path}"
-    )
+    summary = HookSummary(path, (1, 3, 7, 1_013), -0.12345, 1234.5, -0.0004)
+    return HookPointNode(summary, f"meaning {path}")
 
 
 def example() -> ModuleNode:
@@ -30,8 +30,8 @@ def example() -> ModuleNode:
     return module("", module("a", table, point("a.z"), deep), module("u", weights=both))
 
 
-def drawn(root: ModuleNode, **options: int) -> Element:
-    return fromstring(module_tree_html(root, theme=LIGHT, **options))
+def drawn(root: ModuleNode, *, theme: Theme = LIGHT, **options: int) -> Element:
+    return fromstring(module_tree_html(root, theme=theme, **options))
 
 
 def cells(tree: Element, row: str) -> list[str]:
@@ -40,76 +40,76 @@ def cells(tree: Element, row: str) -> list[str]:
 
 
 def test_each_module_can_be_folded_and_shows_its_title_formula_and_parameter_count() -> None:
-    tree = drawn(example())
-    folding = list(tree.iter("details"))
+    folding = list(drawn(example()).iter("details"))
     assert [details.get("data-module") for details in folding] == ["", "a", "a.b", "a.b.c"]
     for details, total in zip(folding, ["82", "77", "0", "0"], strict=True):
-        path = details.get("data-module")
-        summary = details[0]
+        path, summary = details.get("data-module"), details[0]
         assert summary.tag == "summary"
-        text = " ".join(part for part in summary.itertext() if part.strip())
         wanted = [f"title of {path}", path, f"what of {path}", f"f({path})", total]
-        assert text.split() == " ".join(map(str, wanted)).split()
+        assert " ".join(summary.itertext()).split() == " ".join(map(str, wanted)).split()
 
 
-def test_a_hook_point_shows_its_statistics() -> None:
-    tree = drawn(example())
-    assert [row.get("data-hook") for row in tree.iterfind(".//tr[@data-hook]")] == [
-        "a.z",
-        "a.b.c.x",
-        "a.b.y",
-    ]
+def test_rows_have_statistics_or_shapes_and_counts_in_the_order_of_the_model(theme: Theme) -> None:
+    tree = drawn(example(), theme=theme)
+    order = [node.get("data-hook", node.get("data-module")) for node in tree.iter()]
+    assert " ".join(name for name in order if name) == "a a.table a.z a.b a.b.c a.b.c.x a.b.y u"
+    heads = ["", "shape", "mean", "std. dev.", "mean norm", "parameters"]
+    tables = list(tree.iter("table"))
+    assert [[head.text or "" for head in table.iter("th")] for table in tables] == [heads] * 4
     expected = [".x meaning a.b.c.x", "1 × 3 × 7 × 1,013", "-0.123", "1,234.500", "0.000", ""]
     assert cells(tree, "data-hook='a.b.c.x'") == expected
-
-
-def test_parameters_show_their_shape_count_and_what_they_are_tied_to() -> None:
-    tree = drawn(example())
     assert cells(tree, "data-module='a.table'") == [".table f(a.table)", "11 × 7", "", "", "", "77"]
     name, shape, *_, count = cells(tree, "data-module='u'")
     assert name == "u f(u); tied to a.table.weight, counted there"
     assert (shape, count) == ("11 × 7 + 5", "5")
+    style = "".join(tree[-1].itertext())
+    assert all(colour in style for colour in (theme.text, theme.muted, theme.line, theme.accent))
 
 
 @pytest.mark.parametrize(("unfolded", "expected"), [(0, 0), (1, 1), (2, 2), (3, 3), (9, 4)])
 def test_the_first_levels_are_open(unfolded: int, expected: int) -> None:
-    opened = [
-        d.get("open") is not None for d in drawn(example(), unfolded=unfolded).iter("details")
+    details = drawn(example(), unfolded=unfolded).iter("details")
+    opened = [each.get("open") is not None for each in details]
+    assert opened == [True] * expected + [False] * (4 - expected)
+
+
+# Settings beside others
+
+
+def compared(columns: list[str], rows: list[tuple[str, list[str], str]]) -> Element:
+    return fromstring(comparison_table(columns, rows, theme=LIGHT, notes="why"))
+
+
+def test_values_that_differ_from_the_first_are_marked_and_so_is_their_row() -> None:
+    rows = [
+        ("norm", ["pre", "pre", "post"], "order"),
+        ("heads", ["3", "3", "3"], "shapes"),
+        ("d_k", ["5", "7", "11"], ""),
     ]
-    assert sum(opened) == expected
-    assert opened == sorted(opened, reverse=True)
+    table = compared(["own", "a", "b"], rows)
+    assert [["".join(cell.itertext()) for cell in row] for row in table.iter("tr")] == [
+        ["", "own", "a", "b", "why"],
+        ["≠ norm", "pre", "pre", "≠ post", "order"],
+        ["heads", "3", "3", "3", "shapes"],
+        ["≠ d_k", "5", "≠ 7", "≠ 11", ""],
+    ]
+    kinds = [[cell.get("class") for cell in row][1:-1] for row in table.findall(".//tbody/tr")]
+    assert kinds == [["own", "same", "other"], ["own", "same", "same"], ["own", "other", "other"]]
 
 
-def test_rows_and_modules_keep_the_order_of_the_model() -> None:
-    tree = drawn(example())
-    order = [node.get("data-hook", node.get("data-module")) for node in tree.iter()]
-    assert " ".join(name for name in order if name) == "a a.table a.z a.b a.b.c a.b.c.x a.b.y u"
-
-
-def test_every_table_has_column_titles() -> None:
-    tables = list(drawn(example()).iter("table"))
-    heads = ["", "shape", "mean", "std. dev.", "mean norm", "parameters"]
-    assert len(tables) == 4
-    for table in tables:
-        assert [head.text or "" for head in table.iter("th")] == heads
-        assert {len(row) for row in table.iter("tr")} == {6}
+def test_a_row_with_another_number_of_values_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^heads: expected 3 values, got 2$"):
+        compared(["own", "a", "b"], [("heads", ["3", "5"], "")])
 
 
 def test_no_text_is_read_as_html(markup: str) -> None:
     leaf = ModuleNode(markup, markup, markup, markup, (Parameter("w", (2,), markup),), ())
-    hook = replace(point(markup), meaning=markup)
-    root = ModuleNode(markup, markup, markup, markup, (), (leaf, hook))
-    tree = drawn(root)
+    hook = HookPointNode(HookSummary(markup, (1,), 0, 0, 0), markup)
+    tree = drawn(ModuleNode(markup, markup, markup, markup, (), (leaf, hook)))
     assert not list(tree.iter("script"))
     assert tree[0].get("data-module") == markup
-    title = tree.find(".//span[@class='title']")
-    assert title is not None
-    assert title.text == markup
-
-
-def test_colours_come_from_the_theme(theme: Theme) -> None:
-    tree = fromstring(module_tree_html(example(), theme=theme))
-    style = "".join(tree[-1].itertext())
-    assert tree[-1].tag == "style"
-    for colour in (theme.text, theme.muted, theme.line, theme.accent):
-        assert colour in style
+    assert [title.text for title in tree.iterfind(".//span[@class='title']")] == [markup]
+    table = compared([markup, "b"], [(markup, [markup, "b"], markup)])
+    assert not list(table.iter("script"))
+    texts = ["".join(cell.itertext()) for cell in table.findall(".//tbody/tr/*")]
+    assert texts == [f"≠ {markup}", markup, "≠ b", markup]

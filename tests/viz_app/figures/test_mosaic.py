@@ -1,64 +1,58 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from headwise.viz_app.figures.mosaic import GAP, MASKED, STEPS, mosaic, tile
-from headwise.viz_app.figures.theme import LIGHT, Theme, weight_colour
+from headwise.model.interface import Kind
+from headwise.viz_app.figures.matrix import PRINTED
+from headwise.viz_app.figures.mosaic import (
+    GAP,
+    MASKED,
+    STEPS,
+    cost_map,
+    distance_map,
+    mosaic,
+    tile,
+)
+from headwise.viz_app.figures.theme import LIGHT, Theme, text_on_weight, weight_colour, weight_scale
+from headwise.viz_app.records.trace import Floats
 from tests.floats import assert_near, rounding
+
+# Maps of one kind
 
 L, H, Q, M = 2, 3, 5, 7
 MAPS = np.random.default_rng(0).random((L, H, Q, M), dtype=np.float32)
 ALLOWED = np.tri(Q, M, dtype=bool)
 
 
-def cut_out(cells: np.ndarray, layer: int, head: int) -> np.ndarray:
-    """The cells of one head."""
-    down, across = layer * (Q + 1), head * (M + 1)
-    return cells[down : down + Q, across : across + M]
-
-
-def colour_of(figure_scale: tuple[tuple[float, str], ...], code: int) -> np.ndarray:
+def colour_of(scale: tuple[tuple[float, str], ...], code: int) -> np.ndarray:
     """What Plotly draws for a code from 0 to 255, as red, green and blue."""
-    places = [place * 255 for place, _ in figure_scale]
-    colours = np.array([list(bytes.fromhex(colour[1:])) for _, colour in figure_scale])
+    places = [place * 255 for place, _ in scale]
+    colours = np.array([list(bytes.fromhex(colour[1:])) for _, colour in scale])
     return np.array([np.interp(code, places, colours[:, channel]) for channel in range(3)])
 
 
-# Tiles
+def channels(colour: str) -> list[int]:
+    return list(bytes.fromhex(colour[1:]))
 
 
-def test_tiles_hold_weights_within_half_a_step() -> None:
-    cells = tile(MAPS)
+def test_tiles_hold_weights_within_half_a_step_and_gaps_only_between_maps() -> None:
+    cells, masked = tile(MAPS), tile(MAPS, ALLOWED)
     assert cells.shape == (L * (Q + 1) - 1, H * (M + 1) - 1)
     assert cells.dtype == np.uint8
     for layer in range(L):
         for head in range(H):
-            weights = cut_out(cells, layer, head) / STEPS
-            off = 0.5 / STEPS + rounding(np.float32, 1)
-            assert np.abs(weights - MAPS[layer, head]).max() <= off
+            down, across = layer * (Q + 1), head * (M + 1)
+            place = np.s_[down : down + Q, across : across + M]
+            off = np.abs(cells[place] / STEPS - MAPS[layer, head]).max()
+            assert off <= 0.5 / STEPS + rounding(np.float32, 1)
+            np.testing.assert_array_equal(masked[place] == MASKED, ~ALLOWED)
+    assert (cells == GAP).sum() == cells.size - MAPS.size
 
 
 def test_zero_and_one_are_exact_and_weights_are_clipped() -> None:
-    maps = np.array([[[[0, 1, 1.00001, -0.00001]]]], dtype=np.float32)
+    maps = np.array([[[[0, 1, 1.01, -0.01]]]], dtype=np.float32)
     assert tile(maps).tolist() == [[0, 250, 250, 0]]
-
-
-def test_masked_cells_have_a_separate_code() -> None:
-    cells = tile(MAPS, ALLOWED)
-    for layer in range(L):
-        for head in range(H):
-            np.testing.assert_array_equal(cut_out(cells, layer, head) == MASKED, ~ALLOWED)
-
-
-def test_gaps_are_between_the_maps_only() -> None:
-    gaps = tile(MAPS) == GAP
-    assert gaps[Q].all()
-    assert gaps[:, M].all()
-    assert gaps[:, 2 * M + 1].all()
-    assert gaps.sum() == (L * (Q + 1) - 1) * (H * (M + 1) - 1) - L * H * Q * M
-
-
-# Colours
 
 
 def test_colours_of_all_codes(theme: Theme) -> None:
@@ -68,46 +62,35 @@ def test_colours_of_all_codes(theme: Theme) -> None:
     assert (np.diff([place for place, _ in scale]) >= 0).all()
     assert (scale[0][0], scale[-1][0]) == (0, 1)
     for code in range(STEPS + 1):
-        expected = list(bytes.fromhex(weight_colour(theme, (code / STEPS))[1:]))
-        between = np.abs(colour_of(scale, code) - expected).max()
-        assert between <= 20, code  # linear between the stops, the other linear in the root
-    for code, colour in ((0, theme.weights[0]), (STEPS, theme.weights[-1])):
-        assert_near(colour_of(scale, code), list(bytes.fromhex(colour[1:])), size=255)
-    for code, colour in ((MASKED, theme.masked), (GAP, theme.background)):
-        assert_near(colour_of(scale, code), list(bytes.fromhex(colour[1:])), size=255)
+        between = np.abs(colour_of(scale, code) - channels(weight_colour(theme, code / STEPS)))
+        assert between.max() <= 20, code  # linear between the stops, the other linear in the root
+    exact = {0: theme.weights[0], STEPS: theme.weights[-1]}
+    for code, colour in (exact | {MASKED: theme.masked, GAP: theme.background}).items():
+        assert_near(colour_of(scale, code), channels(colour), size=255)
 
 
 def test_a_difference_of_zero_is_in_the_middle_of_the_diverging_scale(theme: Theme) -> None:
     maps = np.array([[[[-1, -0.5, 0, 1]]]], dtype=np.float32)
     heat_map = mosaic(maps, theme=theme, signed=True).data[0]
     assert heat_map.z.tolist() == [[0, 62, 125, 250]]
-    colours = (theme.difference[0], theme.difference[3], theme.difference[-1])
-    for code, colour in zip((0, 125, 250), colours, strict=True):
+    for code, at in ((0, 0), (125, 3), (250, -1)):
         drawn = colour_of(heat_map.colorscale, code)
-        assert_near(drawn, list(bytes.fromhex(colour[1:])), size=255)
+        assert_near(drawn, channels(theme.difference[at]), size=255)
 
 
-# Figure
-
-
-def test_each_head_has_a_click_target() -> None:
-    cells, markers, _ = mosaic(MAPS, theme=LIGHT, allowed=ALLOWED).data
+def test_each_head_has_a_click_target_and_is_counted_from_1() -> None:
+    figure = mosaic(MAPS, theme=LIGHT, allowed=ALLOWED)
+    cells, markers, _ = figure.data
     np.testing.assert_array_equal(cells.z, tile(MAPS, ALLOWED))
     assert list(markers.customdata) == ["0,0", "0,1", "0,2", "1,0", "1,1", "1,2"]
-    assert markers.text[4] == "layer 2 · head 2"
-    assert markers.marker.opacity == 0
-    assert markers.selected.marker.opacity == markers.unselected.marker.opacity == 0
-
-
-def test_layers_and_heads_are_counted_from_1() -> None:
-    layout = mosaic(MAPS, theme=LIGHT).layout
+    assert (markers.text[5], markers.x[5], markers.y[5]) == ("layer 2 · head 3", 19, 8)
+    layout = figure.layout
     assert list(layout.xaxis.ticktext) == ["head 1", "head 2", "head 3"]
     assert list(layout.yaxis.ticktext) == ["layer 1", "layer 2"]
-    assert layout.yaxis.range == (10.5, -0.5)
-    assert layout.xaxis.range == (-0.5, 22.5)
+    assert (layout.yaxis.range, layout.xaxis.range) == ((10.5, -0.5), (-0.5, 22.5))
 
 
-def test_the_selected_head_is_framed() -> None:
+def test_the_selected_map_is_framed() -> None:
     (frame,) = mosaic(MAPS, theme=LIGHT, selected=(1, 2)).layout.shapes
     assert (frame.x0, frame.x1, frame.y0, frame.y1) == (15.5, 22.5, 5.5, 10.5)
     assert not mosaic(MAPS, theme=LIGHT).layout.shapes
@@ -117,3 +100,86 @@ def test_a_mosaic_of_48_heads_is_below_300_kilobytes() -> None:
     maps = np.random.default_rng(1).random((6, 8, 40, 40), dtype=np.float32)
     allowed = np.tri(40, dtype=bool)
     assert len(mosaic(maps, theme=LIGHT, allowed=allowed, selected=(5, 7)).to_json()) < 300_000
+
+
+# A cell each
+
+NAMES: dict[Kind, str] = {"encoder_self": "Encoder <self>", "decoder_self": "D", "cross": "Cross"}
+GIVEN = {"theme": LIGHT, "names": NAMES}
+NAN = np.nan
+
+
+def costs(layers: int = 2, heads: int = 3) -> dict[Kind, Floats]:
+    """Kind k, layer l, head h costs 100 k + 10 l + h, less 5."""
+    cells = np.arange(layers)[:, None] * 10 + np.arange(heads) - 5
+    return {kind: (100 * k + cells).astype(np.float32) for k, kind in enumerate(NAMES)}
+
+
+def test_every_head_has_its_cell_and_a_click_gives_kind_layer_and_head() -> None:
+    figure = cost_map(costs(), **GIVEN, selected=("cross", 1, 0))
+    cells, markers, bar = figure.data
+    np.testing.assert_array_equal(
+        cells.z,
+        [
+            [-5, -4, -3, NAN, 95, 96, 97, NAN, 195, 196, 197],
+            [5, 6, 7, NAN, 105, 106, 107, NAN, 205, 206, 207],
+        ],
+    )
+    assert (cells.zmin, cells.zmax, cells.texttemplate) == (-207, 207, "%{z:.2f}")
+    assert list(figure.layout.xaxis.ticktext) == ["1", "2", "3"] * 3
+    assert list(figure.layout.xaxis.tickvals) == [0, 1, 2, 4, 5, 6, 8, 9, 10]
+    titles = [(note.text, note.x) for note in figure.layout.annotations]
+    assert titles == [("Encoder &lt;self&gt;", 1), ("D", 5), ("Cross", 9)]
+    assert len(markers.customdata) == 18
+    at = list(markers.customdata).index("decoder_self,1,2")
+    assert (markers.x[at], markers.y[at]) == (6, 1)
+    assert markers.text[at] == "layer 2 · head 3: +107.000 nats"
+    [frame] = figure.layout.shapes
+    assert (frame.x0, frame.x1, frame.y0, frame.y1) == (7.5, 8.5, 0.5, 1.5)
+    assert (bar.meta, bar.visible) == (PRINTED, False)
+    assert bar.marker.colorbar.title.text == "cost (nats)"
+
+
+def test_many_heads_stay_in_their_width_without_numbers() -> None:
+    figure = cost_map(costs(12, 16), **GIVEN)
+    assert figure.layout.width <= 650
+    assert figure.data[0].texttemplate is None
+
+
+def test_costs_of_zero_can_be_drawn_and_no_kinds_are_refused() -> None:
+    none = {kind: np.zeros((2, 3), dtype=np.float32) for kind in NAMES}
+    assert cost_map(none, **GIVEN).data[0].zmax == 1
+    with pytest.raises(ValueError, match="expected at least one kind of attention, got none"):
+        cost_map({}, **GIVEN)
+
+
+def test_kinds_may_differ_in_layers_and_heads() -> None:
+    uneven = costs(2, 2) | {"cross": np.full((1, 3), 7, dtype=np.float32)}
+    figure = cost_map(uneven, **GIVEN)
+    expected = [[-5, -4, NAN, 95, 96, NAN, 7, 7, 7], [5, 6, NAN, 105, 106, NAN, NAN, NAN, NAN]]
+    np.testing.assert_array_equal(figure.data[0].z, expected)
+    assert list(figure.data[1].customdata)[-3:] == ["cross,0,0", "cross,0,1", "cross,0,2"]
+    assert len(figure.data[1].customdata) == 4 + 4 + 3
+    assert [note.x for note in figure.layout.annotations] == [0.5, 3.5, 7]
+
+
+def test_distances_are_drawn_on_the_fixed_range_of_weights_and_unknown_ones_as_dashes() -> None:
+    distances = {kind: cells / 1000 for kind, cells in costs().items()}
+    distances["decoder_self"][:] = NAN
+    figure = distance_map(distances, **GIVEN, selected=("decoder_self", 0, 1))
+    cells, markers, written, bar = figure.data
+    assert_near(cells.z[1, [0, 10]], [0.005, 0.207], dtype=np.float32, operations=2)
+    assert np.isnan(cells.z[0]).tolist() == [False] * 3 + [True] * 5 + [False] * 3
+    assert (cells.zmin, cells.zmax, cells.texttemplate) == (0, 1, None)
+    assert cells.colorscale == weight_scale(LIGHT)
+    assert (markers.text[-1], markers.customdata[-1]) == (
+        "layer 2 · head 3: distance 0.207",
+        "cross,1,2",
+    )
+    assert markers.text[6] == "layer 1 · head 1: no value"
+    assert len(figure.layout.shapes) == 1
+    assert (written.text[-1], written.x[-1], written.y[-1]) == ("0.21", 10, 1)
+    assert list(written.text[6:12]) == ["–"] * 6
+    assert written.textfont.color[-1] == written.meta["printed"][-1] == text_on_weight(LIGHT, 0.207)
+    assert written.textfont.color[6] == written.meta["printed"][6] == LIGHT.muted
+    assert (bar.meta, bar.visible, bar.marker.colorbar.title.text) == (PRINTED, False, "distance")

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from headwise.viz_app.figures.positions import (
+    bias_curves,
     distance_curve,
     encoding_curves,
-    encoding_map,
     wave_legend,
     waves,
 )
@@ -19,26 +19,16 @@ ENCODED = np.random.default_rng(0).uniform(-1, 1, (13, 7)).astype(np.float32)
 CURVES = np.random.default_rng(1).uniform(-1, 1, (25, 3)).astype(np.float32)
 
 
-def test_the_map_has_every_number_and_a_line_after_the_sentence() -> None:
-    figure = encoding_map(ENCODED, used=5, theme=LIGHT)
-    np.testing.assert_array_equal(figure.data[0].z, ENCODED)
-    assert (figure.data[0].zmin, figure.data[0].zmax) == (-1, 1)
-    [line] = figure.layout.shapes
-    assert (line.y0, line.y1, line.line.color) == (4.5, 4.5, LIGHT.accent)
-    assert figure.layout.yaxis.labelalias == {str(at): str(at) for at in range(13)}
-
-
 def test_waves_are_curves_with_a_dot_at_each_position(theme: Theme) -> None:
     figure = waves(CURVES, ENCODED[:, :3], dimensions=[0, 4, 6], theme=theme)
     lines, dots = figure.data[:3], figure.data[3:]
-    assert len(dots) == 3
-    for at in range(3):
-        np.testing.assert_array_equal(lines[at].y, CURVES[:, at])
-        np.testing.assert_array_equal(lines[at].x, np.arange(25) / 2)
-        np.testing.assert_array_equal(dots[at].y, ENCODED[:, at])
-        np.testing.assert_array_equal(dots[at].x, np.arange(13))
-        assert lines[at].line.color == dots[at].marker.color == theme.series[at]
-    assert [f"dimension {n}<" in dot.hovertemplate for n, dot in zip([0, 4, 6], dots, strict=True)]
+    for at, (line, dot, dimension) in enumerate(zip(lines, dots, (0, 4, 6), strict=True)):
+        np.testing.assert_array_equal(line.y, CURVES[:, at])
+        np.testing.assert_array_equal(line.x, np.arange(25) / 2)
+        np.testing.assert_array_equal(dot.y, ENCODED[:, at])
+        np.testing.assert_array_equal(dot.x, np.arange(13))
+        assert line.line.color == dot.marker.color == theme.series[at]
+        assert f"dimension {dimension}<" in dot.hovertemplate
 
 
 @pytest.mark.parametrize(
@@ -79,9 +69,7 @@ def test_sines_stand_above_cosines_and_a_position_has_one_colour() -> None:
         ("pos 3", "y2", False),
         ("pos 12", "y2", False),
     ]
-    first, second, *below = [line.line.color for line in figure.data]
-    assert below == [first, second]
-    assert first != second
+    assert [line.line.color for line in figure.data] == [*LIGHT.series[:2]] * 2
     assert figure.layout.yaxis.domain[0] > figure.layout.yaxis2.domain[1]
 
 
@@ -94,3 +82,15 @@ def test_the_curve_has_a_point_for_each_distance_and_fits_its_axis() -> None:
     assert low < -2.5
     assert high > 7
     assert distance_curve(similarity[:2], theme=LIGHT).layout.yaxis.range[0] == 0
+
+
+def test_each_head_has_a_line_of_its_bias_over_the_distances() -> None:
+    distances = np.arange(7) - 3
+    names = [f"1.{head}" for head in range(13)]
+    figure = bias_curves(ENCODED, distances, names=names, theme=LIGHT)
+    for line, values, name in zip(figure.data, ENCODED, names, strict=True):
+        np.testing.assert_array_equal(line.y, values)
+        np.testing.assert_array_equal(line.x, distances)
+        assert line.name == name
+    looks = {(line.line.color, line.line.dash) for line in figure.data}
+    assert len(looks) == 13

@@ -1,3 +1,5 @@
+"""Colours, and what all figures have in common: how they are made, and how cells are selected."""
+
 from __future__ import annotations
 
 import json
@@ -8,6 +10,13 @@ import plotly.graph_objects as go
 import plotly.io as pio
 import pytest
 
+from headwise.viz_app.figures.selecting import (
+    Target,
+    click_targets,
+    frame,
+    selectable_cells,
+    vertical_line,
+)
 from headwise.viz_app.figures.theme import (
     DARK,
     LIGHT,
@@ -42,36 +51,24 @@ def contrast(a: str, b: str) -> float:
     return (light + 0.05) / (dark + 0.05)
 
 
-@pytest.mark.parametrize(
-    ("name", "theme"), [("dark", DARK), ("light", LIGHT), (None, LIGHT), ("sepia", LIGHT)]
-)
-def test_themes_by_name(name: str | None, theme: Theme) -> None:
-    assert theme_named(name) is theme
-
-
-# Scales
-
-
-def test_every_colour_is_rrggbb(theme: Theme) -> None:
+def test_themes_have_names_and_all_their_colours_are_rrggbb(theme: Theme) -> None:
+    assert [theme_named(name) for name in ("dark", "light", None)] == [DARK, LIGHT, LIGHT]
     values = [v if isinstance(v, tuple) else (v,) for v in vars(theme).values()]
     colours = [colour for group in values for colour in group]
     assert len(colours) == 6 + 7 + 7 + 2 + 6
     assert [colour for colour in colours if not re.fullmatch("#[0-9a-f]{6}", colour)] == []
 
 
+# Scales
+
+
 @pytest.mark.parametrize("scale_of", [weight_scale, difference_scale])
 def test_scales_rise_from_0_to_1(theme: Theme, scale_of: object) -> None:
     scale: Scale = scale_of(theme)
     places = [place for place, _ in scale]
-    assert places[0] == 0
-    assert places[-1] == 1
+    assert (places[0], places[-1]) == (0, 1)
     assert (np.diff(places) > 0).all()
     go.Heatmap(colorscale=scale)  # raises on a scale that Plotly does not take
-
-
-def test_a_larger_weight_has_more_contrast_to_the_background(theme: Theme) -> None:
-    steps = np.diff([luminance(weight_colour(theme, weight)) for weight in SHADES])
-    assert (steps * (1 if theme is DARK else -1) >= 0).all()
 
 
 def test_a_weight_has_the_same_colour_in_text_and_in_maps(theme: Theme) -> None:
@@ -80,45 +77,42 @@ def test_a_weight_has_the_same_colour_in_text_and_in_maps(theme: Theme) -> None:
     low, high = theme.weights[:2]
     middle = channels(weight_colour(theme, (0.5 / 6) ** 2))  # halfway in the square root
     assert np.abs(middle - (channels(low) + channels(high)) / 2).max() <= 0.5
-
-
-def test_weights_out_of_range_are_clipped(theme: Theme) -> None:
     assert weight_colour(theme, -0.1) == theme.weights[0]
     assert weight_colour(theme, 1.1) == theme.weights[-1]
-
-
-def test_no_difference_is_the_middle_of_its_scale(theme: Theme) -> None:
     assert difference_scale(theme)[3] == (0.5, theme.difference[3])
 
 
 def test_masked_cells_look_like_no_weight_and_no_difference(theme: Theme) -> None:
-    on_scale = [weight_colour(theme, weight) for weight in SHADES]
+    on_scale = [*(weight_colour(theme, weight) for weight in SHADES), theme.difference[3]]
     distances = [np.abs(channels(colour) - channels(theme.masked)).max() for colour in on_scale]
     assert min(distances) > 15
-    zeros = (theme.weights[0], theme.difference[3])
-    assert all(np.abs(channels(z) - channels(theme.masked)).max() > 15 for z in zeros)
 
 
-# Text
+# Contrast
 
 
-def test_text_has_contrast_on_every_shade(theme: Theme) -> None:
-    worst = min(
-        (contrast(text_on_weight(theme, weight), weight_colour(theme, weight)), weight)
-        for weight in SHADES
-    )
-    assert worst[0] >= 4.5, f"contrast {worst[0]:.2f} at weight {worst[1]:.3f}"
-
-
-@pytest.mark.parametrize("name", ["text", "muted"])
-def test_text_has_contrast_on_the_page(theme: Theme, name: str) -> None:
-    assert contrast(getattr(theme, name), theme.background) >= 4.5
-
-
-def test_the_button_that_saves_a_figure_is_seen(theme: Theme) -> None:
+def test_text_and_marks_have_contrast(theme: Theme) -> None:
+    for name in ("text", "muted"):
+        assert contrast(getattr(theme, name), theme.background) >= 4.5
     bar = new_figure(theme, []).layout.modebar
     assert contrast(bar.color, bar.bgcolor) >= 3
     assert contrast(bar.activecolor, bar.bgcolor) >= 3
+
+
+def test_every_shade_has_contrast_to_its_text_and_larger_weights_more_to_the_page(
+    theme: Theme,
+) -> None:
+    shades = [weight_colour(theme, weight) for weight in SHADES]
+    worst = min(
+        (contrast(text_on_weight(theme, weight), shade), weight)
+        for weight, shade in zip(SHADES, shades, strict=True)
+    )
+    assert worst[0] >= 4.5, f"contrast {worst[0]:.2f} at weight {worst[1]:.3f}"
+    steps = np.diff([luminance(shade) for shade in shades])
+    assert (steps * (1 if theme is DARK else -1) >= 0).all()
+
+
+# Figures
 
 
 @pytest.mark.parametrize(
@@ -131,28 +125,21 @@ def test_the_button_that_saves_a_figure_is_seen(theme: Theme) -> None:
         ("$x$", "&#36;x&#36;"),
         ("%{z}", "%&#123;z}"),
         ("100 % {z}", "100 % {z}"),
-        ("</s>", "&lt;/s&gt;"),
     ],
 )
-def test_literal_escapes_what_plotly_would_read(text: str, expected: str) -> None:
+def test_what_plotly_would_read_is_escaped(text: str, expected: str) -> None:
     assert escape_plotly(text) == expected
 
 
 def test_a_new_figure_is_slim_and_cannot_be_zoomed(theme: Theme) -> None:
-    figure = new_figure(theme, [])
-    assert len(figure.to_json()) < 1_500
-    assert figure.layout.xaxis.fixedrange
-    assert figure.layout.yaxis.fixedrange
-    assert figure.layout.dragmode is False
-    assert figure.layout.font.color == theme.text
-
-
-def test_properties_of_an_axis_are_added_to_those_of_all_figures(theme: Theme) -> None:
-    figure = new_figure(theme, [], {"xaxis": {"title": {"text": "x"}, "visible": None}})
-    assert figure.layout.xaxis.title.text == "x"
-    assert figure.layout.xaxis.title.font.color == theme.muted
-    assert figure.layout.xaxis.visible is None
-    assert figure.layout.yaxis.title.text is None
+    layout = new_figure(theme, [], {"xaxis": {"title": {"text": "x"}, "visible": None}}).layout
+    assert layout.xaxis.fixedrange
+    assert layout.yaxis.fixedrange
+    assert layout.dragmode is False
+    assert layout.font.color == theme.text
+    assert (layout.xaxis.title.text, layout.xaxis.title.font.color) == ("x", theme.muted)
+    assert (layout.xaxis.visible, layout.yaxis.title.text) == (None, None)
+    assert len(new_figure(theme, []).to_json()) < 1_500
 
 
 def test_a_figure_that_is_not_checked_is_the_same(
@@ -178,3 +165,32 @@ def test_a_figure_that_is_not_checked_is_the_same(
 def test_tests_have_plotly_check_all_figures(theme: Theme) -> None:
     with pytest.raises(ValueError, match="heigth"):
         new_figure(theme, [], {"heigth": 80})
+
+
+# Selecting
+
+TARGETS = [Target(0, 1, "a", "first"), Target(2, 3, "b", "second")]
+
+
+def test_click_targets_are_invisible_also_when_selected() -> None:
+    [markers] = new_figure(DARK, [click_targets(TARGETS)]).data
+    assert (list(markers.x), list(markers.y)) == ([0, 2], [1, 3])
+    assert (list(markers.customdata), list(markers.text)) == (["a", "b"], ["first", "second"])
+    opacities = {part.marker.opacity for part in (markers, markers.selected, markers.unselected)}
+    assert opacities == {0}
+
+
+def test_frames_and_lines_at_what_is_selected_have_the_accent_colour() -> None:
+    given = {"limits": (0, 1), "scale": weight_scale(DARK), "theme": DARK}
+    values = np.zeros((4, 3), np.float32)
+    cells, markers, framed = selectable_cells(values, TARGETS, **given, selected="b")
+    shapes = [*framed, frame((0, 1), (5, 6), theme=DARK, width=1.5, xref="x domain")]
+    shapes.append(vertical_line(3, theme=DARK))
+    figure = new_figure(DARK, [cells, markers], {"shapes": shapes})
+    assert len(figure.data) == 2
+    places = [(shape.x0, shape.x1, shape.y0, shape.y1) for shape in figure.layout.shapes]
+    assert places == [(1.5, 2.5, 2.5, 3.5), (0, 1, 5, 6), (3, 3, 0, 1)]
+    assert {shape.line.color for shape in figure.layout.shapes} == {DARK.accent}
+    _, other, line = figure.layout.shapes
+    assert (other.line.width, other.xref, line.yref) == (1.5, "x domain", "y domain")
+    assert selectable_cells(values, TARGETS, **given, selected="")[2] == []

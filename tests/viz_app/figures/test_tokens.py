@@ -1,64 +1,171 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Any
+from xml.etree.ElementTree import Element, fromstring
 
+import numpy as np
 import pytest
 
 from headwise.viz_app.figures.theme import LIGHT, Theme, text_on_weight, weight_colour
-from headwise.viz_app.figures.tokens import probability_legend, token_row
-
-if TYPE_CHECKING:
-    from tests.viz_app.conftest import HtmlPage
-
-ReadHtml = Callable[[str], "HtmlPage"]
-
-
-def test_text_title_and_language_are_never_read_as_html(read_html: ReadHtml, markup: str) -> None:
-    seen = read_html(token_row([markup, "a"], theme=LIGHT, titles=[markup, "t"], language=markup))
-    assert [tag for tag, _ in seen.tags] == ["div", "bdi", "bdi"]
-    assert seen.texts["bdi"] == [markup, "a"]
-    row, first, _ = (attributes for _, attributes in seen.tags)
-    assert set(row) == {"class", "lang", "dir", "style"}
-    assert row["lang"] == markup
-    assert set(first) == {"style", "title"}
-    assert first["title"] == markup
+from headwise.viz_app.figures.tokens import (
+    lens_table,
+    padding_rows,
+    probability_legend,
+    token_row,
+)
 
 
-def style(token: dict[str, str | None]) -> dict[str, str]:
-    parts = (part.partition(":") for part in str(token["style"]).split(";"))
+def texts(table: Element) -> list[list[str]]:
+    return [["".join(cell.itertext()) for cell in row] for row in table.iter("tr")]
+
+
+# A row
+
+
+def drawn_row(labels: list[str], **changes: Any) -> Element:
+    return fromstring(token_row(labels, **({"theme": LIGHT} | changes)))
+
+
+def style(token: Element) -> dict[str, str]:
+    parts = (part.partition(":") for part in token.get("style", "").split(";"))
     return {name: value for name, _, value in parts}
 
 
-def test_tokens_are_shaded_by_their_probabilities_which_stand_below(
-    read_html: ReadHtml, theme: Theme
-) -> None:
-    seen = read_html(token_row(["a", "b"], theme=theme, probabilities=[0.0, 0.9]))
-    assert seen.texts["small"] == ["<.01", "0.90"]
-    tokens = [attributes for tag, attributes in seen.tags if tag == "bdi"]
-    for token, p in zip(tokens, [0.0, 0.9], strict=True):
+def test_tokens_are_shaded_by_their_probabilities_which_stand_below(theme: Theme) -> None:
+    row = drawn_row(["a", "b"], theme=theme, probabilities=[0.0, 0.9])
+    assert [number.text for number in row.iter("small")] == ["<.01", "0.90"]
+    for token, p in zip(row.iter("bdi"), [0.0, 0.9], strict=True):
         assert style(token)["background"] == weight_colour(theme, p)
         assert style(token)["color"] == text_on_weight(theme, p)
-        assert "title" not in token
+        assert token.get("title") is None
+    bar = fromstring(probability_legend(theme))[0].get("style", "")
+    assert all(f"{theme.weights[at]} {place}%" in bar for at, place in ((0, 0), (-1, 100)))
 
 
-def test_the_legend_has_the_shades_of_tokens(read_html: ReadHtml, theme: Theme) -> None:
-    _, (_, bar) = read_html(probability_legend(theme)).tags
-    shades = [weight_colour(theme, p).lower() for p in (0.0, 1.0)]
-    assert all(
-        f"{shade} {at}%" in str(bar["style"]).lower()
-        for shade, at in zip(shades, (0, 100), strict=True)
-    )
-
-
-def test_the_selected_token_is_framed(read_html: ReadHtml) -> None:
-    tokens = read_html(token_row(["a", "b"], theme=LIGHT, selected=1)).tags[1:]
-    borders = [style(token)["border"] for _, token in tokens]
+def test_the_selected_token_is_framed() -> None:
+    borders = [style(token)["border"] for token in drawn_row(["a", "b"], selected=1)]
     assert borders == [f"1px solid {LIGHT.line}", f"1px solid {LIGHT.accent}"]
 
 
-def test_sequences_of_different_length_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"^expected 2 probabilities, got 1$"):
-        token_row(["a", "b"], theme=LIGHT, probabilities=[0.5])
-    with pytest.raises(ValueError, match=r"^expected 1 titles, got 2$"):
-        token_row(["a"], theme=LIGHT, titles=["t", "u"])
+# A padded batch
+
+
+def padded(lengths: list[int], **changes: Any) -> Element:
+    longest = max(lengths)
+    allowed = np.arange(longest) < np.array(lengths)[:, None]
+    tokens = [[f"{n}.{i}" if i < n else "<pad>" for i in range(longest)] for n in lengths]
+    named: dict[str, Any] = {"rows": [f"r{n}" for n in lengths], "theme": LIGHT} | changes
+    return fromstring(padding_rows(tokens, allowed, **named))
+
+
+def rule(table: Element, name: str) -> str:
+    """What the style says of cells of a class."""
+    [found] = [line for line in str(table[-1].text).splitlines() if f"td.{name} " in line]
+    return found
+
+
+def test_padding_is_crossed_and_dashed_and_other_text_has_contrast(theme: Theme) -> None:
+    table = padded([3, 2, 5], theme=theme)
+    assert texts(table) == [
+        ["r3", "3.0", "3.1", "3.2", "<pad> ×", "<pad> ×"],
+        ["r2", "2.0", "2.1", "<pad> ×", "<pad> ×", "<pad> ×"],
+        ["r5", "5.0", "5.1", "5.2", "5.3", "5.4"],
+    ]
+    kinds = [cell.get("class") for cell in next(table.iter("tr"))][1:]
+    assert kinds == ["allowed"] * 3 + ["masked"] * 2
+    assert "dashed" in rule(table, "masked")
+    assert theme.masked in rule(table, "masked")
+    ground = weight_colour(theme, 0.25)
+    expected = f"background: {ground}; color: {text_on_weight(theme, 0.25)};"
+    assert expected in rule(table, "allowed")
+
+
+def test_of_a_long_batch_columns_without_padding_are_left_out() -> None:
+    rows = texts(padded([30, 31, 27]))
+    assert rows[0][1:6] == ["30.0", "30.1", "30.2", "30.3", "… 22 more"]
+    assert rows[0][6:] == ["30.26", "30.27", "30.28", "30.29", "<pad> ×"]
+    assert [row[-1] for row in rows] == ["<pad> ×", "31.30", "<pad> ×"]
+    assert {len(row) for row in rows} == {11}
+    [alone], [short] = texts(padded([17])), texts(padded([16]))
+    assert alone[1:] == ["17.0", "17.1", "17.2", "17.3", "… 12 more", "17.16"]
+    assert len(short) == 17
+
+
+# The lens
+
+P = np.array([[0.0, 0.5], [0.9, 1.0], [0.2, 0.3]], np.float32)
+ACTUAL = np.array([[False, True], [True, True], [False, False]])
+
+
+def lens(**changes: Any) -> Element:
+    named: dict[str, Any] = {
+        "labels": [["a", "b"], ["c", "d"], ["e", "f"]],
+        "probabilities": P,
+        "actual": ACTUAL,
+        "notes": [["na", "nb"], ["nc", "nd"], ["ne", "nf"]],
+        "rows": ["r1", "r2", "r3"],
+        "columns": ["embedding", "layer 1"],
+        "row_title": "step",
+        "theme": LIGHT,
+    } | changes
+    return fromstring(lens_table(named.pop("labels"), named.pop("probabilities"), **named))
+
+
+def test_each_step_has_a_row_and_each_layer_a_column_shaded_by_probability(theme: Theme) -> None:
+    table = lens(theme=theme)
+    assert texts(table) == [
+        ["step", "embedding", "layer 1"],
+        ["r1", "a", "✓ b"],
+        ["r2", "✓ c", "✓ d"],
+        ["r3", "e", "f"],
+        ["✓ in so many steps", "1 of 3", "2 of 3"],
+    ]
+    cells = list(table.iterfind(".//tbody//td"))
+    assert [cell.get("title") for cell in cells] == ["na", "nb", "nc", "nd", "ne", "nf"]
+    assert [cell.get("class") == "actual" for cell in cells] == ACTUAL.ravel().tolist()
+    for cell, p in zip(cells, P.ravel().tolist(), strict=True):
+        expected = f"background:{weight_colour(theme, p)};color:{text_on_weight(theme, p)}"
+        assert cell.get("style") == expected
+
+
+# All of them
+
+
+def drawn_with(text: str) -> list[Element]:
+    cells, given = [[text] * 2] * 3, {"rows": [text] * 3, "language": text}
+    return [
+        drawn_row([text] * 2, titles=[text] * 2, language=text),
+        fromstring(padding_rows([[text]] * 3, np.ones((3, 1), bool), theme=LIGHT, **given)),
+        lens(labels=cells, notes=cells, columns=[text] * 2, row_title=text, **given),
+    ]
+
+
+def test_no_text_is_read_as_html(markup: str) -> None:
+    for harmless, drawn in zip(drawn_with("a"), drawn_with(markup), strict=True):
+        for one, other in zip(harmless.iter(), drawn.iter(), strict=True):
+            expected = {name: markup if value == "a" else value for name, value in one.items()}
+            assert (other.tag, dict(other.items())) == (one.tag, expected)
+            assert other.text == (markup if one.text == "a" else one.text)
+
+
+@pytest.mark.parametrize(
+    ("draw", "message"),
+    [
+        (lambda: drawn_row(["a", "b"], probabilities=[0.5]), r"^expected 2 probabilities, got 1$"),
+        (lambda: drawn_row(["a"], titles=["t", "u"]), r"^expected 1 titles, got 2$"),
+        (
+            lambda: padding_rows(
+                [["a"] * 3, ["a"]], np.eye(2, 3, dtype=bool), rows="ab", theme=LIGHT
+            ),
+            r"^expected \(2, 3\) labels, got \[3, 1\]$",
+        ),
+        (lambda: lens(labels=[["a", "b"]] * 2), r"^labels: expected \(3, 2\), got \(2, 2\)$"),
+        (lambda: lens(probabilities=P.T), r"^probabilities: expected \(3, 2\), got"),
+        (lambda: lens(actual=ACTUAL[:, :1]), r"^actual: expected \(3, 2\), got"),
+        (lambda: lens(notes=[["a", "b"], ["c"], ["d", "e"]]), r"^notes: expected \(3, 2\), got"),
+    ],
+)
+def test_labels_that_do_not_fit_are_refused(draw: Callable[[], Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        draw()

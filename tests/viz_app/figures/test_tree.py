@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-from headwise.viz_app.figures.theme import theme_named
+from headwise.viz_app.figures.theme import DARK
 from headwise.viz_app.figures.tree import beam_tree
 
-THEME = theme_named("dark")
 TREE: dict[str, Any] = {
     "parents": [-1, 0, 0, 0, 2, 1],
     "steps": [0, 1, 1, 1, 2, 2],
@@ -17,17 +16,13 @@ TREE: dict[str, Any] = {
 }
 
 
-def test_candidates_stand_in_the_order_of_their_step() -> None:
-    texts = beam_tree(**TREE, path=[4, 2, 0], theme=THEME).data[3]
+def test_candidates_stand_in_the_order_of_their_step_with_edges_by_outcome_and_path() -> None:
+    """Edges go from behind the parent's text, as long as it is, to just before the child's."""
+    dropped, kept, path, texts = beam_tree(**TREE, path=[4, 2, 0], theme=DARK).data
     assert list(texts.y) == [0, 0, 1, 2, 0, 1]
     assert [round(x + 0.34) for x in texts.x] == TREE["steps"]
     assert list(texts.text) == ["&lt;s&gt;", "el", "la", "un", "&lt;/s&gt;", "perro"]
     assert texts.hovertext[5] == "&lt;b&gt;f"
-
-
-def test_edges_are_drawn_by_outcome_and_path() -> None:
-    """From behind the parent's text, as long as it is, to just before the child's."""
-    dropped, kept, path, texts = beam_tree(**TREE, path=[4, 2, 0], theme=THEME).data
     ends = [
         [
             (round(line.x[i] - 0.01), line.y[i], round(line.x[i + 1] + 0.38), line.y[i + 1])
@@ -36,10 +31,10 @@ def test_edges_are_drawn_by_outcome_and_path() -> None:
         for line in (dropped, kept, path)
     ]
     assert ends == [[(0, 0, 1, 2), (1, 0, 2, 1)], [(0, 0, 1, 0)], [(0, 0, 1, 1), (1, 1, 2, 0)]]
-    assert path.x[0] - 0 > path.x[3] - 1  # «<s>» is longer than «la»
-    accented = [colour == THEME.accent for colour in texts.textfont.color]
+    assert path.x[0] > path.x[3] - 0.95  # «<s>» is longer than «la»
+    accented = [colour == DARK.accent for colour in texts.textfont.color]
     assert accented == [True, False, True, False, True, False]
-    assert path.line.color == THEME.accent
+    assert path.line.color == DARK.accent
 
 
 def test_long_searches_have_short_labels() -> None:
@@ -52,9 +47,9 @@ def test_long_searches_have_short_labels() -> None:
         notes=[""] * (steps + 1),
         outcomes=["kept"] * (steps + 1),
         path=[],
-        theme=THEME,
+        theme=DARK,
     )
-    assert figure.layout.width <= 930
+    assert figure.layout.width == figure.layout.meta["readable"] <= 930
     assert set(figure.data[3].text) == {"c…"}
 
 
@@ -63,20 +58,22 @@ def test_a_search_can_be_drawn_from_a_later_step() -> None:
         name: values[1:] if name != "parents" else [-1, -1, -1, 1, 0]
         for name, values in TREE.items()
     }
-    dropped, kept, path, texts = beam_tree(**later, path=[1, 3], theme=THEME, first=1).data
+    figure = beam_tree(**later, path=[1, 3], theme=DARK, first=1)
+    dropped, kept, path, texts = figure.data
     assert [len(line.x) for line in (dropped, kept, path)] == [3, 0, 3]  # none to the roots
     assert len(texts.x) == 5
-    axis = beam_tree(**later, path=[1, 3], theme=THEME, first=1).layout.xaxis
+    axis = figure.layout.xaxis
     assert axis.range[0] == 0.5
     assert list(axis.ticktext) == ["1", "2"]
 
 
-@pytest.mark.parametrize("name", ["steps", "labels", "notes", "outcomes"])
-def test_sequences_of_different_length_are_refused(name: str) -> None:
-    with pytest.raises(ValueError, match=f"expected 6 {name}, got 5"):
-        beam_tree(**TREE | {name: TREE[name][:5]}, path=[0], theme=THEME)
-
-
-def test_a_child_before_its_parent_is_refused() -> None:
-    with pytest.raises(ValueError, match="expected parents before their children"):
-        beam_tree(**TREE | {"parents": [-1, 0, 5, 0, 2, 1]}, path=[0], theme=THEME)
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        *(({name: TREE[name][:5]}, f"expected 6 {name}, got 5") for name in [*TREE][1:]),
+        ({"parents": [-1, 0, 5, 0, 2, 1]}, "expected parents before their children"),
+    ],
+)
+def test_trees_that_cannot_be_drawn_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        beam_tree(**TREE | changes, path=[0], theme=DARK)

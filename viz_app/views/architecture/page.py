@@ -14,8 +14,8 @@ from headwise.viz_app.analysis.grid import make_grid
 from headwise.viz_app.analysis.labels import numbered, token_label, token_labels
 from headwise.viz_app.analysis.predictions import read_lens
 from headwise.viz_app.figures.architecture import architecture_svg, describe_architecture
-from headwise.viz_app.figures.lens import lens_table
-from headwise.viz_app.figures.masks import mask_map, padding_rows
+from headwise.viz_app.figures.maps import mask_map
+from headwise.viz_app.figures.tokens import lens_table, padding_rows
 from headwise.viz_app.records.trace import Check, Trace
 from headwise.viz_app.views.architecture.decoder_lens import show_decoder_lens
 from headwise.viz_app.views.architecture.equations import show_equations

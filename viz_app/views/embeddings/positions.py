@@ -22,13 +22,12 @@ from headwise.viz_app.analysis.positions import (
     similarity_by_distance,
     wavelength,
 )
-from headwise.viz_app.figures.maps import similarity_map
+from headwise.viz_app.figures.maps import encoding_map, similarity_map
 from headwise.viz_app.figures.positions import (
     MOST_WAVES,
     bias_curves,
     distance_curve,
     encoding_curves,
-    encoding_map,
     wave_legend,
     waves,
 )

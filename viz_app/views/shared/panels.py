@@ -15,7 +15,7 @@ import streamlit as st
 
 from headwise.model.files import CheckpointError, has_writer
 from headwise.viz_app.analysis.curves import progress
-from headwise.viz_app.components.at_rest import draw_again
+from headwise.viz_app.components.unseen import draw_again
 from headwise.viz_app.served import served_models
 from headwise.viz_app.views.caches import log_file, log_of, run_named, steps_in
 from headwise.viz_app.views.shared.cache import Stamp, stamp_if_there

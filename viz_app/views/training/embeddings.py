@@ -15,7 +15,7 @@ from headwise.viz_app.analysis.embeddings import (
     project_together,
 )
 from headwise.viz_app.components.scatter import Frames, scatter
-from headwise.viz_app.figures.drift import cosine_lines
+from headwise.viz_app.figures.checkpoint_lines import cosine_lines
 from headwise.viz_app.records.trace import Floats
 from headwise.viz_app.views.caches import checkpoint_of, embedding_table, trace_of
 from headwise.viz_app.views.shared.cache import cached

@@ -20,8 +20,8 @@ from headwise.viz_app.analysis.measure_descriptions import (
     STAGE_DESCRIPTIONS,
     describe_stage,
 )
-from headwise.viz_app.figures.head_matrix import HeadRows, head_matrix, measure_lines
-from headwise.viz_app.figures.stages import StageChart, stage_charts
+from headwise.viz_app.figures.checkpoint_lines import StageChart, measure_lines, stage_charts
+from headwise.viz_app.figures.head_matrix import HeadRows, head_matrix
 from headwise.viz_app.measuring.files import measured_steps
 from headwise.viz_app.records.measures import MEASURES, Measures
 from headwise.viz_app.views.shared.head_choice import choices_for, choose_head, head_label

@@ -7,7 +7,7 @@ import streamlit as st
 from headwise.model.interface import Head
 from headwise.viz_app.analysis.head_ranking import rank_heads
 from headwise.viz_app.analysis.labels import KIND_NAMES
-from headwise.viz_app.figures.costs import cost_map
+from headwise.viz_app.figures.mosaic import cost_map
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import head_costs_of, trace_of
 from headwise.viz_app.views.shared.head_choice import choose_clicked_head, choose_heads, head_label

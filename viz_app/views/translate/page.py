@@ -10,8 +10,8 @@ import streamlit as st
 from headwise.model.interface import KINDS, Kind
 from headwise.viz_app.analysis.grid import Grid, make_grid
 from headwise.viz_app.analysis.labels import token_labels
-from headwise.viz_app.components.in_sight import is_in_sight
 from headwise.viz_app.components.token_buttons import token_buttons
+from headwise.viz_app.components.unseen import is_in_sight
 from headwise.viz_app.figures.tokens import probability_legend
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import Beam, trace_of, translation_of

@@ -1,0 +1,157 @@
+"""The shipped runs: measures of these very weights, and steps that are those of the models."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from safetensors import safe_open
+
+from headwise.model.checkpoint import (
+    CHECKPOINTS,
+    TrainedRun,
+    load_weights,
+    open_trained_run,
+    weights_path,
+)
+from headwise.model.config import BOS, EOS
+from headwise.model.interface import KINDS, Kind
+from headwise.model.transformer import Transformer
+from headwise.viz_app.analysis.inside import deviations
+from headwise.viz_app.measuring.alignments import read_alignments
+from headwise.viz_app.measuring.files import measured_steps, read_measures
+from headwise.viz_app.records.model import LayerTrace
+from headwise.viz_app.records.trace import Floats, Trace
+from headwise.viz_app.trace.layer import run_layer_trace
+from headwise.viz_app.trace.sentence import run_trace
+from tests.floats import rounding
+from tests.shipped import SHIPPED
+
+# Measures
+
+
+@pytest.fixture(params=SHIPPED)
+def run(request: pytest.FixtureRequest) -> TrainedRun:
+    return open_trained_run(request.param)
+
+
+def test_every_checkpoint_has_measures_of_its_weights(run: TrainedRun) -> None:
+    assert measured_steps(run.folder) == run.steps()
+    for step in run.steps():
+        measures = read_measures(run.folder, step)
+        with safe_open(weights_path(run.folder, step), "pt") as file:
+            assert measures.sha256 == file.metadata()["sha256"]
+        assert (measures.run, measures.distance_to) == (run.info.name, run.steps()[-1])
+        assert measures.corpus.sha256 == run.info.data.valid_sha256
+        assert measures.corpus.sentences == 512
+        assert len(measures.translated) == len(measures.sentences) >= 150
+        for kind in KINDS:
+            assert measures.values["entropy"][kind].shape == run.info.model.description.shapes[kind]
+            for name in ("entropy", "confidence", "same", "cost", "distance"):
+                assert np.isfinite(measures.values[name][kind]).all()
+        for way in ("predicted", "consumed"):
+            assert np.isfinite(measures.values[f"aer_{way}"]["cross"]).all()
+        assert all(len(found) == 8 for found in measures.examples.values())
+
+
+def test_examples_are_places_in_their_sentences(run: TrainedRun) -> None:
+    measures = read_measures(run.folder, run.steps()[-1])
+    source, target = run.tokenizers.encode_source, run.tokenizers.encode_target
+    for (kind, _, _), examples in measures.examples.items():
+        weights = [example.weight for example in examples]
+        assert weights == sorted(weights, reverse=True)
+        assert len({example.sentence for example in examples}) == len(examples)
+        for example in examples:
+            sentence = measures.sentences[example.sentence]
+            sources, consumed = source(sentence.source), target(sentence.reference)[:-1]
+            queries = sources if kind == "encoder_self" else consumed
+            keys = consumed if kind == "decoder_self" else sources
+            assert example.query < len(queries)
+            assert keys[example.key] not in (BOS, EOS)
+
+
+def test_alignments_are_of_the_validation_corpus_and_better_by_what_is_predicted(
+    run: TrainedRun,
+) -> None:
+    """Cross-attention aligns the word that is being written better than the one before it."""
+    values = read_measures(run.folder, run.steps()[-1]).values
+    assert values["aer_predicted"]["cross"].min() < values["aer_consumed"]["cross"].min()
+    alignments = read_alignments(run.folder)
+    assert (alignments is None) == (run.info.name == "copy")
+    assert alignments is None or alignments.sha256 == run.info.data.valid_sha256
+
+
+def test_shipped_runs_are_small() -> None:
+    files = {
+        file: file.stat().st_size
+        for name in SHIPPED
+        for folder in (CHECKPOINTS / name, CHECKPOINTS / name / "measures")
+        for file in folder.iterdir()
+        if file.suffix in (".safetensors", ".json", ".jsonl")
+    }
+    measured = {"measures": 0, "alignments.jsonl": 0}
+    for file, size in files.items():
+        for name in {file.name, file.parent.name} & set(measured):
+            measured[name] += size
+    assert all(measured.values())
+    assert sum(measured.values()) < 6_000_000
+    assert sum(files.values()) < 240_000_000
+
+
+# What "Inside a head" computes
+
+OPERATIONS = 8
+"""The models compute in float64, but what is recorded of a layer, its input too, is rounded to
+float32. A step is off by its own rounding, half an epsilon, and by that of its input, which passes
+through one or two sums."""
+
+
+@cache
+def opened(name: str) -> tuple[Transformer, Trace]:
+    """The last model of a run, and the trace of its first sample sentence."""
+    run = open_trained_run(name)
+    model = load_weights(run, run.steps()[-1], torch.float64).model
+    trace = run_trace(model, run.tokenizers, run.samples()[0]["source"])
+    assert len(trace.source) > 5
+    return model, trace
+
+
+def sizes(layer: LayerTrace) -> dict[str, float]:
+    """The largest number of each step; weights are as far off, relatively, as scores are."""
+    attention, feed_forward = layer.attention, layer.feed_forward
+    scores = max(1, largest(attention.scores))
+    return {
+        "query": largest(attention.query),
+        "keys": largest(attention.key),
+        "scores": largest(attention.scores),
+        "weights": scores,
+        "head output": scores * largest(attention.value),
+        "layer output": largest(attention.output),
+        "stream after attention": largest(attention.result),
+        "hidden units": largest(feed_forward.hidden),
+        "stream after the feed-forward": largest(feed_forward.result),
+    }
+
+
+def largest(array: Floats) -> float:
+    return float(np.abs(array).max())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_step_of_every_head_is_what_the_model_computed(name: str, kind: Kind) -> None:
+    model, trace = opened(name)
+    too_far = []
+    for layer in range(model.config.n_decoder_layers):
+        recorded = run_layer_trace(model, trace, kind, layer)
+        limits = {
+            step: rounding(np.float32, size, OPERATIONS) for step, size in sizes(recorded).items()
+        }
+        for head in range(model.config.n_heads):
+            for row in range(len(trace.queries_of(kind))):
+                for step, deviation in deviations(recorded, head, row).items():
+                    if not deviation <= limits[step]:
+                        too_far.append((layer, head, row, step, deviation))
+    assert too_far == []

@@ -1,0 +1,286 @@
+"""Draws values by checkpoint: measures of a head, cosines, and measures of whole checkpoints.
+
+Checkpoints are evenly spaced, the first on the left.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import plotly.graph_objects as go
+
+from headwise.model.ties import descending
+from headwise.viz_app.figures.head_matrix import StepColumns, step_ticks
+from headwise.viz_app.figures.matrix import shorten
+from headwise.viz_app.figures.selecting import vertical_line
+from headwise.viz_app.figures.theme import Properties, Theme, escape_plotly, new_figure
+from headwise.viz_app.records.trace import Floats
+
+_LINES, _ABOVE, _BELOW = 340, 12, 44
+"""Pixels of the chart of cosines, and of what is above and below its lines."""
+_APART, _LONGEST = 17, 26
+"""Least pixels between the names of two lines, and most characters of a name."""
+_HEIGHT, _TITLE, _TOP = 76, 30, 24
+"""Pixels of a small chart, between two, where the title of the lower one is, and above all."""
+_LETTERS = 40
+"""Most letters of a line that is shown when the mouse rests on a value."""
+
+
+def measure_lines(
+    lines: Mapping[str, Sequence[float]], *, steps: Sequence[int], theme: Theme, marked: int | None
+) -> go.Figure:
+    """Draw measures of one head, from 0 to 1, by name: a line each, with gaps at NaN.
+
+    A vertical line is at the checkpoint whose index is ``marked``.
+
+    Raises:
+        ValueError: if values and steps do not fit, or there are more lines than colours.
+    """
+    if len(lines) > len(theme.series):
+        raise ValueError(f"expected at most {len(theme.series)} lines, got {len(lines)}")
+    data: list[Properties] = []
+    for (name, values), colour in zip(lines.items(), theme.series, strict=False):
+        if len(values) != len(steps):
+            raise ValueError(f"{name}: expected {len(steps)} values, got {len(values)}")
+        data.append(
+            {
+                "type": "scatter",
+                "x": list(range(len(steps))),
+                "y": np.asarray(values, np.float32),
+                "name": escape_plotly(name),
+                "text": [f"step {step:,}" for step in steps],
+                "mode": "lines+markers",
+                "line": {"color": colour, "width": 1.5},
+                "marker": {"size": 5},
+                "hovertemplate": f"{escape_plotly(name)}<br>%{{text}}: %{{y:.2f}}<extra></extra>",
+            }
+        )
+    return new_figure(
+        theme,
+        data,
+        {
+            "height": 260 + 19 * len(lines),  # the legend may have a line for each
+            "margin": {"l": 34, "r": 14, "t": 8, "b": 48},
+            "showlegend": True,
+            "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+            "shapes": [vertical_line(marked, theme=theme)] if marked is not None else [],
+            "xaxis": {
+                "range": [-0.3, len(steps) - 0.7],
+                "tickangle": -45,
+                **step_ticks(steps, max(1, math.ceil(len(steps) / 14))),
+            },
+            "yaxis": {
+                "range": [-0.03, 1.03],
+                "tickvals": [0, 0.25, 0.5, 0.75, 1],
+                "showgrid": True,
+            },
+        },
+    )
+
+
+def cosine_lines(
+    cosines: Floats, *, steps: Sequence[int], names: Sequence[str], theme: Theme, marked: int
+) -> go.Figure:
+    """Draw cosines, (checkpoints, lines), as lines with their names at the right end.
+
+    A vertical line marks the checkpoint whose index is ``marked``.
+    """
+    places = list(range(len(steps)))
+    written = [f"{step:,}" for step in steps]
+    colours = [theme.series[line % len(theme.series)] for line in range(len(names))]
+    least = float(cosines.min(initial=0.0)) - 0.06
+    most = float(cosines.max(initial=0.5)) + 0.06
+    inner = _LINES - _ABOVE - _BELOW
+    heights = (cosines[-1] - least) / (most - least) * inner
+    longest = min(_LONGEST, max(map(len, names), default=0))
+    left, right = 56, 24 + 8 * longest
+    return new_figure(
+        theme,
+        [
+            {
+                "type": "scatter",
+                "x": places,
+                "y": cosines[:, line],
+                "mode": "lines+markers",
+                "line": {"color": colour, "dash": ("solid", "dash")[line // len(theme.series) % 2]},
+                "marker": {"size": 6},
+                "text": written,
+                "hovertemplate": f"{escape_plotly(name)}<br>step %{{text}}: %{{y:.3f}}"
+                "<extra></extra>",
+            }
+            for line, (name, colour) in enumerate(zip(names, colours, strict=True))
+        ],
+        {
+            "height": _LINES,
+            "margin": {"l": left, "r": right, "t": _ABOVE, "b": _BELOW},
+            "meta": {"readable": left + min(36 * len(steps), 480) + right},
+            "xaxis": {
+                "tickvals": places,
+                "ticktext": written,
+                "title": {"text": "checkpoint, by training step"},
+                "range": [-0.3, len(steps) - 0.7],
+            },
+            "yaxis": {
+                "range": [least, most],
+                "title": {"text": "cosine"},
+                "showgrid": True,
+                "zeroline": True,
+                "zerolinecolor": theme.line,
+            },
+            "shapes": [vertical_line(marked, theme=theme, dash="dot")],
+            "annotations": [
+                {
+                    "x": 1,
+                    "y": height / inner,
+                    "xref": "paper",
+                    "yref": "paper",
+                    "xanchor": "left",
+                    "yanchor": "middle",
+                    "xshift": 8,
+                    "showarrow": False,
+                    "text": escape_plotly(shorten(name, _LONGEST)),
+                    "font": {"color": colour, "size": 13},
+                }
+                for name, colour, height in zip(names, colours, _spread(heights), strict=True)
+            ],
+        },
+    )
+
+
+def _spread(heights: Floats) -> list[float]:
+    """Return the heights, moved up where they are too close to the next lower one."""
+    moved = heights.astype(float)
+    below = -np.inf
+    for line in descending(-heights):
+        below = moved[line] = max(moved[line], below + _APART)
+    return [float(height) for height in moved]
+
+
+@dataclass(frozen=True)
+class StageChart:
+    """A chart has one measure of the checkpoints."""
+
+    name: str
+    values: Sequence[float]
+    """A value for each checkpoint, NaN where there is none."""
+    words: Sequence[str]
+    """What is shown when the mouse rests on each value."""
+    reference: float | None = None
+    """The value of the references, which a dotted line marks."""
+
+
+def stage_charts(
+    charts: Sequence[StageChart],
+    *,
+    steps: Sequence[int],
+    theme: Theme,
+    marked: int | None,
+    width: int = 700,
+) -> go.Figure:
+    """Draw measures of whole checkpoints, as small charts below each other over the same columns.
+
+    Each chart is a trace, with gaps at NaN, whose customdata are the steps. A line through all of
+    them is at the checkpoint whose index is ``marked``. The figure has ``width`` pixels at most.
+
+    Raises:
+        ValueError: if there are no charts, or more than colours, or a chart does not fit the steps
+            or has no value.
+    """
+    if not 0 < len(charts) <= len(theme.series):
+        raise ValueError(f"expected 1 to {len(theme.series)} charts, got {len(charts)}")
+    columns = StepColumns.of(steps, width)
+    whole = _HEIGHT * len(charts) + _TITLE * (len(charts) - 1)
+    data: list[Properties] = []
+    axes: Properties = {}
+    shapes: list[Properties] = []
+    notes: list[Properties] = []
+    for place, (chart, colour) in enumerate(zip(charts, theme.series, strict=False)):
+        y = f"y{place + 1}" if place else "y"
+        high = 1 - place * (_HEIGHT + _TITLE) / whole
+        data.append(_line(chart, steps, colour) | {"yaxis": y})
+        axes[f"yaxis{y[1:]}"] = {
+            "domain": [max(high - _HEIGHT / whole, 0.0), high],
+            "range": _range(chart),
+            "nticks": 4,
+            "showgrid": True,
+        }
+        notes.append(
+            _note(chart.name, theme)
+            | {"x": 0, "y": high, "yref": "paper", "yanchor": "bottom", "yshift": 3}
+        )
+        if chart.reference is not None:
+            dotted = {"color": theme.muted, "width": 1.5, "dash": "dot"}
+            at = {"xref": "x domain", "yref": y, "x0": 0, "x1": 1}
+            shapes.append(
+                {"type": "line", "line": dotted, "layer": "below", **at}
+                | {"y0": chart.reference, "y1": chart.reference}
+            )
+            notes.append(
+                _note("references", theme)
+                | {"x": 1, "y": chart.reference, "yref": y, "yanchor": "middle", "xshift": 4}
+            )
+    if marked is not None:
+        shapes.append(vertical_line(marked, theme=theme, yref="paper", layer="below"))
+    return new_figure(
+        theme,
+        data,
+        {
+            **columns.layout(top=_TOP, bottom=columns.labels, height=whole),
+            "hovermode": "closest",
+            "hoverlabel": {"align": "left"},
+            "xaxis": {"anchor": data[-1]["yaxis"], **columns.axis},
+            **axes,
+            "shapes": shapes,
+            "annotations": notes,
+        },
+    )
+
+
+def _line(chart: StageChart, steps: Sequence[int], colour: str) -> Properties:
+    if {len(chart.values), len(chart.words)} != {len(steps)}:
+        raise ValueError(
+            f"{chart.name}: expected {len(steps)} values and words, got {len(chart.values)} and "
+            f"{len(chart.words)}"
+        )
+    opaque = {"marker": {"opacity": 1}}
+    return {
+        "type": "scatter",
+        "x": list(range(len(steps))),
+        "y": np.asarray(chart.values, np.float32),
+        "name": escape_plotly(chart.name),
+        "mode": "lines+markers",
+        "line": {"color": colour, "width": 1.5},
+        "marker": {"size": 7, "color": colour},
+        "customdata": [str(step) for step in steps],
+        "text": [
+            "<br>".join([f"step {step:,}", *map(escape_plotly, textwrap.wrap(words, _LETTERS))])
+            for step, words in zip(steps, chart.words, strict=True)
+        ],
+        "selected": opaque,
+        "unselected": opaque,
+        "hovertemplate": "%{text}<extra></extra>",
+    }
+
+
+def _range(chart: StageChart) -> list[float]:
+    """Return an axis with some space above and below the values and the reference."""
+    shown = np.array([*chart.values, np.nan if chart.reference is None else chart.reference])
+    if np.isnan(shown).all():
+        raise ValueError(f"{chart.name}: expected a value to draw, got none")
+    least, most = float(np.nanmin(shown)), float(np.nanmax(shown))
+    space = 0.12 * (most - least) or 0.5
+    return [least - space, most + space]
+
+
+def _note(text: str, theme: Theme) -> Properties:
+    return {
+        "text": escape_plotly(text),
+        "xref": "x domain",
+        "xanchor": "left",
+        "showarrow": False,
+        "font": {"color": theme.muted, "size": 12},
+    }
