@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,44 +14,27 @@ from playwright.sync_api import expect
 
 from headwise.model.checkpoint import open_trained_run, steps_of
 from headwise.viz_app.analysis.curves import curve_of
+from tests.imports import ROOT
+from tests.tiny import start_training, tiny_training
 
 if TYPE_CHECKING:
     from tests.browser.driver import App
 
-ROOT = Path(__file__).parents[2]
-DATA = ROOT / "tests" / "data"
-OPTIONS = """--licence CC0-1.0 --model.source-vocab-size 420 --model.target-vocab-size 420
-    --model.n-encoder-layers 1 --model.n-decoder-layers 1 --model.n-heads 2
-    --model.d-model 14 --model.d-ff 23 --model.max-length 61
-    --training.steps 1000000 --training.batch-tokens 97 --training.precision no
-    --training.log-every 10 --training.resume-every 1000000
-    --training.learning-rate 0.001 --training.milestones"""
 STEP = "() => +new URL(location).searchParams.get('step')"
-MILESTONES = [0, *range(50, 50_000, 50)]
 
 
 @contextmanager
 def training(root: Path) -> Iterator[None]:
     """A tiny training that goes on until it is stopped."""
-    data = f"--run live --train {DATA / 'train.jsonl'} --valid {DATA / 'valid.jsonl'}"
-    command = f"{data} --checkpoints {root} {OPTIONS}".split()
-    with (root / "log.txt").open("wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "headwise.model.train", *command, *map(str, MILESTONES)],
-            cwd=ROOT,
-            stdout=log,
-            stderr=log,
-            env=os.environ | {"OMP_NUM_THREADS": "1"},
-        )
+    changes = {"steps": 1_000_000, "accumulate": 1, "learning_rate": 0.001, "log_every": 10}
+    changes |= {"resume_every": 1_000_000, "milestones": tuple(range(0, 50_000, 50))}
+    process = start_training(replace(tiny_training(root, **changes), run="live"))
     try:
         yield
-        assert process.poll() is None, (root / "log.txt").read_text()
+        assert process.poll() is None, process.communicate()[1].decode()
     finally:
-        process.terminate()
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(20)
         process.kill()
-        process.wait()
+        process.communicate()
 
 
 CURVE = """(name => {

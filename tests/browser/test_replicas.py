@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
@@ -12,7 +11,7 @@ import pytest
 from websockets.exceptions import ConnectionClosedError
 
 from benchmarks.load_answers import Answer, Expected, faults_of
-from benchmarks.load_replicas import MISSING, Replicas, find_haproxy, serving_replicas
+from benchmarks.load_replicas import Replicas, serving_replicas
 from benchmarks.load_server import Server
 from benchmarks.load_session import Session, connected
 from headwise.model.checkpoint import TrainedRun
@@ -24,10 +23,8 @@ CONNECTION = ".stApp[data-test-connection-state='{}']"
 
 
 @pytest.fixture
-def replicas() -> Iterator[Replicas]:
+def replicas(haproxy: str) -> Iterator[Replicas]:
     """Fresh ones, since a test kills one."""
-    if find_haproxy() is None:
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(MISSING)
     with serving_replicas(2) as running:
         yield running
 

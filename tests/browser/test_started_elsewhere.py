@@ -12,13 +12,14 @@ from urllib.parse import urlsplit
 import pytest
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
-from tests.browser.conftest import APP
+from benchmarks.load_server import APP
+from tests.browser.conftest import PORT
 
 if TYPE_CHECKING:
     from tests.browser.driver import App
 
 WAYS = {
-    "streamlit run": APP,
+    "streamlit run": (*APP, *PORT),
     "python -m headwise.viz_app": ("-m", "headwise.viz_app", "--port", "0"),
     "headwise": (str(Path(sys.executable).with_name("headwise")), "--port", "0"),
 }

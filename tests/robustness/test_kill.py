@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from headwise.model.checkpoint import CheckpointError, weights_path
-from headwise.model.train import parse
 from tests.robustness import kill
 
 
@@ -54,8 +53,3 @@ def test_what_differs_at_the_end_is_named(root: Path, trained_root: Path) -> Non
     log.write_text("".join(log.read_text().splitlines(keepends=True)[:-1]))
     (root / "tiny" / ".left.unfinished").touch()
     assert kill.compare(root, expected) == [".left.unfinished", "metrics", "step 5"]
-
-
-def test_the_training_takes_its_flags(tmp_path: Path) -> None:
-    arguments = parse([*kill._FLAGS, "--checkpoints", str(tmp_path)])
-    assert (arguments.run, arguments.training.steps) == (kill._RUN, kill._STEPS)

@@ -12,26 +12,23 @@ is 1. Without ``--at``, the app is started on the runs of this project.
 from __future__ import annotations
 
 import contextlib
-import os
 import random
 import re
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import tyro
-from playwright.sync_api import Error, Locator, ViewportSize, sync_playwright
+from playwright.sync_api import Error, Locator, ViewportSize
 from tqdm import tqdm
 
+from benchmarks.chromium import chromium
+from benchmarks.load_server import serving
 from tests.browser.driver import App
 
-ROOT = Path(__file__).parents[2]
 SCREEN: ViewportSize = {"width": 1440, "height": 4000}
 """High enough that all of a page is in sight, and drawn."""
 TEXTS = (
@@ -269,41 +266,11 @@ class Arguments:
     """The address of a running app; empty starts one."""
 
 
-@contextlib.contextmanager
-def _served(at: str) -> Iterator[str]:
-    if at:
-        yield at
-        return
-    with tempfile.TemporaryDirectory() as cache, tempfile.TemporaryFile("w+") as log:
-        command = ("-m", "streamlit", "run", str(ROOT / "viz_app/app.py"), "--server.port", "0")
-        server = subprocess.Popen(
-            [sys.executable, *command],
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            env=os.environ | {"HEADWISE_CACHE": cache},
-        )
-        try:
-            while not (started := re.search(r"server started on \S*?:(\d+)", _text(log))):
-                assert server.poll() is None, _text(log)
-                time.sleep(0.1)
-            yield f"http://localhost:{started[1]}"
-        finally:
-            server.terminate()
-            server.wait()
-
-
-def _text(log: Any) -> str:
-    log.seek(0)
-    return str(log.read())
-
-
 def main(arguments: Arguments) -> None:
     """Walk; exit with status 1 where something differs."""
-    with _served(arguments.at) as address, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path="/usr/bin/chromium", args=["--no-sandbox", "--process-per-site"]
-        )
-        context = browser.new_context()
+    with contextlib.ExitStack() as running:
+        address = arguments.at or running.enter_context(serving()).address
+        context = running.enter_context(chromium("--process-per-site"))().new_context()
         walker = Walker(App(context, address), App(context, address), arguments.seed)
         walker.app.open(q=TEXTS[0])
         for _ in tqdm(range(arguments.acts), unit="act"):
