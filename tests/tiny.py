@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import torch
 
@@ -142,13 +142,15 @@ def flags_of(arguments: TrainArguments) -> list[str]:
     return given
 
 
-def start_training(arguments: TrainArguments, more: Sequence[str] = ()) -> subprocess.Popen[bytes]:
-    """Begin a training in a process of its own; what it writes can be read as its ``stderr``."""
+def start_training(
+    arguments: TrainArguments, more: Sequence[str] = (), *, log: IO[bytes] | int = subprocess.PIPE
+) -> subprocess.Popen[bytes]:
+    """Begin a training in a process of its own; what it says goes into the log."""
     cache = arguments.checkpoints.parent / "datasets"
     return subprocess.Popen(
         [sys.executable, "-m", "headwise.model.train", *flags_of(arguments), *more],
         cwd=ROOT,
         env=os.environ | {"HF_DATASETS_CACHE": str(cache), "OMP_NUM_THREADS": "1"},
         stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
+        stderr=log,
     )

@@ -5,20 +5,13 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from itertools import islice, product, repeat
+from itertools import islice, product
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from benchmarks import (
-    load,
-    load_answers,
-    load_replicas,
-    load_server,
-    load_session,
-    load_stages,
-)
+from benchmarks import load, load_answers, load_replicas, load_server, load_session, load_stages
 from tests.floats import near
 
 CATS, DOGS = "We saw three black cats on the white roof.", "Do you know those dogs?"
@@ -69,49 +62,6 @@ def test_all_press_enter_at_the_same_moments() -> None:
     assert stage.answers == 2 + 2 * len(stage.rounds)  # the first were opened by a link
     assert 1 <= len(stage.rounds) <= 5
     assert max(stage.rounds) >= stage.p50
-
-
-def test_pauses_are_exponential_and_of_each_session_its_own(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    now, mean = 0.0, 7.0
-    pauses: list[float] = []
-
-    async def sleep(seconds: float) -> None:
-        nonlocal now
-        now += seconds
-        pauses.append(seconds)
-
-    class Patient:
-        def __init__(self, number: int) -> None:
-            self.number = number
-
-        async def type(self, sentence: str) -> None: ...
-
-        async def type_over(self, first: str, second: str, *, after: int) -> None: ...
-
-    def pauses_of(number: int) -> list[float]:
-        nonlocal now
-        now = 0.0
-        pauses.clear()
-        # It never waits, so that it runs to its end at once.
-        with pytest.raises(StopIteration):
-            load_stages._type_alone(Patient(number), repeat("a"), 20_000.0, mean).send(None)
-        return list(pauses)
-
-    monkeypatch.setattr(load_stages.asyncio, "sleep", sleep)
-    monkeypatch.setattr(load_stages.time, "monotonic", lambda: now)
-    found = pauses_of(3)
-    assert np.mean(found) == pytest.approx(mean, rel=0.1)
-    assert np.std(found) == pytest.approx(mean, rel=0.1)  # as large as the mean
-    assert pauses_of(3) == found
-    assert pauses_of(4) != found
-
-
-@pytest.mark.parametrize("given", [{"pause": 1, "together": 2}, {"pause": -1}, {"together": -1}])
-def test_people_pause_or_type_together(given: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match="and not both; got"):
-        load_stages.Rhythm(**given)
 
 
 def test_what_haproxy_could_not_answer_is_a_fault(tmp_path: Path) -> None:
@@ -165,13 +115,6 @@ def test_cells_are_read_as_the_browser_reads_them() -> None:
         np.testing.assert_array_equal(drawn, expected)
 
 
-def test_growth_is_that_of_the_last_third() -> None:
-    growth = load_server.growth
-    assert growth([1, 100, 50, 100, 100, 99]) == 0
-    assert growth([1, 2, 100, 90, 110, 105]) == near(0.1, size=1)
-    assert growth([7, 8]) == 0
-
-
 @pytest.mark.parametrize(
     ("memory", "growth", "minutes", "faults"),
     [(2_000, 0.04, 5, 0), (2_100, 0, 5, 1), (900, 0.06, 5, 1), (900, 0.06, 1, 0), (None, 0, 5, 0)],
@@ -181,3 +124,7 @@ def test_memory_has_a_limit_and_levels_off(
 ) -> None:
     stage = load_stages.Stage("5 sessions", memory=memory, growth=growth)
     assert len(load.memory_faults(stage, minutes)) == faults
+    # Growth is that of the last third over the one before it.
+    assert load_server.growth([1, 100, 50, 100, 100, 99]) == 0
+    assert load_server.growth([1, 2, 100, 90, 110, 105]) == near(0.1, size=1)
+    assert load_server.growth([7, 8]) == 0

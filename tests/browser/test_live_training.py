@@ -28,13 +28,14 @@ def training(root: Path) -> Iterator[None]:
     """A tiny training that goes on until it is stopped."""
     changes = {"steps": 1_000_000, "accumulate": 1, "learning_rate": 0.001, "log_every": 10}
     changes |= {"resume_every": 1_000_000, "milestones": tuple(range(0, 50_000, 50))}
-    process = start_training(replace(tiny_training(root, **changes), run="live"))
+    with (root / "log.txt").open("wb") as log:
+        process = start_training(replace(tiny_training(root, **changes), run="live"), log=log)
     try:
         yield
-        assert process.poll() is None, process.communicate()[1].decode()
+        assert process.poll() is None, (root / "log.txt").read_text()
     finally:
         process.kill()
-        process.communicate()
+        process.wait()
 
 
 CURVE = """(name => {
