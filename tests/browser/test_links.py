@@ -27,7 +27,7 @@ SHARED: list[tuple[str, dict[str, str], str]] = [
 ]
 """Page, what the address has at first, and shared choices that are then made, in their order."""
 ELSEWHERE = {
-    *("source_language", "target_language", "task"),  # of models of others: test_pretrained.py
+    *("source_language", "target_language", "task"),  # of models of others
     "pairs_among",  # of models without counts of tokens
     *("column", "tree_from"),  # test_clicks.py; tests of a page without a browser
     *("lesson", "lesson_step", "lesson_answer", "lessons", "factor"),  # test_lessons.py
@@ -139,3 +139,14 @@ def test_a_link_leaves_out_the_choices_of_other_pages(app: App) -> None:
     app.expect_address(training="heads", units="words", style="lines")
     link, *_ = app.link_and_citations()
     assert parse_qs(urlsplit(link).query).keys() == {"run", "step", "q", "training", "units"}
+
+
+def test_the_link_is_of_what_is_shown_when_the_menu_opens(app: App) -> None:
+    app.open(q=SENTENCE)
+    app.choose(head="2")
+    for choices in ({"head": "2"}, {"head": "4", "kind": "encoder_self"}):
+        app.choose(**choices)
+        app.expect_address(**choices)
+        link, *_ = app.link_and_citations()
+        asked = parse_qs(urlsplit(link).query)
+        assert choices.items() <= {name: each[0] for name, each in asked.items()}.items()

@@ -1,31 +1,39 @@
-"""Pictures are saved as paper shows them, and formulas are not cut off."""
+"""What people take along: pictures as paper shows them, citations and files."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 from playwright.sync_api import expect
 
+from headwise.model.checkpoint import TrainedRun, load_weights
+from headwise.viz_app.analysis.grid import make_grid
 from headwise.viz_app.components.printing import LETTERS, printed_width
 from headwise.viz_app.figures.theme import DARK, LIGHT
+from headwise.viz_app.trace.saved import metadata, read_trace
+from headwise.viz_app.trace.sentence import run_trace
+from tests.floats import assert_near
 
 if TYPE_CHECKING:
     from tests.browser.driver import App
 
-SENTENCE = "The cats don't see the dog."
+SENTENCE = "We saw three black cats on the white roof."
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def saved(app: App, key: str) -> ElementTree.Element:
-    """Save a picture by its camera, and return it."""
+def saved(app: App, key: str, name: str = "") -> ElementTree.Element:
+    """Save a picture by its camera, the only button that appears over it, and return it."""
     app.hover_in(key, 0.4, 0.4)
     app.hover_in(key, 0.5, 0.5)
     file = app.download(app.page.locator(f".st-key-{key} .modebar-btn"))
+    assert not name or file.suggested_filename == name
     return ElementTree.fromstring(Path(file.path()).read_bytes())
 
 
@@ -146,13 +154,46 @@ def test_what_plotly_does_not_draw_is_saved_in_the_same_way(
     assert (width, height) == tuple(3 * int(picture.get(side, "")) for side in ("width", "height"))
 
 
-@pytest.mark.parametrize("width", [1280, 390])
-def test_formulas_are_not_cut_off(new_app: Callable[..., App], width: int) -> None:
-    app = new_app(viewport={"width": width, "height": 900})
-    for path, number in (("/architecture", 7), ("/inside", 8), ("/heads?measure=entropy", 1)):
-        app.open(path)
-        formulas = app.page.locator(".stMain .katex-display")
-        expect(formulas).to_have_count(number)
-        # Two pixels are how KaTeX rounds.
-        cut = "all => all.filter(each => each.scrollWidth > each.clientWidth + 2).length"
-        assert formulas.evaluate_all(cut) == 0
+def test_citation_and_downloads_are_of_the_trace(
+    app: App, run: TrainedRun, newest: int, tmp_path: Path
+) -> None:
+    checkpoint = load_weights(run, newest)
+    trace = run_trace(
+        checkpoint.model,
+        run.tokenizers,
+        SENTENCE,
+        run="en-es",
+        step=newest,
+        sha256=checkpoint.sha256,
+    )
+    app.open(q=SENTENCE, layer=2, head=3)
+    app.expect_drawn("large", trace.attention["cross"][1, 2])
+    picture = saved(app, "large", f"headwise-en-es-{newest}-cross-layer2-head3.svg")
+    grid = make_grid(trace, "cross")
+    assert {each for each in (*grid.rows, *grid.columns) if len(each) <= 22} <= words(picture)
+
+    app.page.get_by_role("button", name="Link, cite, download").click()
+    panel = app.page.get_by_test_id("stPopoverBody")
+    panel.get_by_text("Pictures are saved as").wait_for()
+    cited = panel.locator("code").nth(1)
+    facts = ("run: en-es", f"step: {newest:,}", f"sha256: {trace.sha256}", "greedy")
+    for fact in (f'Headwise, "{SENTENCE}" → "{trace.target_text}"; ', *facts):
+        expect(cited).to_contain_text(fact)
+    files: dict[str, Path] = {}
+    for ending in ("html", "npz", "json"):
+        button = panel.get_by_role("button", name=f".{ending}", exact=True)
+        file = app.download(button)
+        assert file.suggested_filename == f"headwise-en-es-{newest}.{ending}"
+        files[ending] = tmp_path / file.suggested_filename
+        file.save_as(files[ending])
+    assert SENTENCE in saved["html"].read_text()
+    exact = [dict(read_trace(files[ending]).arrays()) for ending in ("npz", "json")]
+    for name, array in trace.arrays():
+        np.testing.assert_array_equal(exact[0][name], exact[1][name], err_msg=name)
+        assert_near(exact[0][name], array)
+    for ending in ("npz", "json"):
+        read = replace(read_trace(files[ending]), summary=trace.summary, checks=trace.checks)
+        assert metadata(read) == metadata(trace)
+    app.page.keyboard.press("Escape")
+    app.choose(pictures="png")
+    app.expect_read("large", "gd._context.toImageButtonOptions.format", "png")
