@@ -15,7 +15,7 @@ from benchmarks.load_server import APP, ROOT, started
 from headwise.model.checkpoint import TrainedRun, load_weights, open_trained_run
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.sentence import run_trace
-from tests.browser.driver import PATIENCE, App
+from tests.browser.driver import PATIENCE, App, NewApp, Traced
 
 SCREEN: ViewportSize = {"width": 1440, "height": 2000}
 """High enough that nothing scrolls: a list that is open closes when the page scrolls."""
@@ -79,9 +79,7 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
 
 
 @pytest.fixture
-def new_app(
-    context: BrowserContext, request: pytest.FixtureRequest
-) -> Iterator[Callable[..., App]]:
+def new_app(context: BrowserContext, request: pytest.FixtureRequest) -> Iterator[NewApp]:
     """Makes a page, at another server's address perhaps, of another size or in dark colours.
 
     At the end nothing may have been complained of in any of them.
@@ -109,7 +107,7 @@ def new_app(
 
 
 @pytest.fixture
-def app(new_app: Callable[..., App]) -> App:
+def app(new_app: NewApp) -> App:
     """A page of its own."""
     return new_app()
 
@@ -136,3 +134,9 @@ def trace_at(run: TrainedRun) -> Callable[..., Trace]:
         return run_trace(load(step).model, run.tokenizers, sentence, target, step=step)
 
     return trace
+
+
+@pytest.fixture(scope="session")
+def traced(newest: int, trace_at: Callable[..., Trace]) -> Traced:
+    """Traces by sentence, of the checkpoint that the app chooses at first."""
+    return lambda sentence: trace_at(newest, sentence)

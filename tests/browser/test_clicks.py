@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
-
 import numpy as np
 from playwright.sync_api import Locator, expect
 
@@ -16,11 +13,8 @@ from headwise.viz_app.analysis.labels import next_token_label, token_labels
 from headwise.viz_app.measuring.files import read_measures
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.sentence import run_trace
-from tests.browser.driver import either, step_label
+from tests.browser.driver import App, NewApp, Traced, either, step_label
 from tests.floats import printed
-
-if TYPE_CHECKING:
-    from tests.browser.driver import App
 
 SHORT = "We saw three black cats on the white roof."
 BRIEF = "I am hungry."
@@ -49,8 +43,8 @@ def expect_inside(app: App, trace: Trace, query: int, key: int) -> None:
     assert "/inside?" in app.page.url
 
 
-def test_a_cell_opens_inside_a_head(app: App, newest: int, trace_at: Callable[..., Trace]) -> None:
-    trace = trace_at(newest, BRIEF)
+def test_a_cell_opens_inside_a_head(app: App, traced: Traced) -> None:
+    trace = traced(BRIEF)
     app.open(q=BRIEF, head=2)
     app.expect_drawn("large", trace.attention["cross"][-1, 1])
     click_cell(app, trace, 1, 3)
@@ -58,10 +52,8 @@ def test_a_cell_opens_inside_a_head(app: App, newest: int, trace_at: Callable[..
     app.expect_chosen(kind="cross", head="2")
 
 
-def test_a_row_s_label_and_mark_choose_its_step(
-    app: App, newest: int, trace_at: Callable[..., Trace]
-) -> None:
-    trace = trace_at(newest, BRIEF)
+def test_a_row_s_label_and_mark_choose_its_step(app: App, traced: Traced) -> None:
+    trace = traced(BRIEF)
     app.open(q=BRIEF)
     app.expect_drawn("large", trace.attention["cross"][-1, 0])
     for row, away in ((2, 60), (1, 6)):
@@ -71,10 +63,8 @@ def test_a_row_s_label_and_mark_choose_its_step(
         app.expect_address(at=str(row))
 
 
-def test_the_map_is_walked_by_arrow_keys_and_read_out(
-    app: App, newest: int, trace_at: Callable[..., Trace]
-) -> None:
-    trace = trace_at(newest, BRIEF)
+def test_the_map_is_walked_by_arrow_keys_and_read_out(app: App, traced: Traced) -> None:
+    trace = traced(BRIEF)
     grid, weights = make_grid(trace, "cross"), trace.attention["cross"][-1, 0]
     app.open(q=BRIEF)
     app.expect_drawn("large", weights)
@@ -98,10 +88,8 @@ def test_the_map_is_walked_by_arrow_keys_and_read_out(
     expect_inside(app, trace, 1, 1)
 
 
-def test_tokens_choose_step_and_column(
-    app: App, newest: int, trace_at: Callable[..., Trace]
-) -> None:
-    trace = trace_at(newest, BRIEF)
+def test_tokens_choose_step_and_column(app: App, traced: Traced) -> None:
+    trace = traced(BRIEF)
     app.open(q=BRIEF)
     token(app, "target", 2).click()
     app.expect_field("at", step_label(trace, 2))
@@ -114,10 +102,8 @@ def test_tokens_choose_step_and_column(
     app.expect_read("large", COLUMN_FRAMES, [])
 
 
-def test_a_row_of_tokens_is_one_stop_and_walked_by_arrow_keys(
-    app: App, newest: int, trace_at: Callable[..., Trace]
-) -> None:
-    trace = trace_at(newest, BRIEF)
+def test_a_row_of_tokens_is_one_stop_and_walked_by_arrow_keys(app: App, traced: Traced) -> None:
+    trace = traced(BRIEF)
     labels = token_labels(trace.predicted)
     app.open(q=BRIEF)
     token(app, "source", 0).focus()
@@ -133,9 +119,9 @@ def test_a_row_of_tokens_is_one_stop_and_walked_by_arrow_keys(
     expect(stops).to_have_text([labels[-2]])
 
 
-def test_a_bar_forces_its_token(app: App, newest: int, trace_at: Callable[..., Trace]) -> None:
+def test_a_bar_forces_its_token(app: App, traced: Traced) -> None:
     """Wherever in its row the click is, short as the bar may be."""
-    trace = trace_at(newest, BRIEF)
+    trace = traced(BRIEF)
     names = [next_token_label(each, spaced=True) for each in trace.top_tokens[0]]
     predicted = names.index(token_labels(trace.predicted)[0])
     app.open(q=BRIEF)
@@ -147,7 +133,7 @@ def test_a_bar_forces_its_token(app: App, newest: int, trace_at: Callable[..., T
     expect(app.page.locator(".st-key-forked")).to_be_visible()
 
 
-def test_what_follows_a_forced_token_comes_into_view(new_app: Callable[..., App]) -> None:
+def test_what_follows_a_forced_token_comes_into_view(new_app: NewApp) -> None:
     app = new_app(viewport={"width": 1280, "height": 500})
     app.open(q=BRIEF, below="steps")
     app.click_in("top_tokens", 0.7, 0.25)
@@ -162,11 +148,9 @@ def test_a_neighbour_s_bar_looks_it_up(app: App) -> None:
         app.expect_field("token", labels[place])
 
 
-def test_pictures_of_all_heads_choose_one(
-    app: App, newest: int, trace_at: Callable[..., Trace]
-) -> None:
+def test_pictures_of_all_heads_choose_one(app: App, traced: Traced) -> None:
     """The overview and the costs on Translate, and where two checkpoints are compared."""
-    attention = trace_at(newest, SHORT).attention
+    attention = traced(SHORT).attention
     layers, heads, rows, columns = attention["cross"].shape
     app.open(q=SHORT, rank="true", show="max")
     app.expect_drawn("large", attention["cross"][-1].max(axis=0))

@@ -5,23 +5,17 @@ Replicas are behind HAProxy, as ``deploy/haproxy.cfg`` has it.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack
 
 import pytest
 from playwright.sync_api import expect
-from websockets.exceptions import ConnectionClosedError
 
-from benchmarks.load_answers import Answer, Expected, faults_of
 from benchmarks.load_replicas import Replicas, serving_replicas
 from benchmarks.load_server import Server
-from benchmarks.load_session import Session, connected
 from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.model.decoding.beam import beam_search
 from headwise.viz_app.records.trace import Trace
-from tests.browser.driver import App
+from tests.browser.driver import App, NewApp, Traced
 
 FIRST, SECOND = "The dog sleeps.", "Where is my book?"
 CONNECTION = ".stApp[data-test-connection-state='{}']"
@@ -51,66 +45,25 @@ def forgive_lost_connection(app: App) -> None:
     app.complaints[:] = [said for said in app.complaints if not any(part in said for part in lost)]
 
 
-def test_sessions_of_a_killed_replica_are_answered_by_the_other(replicas: Replicas) -> None:
-    expected = Expected("copy")
-    asked = [["c a f e b", "b a d e", "g f"], ["a", "d d e", "c b a"], ["e f", "b", "a g"]]
-    asked.append(["d e f a", "g", "f e d c"])
-
-    async def come_back(session: Session, sentence: str) -> bool:
-        """Type a sentence; whether the session had to connect again for its page."""
-        try:
-            await session.type(sentence)
-        except ConnectionClosedError:
-            await session.connect()
-            await session.come_back()
-            return True
-        return False
-
-    async def drive() -> tuple[list[list[Answer]], list[bool]]:
-        async with AsyncExitStack() as opened:
-            sessions = []
-            for number, (first, _, _) in enumerate(asked):
-                session = connected(number, expected.head(number), replicas.address)
-                sessions.append(await opened.enter_async_context(session))
-                await sessions[-1].open("copy", first)
-            # All come from one address, and are spread all the same.
-            assert [server.sessions() for server in replicas.servers] == [2, 2]
-            replicas.servers[0].kill()
-            typed = (come_back(session, asked[session.number][1]) for session in sessions)
-            moved = list(await asyncio.gather(*typed))
-            for session in sessions:
-                await session.type(asked[session.number][2])
-            return [session.answers for session in sessions], moved
-
-    # In a thread of its own: the other tests here leave a running loop in this one.
-    with ThreadPoolExecutor(1) as apart:
-        seen, moved = apart.submit(asyncio.run, drive()).result()
-    assert sum(moved) == 2
-    for number, answers in enumerate(seen):
-        assert [answer.sentence for answer in answers] == asked[number]
-        for answer in answers:
-            right = expected.answer(number, expected.head(number), answer.sentence)
-            assert faults_of(answer, right) == []
-    assert replicas.servers[1].faults() == []
-
-
 def test_a_page_comes_back_when_its_replica_is_killed(
     replicas: Replicas,
-    new_app: Callable[..., App],
+    new_app: NewApp,
     run: TrainedRun,
     trace_at: Callable[..., Trace],
 ) -> None:
     step = run.steps()[3]
-    app = new_app(replicas.address)
+    app, bystander = new_app(replicas.address), new_app(replicas.address)
     app.open(run="en-es", step=step)
+    serving, other = only_server(replicas)
+    bystander.open(run="copy", q="a")  # from the same address, but spread all the same
+    assert [server.sessions() for server in replicas.servers] == [1, 1]
     app.type(FIRST)
     app.expect_text("translation", trace_at(step, FIRST).target_text)
-    serving, other = only_server(replicas)
     serving.kill()
     app.page.locator(CONNECTION.format("CONNECTED")).wait_for(state="detached")
     app.page.locator(CONNECTION.format("CONNECTED")).wait_for()
     app.expect_address(q=FIRST, step=str(step))
-    assert other.sessions() == 1
+    assert other.sessions() == 2
     # A click on a part of the page, of which the other replica had known nothing.
     app.choose(head="2")
     app.expect_field("sentence", FIRST)
@@ -130,9 +83,8 @@ def test_a_page_comes_back_when_its_replica_is_killed(
 @pytest.mark.parametrize("key", ["Enter", "End"])
 def test_what_is_typed_while_no_replica_answers_is_not_lost(
     replicas: Replicas,
-    new_app: Callable[..., App],
-    newest: int,
-    trace_at: Callable[..., Trace],
+    new_app: NewApp,
+    traced: Traced,
     key: str,
 ) -> None:
     app = new_app(replicas.address)
@@ -144,7 +96,7 @@ def test_what_is_typed_while_no_replica_answers_is_not_lost(
     field.fill(SECOND)
     field.press(key)  # without Enter, the browser enters it when the field is blocked
     serving.kill()
-    app.expect_text("translation", trace_at(newest, SECOND).target_text)
+    app.expect_text("translation", traced(SECOND).target_text)
     app.expect_address(q=SECOND)
     forgive_lost_connection(app)
 
@@ -179,7 +131,7 @@ def expect_translation(
 
 
 def test_page_is_reloaded_and_closed_while_the_app_computes(
-    new_app: Callable[..., App], run: TrainedRun, trace_at: Callable[..., Trace]
+    new_app: NewApp, run: TrainedRun, trace_at: Callable[..., Trace]
 ) -> None:
     """The log of the server, which must not have a traceback, is looked at when it ends."""
     app, other = new_app(), new_app()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -17,30 +16,14 @@ from headwise.viz_app.figures.theme import DARK, LIGHT
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.layer import run_layer_trace
 from headwise.viz_app.trace.sentence import run_trace
-from tests.browser.driver import rgb
+from tests.browser.driver import App, NewApp, Traced, contrast_to_ground, rgb
 from tests.floats import rounding
-
-if TYPE_CHECKING:
-    from tests.browser.driver import App
 
 SENTENCE = "The old woman did not open the window."
 LONG = "I am hungry and I would like to eat something now, please."
 VERY_LONG = " ".join(["When the old teacher came back, the children asked him why."] * 6)
 TARGET = "La anciana no abrió la ventana."
-LINK = {
-    "q": SENTENCE,
-    "target": TARGET,
-    "kind": "encoder_self",
-    "layer": "2",
-    "head": "3",
-}
-LUMINANCE = """element => {
-    const channels = getComputedStyle(element)[element.ownerSVGElement ? 'fill' : 'backgroundColor']
-        .match(/[\\d.]+/g).slice(0, 3).map(value => value / 255)
-        .map(c => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
-    return 0.2126 * channels[0] + 0.7152 * channels[1] + 0.0722 * channels[2];
-}"""
-"""Relative luminance of an element's colour (WCAG 2.2)."""
+LINK = {"q": SENTENCE, "target": TARGET, "kind": "encoder_self", "layer": "2", "head": "3"}
 RIGHT_EDGES = "all => all.map(element => element.getBoundingClientRect().right)"
 MAPS_ARE_HIGH_UP = """() => {
     const [mosaic] = visible('.st-key-mosaic');
@@ -59,7 +42,7 @@ SEEN_TOKENS = """() => {
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_page_is_drawn_as_the_link_says(
-    new_app: Callable[..., App], run: TrainedRun, trace_at: Callable[..., Trace], scheme: str
+    new_app: NewApp, run: TrainedRun, trace_at: Callable[..., Trace], scheme: str
 ) -> None:
     step, theme = run.steps()[-2], {"light": LIGHT, "dark": DARK}[scheme]
     trace = trace_at(step, SENTENCE, tuple(run.tokenizers.encode_target(TARGET)))
@@ -100,11 +83,10 @@ def test_every_page_is_drawn_as_the_link_says(
     for axis in "xy":
         app.expect_labels("large", axis, token_labels(trace.source))
 
-    ground = app.page.locator(".stApp").evaluate(LUMINANCE)
-    assert ground < 0.1 if scheme == "dark" else ground > 0.9
     for place in (".st-key-large .xtick", ".st-key-large .ytick", ".st-key-mosaic .ytick"):
-        low, high = sorted((app.page.locator(f"{place} text").first.evaluate(LUMINANCE), ground))
-        assert (high + 0.05) / (low + 0.05) >= 4.5
+        contrast, ground = contrast_to_ground(app.page.locator(f"{place} text").first)
+        assert contrast >= 4.5
+        assert ground < 0.1 if scheme == "dark" else ground > 0.9
 
 
 @pytest.mark.parametrize(
@@ -116,7 +98,7 @@ def test_every_page_is_drawn_as_the_link_says(
     ids=["a sentence alone in its batch", "three shared targets on a phone"],
 )
 def test_what_is_too_wide_wraps(
-    new_app: Callable[..., App], path: str, choices: dict[str, str], width: int, place: str
+    new_app: NewApp, path: str, choices: dict[str, str], width: int, place: str
 ) -> None:
     app = new_app(viewport={"width": width, "height": 4000})
     app.open(path, **choices)
@@ -127,9 +109,7 @@ def test_what_is_too_wide_wraps(
 
 
 @pytest.mark.parametrize(("run", "width"), [("en-es", 1280), ("books-small", 390)])
-def test_formulas_are_typeset_and_not_cut_off(
-    new_app: Callable[..., App], run: str, width: int
-) -> None:
+def test_formulas_are_typeset_and_not_cut_off(new_app: NewApp, run: str, width: int) -> None:
     app = new_app(viewport={"width": width, "height": 900})
     for path, number in (("/architecture", 7), ("/inside", 8), ("/heads?measure=entropy&", 1)):
         app.open(f"{path}{'' if path.endswith('&') else '?'}run={run}")
@@ -165,9 +145,7 @@ def test_the_tree_of_modules_folds_by_keyboard_and_its_numbers_stand_in_columns(
     np.testing.assert_allclose(edges, np.broadcast_to(edges[0], edges.shape), atol=0.6)
 
 
-def test_sections_are_drawn_when_scrolled_to(
-    new_app: Callable[..., App], newest: int, trace_at: Callable[..., Trace]
-) -> None:
+def test_sections_are_drawn_when_scrolled_to(new_app: NewApp, traced: Traced) -> None:
     app = new_app(viewport={"width": 1280, "height": 500})
     app.open()
     place = app.page.locator(".st-key-below_maps .in_sight")
@@ -177,7 +155,7 @@ def test_sections_are_drawn_when_scrolled_to(
     place.scroll_into_view_if_needed()
     place.wait_for(state="detached")
     app.type(SENTENCE)
-    likeliest = trace_at(newest, SENTENCE).predictions.top_log_probability[0]
+    likeliest = traced(SENTENCE).predictions.top_log_probability[0]
     app.expect_drawn("top_tokens", np.exp(likeliest), values="x")
 
 
@@ -201,7 +179,7 @@ def test_it_leaves_the_maps_where_they_are_seen_first(app: App) -> None:
         app.expect(MAPS_ARE_HIGH_UP, True)
 
 
-def test_the_first_click_after_it_counts(new_app: Callable[..., App]) -> None:
+def test_the_first_click_after_it_counts(new_app: NewApp) -> None:
     """Nothing moves away under the mouse when the field of the sentence is left."""
     app = new_app(viewport={"width": 1280, "height": 900})
     app.open()

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.sync_api import Locator, TimeoutError
 
 from headwise.viz_app.views.state import CHOICES, parameter_of
-
-if TYPE_CHECKING:
-    from tests.browser.driver import App
+from tests.browser.driver import App, NewApp
 
 SENTENCE = "We saw three black cats on the white roof."
 SHARED: list[tuple[str, dict[str, str], str]] = [
@@ -118,7 +115,7 @@ def change(app: App, name: str) -> None:
     ("page", "at_first", "choices"), PLACES, ids=[choices for _, _, choices in PLACES]
 )
 def test_who_opens_the_link_sees_the_same(
-    new_app: Callable[..., App], page: str, at_first: dict[str, str], choices: str
+    new_app: NewApp, page: str, at_first: dict[str, str], choices: str
 ) -> None:
     high = {"width": 1440, "height": 3000}  # a list closes when the page scrolls
     app = new_app(viewport=high)

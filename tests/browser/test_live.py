@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from playwright.sync_api import expect
@@ -15,11 +14,9 @@ from playwright.sync_api import expect
 from headwise.model.checkpoint import open_trained_run, steps_of
 from headwise.viz_app.analysis.curves import curve_of
 from headwise.viz_app.views.shared.live import SECONDS_BETWEEN_LOOKS
+from tests.browser.driver import App, NewApp
 from tests.imports import ROOT
 from tests.tiny import start_training, tiny_training
-
-if TYPE_CHECKING:
-    from tests.browser.driver import App
 
 STEP = "() => +new URL(location).searchParams.get('step')"
 
@@ -49,7 +46,7 @@ CURVE = """(name => {
 
 
 def test_training_is_followed_without_a_reload(
-    new_app: Callable[..., App], serve: Callable[..., str], tmp_path: Path
+    new_app: NewApp, serve: Callable[..., str], tmp_path: Path
 ) -> None:
     shutil.copytree(ROOT / "checkpoints" / "copy", tmp_path / "copy")
     app = new_app(at=serve(tmp_path))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,11 +20,9 @@ from headwise.viz_app.analysis.projection import (
 from headwise.viz_app.analysis.vocabulary import vocabulary_labels
 from headwise.viz_app.components.scatter import Cloud, Frames, scatter_data
 from headwise.viz_app.figures.theme import LIGHT
-from headwise.viz_app.records.trace import Floats, Trace
+from headwise.viz_app.records.trace import Floats
+from tests.browser.driver import App, Traced
 from tests.floats import near
-
-if TYPE_CHECKING:
-    from tests.browser.driver import App
 
 SENTENCE = "The dog sees the old man."
 CANVAS = ".stage canvas"
@@ -42,17 +39,11 @@ def sent_of(run: TrainedRun, number: int) -> Sent:
     """What the browser should be sent of a run's most frequent source tokens, by PCA."""
     model = load_weights(run, run.steps()[-1]).model
     table = model.encoder.embedding.table.weight.numpy(force=True)
-    counts = np.array(run.counts.source)
-    if run.info.model.tied == "all":
-        counts = counts + np.array(run.counts.target)
+    counts = np.array(run.counts.source) + np.array(run.counts.target)  # of one vocabulary
     ids = most_frequent(counts, number)
-    labels = vocabulary_labels(
-        run.tokenizers.source.tokens(range(len(table))),
-        spaced=run.tokenizers.source.kind == "bpe",
-    )
     cloud = Cloud(
         points=principal_components(table[ids]).points,
-        labels=[labels[id] for id in ids],
+        labels=vocabulary_labels(run.tokenizers.source.tokens(map(int, ids)), spaced=True),
         counts=counts[ids].tolist(),
         group=np.zeros(len(ids), np.int64),
         groups=["all"],
@@ -148,27 +139,17 @@ def test_points_are_drawn_named_moved_and_saved(app: App, run: TrainedRun) -> No
 
 
 def test_keys_walk_through_the_sentence_and_what_is_looked_for_is_marked(
-    app: App, run: TrainedRun, newest: int, trace_at: Callable[..., Trace]
+    app: App, run: TrainedRun, traced: Traced
 ) -> None:
     sent = sent_of(run, 200)
     open_projection(app)
-    tokens = trace_at(newest, SENTENCE).source
-    spaced = vocabulary_labels(tokens.texts, spaced=True)
-    marked = [label for label in dict.fromkeys(spaced) if label in sent["labels"]]
-    missing = [label for label in dict.fromkeys(spaced) if label not in sent["labels"]]
+    spaced = dict.fromkeys(vocabulary_labels(traced(SENTENCE).source.texts, spaced=True))
+    marked = [label for label in spaced if label in sent["labels"]]
     assert len(marked) > 3
-    assert missing
-    caption = app.page.get_by_text("Not among the 200 most frequent")
-    expect(caption).to_contain_text(f"not drawn: {' '.join(missing)}.")
-
     canvas, said = app.page.locator(CANVAS), app.page.locator(".scatter .status")
-    drawn = json.loads(canvas.get_attribute("data-labelled") or "")
-    assert set(drawn) <= set(marked)
-    assert len(drawn) > 2
     canvas.focus()
     for label in [*marked, marked[0]]:
         canvas.press("ArrowRight")
-        expect(said.locator("b")).to_have_text(label)
         times = note(sent, sent["labels"].index(label))
         expect(said).to_have_text(f"{label}: {times} in the training data")
     canvas.press("ArrowUp")
@@ -182,7 +163,6 @@ def test_keys_walk_through_the_sentence_and_what_is_looked_for_is_marked(
     assert view_of(app) == before
 
     app.pick("searched", "was")
-    expect(app.page.locator(".scatter .legend")).to_contain_text("looked for")
     expect(canvas).to_have_attribute("data-labelled", re.compile('"was"'))
     canvas.press("ArrowLeft")  # the last of the marks
     expect(said.locator("b")).to_have_text("was")

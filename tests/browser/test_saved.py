@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 import numpy as np
@@ -19,10 +17,8 @@ from headwise.viz_app.components.printing import LETTERS, printed_width
 from headwise.viz_app.figures.theme import DARK, LIGHT
 from headwise.viz_app.trace.saved import metadata, read_trace
 from headwise.viz_app.trace.sentence import run_trace
+from tests.browser.driver import App, NewApp
 from tests.floats import assert_near
-
-if TYPE_CHECKING:
-    from tests.browser.driver import App
 
 SENTENCE = "We saw three black cats on the white roof."
 SVG = "{http://www.w3.org/2000/svg}"
@@ -51,25 +47,22 @@ def words(picture: ElementTree.Element) -> set[str]:
 
 
 def expect_printable(picture: ElementTree.Element, millimetres: str) -> None:
-    """Assert that a picture fits a width on paper, is light, and has legible letters."""
+    """Assert that a picture fits a width on paper, is light and unmarked, with legible letters."""
     assert float(picture.get("width", "")) <= printed_width(int(millimetres))
     written = colours(picture)
     assert LIGHT.text in written
-    assert not {DARK.text, DARK.muted, DARK.line, DARK.background, DARK.accent} & written
+    dark = {DARK.text, DARK.muted, DARK.line, DARK.background, DARK.accent}
+    assert not {*dark, LIGHT.accent} & written
     sizes = re.findall(r'font-size(?:="|: )([\d.]+)', ElementTree.tostring(picture, "unicode"))
     assert min(map(float, sizes)) >= LETTERS
 
 
-@pytest.mark.parametrize("printed", ["85", "170"])
-def test_a_picture_is_light_without_marks_and_with_legible_letters(
-    new_app: Callable[..., App], printed: str
-) -> None:
+def test_a_picture_is_light_without_marks_and_with_legible_letters(new_app: NewApp) -> None:
     app = new_app(color_scheme="dark")
-    app.open("/training", run="copy", training="heads", printed=printed, q="c a f")
+    app.open("/training", run="copy", training="heads", printed="170", q="c a f")
     app.expect_read("head_matrix", "gd.layout.shapes.length", 1)
     picture = saved(app, "head_matrix")
-    expect_printable(picture, printed)
-    assert LIGHT.accent not in colours(picture)
+    expect_printable(picture, "170")
     assert app.read("head_matrix", "gd.data[0].colorbar.title.text") in words(picture)
     # What is on the screen stays as it was.
     app.expect_read("head_matrix", "gd.layout.shapes.length", 1)
@@ -77,14 +70,13 @@ def test_a_picture_is_light_without_marks_and_with_legible_letters(
 
 
 def test_the_overview_of_heads_is_saved_with_a_colour_bar_and_the_map_with_its_whole_title(
-    new_app: Callable[..., App],
+    new_app: NewApp,
 ) -> None:
     app = new_app(color_scheme="dark")
     app.open("/", q=SENTENCE, printed="85", special="false", renormalised="true")
     app.expect_read("mosaic", "gd.layout.shapes.length", 1)
     picture = saved(app, "mosaic")
     expect_printable(picture, "85")
-    assert LIGHT.accent not in colours(picture)
     assert {"weight", "0.5", "head 4", "layer 3"} <= words(picture)
     app.expect_read("mosaic", "gd._fullData[2].visible", False)
     title = app.read("large", "gd.layout.annotations[1].text").replace("<br>", " ")
@@ -95,59 +87,42 @@ def test_the_overview_of_heads_is_saved_with_a_colour_bar_and_the_map_with_its_w
 
 
 @pytest.mark.parametrize(
-    ("path", "view", "key", "name", "written"),
+    ("path", "choices", "key", "name", "written"),
     [
         (
-            "/training",
-            {"run": "copy", "training": "play", "q": "c a f", "step": 400},
-            "player",
-            "headwise-copy-cross-layer2-head1-step400",
-            {"weight", "source (key)", "f ← a"},
+            *("/training", {"training": "play"}, "player"),
+            *("cross-layer2-head1-step400", {"weight", "source (key)", "f ← a"}),
         ),
         (
-            "/training",
-            {"run": "copy", "training": "play", "q": "c a f", "step": 400, "playing": "all"},
-            "player",
-            "headwise-copy-cross-all-heads-step400",
-            {"weight", "layer 2", "head 2"},
+            *("/training", {"training": "play", "playing": "all"}, "player"),
+            *("cross-all-heads-step400", {"weight", "layer 2", "head 2"}),
         ),
         (
-            "/",
-            {"run": "copy", "q": "c a f", "step": 400, "style": "lines"},
-            "lines",
-            "headwise-copy-400-cross-layer2-head1-lines",
+            *("/", {"style": "lines"}, "lines", "400-cross-layer2-head1-lines"),
             {"source (key)", "f ← a", "Cross, layer 2, head 1"},
         ),
         (
-            "/embeddings",
-            {"run": "copy", "q": "c a f", "step": 400, "section": "projection"},
-            "cloud",
-            "headwise-copy-400-source-PCA",
+            *("/embeddings", {"section": "projection"}, "cloud", "400-source-PCA"),
             {"c", "in the sentence"},
         ),
     ],
     ids=["one map", "all maps", "lines", "cloud"],
 )
 def test_what_plotly_does_not_draw_is_saved_in_the_same_way(
-    new_app: Callable[..., App],
-    path: str,
-    view: dict[str, object],
-    key: str,
-    name: str,
-    written: set[str],
+    new_app: NewApp, path: str, choices: dict[str, str], key: str, name: str, written: set[str]
 ) -> None:
+    view = {"run": "copy", "q": "c a f", "step": 400, "printed": "85", **choices}
     app = new_app(color_scheme="dark")
     button = app.page.locator(f".st-key-{key}").get_by_role("button", name="Save picture")
-    app.open(path, printed="85", **view)
+    app.open(path, **view)
     file = app.download(button)
-    assert file.suggested_filename == f"{name}.svg"
+    assert file.suggested_filename == f"headwise-copy-{name}.svg"
     picture = ElementTree.fromstring(Path(file.path()).read_bytes())
     expect_printable(picture, "85")
-    assert LIGHT.accent not in colours(picture)
     assert written <= words(picture)
-    app.open(path, printed="85", pictures="png", **view)
+    app.open(path, pictures="png", **view)
     file = app.download(button)
-    assert file.suggested_filename == f"{name}.png"
+    assert file.suggested_filename == f"headwise-copy-{name}.png"
     content = Path(file.path()).read_bytes()
     assert content.startswith(b"\x89PNG")
     width, height = (int.from_bytes(content[at : at + 4], "big") for at in (16, 20))

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from http.cookiejar import CookieJar
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from urllib.request import HTTPCookieProcessor, build_opener
 
@@ -26,9 +25,7 @@ from websockets.typing import Origin, Subprotocol
 
 from benchmarks.load_server import APP, ROOT
 from tests.browser.conftest import PORT
-
-if TYPE_CHECKING:
-    from tests.browser.driver import App
+from tests.browser.driver import NewApp
 
 WAYS = {
     "streamlit run": (*APP, *PORT),
@@ -49,7 +46,7 @@ showErrorDetails = "full"
 @pytest.mark.parametrize("command", WAYS.values(), ids=WAYS)
 def test_started_from_any_folder_it_listens_on_this_machine_only(
     serve: Callable[..., str],
-    new_app: Callable[..., App],
+    new_app: NewApp,
     tmp_path: Path,
     command: Sequence[str],
 ) -> None:

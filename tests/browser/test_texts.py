@@ -1,4 +1,4 @@
-"""Text that looks like markup, and text that is no sentence, in a browser: nothing but letters."""
+"""Text that looks like markup is nothing but letters in a browser."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
@@ -16,16 +15,12 @@ from playwright.sync_api import expect
 from headwise.model.checkpoint import open_trained_run
 from headwise.viz_app.analysis.grid import GridOptions, make_grid
 from headwise.viz_app.analysis.labels import token_labels
-from headwise.viz_app.records.trace import Trace
 from tests.browser.conftest import PORT
+from tests.browser.driver import App, NewApp, Traced
 from tests.robustness import tiny_run
 from tests.robustness.hostile_run import NAME, SAID, make_hostile_run
 from tests.robustness.texts import MARKUP, TEXTS
 
-if TYPE_CHECKING:
-    from tests.browser.driver import App
-
-SENTENCE = "I am hungry."
 HOSTILE = (
     '<img src=x onerror="window.__hacked = 1"> <b>bold</b> *a* $x^2$ %{z} `c` &lt; \u202eabc '
     "שלום 👩‍👩‍👧 😀 مرحبا"
@@ -47,10 +42,8 @@ MARKUP_DRAWN = """() => {
 """Links to elsewhere, and the pictures and colours that texts ask for."""
 
 
-def test_markup_is_text_and_nothing_else(
-    app: App, newest: int, trace_at: Callable[..., Trace]
-) -> None:
-    trace = trace_at(newest, HOSTILE)
+def test_markup_is_text_and_nothing_else(app: App, traced: Traced) -> None:
+    trace = traced(HOSTILE)
     app.open()
     app.type(HOSTILE)
     app.expect_text("translation", trace.target_text)
@@ -96,7 +89,7 @@ def hostile_address(serve: Callable[..., str], tmp_path_factory: pytest.TempPath
     ],
 )
 def test_what_files_and_links_say_is_text_on_every_page(
-    new_app: Callable[..., App],
+    new_app: NewApp,
     hostile_address: str,
     page: str,
     query: dict[str, str],
@@ -110,24 +103,6 @@ def test_what_files_and_links_say_is_text_on_every_page(
     app.expect(count.replace("TEXT", TEXT), list(times), [NAME, SAID])
     assert app.find(MARKUP_DRAWN) == []
     assert app.page.evaluate("window.__hacked") is None
-
-
-def test_empty_and_too_long_sentences_say_so_and_the_next_one_works(
-    app: App, newest: int, trace_at: Callable[..., Trace]
-) -> None:
-    invitation = app.page.get_by_text("Type a sentence above and press Enter")
-    app.open(q="")
-    invitation.wait_for()
-    app.type(" ".join(["word"] * 2_000))
-    app.page.get_by_role("alert").filter(has_text="at most 1,024; shorten it").wait_for()
-    expect(app.page.locator(".js-plotly-plot:visible")).to_have_count(0)
-    app.type(SENTENCE)
-    trace = trace_at(newest, SENTENCE)
-    app.expect_drawn("large", trace.attention["cross"][-1, 0])
-    app.expect_text("translation", trace.target_text)
-    expect(app.page.get_by_role("alert")).to_have_count(0)
-    app.type("   ")
-    invitation.wait_for()
 
 
 # What Streamlit's own Markdown makes of escaped texts
@@ -191,7 +166,7 @@ def markdown_address(
 
 
 def test_escaped_texts_are_drawn_letter_for_letter(
-    new_app: Callable[..., App], markdown_address: str, texts: dict[str, list[str]]
+    new_app: NewApp, markdown_address: str, texts: dict[str, list[str]]
 ) -> None:
     app = new_app(markdown_address)
     app.page.goto(markdown_address)
