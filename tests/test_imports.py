@@ -59,14 +59,7 @@ def test_imports_are_found(line: str, file: str, expected: set[str]) -> None:
 @pytest.mark.parametrize(
     ("module", "places"),
     [
-        (
-            "torch",
-            [
-                "model/",
-                "viz_app/trace/",
-                "viz_app/measuring/",
-            ],
-        ),
+        ("torch", ["model/", "viz_app/trace/", "viz_app/measuring/"]),
         ("plotly", ["viz_app/figures/", "viz_app/export.py"]),
         ("transformers", ["model/pretrained/"]),
         ("streamlit", ["viz_app/app.py", "viz_app/views/", "viz_app/components/"]),

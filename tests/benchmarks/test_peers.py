@@ -57,11 +57,7 @@ def test_marian(ours: Transformer, source: torch.Tensor, target: torch.Tensor) -
 
     logits = (
         marian_of(ours.double())
-        .double()(
-            input_ids=source,
-            attention_mask=(source != PAD).long(),
-            decoder_input_ids=target,
-        )
+        .double()(input_ids=source, attention_mask=(source != PAD).long(), decoder_input_ids=target)
         .logits
     )
     # All is float64 but the positions, which the two round to float32 in different places.

@@ -41,12 +41,7 @@ NAMES: dict[Kind, str] = {
     "cross": "Cross",
 }
 """Kinds of attention as the page names them."""
-_WRITTEN = {
-    **NAMES,
-    "joint": "all kinds",
-    "own": "your own",
-    "all": "all heads",
-}
+_WRITTEN = {**NAMES, "joint": "all kinds", "own": "your own", "all": "all heads"}
 """Choice as the address has it → its label, if that is another."""
 _MENUS = {
     **dict.fromkeys(("show", "units", "rows", "special", "renormalised"), "reading"),
@@ -319,10 +314,7 @@ class App:
         arguments = [argument, None if wanted is _ANY else [wanted], tolerance]
         try:
             handle = self.page.wait_for_function(
-                _FIND.replace("LOOK", look),
-                arg=arguments,
-                polling=_BETWEEN_LOOKS,
-                timeout=patience,
+                _FIND.replace("LOOK", look), arg=arguments, polling=_BETWEEN_LOOKS, timeout=patience
             )
         except TimeoutError:
             last = self.page.evaluate(look, argument)

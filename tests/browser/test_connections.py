@@ -46,10 +46,7 @@ def forgive_lost_connection(app: App) -> None:
 
 
 def test_a_page_comes_back_when_its_replica_is_killed(
-    replicas: Replicas,
-    new_app: NewApp,
-    run: TrainedRun,
-    trace_at: Callable[..., Trace],
+    replicas: Replicas, new_app: NewApp, run: TrainedRun, trace_at: Callable[..., Trace]
 ) -> None:
     step = run.steps()[3]
     app, bystander = new_app(replicas.address), new_app(replicas.address)
@@ -82,10 +79,7 @@ def test_a_page_comes_back_when_its_replica_is_killed(
 
 @pytest.mark.parametrize("key", ["Enter", "End"])
 def test_what_is_typed_while_no_replica_answers_is_not_lost(
-    replicas: Replicas,
-    new_app: NewApp,
-    traced: Traced,
-    key: str,
+    replicas: Replicas, new_app: NewApp, traced: Traced, key: str
 ) -> None:
     app = new_app(replicas.address)
     app.open(run="en-es", q=FIRST)

@@ -155,9 +155,7 @@ def test_a_step_is_answered_by_keyboard_on_a_phone(new_app: NewApp) -> None:
     app.expect_address(lesson=None, lessons="rows:1")
 
 
-def test_the_panel_lies_over_the_sidebar_and_the_map_stays_in_sight(
-    new_app: NewApp,
-) -> None:
+def test_the_panel_lies_over_the_sidebar_and_the_map_stays_in_sight(new_app: NewApp) -> None:
     app = new_app(viewport={"width": 1280, "height": 800})
     app.open("/", q=SENTENCE, lesson="rows")
     opened_at(app, LESSONS["rows"], 1)

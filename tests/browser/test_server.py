@@ -45,10 +45,7 @@ showErrorDetails = "full"
 
 @pytest.mark.parametrize("command", WAYS.values(), ids=WAYS)
 def test_started_from_any_folder_it_listens_on_this_machine_only(
-    serve: Callable[..., str],
-    new_app: NewApp,
-    tmp_path: Path,
-    command: Sequence[str],
+    serve: Callable[..., str], new_app: NewApp, tmp_path: Path, command: Sequence[str]
 ) -> None:
     """All of 127/8 is this machine, and a server that listens on every address answers there."""
     (tmp_path / ".streamlit").mkdir()

@@ -7,9 +7,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-import hypothesis
 import pytest
-from hypothesis import HealthCheck, Phase
 from playwright.sync_api import expect
 
 from headwise.model.checkpoint import open_trained_run
@@ -19,6 +17,7 @@ from tests.browser.conftest import PORT
 from tests.browser.driver import App, NewApp, Traced
 from tests.robustness import tiny_run
 from tests.robustness.hostile_run import NAME, SAID, make_hostile_run
+from tests.robustness.outcomes import outcomes_of
 from tests.robustness.texts import MARKUP, TEXTS
 
 HOSTILE = (
@@ -89,11 +88,7 @@ def hostile_address(serve: Callable[..., str], tmp_path_factory: pytest.TempPath
     ],
 )
 def test_what_files_and_links_say_is_text_on_every_page(
-    new_app: NewApp,
-    hostile_address: str,
-    page: str,
-    query: dict[str, str],
-    times: tuple[int, int],
+    new_app: NewApp, hostile_address: str, page: str, query: dict[str, str], times: tuple[int, int]
 ) -> None:
     """It stands there letter for letter so many times: the name, and with it all else."""
     app = new_app(hostile_address)
@@ -124,23 +119,15 @@ DRAWN = """keys => keys.map(key => {
 """The text of containers, and the markup that is drawn in them."""
 
 
-def generated(count: int) -> list[str]:
+def generated() -> list[str]:
     """Texts, the same each time, as they can be sent: without lone surrogates."""
     texts: list[str] = []
 
-    @hypothesis.seed(0)
-    @hypothesis.settings(
-        max_examples=count,
-        database=None,
-        deadline=None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
-    @hypothesis.given(TEXTS)
-    def collect(text: str) -> None:
+    def collect(text: str) -> str:
         texts.append(text[:300].encode("utf-8", "ignore").decode())
+        return "collected"
 
-    collect()
+    outcomes_of(collect, TEXTS, share=4)
     return texts
 
 
@@ -151,14 +138,12 @@ def as_drawn(text: str) -> str:
 
 @pytest.fixture(scope="module")
 def texts() -> dict[str, list[str]]:
-    return {"drawn": [*MARKUP, *generated(100)], "everywhere": list(MARKUP)}
+    return {"drawn": [*MARKUP, *generated()], "everywhere": list(MARKUP)}
 
 
 @pytest.fixture(scope="module")
 def markdown_address(
-    serve: Callable[..., str],
-    tmp_path_factory: pytest.TempPathFactory,
-    texts: dict[str, list[str]],
+    serve: Callable[..., str], tmp_path_factory: pytest.TempPathFactory, texts: dict[str, list[str]]
 ) -> str:
     folder = tmp_path_factory.mktemp("texts")
     (folder / "texts.json").write_text(json.dumps(texts))

@@ -35,9 +35,7 @@ def test_a_translation_that_was_dropped_does_not_come_back(new_app: NewApp) -> N
     walker.compare()
 
 
-def test_two_parts_of_the_page_that_are_used_at_once_are_both_drawn(
-    new_app: NewApp,
-) -> None:
+def test_two_parts_of_the_page_that_are_used_at_once_are_both_drawn(new_app: NewApp) -> None:
     """Streamlit draws only one of two parts that ask in one message."""
     walker = Walker(new_app(), new_app(), 0)
     walker.app.open(q=TEXTS[0])
