@@ -103,17 +103,21 @@ def test_a_place_imports_none_of_some_modules(place: str, modules: list[str]) ->
     } == {}
 
 
-def test_records_analysis_and_figures_know_only_the_interface_of_models() -> None:
-    """And in which order near numbers go, which is NumPy only."""
-    places = within(set(FILES), "viz_app/records/", "viz_app/analysis/", "viz_app/figures/")
-    names = {
-        name
-        for file in places
-        for name in all_imports()[file]
-        if re.match(r"headwise\.model\b", name)
-    }
+@pytest.mark.parametrize(
+    ("places", "package", "known"),
+    [
+        # And in which order near numbers go, which is NumPy only.
+        (("records", "analysis", "figures"), "headwise.model", "headwise.model.(interface|ties)"),
+        (("records",), "headwise.viz_app", "headwise.viz_app.records"),
+    ],
+)
+def test_places_know_only_some_modules(places: tuple[str, ...], package: str, known: str) -> None:
+    files = within(set(FILES), *(f"viz_app/{place}/" for place in places))
+    names = {name for file in files for name in all_imports()[file]}
     assert {
-        name for name in names if not re.match(r"headwise\.model\.(interface|ties)\b", name)
+        name
+        for name in names
+        if re.match(rf"{package}\b", name) and not re.match(rf"{known}\b", name)
     } == set()
 
 
@@ -148,16 +152,6 @@ def test_no_page_imports_another_page() -> None:
         assert importers(f"headwise.viz_app.views.{page}.page") == {"viz_app/app.py"}
         own = importers(f"headwise.viz_app.views.{page}.choices") & others
         assert own == ({"viz_app/views/state.py"} if page != "learn" else set())
-
-
-def test_records_need_only_records() -> None:
-    names = {
-        name
-        for file in within(set(FILES), "viz_app/records/")
-        for name in all_imports()[file]
-        if name.startswith("headwise.viz_app")
-    }
-    assert {name for name in names if not name.startswith("headwise.viz_app.records")} == set()
 
 
 @pytest.mark.parametrize(
