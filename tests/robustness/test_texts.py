@@ -32,7 +32,7 @@ from headwise.viz_app.report import to_html
 from headwise.viz_app.trace.saved import metadata, read_trace, to_json, to_npz
 from headwise.viz_app.trace.sentence import run_trace
 from tests.floats import OPERATIONS, assert_near
-from tests.robustness.drawings import DRAWN, ParsedHtml, check_drawn
+from tests.robustness.drawings import ParsedHtml, check_drawn
 from tests.robustness.outcomes import outcomes_of
 from tests.robustness.texts import MARKUP, TEXTS, UNSEEN
 from tests.robustness.tiny_run import markup_model
@@ -45,7 +45,7 @@ CLEAR = re.compile(
 """Messages for a text that cannot be used."""
 _READING = GridOptions()
 _INVISIBLE = ("Cc", "Cf", "Cs", "Zl", "Zp")
-PARTS = ("saved", "report", "lines", *DRAWN)
+PARTS = ("saved", "report", "lines", "drawn")
 """What can be made from a trace: files, the report, lines, figures."""
 
 
@@ -81,7 +81,7 @@ def check(model: Transformer, tokenizers: TokenizerPair, case: Case) -> str:
         _check_lines(trace, case.reading)
     elif case.part is not None:
         # Names in files may be any text, too.
-        check_drawn(case.part, [*labels[:6], case.text[:200], trace.target_text[:200]])
+        check_drawn([*labels[:6], case.text[:200], trace.target_text[:200]])
     return "traced"
 
 
@@ -226,5 +226,4 @@ def test_every_part_keeps_markup_as_text() -> None:
     for number, part in enumerate(PARTS):
         text = worst[number % len(worst)]
         assert check(model, tokenizers, Case(f"a {text}"[:40], target, part=part)) == "traced", part
-    for name in DRAWN:
-        check_drawn(name, worst)
+    check_drawn(worst)
