@@ -169,6 +169,7 @@ def test_citation_and_downloads_are_of_the_trace(
     for ending in ("npz", "json"):
         read = replace(read_trace(files[ending]), summary=trace.summary, checks=trace.checks)
         assert metadata(read) == metadata(trace)
-    app.page.keyboard.press("Escape")
     app.choose(pictures="png")
+    app.expect_address(pictures="png")
+    app.page.keyboard.press("Escape")
     app.expect_read("large", "gd._context.toImageButtonOptions.format", "png")
