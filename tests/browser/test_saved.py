@@ -161,7 +161,7 @@ def test_citation_and_downloads_are_of_the_trace(
         assert file.suggested_filename == f"headwise-en-es-{newest}.{ending}"
         files[ending] = tmp_path / file.suggested_filename
         file.save_as(files[ending])
-    assert SENTENCE in saved["html"].read_text()
+    assert SENTENCE in files["html"].read_text()
     exact = [dict(read_trace(files[ending]).arrays()) for ending in ("npz", "json")]
     for name, array in trace.arrays():
         np.testing.assert_array_equal(exact[0][name], exact[1][name], err_msg=name)
