@@ -47,8 +47,8 @@ def open_page(browser: Browser, tmp_path: Path) -> Iterator[Callable[[bytes], Pa
         file.write_bytes(content)
         page = context.new_page()
         page.on("console", lambda message: complaints.append(message.text))
-        page.on("pageerror", complaints.append)
-        page.on("websocket", complaints.append)
+        page.on("pageerror", lambda error: complaints.append(error))
+        page.on("websocket", lambda socket: complaints.append(socket.url))
         page.on("request", lambda each: each.url == file.as_uri() or complaints.append(each.url))
         page.goto(file.as_uri())
         return page
