@@ -14,6 +14,7 @@ from playwright.sync_api import TimeoutError as NotInTime
 PATIENCE = 60.0
 """Seconds that a drawing may take."""
 SCREEN = {"width": 1280, "height": 1000}
+MISSING = "there is no chromium on the path; install it (on Debian: apt-get install chromium)"
 _QUIET = ("background-networking", "component-update", "sync", "gpu")
 _LOOK = """
     const right = %s;
@@ -31,18 +32,20 @@ _LOOK = """
 
 
 @contextmanager
-def chromium() -> Iterator[Callable[[], Browser]]:
+def chromium(*more: str) -> Iterator[Callable[[], Browser]]:
     """Starts browsers that find no host but this one; they are closed at the end.
+
+    Args:
+        more: flags of Chromium.
 
     Raises:
         RuntimeError: if there is none, or what is done with them fails.
     """
     path = shutil.which("chromium")
     if path is None:
-        raise RuntimeError(
-            "there is no chromium on the path; install it (on Debian: apt-get install chromium)"
-        )
-    flags = ["--no-sandbox", *(f"--disable-{name}" for name in _QUIET)]
+        raise RuntimeError(MISSING)
+    flags = ["--no-sandbox", *more, *(f"--disable-{name}" for name in _QUIET)]
+    # (To route requests would do too, but then nothing is cached.)
     flags.append("--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE localhost")
     with sync_playwright() as playwright:
         try:

@@ -16,6 +16,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+APP = ("-m", "streamlit", "run", str(ROOT / "viz_app/app.py"))
+"""What Python is told, to start the app."""
 START = 60.0
 """Seconds that a start may take."""
 
@@ -82,35 +84,50 @@ def serving(host: str = "localhost", port: int = 0) -> Iterator[Server]:
     Raises:
         RuntimeError: if it does not start.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        log = Path(folder) / "log.txt"
-        options = ["--server.port", str(port), "--server.address", host]
-        # A source file that is edited meanwhile would take its module from the running sessions.
-        options += ["--server.fileWatcherType", "none"]
-        with log.open("wb") as written:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "streamlit", "run", "viz_app/app.py", *options],
-                cwd=ROOT,
-                stdout=written,
-                stderr=subprocess.STDOUT,
-                stdin=subprocess.DEVNULL,
-                # One thread as here: sums are then added in the same order. Arenas of memory as in
-                # deploy/Dockerfile.
-                env=os.environ
-                | {
-                    "OMP_NUM_THREADS": "1",
-                    "MALLOC_ARENA_MAX": "2",
-                    "HEADWISE_CACHE": f"{folder}/cache",
-                },
-            )
-        try:
-            yield Server(process, log, _address_of(process, log, host))
-        finally:
-            process.terminate()
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(20)
-            process.kill()
-            process.wait()
+    options = ("--server.port", str(port), "--server.address", host)
+    # A source file that is edited meanwhile would take its module from the running sessions.
+    command = (*APP, *options, "--server.fileWatcherType", "none")
+    with tempfile.TemporaryDirectory() as folder, started(command, Path(folder), host) as server:
+        yield server
+
+
+@contextmanager
+def started(
+    command: Sequence[str], folder: Path, host: str = "localhost", *, cwd: Path = ROOT, **own: str
+) -> Iterator[Server]:
+    """A server that Python is told to start, stopped at the end.
+
+    Args:
+        command: what follows ``python``.
+        folder: where its log and cache are written.
+        host: the name or address of this machine that it listens on.
+        cwd: where it is started.
+        own: variables of its environment.
+
+    Raises:
+        RuntimeError: if it does not start.
+    """
+    log = folder / "log.txt"
+    # One thread as here: sums are then added in the same order. Arenas of memory as in
+    # deploy/Dockerfile.
+    own = {"OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2", **own}
+    with log.open("wb") as written:
+        process = subprocess.Popen(
+            [sys.executable, *command],
+            cwd=cwd,
+            stdout=written,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            env=os.environ | {"HEADWISE_CACHE": str(folder / "cache")} | own,
+        )
+    try:
+        yield Server(process, log, _address_of(process, log, host))
+    finally:
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(20)
+        process.kill()
+        process.wait()
 
 
 def _address_of(process: subprocess.Popen[bytes], log: Path, host: str) -> str:

@@ -46,7 +46,6 @@ class Session:
         self._cookies = CookieJar()
         self._query = ""
         self._field = ""
-        self._typed: str | None = None
         self._page: dict[Path, Delta] = {}
         self._pages: dict[str, str] = {}
 
@@ -83,12 +82,6 @@ class Session:
         await self._send(sentence)
         await self._until(sentence, among=(sentence,))
         self.seconds.append(time.perf_counter() - began)
-
-    async def come_back(self) -> None:
-        """Send what a browser sends that was waiting for its server, and wait for the page."""
-        assert self._typed is not None
-        await self._send(self._typed)
-        await self._until(self._typed, among=(self._typed,))
 
     async def type_over(self, first: str, second: str, *, after: int) -> None:
         """Type a sentence, and another when so many messages of the first one's page have come."""
@@ -147,7 +140,6 @@ class Session:
         if sentence is not None:
             field = message.rerun_script.widget_states.widgets.add()
             field.id, field.string_value = self._field, sentence
-            self._typed = sentence
         await self._socket.send(message.SerializeToString())
 
     async def _until(self, sentence: str, *, among: tuple[str, ...]) -> None:

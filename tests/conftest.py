@@ -1,70 +1,40 @@
-"""Tiny models for every test: prime dimensions, so that a transposed axis cannot pass by luck.
-
-And a tiny run, trained once for a few steps on the sentences in ``tests/data``.
-"""
+"""What tests of every folder use: tiny models and a tiny run, trained once for a few steps."""
 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
 from hypothesis import settings
 from torch import Tensor
 
-from headwise.model.config import EOS, TrainingConfig, TransformerConfig
+from headwise.model.config import EOS, TransformerConfig
 from headwise.model.transformer import Transformer
+from tests.tiny import DATA, flags_of, tiny_config, tiny_model, tiny_training
 
 pytest.register_assert_rewrite("tests.browser.driver")
 
 if TYPE_CHECKING:  # they take seconds to import, and few tests need them
+    from playwright.sync_api import Browser
+
     from headwise.model.checkpoint import TrainedRun
     from headwise.model.training.options import TrainArguments
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
 
-DATA = Path(__file__).parent / "data"
-
+# With --hypothesis-profile=long there are more examples, and others each time;
+# --hypothesis-seed repeats them.
 settings.register_profile(
     "project", deadline=None, derandomize=True, database=None, max_examples=25
 )
+settings.register_profile("long", deadline=None, database=None, max_examples=1_000)
 settings.load_profile("project")
-
-
-def _config(**changes: Any) -> TransformerConfig:
-    values: dict[str, Any] = {
-        "source_vocab_size": 37,
-        "target_vocab_size": 41,
-        "n_encoder_layers": 2,
-        "n_decoder_layers": 2,
-        "n_heads": 3,
-        "d_k": 5,
-        "d_model": 14,
-        "d_ff": 23,
-        "tied": "output",
-        "max_length": 31,
-    }
-    return TransformerConfig(**(values | changes))
-
-
-def _model(**changes: Any) -> Transformer:
-    torch.manual_seed(7)
-    model = Transformer(_config(**changes))
-    with torch.no_grad():
-        for parameter in model.parameters():  # else biases are all 0 and norms all 1
-            parameter.add_(0.1 * torch.randn_like(parameter))
-    return model.eval()
-
-
-def _ids(lengths: Sequence[int], vocab_size: int, *, seed: int = 11) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    rows = [torch.randint(EOS + 1, vocab_size, (n,), generator=generator) for n in lengths]
-    return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
 
 
 @pytest.fixture
@@ -79,19 +49,25 @@ def one_thread() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def make_config() -> Callable[..., TransformerConfig]:
     """A tiny configuration, with the given fields changed."""
-    return _config
+    return tiny_config
 
 
 @pytest.fixture(scope="session")
 def make_model() -> Callable[..., Transformer]:
     """A tiny model in eval mode, always of the same weights; takes changes of its configuration."""
-    return _model
+    return tiny_model
 
 
 @pytest.fixture(scope="session")
 def make_ids() -> Callable[..., Tensor]:
     """Random tokens: lengths and vocabulary size → ids (B, longest), padded on the right."""
-    return _ids
+
+    def make(lengths: Sequence[int], vocab_size: int, *, seed: int = 11) -> Tensor:
+        generator = torch.Generator().manual_seed(seed)
+        rows = [torch.randint(EOS + 1, vocab_size, (n,), generator=generator) for n in lengths]
+        return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+
+    return make
 
 
 @pytest.fixture(scope="session")
@@ -113,67 +89,14 @@ def datasets_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def make_arguments(datasets_cache: Path) -> Callable[..., TrainArguments]:
-    """Arguments of a tiny training in a folder; takes changes of its ``TrainingConfig``.
-
-    An epoch has 9 batches and a step takes 2 of them: the first epoch ends within the fifth step.
-    """
-    from headwise.model.training.options import TrainArguments
-
-    model = TransformerConfig(
-        420,
-        420,
-        n_encoder_layers=1,
-        n_decoder_layers=1,
-        n_heads=2,
-        d_model=14,
-        d_ff=23,
-        max_length=61,
-    )
-    training = TrainingConfig(
-        steps=8,
-        batch_tokens=97,
-        accumulate=2,
-        learning_rate=0.02,
-        warmup_steps=2,
-        precision="no",
-        milestones=(0, 3, 5),
-        log_every=1,
-        resume_every=4,
-        seed=5,
-    )
-
-    def make(root: Path, **changes: Any) -> TrainArguments:
-        return TrainArguments(
-            run="tiny",
-            train=str(DATA / "train.jsonl"),
-            valid=str(DATA / "valid.jsonl"),
-            licence="CC0-1.0",
-            checkpoints=root,
-            model=model,
-            training=replace(training, **changes),
-        )
-
-    return make
+    """Arguments of a tiny training in a folder; takes changes of its ``TrainingConfig``."""
+    return tiny_training
 
 
 @pytest.fixture(scope="session")
 def to_flags() -> Callable[[TrainArguments], list[str]]:
     """A training as its command line says it."""
-
-    def flags(arguments: TrainArguments) -> list[str]:
-        given = ["--run", arguments.run, "--train", arguments.train, "--valid", arguments.valid]
-        given += ["--licence", arguments.licence, "--checkpoints", str(arguments.checkpoints)]
-        for group in ("model", "training"):
-            for name, value in asdict(getattr(arguments, group)).items():
-                flag = f"--{group}.{name.replace('_', '-')}"
-                if isinstance(value, bool):
-                    given.append(flag if value else f"--{group}.no-{name.replace('_', '-')}")
-                else:
-                    values = value if isinstance(value, tuple) else (value,)
-                    given += [flag, *map(str, values)]
-        return given
-
-    return flags
+    return flags_of
 
 
 @pytest.fixture(scope="session")
@@ -194,3 +117,30 @@ def trained_run(trained_root: Path) -> TrainedRun:
     from headwise.model.checkpoint import open_trained_run
 
     return open_trained_run("tiny", root=trained_root)
+
+
+def _need(program: str | None, missing: str) -> str:
+    """Skip a test whose program this machine lacks; where all must run, it fails."""
+    if program is None:
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(missing)
+    return program
+
+
+@pytest.fixture(scope="session")
+def haproxy() -> str:
+    """Where HAProxy is."""
+    from benchmarks.load_replicas import MISSING, find_haproxy
+
+    return _need(find_haproxy(), MISSING)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """One Chromium for all tests."""
+    from benchmarks.chromium import MISSING, chromium
+
+    _need(shutil.which("chromium"), MISSING)
+    with chromium("--process-per-site") as launch:  # where compiled scripts stay compiled
+        browser = launch()
+        yield browser
+        browser.close()

@@ -50,8 +50,7 @@ def near(
 
     Args:
         expected: a number, an array, or a list or dictionary of numbers.
-        dtype: the least precise type that the numbers went through; that of an array if left out,
-            and float64 for Python's numbers.
+        dtype: as for ``rounding``; that of an array if left out, float64 for Python's numbers.
         size: as for ``rounding``; the largest magnitude in ``expected`` if left out.
         operations: as for ``rounding``.
     """
@@ -73,9 +72,6 @@ def assert_near(
     """Compare two arrays or tensors of one shape, or an array and a number for all its cells.
 
     The arguments are as for ``near``; the type is that of the less precise of both if left out.
-
-    Raises:
-        AssertionError: if a cell is further off than rounding explains.
     """
     found, expected = _array(found), _array(expected)
     if dtype is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -10,18 +12,11 @@ from tests.floats import assert_near, near, printed, rounding
 
 
 @pytest.mark.parametrize(
-    ("dtype", "epsilon"),
-    [
-        (np.float64, 2.0**-52),
-        (torch.float32, 2.0**-23),
-        (np.float16, 2.0**-10),
-        (torch.bfloat16, 2.0**-7),
-    ],
+    ("dtype", "bits"),
+    [(np.float64, 52), (torch.float32, 23), (np.float16, 10), (torch.bfloat16, 7)],
 )
-def test_bound_is_epsilon_by_size_by_operations(
-    dtype: type[np.floating] | torch.dtype, epsilon: float
-) -> None:
-    assert rounding(dtype, 3.0, 5) == 15 * epsilon
+def test_bound_is_epsilon_by_size_by_operations(dtype: Any, bits: int) -> None:
+    assert rounding(dtype, 3.0, 5) == 15 * 2.0**-bits
 
 
 def test_sums_in_another_order_are_near() -> None:
@@ -42,6 +37,8 @@ def test_more_than_the_bound_is_not_near(make: type, dtype: str) -> None:
     assert_near(make(expected + np.array([0.9, 0, 0.9], dtype) * step), make(expected))
     with pytest.raises(AssertionError):
         assert_near(make(expected + np.array([0, 0, 1.1], dtype) * step), make(expected))
+    with pytest.raises(AssertionError):  # shapes are not stretched
+        assert_near(make(np.ones((2, 3), dtype)), make(np.ones(3, dtype)))
 
 
 def test_the_less_precise_type_decides() -> None:
@@ -50,12 +47,6 @@ def test_the_less_precise_type_decides() -> None:
     with pytest.raises(AssertionError):
         assert_near(found.astype(np.float64), np.array([1.0]))
     assert_near(found.astype(np.float64), np.array([1.0]), dtype=np.float32)
-
-
-def test_shapes_are_not_stretched() -> None:
-    with pytest.raises(AssertionError):
-        assert_near(np.ones((2, 3)), np.ones(3))
-    assert_near(np.ones((2, 3)), 1)
 
 
 @pytest.mark.parametrize(

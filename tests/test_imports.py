@@ -1,12 +1,17 @@
-"""Who may import whom. Files are parsed, not run."""
+"""Who may import whom, and that what is imported is declared. Files are parsed, not run."""
 
 from __future__ import annotations
 
 import re
 import subprocess
 import sys
+import tomllib
+from importlib.metadata import packages_distributions
+from itertools import pairwise
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from tests.imports import FILES, ROOT, all_imports, imports_of
 
@@ -54,14 +59,7 @@ def test_imports_are_found(line: str, file: str, expected: set[str]) -> None:
 @pytest.mark.parametrize(
     ("module", "places"),
     [
-        (
-            "torch",
-            [
-                "model/",
-                "viz_app/trace/",
-                "viz_app/measuring/",
-            ],
-        ),
+        ("torch", ["model/", "viz_app/trace/", "viz_app/measuring/"]),
         ("plotly", ["viz_app/figures/", "viz_app/export.py"]),
         ("transformers", ["model/pretrained/"]),
         ("streamlit", ["viz_app/app.py", "viz_app/views/", "viz_app/components/"]),
@@ -105,17 +103,21 @@ def test_a_place_imports_none_of_some_modules(place: str, modules: list[str]) ->
     } == {}
 
 
-def test_records_analysis_and_figures_know_only_the_interface_of_models() -> None:
-    """And in which order near numbers go, which is NumPy only."""
-    places = within(set(FILES), "viz_app/records/", "viz_app/analysis/", "viz_app/figures/")
-    names = {
-        name
-        for file in places
-        for name in all_imports()[file]
-        if re.match(r"headwise\.model\b", name)
-    }
+@pytest.mark.parametrize(
+    ("places", "package", "known"),
+    [
+        # And in which order near numbers go, which is NumPy only.
+        (("records", "analysis", "figures"), "headwise.model", "headwise.model.(interface|ties)"),
+        (("records",), "headwise.viz_app", "headwise.viz_app.records"),
+    ],
+)
+def test_places_know_only_some_modules(places: tuple[str, ...], package: str, known: str) -> None:
+    files = within(set(FILES), *(f"viz_app/{place}/" for place in places))
+    names = {name for file in files for name in all_imports()[file]}
     assert {
-        name for name in names if not re.match(r"headwise\.model\.(interface|ties)\b", name)
+        name
+        for name in names
+        if re.match(rf"{package}\b", name) and not re.match(rf"{known}\b", name)
     } == set()
 
 
@@ -150,16 +152,6 @@ def test_no_page_imports_another_page() -> None:
         assert importers(f"headwise.viz_app.views.{page}.page") == {"viz_app/app.py"}
 
 
-def test_records_need_only_records() -> None:
-    names = {
-        name
-        for file in within(set(FILES), "viz_app/records/")
-        for name in all_imports()[file]
-        if name.startswith("headwise.viz_app")
-    }
-    assert {name for name in names if not name.startswith("headwise.viz_app.records")} == set()
-
-
 @pytest.mark.parametrize(
     "module", ["torch", "plotly", "streamlit", "headwise.model", "headwise.viz_app.views"]
 )
@@ -168,30 +160,91 @@ def test_these_modules_are_imported_somewhere(module: str) -> None:
     assert importers(module)
 
 
-@pytest.mark.parametrize("package", ["analysis", "figures", "lessons"])
-def test_these_packages_load_without_torch_and_streamlit(package: str) -> None:
-    folder = f"viz_app/{package}/"
-    modules = [
-        f"headwise.{file[:-3].replace('/', '.')}" for file in FILES if file.startswith(folder)
-    ]
-    assert len(modules) >= 3
-    code = (
-        f"import sys, {', '.join(modules)}\n"
-        "print(sorted({'torch', 'streamlit'} & set(sys.modules)))"
-    )
+@pytest.mark.parametrize(
+    ("packages", "others"),
+    [
+        (["viz_app/analysis/", "viz_app/figures/", "viz_app/lessons/"], {"torch", "streamlit"}),
+        (
+            ["viz_app/views/embeddings/", "viz_app/views/translate/"],
+            {
+                *("accelerate", "datasets", "pyarrow", "sacrebleu", "tensorboard", "tyro"),
+                "transformers",  # only models of others need it
+                *("numba", "scipy", "sklearn", "umap"),  # only some analyses need these
+            },
+        ),
+    ],
+    ids=["analyses and figures", "the app"],
+)
+def test_these_packages_load_without_others(packages: list[str], others: set[str]) -> None:
+    files = within(set(FILES), *packages)
+    assert len(files) > 3 * len(packages)
+    modules = ", ".join(f"headwise.{file[:-3].replace('/', '.')}" for file in sorted(files))
+    code = f"import sys, {modules}; print(sorted({others!r} & set(sys.modules)))"
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.strip() == "[]"
 
 
-def test_the_app_starts_without_what_only_training_needs() -> None:
-    code = (
-        "import sys, headwise.viz_app.views.embeddings, headwise.viz_app.views.translate.page\n"
-        "heavy = {'accelerate', 'datasets', 'pyarrow', 'sacrebleu', 'tensorboard', 'tyro'}\n"
-        "heavy |= {'transformers'}  # only models of others need it\n"
-        "heavy |= {'numba', 'scipy', 'sklearn', 'umap'}  # only some analyses need these\n"
-        "print(sorted(heavy & set(sys.modules)))"
-    )
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
-    assert done.stdout.strip() == "[]"
+# What is imported is declared
+
+
+USED_BY_OTHERS = {"tensorboard", "sentencepiece"}
+"""Declared, but imported only by a library of ours: accelerate writes with the first for
+--tensorboard, transformers reads Marian's tokenizers with the second."""
+NO_DISTRIBUTION = {"headwise", "_typeshed"}
+"""Our own packages, and one that exists for type checkers only."""
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def by_name(requirements: list[str]) -> dict[str, Requirement]:
+    return {canonicalize_name(r.name): r for r in map(Requirement, requirements)}
+
+
+DECLARED = by_name(PROJECT["dependencies"])
+OPTIONAL = by_name([r for group in PROJECT["optional-dependencies"].values() for r in group])
+
+
+def pins(file: str) -> dict[str, Requirement]:
+    """What a file of requirements pins; other files that it includes are not followed."""
+    return by_name(re.findall(r"^\w[^;\\\n]*", (ROOT / file).read_text(encoding="utf-8"), re.M))
+
+
+def imported_distributions() -> set[str]:
+    modules = {name.split(".")[0] for names in all_imports().values() for name in names}
+    distributions = packages_distributions()
+    return {
+        canonicalize_name(distribution)
+        for module in modules - sys.stdlib_module_names - NO_DISTRIBUTION
+        for distribution in distributions.get(module, [module])
+    }
+
+
+def test_what_is_imported_is_declared_and_what_is_declared_is_imported() -> None:
+    assert imported_distributions() | USED_BY_OTHERS == {*DECLARED, *OPTIONAL}
+    assert set(DECLARED).isdisjoint(OPTIONAL)
+
+
+def test_requirements_pin_what_is_declared() -> None:
+    """Those for development also pin the extras, which the tests need; eflomal is compiled."""
+    assert set(pins("requirements.txt")) == set(DECLARED)
+    assert set(pins("requirements-dev.txt")) >= set(OPTIONAL) - {"eflomal"}
+    for file in ("requirements.txt", "requirements-dev.txt"):
+        for name, requirement in pins(file).items():
+            [pin] = requirement.specifier
+            assert pin.operator == "=="
+            if declared := (DECLARED | OPTIONAL).get(name):
+                assert declared.specifier.contains(pin.version), name
+
+
+def test_the_lock_file_has_the_same_pins_and_hashes_of_all() -> None:
+    locked = pins("requirements-lock.txt")
+    for file in ("requirements.txt", "requirements-dev.txt"):
+        for name, requirement in pins(file).items():
+            assert locked[name].specifier == requirement.specifier, name
+    lines = (ROOT / "requirements-lock.txt").read_text(encoding="utf-8").splitlines()
+    lines = [line for line in lines if not line.startswith("#")]
+    assert all(re.match(r"[a-z0-9].*==|    --hash=sha256:[0-9a-f]{64}", line) for line in lines)
+    hashed = [after for line, after in pairwise(lines) if not line.startswith(" ")]
+    assert len(hashed) == len(locked)
+    assert all(line.startswith("    --hash=") for line in hashed)

@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from benchmarks.peers.torch_nn import TorchTransformer
-from benchmarks.sizes import tokenizers_of
 from headwise.model.config import EOS, PAD
 from headwise.model.decoding.greedy import greedy
 from headwise.model.transformer import Transformer
@@ -58,11 +57,7 @@ def test_marian(ours: Transformer, source: torch.Tensor, target: torch.Tensor) -
 
     logits = (
         marian_of(ours.double())
-        .double()(
-            input_ids=source,
-            attention_mask=(source != PAD).long(),
-            decoder_input_ids=target,
-        )
+        .double()(input_ids=source, attention_mask=(source != PAD).long(), decoder_input_ids=target)
         .logits
     )
     # All is float64 but the positions, which the two round to float32 in different places.
@@ -84,9 +79,3 @@ def test_ctranslate2(ours: Transformer, tmp_path: Path, monkeypatch: pytest.Monk
     expected = greedy(ours, [sentence])
     with translator(tmp_path / "model", threads=1) as translate:
         assert translate([sentence], len(expected[0]) - 1) == expected
-
-
-def test_words_are_one_token_each() -> None:
-    tokenizers = tokenizers_of()
-    text = tokenizers.source.decode([4, 77, 7_999])
-    assert tokenizers.encode_source(text) == [4, 77, 7_999, EOS]

@@ -3,32 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import re
-import shutil
-import subprocess
-import sys
-import time
-import urllib.request
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Literal
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ViewportSize, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ViewportSize, expect
 
+from benchmarks.load_server import APP, ROOT, started
 from headwise.model.checkpoint import TrainedRun, load_weights, open_trained_run
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.sentence import run_trace
-from tests.browser.driver import PATIENCE, App
+from tests.browser.driver import PATIENCE, App, NewApp, Traced
 
-ROOT = Path(__file__).parents[2]
 SCREEN: ViewportSize = {"width": 1440, "height": 2000}
 """High enough that nothing scrolls: a list that is open closes when the page scrolls."""
 PORT = ("--server.port", "0")
-APP = ("-m", "streamlit", "run", str(ROOT / "viz_app/app.py"), *PORT)
 _LOG = pytest.StashKey[Path]()
 
 expect.set_options(timeout=PATIENCE)
@@ -52,90 +43,31 @@ def serve(
 
     All are stopped at the end; then none may have logged a traceback but those that ``may_fail``.
     """
+    logs: list[Path] = []
     with contextlib.ExitStack() as running:
 
         def start(
             checkpoints: Path | str = "",
             *,
             cwd: Path = ROOT,
-            command: Sequence[str] = APP,
+            command: Sequence[str] = (*APP, *PORT),
             may_fail: bool = False,
         ) -> str:
             folder = tmp_path_factory.mktemp("app")
-            log = pytestconfig.stash[_LOG] = folder / "log.txt"
-            own = {
-                "HEADWISE_CHECKPOINTS": str(checkpoints),
-                "HEADWISE_CACHE": str(folder / "cache"),
-            }
-            if not may_fail:
-                running.callback(_check_log, log)
-            return running.enter_context(_served(log, own, cwd, command))
+            pytestconfig.stash[_LOG] = folder / "log.txt"
+            own = {"HEADWISE_CHECKPOINTS": str(checkpoints)}
+            logs.extend([] if may_fail else [folder / "log.txt"])
+            return running.enter_context(started(command, folder, cwd=cwd, **own)).address
 
         yield start
-
-
-@contextlib.contextmanager
-def _served(log: Path, own: dict[str, str], cwd: Path, command: Sequence[str]) -> Iterator[str]:
-    """A server that Python is told to start, in an environment of its own and from a folder."""
-    with log.open("wb") as written:
-        server = subprocess.Popen(
-            [sys.executable, *command],
-            cwd=cwd,
-            stdout=written,
-            stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
-            # One thread as in tests: sums are then added in the same order.
-            env=os.environ | own | {"OMP_NUM_THREADS": "1"},
-        )
-    try:
-        yield _address_of(server, log)
-    finally:
-        server.terminate()
-        with suppress(subprocess.TimeoutExpired):
-            server.wait(20)
-        server.kill()
-        server.wait()
-
-
-def _check_log(log: Path) -> None:
-    assert "Traceback" not in log.read_text(), log.read_text()
+    for log in logs:
+        assert "Traceback" not in log.read_text(), log.read_text()
 
 
 @pytest.fixture(scope="session")
 def address(serve: Callable[..., str]) -> str:
     """The server on the project's own runs."""
     return serve()
-
-
-def _address_of(server: subprocess.Popen[bytes], log: Path) -> str:
-    until = time.monotonic() + PATIENCE / 1_000
-    while time.monotonic() < until and server.poll() is None:
-        started = re.search(r"server started on \S*?:(\d+)", log.read_text())
-        if started:
-            address = f"http://localhost:{started[1]}"
-            urllib.request.urlopen(f"{address}/_stcore/health", timeout=30).close()
-            return address
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            server.wait(0.05)  # over at once if it has died
-    raise RuntimeError(f"the app did not start:\n{log.read_text()}")
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    """One Chromium for all tests."""
-    path = shutil.which("chromium") or "/usr/bin/chromium"
-    if not Path(path).exists():
-        missing = "there is no Chromium; install it with: sudo apt-get install chromium"
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(missing)
-    quiet = ("background-networking", "component-update", "sync", "gpu")
-    with sync_playwright() as playwright:
-        flags = ["--no-sandbox", *(f"--disable-{name}" for name in quiet)]
-        # Other hosts are not found. (To route requests would do too, but then nothing is cached.)
-        flags.append("--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE localhost")
-        flags.append("--process-per-site")  # where scripts that a page has compiled stay compiled
-        browser = playwright.chromium.launch(executable_path=path, args=flags)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="session")
@@ -147,9 +79,7 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
 
 
 @pytest.fixture
-def new_app(
-    context: BrowserContext, request: pytest.FixtureRequest
-) -> Iterator[Callable[..., App]]:
+def new_app(context: BrowserContext, request: pytest.FixtureRequest) -> Iterator[NewApp]:
     """Makes a page, at another server's address perhaps, of another size or in dark colours.
 
     At the end nothing may have been complained of in any of them.
@@ -177,7 +107,7 @@ def new_app(
 
 
 @pytest.fixture
-def app(new_app: Callable[..., App]) -> App:
+def app(new_app: NewApp) -> App:
     """A page of its own."""
     return new_app()
 
@@ -204,3 +134,9 @@ def trace_at(run: TrainedRun) -> Callable[..., Trace]:
         return run_trace(load(step).model, run.tokenizers, sentence, target, step=step)
 
     return trace
+
+
+@pytest.fixture(scope="session")
+def traced(newest: int, trace_at: Callable[..., Trace]) -> Traced:
+    """Traces by sentence, of the checkpoint that the app chooses at first."""
+    return lambda sentence: trace_at(newest, sentence)

@@ -9,7 +9,7 @@ Streamlit leaves what it drew before beside what it draws now, and hidden copies
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -41,12 +41,7 @@ NAMES: dict[Kind, str] = {
     "cross": "Cross",
 }
 """Kinds of attention as the page names them."""
-_WRITTEN = {
-    **NAMES,
-    "joint": "all kinds",
-    "own": "your own",
-    "all": "all heads",
-}
+_WRITTEN = {**NAMES, "joint": "all kinds", "own": "your own", "all": "all heads"}
 """Choice as the address has it → its label, if that is another."""
 _MENUS = {
     **dict.fromkeys(("show", "units", "rows", "special", "renormalised"), "reading"),
@@ -121,6 +116,15 @@ _LABELS = """(() => {
         ? sorted.map(([, text]) => text) : undefined;
 })()"""
 """What is drawn; where an axis draws only some of its labels, also what the others would be."""
+_CONTRAST = """element => {
+    const luminance = colour => colour.match(/[\\d.]+/g).slice(0, 3).map(value => value / 255)
+        .map(c => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
+        .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+    const style = getComputedStyle(element), app = document.querySelector('.stApp');
+    const text = luminance(element.ownerSVGElement ? style.fill : style.color);
+    const ground = luminance(getComputedStyle(app ?? document.body).backgroundColor);
+    return [(Math.max(text, ground) + 0.05) / (Math.min(text, ground) + 0.05), ground];
+}"""
 _BOX = """place => {
     const elements = visible(place);
     if (elements.length !== 1) return undefined;
@@ -158,6 +162,12 @@ def step_label(trace: Trace, at: int) -> str:
 def rgb(colour: str) -> str:
     """Return ``#rrggbb`` as browsers write it."""
     return f"rgb({', '.join(str(value) for value in bytes.fromhex(colour[1:]))})"
+
+
+def contrast_to_ground(element: Locator) -> tuple[float, float]:
+    """Return the contrast of a text to the page's ground (WCAG 2.2), and how light that is."""
+    contrast, ground = element.evaluate(_CONTRAST)
+    return contrast, ground
 
 
 class App:
@@ -230,11 +240,6 @@ class App:
             field = self.widget(key).locator(":is(input, textarea)")
             field.fill(text)
             field.press("Enter")
-
-    def toggle(self, key: str) -> None:
-        """Switch something on or off."""
-        with self.menu_of(key):
-            self.widget(key).locator("label").first.click()
 
     def type(self, sentence: str) -> None:
         """Type a sentence and press Enter."""
@@ -309,10 +314,7 @@ class App:
         arguments = [argument, None if wanted is _ANY else [wanted], tolerance]
         try:
             handle = self.page.wait_for_function(
-                _FIND.replace("LOOK", look),
-                arg=arguments,
-                polling=_BETWEEN_LOOKS,
-                timeout=patience,
+                _FIND.replace("LOOK", look), arg=arguments, polling=_BETWEEN_LOOKS, timeout=patience
             )
         except TimeoutError:
             last = self.page.evaluate(look, argument)
@@ -398,19 +400,6 @@ class App:
         look = "keys => keys.map(key => new URLSearchParams(location.search).get(key))"
         self.expect(look, list(expected.values()), list(expected))
 
-    def rows(self, place: str, columns: int | None = None) -> list[list[str]]:
-        """Return the texts of a table's rows, or of their first cells, once there are any."""
-        found: list[list[str]] = self.find(
-            """([place, columns]) => {
-                const rows = [...document.querySelectorAll(place)];
-                const cells = rows.map(row => [...row.cells].slice(0, columns ?? undefined));
-                return rows.length ? cells.map(row => row.map(cell => cell.textContent.trim()))
-                    : undefined;
-            }""",
-            [place, columns],
-        )
-        return found
-
     def link_and_citations(self) -> list[str]:
         """Return what the menu offers to copy, once it is of the address.
 
@@ -494,3 +483,9 @@ def expect_lines(app: App, expected: Floats) -> None:
 def lines_locator(app: App, what: str) -> Locator:
     """Return what stands in the component of lines."""
     return app.page.locator(f".st-key-lines {what}")
+
+
+NewApp = Callable[..., App]
+"""Makes a page; see the fixture ``new_app``."""
+Traced = Callable[[str], Trace]
+"""Gives the trace of a sentence; see the fixture ``traced``."""

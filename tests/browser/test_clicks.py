@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
-
 import numpy as np
 from playwright.sync_api import Locator, expect
 
+from headwise.model.checkpoint import load_weights, open_trained_run
+from headwise.model.interface import Head
+from headwise.viz_app.analysis.curves import curve_of
 from headwise.viz_app.analysis.grid import make_grid
 from headwise.viz_app.analysis.labels import next_token_label, token_labels
+from headwise.viz_app.measuring.files import read_measures
 from headwise.viz_app.records.trace import Trace
-from tests.browser.driver import either, step_label
+from headwise.viz_app.trace.sentence import run_trace
+from tests.browser.driver import App, NewApp, Traced, either, step_label
 from tests.floats import printed
 
-if TYPE_CHECKING:
-    from tests.browser.driver import App
-
+SHORT = "We saw three black cats on the white roof."
 BRIEF = "I am hungry."
 FOCUSED = "() => document.activeElement?.shadowRoot?.activeElement?.textContent"
 """The text of what is focused in a component."""
@@ -43,8 +43,8 @@ def expect_inside(app: App, trace: Trace, query: int, key: int) -> None:
     assert "/inside?" in app.page.url
 
 
-def test_a_cell_opens_inside_a_head(app: App, newest: int, trace_at: Callable[..., Trace]) -> None:
-    trace = trace_at(newest, BRIEF)
+def test_a_cell_opens_inside_a_head(app: App, traced: Traced) -> None:
+    trace = traced(BRIEF)
     app.open(q=BRIEF, head=2)
     app.expect_drawn("large", trace.attention["cross"][-1, 1])
     click_cell(app, trace, 1, 3)
@@ -52,10 +52,8 @@ def test_a_cell_opens_inside_a_head(app: App, newest: int, trace_at: Callable[..
     app.expect_chosen(kind="cross", head="2")
 
 
-def test_a_row_s_label_and_mark_choose_its_step(
-    app: App, newest: int, trace_at: Callable[..., Trace]
-) -> None:
-    trace = trace_at(newest, BRIEF)
+def test_a_row_s_label_and_mark_choose_its_step(app: App, traced: Traced) -> None:
+    trace = traced(BRIEF)
     app.open(q=BRIEF)
     app.expect_drawn("large", trace.attention["cross"][-1, 0])
     for row, away in ((2, 60), (1, 6)):
@@ -65,10 +63,8 @@ def test_a_row_s_label_and_mark_choose_its_step(
         app.expect_address(at=str(row))
 
 
-def test_the_map_is_walked_by_arrow_keys_and_read_out(
-    app: App, newest: int, trace_at: Callable[..., Trace]
-) -> None:
-    trace = trace_at(newest, BRIEF)
+def test_the_map_is_walked_by_arrow_keys_and_read_out(app: App, traced: Traced) -> None:
+    trace = traced(BRIEF)
     grid, weights = make_grid(trace, "cross"), trace.attention["cross"][-1, 0]
     app.open(q=BRIEF)
     app.expect_drawn("large", weights)
@@ -92,10 +88,8 @@ def test_the_map_is_walked_by_arrow_keys_and_read_out(
     expect_inside(app, trace, 1, 1)
 
 
-def test_tokens_choose_step_and_column(
-    app: App, newest: int, trace_at: Callable[..., Trace]
-) -> None:
-    trace = trace_at(newest, BRIEF)
+def test_tokens_choose_step_and_column(app: App, traced: Traced) -> None:
+    trace = traced(BRIEF)
     app.open(q=BRIEF)
     token(app, "target", 2).click()
     app.expect_field("at", step_label(trace, 2))
@@ -108,10 +102,8 @@ def test_tokens_choose_step_and_column(
     app.expect_read("large", COLUMN_FRAMES, [])
 
 
-def test_a_row_of_tokens_is_one_stop_and_walked_by_arrow_keys(
-    app: App, newest: int, trace_at: Callable[..., Trace]
-) -> None:
-    trace = trace_at(newest, BRIEF)
+def test_a_row_of_tokens_is_one_stop_and_walked_by_arrow_keys(app: App, traced: Traced) -> None:
+    trace = traced(BRIEF)
     labels = token_labels(trace.predicted)
     app.open(q=BRIEF)
     token(app, "source", 0).focus()
@@ -127,9 +119,9 @@ def test_a_row_of_tokens_is_one_stop_and_walked_by_arrow_keys(
     expect(stops).to_have_text([labels[-2]])
 
 
-def test_a_bar_forces_its_token(app: App, newest: int, trace_at: Callable[..., Trace]) -> None:
+def test_a_bar_forces_its_token(app: App, traced: Traced) -> None:
     """Wherever in its row the click is, short as the bar may be."""
-    trace = trace_at(newest, BRIEF)
+    trace = traced(BRIEF)
     names = [next_token_label(each, spaced=True) for each in trace.top_tokens[0]]
     predicted = names.index(token_labels(trace.predicted)[0])
     app.open(q=BRIEF)
@@ -141,7 +133,7 @@ def test_a_bar_forces_its_token(app: App, newest: int, trace_at: Callable[..., T
     expect(app.page.locator(".st-key-forked")).to_be_visible()
 
 
-def test_what_follows_a_forced_token_comes_into_view(new_app: Callable[..., App]) -> None:
+def test_what_follows_a_forced_token_comes_into_view(new_app: NewApp) -> None:
     app = new_app(viewport={"width": 1280, "height": 500})
     app.open(q=BRIEF, below="steps")
     app.click_in("top_tokens", 0.7, 0.25)
@@ -154,3 +146,110 @@ def test_a_neighbour_s_bar_looks_it_up(app: App) -> None:
         labels = app.read("neighbours", "gd.layout.yaxis.ticktext")
         app.click_in("neighbours", 0.9, (place + 0.5) / len(labels))
         app.expect_field("token", labels[place])
+
+
+def test_pictures_of_all_heads_choose_one(app: App, traced: Traced) -> None:
+    """The overview and the costs on Translate, and where two checkpoints are compared."""
+    attention = traced(SHORT).attention
+    layers, heads, rows, columns = attention["cross"].shape
+    app.open(q=SHORT, rank="true", show="max")
+    app.expect_drawn("large", attention["cross"][-1].max(axis=0))
+    across, down = heads * (columns + 1) - 1, layers * (rows + 1) - 1
+    app.click_in("mosaic", (2 * (columns + 1) + columns / 2) / across, (rows / 2) / down)
+    app.expect_drawn("large", attention["cross"][0, 2])
+    app.expect_chosen(layer="1", head="3", show="one head")
+    app.click_in("costs", 3.5 / 14, 0.5)
+    app.expect_drawn("large", attention["encoder_self"][1, 3])
+    app.expect_chosen(kind="encoder_self", layer="2", head="4")
+
+    app.open("/training", training="compare", q=SHORT, layer=2, head=1)
+    app.click_in("distances", 7.5 / 14, 0.5 / 3)
+    app.expect_chosen(kind="decoder_self", layer="1", head="3")
+    app.click_in("overview-mosaic", 3.5 / 4, 2.5 / 3)
+    app.expect_chosen(kind="decoder_self", layer="3", head="4")
+
+
+def test_a_click_on_a_curve_chooses_a_milestone(app: App) -> None:
+    curve = curve_of(open_trained_run("books-small").metrics(), "valid_loss")
+    app.open("/training", run="books-small")
+    valid = "gd._fullData.find(trace => trace.name === 'valid')"
+    app.expect_read("curves", f"{valid}.x", curve.steps)
+    app.expect_read("curves", f"{valid}.y", np.float32(curve.values))
+    [left, right], [low, high] = app.read(
+        "curves", "[gd._fullLayout.xaxis.range, gd._fullLayout.yaxis.range]"
+    )
+    value = curve.values[curve.steps.tolist().index(5_000)]
+    app.click_in("curves", (5_000 - left) / (right - left), (high - value) / (high - low))
+    app.expect_address(step="5000")
+    app.expect_read("curves", "gd._fullLayout.shapes[0].x0", 5_000)
+    slider = app.page.locator(".st-key-step input")
+    expect(slider).to_have_attribute("aria-valuetext", "5,000")
+
+
+# What opens Translate
+
+
+def expect_opened(app: App, head: Head, *, step: int, q: str, target: str | None = None) -> None:
+    """Translate is open at a head of ``copy``, with the map that a trace has of it."""
+    run = open_trained_run("copy")
+    trace = run_trace(load_weights(run, step).model, run.tokenizers, q, target)
+    app.expect_drawn("large", trace.attention[head.kind][head.layer, head.head])
+    app.expect_text("translation", trace.target_text)
+    app.expect_address(run="copy", q=q, target=target)
+
+
+def test_a_cell_of_the_matrix_opens_its_head_at_its_step(app: App) -> None:
+    q, steps = "c a f e b", open_trained_run("copy").steps()
+    app.open("/training", run="copy", training="heads", measure="confidence", q=q)
+    # Above the four heads of each kind is a row for its name.
+    app.click_in("head_matrix", 3.5 / len(steps), 12.5 / 15)
+    expect_opened(app, Head("cross", 0, 1), step=steps[3], q=q)
+    app.expect_address(step=str(steps[3]))
+    app.go_to("Training")
+    # The button opens the same: the head's choice has come along.
+    button = app.page.locator(".st-key-open_head button")
+    expect(button).to_contain_text(f"Open Cross 1.2 at step {steps[3]:,} on Translate")
+    button.click()
+    expect_opened(app, Head("cross", 0, 1), step=steps[3], q=q)
+
+
+def test_an_example_of_a_head_is_opened_with_its_target(app: App) -> None:
+    run = open_trained_run("copy")
+    measures = read_measures(run.folder, run.steps()[-1])
+    app.open("/heads", run="copy")
+    listed = app.page.locator(".st-key-head_table tbody tr").filter(has_text="Decoder self 2.1")
+    listed.click()
+    first = app.page.locator(".st-key-example_table tbody tr").first
+    example = measures.examples["decoder_self", 1, 0][0]
+    sentence = measures.sentences[example.sentence]
+    consumed = ["<s>", *sentence.reference.split()]
+    expect(first.locator("mark.query")).to_have_text(consumed[example.query])
+    expect(first.locator("mark.key")).to_have_text(consumed[example.key])
+    first.click()
+    q, target = sentence.source, sentence.reference
+    expect_opened(app, Head("decoder_self", 1, 0), step=measures.step, q=q, target=target)
+
+
+def test_a_failed_translation_is_opened_by_its_button(app: App) -> None:
+    app.open("/heads", run="copy", target="c a f e b")
+    row = app.page.locator(".st-key-failure_table tbody tr").first
+    source = row.locator("td").first.inner_text()
+    row.locator("button").press("Enter")
+    expect_opened(app, Head("cross", 1, 0), step=open_trained_run("copy").steps()[-1], q=source)
+
+
+def test_a_ranking_goes_to_its_top_and_keeps_the_chosen_head_in_view(app: App) -> None:
+    app.open("/heads", q=BRIEF, kind="encoder_self", layer=1, head=1)
+    shown = app.page.locator(".st-key-head_table .list")
+    expect(shown.locator("tr.chosen")).to_contain_text("Encoder self 1.1")
+    for order in ("smallest first", "largest first"):
+        shown.evaluate("list => { list.scrollTop = 200; }")
+        app.choose(heads_order=order)
+        expect(shown).to_have_js_property("scrollTop", 0)
+        assert shown.evaluate(
+            """list => {
+                const [frame, row] = [list, list.querySelector('.chosen')].map(
+                    (each) => each.getBoundingClientRect());
+                return row.top >= frame.top && row.bottom <= frame.bottom + 1;
+            }"""
+        )

@@ -1,9 +1,8 @@
-"""Every page draws what the analysis says in both themes, and choices go along to the next."""
+"""Every page is drawn in both themes and on every screen, and what is far down when it is seen."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -12,38 +11,40 @@ from playwright.sync_api import expect
 from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.viz_app.analysis.embeddings import cosine_similarity
 from headwise.viz_app.analysis.inside import follow_head
+from headwise.viz_app.analysis.labels import token_labels
+from headwise.viz_app.figures.theme import DARK, LIGHT
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.layer import run_layer_trace
 from headwise.viz_app.trace.sentence import run_trace
+from tests.browser.driver import App, NewApp, Traced, contrast_to_ground, rgb
 from tests.floats import rounding
-
-if TYPE_CHECKING:
-    from tests.browser.driver import App
 
 SENTENCE = "The old woman did not open the window."
 LONG = "I am hungry and I would like to eat something now, please."
+VERY_LONG = " ".join(["When the old teacher came back, the children asked him why."] * 6)
 TARGET = "La anciana no abrió la ventana."
-LINK = {
-    "q": SENTENCE,
-    "target": TARGET,
-    "kind": "encoder_self",
-    "layer": "2",
-    "head": "3",
-}
-LUMINANCE = """element => {
-    const channels = getComputedStyle(element)[element.ownerSVGElement ? 'fill' : 'backgroundColor']
-        .match(/[\\d.]+/g).slice(0, 3).map(value => value / 255)
-        .map(c => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
-    return 0.2126 * channels[0] + 0.7152 * channels[1] + 0.0722 * channels[2];
+LINK = {"q": SENTENCE, "target": TARGET, "kind": "encoder_self", "layer": "2", "head": "3"}
+RIGHT_EDGES = "all => all.map(element => element.getBoundingClientRect().right)"
+MAPS_ARE_HIGH_UP = """() => {
+    const [mosaic] = visible('.st-key-mosaic');
+    return everywhere('[aria-label^="Tokens of"]').length === 2
+        && mosaic.getBoundingClientRect().top <= 0.45 * innerHeight;
 }"""
-"""Relative luminance of an element's colour (WCAG 2.2)."""
+SEEN_TOKENS = """() => {
+    const all = everywhere('[aria-label^="Tokens of the source"] .token');
+    return all.filter((_, place) => EACH).map((token) => {
+        const [row, box] = [token.parentNode, token].map((each) => each.getBoundingClientRect());
+        return box.left >= row.left - 1 && box.right <= row.right + 1;
+    });
+}"""
+"""Which of some tokens of the source are not cut off."""
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_page_is_drawn_as_the_link_says(
-    new_app: Callable[..., App], run: TrainedRun, trace_at: Callable[..., Trace], scheme: str
+    new_app: NewApp, run: TrainedRun, trace_at: Callable[..., Trace], scheme: str
 ) -> None:
-    step = run.steps()[-2]
+    step, theme = run.steps()[-2], {"light": LIGHT, "dark": DARK}[scheme]
     trace = trace_at(step, SENTENCE, tuple(run.tokenizers.encode_target(TARGET)))
     layer = run_layer_trace(load_weights(run, step).model, trace, "encoder_self", layer=1)
     steps = follow_head(layer.attention, head=2, row=0)
@@ -73,14 +74,19 @@ def test_every_page_is_drawn_as_the_link_says(
         expect(app.page.locator(".stAlert")).to_have_count(0)
         undescribed = app.page.locator(".stPlotlyChart:not([aria-label]):not(:has([aria-label]))")
         expect(undescribed).to_have_count(0)
+        if title == "Architecture":
+            masked = app.page.locator(".padding td.masked").first
+            expect(masked).to_have_css("background-color", rgb(theme.masked))
+            expect(masked).to_have_css("color", rgb(theme.text))
     app.expect_field("target", TARGET)
     app.expect_text("translation", TARGET)
+    for axis in "xy":
+        app.expect_labels("large", axis, token_labels(trace.source))
 
-    ground = app.page.locator(".stApp").evaluate(LUMINANCE)
-    assert ground < 0.1 if scheme == "dark" else ground > 0.9
     for place in (".st-key-large .xtick", ".st-key-large .ytick", ".st-key-mosaic .ytick"):
-        low, high = sorted((app.page.locator(f"{place} text").first.evaluate(LUMINANCE), ground))
-        assert (high + 0.05) / (low + 0.05) >= 4.5
+        contrast, ground = contrast_to_ground(app.page.locator(f"{place} text").first)
+        assert contrast >= 4.5
+        assert ground < 0.1 if scheme == "dark" else ground > 0.9
 
 
 @pytest.mark.parametrize(
@@ -92,7 +98,7 @@ def test_every_page_is_drawn_as_the_link_says(
     ids=["a sentence alone in its batch", "three shared targets on a phone"],
 )
 def test_what_is_too_wide_wraps(
-    new_app: Callable[..., App], path: str, choices: dict[str, str], width: int, place: str
+    new_app: NewApp, path: str, choices: dict[str, str], width: int, place: str
 ) -> None:
     app = new_app(viewport={"width": width, "height": 4000})
     app.open(path, **choices)
@@ -100,3 +106,101 @@ def test_what_is_too_wide_wraps(
         "place => visible(place).map(each => [each.scrollWidth, each.clientWidth])[0]", place
     )
     assert whole == seen
+
+
+@pytest.mark.parametrize(("run", "width"), [("en-es", 1280), ("books-small", 390)])
+def test_formulas_are_typeset_and_not_cut_off(new_app: NewApp, run: str, width: int) -> None:
+    app = new_app(viewport={"width": width, "height": 900})
+    for path, number in (("/architecture", 7), ("/inside", 8), ("/heads?measure=entropy&", 1)):
+        app.open(f"{path}{'' if path.endswith('&') else '?'}run={run}")
+        formulas = app.page.locator(".stMain .katex-display")
+        expect(formulas).to_have_count(number)
+        expect(app.page.locator(".katex-error")).to_have_count(0)
+        # Two pixels are how KaTeX rounds.
+        cut = "all => all.filter(each => each.scrollWidth > each.clientWidth + 2).length"
+        assert formulas.evaluate_all(cut) == 0
+
+
+def test_the_tree_of_modules_folds_by_keyboard_and_its_numbers_stand_in_columns(app: App) -> None:
+    app.open("/architecture", run="books-small", q=SENTENCE)
+    point = "encoder.layers.1.feed_forward.hidden"
+    layer = app.page.locator('details[data-module="encoder.layers.1"]')
+    hidden = layer.locator(f'tr[data-hook="{point}"]')
+    layer.wait_for()
+    expect(hidden).to_be_hidden()
+    layer.locator("> summary").click()
+    inner = layer.locator('details[data-module="encoder.layers.1.feed_forward"] > summary')
+    inner.focus()
+    app.page.keyboard.press("Enter")
+    expect(hidden).to_be_visible()
+    assert inner.evaluate("element => element.matches(':focus-visible')")
+    app.page.keyboard.press("Enter")
+    expect(hidden).to_be_hidden()
+    app.choose(unfold="everything")
+    expect(hidden).to_be_visible()
+    app.rest()
+    cells = app.page.locator(".st-key-tree tr[data-hook] > td")
+    rows = app.page.locator(".st-key-tree tr[data-hook]").count()
+    edges = np.reshape(cells.evaluate_all(RIGHT_EDGES), (rows, -1))
+    np.testing.assert_allclose(edges, np.broadcast_to(edges[0], edges.shape), atol=0.6)
+
+
+def test_sections_are_drawn_when_scrolled_to(new_app: NewApp, traced: Traced) -> None:
+    app = new_app(viewport={"width": 1280, "height": 500})
+    app.open()
+    place = app.page.locator(".st-key-below_maps .in_sight")
+    place.wait_for(state="attached")
+    app.choose(head="2", kind="encoder_self")
+    assert not app.page.locator(".st-key-at").count()
+    place.scroll_into_view_if_needed()
+    place.wait_for(state="detached")
+    app.type(SENTENCE)
+    likeliest = traced(SENTENCE).predictions.top_log_probability[0]
+    app.expect_drawn("top_tokens", np.exp(likeliest), values="x")
+
+
+def test_plotly_is_loaded_before_there_is_a_chart(app: App) -> None:
+    app.open("/learn")
+    loaded = """() => performance.getEntriesByType('resource')
+        .filter(file => file.name.includes('/PlotlyChart.')).length"""
+    app.expect(loaded, 1)
+    assert app.page.locator(".stPlotlyChart").count() == 0
+
+
+# A long sentence
+
+
+def test_it_leaves_the_maps_where_they_are_seen_first(app: App) -> None:
+    """In the upper 45% of a laptop's screen."""
+    app.page.set_viewport_size({"width": 1280, "height": 800})
+    for asked in ({}, {"step": 0}, {"q": VERY_LONG}, {"q": VERY_LONG, "step": 0}):
+        app.open(run="en-es", **asked)
+        app.read("mosaic", "true")
+        app.expect(MAPS_ARE_HIGH_UP, True)
+
+
+def test_the_first_click_after_it_counts(new_app: NewApp) -> None:
+    """Nothing moves away under the mouse when the field of the sentence is left."""
+    app = new_app(viewport={"width": 1280, "height": 900})
+    app.open()
+    app.type(" ".join([VERY_LONG] * 2))
+    app.expect_address(q=" ".join([VERY_LONG] * 2))
+    app.choose(head="3")
+    app.expect_address(head="3")
+
+
+def test_each_of_its_tokens_is_reached(app: App) -> None:
+    """By the arrow keys and by the mouse; the chosen one is in view at first."""
+    app.open(q=VERY_LONG, column=40, run="en-es")
+    app.expect(SEEN_TOKENS.replace("EACH", "place === 40"), [True])
+    row = app.page.locator(".st-key-source_tokens")
+    tokens = row.get_by_role("button", pressed=False)
+    tokens.first.focus()
+    app.expect(SEEN_TOKENS.replace("EACH", "place === 0"), [True])
+    app.page.keyboard.press("End")
+    app.expect(SEEN_TOKENS.replace("EACH", "place === all.length - 1"), [True])
+    count = len(app.find(SEEN_TOKENS.replace("EACH", "true")))
+    row.get_by_role("button", name=f"show all {count}").click()
+    app.expect(SEEN_TOKENS.replace("EACH", "true"), [True] * count)
+    row.get_by_role("button", name="show one line").click()
+    row.get_by_role("button", name=f"show all {count}").wait_for()

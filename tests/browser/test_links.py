@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.sync_api import Locator, TimeoutError
 
 from headwise.viz_app.views.state import CHOICES, parameter_of
-
-if TYPE_CHECKING:
-    from tests.browser.driver import App
+from tests.browser.driver import App, NewApp
 
 SENTENCE = "We saw three black cats on the white roof."
 SHARED: list[tuple[str, dict[str, str], str]] = [
@@ -27,7 +24,7 @@ SHARED: list[tuple[str, dict[str, str], str]] = [
 ]
 """Page, what the address has at first, and shared choices that are then made, in their order."""
 ELSEWHERE = {
-    *("source_language", "target_language", "task"),  # of models of others: test_pretrained.py
+    *("source_language", "target_language", "task"),  # of models of others
     "pairs_among",  # of models without counts of tokens
     *("column", "tree_from"),  # test_clicks.py; tests of a page without a browser
     *("lesson", "lesson_step", "lesson_answer", "lessons", "factor"),  # test_lessons.py
@@ -118,7 +115,7 @@ def change(app: App, name: str) -> None:
     ("page", "at_first", "choices"), PLACES, ids=[choices for _, _, choices in PLACES]
 )
 def test_who_opens_the_link_sees_the_same(
-    new_app: Callable[..., App], page: str, at_first: dict[str, str], choices: str
+    new_app: NewApp, page: str, at_first: dict[str, str], choices: str
 ) -> None:
     high = {"width": 1440, "height": 3000}  # a list closes when the page scrolls
     app = new_app(viewport=high)
@@ -139,3 +136,14 @@ def test_a_link_leaves_out_the_choices_of_other_pages(app: App) -> None:
     app.expect_address(training="heads", units="words", style="lines")
     link, *_ = app.link_and_citations()
     assert parse_qs(urlsplit(link).query).keys() == {"run", "step", "q", "training", "units"}
+
+
+def test_the_link_is_of_what_is_shown_when_the_menu_opens(app: App) -> None:
+    app.open(q=SENTENCE)
+    app.choose(head="2")
+    for choices in ({"head": "2"}, {"head": "4", "kind": "encoder_self"}):
+        app.choose(**choices)
+        app.expect_address(**choices)
+        link, *_ = app.link_and_citations()
+        asked = parse_qs(urlsplit(link).query)
+        assert choices.items() <= {name: each[0] for name, each in asked.items()}.items()

@@ -1,29 +1,23 @@
-"""Generation, step by step: at each step what is drawn is the trace's, and it plays by itself."""
+"""Generation step by step, and heads as they form, play by themselves and by hand."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Locator, Page, expect
 
-from headwise.model.interface import Kind
-from headwise.viz_app.analysis.grid import GridOptions, make_grid
-from headwise.viz_app.analysis.labels import next_token_label, token_labels
-from headwise.viz_app.figures.theme import LIGHT
-from headwise.viz_app.records.trace import Trace
-from tests.browser.driver import step_label
-from tests.floats import printed
-
-if TYPE_CHECKING:
-    from tests.browser.driver import App
+from headwise.model.checkpoint import TrainedRun
+from headwise.viz_app.analysis.grid import make_grid
+from headwise.viz_app.analysis.labels import token_label, token_labels
+from headwise.viz_app.figures.theme import LIGHT, weight_colour
+from headwise.viz_app.records.trace import Floats, Trace
+from tests.browser.driver import App, Traced, asked, rgb, step_label
 
 SHORT = "We saw three black cats on the white roof."
 BRIEF = "I am hungry."
-IN_PARTS = "The acrobats unbuttoned their waistcoats."
-ROWS: tuple[Kind, ...] = ("cross", "decoder_self")
+PLAYED = "The old man gave the little girl a red apple."
+PALETTE = np.array([list(bytes.fromhex(weight_colour(LIGHT, i / 255)[1:])) for i in range(256)])
 RECORD = """() => {
     window.__shown = [];
     const look = () => {
@@ -40,61 +34,26 @@ def button(app: App, key: str) -> Locator:
     return app.page.locator(f".st-key-{key} button")
 
 
-def expect_rows(app: App, trace: Trace, at: int, **reading: Any) -> None:
-    """The row of each head at a step, of decoder self-attention without what is masked."""
-    for kind in ROWS:
-        grid = make_grid(trace, kind, GridOptions(**reading))
-        row = grid.row_of(at)
-        assert row is not None
-        weights = grid.apply(trace.attention[kind])[:, :, row].reshape(-1, len(grid.columns))
-        seen = len(grid.columns) if grid.allowed is None else int(grid.allowed[row].sum())
-        app.expect_drawn(f"rows_{kind}", weights[:, :seen])
-        app.expect_labels(f"rows_{kind}", "x", grid.columns[:seen])
-        layers, heads = trace.attention[kind].shape[:2]
-        names = [f"{i + 1}.{h + 1}" for i in range(layers) for h in range(heads)]
-        app.expect_labels(f"rows_{kind}", "y", names)
-
-
-def expect_loop(app: App, trace: Trace, at: int) -> None:
-    """The tokens that the decoder has, and the one it appends, which alone is framed."""
+def expect_step(app: App, trace: Trace, at: int) -> None:
+    """What depends on the step of decoding is the trace's; its own token alone is framed."""
+    app.expect_field("at", step_label(trace, at))
+    top = np.exp(trace.predictions.top_log_probability[at])
+    app.expect_drawn("top_tokens", top, values="x")
+    frames = "gd.layout.shapes.map(shape => [shape.y0, shape.y1])"
+    app.expect_read("large", frames, [[at - 0.5, at + 0.5]])
     tokens = app.page.locator(".st-key-loop bdi")
     expected = [*token_labels(trace.consumed)[: at + 1], token_labels(trace.predicted)[at]]
     expect(tokens).to_have_text(expected)
     borders = tokens.evaluate_all("all => all.map(token => getComputedStyle(token).borderColor)")
-    accent = f"rgb{tuple(bytes.fromhex(LIGHT.accent[1:]))}"
-    assert [border == accent for border in borders] == [False] * (at + 1) + [True]
-
-
-def expect_framed(app: App, row: int) -> None:
-    """A row of the large map is framed."""
-    frames = "gd.layout.shapes.map(shape => [shape.y0, shape.y1])"
-    app.expect_read("large", frames, [[row - 0.5, row + 0.5]])
-
-
-def expect_step(app: App, trace: Trace, at: int) -> None:
-    """All that depends on the step of decoding is the trace's."""
-    app.expect_field("at", step_label(trace, at))
-    predictions = trace.predictions
-    top = np.exp(predictions.top_log_probability[at])
-    app.expect_drawn("top_tokens", top, values="x")
-    app.expect_labels(
-        "top_tokens", "y", [next_token_label(token, spaced=True) for token in trace.top_tokens[at]]
-    )
-    expect_framed(app, at)
-    expect_loop(app, trace, at)
-    expect_rows(app, trace, at)
-    share = np.exp(predictions.log_probability[at])
-    said = f"Probability of {token_labels(trace.predicted)[at]}: {{:.3f}}"
-    told = printed(f"{said}, rank {predictions.rank[at]:,}", share, dtype=np.float32, size=1)
-    expect(app.page.get_by_text(re.compile("|".join(map(re.escape, told))))).to_be_visible()
+    assert [border == rgb(LIGHT.accent) for border in borders] == [False] * (at + 1) + [True]
+    row = trace.attention["cross"][:, :, at]
+    app.expect_drawn("rows_cross", row.reshape(-1, row.shape[-1]))
     expect(button(app, "back")).to_be_enabled(enabled=at > 0)
     expect(button(app, "next")).to_be_enabled(enabled=at < len(trace.consumed) - 1)
 
 
-def test_buttons_list_and_a_click_on_a_row_move_through_the_steps(
-    app: App, newest: int, trace_at: Callable[..., Trace]
-) -> None:
-    trace = trace_at(newest, BRIEF)
+def test_buttons_list_and_a_click_on_a_row_move_through_the_steps(app: App, traced: Traced) -> None:
+    trace = traced(BRIEF)
     last = len(trace.consumed) - 1
     assert last >= 3
     app.open(q=BRIEF)
@@ -111,9 +70,9 @@ def test_buttons_list_and_a_click_on_a_row_move_through_the_steps(
 
 
 def test_steps_play_to_the_last_by_themselves_and_then_from_the_first(
-    app: App, newest: int, trace_at: Callable[..., Trace]
+    app: App, traced: Traced
 ) -> None:
-    trace = trace_at(newest, BRIEF)
+    trace = traced(BRIEF)
     labels = [step_label(trace, at) for at in range(len(trace.consumed))]
     app.open(q=BRIEF)
     expect_step(app, trace, 0)
@@ -128,33 +87,9 @@ def test_steps_play_to_the_last_by_themselves_and_then_from_the_first(
     expect_step(app, trace, len(labels) - 1)
 
 
-def test_words_have_the_mean_row_of_their_tokens_and_special_ones_may_be_off(
-    app: App, newest: int, trace_at: Callable[..., Trace]
-) -> None:
-    trace = trace_at(newest, IN_PARTS)
-    word = max(trace.predicted.words, key=lambda word: word.stop - word.start)
-    assert word.stop - word.start > 1
-    app.open(q=IN_PARTS, units="words")
-    app.pick("at", step_label(trace, word.stop - 1))
-    expect_loop(app, trace, word.stop - 1)
-    expect_framed(app, trace.predicted.words.index(word))
-    expect_rows(app, trace, word.stop - 1, units="words")
-
-    app.choose(units="tokens")
-    app.toggle("special")
-    expect_rows(app, trace, word.stop - 1, special=False)
-    notes = app.page.get_by_text("Only special tokens stand here, and these are off.", exact=True)
-    expect(notes).to_have_count(0)
-    app.pick("at", step_label(trace, len(trace.consumed) - 1))  # whose row is that of </s>
-    expect(notes).to_have_count(2)
-    expect(app.page.get_by_role("alert")).to_have_count(0)
-
-
-def test_another_head_draws_no_other_part_of_the_page_again(
-    app: App, newest: int, trace_at: Callable[..., Trace]
-) -> None:
+def test_another_head_draws_no_other_part_of_the_page_again(app: App, traced: Traced) -> None:
     """What the server sends tells: the whole translation at first, then never again."""
-    trace = trace_at(newest, SHORT)
+    trace = traced(SHORT)
     received = app.frames("framereceived")
     text = trace.target_text.encode()
     app.open(q=SHORT)
@@ -172,17 +107,104 @@ def test_another_head_draws_no_other_part_of_the_page_again(
     assert not any(b"Probability of" in frame for frame in received), "the step was drawn again"
     expect_step(app, trace, 1)
 
-    received.clear()
-    button(app, "next").click()
-    expect_step(app, trace, 2)
-    assert any(b"Probability of" in frame for frame in received)
-    assert not any(text in frame for frame in received), "the translation was drawn again"
+
+# Heads as they are played, read from the canvas pixel by pixel
 
 
-def test_a_translation_of_nothing_but_special_tokens_has_no_map_without_them(app: App) -> None:
-    """An early checkpoint whose best hypothesis ends at once."""
-    app.open(run="books-small", step=500, q="a", decoding="beam", special="false")
-    app.page.get_by_text("Without special tokens nothing is left of this map.").wait_for()
-    app.page.get_by_text("Generation, step by step").wait_for()
-    app.find("() => true")
-    expect(app.page.locator(".stAlert")).to_have_count(0)
+def shown(page: Page, step: int) -> Locator:
+    """The player, when it shows a step."""
+    player = page.locator(".player")
+    expect(player).to_have_attribute("data-step", str(step))
+    return player
+
+
+def pixels(app: App) -> np.ndarray:
+    """Of the canvas: (rows, columns, 4), one a cell."""
+    width, height, flat = app.find(
+        """() => {
+            const [canvas] = everywhere('.player .stage canvas');
+            return [canvas.width, canvas.height, Array.from(
+                canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data)];
+        }"""
+    )
+    return np.array(flat).reshape(height, width, 4)
+
+
+def weights(cells: np.ndarray) -> Floats:
+    """The weights whose colours are drawn."""
+    distances = np.abs(cells[..., None, :3] - PALETTE).sum(axis=-1)
+    assert distances.min(axis=-1).max() == 0
+    found: Floats = (distances.argmin(axis=-1) / 255).astype(np.float32)
+    return found
+
+
+def test_a_head_is_scrubbed_and_its_step_is_used_by_the_page(
+    app: App, run: TrainedRun, trace_at: Callable[..., Trace]
+) -> None:
+    steps = run.steps()
+    target = trace_at(steps[-1], PLAYED).target_ids
+    app.open("/training", training="play", q=PLAYED, kind="decoder_self", layer=2, head=3)
+    player = shown(app.page, steps[-1])
+    allowed = np.tri(len(target) - 1, dtype=bool)
+    for press, step in (("Home", steps[0]), ("ArrowRight", steps[1])):
+        player.get_by_role("slider").press(press)
+        shown(app.page, step)
+        trace = trace_at(step, PLAYED, target)
+        cells = pixels(app)
+        expected = trace.attention["decoder_self"][1, 2]
+        assert np.abs(weights(cells[allowed]) - expected[allowed]).max() < 2.5 / 255
+        masked = list(bytes.fromhex(LIGHT.masked[1:]))
+        assert (cells[~allowed][:, :3] == masked).all()
+        own = trace_at(step, PLAYED).predicted.texts
+        tokens = player.locator(".translations .shown bdi").all_text_contents()
+        assert [each.removeprefix("·") for each in tokens] == [token_label(p) for p in own]
+    grid = make_grid(trace, "decoder_self")
+    expect(player.locator("svg .row")).to_have_text(list(grid.rows))
+    expect(player.locator("svg .column")).to_have_text(list(grid.columns))
+
+    cell = {"x": 1.5 / len(grid.columns), "y": 4.5 / len(grid.rows)}
+    canvas = player.locator(".stage canvas")
+    size = canvas.evaluate("canvas => [canvas.clientWidth, canvas.clientHeight]")
+    canvas.hover(position={"x": cell["x"] * size[0], "y": cell["y"] * size[1]})
+    weight = int(np.rint(expected[4, 1] * 255)) / 255  # as it is sent
+    said = f"query {grid.rows[4]} · key {grid.columns[1]} · weight {weight:.2f}"
+    expect(player.locator(".status")).to_have_text(said)
+    player.get_by_role("button", name="Use this step").click()
+    app.expect_address(step=str(steps[1]))
+    expect(app.page.locator(".st-key-step input")).to_have_value("1")
+    shown(app.page, steps[1])
+
+
+def gaps(cells: int, times: int) -> np.ndarray:
+    """Which rows or columns of the canvas lie between two maps of so many."""
+    return np.arange(times * (cells + 1) - 1) % (cells + 1) == cells
+
+
+def test_all_heads_are_played_without_a_word_to_the_server(
+    app: App, newest: int, traced: Traced
+) -> None:
+    sent = app.frames("framesent")
+    expected = traced(PLAYED).attention["cross"]
+    layers, heads, rows, columns = expected.shape
+    app.open("/training", training="play", q=PLAYED, playing="all", layer=1, head=1)
+    player = shown(app.page, newest)
+    cells = pixels(app)[~gaps(rows, layers)][:, ~gaps(columns, heads)]
+    across = expected.transpose(0, 2, 1, 3).reshape(cells.shape[:2])
+    assert np.abs(weights(cells) - across).max() < 2.5 / 255
+
+    player.locator("select").select_option("20")
+    player.get_by_role("checkbox", name="repeat").check()
+    before, quiet = int(player.get_attribute("data-drawn") or 0), len(sent)
+    player.get_by_role("button", name="Play").click()
+    element = player.element_handle()
+    app.page.wait_for_function(
+        "([player, drawn]) => Number(player.dataset.drawn) >= drawn", arg=[element, before + 12]
+    )
+    player.get_by_role("button", name="Pause").click()
+    expect(player).to_have_attribute("data-playing", "false")
+    assert asked(sent[quiet:]) == []
+    assert quiet > 0
+
+    player.locator(".stage canvas").click(position={"x": 8, "y": 8})
+    app.expect_chosen(playing="this head", layer="1", head="1")
+    assert pixels(app).shape[:2] == expected.shape[2:]

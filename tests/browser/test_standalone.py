@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, TimeoutError, expect
+from playwright.sync_api import Browser, Page, TimeoutError, expect
 
 from headwise.model.checkpoint import TrainedRun
 from headwise.model.interface import KINDS, Kind
@@ -16,7 +16,7 @@ from headwise.viz_app.analysis.grid import GridOptions, make_grid
 from headwise.viz_app.figures.theme import DARK, LIGHT
 from headwise.viz_app.records.trace import Floats, Trace
 from headwise.viz_app.report import to_html
-from tests.browser.driver import TEXTS, cut
+from tests.browser.driver import TEXTS, contrast_to_ground, cut
 
 SENTENCE = "We saw three black cats on the white roof."
 HOSTILE = (
@@ -29,16 +29,6 @@ MIDDLES = """(plot, head) => {
     return [[(frame.x0 + frame.x1) / 2, (frame.y0 + frame.y1) / 2], [marks.x[at], marks.y[at]]];
 }"""
 """Of the frame, and of the map of a head."""
-CONTRAST = """element => {
-    const luminance = colour => colour.match(/[\\d.]+/g).slice(0, 3).map(value => value / 255)
-        .map(c => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
-        .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
-    const style = getComputedStyle(element);
-    const text = luminance(element.ownerSVGElement ? style.fill : style.color);
-    const ground = luminance(getComputedStyle(document.body).backgroundColor);
-    return [(Math.max(text, ground) + 0.05) / (Math.min(text, ground) + 0.05), ground];
-}"""
-"""Of an element's text to the page's ground (WCAG 2.2), and how light that is."""
 
 
 @pytest.fixture
@@ -49,30 +39,22 @@ def trace(run: TrainedRun, trace_at: Callable[..., Trace]) -> Trace:
 @pytest.fixture
 def open_page(browser: Browser, tmp_path: Path) -> Iterator[Callable[[bytes], Page]]:
     """Opens a page from disk, offline; nothing may be asked for or complained of."""
-    contexts: list[BrowserContext] = []
-    complaints: list[str] = []
-
-    def note(what: str, about: object) -> None:
-        complaints.append(f"{what}: {about}")
+    context = browser.new_context(offline=True, viewport={"width": 1300, "height": 900})
+    complaints: list[object] = []
 
     def make(content: bytes) -> Page:
-        file = tmp_path / f"page{len(contexts)}.html"
+        file = tmp_path / f"page{len(context.pages)}.html"
         file.write_bytes(content)
-        contexts.append(browser.new_context(offline=True, viewport={"width": 1300, "height": 900}))
-        page = contexts[-1].new_page()
-        page.on("console", lambda message: note(message.type, message.text))
-        page.on("pageerror", lambda error: note("page error", error))
-        page.on("websocket", lambda socket: note("socket", socket.url))
-        page.on(
-            "request",
-            lambda request: request.url == file.as_uri() or note("request", request.url),
-        )
+        page = context.new_page()
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(error))
+        page.on("websocket", lambda socket: complaints.append(socket.url))
+        page.on("request", lambda each: each.url == file.as_uri() or complaints.append(each.url))
         page.goto(file.as_uri())
         return page
 
     yield make
-    for context in contexts:
-        context.close()
+    context.close()
     assert complaints == []
 
 
@@ -87,40 +69,26 @@ def expect_large(page: Page, kind: Kind, expected: Floats) -> None:
     np.testing.assert_array_equal(drawn, expected)
 
 
-def expect_chosen(page: Page, kind: Kind, layer: int, head: int) -> None:
-    """The lists say this layer and head, and the frame is around the head's map."""
-    lists = page.locator(f"#{kind} select")
+def expect_head(page: Page, trace: Trace, kind: Kind, layer: int, head: int) -> None:
+    """The lists say this layer and head, the frame is around its map, and it is the large one."""
+    expect_large(page, kind, trace.attention[kind][layer, head])
     for at, value in enumerate((layer, head)):
-        expect(lists.nth(at)).to_have_value(str(value))
-    mosaic = page.locator(f"#{kind} .mosaic")
-    frame = mosaic.locator(".shapelayer path").bounding_box()
-    assert frame is not None
-    x, y = place_of(page, kind, layer, head)
-    assert frame["x"] < x < frame["x"] + frame["width"]
-    assert frame["y"] < y < frame["y"] + frame["height"]
-    middle, marker = mosaic.evaluate(MIDDLES, f"{layer},{head}")
+        expect(page.locator(f"#{kind} select").nth(at)).to_have_value(str(value))
+    middle, marker = page.locator(f"#{kind} .mosaic").evaluate(MIDDLES, f"{layer},{head}")
     assert middle == marker
 
 
-def place_of(page: Page, kind: Kind, layer: int, head: int) -> tuple[float, float]:
-    """The middle of a head's map in the picture of all heads, on the screen."""
-    lists = page.locator(f"#{kind} select")
-    layers, heads = (lists.nth(i).locator("option").count() for i in (0, 1))
-    box = page.locator(f"#{kind} .mosaic .nsewdrag").bounding_box()
-    assert box is not None
-    return (
-        box["x"] + (head + 0.5) / heads * box["width"],
-        box["y"] + (layer + 0.5) / layers * box["height"],
-    )
-
-
-def click_head(page: Page, kind: Kind, layer: int, head: int) -> None:
+def click_head(page: Page, trace: Trace, kind: Kind, layer: int, head: int) -> None:
     """Click a head's map, once the chart has seen the mouse there; one just drawn does not yet."""
     mosaic = page.locator(f"#{kind} .mosaic")
     mosaic.scroll_into_view_if_needed()
     mosaic.evaluate("gd => { gd._hoverdata = undefined; }")
+    layers, heads = trace.attention[kind].shape[:2]
     for attempt in range(100):
-        x, y = place_of(page, kind, layer, head)
+        box = mosaic.locator(".nsewdrag").bounding_box()
+        assert box is not None
+        x = box["x"] + (head + 0.5) / heads * box["width"]
+        y = box["y"] + (layer + 0.5) / layers * box["height"]
         page.mouse.move(x + attempt % 2, y)
         with suppress(TimeoutError):
             hovered = "gd => gd._hoverdata?.length"
@@ -135,18 +103,13 @@ def test_a_page_from_disk_draws_every_head_without_a_network(
 ) -> None:
     page = open_page(to_html(trace))
     for kind in KINDS:
-        attention = trace.attention[kind]
-        expect_large(page, kind, attention[0, 0])
-        expect_chosen(page, kind, 0, 0)
-        for layer, head in ((2, 3), (1, 0)):
-            for name, value in (("layer", layer), ("head", head)):
-                page.locator(f'#{kind} select[data-of="{name}"]').select_option(str(value + 1))
-            expect_large(page, kind, attention[layer, head])
-            expect_chosen(page, kind, layer, head)
+        expect_head(page, trace, kind, 0, 0)
+        for name, value in (("layer", 2), ("head", 3)):
+            page.locator(f'#{kind} select[data-of="{name}"]').select_option(str(value + 1))
+        expect_head(page, trace, kind, 2, 3)
         for layer, head in ((0, 2), (2, 1)):
-            click_head(page, kind, layer, head)
-            expect_large(page, kind, attention[layer, head])
-            expect_chosen(page, kind, layer, head)
+            click_head(page, trace, kind, layer, head)
+            expect_head(page, trace, kind, layer, head)
     for kind in KINDS:
         expect_large(page, kind, trace.attention[kind][2, 1])  # each has a choice of its own
 
@@ -175,7 +138,7 @@ def test_a_page_from_disk_is_legible_in_both_themes(
         page = open_page(to_html(trace, theme=theme))
         expect_large(page, "cross", trace.attention["cross"][0, 0])
         for place in ("h1", ".note", "td", "dt", "select", ".large .xtick text", ".ytick text"):
-            contrast, ground = page.locator(place).first.evaluate(CONTRAST)
+            contrast, ground = contrast_to_ground(page.locator(place).first)
             assert contrast >= 4.5, place
         grounds.append(ground)
     assert grounds[1] < 0.1 < 0.9 < grounds[0]

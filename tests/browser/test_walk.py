@@ -5,28 +5,23 @@ The long form is ``python -m tests.robustness.walk``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
-
 import pytest
 
+from tests.browser.driver import App, NewApp
 from tests.robustness.walk import TEXTS, Walker
-
-if TYPE_CHECKING:
-    from tests.browser.driver import App
 
 FORCED = "La chica tiene una pelota roja."
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_all_says_the_same_after_each_act(new_app: Callable[..., App], seed: int) -> None:
+def test_all_says_the_same_after_each_act(new_app: NewApp, seed: int) -> None:
     walker = Walker(new_app(), new_app(), seed)
     walker.app.open(q=TEXTS[0])
     for _ in range(5):
         walker.step()
 
 
-def test_a_translation_that_was_dropped_does_not_come_back(new_app: Callable[..., App]) -> None:
+def test_a_translation_that_was_dropped_does_not_come_back(new_app: NewApp) -> None:
     """Its field is in a menu that is closed, where the browser is never told that it is empty."""
     walker = Walker(new_app(), new_app(), 0)
     walker.app.open(q="The girl has a red ball.")
@@ -40,9 +35,7 @@ def test_a_translation_that_was_dropped_does_not_come_back(new_app: Callable[...
     walker.compare()
 
 
-def test_two_parts_of_the_page_that_are_used_at_once_are_both_drawn(
-    new_app: Callable[..., App],
-) -> None:
+def test_two_parts_of_the_page_that_are_used_at_once_are_both_drawn(new_app: NewApp) -> None:
     """Streamlit draws only one of two parts that ask in one message."""
     walker = Walker(new_app(), new_app(), 0)
     walker.app.open(q=TEXTS[0])

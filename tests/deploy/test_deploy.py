@@ -17,18 +17,10 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from benchmarks.load_replicas import CONFIGURATION, MISSING, find_haproxy, proxying
+from benchmarks.load_replicas import CONFIGURATION, proxying
+from tests.imports import ROOT
 
-ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
-
-
-@pytest.fixture
-def haproxy() -> str:
-    program = find_haproxy()
-    if program is None:
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(MISSING)
-    return program
 
 
 def services(*files: str) -> dict[str, Any]:
@@ -69,30 +61,17 @@ def test_the_proxy_asks_for_a_password_if_there_is_one(
     assert "s3cret" not in (tmp_path / "log.txt").read_text()
 
 
-def test_the_proxy_is_given_what_it_knows() -> None:
+def test_compose_gives_the_proxy_what_it_knows_and_mounts_what_is_there() -> None:
     known = set(re.findall(r"HEADWISE_[A-Z]+", CONFIGURATION.read_text()))
-    proxy = services("compose.yaml")["proxy"]
+    app, proxy = (services("compose.yaml")[name] for name in ("app", "proxy"))
     https = services("compose.https.yaml")["proxy"]
     given = {entry.split("=")[0] for entry in proxy["environment"] + https["environment"]}
     assert given <= known
     assert "${HEADWISE_APP-app:8501}" in CONFIGURATION.read_text()
-    assert "app" in services("compose.yaml")
+    [configuration] = [each.split(":")[0] for each in proxy["volumes"] if each.startswith(".")]
+    assert (DEPLOY / configuration).samefile(CONFIGURATION)
+    assert "${HEADWISE_RUNS:-../checkpoints}:/app/checkpoints:ro" in app["volumes"]
     assert 'CMD ["headwise"]' in (DEPLOY / "Dockerfile").read_text()
-
-
-def test_files_that_compose_mounts_are_there() -> None:
-    mounted = [
-        volume.split(":")[0]
-        for service in services("compose.yaml").values()
-        for volume in service["volumes"]
-        if volume.startswith(".")
-    ]
-    assert mounted == ["./haproxy.cfg"]
-    assert (DEPLOY / mounted[0]).is_file()
-    assert (
-        "${HEADWISE_RUNS:-../checkpoints}:/app/checkpoints:ro"
-        in (services("compose.yaml")["app"]["volumes"])
-    )
 
 
 def test_the_image_is_made_of_files_that_are_there() -> None:
@@ -111,8 +90,7 @@ def test_the_image_is_made_of_files_that_are_there() -> None:
 
 
 def test_kubernetes_takes_its_file() -> None:
-    with (DEPLOY / "kubernetes.yaml").open() as file:
-        objects = list(yaml.safe_load_all(file))
+    objects = list(yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text()))
     assert [each["kind"] for each in objects] == ["Deployment", "Service", "Ingress"]
     for each in objects:
         kubernetes_validate.validate(each, "1.37", strict=True)
@@ -131,11 +109,6 @@ def test_kubernetes_takes_its_file() -> None:
         "name": service["metadata"]["name"],
         "port": {"name": port["name"]},
     }
-
-
-def test_a_field_that_kubernetes_does_not_know_is_noticed() -> None:
-    with (DEPLOY / "kubernetes.yaml").open() as file:
-        deployment = next(yaml.safe_load_all(file))
-    deployment["spec"]["replica"] = 2
+    deployment["spec"]["replica"] = 2  # a field that there is not
     with pytest.raises(kubernetes_validate.ValidationError):
         kubernetes_validate.validate(deployment, "1.37", strict=True)

@@ -13,48 +13,16 @@ Corruption = tuple[str, bytes]
 # Placeholders, replaced in the text by what json would not write.
 _RAW, _TWICE = "@raw@", "@twice@"
 _RAWS = (
-    "NaN",
-    "-Infinity",
-    "1e999",
-    "-0.0",
-    "9" * 400,
-    "9" * 5_000,
-    "[" * 100_000 + "]" * 100_000,
-    '{"a":' * 5_000 + "1" + "}" * 5_000,
-    "[" * 900 + "]" * 900,
-    r'"\ud800"',
-    r'"a\u0000b"',
+    *("NaN", "-Infinity", "1e999", "-0.0", "9" * 400, "9" * 5_000),
+    *("[" * 100_000 + "]" * 100_000, '{"a":' * 5_000 + "1" + "}" * 5_000, "[" * 900 + "]" * 900),
+    *(r'"\ud800"', r'"a\u0000b"'),
 )
 _VALUES: tuple[Any, ...] = (
-    None,
-    True,
-    False,
-    0,
-    1,
-    -1,
-    2,
-    0.5,
-    1e308,
-    10**9,
-    2**31,
-    2**53 + 1,
-    2**63,
-    2**64,
-    -(10**30),
-    "",
-    "x",
-    "0",
-    "../../../etc/passwd",
-    "/dev/zero",
-    "<b>%{z}</b>",
-    "a" * 100_000,
+    *(None, True, False, 0, 1, -1, 2, 0.5, 1e308),
+    *(10**9, 2**31, 2**53 + 1, 2**63, 2**64, -(10**30)),
+    *("", "x", "0", "../../../etc/passwd", "/dev/zero", "<b>%{z}</b>", "a" * 100_000),
     "e\u0301\u202e\U0001f469\u200d\U0001f680",
-    [],
-    [1],
-    [[]],
-    {},
-    {"a": 1},
-    list(range(10_000)),
+    *([], [1], [[]], {}, {"a": 1}, list(range(10_000))),
 )
 
 
@@ -121,16 +89,8 @@ def _length(content: bytes, rng: random.Random) -> bytes:
 
 
 _OF_BYTES: tuple[Callable[[bytes, random.Random], bytes], ...] = (
-    _flip,
-    _flip,
-    _overwrite,
-    _truncate,
-    _delete,
-    _insert,
-    _append,
-    _swap,
-    _zero,
-    _length,
+    *(_flip, _flip, _overwrite, _truncate, _delete),
+    *(_insert, _append, _swap, _zero, _length),
 )
 
 
@@ -138,9 +98,6 @@ def of_bytes(content: bytes, rng: random.Random) -> Corruption:
     """Change some bytes of any file."""
     how = rng.choice(_OF_BYTES)
     return how.__name__[1:], how(content, rng)
-
-
-# --- JSON ----------------------------------------------------------------------------------------
 
 
 def _holders(value: Any) -> Iterator[tuple[Any, Any]]:
@@ -157,9 +114,8 @@ def of_json(content: bytes, rng: random.Random) -> Corruption:
     places = list(_holders(root))
     # As likely one of the places near the root as one of the thousands of a vocabulary.
     holder, key = rng.choice(places[: rng.choice((10, 60, len(places)))])
-    how = rng.choice(
-        ("value", "value", "value", "raw", "remove", "rename", "twice", "copy", "move")
-    )
+    ways = ("value", "value", "value", "raw", "remove", "rename", "twice", "copy", "move")
+    how = rng.choice(ways)
     raw, twice = rng.choice(_RAWS), json.dumps(rng.choice(_VALUES))
     others = [h[k] for h, k in places]
     if how == "remove" and holder is not root:
@@ -213,7 +169,7 @@ def of_header(content: bytes, rng: random.Random) -> Corruption:
 Corrupter = Callable[[bytes, random.Random], Corruption]
 
 
-def corrupt(content: bytes, structured: Corrupter, seed: str) -> Corruption:
+def corrupt(content: bytes, structured: Corrupter, seed: int) -> Corruption:
     """Change the file, in its structure or in its bytes as the seed decides."""
     rng = random.Random(seed)
     while True:

@@ -6,7 +6,7 @@ What is drawn for any labels has the same tags, templates and attributes as what
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from html.parser import HTMLParser
 from typing import Any
@@ -29,103 +29,60 @@ from headwise.viz_app.records.measures import Curve, RunCurves
 _MARKUP = re.compile(r"<[^>]*>?|>|%\{[^}]*\}?|\$|&(?!(?:amp|lt|gt|#36|#123);)")
 
 
-def _curves(labels: Sequence[str]) -> go.Figure:
+def drawings(labels: Sequence[str]) -> dict[str, go.Figure | str]:
+    """Draw labels in all that takes some, and put them wherever else it takes a text."""
+    n, first = len(labels), labels[0]
+    square = np.full((n, n), 0.5, np.float32)
+    lower, axes = np.tri(n, dtype=bool), {"rows": labels, "columns": labels}
     curve = Curve(np.array([1, 2]), np.array([2.0, 1.0]))
     runs = [RunCurves(name, {"valid_loss": curve, "train_loss": curve}) for name in labels[:6]]
-    return training_curves(runs, step=1, theme=LIGHT)
+    titles = {"row_title": "query", "column_title": "key"}
+    beam = {"labels": labels, "notes": labels, "outcomes": ["kept"] * n, "path": [0]}
+    return {
+        "map": attention_map(square, **axes, **titles, theme=LIGHT, allowed=lower, selected=0),
+        "similarity": similarity_map(square, labels=labels, theme=LIGHT),
+        "vectors": vector_map(square, labels=labels, limit=1, theme=LIGHT),
+        "mask": mask_map(lower, **axes, titles=("query", "key"), theme=LIGHT),
+        "bars": token_bars(labels, [0.5] * n, theme=LIGHT),
+        "scores": score_stages(
+            square[:1].repeat(2, axis=0),
+            square[0],
+            allowed=np.ones(n, bool),
+            columns=labels,
+            names=("q·k", "scaled", "masked", "weight"),
+            theme=LIGHT,
+        ),
+        "tree": beam_tree(range(-1, n - 1), steps=range(n), **beam, theme=LIGHT),
+        "curves": training_curves(runs, step=1, theme=LIGHT),
+        "drift": cosine_lines(square, steps=range(n), names=labels, theme=LIGHT, marked=0),
+        "tokens": token_row(labels, theme=LIGHT, titles=labels, language=first),
+        "lens": lens_table(
+            [labels] * n,
+            square,
+            actual=np.eye(n, dtype=bool),
+            notes=[labels] * n,
+            **axes,
+            row_title=first,
+            theme=LIGHT,
+            language=first,
+        ),
+        "padding": padding_rows(
+            [labels], np.ones((1, n), bool), rows=labels[:1], theme=LIGHT, language=first
+        ),
+        "comparison": comparison_table(labels, [(first, labels, first)], theme=LIGHT, notes=first),
+    }
 
 
-def _tree(labels: Sequence[str]) -> go.Figure:
-    n = len(labels)
-    return beam_tree(
-        range(-1, n - 1),
-        steps=range(n),
-        labels=labels,
-        notes=labels,
-        outcomes=["kept"] * n,
-        path=[0],
-        theme=LIGHT,
-    )
-
-
-def _square(labels: Sequence[str]) -> Any:
-    return np.full((len(labels), len(labels)), 0.5, np.float32)
-
-
-def _lens(labels: Sequence[str]) -> str:
-    n = len(labels)
-    return lens_table(
-        [labels] * n,
-        _square(labels),
-        actual=np.eye(n, dtype=bool),
-        notes=[labels] * n,
-        rows=labels,
-        columns=labels,
-        row_title=labels[0],
-        theme=LIGHT,
-        language=labels[0],
-    )
-
-
-DRAWN: dict[str, Callable[[Sequence[str]], go.Figure | str]] = {
-    "map": lambda labels: attention_map(
-        _square(labels),
-        rows=labels,
-        columns=labels,
-        row_title="query",
-        column_title="key",
-        theme=LIGHT,
-        allowed=np.tri(len(labels), dtype=bool),
-        selected=0,
-    ),
-    "similarity": lambda labels: similarity_map(_square(labels), labels=labels, theme=LIGHT),
-    "vectors": lambda labels: vector_map(_square(labels), labels=labels, limit=1, theme=LIGHT),
-    "mask": lambda labels: mask_map(
-        np.tri(len(labels), dtype=bool),
-        rows=labels,
-        columns=labels,
-        titles=("query", "key"),
-        theme=LIGHT,
-    ),
-    "bars": lambda labels: token_bars(labels, [0.5] * len(labels), theme=LIGHT),
-    "scores": lambda labels: score_stages(
-        _square(labels)[:1].repeat(2, axis=0),
-        _square(labels)[0],
-        allowed=np.ones(len(labels), bool),
-        columns=labels,
-        names=("q·k", "scaled", "masked", "weight"),
-        theme=LIGHT,
-    ),
-    "tree": _tree,
-    "curves": _curves,
-    "drift": lambda labels: cosine_lines(
-        _square(labels), steps=range(len(labels)), names=labels, theme=LIGHT, marked=0
-    ),
-    "tokens": lambda labels: token_row(labels, theme=LIGHT, titles=labels, language=labels[0]),
-    "lens": _lens,
-    "padding": lambda labels: padding_rows(
-        [labels], np.ones((1, len(labels)), bool), rows=labels[:1], theme=LIGHT, language=labels[0]
-    ),
-    "comparison": lambda labels: comparison_table(
-        labels, [(labels[0], labels, labels[0])], theme=LIGHT, notes=labels[0]
-    ),
-}
-"""Name → a function that draws labels, and puts them wherever else it takes a text."""
-
-
-def check_drawn(name: str, labels: Sequence[str]) -> None:
-    """Draw these labels and assert that they stay text.
-
-    Raises:
-        AssertionError: if one of them is taken for markup.
-    """
-    found, expected = _markup(DRAWN[name](labels)), _plain_markup(name, len(labels))
-    assert found == expected, f"{name}: a text is markup"
+def check_drawn(labels: Sequence[str]) -> None:
+    """Draw these labels, and assert that they stay text."""
+    plain = _plain_markup(len(labels))
+    for name, drawn in drawings(labels).items():
+        assert _markup(drawn) == plain[name], f"{name}: a text is markup"
 
 
 @cache
-def _plain_markup(name: str, labels: int) -> list[tuple[str, ...]]:
-    return _markup(DRAWN[name](["x"] * labels))
+def _plain_markup(labels: int) -> dict[str, list[tuple[str, ...]]]:
+    return {name: _markup(drawn) for name, drawn in drawings(["x"] * labels).items()}
 
 
 def _markup(drawn: go.Figure | str) -> list[tuple[str, ...]]:

@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import safetensors.torch
@@ -31,25 +31,15 @@ from tqdm import tqdm
 from headwise.model.checkpoint import load_weights, open_trained_run, steps_of
 from headwise.model.files import has_writer
 from headwise.model.training.resume import latest_resume_step, read_resume_state
+from tests.tiny import start_training, tiny_training
 
 Content = dict[str, bytes | list[int] | str]
 """File → what must be the same at the end of each training."""
 
-ROOT = Path(__file__).resolve().parents[2]
-_DATA = ROOT / "tests" / "data"
 _RUN = "killed"
 _STEPS = 240
 _KILLS_A_TRAINING = 4
 """About as many kills until a training reaches its end."""
-_FLAGS = (
-    f"--run {_RUN} --train {_DATA / 'train.jsonl'} --valid {_DATA / 'valid.jsonl'} "
-    "--licence CC0-1.0 --model.source-vocab-size 420 --model.target-vocab-size 420 "
-    "--model.n-encoder-layers 1 --model.n-decoder-layers 1 --model.n-heads 2 --model.d-model 14 "
-    f"--model.d-ff 23 --model.max-length 61 --training.steps {_STEPS} --training.batch-tokens 97 "
-    "--training.learning-rate 0.02 --training.warmup-steps 2 --training.precision no "
-    f"--training.milestones {' '.join(map(str, range(0, _STEPS, 6)))} --training.log-every 1 "
-    "--training.resume-every 2 --training.seed 5 --resume"
-).split()
 
 
 @dataclass(frozen=True)
@@ -64,14 +54,9 @@ class KillArguments:
 
 def start(root: Path) -> subprocess.Popen[bytes]:
     """Begin the training, or resume it."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "headwise.model.train", *_FLAGS, "--checkpoints", str(root)],
-        cwd=ROOT,
-        env=os.environ
-        | {"HF_DATASETS_CACHE": str(root.parent / "datasets"), "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-    )
+    milestones = tuple(range(0, _STEPS, 6))
+    changes = {"steps": _STEPS, "accumulate": 1, "milestones": milestones, "resume_every": 2}
+    return start_training(replace(tiny_training(root, **changes), run=_RUN), ["--resume"])
 
 
 def wait_for_writer(process: subprocess.Popen[bytes], folder: Path) -> None:
@@ -81,11 +66,7 @@ def wait_for_writer(process: subprocess.Popen[bytes], folder: Path) -> None:
 
 
 def check(root: Path) -> str:
-    """Read everything in the run's folder as the programs do; return how far the training was.
-
-    Raises:
-        Exception: whatever reading a file raises; nothing should.
-    """
+    """Read everything in the run's folder as the programs do; return how far the training was."""
     folder = root / _RUN
     if not (folder / "run.json").exists():
         return "before run.json"

@@ -27,11 +27,7 @@ class Way:
 
 def _instructions(torch: str, onednn: str, mkl: str) -> Way:
     return Way(
-        {
-            "ATEN_CPU_CAPABILITY": torch,
-            "ONEDNN_MAX_CPU_ISA": onednn,
-            "MKL_ENABLE_INSTRUCTIONS": mkl,
-        }
+        {"ATEN_CPU_CAPABILITY": torch, "ONEDNN_MAX_CPU_ISA": onednn, "MKL_ENABLE_INSTRUCTIONS": mkl}
     )
 
 

@@ -48,14 +48,11 @@ def _measures_text(folder: Path) -> str:
     measures = read_measures(folder, STEP)
     for corpus in (measures.corpus, measures.examples_corpus):
         f"{corpus.name.strip()} {corpus.sentences:,} {corpus.tokens:,}"
-    shown = [measures.sentences[e.sentence] for found in measures.examples.values() for e in found]
+    examples = [each for found in measures.examples.values() for each in found]
     texts = [t.translation for t in measures.translated]
-    texts += [text for sentence in shown for text in vars(sentence).values()]
+    texts += [text for e in examples for text in vars(measures.sentences[e.sentence]).values()]
     orjson.dumps([text.strip() for text in texts])
-    places = [
-        [e.query + 0, e.key + 0, e.weight + 0.0] for f in measures.examples.values() for e in f
-    ]
-    np.array(places).tolist()
+    np.array([[e.query + 0, e.key + 0, e.weight + 0.0] for e in examples]).tolist()
     values = {n: {k: v.tolist() for k, v in kinds.items()} for n, kinds in measures.values.items()}
     return _text((values, vars(measures) | {"values": None}))
 

@@ -1,4 +1,4 @@
-"""Hostile and unusual texts, from which ``fuzz.py`` draws."""
+"""Hostile and unusual texts, from which ``test_texts.py`` draws."""
 
 from __future__ import annotations
 

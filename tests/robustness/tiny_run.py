@@ -7,15 +7,16 @@ from pathlib import Path
 
 import torch
 
-from headwise.model.checkpoint import create_run, save_weights, tokenizer_sha256, weights_path
-from headwise.model.config import TrainingConfig, TransformerConfig
+from headwise.model.checkpoint import load_weights, weights_path
 from headwise.model.files import append_log
-from headwise.model.run_info import Counts, DataSource, RunInfo
-from headwise.model.tokenizer import TokenizerKind, TokenizerPair
+from headwise.model.run_info import Counts, DataSource
+from headwise.model.tokenizer import Tokenizer, TokenizerKind, TokenizerPair
 from headwise.model.training.resume import save_resume_state
 from headwise.model.transformer import Transformer
 from headwise.viz_app.measuring.alignments import Alignments, Links, write_alignments
 from headwise.viz_app.measuring.files import write_measures
+from tests.robustness.texts import MARKUP
+from tests.tiny import tiny_model, write_run
 from tests.viz_app.measures import made_up_measures
 
 PAIRS = (
@@ -27,53 +28,45 @@ STEP = 20
 N_LAYERS, N_HEADS = 2, 3
 
 
-def random_model(
-    tokenizers: TokenizerPair, *, n_layers: int, n_heads: int, max_length: int
-) -> Transformer:
-    """Build a tiny untrained model in evaluation mode, its biases and gains random too."""
-    config = TransformerConfig(
-        tokenizers.source.vocab_size,
-        tokenizers.target.vocab_size,
-        n_encoder_layers=n_layers,
-        n_decoder_layers=n_layers,
-        n_heads=n_heads,
-        d_k=5,
-        d_model=14,
-        d_ff=23,
-        tied="output",
-        max_length=max_length,
+def model_of(tokenizers: TokenizerPair, **shape: int) -> Transformer:
+    """Build a tiny untrained model for tokenizers."""
+    sizes = tokenizers.source.vocab_size, tokenizers.target.vocab_size
+    return tiny_model(noise=0.3, source_vocab_size=sizes[0], target_vocab_size=sizes[1], **shape)
+
+
+def markup_model(kind: TokenizerKind) -> tuple[Transformer, TokenizerPair]:
+    """Build an untrained model whose target vocabulary has tokens that are markup."""
+    learned = TokenizerPair.train(
+        PAIRS * 2, kind=kind, vocab_sizes=(300, 300) if kind == "bpe" else (30, 30), shared=False
     )
-    torch.manual_seed(7)
-    model = Transformer(config).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(0.3 * torch.randn_like(parameter))
-    return model
+    written = json.loads(learned.target.to_text())
+    vocabulary = written["model"]["vocab"]
+    for token in MARKUP:
+        vocabulary[token] = len(vocabulary)
+    tokenizers = TokenizerPair(learned.source, Tokenizer.from_text(json.dumps(written)))
+    shape = {"n_encoder_layers": 1, "n_decoder_layers": 1, "n_heads": 2, "max_length": 71}
+    return model_of(tokenizers, **shape), tokenizers
 
 
 def make_run(root: Path, kind: TokenizerKind) -> Path:
     """Write a run named after its kind of tokenizer into a folder of runs; return its folder."""
     sizes = (400, 420) if kind == "bpe" else (30, 30)
     tokenizers = TokenizerPair.train(PAIRS * 2, kind=kind, vocab_sizes=sizes, shared=False)
-    model = random_model(tokenizers, n_layers=N_LAYERS, n_heads=N_HEADS, max_length=31)
-    config = model.config
-    info = RunInfo(
-        name=kind,
-        source_language="en",
-        target_language="es",
-        model=config,
-        training=TrainingConfig(steps=STEP),
-        data=DataSource("three", "CC0", "nobody", "train.jsonl", "0", 3, "valid.jsonl", "0", 22),
-        parameters=sum(parameter.numel() for parameter in model.parameters()),
-        tokenizer_sha256=tokenizer_sha256(tokenizers),
-    )
+    model = model_of(tokenizers)
     folder = root / kind
-    counts = Counts(list(range(config.source_vocab_size)), list(range(config.target_vocab_size)))
-    create_run(folder, info, tokenizers, counts)
-    sha256 = save_weights(folder, model, run=kind, step=STEP)
+    run = write_run(
+        folder,
+        {STEP: model},
+        tokenizers,
+        counts=Counts(
+            list(range(tokenizers.source.vocab_size)), list(range(tokenizers.target.vocab_size))
+        ),
+        data=DataSource("three", "CC0", "nobody", "train.jsonl", "0", 3, "valid.jsonl", "0", 22),
+    )
     _sort_header(weights_path(folder, STEP))
     save_resume_state(folder, model, torch.optim.AdamW(model.parameters()), step=STEP, tokens=9)
     _write_logs(folder)
+    sha256 = load_weights(run, STEP).sha256
     write_measures(folder, made_up_measures(STEP, run=kind, sha256=sha256))
     links = {i: Links(3, 4, frozenset({(0, 0), (2, 3)})) for i in range(6)}
     write_alignments(folder, Alignments("valid.jsonl", "c0", "by hand", links))

@@ -12,26 +12,23 @@ is 1. Without ``--at``, the app is started on the runs of this project.
 from __future__ import annotations
 
 import contextlib
-import os
 import random
 import re
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import tyro
-from playwright.sync_api import Error, Locator, ViewportSize, sync_playwright
+from playwright.sync_api import Error, Locator, Page, ViewportSize
 from tqdm import tqdm
 
+from benchmarks.chromium import chromium
+from benchmarks.load_server import serving
 from tests.browser.driver import App
 
-ROOT = Path(__file__).parents[2]
 SCREEN: ViewportSize = {"width": 1440, "height": 4000}
 """High enough that all of a page is in sight, and drawn."""
 TEXTS = (
@@ -153,56 +150,46 @@ class Walker:
     def _do(self, act: Act) -> None:
         self.done.append(str(act))
         with contextlib.suppress(Error):
-            getattr(self, f"_do_{act.what}")(self.app.widget(act.key), act)
+            self._try(act, self.app.widget(act.key), self.app.page)
 
-    def _do_option(self, box: Locator, act: Act) -> None:
-        options = box.locator('[role="radio"][aria-checked="false"]:not([disabled])')
-        options.nth(int(act.luck * options.count())).click(timeout=_HASTE)
+    def _try(self, act: Act, box: Locator, page: Page) -> None:
+        """Do it to the widget or picture, for some seconds only."""
 
-    def _do_switch(self, box: Locator, act: Act) -> None:
-        box.locator("label").first.click(timeout=_HASTE)
+        def click_one_of(found: Locator, most: int = 10_000) -> None:
+            found.first.wait_for(timeout=_HASTE)
+            found.nth(int(act.luck * min(found.count(), most))).click(timeout=_HASTE)
 
-    def _do_slider(self, box: Locator, act: Act) -> None:
-        keys = ("ArrowLeft", "ArrowRight", "Home", "End")
-        slider = box.locator('[role="slider"], input[type="range"]').first
-        slider.press(keys[int(act.luck * len(keys))], timeout=_HASTE)
-
-    def _do_list(self, box: Locator, act: Act) -> None:
-        box.get_by_role("combobox").first.click(timeout=_HASTE)
-        options = self.app.page.get_by_role("option")
-        options.first.wait_for(timeout=_HASTE)
-        options.nth(int(act.luck * min(options.count(), 12))).click(timeout=_HASTE)
-        self.app.page.keyboard.press("Escape")
-
-    def _do_text(self, box: Locator, act: Act) -> None:
-        field = box.locator("input, textarea").first
-        field.fill(TEXTS[int(act.luck * len(TEXTS))], timeout=_HASTE)
-        field.press("Enter", timeout=_HASTE)
-
-    def _do_number(self, box: Locator, act: Act) -> None:
-        field = box.locator("input").first
-        field.fill(f"{act.luck:.2f}", timeout=_HASTE)
-        field.press("Enter", timeout=_HASTE)
-
-    def _do_button(self, box: Locator, act: Act) -> None:
-        buttons = box.locator("button:not([disabled])")
-        buttons.nth(int(act.luck * buttons.count())).click(timeout=_HASTE)
-
-    _do_token = _do_button
-
-    def _do_picture(self, box: Locator, act: Act) -> None:
-        place = box.locator(".js-plotly-plot .nsewdrag").first
-        place.scroll_into_view_if_needed(timeout=_HASTE)
-        found = place.bounding_box(timeout=_HASTE)
-        assert found is not None
-        x = found["x"] + found["width"] * act.luck
-        y = found["y"] + found["height"] * (act.luck * 7 % 1)
-        self.app.page.mouse.move(x - 1, y)
-        self.app.page.mouse.click(x, y)
-
-    def _do_page(self, box: Locator, act: Act) -> None:
-        links = self.app.page.locator('[data-testid="stTopNavLink"]')
-        links.nth(int(act.luck * links.count())).click(timeout=_HASTE)
+        match act.what:
+            case "option":
+                click_one_of(box.locator('[role="radio"][aria-checked="false"]:not([disabled])'))
+            case "button" | "token":
+                click_one_of(box.locator("button:not([disabled])"))
+            case "page":
+                click_one_of(page.locator('[data-testid="stTopNavLink"]'))
+            case "switch":
+                box.locator("label").first.click(timeout=_HASTE)
+            case "slider":
+                keys = ("ArrowLeft", "ArrowRight", "Home", "End")
+                slider = box.locator('[role="slider"], input[type="range"]').first
+                slider.press(keys[int(act.luck * len(keys))], timeout=_HASTE)
+            case "list":
+                box.get_by_role("combobox").first.click(timeout=_HASTE)
+                click_one_of(page.get_by_role("option"), 12)
+                page.keyboard.press("Escape")
+            case "text" | "number":
+                text = TEXTS[int(act.luck * len(TEXTS))]
+                field = box.locator("input, textarea").first
+                field.fill(text if act.what == "text" else f"{act.luck:.2f}", timeout=_HASTE)
+                field.press("Enter", timeout=_HASTE)
+            case "picture":
+                place = box.locator(".js-plotly-plot .nsewdrag").first
+                place.scroll_into_view_if_needed(timeout=_HASTE)
+                found = place.bounding_box(timeout=_HASTE)
+                assert found is not None
+                x = found["x"] + found["width"] * act.luck
+                y = found["y"] + found["height"] * (act.luck * 7 % 1)
+                page.mouse.move(x - 1, y)
+                page.mouse.click(x, y)
 
     def photograph(self) -> list[Path]:
         """Save a picture of the page and of the fresh one; return where."""
@@ -269,41 +256,11 @@ class Arguments:
     """The address of a running app; empty starts one."""
 
 
-@contextlib.contextmanager
-def _served(at: str) -> Iterator[str]:
-    if at:
-        yield at
-        return
-    with tempfile.TemporaryDirectory() as cache, tempfile.TemporaryFile("w+") as log:
-        command = ("-m", "streamlit", "run", str(ROOT / "viz_app/app.py"), "--server.port", "0")
-        server = subprocess.Popen(
-            [sys.executable, *command],
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            env=os.environ | {"HEADWISE_CACHE": cache},
-        )
-        try:
-            while not (started := re.search(r"server started on \S*?:(\d+)", _text(log))):
-                assert server.poll() is None, _text(log)
-                time.sleep(0.1)
-            yield f"http://localhost:{started[1]}"
-        finally:
-            server.terminate()
-            server.wait()
-
-
-def _text(log: Any) -> str:
-    log.seek(0)
-    return str(log.read())
-
-
 def main(arguments: Arguments) -> None:
     """Walk; exit with status 1 where something differs."""
-    with _served(arguments.at) as address, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path="/usr/bin/chromium", args=["--no-sandbox", "--process-per-site"]
-        )
-        context = browser.new_context()
+    with contextlib.ExitStack() as running:
+        address = arguments.at or running.enter_context(serving()).address
+        context = running.enter_context(chromium("--process-per-site"))().new_context()
         walker = Walker(App(context, address), App(context, address), arguments.seed)
         walker.app.open(q=TEXTS[0])
         for _ in tqdm(range(arguments.acts), unit="act"):

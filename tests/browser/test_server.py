@@ -1,12 +1,18 @@
-"""What visitors are told who send what no page sends: nothing of the program and its files."""
+"""The app's server is seen on this machine only, and says nothing of the program and its files.
+
+Not even to visitors who send what no page sends.
+"""
 
 from __future__ import annotations
 
+import socket
+import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from http.cookiejar import CookieJar
 from pathlib import Path
+from urllib.parse import urlsplit
 from urllib.request import HTTPCookieProcessor, build_opener
 
 import pytest
@@ -17,7 +23,51 @@ from websockets.exceptions import ConnectionClosedError
 from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Origin, Subprotocol
 
-ROOT = Path(__file__).parents[2]
+from benchmarks.load_server import APP, ROOT
+from tests.browser.conftest import PORT
+from tests.browser.driver import NewApp
+
+WAYS = {
+    "streamlit run": (*APP, *PORT),
+    "python -m headwise.viz_app": ("-m", "headwise.viz_app", "--port", "0"),
+    "headwise": (str(Path(sys.executable).with_name("headwise")), "--port", "0"),
+}
+OPEN = """
+[server]
+address = "0.0.0.0"
+[browser]
+gatherUsageStats = true
+[client]
+showErrorDetails = "full"
+"""
+"""The opposite of what the app asks for, in the settings of the folder where it is started."""
+
+
+@pytest.mark.parametrize("command", WAYS.values(), ids=WAYS)
+def test_started_from_any_folder_it_listens_on_this_machine_only(
+    serve: Callable[..., str], new_app: NewApp, tmp_path: Path, command: Sequence[str]
+) -> None:
+    """All of 127/8 is this machine, and a server that listens on every address answers there."""
+    (tmp_path / ".streamlit").mkdir()
+    (tmp_path / ".streamlit" / "config.toml").write_text(OPEN)
+    address = serve(cwd=tmp_path, command=command)
+    port = urlsplit(address).port
+    assert port is not None
+    socket.create_connection(("localhost", port), timeout=10).close()
+    with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.2", port)):
+        pass
+    app = new_app(address)  # whose driver complains of requests to other hosts
+    received = app.frames("framereceived")
+    app.open()
+    app.expect_read("large", "gd._fullData.length > 0", expected=True)
+    messages = map(ForwardMsg.FromString, received)
+    begun = [message.new_session for message in messages if message.HasField("new_session")]
+    assert begun
+    assert not any(session.config.gather_usage_stats for session in begun)
+
+
+# What visitors are told who send what no page sends
+
 PATIENCE = 60.0
 WIDGETS = ("sentence", "target", "decoding", "kind", "mosaic", "source_tokens", "example")
 FORGED = {

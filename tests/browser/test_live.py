@@ -1,57 +1,37 @@
-"""A training started in another process is followed without a reload."""
+"""A page looks for news while nobody uses it, and follows a training without a reload."""
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from playwright.sync_api import expect
 
 from headwise.model.checkpoint import open_trained_run, steps_of
 from headwise.viz_app.analysis.curves import curve_of
+from headwise.viz_app.views.shared.panels import SECONDS_BETWEEN_LOOKS
+from tests.browser.driver import App, NewApp
+from tests.imports import ROOT
+from tests.tiny import start_training, tiny_training
 
-if TYPE_CHECKING:
-    from tests.browser.driver import App
-
-ROOT = Path(__file__).parents[2]
-DATA = ROOT / "tests" / "data"
-OPTIONS = """--licence CC0-1.0 --model.source-vocab-size 420 --model.target-vocab-size 420
-    --model.n-encoder-layers 1 --model.n-decoder-layers 1 --model.n-heads 2
-    --model.d-model 14 --model.d-ff 23 --model.max-length 61
-    --training.steps 1000000 --training.batch-tokens 97 --training.precision no
-    --training.log-every 10 --training.resume-every 1000000
-    --training.learning-rate 0.001 --training.milestones"""
 STEP = "() => +new URL(location).searchParams.get('step')"
-MILESTONES = [0, *range(50, 50_000, 50)]
 
 
 @contextmanager
 def training(root: Path) -> Iterator[None]:
     """A tiny training that goes on until it is stopped."""
-    data = f"--run live --train {DATA / 'train.jsonl'} --valid {DATA / 'valid.jsonl'}"
-    command = f"{data} --checkpoints {root} {OPTIONS}".split()
+    changes = {"steps": 1_000_000, "accumulate": 1, "learning_rate": 0.001, "log_every": 10}
+    changes |= {"resume_every": 1_000_000, "milestones": tuple(range(0, 50_000, 50))}
     with (root / "log.txt").open("wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "headwise.model.train", *command, *map(str, MILESTONES)],
-            cwd=ROOT,
-            stdout=log,
-            stderr=log,
-            env=os.environ | {"OMP_NUM_THREADS": "1"},
-        )
+        process = start_training(replace(tiny_training(root, **changes), run="live"), log=log)
     try:
         yield
         assert process.poll() is None, (root / "log.txt").read_text()
     finally:
-        process.terminate()
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(20)
         process.kill()
         process.wait()
 
@@ -66,7 +46,7 @@ CURVE = """(name => {
 
 
 def test_training_is_followed_without_a_reload(
-    new_app: Callable[..., App], serve: Callable[..., str], tmp_path: Path
+    new_app: NewApp, serve: Callable[..., str], tmp_path: Path
 ) -> None:
     shutil.copytree(ROOT / "checkpoints" / "copy", tmp_path / "copy")
     app = new_app(at=serve(tmp_path))
@@ -111,3 +91,25 @@ def test_training_is_followed_without_a_reload(
         used = app.page.locator(".st-key-sample_table tbody tr.chosen th")
         expect(used.first).to_have_text(f"{chosen:,}")
     assert app.page.evaluate("window.untouched")
+
+
+_COUNT_RUNS = """() => {
+    const app = document.querySelector('.stApp');
+    window.runs = 0;
+    new MutationObserver(() => { runs += app.dataset.testScriptState === 'running'; })
+        .observe(app, {attributeFilter: ['data-test-script-state']});
+}"""
+_USE = """async milliseconds => {
+    const press = () => document.body.dispatchEvent(new KeyboardEvent('keydown', {key: 'Shift'}));
+    const pressing = setInterval(press, 50);
+    await new Promise(then => setTimeout(then, milliseconds));
+    clearInterval(pressing);
+    return runs;
+}"""
+
+
+def test_page_looks_for_news_only_while_nobody_uses_it(app: App) -> None:
+    app.open("/architecture")
+    app.page.evaluate(_COUNT_RUNS)
+    assert app.page.evaluate(_USE, 1500 * SECONDS_BETWEEN_LOOKS) == 0
+    app.page.wait_for_function("runs")

@@ -1,4 +1,7 @@
-"""Check what must hold for any text, from the tokenizer to what is drawn and saved."""
+"""Any text is refused with a clear message or traced correctly, and is never taken for markup.
+
+The texts are in ``texts.py``. For every third trace something is drawn or saved too.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,18 @@ import re
 import tempfile
 import unicodedata
 from dataclasses import dataclass, replace
+from functools import partial
 from html import unescape
 from pathlib import Path
 
 import numpy as np
 import orjson
+import pytest
+from hypothesis import strategies as st
 
 from headwise.model.config import BOS, EOS, UNK
 from headwise.model.interface import KINDS
-from headwise.model.tokenizer import Tokenizer, TokenizerPair, count_words
+from headwise.model.tokenizer import Tokenizer, TokenizerKind, TokenizerPair, count_words
 from headwise.model.transformer import Transformer
 from headwise.viz_app.analysis.grid import GridOptions, make_grid
 from headwise.viz_app.analysis.labels import make_visible, token_labels, word_labels
@@ -26,7 +32,10 @@ from headwise.viz_app.report import to_html
 from headwise.viz_app.trace.saved import metadata, read_trace, to_json, to_npz
 from headwise.viz_app.trace.sentence import run_trace
 from tests.floats import OPERATIONS, assert_near
-from tests.robustness.drawings import DRAWN, ParsedHtml, check_drawn
+from tests.robustness.drawings import ParsedHtml, check_drawn
+from tests.robustness.outcomes import outcomes_of
+from tests.robustness.texts import MARKUP, TEXTS, UNSEEN
+from tests.robustness.tiny_run import markup_model
 
 CLEAR = re.compile(
     r"there is nothing to translate: type|the target is empty: type"
@@ -36,7 +45,7 @@ CLEAR = re.compile(
 """Messages for a text that cannot be used."""
 _READING = GridOptions()
 _INVISIBLE = ("Cc", "Cf", "Cs", "Zl", "Zp")
-PARTS = ("saved", "report", "lines", *DRAWN)
+PARTS = ("saved", "report", "lines", "drawn")
 """What can be made from a trace: files, the report, lines, figures."""
 
 
@@ -51,12 +60,8 @@ class Case:
     """One of ``PARTS``, made from the trace and checked too."""
 
 
-def check(case: Case, model: Transformer, tokenizers: TokenizerPair) -> str:
-    """Trace a text and check the result; return "refused" or "traced".
-
-    Raises:
-        AssertionError: if something does not hold.
-    """
+def check(model: Transformer, tokenizers: TokenizerPair, case: Case) -> str:
+    """Trace a text and check the result; return "refused" or "traced"."""
     try:
         trace = run_trace(model, tokenizers, case.text, case.target, run=case.text[:30])
     except ValueError as error:
@@ -76,7 +81,7 @@ def check(case: Case, model: Transformer, tokenizers: TokenizerPair) -> str:
         _check_lines(trace, case.reading)
     elif case.part is not None:
         # Names in files may be any text, too.
-        check_drawn(case.part, [*labels[:6], case.text[:200], trace.target_text[:200]])
+        check_drawn([*labels[:6], case.text[:200], trace.target_text[:200]])
     return "traced"
 
 
@@ -186,3 +191,39 @@ def _plain(trace: Trace) -> Trace:
         predicted=tokens(trace.predicted),
         top_tokens=tuple(tuple(map(letters, row)) for row in trace.top_tokens),
     )
+
+
+def cases(vocabulary: int) -> st.SearchStrategy[Case]:
+    """Return what to draw from for a model with a target vocabulary of this size."""
+    ids = st.lists(st.integers(0, vocabulary - 1), min_size=1, max_size=12)
+    targets = st.one_of(st.none(), TEXTS, ids.map(lambda drawn: (2, *drawn)))
+    readings = st.builds(
+        GridOptions,
+        st.sampled_from(("tokens", "words")),
+        st.sampled_from(("predicted", "consumed")),
+        st.just(True),
+        st.just(False),
+    )
+    parts = st.sampled_from((*PARTS, *[None] * 2 * len(PARTS)))
+    return st.builds(Case, TEXTS, targets, readings, parts)
+
+
+@pytest.mark.parametrize("kind", ["bpe", "word"])
+def test_any_text_is_refused_or_traced(kind: TokenizerKind) -> None:
+    model, tokenizers = markup_model(kind)
+    outcomes = outcomes_of(
+        partial(check, model, tokenizers), cases(tokenizers.target.vocab_size), share=2
+    )
+    assert set(outcomes) == {"traced", "refused"}
+
+
+def test_every_part_keeps_markup_as_text() -> None:
+    """Each part gets hostile texts in every run, not only where chance brings them."""
+    model, tokenizers = markup_model("bpe")
+    worst = [*MARKUP, *UNSEEN]
+    tokens = tokenizers.target.vocab_size
+    target = (2, *range(tokens - len(MARKUP), tokens), 3)
+    for number, part in enumerate(PARTS):
+        text = worst[number % len(worst)]
+        assert check(model, tokenizers, Case(f"a {text}"[:40], target, part=part)) == "traced", part
+    check_drawn(worst)

@@ -1,9 +1,11 @@
-"""Text that looks like markup, and text that is no sentence."""
+"""Text that looks like markup is nothing but letters in a browser."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
@@ -11,14 +13,13 @@ from playwright.sync_api import expect
 from headwise.model.checkpoint import open_trained_run
 from headwise.viz_app.analysis.grid import GridOptions, make_grid
 from headwise.viz_app.analysis.labels import token_labels
-from headwise.viz_app.records.trace import Trace
+from tests.browser.conftest import PORT
+from tests.browser.driver import App, NewApp, Traced
 from tests.robustness import tiny_run
 from tests.robustness.hostile_run import NAME, SAID, make_hostile_run
+from tests.robustness.outcomes import outcomes_of
+from tests.robustness.texts import MARKUP, TEXTS
 
-if TYPE_CHECKING:
-    from tests.browser.driver import App
-
-SENTENCE = "I am hungry."
 HOSTILE = (
     '<img src=x onerror="window.__hacked = 1"> <b>bold</b> *a* $x^2$ %{z} `c` &lt; \u202eabc '
     "שלום 👩‍👩‍👧 😀 مرحبا"
@@ -30,7 +31,7 @@ TEXT = """() => {
     return text(document.body).replaceAll("\\u2060", "");
 }"""
 """All that stands on the page, in components too."""
-MARKUP = """() => {
+MARKUP_DRAWN = """() => {
     const links = everywhere('a[href]').filter(link => link.host !== location.host);
     const drawn = everywhere(
         'img[src="x"], .stMarkdownColoredText, :is([aria-label="search icon"], '
@@ -40,23 +41,19 @@ MARKUP = """() => {
 """Links to elsewhere, and the pictures and colours that texts ask for."""
 
 
-def test_markup_is_text_and_nothing_else(
-    app: App, newest: int, trace_at: Callable[..., Trace]
-) -> None:
-    trace = trace_at(newest, HOSTILE)
+def test_markup_is_text_and_nothing_else(app: App, traced: Traced) -> None:
+    trace = traced(HOSTILE)
     app.open()
     app.type(HOSTILE)
     app.expect_text("translation", trace.target_text)
     tokens = app.page.locator(".st-key-source_tokens bdi")
     expect(tokens).to_have_text(token_labels(trace.source), use_inner_text=False)
     app.choose(units="words")
-    for kind in ("cross", "encoder_self"):
-        app.choose(kind=kind)
-        grid = make_grid(trace, kind, GridOptions(units="words"))
-        weights = grid.apply(trace.attention[kind])[-1, 0]
-        app.expect_drawn("large", weights)
-        app.expect_labels("large", "x", grid.columns)
-        app.expect_labels("large", "y", grid.rows)
+    grid = make_grid(trace, "cross", GridOptions(units="words"))
+    weights = grid.apply(trace.attention["cross"])[-1, 0]
+    app.expect_drawn("large", weights)
+    app.expect_labels("large", "x", grid.columns)
+    app.expect_labels("large", "y", grid.rows)
     for at, word in [*enumerate(grid.columns)][::2]:
         app.hover_in("large", (at + 0.5) / len(grid.columns), 0.5 / len(grid.rows))
         said = f"query {grid.rows[0]}key {word}weight {weights[0, at]:.4f}"
@@ -91,11 +88,7 @@ def hostile_address(serve: Callable[..., str], tmp_path_factory: pytest.TempPath
     ],
 )
 def test_what_files_and_links_say_is_text_on_every_page(
-    new_app: Callable[..., App],
-    hostile_address: str,
-    page: str,
-    query: dict[str, str],
-    times: tuple[int, int],
+    new_app: NewApp, hostile_address: str, page: str, query: dict[str, str], times: tuple[int, int]
 ) -> None:
     """It stands there letter for letter so many times: the name, and with it all else."""
     app = new_app(hostile_address)
@@ -103,23 +96,72 @@ def test_what_files_and_links_say_is_text_on_every_page(
     app.page.locator(".st-key-download-menu").wait_for()
     count = "([name, said]) => [name, said].map(text => (TEXT)().split(text).length - 1)"
     app.expect(count.replace("TEXT", TEXT), list(times), [NAME, SAID])
-    assert app.find(MARKUP) == []
+    assert app.find(MARKUP_DRAWN) == []
     assert app.page.evaluate("window.__hacked") is None
 
 
-def test_empty_and_too_long_sentences_say_so_and_the_next_one_works(
-    app: App, newest: int, trace_at: Callable[..., Trace]
+# What Streamlit's own Markdown makes of escaped texts
+
+PAGE = Path(__file__).with_name("markdown_page.py")
+PLACES = re.findall(r'^    "([a-z ]+)": ', PAGE.read_text(), re.MULTILINE)
+COMMAND = (
+    *("-m", "streamlit", "run", str(PAGE), *PORT, "--server.address", "localhost"),
+    *("--server.headless", "true", "--browser.gatherUsageStats", "false"),
+)
+DRAWN = """keys => keys.map(key => {
+    const drawn = document.querySelector(`.st-key-${key}`);
+    const made = drawn.querySelectorAll(':is([data-testid="stMarkdownContainer"], td) *');
+    const markup = [...made].filter(each => each.matches(
+        'a, img, code, em, del, hr, h5, input, .katex, [role="img"], [class*="stMarkdown"], '
+        + '[style*="color"], [style*="font"]'));
+    return [drawn.textContent.replaceAll("\\u2060", ""), markup.map(each => each.outerHTML)];
+})"""
+"""The text of containers, and the markup that is drawn in them."""
+
+
+def generated() -> list[str]:
+    """Texts, the same each time, as they can be sent: without lone surrogates."""
+    texts: list[str] = []
+
+    def collect(text: str) -> str:
+        texts.append(text[:300].encode("utf-8", "ignore").decode())
+        return "collected"
+
+    outcomes_of(collect, TEXTS, share=4)
+    return texts
+
+
+def as_drawn(text: str) -> str:
+    """What HTML draws of a text: white space once, other characters as they are."""
+    return re.sub(r"[ \t\n\r]+", " ", text.replace("\u2060", "").replace("\0", "\ufffd")).strip()
+
+
+@pytest.fixture(scope="module")
+def texts() -> dict[str, list[str]]:
+    return {"drawn": [*MARKUP, *generated()], "everywhere": list(MARKUP)}
+
+
+@pytest.fixture(scope="module")
+def markdown_address(
+    serve: Callable[..., str], tmp_path_factory: pytest.TempPathFactory, texts: dict[str, list[str]]
+) -> str:
+    folder = tmp_path_factory.mktemp("texts")
+    (folder / "texts.json").write_text(json.dumps(texts))
+    return serve(folder, command=COMMAND)
+
+
+def test_escaped_texts_are_drawn_letter_for_letter(
+    new_app: NewApp, markdown_address: str, texts: dict[str, list[str]]
 ) -> None:
-    invitation = app.page.get_by_text("Type a sentence above and press Enter")
-    app.open(q="")
-    invitation.wait_for()
-    app.type(" ".join(["word"] * 2_000))
-    app.page.get_by_role("alert").filter(has_text="at most 1,024; shorten it").wait_for()
-    expect(app.page.locator(".js-plotly-plot:visible")).to_have_count(0)
-    app.type(SENTENCE)
-    trace = trace_at(newest, SENTENCE)
-    app.expect_drawn("large", trace.attention["cross"][-1, 0])
-    app.expect_text("translation", trace.target_text)
-    expect(app.page.get_by_role("alert")).to_have_count(0)
-    app.type("   ")
-    invitation.wait_for()
+    app = new_app(markdown_address)
+    app.page.goto(markdown_address)
+    app.page.get_by_text("All is drawn.").wait_for()
+    found = app.find(DRAWN, [f"text-{at}" for at in range(len(texts["drawn"]))])
+    for text, (drawn, markup) in zip(texts["drawn"], found, strict=True):
+        assert (as_drawn(drawn), markup) == (as_drawn(text), [])
+    for place in PLACES:
+        keys = [f"{place.replace(' ', '-')}-{at}" for at in range(len(texts["everywhere"]))]
+        app.expect(f"keys => ({DRAWN})(keys).every(([drawn]) => drawn)", True, keys)
+        for text, (drawn, markup) in zip(texts["everywhere"], app.find(DRAWN, keys), strict=True):
+            assert as_drawn(text) in as_drawn(drawn), place
+            assert markup == [], place

@@ -1,0 +1,139 @@
+"""A page is reloaded or closed while the app computes for it, or its replica is killed.
+
+Replicas are behind HAProxy, as ``deploy/haproxy.cfg`` has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from playwright.sync_api import expect
+
+from benchmarks.load_replicas import Replicas, serving_replicas
+from benchmarks.load_server import Server
+from headwise.model.checkpoint import TrainedRun, load_weights
+from headwise.model.decoding.beam import beam_search
+from headwise.viz_app.records.trace import Trace
+from tests.browser.driver import App, NewApp, Traced
+
+FIRST, SECOND = "The dog sleeps.", "Where is my book?"
+CONNECTION = ".stApp[data-test-connection-state='{}']"
+
+
+@pytest.fixture
+def replicas(haproxy: str) -> Iterator[Replicas]:
+    """Fresh ones, since a test kills one."""
+    with serving_replicas(2) as running:
+        yield running
+
+
+def only_server(replicas: Replicas) -> tuple[Server, Server]:
+    """The server that has the only session, and the other one."""
+    [serving] = [server for server in replicas.servers if server.sessions()]
+    [other] = [server for server in replicas.servers if server is not serving]
+    return serving, other
+
+
+def forgive_lost_connection(app: App) -> None:
+    """Take back what a page complains of when its server is gone; all else stays."""
+    lost = (
+        "WebSocket onclose",
+        "Cannot send rerun backMessage when disconnected",
+        "Failed to load resource: net::",  # a font that was on its way
+    )
+    app.complaints[:] = [said for said in app.complaints if not any(part in said for part in lost)]
+
+
+def test_a_page_comes_back_when_its_replica_is_killed(
+    replicas: Replicas, new_app: NewApp, run: TrainedRun, trace_at: Callable[..., Trace]
+) -> None:
+    step = run.steps()[3]
+    app = new_app(replicas.address)
+    app.open(run="en-es", step=step)
+    serving, other = only_server(replicas)
+    app.type(FIRST)
+    app.expect_text("translation", trace_at(step, FIRST).target_text)
+    serving.kill()
+    app.page.locator(CONNECTION.format("CONNECTED")).wait_for(state="detached")
+    app.page.locator(CONNECTION.format("CONNECTED")).wait_for()
+    app.expect_address(q=FIRST, step=str(step))
+    assert other.sessions() == 1
+    # A click on a part of the page, of which the other replica had known nothing.
+    app.choose(head="2")
+    app.expect_field("sentence", FIRST)
+    app.expect_drawn("large", trace_at(step, FIRST).attention["cross"][-1, 1])
+    app.type(SECOND)
+    second = trace_at(step, SECOND)
+    app.expect_text("translation", second.target_text)
+    app.expect_address(q=SECOND, step=str(step), head="2")
+    assert other.faults() == []
+    assert replicas.log is not None
+    log = replicas.log.read_text()
+    assert f"step={step}" not in log  # nothing of the address, which has the sentence
+    assert "GET /_stcore/stream" in log
+    forgive_lost_connection(app)
+
+
+@pytest.mark.parametrize("key", ["Enter", "End"])
+def test_what_is_typed_while_no_replica_answers_is_not_lost(
+    replicas: Replicas, new_app: NewApp, traced: Traced, key: str
+) -> None:
+    app = new_app(replicas.address)
+    app.open(run="en-es", q=FIRST)
+    app.expect_field("sentence", FIRST)
+    serving, _ = only_server(replicas)
+    serving.pause()
+    field = app.page.locator(".st-key-sentence textarea")
+    field.fill(SECOND)
+    field.press(key)  # without Enter, the browser enters it when the field is blocked
+    serving.kill()
+    app.expect_text("translation", traced(SECOND).target_text)
+    app.expect_address(q=SECOND)
+    forgive_lost_connection(app)
+
+
+# A page that is reloaded or closed leaves a sound server behind
+
+LONG = "I know that you know that I know that he does not know what she says about it. " * 2
+LONGER = "Nobody knows where they were when we came home and why the door was not open. " * 2
+
+
+def begin(app: App, sentence: str) -> None:
+    """Ask for a translation and come back once the app has taken the sentence.
+
+    The address changes as the app sets out to compute; nothing waits for the end of it.
+    """
+    app.type(sentence.strip())
+    taken = "text => new URL(location).searchParams.get('q') === text"
+    app.page.wait_for_function(taken, arg=sentence.strip())
+
+
+def expect_translation(
+    app: App, run: TrainedRun, trace_at: Callable[..., Trace], sentence: str
+) -> None:
+    step, sentence = run.steps()[-1], sentence.strip()
+    source = run.tokenizers.encode_source(sentence)
+    [beam] = beam_search(load_weights(run, step).model, [source], size=8)
+    trace = trace_at(step, sentence, tuple(beam.hypotheses[0].target))
+    app.expect_text("translation", trace.target_text)
+    app.expect_drawn("large", trace.attention["cross"][-1, 0])
+    app.expect_field("sentence", sentence)
+    expect(app.page.locator(".stAlert")).to_have_count(0)
+
+
+def test_page_is_reloaded_and_closed_while_the_app_computes(
+    new_app: NewApp, run: TrainedRun, trace_at: Callable[..., Trace]
+) -> None:
+    """The log of the server, which must not have a traceback, is looked at when it ends."""
+    app, other = new_app(), new_app()
+    app.open(q="I am hungry.", decoding="beam", beam=8)
+    app.page.locator(".st-key-large .js-plotly-plot").wait_for()
+    begin(app, LONG)
+    app.page.reload()
+    begin(app, LONGER)  # while the server may still be at the first
+    app.page.close()
+    other.open(q=LONGER.strip(), decoding="beam", beam=8)
+    expect_translation(other, run, trace_at, LONGER)
+    other.type(LONG.strip())
+    expect_translation(other, run, trace_at, LONG)

@@ -1,0 +1,175 @@
+"""What people take along: pictures as paper shows them, citations and files."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from playwright.sync_api import expect
+
+from headwise.model.checkpoint import TrainedRun, load_weights
+from headwise.viz_app.analysis.grid import make_grid
+from headwise.viz_app.components.printing import LETTERS, printed_width
+from headwise.viz_app.figures.theme import DARK, LIGHT
+from headwise.viz_app.trace.saved import metadata, read_trace
+from headwise.viz_app.trace.sentence import run_trace
+from tests.browser.driver import App, NewApp
+from tests.floats import assert_near
+
+SENTENCE = "We saw three black cats on the white roof."
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def saved(app: App, key: str, name: str = "") -> ElementTree.Element:
+    """Save a picture by its camera, the only button that appears over it, and return it."""
+    app.hover_in(key, 0.4, 0.4)
+    app.hover_in(key, 0.5, 0.5)
+    file = app.download(app.page.locator(f".st-key-{key} .modebar-btn"))
+    assert not name or file.suggested_filename == name
+    return ElementTree.fromstring(Path(file.path()).read_bytes())
+
+
+def colours(picture: ElementTree.Element) -> set[str]:
+    """Return all colours that are written in a picture, as ``#rrggbb``."""
+    text = ElementTree.tostring(picture, "unicode")
+    found = re.findall(r"rgb\((\d+), (\d+), (\d+)\)", text)
+    named = re.findall(r"#[0-9a-f]{6}\b", text)
+    return {"#" + bytes(map(int, each)).hex() for each in found} | set(named)
+
+
+def words(picture: ElementTree.Element) -> set[str]:
+    """Return the texts of a picture."""
+    return {"".join(text.itertext()) for text in picture.iter(f"{SVG}text")}
+
+
+def expect_printable(picture: ElementTree.Element, millimetres: str) -> None:
+    """Assert that a picture fits a width on paper, is light and unmarked, with legible letters."""
+    assert float(picture.get("width", "")) <= printed_width(int(millimetres))
+    written = colours(picture)
+    assert LIGHT.text in written
+    dark = {DARK.text, DARK.muted, DARK.line, DARK.background, DARK.accent}
+    assert not {*dark, LIGHT.accent} & written
+    sizes = re.findall(r'font-size(?:="|: )([\d.]+)', ElementTree.tostring(picture, "unicode"))
+    assert min(map(float, sizes)) >= LETTERS
+
+
+def test_a_picture_is_light_without_marks_and_with_legible_letters(new_app: NewApp) -> None:
+    app = new_app(color_scheme="dark")
+    app.open("/training", run="copy", training="heads", printed="170", q="c a f")
+    app.expect_read("head_matrix", "gd.layout.shapes.length", 1)
+    picture = saved(app, "head_matrix")
+    expect_printable(picture, "170")
+    assert app.read("head_matrix", "gd.data[0].colorbar.title.text") in words(picture)
+    # What is on the screen stays as it was.
+    app.expect_read("head_matrix", "gd.layout.shapes.length", 1)
+    app.expect_read("head_matrix", "gd.layout.font.color", DARK.text)
+
+
+def test_the_overview_of_heads_is_saved_with_a_colour_bar_and_the_map_with_its_whole_title(
+    new_app: NewApp,
+) -> None:
+    app = new_app(color_scheme="dark")
+    app.open("/", q=SENTENCE, printed="85", special="false", renormalised="true")
+    app.expect_read("mosaic", "gd.layout.shapes.length", 1)
+    picture = saved(app, "mosaic")
+    expect_printable(picture, "85")
+    assert {"weight", "0.5", "head 4", "layer 3"} <= words(picture)
+    app.expect_read("mosaic", "gd._fullData[2].visible", False)
+    title = app.read("large", "gd.layout.annotations[1].text").replace("<br>", " ")
+    picture = saved(app, "large")
+    lines = [each for each in picture.iter(f"{SVG}tspan") if each.text and each.text in title]
+    assert len(lines) > 1
+    assert " ".join(str(each.text) for each in lines) == title
+
+
+@pytest.mark.parametrize(
+    ("path", "choices", "key", "name", "written"),
+    [
+        (
+            *("/training", {"training": "play"}, "player"),
+            *("cross-layer2-head1-step400", {"weight", "source (key)", "f ← a"}),
+        ),
+        (
+            *("/training", {"training": "play", "playing": "all"}, "player"),
+            *("cross-all-heads-step400", {"weight", "layer 2", "head 2"}),
+        ),
+        (
+            *("/", {"style": "lines"}, "lines", "400-cross-layer2-head1-lines"),
+            {"source (key)", "f ← a", "Cross, layer 2, head 1"},
+        ),
+        (
+            *("/embeddings", {"section": "projection"}, "cloud", "400-source-PCA"),
+            {"c", "in the sentence"},
+        ),
+    ],
+    ids=["one map", "all maps", "lines", "cloud"],
+)
+def test_what_plotly_does_not_draw_is_saved_in_the_same_way(
+    new_app: NewApp, path: str, choices: dict[str, str], key: str, name: str, written: set[str]
+) -> None:
+    view = {"run": "copy", "q": "c a f", "step": 400, "printed": "85", **choices}
+    app = new_app(color_scheme="dark")
+    button = app.page.locator(f".st-key-{key}").get_by_role("button", name="Save picture")
+    app.open(path, **view)
+    file = app.download(button)
+    assert file.suggested_filename == f"headwise-copy-{name}.svg"
+    picture = ElementTree.fromstring(Path(file.path()).read_bytes())
+    expect_printable(picture, "85")
+    assert written <= words(picture)
+    app.open(path, pictures="png", **view)
+    file = app.download(button)
+    assert file.suggested_filename == f"headwise-copy-{name}.png"
+    content = Path(file.path()).read_bytes()
+    assert content.startswith(b"\x89PNG")
+    width, height = (int.from_bytes(content[at : at + 4], "big") for at in (16, 20))
+    assert (width, height) == tuple(3 * int(picture.get(side, "")) for side in ("width", "height"))
+
+
+def test_citation_and_downloads_are_of_the_trace(
+    app: App, run: TrainedRun, newest: int, tmp_path: Path
+) -> None:
+    checkpoint = load_weights(run, newest)
+    trace = run_trace(
+        checkpoint.model,
+        run.tokenizers,
+        SENTENCE,
+        run="en-es",
+        step=newest,
+        sha256=checkpoint.sha256,
+    )
+    app.open(q=SENTENCE, layer=2, head=3)
+    app.expect_drawn("large", trace.attention["cross"][1, 2])
+    picture = saved(app, "large", f"headwise-en-es-{newest}-cross-layer2-head3.svg")
+    grid = make_grid(trace, "cross")
+    assert {each for each in (*grid.rows, *grid.columns) if len(each) <= 22} <= words(picture)
+
+    app.page.get_by_role("button", name="Link, cite, download").click()
+    panel = app.page.get_by_test_id("stPopoverBody")
+    panel.get_by_text("Pictures are saved as").wait_for()
+    cited = panel.locator("code").nth(1)
+    facts = ("run: en-es", f"step: {newest:,}", f"sha256: {trace.sha256}", "greedy")
+    for fact in (f'Headwise, "{SENTENCE}" → "{trace.target_text}"; ', *facts):
+        expect(cited).to_contain_text(fact)
+    files: dict[str, Path] = {}
+    for ending in ("html", "npz", "json"):
+        button = panel.get_by_role("button", name=f".{ending}", exact=True)
+        file = app.download(button)
+        assert file.suggested_filename == f"headwise-en-es-{newest}.{ending}"
+        files[ending] = tmp_path / file.suggested_filename
+        file.save_as(files[ending])
+    assert SENTENCE in files["html"].read_text()
+    exact = [dict(read_trace(files[ending]).arrays()) for ending in ("npz", "json")]
+    for name, array in trace.arrays():
+        np.testing.assert_array_equal(exact[0][name], exact[1][name], err_msg=name)
+        assert_near(exact[0][name], array)
+    for ending in ("npz", "json"):
+        read = replace(read_trace(files[ending]), summary=trace.summary, checks=trace.checks)
+        assert metadata(read) == metadata(trace)
+    app.choose(pictures="png")
+    app.expect_address(pictures="png")
+    app.page.keyboard.press("Escape")
+    app.expect_read("large", "gd._context.toImageButtonOptions.format", "png")

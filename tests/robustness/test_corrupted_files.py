@@ -1,0 +1,232 @@
+"""Files of a run are corrupted in many ways; reading the run refuses them, or reads a valid run.
+
+Everything in a tiny run is read, as the app and the programs read it, with at most 1 GiB more
+memory than before and within 20 s. Each corruption must end in one of these:
+
+* refused: CheckpointError, and what stands in other files is as it was;
+* the same: no difference in anything that is read;
+* rows before: of a log, the rows before the corrupted one, as after a training that was killed;
+* other content: another valid file. This cannot be noticed where no sha256 protects a file
+  (run.json, counts, logs, measures, alignments), nor where the sha256 was corrected too: the kinds
+  that end in "+" are such forgeries, which pass the check and reach the libraries behind it.
+
+Anything else fails: another exception, a native library that panics or kills the process, a hang,
+too much memory, or other content of a file that a sha256 protects.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import resource
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import hypothesis
+import pytest
+from hypothesis import strategies as st
+
+from headwise.model.checkpoint import CheckpointError
+from tests.robustness import corruptions
+from tests.robustness.corruptions import Corrupter, corrupt, of_header, of_json, of_json_lines
+from tests.robustness.outcomes import outcomes_of
+from tests.robustness.read_run import read_run
+from tests.robustness.tiny_run import STEP, make_run
+
+_GIB = 2**30
+_SECONDS = 20
+_WEIGHTS = f"step-{STEP:07d}.safetensors"
+_MEASURES = f"measures/step-{STEP:07d}.json"
+_RESUME = f"resume/step-{STEP:07d}"
+
+
+@dataclass(frozen=True)
+class FileKind:
+    """One kind of file in a run, and how it is corrupted."""
+
+    run: str
+    file: str
+    corrupter: Corrupter
+    """Changes its structure."""
+    protected: bool = False
+    """Whether a sha256 says what must be in it."""
+    forge: Callable[[Path, bytes], bytes] | None = None
+    """Corrects the sha256, in this content or in another file; gives the content to write."""
+
+
+def _forge_weights(folder: Path, content: bytes) -> bytes:
+    length = int.from_bytes(content[:8], "little")
+    try:
+        header = json.loads(content[8 : 8 + length])
+        metadata = header.pop("__metadata__")
+        table = json.dumps(header, sort_keys=True).encode()
+        metadata["sha256"] = hashlib.sha256(table + content[8 + length :]).hexdigest()
+        signed = json.dumps({**header, "__metadata__": metadata}).encode()
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return content
+    return len(signed).to_bytes(8, "little") + signed + content[8 + length :]
+
+
+def _forge_in(json_file: str, old: str, folder: Path, content: bytes) -> bytes:
+    """Write the sha256 of the content into another file, in place of that of the file ``old``."""
+    before = hashlib.sha256((folder / old).read_bytes()).hexdigest()
+    now = hashlib.sha256(content).hexdigest()
+    (folder / json_file).write_text((folder / json_file).read_text().replace(before, now))
+    return content
+
+
+_SOURCE, _TARGET, _SENTENCES = (
+    "source.tokenizer.json",
+    "target.tokenizer.json",
+    "measures/sentences.jsonl",
+)
+KINDS = {
+    "weights": FileKind("bpe", _WEIGHTS, of_header, protected=True),
+    "weights+": FileKind("bpe", _WEIGHTS, of_header, forge=_forge_weights),
+    "bpe tokenizer": FileKind("bpe", _SOURCE, of_json, protected=True),
+    "bpe tokenizer+": FileKind(
+        "bpe", _SOURCE, of_json, forge=partial(_forge_in, "run.json", _SOURCE)
+    ),
+    "word tokenizer": FileKind("word", _TARGET, of_json, protected=True),
+    "word tokenizer+": FileKind(
+        "word", _TARGET, of_json, forge=partial(_forge_in, "run.json", _TARGET)
+    ),
+    "run.json": FileKind("bpe", "run.json", of_json),
+    "counts.json": FileKind("bpe", "counts.json", of_json),
+    "metrics.jsonl": FileKind("bpe", "metrics.jsonl", of_json_lines),
+    "samples.jsonl": FileKind("bpe", "samples.jsonl", of_json_lines),
+    "measures": FileKind("bpe", _MEASURES, of_json),
+    "sentences.jsonl": FileKind("bpe", _SENTENCES, of_json_lines, protected=True),
+    "sentences.jsonl+": FileKind(
+        "bpe", _SENTENCES, of_json_lines, forge=partial(_forge_in, _MEASURES, _SENTENCES)
+    ),
+    "alignments.jsonl": FileKind("bpe", "alignments.jsonl", of_json_lines),
+    "resume weights": FileKind("bpe", f"{_RESUME}/state.safetensors", of_header),
+    "resume state": FileKind("bpe", f"{_RESUME}/state.json", of_json),
+}
+
+
+def outcome_of(before: dict[str, Any], after: dict[str, Any]) -> str:
+    """Classify what reading a run gave before and after one of its files was corrupted."""
+    differing = {key for key in before if before[key] != after.get(key)}
+    if not differing:
+        return "the same"
+    if all(after.get(key, CheckpointError) is CheckpointError for key in differing):
+        return "refused"
+    if all(
+        isinstance(before[key], list) and before[key][: len(after[key])] == after[key]
+        for key in differing
+    ):
+        return "rows before"
+    return "other content"
+
+
+class Hang(BaseException):
+    """Reading took too long; no code that catches exceptions goes on after it."""
+
+
+def _stop(*_: object) -> None:
+    raise Hang(f"no answer within {_SECONDS} s")
+
+
+@contextmanager
+def limited() -> Iterator[None]:
+    """Limit memory, where the system is Linux, and time."""
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    if (used := Path("/proc/self/statm")).exists():
+        most = int(used.read_text().split()[0]) * resource.getpagesize() + _GIB
+        resource.setrlimit(resource.RLIMIT_AS, (most, before[1]))
+    signal.signal(signal.SIGALRM, _stop)
+    signal.alarm(_SECONDS)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+class Corruptible:
+    """Two tiny runs whose files can be corrupted, and what reading them gives before that."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        for kind in ("bpe", "word"):
+            make_run(root, kind)
+        self.files = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+        self.before = {
+            (name, translating): read_run(root, name, translating=translating)
+            for name in ("bpe", "word")
+            for translating in (True, False)
+        }
+
+    def outcome(self, kind: FileKind, seed: int) -> str:
+        """Corrupt a file, read the run and restore the file."""
+        folder = self.root / kind.run
+        path = folder / kind.file
+        how, content = corrupt(self.files[path], kind.corrupter, seed)
+        hypothesis.note(how)
+        try:
+            path.write_bytes(kind.forge(folder, content) if kind.forge else content)
+            translating = kind.file in (_WEIGHTS, _SOURCE, _TARGET, "run.json")
+            with limited():
+                after = read_run(self.root, kind.run, translating=translating)
+            return outcome_of(self.before[kind.run, translating], after)
+        finally:
+            for file in (path, folder / "run.json", folder / _MEASURES):
+                file.write_bytes(self.files[file])
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Corruptible:
+    return Corruptible(tmp_path_factory.mktemp("runs"))
+
+
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_a_corrupted_file_is_refused_or_another_valid_one(
+    runs: Corruptible, kind: FileKind
+) -> None:
+    outcomes = outcomes_of(partial(runs.outcome, kind), st.integers(0, 2**64))
+    assert outcomes["refused"] > 0
+    if kind.protected:
+        assert set(outcomes) <= {"refused", "the same"}
+
+
+@pytest.mark.parametrize(
+    ("after", "outcome"),
+    [
+        ({"a": [1, 2], "b": 3}, "the same"),
+        ({"a": [1], "b": 3}, "rows before"),
+        ({"a": [2], "b": 3}, "other content"),
+        ({"a": [1, 2], "b": 4}, "other content"),
+        ({"a": [1, 2], "b": CheckpointError}, "refused"),
+        ({"run": CheckpointError}, "refused"),
+        ({"a": [1], "b": CheckpointError}, "other content"),
+    ],
+)
+def test_outcomes_are_distinguished(after: dict[str, object], outcome: str) -> None:
+    assert outcome_of({"a": [1, 2], "b": 3}, after) == outcome
+
+
+def test_too_much_memory_or_time_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{__name__}._SECONDS", 1)
+    with pytest.raises(Hang), limited():
+        signal.pause()
+    if Path("/proc/self/statm").exists():
+        with pytest.raises(MemoryError), limited():
+            bytes(2 * _GIB)
+
+
+def test_a_corruption_changes_a_file_of_any_length() -> None:
+    content = b'{"a": [1, 2], "b": {"c": "d"}}'
+    found = {corrupt(content, of_json, seed) for seed in range(40)}
+    assert len(found) > 30
+    assert all(changed != content for _, changed in found)
+    for how in corruptions._OF_BYTES:
+        how(b"x", random.Random(0))

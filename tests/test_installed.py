@@ -1,0 +1,113 @@
+"""What is installed has one name and all its files, and works beside files of the same names."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.imports import ROOT
+
+STARTED = """
+from pathlib import Path
+import headwise.viz_app
+from streamlit.testing.v1 import AppTest
+
+app = AppTest.from_file(Path(headwise.viz_app.__file__).with_name("app.py"), default_timeout=600)
+app.run()
+print([each.value for each in app.exception], [each.label for each in app.text_area])
+"""
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of what is installed, for setuptools writes beside it."""
+    folder = tmp_path_factory.mktemp("clone")
+    for name in ("headwise", "model", "viz_app"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("LICENSE", "README.md", "pyproject.toml", "setup.py"):
+        shutil.copy(ROOT / name, folder)
+    return folder
+
+
+def pip(*arguments: str | Path) -> None:
+    """Have pip build or install with the setuptools of these tests, without a network."""
+    offline = ("--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check")
+    command = [sys.executable, "-m", "pip", *map(str, arguments), *offline, "-q"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module")
+def wheel(clone: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    pip("wheel", clone, "--wheel-dir", folder)
+    [built] = folder.iterdir()
+    return built
+
+
+@pytest.fixture(scope="module", params=["wheel", "clone"])
+def programs(
+    request: pytest.FixtureRequest, clone: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """Where the programs of an environment are that has Headwise, and all else from this one."""
+    folder = tmp_path_factory.mktemp("environment")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    [packages] = folder.glob("lib/python*/site-packages")
+    # A line of such a file adds a folder, whose own .pth files, of this clone, are not read.
+    (packages / "others.pth").write_text(sysconfig.get_path("purelib"))
+    wanted = ("-e", clone) if request.param == "clone" else (request.getfixturevalue("wheel"),)
+    pip("--python", folder / "bin" / "python", "install", *wanted)
+    return folder / "bin"
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (["python", "-c", "import headwise; print(headwise.__version__)"], "0.1.0"),
+        (["python", "-c", "from headwise.model.runs import open_run; print(open_run)"], "open_run"),
+        (["python", "-m", "headwise.model.translate", "--help"], "--checkpoints"),
+        (["headwise", "--help"], "usage: headwise"),
+        (["python", "-c", STARTED], "[] ['Sentence in "),
+    ],
+    ids=["headwise", "headwise.model", "a command line", "the command", "the app"],
+)
+def test_it_works_in_a_folder_with_files_of_the_same_names(
+    programs: Path, tmp_path: Path, command: list[str], said: str
+) -> None:
+    (tmp_path / "tests").mkdir()
+    for name in ("model.py", "viz_app.py", "tests/__init__.py"):
+        (tmp_path / name).write_text("raise SystemExit('this is another project')\n")
+    own = {"HEADWISE_CHECKPOINTS": str(ROOT / "checkpoints"), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [programs / command[0], *command[1:]],
+        cwd=tmp_path,
+        env={name: each for name, each in os.environ.items() if name != "PYTHONPATH"} | own,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert said in done.stdout
+
+
+def test_a_wheel_has_all_files_below_one_name(clone: Path, wheel: Path) -> None:
+    """The app's settings, scripts, lessons and sentences among them."""
+    names = set(zipfile.ZipFile(wheel).namelist())
+    [about] = {name.split("/")[0] for name in names} - {"headwise"}
+    assert about.startswith("headwise-")
+    assert about.endswith(".dist-info")
+    files = [path for path in clone.rglob("*.*") if path.is_file() and path.suffix != ".pyc"]
+    written = [path.relative_to(clone).as_posix() for path in files]
+    expected = {
+        name if name.startswith("headwise/") else f"headwise/{name}"
+        for name in written
+        if name.startswith(("headwise/", "model/", "viz_app/"))
+    }
+    assert "headwise/viz_app/.streamlit/config.toml" in expected
+    assert {name for name in names if name.startswith("headwise/")} == expected
