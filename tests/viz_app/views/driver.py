@@ -9,6 +9,7 @@ import tomllib
 from collections.abc import Callable, Sequence
 from html import unescape
 from pathlib import Path
+from types import ModuleType
 from typing import Any, get_args
 
 import numpy as np
@@ -21,7 +22,7 @@ from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.viz_app.records.trace import Floats, Trace
 from headwise.viz_app.trace.sentence import run_trace
 from headwise.viz_app.views.shared.opening import PageName
-from headwise.viz_app.views.state import CHOICES
+from headwise.viz_app.views.state import CHOICES, View
 from tests.floats import OPERATIONS, assert_near, printed
 
 APP = Path(__file__).resolve().parents[3] / "viz_app" / "app.py"
@@ -117,6 +118,11 @@ def traced(
     return run_trace(load_weights(run, step).model, run.tokenizers, text, target)
 
 
+def log_probability(trace: Trace) -> float:
+    """Return the log-probability of a whole target, in nats."""
+    return float(trace.predictions.log_probability.sum())
+
+
 def embedding_table(run: TrainedRun, side: str, *, step: int = 60) -> Floats:
     """Return the embeddings of the source's or the target's tokens, (V, D)."""
     model = load_weights(run, step).model
@@ -134,6 +140,53 @@ def break_lines(path: Path) -> Path:
     """Put a line that is not JSON before the others, and return the path."""
     path.write_text("{\n" + path.read_text(encoding="utf-8"), encoding="utf-8")
     return path
+
+
+def edit_json(path: Path, *place: str, **values: Any) -> None:
+    """Set values of an object in a JSON file; ``place`` are the keys that lead to the object."""
+    content = json.loads(path.read_text(encoding="utf-8"))
+    inner = content
+    for key in place:
+        inner = inner[key]
+    inner.update(values)
+    path.write_text(json.dumps(content), encoding="utf-8")
+
+
+def record_calls(
+    patch: pytest.MonkeyPatch, name: str, *modules: ModuleType, draw: bool = False
+) -> dict[str, dict[str, Any]]:
+    """Collect what modules give to a component or chart, by its key; the newest of each key.
+
+    A dictionary has the arguments by name, and those without one as "given". Nothing is drawn
+    unless ``draw`` says so.
+    """
+    seen: dict[str, dict[str, Any]] = {}
+    for module in modules:
+
+        def keep(*given: Any, real: Any = getattr(module, name), **named: Any) -> None:
+            seen[named["key"]] = {"given": given} | named
+            if draw:
+                real(*given, **named)
+
+        patch.setattr(module, name, keep)
+    return seen
+
+
+def view_of(app: AppTest) -> View:
+    """Return what a person has chosen."""
+    view: View = app.session_state["session"].view
+    return view
+
+
+def address(app: AppTest) -> dict[str, str]:
+    """Return the address's parameters; AppTest has each as a text or as a list of one."""
+    asked: dict[str, str | list[str]] = dict(app.query_params)
+    return {name: given if isinstance(given, str) else given[0] for name, given in asked.items()}
+
+
+def warnings(app: AppTest) -> list[str]:
+    """Return the warnings of a page."""
+    return [unescaped(warning.value) for warning in app.warning]
 
 
 def unescaped(markdown: str) -> str:
