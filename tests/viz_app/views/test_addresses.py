@@ -21,16 +21,7 @@ from headwise.viz_app.served import MODELS
 from headwise.viz_app.views.choices import INSIDE
 from headwise.viz_app.views.shared.download import bibtex, citation
 from headwise.viz_app.views.state import CHOICES, View, change, chosen, decode, encode, with_choices
-from tests.viz_app.views.driver import (
-    CATS,
-    Start,
-    address,
-    choose,
-    errors,
-    traced,
-    warnings,
-    widget,
-)
+from tests.viz_app.views.driver import CATS, Start, traced
 
 TEXTS = st.lists(st.text(min_size=1), max_size=5).map(tuple)
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
@@ -169,25 +160,25 @@ def test_what_cannot_be_used_is_named_and_does_no_harm(
     start_page: Start, page: str, asked: dict[str, str], named: list[str]
 ) -> None:
     app = start_page(page, **({"q": CATS} | asked))
-    assert errors(app) == []
-    notes = [line for warning in warnings(app) for line in warning.splitlines()]
+    assert app.errors == []
+    notes = [line for warning in app.warnings for line in warning.splitlines()]
     assert len(notes) == len(named)
     for each in named:
         what, _, instead = each.partition("|")
         told = f"- The address has {what}, which cannot be used here.{instead}"
         assert [note for note in notes if note.startswith(told)], told
     if page == "translate":
-        assert warnings(choose(app, head=2)) == []
+        assert app.choose(head=2).warnings == []
     else:
-        assert widget(app, "positions").value == [1, 2]
+        assert app.widget("positions").value == [1, 2]
 
 
 def test_a_step_that_the_run_does_not_have_is_no_choice(start_page: Start) -> None:
     """A browser sends that of the run before with what is typed right after another is chosen."""
     app = start_page("translate", q=CATS, step="20")
-    widget(app, "step").set_value(16_000)
-    choose(app, sentence="Where?")
-    assert (widget(app, "sentence").value, widget(app, "step").value) == ("Where?", 20)
+    app.widget("step").set_value(16_000)
+    app.choose(sentence="Where?")
+    assert (app.widget("sentence").value, app.widget("step").value) == ("Where?", 20)
 
 
 # Which run it is: another folder never opens another model without a word
@@ -198,7 +189,7 @@ def test_the_address_link_and_citation_name_a_run_that_nobody_chose(
 ) -> None:
     for sentence in ("", CATS):
         app = start_page("translate", own_root, q=sentence)
-        assert address(app)["run"] == "tiny"
+        assert app.address["run"] == "tiny"
     link, cited, entry = (code.value for code in app.code)
     assert parse_qs(urlsplit(link).query)["run"] == ["tiny"]
     for text in cited, entry:
@@ -206,13 +197,13 @@ def test_the_address_link_and_citation_name_a_run_that_nobody_chose(
     assert "view: run=tiny&" in cited
     assert r"view: run=tiny\&" in entry
 
-    asked = address(app)
+    asked = app.address
     (own_root / "tiny").rename(own_root / "another")
     app = start_page("translate", own_root, **asked)
-    (note,) = warnings(app)
+    (note,) = app.warnings
     assert "The address has run=tiny, which cannot be used here. Run: another." in note
     (own_root / "another" / "run.json").write_text("{")
-    assert address(start_page("translate", own_root))["run"] == "another"
+    assert start_page("translate", own_root).address["run"] == "another"
 
 
 def test_two_runs_of_one_name_are_told_apart(
@@ -224,13 +215,13 @@ def test_two_runs_of_one_name_are_told_apart(
     (two / "step-0000060.safetensors").unlink()
     monkeypatch.setenv(MODELS, f"tiny\t{one}\ntwo/tiny\t{two}")
     app = start_page("translate", tmp_path / "none")
-    assert (address(app)["run"], address(app)["step"]) == ("tiny", "60")
-    choose(app, run="two/tiny")
-    assert errors(app) == []
-    assert (address(app)["run"], address(app)["step"]) == ("two/tiny", "20")
-    assert widget(app.run(), "run").value == "two/tiny"
+    assert (app.address["run"], app.address["step"]) == ("tiny", "60")
+    app.choose(run="two/tiny")
+    assert app.errors == []
+    assert (app.address["run"], app.address["step"]) == ("two/tiny", "20")
+    assert app.run().widget("run").value == "two/tiny"
     app = start_page("heads", tmp_path / "none", run="two/tiny")
-    assert address(app)["run"] == "two/tiny"
+    assert app.address["run"] == "two/tiny"
 
 
 def test_a_citation_says_what_was_forced_and_switched_off(run: TrainedRun) -> None:

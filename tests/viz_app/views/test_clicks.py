@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Mapping
 from html import unescape
 from typing import Any
 
@@ -12,49 +11,35 @@ import pytest
 from headwise.model.checkpoint import TrainedRun
 from headwise.viz_app.analysis.grid import GridOptions, make_grid
 from headwise.viz_app.analysis.labels import token_label
-from headwise.viz_app.views.embeddings import neighbours
-from headwise.viz_app.views.translate import heads, step, tokens
-from tests.viz_app.views.driver import (
-    CATS,
-    Start,
-    captions,
-    charts,
-    record_calls,
-    traced,
-    view_of,
-)
+from tests.viz_app.views.driver import CATS, Start, patch_views, record_calls, traced
 
-Clickable = Mapping[str, dict[str, Any]]
+Clickable = ChainMap[str, dict[str, Any]]
 
 
 @pytest.fixture
 def clickable(monkeypatch: pytest.MonkeyPatch) -> Clickable:
     """What the page gives to components and charts, by key."""
-    return ChainMap(
-        record_calls(monkeypatch, "map_cells", heads, draw=True),
-        record_calls(monkeypatch, "token_buttons", tokens, draw=True),
-        record_calls(monkeypatch, "show_figure", step, neighbours, draw=True),
-    )
+    names = ("map_cells", "token_buttons", "show_figure")
+    given = [record_calls(monkeypatch, "translate", name) for name in names]
+    return ChainMap(*given, record_calls(monkeypatch, "embeddings", "show_figure"))
 
 
 @pytest.fixture
 def changes(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Collect the pages that clicks open, and what they choose."""
+    """Collect the pages that clicks open, and what they choose; no lesson is on."""
     seen: list[Any] = []
-    for module in (heads, tokens, step, neighbours):
-        monkeypatch.setattr(module, "change_view", lambda *_, **choices: seen.append(choices))
-    for module in (heads, tokens):
-        monkeypatch.setattr(module, "answered", lambda *_: {})  # no lesson is on
-    monkeypatch.setattr(heads, "open_page", lambda page, **choices: seen.append((page, choices)))
+    for page in ("translate", "embeddings"):
+        patch_views(monkeypatch, page, change_view=lambda *_, **choices: seen.append(choices))
+    opened = {"open_page": lambda page, **choices: seen.append((page, choices))}
+    patch_views(monkeypatch, "translate", answered=lambda *_: {}, **opened)
     return seen
 
 
-def click_bars(patch: pytest.MonkeyPatch, bars: dict[str, Any], *places: int | None) -> None:
+def click_bars(patch: pytest.MonkeyPatch, page: str, bars: Any, *places: int | None) -> None:
     """Click in the rows of bars; None: beside all bars."""
     for place in places:
-        for module in (step, neighbours):
-            value = None if place is None else str(place)
-            patch.setattr(module, "clicked_value", lambda _, value=value: value)
+        value = None if place is None else str(place)
+        patch_views(patch, page, clicked_value=lambda _, value=value: value)
         bars["on_select"]()
 
 
@@ -94,7 +79,7 @@ def test_a_cell_that_answers_a_lesson_is_marked(
         return {"lesson_answer": place} if given == way else {}
 
     start_page("translate", q=CATS, kind=kind)
-    monkeypatch.setattr(heads, "answered", answer)
+    patch_views(monkeypatch, "translate", answered=answer)
     clickable["large_cells"]["on_cell"](2, 1)
     place = (2, 1) if way == "cell" else (2,)
     assert changes == [{"lesson_answer": place} | marked]
@@ -102,7 +87,7 @@ def test_a_cell_that_answers_a_lesson_is_marked(
     if kind == "encoder_self":  # whose rows are of no step of decoding
         assert clickable["large_cells"]["on_row"] is None
     else:
-        monkeypatch.setattr(heads, "answered", lambda *_: {})
+        patch_views(monkeypatch, "translate", answered=lambda *_: {})
         clickable["large_cells"]["on_row"](2)
         assert changes == [{"at": 2, "below": "steps"}]
 
@@ -121,7 +106,7 @@ def test_a_token_of_the_source_frames_its_column(
 ) -> None:
     app = start_page("translate", q=CATS, kind=kind, column=column)
     assert not app.exception
-    shapes = charts(app)["large"]["layout"].get("shapes", [])
+    shapes = app.charts["large"]["layout"].get("shapes", [])
     found = [[shape["x0"], shape["x1"]] for shape in shapes if shape.get("yref") == "y domain"]
     assert found == frames
 
@@ -132,7 +117,7 @@ def test_a_token_marks_its_column_or_unmarks_it_or_chooses_its_step(
     app = start_page("translate", q=CATS, column="1", at="2")
     assert clickable["source_tokens"]["chosen"] == 1
     assert clickable["target_tokens"]["chosen"] == 2
-    monkeypatch.setattr(tokens, "view", lambda: view_of(app))
+    patch_views(monkeypatch, "translate", view=lambda: app.view)
     for place in (3, 1):
         clickable["source_tokens"]["on_click"](place)
     clickable["target_tokens"]["on_click"](4)
@@ -151,16 +136,17 @@ def test_a_bar_of_the_likeliest_tokens_forces_it_unless_it_is_there_already(
     ids = trace.predictions.top_ids[1].tolist()
     predicted = ids.index(trace.predicted.ids[1])
     other = 1 if predicted == 0 else 0
-    click_bars(monkeypatch, clickable["top_tokens"], other, predicted, None)
+    click_bars(monkeypatch, "translate", clickable["top_tokens"], other, predicted, None)
     assert changes == [{"fork": token_label(trace.top_tokens[1][other])}]
 
 
 def test_a_neighbours_bar_looks_it_up(
     start_page: Start, clickable: Clickable, changes: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = start_page("embeddings", q=CATS, section="similarity", token="id:9")
-    click_bars(monkeypatch, clickable["neighbours"], 2, None)
+    start_page("embeddings", q=CATS, section="similarity", token="id:9")
+    click_bars(monkeypatch, "embeddings", clickable["neighbours"], 2, None)
     [chosen] = changes
-    again = start_page("embeddings", q=CATS, section="similarity", **chosen)
-    label = unescape(charts(app)["neighbours"]["layout"]["yaxis"]["ticktext"][2])
-    assert f"{label}: " in captions(again)
+    [figure] = clickable["neighbours"]["given"]
+    label = unescape(figure.layout.yaxis.ticktext[2])
+    app = start_page("embeddings", q=CATS, section="similarity", **chosen)
+    assert f"{label}: " in app.captions

@@ -5,45 +5,36 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
-from streamlit.testing.v1 import AppTest
 
 from headwise.model.checkpoint import (
     TrainedRun,
-    create_run,
     load_weights,
-    open_trained_run,
     save_weights,
-    steps_of,
-    tokenizer_sha256,
     weights_path,
 )
 from headwise.model.files import append_log, only_writer
-from headwise.model.run_info import Counts
 from headwise.model.tokenizer import Tokenizer, TokenizerPair
 from headwise.model.transformer import Transformer
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.trace.sentence import run_trace
 from headwise.viz_app.views.shared.live import files_state
 from tests.viz_app.views.driver import (
     CATS,
     CATS_TRANSLATED,
     STEPS,
+    Page,
     Start,
     break_file,
-    choose,
     edit_json,
-    errors,
     every_page,
     field_of,
-    texts,
     traced,
     unescaped,
-    widget,
+    without_weights,
+    write_run,
 )
 
 TYPED = "Where is the cat?"
@@ -52,15 +43,8 @@ READ_NO_WEIGHTS = ("heads", "learn", "curves")
 PAGE = "training"
 
 
-def labels(app: AppTest) -> list[str]:
+def labels(app: Page) -> list[str]:
     return [button.label for button in app.button]
-
-
-def without_weights(run: Path, *steps: int) -> Path:
-    """Remove the weights of these steps, or of all, and return the run's folder."""
-    for step in steps or steps_of(run):
-        weights_path(run, step).unlink()
-    return run
 
 
 # What is missing or broken
@@ -75,33 +59,33 @@ def test_broken_weights_are_named_where_they_are_read(
     content = weights.read_bytes()
     break_file(weights)
     app.run()
-    problems = errors(app)
+    problems = app.errors
     assert bool(problems) is not bool({page, *address.values()} & set(READ_NO_WEIGHTS))
     for problem in problems:
         assert problem.startswith(f"tiny/{weights.name}: truncated")
         assert "restore the file or remove it" in problem
     weights.write_bytes(content)
-    assert errors(app.run()) == []
-    assert (widget(app, "run").value, widget(app, "sentence").value) == ("tiny", TYPED)
+    assert app.run().errors == []
+    assert (app.widget("run").value, app.widget("sentence").value) == ("tiny", TYPED)
 
 
 @pytest.mark.parametrize("typed", [TYPED, "the " * 400], ids=["short", "too long for the address"])
 def test_runs_go_and_come_back(start: Start, own_root: Path, typed: str) -> None:
     tiny, away = own_root / "tiny", own_root.parent / "away"
-    app = choose(start(own_root), sentence=typed)
+    app = start(own_root).choose(sentence=typed)
     tiny.rename(away)
-    (problem,) = errors(app.run())
+    (problem,) = app.run().errors
     told = f"there is no run in {own_root.name}: train one with python -m headwise.model.train"
     assert problem.startswith(told)
     shutil.copytree(away, own_root / "other")
-    assert errors(app.run()) == []
-    assert (widget(app, "run").value, widget(app, "sentence").value) == ("other", typed)
+    assert app.run().errors == []
+    assert (app.widget("run").value, app.widget("sentence").value) == ("other", typed)
     away.rename(tiny)
     app.run()
-    assert widget(app, "run").options == ["other", "tiny"]
+    assert app.widget("run").options == ["other", "tiny"]
     shutil.rmtree(own_root / "other")
-    assert errors(app.run()) == []
-    assert (widget(app, "run").value, widget(app, "sentence").value) == ("tiny", typed)
+    assert app.run().errors == []
+    assert (app.widget("run").value, app.widget("sentence").value) == ("tiny", typed)
 
 
 def test_a_broken_run_is_named_without_its_place_and_another_works(
@@ -111,19 +95,19 @@ def test_a_broken_run_is_named_without_its_place_and_another_works(
     for content, told in (("{", "not JSON"), ('{"model": {}}', "")):
         (own_root / "broken" / "run.json").write_text(content)
         app = start_page("app", own_root)
-        (message,) = errors(app)
+        (message,) = app.errors
         assert message.startswith(f"broken/run.json: {told}")
         assert str(own_root) not in message
-    choose(app, run="tiny")
-    assert errors(app) == []
-    assert CATS_TRANSLATED in texts(app)
+    app.choose(run="tiny")
+    assert app.errors == []
+    assert CATS_TRANSLATED in app.texts
 
 
 def test_a_run_with_one_checkpoint_offers_no_choice(start_page: Start, own_root: Path) -> None:
     without_weights(own_root / "tiny", 0, 20)
     app = start_page("translate", own_root, q=CATS)
-    assert errors(app) == []
-    assert CATS_TRANSLATED in texts(app)
+    assert app.errors == []
+    assert CATS_TRANSLATED in app.texts
     assert not app.select_slider
     assert set(map(field_of, app.toggle)) == {"special", "play", "sampling"}
 
@@ -133,13 +117,13 @@ def test_another_checkpoint_can_be_chosen_meanwhile(
 ) -> None:
     weights_path(own_root / "tiny", 60).write_bytes(b"")
     app = start_page("translate", own_root, q=CATS)
-    assert "truncated" in errors(app)[0]
-    choose(app, step=20)
-    assert errors(app) == []
-    assert traced(run, step=20).target_text in texts(app)
-    choose(choose(app, compare=True), second=60)
-    assert errors(app)[0].startswith("tiny/step-0000060.safetensors: truncated")
-    assert traced(run, step=20).target_text in texts(app)
+    assert "truncated" in app.errors[0]
+    app.choose(step=20)
+    assert app.errors == []
+    assert traced(run, step=20).target_text in app.texts
+    app.choose(compare=True).choose(second=60)
+    assert app.errors[0].startswith("tiny/step-0000060.safetensors: truncated")
+    assert traced(run, step=20).target_text in app.texts
 
 
 @pytest.mark.parametrize(
@@ -157,11 +141,11 @@ def test_widgets_are_never_made_for_layers_that_are_not_there(
     address = {"training": "play", "shared": "own", "target": "El gato."}
     app = start(own_root, q=TYPED, run="tiny", **address)
     edit_json(own_root / "tiny" / "run.json", "model", n_layers=layers)
-    (problem,) = errors(app.run())
+    (problem,) = app.run().errors
     assert problem.startswith(f"tiny/run.json: {message}")
-    choose(app, run="other")
-    assert errors(app) == []
-    assert widget(app, "sentence").value == TYPED
+    app.choose(run="other")
+    assert app.errors == []
+    assert app.widget("sentence").value == TYPED
 
 
 # What is replaced
@@ -176,17 +160,15 @@ def replace_run(run: TrainedRun) -> Callable[[Path], Callable[[int], Trace]]:
 
     def put(folder: Path) -> Callable[[int], Trace]:
         numbers = [" ".join(map(str, range(1_000, 2_000)))]
-        model = run.info.model
-        sizes = model.source_vocab_size, model.target_vocab_size
+        config, models = run.info.model, {}
+        sizes = config.source_vocab_size, config.target_vocab_size
         pair = TokenizerPair(*(Tokenizer.train(numbers, size) for size in sizes))
-        info = replace(run.info, tokenizer_sha256=tokenizer_sha256(pair))
-        shutil.rmtree(folder)
-        create_run(folder, info, pair, Counts(*([1] * size for size in sizes)))
         for step in run.steps():
             torch.manual_seed(step)
-            save_weights(folder, Transformer(model), run="tiny", step=step)
-        new = open_trained_run("tiny", root=folder.parent)
-        return lambda step: run_trace(load_weights(new, step).model, pair, CATS)
+            models[step] = Transformer(config)
+        shutil.rmtree(folder)
+        new = write_run(folder.parent, run, models, pair)
+        return lambda step: traced(new, step=step)
 
     return put
 
@@ -219,23 +201,23 @@ def test_a_replaced_run_is_read_again(
     if button:  # draws some panels, with the run that they were given
         app.button(key=button).click()
     app.run()
-    assert errors(app) == []
+    assert app.errors == []
     if button:
-        assert {trace_at(step).target_text for step in (20, 60)} <= set(texts(app))
-        assert trace_at(60).target_text in texts(start_page("translate", own_root, q=CATS))
+        assert {trace_at(step).target_text for step in (20, 60)} <= set(app.texts)
+        assert trace_at(60).target_text in start_page("translate", own_root, q=CATS).texts
 
 
 def test_a_replaced_checkpoint_is_read_again(
     start_page: Start, own_root: Path, run: TrainedRun
 ) -> None:
     app = start_page("translate", own_root, q=CATS)
-    assert CATS_TRANSLATED in texts(app)
+    assert CATS_TRANSLATED in app.texts
     path = weights_path(own_root / "tiny", 60)
     stamp = path.stat().st_mtime_ns
     save_weights(own_root / "tiny", load_weights(run, 0).model, run="tiny", step=60)
     os.utime(path, ns=(stamp, stamp + 1_000_000_000))
-    assert traced(run, step=0).target_text in texts(app.run())
-    assert CATS_TRANSLATED not in texts(app)
+    assert traced(run, step=0).target_text in app.run().texts
+    assert CATS_TRANSLATED not in app.texts
 
 
 # What a training adds
@@ -249,12 +231,12 @@ def test_a_new_checkpoint_is_offered_and_the_one_in_use_stays(
     assert not [label for label in labels(app) if label.startswith("Newer")]
     save_weights(own_root / "tiny", load_weights(run, 60).model, run="tiny", step=80)
     app.run()
-    slider = widget(app, "step")
+    slider = app.widget("step")
     assert (slider.value, slider.options) == (step, ["0", "20", "60", "80"])
     app.button(key="newer").click().run()
-    assert widget(app, "step").value == 80
+    assert app.widget("step").value == 80
     assert "Newer checkpoint: step 80" not in labels(app)
-    assert errors(app) == []
+    assert app.errors == []
 
 
 def test_a_look_sees_runs_checkpoints_and_lines_and_nothing_else(
@@ -290,7 +272,7 @@ def test_what_the_frame_offers_is_what_a_look_sees(start: Start, own_root: Path)
     assert app.run().session_state["offered"] == files_state("other", [])[0]
 
 
-def training(app: AppTest) -> list[str]:
+def training(app: Page) -> list[str]:
     """Return what is said of trainings that run."""
     return [unescaped(text.value) for text in app.markdown if "training:" in text.value]
 
@@ -315,11 +297,11 @@ def test_another_run_that_is_trained_can_be_opened_if_it_is_sound(
         (said,) = training(app)
         assert said.endswith("**other**, training: begun, 60 steps to go")
         app.button(key="show-other").click().run().run()
-        assert widget(app, "run").value == "other"
+        assert app.widget("run").value == "other"
         assert "Show it" not in labels(app)
         (other / "run.json").write_text("{", encoding="utf-8")
         app = start(own_root, run="tiny")
-    assert errors(app) == []
+    assert app.errors == []
     assert [c for c in app.caption if c.value.startswith("other is being trained, but cannot")]
 
 
@@ -335,16 +317,16 @@ def test_a_run_without_checkpoints_waits_for_them_and_for_its_first_example(
     if name == "tiny":
         app = start(own_root, run="tiny")
     else:
-        app = choose(start(own_root, run="tiny"), run="other")
-    assert "there are no weights yet" in errors(app)[0]
+        app = start(own_root, run="tiny").choose(run="other")
+    assert "there are no weights yet" in app.errors[0]
     save_weights(folder, load_weights(run, 0).model, run="tiny", step=0)
-    assert errors(app.run()) == []
-    assert widget(app, "sentence").value == ""
+    assert app.run().errors == []
+    assert app.widget("sentence").value == ""
     later.rename(folder / "samples.jsonl")
-    assert widget(app.run(), "sentence").value == CATS
-    choose(app, sentence="")
-    assert widget(app, "sentence").value == ""  # as a person wants it
-    assert widget(choose(app, sentence=TYPED), "training").value == "curves"
+    assert app.run().widget("sentence").value == CATS
+    app.choose(sentence="")
+    assert app.widget("sentence").value == ""  # as a person wants it
+    assert app.choose(sentence=TYPED).widget("training").value == "curves"
 
 
 # Examples of a run
@@ -366,6 +348,6 @@ def test_examples_have_names_of_their_own_and_are_not_too_many(
     assert unescaped(menu.options[1]) == alike[1]
     assert len(menu.options) == 40
     assert "The first 40 of 502 sample sentences" in menu.help
-    assert widget(menu.click(alike[1]).run(), "sentence").value == alike[1]
+    assert menu.click(alike[1]).run().widget("sentence").value == alike[1]
     (about,) = [text.value for text in app.caption if "parameters" in text.value]
     assert "the end" in about  # of the attribution, however long

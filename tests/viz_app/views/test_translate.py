@@ -11,7 +11,6 @@ from typing import Any, NoReturn
 import numpy as np
 import pytest
 from streamlit.runtime.scriptrunner_utils.exceptions import StopException
-from streamlit.testing.v1 import AppTest
 
 from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.model.decoding.beam import beam_search, length_norm
@@ -25,8 +24,6 @@ from headwise.viz_app.records.trace import Check, Floats, Tokens, Trace, Word
 from headwise.viz_app.trace.sentence import run_trace
 from headwise.viz_app.views import caches
 from headwise.viz_app.views.shared.target import describe_ending
-from headwise.viz_app.views.translate import beam as beam_view
-from headwise.viz_app.views.translate import heads, page
 from tests.floats import near
 from tests.viz_app.views.driver import (
     CATS,
@@ -34,28 +31,17 @@ from tests.viz_app.views.driver import (
     DOG,
     DOG_TRANSLATED,
     WIDGETS,
+    Page,
     Start,
-    address,
     array,
-    assert_cells,
     assert_drawn,
-    captions,
-    cells,
-    charts,
-    choose,
-    errors,
     field_of,
-    html,
     log_probability,
+    patch_views,
     shown,
-    texts,
     texts_in,
-    token_row,
     traced,
     unescaped,
-    view_of,
-    warnings,
-    widget,
 )
 
 PAGE = "app"
@@ -70,21 +56,21 @@ def likeliest(trace: Trace, step: int) -> Floats:
 
 
 def test_it_starts_with_an_example_and_its_translation_by_the_newest_checkpoint(
-    opened: AppTest, run: TrainedRun
+    opened: Page, run: TrainedRun
 ) -> None:
-    assert errors(opened) == []
-    assert (widget(opened, "sentence").value, widget(opened, "step").value) == (CATS, 60)
-    assert CATS_TRANSLATED in texts(opened)
+    assert opened.errors == []
+    assert (opened.widget("sentence").value, opened.widget("step").value) == (CATS, 60)
+    assert CATS_TRANSLATED in opened.texts
     drawn = ["mosaic", "large", "top_tokens", "rows_cross", "rows_decoder_self"]
-    assert list(charts(opened)) == drawn
+    assert list(opened.charts) == drawn
     trace = traced(run)
-    source, target = (token_row(opened, side) for side in ("source", "target"))
+    source, target = (opened.token_row(side) for side in ("source", "target"))
     assert [token["label"] for token in source] == token_labels(trace.source)
     assert [token["label"] for token in target] == token_labels(trace.predicted)
     told = f"probability {{:.3f}}, rank {trace.predictions.rank[1]}"
     probability = np.exp(trace.predictions.log_probability[1])
     assert target[1]["title"] in shown(told, probability, size=1)
-    assert "Checked on this sentence" in captions(opened)
+    assert "Checked on this sentence" in opened.captions
     assert not opened.warning
 
 
@@ -94,31 +80,31 @@ def test_the_size_of_the_model_stands_below_its_name(
 ) -> None:
     monkeypatch.setenv("HEADWISE_DTYPE", dtype)
     size = f"{run.parameters * width / 2**20:.1f} MiB"
-    assert f"{run.parameters:,} parameters ({size}); reads" in captions(start())
+    assert f"{run.parameters:,} parameters ({size}); reads" in start().captions
 
 
 def test_examples_and_another_checkpoint(start: Start, run: TrainedRun) -> None:
     app = start().menu_button(key="example").click("question").run()
-    assert widget(app, "sentence").value == DOG
-    assert DOG_TRANSLATED in texts(app)
-    choose(app, step=0)
+    assert app.widget("sentence").value == DOG
+    assert DOG_TRANSLATED in app.texts
+    app.choose(step=0)
     expected = traced(run, DOG, step=0).target_text
     assert expected != DOG_TRANSLATED
-    assert expected in texts(app)
-    assert "cut off at 26 tokens" in captions(app)
-    assert (address(app)["q"], address(app)["step"]) == (DOG, "0")
+    assert expected in app.texts
+    assert "cut off at 26 tokens" in app.captions
+    assert (app.address["q"], app.address["step"]) == (DOG, "0")
 
 
 def test_long_sentences_say_what_that_means(start: Start) -> None:
     app = start(q="the" + " the" * 20)  # and </s>: 22 tokens
-    assert "longer than anything" not in captions(app)
-    said = captions(choose(app, sentence="the" + " the" * 21))
+    assert "longer than anything" not in app.captions
+    said = app.choose(sentence="the" + " the" * 21).captions
     assert "23 tokens: longer than anything seen in training (22)." in said
     note = "The sentence is longer than 1,500 characters and is left out of the page's address."
     for length, kept in ((1_500, True), (1_501, False)):
-        choose(app, sentence="a" * length)
+        app.choose(sentence="a" * length)
         assert ("q" in app.query_params) is kept
-        assert (note in captions(app)) is not kept
+        assert (note in app.captions) is not kept
 
 
 @pytest.mark.parametrize(
@@ -147,23 +133,21 @@ def test_a_self_check_that_fails_warns(start: Start, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(caches, "run_trace", broken)
     app = start(q="The cats see the old dog.")
-    assert warnings(app) == [
-        "Do not trust these maps. Not so: all is well (off by 5.0e-01)",
-    ]
+    assert app.warnings == ["Do not trust these maps. Not so: all is well (off by 5.0e-01)"]
 
 
 def test_what_a_browser_had_before_is_no_choice(start: Start) -> None:
     """It sends what all widgets have, of one in a closed menu what it had before it was set."""
     for head in (1, 2):
-        app = choose(start(), target=DOG_TRANSLATED)
-        assert (view_of(app).target, view_of(app).head) == (DOG_TRANSLATED, 1)
-        before = widget(app, "head")
+        app = start().choose(target=DOG_TRANSLATED)
+        assert (app.view.target, app.view.head) == (DOG_TRANSLATED, 1)
+        before = app.widget("head")
         for each in (each for kind in WIDGETS for each in getattr(app, kind)):
             each.set_value(each.value)  # else AppTest asks the server for it when it sends it
-        choose(app, sentence=DOG)
-        assert (view_of(app).target, view_of(app).head) == ("", 1)
+        app.choose(sentence=DOG)
+        assert (app.view.target, app.view.head) == ("", 1)
         before.set_value(head).run()
-        assert (view_of(app).target, view_of(app).head) == ("", head)
+        assert (app.view.target, app.view.head) == ("", head)
 
 
 def test_what_was_drawn_in_a_run_that_was_overtaken_is_sent_again(
@@ -171,8 +155,8 @@ def test_what_was_drawn_in_a_run_that_was_overtaken_is_sent_again(
 ) -> None:
     """The browser may never have seen it: its widgets would show nothing chosen."""
 
-    def sent(app: AppTest) -> tuple[list[str], bool]:
-        drawn = widget(app, "style")
+    def sent(app: Page) -> tuple[list[str], bool]:
+        drawn = app.widget("style")
         return drawn.value, drawn.proto.set_value
 
     def overtaken(*_: object) -> NoReturn:
@@ -180,10 +164,10 @@ def test_what_was_drawn_in_a_run_that_was_overtaken_is_sent_again(
 
     app = start()
     assert sent(app.run()) == ("map", False)
-    choose(app, compare=True)  # without the choice of a style
+    app.choose(compare=True)  # without the choice of a style
     with monkeypatch.context() as patch:
-        patch.setattr(page, "_show_below", overtaken)
-        choose(app, compare=False)
+        patch_views(patch, "translate", _show_below=overtaken)
+        app.choose(compare=False)
     assert sent(app.run()) == ("map", True)
     assert sent(app.run()) == ("map", False)
 
@@ -260,10 +244,10 @@ def test_the_large_map_is_what_the_link_says(
     asked = dict(part.split("=") for part in link.replace("+", "_").split())
     asked = {name: value.replace("value_norm", "value norm") for name, value in asked.items()}
     app = start(**asked)
-    assert errors(app) == []
+    assert app.errors == []
     trace = traced(run, step=int(asked.get("step", 60)))
-    assert_cells(app, "large", expected(trace))
-    layout = charts(app)["large"]["layout"]
+    app.expect_cells("large", expected(trace))
+    layout = app.charts["large"]["layout"]
     options = GridOptions(
         units=asked.get("units", "tokens"),  # type: ignore[arg-type]
         rows_by=asked.get("rows", "predicted"),  # type: ignore[arg-type]
@@ -274,7 +258,7 @@ def test_the_large_map_is_what_the_link_says(
     titles = [annotation["text"] for annotation in layout["annotations"]]
     assert titles[:2] == [grid.row_title, grid.column_title]
     assert tuple(map(unescape, layout["yaxis"]["labelalias"].values())) == grid.rows
-    told = captions(app) + " ".join(each.value for each in app.markdown)
+    told = app.captions + " ".join(each.value for each in app.markdown)
     assert said in told
     assert ("Kobayashi et al. 2020" in told) is ("cells" in asked)
     if "show" not in asked:
@@ -290,13 +274,13 @@ def test_the_picture_of_all_heads_holds_every_weight(
     weights = traced(run).attention["decoder_self"]
     # One code more or less where a weight is beside a tie.
     expected = tile(weights, np.tri(weights.shape[-1], dtype=bool))
-    np.testing.assert_allclose(cells(app, "mosaic"), expected, rtol=0, atol=1)
-    assert "Step 60: click a head to enlarge it." in captions(app)
-    monkeypatch.setattr(heads, "MOST_CELLS", 6)
-    choose(app, kind="encoder_self")
-    assert "Each cell here is the largest of 2 × 2 weights" in captions(app)
-    assert cells(app, "large").shape == (12, 12)
-    assert cells(app, "mosaic").shape == (2 * 7 - 1, 3 * 7 - 1)
+    np.testing.assert_allclose(app.cells("mosaic"), expected, rtol=0, atol=1)
+    assert "Step 60: click a head to enlarge it." in app.captions
+    patch_views(monkeypatch, "translate", MOST_CELLS=6)
+    app.choose(kind="encoder_self")
+    assert "Each cell here is the largest of 2 × 2 weights" in app.captions
+    assert app.cells("large").shape == (12, 12)
+    assert app.cells("mosaic").shape == (2 * 7 - 1, 3 * 7 - 1)
 
 
 def test_the_map_is_described_by_its_numbers(start: Start, run: TrainedRun) -> None:
@@ -312,11 +296,11 @@ def test_the_map_is_described_by_its_numbers(start: Start, run: TrainedRun) -> N
     assert "on average over rows with more than one key" in said
     assert "Over a corpus: not measured at this checkpoint" in said
     assert re.search(r"Of all heads [A-Z][a-z ]+ \d\.\d rests most on punctuation", said)
-    assert "Words are in the maps only" not in captions(app)
-    choose(app, units="words")
+    assert "Words are in the maps only" not in app.captions
+    app.choose(units="words")
     said = " ".join(unescaped(m.value) for m in app.markdown)
     assert "In this sentence, token by token: " in said
-    assert "Words are in the maps only" in captions(app)
+    assert "Words are in the maps only" in app.captions
 
 
 # A step of decoding
@@ -327,44 +311,44 @@ def test_the_likeliest_tokens_of_the_chosen_step(start: Start, run: TrainedRun) 
     trace = traced(run)
     consumed, predicted = token_labels(trace.consumed), token_labels(trace.predicted)
     for step in (0, 2):
-        app = choose(app, at=step).run()
-        assert_drawn(array(charts(app)["top_tokens"]["data"][0]["x"]), likeliest(trace, step))
-        frame = charts(app)["large"]["layout"]["shapes"][0]
+        app = app.choose(at=step).run()
+        assert_drawn(array(app.charts["top_tokens"]["data"][0]["x"]), likeliest(trace, step))
+        frame = app.charts["large"]["layout"]["shapes"][0]
         assert (frame["y0"], frame["y1"]) == (step - 0.5, step + 0.5)
-        tokens = texts_in(html(app, "bdi")[0], "bdi")
+        tokens = texts_in(app.markup("bdi")[0], "bdi")
         assert tokens == [*consumed[: step + 1], predicted[step]]
         probability = np.exp(trace.predictions.log_probability[step])
         told = shown(f"Probability of {tokens[-1]}: {{:.3f}}, ", probability, size=1)
-        assert [text for text in texts(app) if text.startswith(told)]
+        assert [text for text in app.texts if text.startswith(told)]
 
 
 def test_sampling_changes_the_probabilities_of_the_step(start: Start, run: TrainedRun) -> None:
     app, expected = start(below="steps", at="1"), likeliest(traced(run), 1)
-    assert "sampled" not in charts(app)
-    choose(app, sampling=True)
-    drawn = array(charts(app)["sampled"]["data"][0]["x"])
+    assert "sampled" not in app.charts
+    app.choose(sampling=True)
+    drawn = array(app.charts["sampled"]["data"][0]["x"])
     assert_drawn(drawn[: len(expected)], expected[:10])
-    choose(app, top_k=2, temperature=0.5)
+    app.choose(top_k=2, temperature=0.5)
     squares = expected[:2].astype(np.float64) ** 2
-    assert_drawn(array(charts(app)["sampled"]["data"][0]["x"])[:2], squares / squares.sum())
-    assert f"2 of {run.description.target_vocab_size} tokens can be drawn" in captions(app)
-    assert address(app)["top_k"] == "2"
+    assert_drawn(array(app.charts["sampled"]["data"][0]["x"])[:2], squares / squares.sum())
+    assert f"2 of {run.description.target_vocab_size} tokens can be drawn" in app.captions
+    assert app.address["top_k"] == "2"
 
 
 def test_a_forced_token_is_followed_by_the_model(start: Start, run: TrainedRun) -> None:
     """The fifth candidate in the fourth place; chosen for that step only."""
-    app, whole = choose(start(), at=3), traced(run)
-    choose(app, fork=next_token_label(whole.top_tokens[3][4], spaced=True))
-    assert errors(app) == []
+    app, whole = start().choose(at=3), traced(run)
+    app.choose(fork=next_token_label(whole.top_tokens[3][4], spaced=True))
+    assert app.errors == []
     prefix = [*whole.target_ids[:4], int(whole.predictions.top_ids[3][4])]
     [target] = greedy(load_weights(run, 60).model, [run.tokenizers.encode_source(CATS)], prefix)
     assert target[: len(prefix)] == prefix
     forked = traced(run, target=tuple(target))
-    assert forked.target_text in texts(app)
+    assert forked.target_text in app.texts
     scores = log_probability(forked), log_probability(whole)
     wanted = shown("Log-probability {:.2f} nats, against {:.2f} of the translation abo", *scores)
     assert [c for c in app.caption if c.value.startswith(wanted)]
-    assert widget(choose(app, at=2), "fork").value == ""
+    assert app.choose(at=2).widget("fork").value == ""
 
 
 # Below the maps
@@ -386,54 +370,53 @@ def test_a_link_opens_the_section_of_its_choices_and_no_other(
     start: Start, asked: dict[str, str], drawn: str, left_out: str
 ) -> None:
     app = start(**asked)
-    assert errors(app) == []
-    keys = {*map(field_of, [*app.selectbox, *app.multiselect])} | charts(app).keys()
+    assert app.errors == []
+    keys = {*map(field_of, [*app.selectbox, *app.multiselect])} | app.charts.keys()
     assert drawn in keys
     assert left_out not in keys
-    assert asked.get("target", CATS_TRANSLATED) in texts(app)
+    assert asked.get("target", CATS_TRANSLATED) in app.texts
 
 
 def test_a_beam_s_hypotheses_can_be_traced(
     start: Start, run: TrainedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = choose(start(), decoding="beam")
-    assert widget(app, "beam").value == 4
-    choose(app, beam=3)
+    app = start().choose(decoding="beam")
+    assert app.widget("beam").value == 4
+    app.choose(beam=3)
     model = load_weights(run, 60).model
     [beam] = beam_search(model, [run.tokenizers.encode_source(CATS)], size=3)
     decode = run.tokenizers.target.decode
-    options = [option.rsplit("  ·  ", 1) for option in widget(app, "hypothesis").options]
+    options = [option.rsplit("  ·  ", 1) for option in app.widget("hypothesis").options]
     for (text, score), h in zip(options, beam.hypotheses, strict=True):
         assert text == decode(h.target)
         assert score in shown("{:.2f}", h.score)
     assert beam.hypotheses[0].target != beam.hypotheses[2].target
 
-    choose(app, hypothesis=2, below="beam").run()
-    assert errors(app) == []
+    app.choose(hypothesis=2, below="beam").run()
+    assert app.errors == []
     trace = traced(run, target=tuple(beam.hypotheses[2].target))
     score = log_probability(trace) / length_norm(len(trace.predicted), 0.6)
-    told = shown("Its score in the beam, {:.2f}, is the log-probability divided by", score)
-    assert any(each in captions(app) for each in told)
-    assert_cells(app, "large", trace.attention["cross"][-1, 0])
+    assert app.says("Its score in the beam, {:.2f}, is the log-probability divided by", score)
+    app.expect_cells("large", trace.attention["cross"][-1, 0])
     tokens = run.tokenizers.target.tokens([node.id for node in beam.tree])
-    for text, token in zip(charts(app)["tree"]["data"][3]["text"], tokens, strict=True):
+    for text, token in zip(app.charts["tree"]["data"][3]["text"], tokens, strict=True):
         assert token_label(token).startswith(unescape(text).removesuffix("…"))
 
-    monkeypatch.setattr(beam_view, "_MOST_STEPS", 4)
+    patch_views(monkeypatch, "translate", _MOST_STEPS=4)
     steps = [node.step for node in beam.tree]
 
     def drawn() -> list[int]:
-        return [round(x + 0.34) for x in charts(app)["tree"]["data"][3]["x"]]
+        return [round(x + 0.34) for x in app.charts["tree"]["data"][3]["x"]]
 
     app.run()
     assert drawn() == [step for step in steps if step <= 4]
-    slider = widget(app, "tree_from")
+    slider = app.widget("tree_from")
     places = range(0, int(slider.max) + 1, int(slider.step))
     assert {step for first in places for step in range(first, first + 5)} >= set(steps)
-    choose(app, tree_from=places[-1])
-    assert errors(app) == []
+    app.choose(tree_from=places[-1])
+    assert app.errors == []
     assert drawn() == [step for step in steps if places[-1] <= step <= places[-1] + 4]
-    assert widget(choose(app, beam=2), "hypothesis").value == 0
+    assert app.choose(beam=2).widget("hypothesis").value == 0
 
 
 def test_heads_that_are_off_change_the_translation_and_one_by_one_are_ranked(
@@ -444,21 +427,21 @@ def test_heads_that_are_off_change_the_translation_and_one_by_one_are_ranked(
 
     app, whole = start(below="off"), traced(run)
     off = [Head("cross", 1, 0), Head("cross", 1, 1), Head("cross", 1, 2), Head(KINDS[0], 0, 2)]
-    choose(app, off=off)
-    assert errors(app) == []
+    app.choose(off=off)
+    assert app.errors == []
     own, forced = without(off), without(off, whole.target_ids)
     assert own.target_text != whole.target_text
-    assert {whole.target_text, own.target_text} <= set(texts(app))
+    assert {whole.target_text, own.target_text} <= set(app.texts)
     before, after = log_probability(whole), log_probability(forced)
     wanted = "{:.2f} nats with all heads, {:.2f} without these ({:+.2f})."
     told = shown(wanted, before, after, after - before, size=max(abs(before), abs(after)))
     assert [caption for caption in app.caption if caption.value.endswith(told)]
 
-    assert "costs" not in charts(app)
-    choose(app, rank=True)
-    assert errors(app) == []
-    assert "Most costly: " in captions(app)
-    drawn = cells(app, "costs")
+    assert "costs" not in app.charts
+    app.choose(rank=True)
+    assert app.errors == []
+    assert "Most costly: " in app.captions
+    drawn = app.cells("costs")
     for place, kind in enumerate(KINDS):  # a column lies between two kinds
         cost = before - log_probability(without([Head(kind, 1, 2)], whole.target_ids))
         size = abs(before) + abs(cost)  # of the sums that a cost is a difference of
@@ -471,24 +454,24 @@ def test_heads_that_are_off_change_the_translation_and_one_by_one_are_ranked(
 def test_two_checkpoints_side_by_side(start: Start, run: TrainedRun) -> None:
     app = start()
     app.button(key="beside-first").click().run()
-    assert errors(app) == []
-    assert (widget(app, "compare").value, widget(app, "second").value) == (True, 0)
-    drawn = charts(app)
+    assert app.errors == []
+    assert (app.widget("compare").value, app.widget("second").value) == (True, 0)
+    drawn = app.charts
     assert list(drawn)[:4] == ["earlier_map", "later_map", "difference", "mosaic"]
     target = traced(run).target_ids
     a, b = (traced(run, step=step, target=target).attention["cross"][1, 0] for step in (0, 60))
-    assert_cells(app, "earlier_map", a)
-    assert_cells(app, "later_map", b)
-    assert_cells(app, "difference", b - a)
+    app.expect_cells("earlier_map", a)
+    app.expect_cells("later_map", b)
+    app.expect_cells("difference", b - a)
     assert drawn["difference"]["data"][0]["zmin"] == -1
     labels = [drawn[key]["layout"]["yaxis"]["labelalias"] for key in ("earlier_map", "later_map")]
     assert labels[0] == labels[1]
-    assert "Step 60 minus step 0" in texts(app)
-    assert {CATS_TRANSLATED, traced(run, step=0).target_text} <= set(texts(app))
+    assert "Step 60 minus step 0" in app.texts
+    assert {CATS_TRANSLATED, traced(run, step=0).target_text} <= set(app.texts)
 
     app = start(step="0", compare="true", second="60")  # the newer translation is shared here too
-    assert_cells(app, "earlier_map", a)
-    choose(app, step=60)
-    assert errors(app) == []
-    assert widget(app, "second").value != 60
-    assert "difference" in charts(app)
+    app.expect_cells("earlier_map", a)
+    app.choose(step=60)
+    assert app.errors == []
+    assert app.widget("second").value != 60
+    assert "difference" in app.charts
