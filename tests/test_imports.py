@@ -148,8 +148,6 @@ def test_no_page_imports_another_page() -> None:
             "viz_app/views/state.py",
         }
         assert importers(f"headwise.viz_app.views.{page}.page") == {"viz_app/app.py"}
-        own = importers(f"headwise.viz_app.views.{page}.choices") & others
-        assert own == ({"viz_app/views/state.py"} if page != "learn" else set())
 
 
 def test_records_need_only_records() -> None:

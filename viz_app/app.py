@@ -9,12 +9,25 @@ from pathlib import Path
 import streamlit as st
 from streamlit.logger import get_logger
 
-from headwise.viz_app.views.shared.plotly_script import load_plotly
+_PLOTLY = Path(st.__file__).parent / "static/static/js"
+
+
+def _load_plotly() -> None:
+    """Have the browser load Plotly now, which takes as long as Python takes to start.
+
+    Otherwise Streamlit has it loaded with the first chart. Its file is named after its contents;
+    where none is found, nothing is done.
+    """
+    with st.container(key="plotly-script"):
+        for script in _PLOTLY.glob("PlotlyChart.*.js"):
+            load = f"<script>import('./static/js/{script.name}')</script>"
+            st.html(load, unsafe_allow_javascript=True)
+
 
 st.set_page_config(
     page_title="Headwise", page_icon=str(Path(__file__).with_name("icon.svg")), layout="wide"
 )
-load_plotly()
+_load_plotly()
 
 # What follows takes seconds at the first time, in which the browser loads Plotly.
 from headwise.model.placement import use_one_thread
@@ -26,17 +39,15 @@ from headwise.viz_app.views.inside.page import page as inside
 from headwise.viz_app.views.learn.page import page as learn
 from headwise.viz_app.views.shared import frame
 from headwise.viz_app.views.shared.errors import show_user_errors
-from headwise.viz_app.views.shared.opening import PageName, page_to_open
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.turns import turns
 from headwise.viz_app.views.shared.view import enter, note_unread, write_address
+from headwise.viz_app.views.shared.widgets import PAGE_TITLES, PageName, page_to_open
 from headwise.viz_app.views.training.page import page as training
 from headwise.viz_app.views.translate.page import page as translate
 
 
-def _page(
-    draw: Callable[[Selection], None], title: str, icon: str, path: str, *, default: bool = False
-) -> st.Page:
+def _page(draw: Callable[[Selection], None], icon: str, path: PageName) -> st.Page:
     """Return a page of the navigation, which is drawn when the frame has a selection."""
 
     def draw_selection() -> None:
@@ -45,7 +56,11 @@ def _page(
                 draw(selection)
 
     return st.Page(
-        draw_selection, title=title, icon=f":material/{icon}:", url_path=path, default=default
+        draw_selection,
+        title=PAGE_TITLES[path],
+        icon=f":material/{icon}:",
+        url_path=path,
+        default=path == "translate",
     )
 
 
@@ -63,13 +78,13 @@ def _start() -> None:
 _start()
 selection: Selection | None = None
 pages: dict[PageName, st.Page] = {
-    "translate": _page(translate, "Translate", "translate", "translate", default=True),
-    "inside": _page(inside, "Inside a head", "search", "inside"),
-    "architecture": _page(architecture, "Architecture", "account_tree", "architecture"),
-    "embeddings": _page(embeddings, "Embeddings & positions", "scatter_plot", "embeddings"),
-    "training": _page(training, "Training", "timeline", "training"),
-    "heads": _page(heads, "Heads", "grid_view", "heads"),
-    "learn": _page(learn, "Learn", "school", "learn"),
+    "translate": _page(translate, "translate", "translate"),
+    "inside": _page(inside, "search", "inside"),
+    "architecture": _page(architecture, "account_tree", "architecture"),
+    "embeddings": _page(embeddings, "scatter_plot", "embeddings"),
+    "training": _page(training, "timeline", "training"),
+    "heads": _page(heads, "grid_view", "heads"),
+    "learn": _page(learn, "school", "learn"),
 }
 chosen = st.navigation(list(pages.values()), position="top")
 if opening := page_to_open():

@@ -23,7 +23,7 @@ from benchmarks.rounds import median, ratio
 from headwise.model.checkpoint import CHECKPOINTS
 from headwise.model.files import has_writer, read_log
 from headwise.model.interface import Head
-from headwise.viz_app.views.shared.stamps import stamp_if_there
+from headwise.viz_app.views.shared.cache import stamp_if_there
 
 TRAINED = "live"
 READ = 5

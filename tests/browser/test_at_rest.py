@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headwise.viz_app.views.shared.live import SECONDS_BETWEEN_LOOKS
+from headwise.viz_app.views.shared.panels import SECONDS_BETWEEN_LOOKS
 
 if TYPE_CHECKING:
     from tests.browser.driver import App

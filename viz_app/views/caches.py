@@ -1,14 +1,19 @@
 """Gives the pages what they need of runs and models: checkpoints, traces, translations.
 
 This is the only file of the pages that imports what runs models. Each function computes once what
-it is asked for, for all sessions, and keeps it in a bounded cache (``shared/cache.py``).
+it is asked for, for all sessions, and keeps it in a bounded cache (``shared/cache.py``). All raise
+``CheckpointError`` if a run or its weights cannot be used; those that take a sentence raise
+``ValueError`` if it, or its target, is empty or too long, or a head does not exist.
+
+Only ``continuation_of`` and ``beam_of`` decode; all others are given the target.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, TypeVar
 
 from headwise.model.checkpoint import CHECKPOINTS as CHECKPOINTS
 from headwise.model.checkpoint import Checkpoint
@@ -16,8 +21,8 @@ from headwise.model.decoding.beam import Beam as Beam
 from headwise.model.decoding.beam import beam_search
 from headwise.model.decoding.greedy import greedy
 from headwise.model.files import CheckpointError
-from headwise.model.interface import Head, Kind, Languages, Side
-from headwise.model.interventions import head_costs
+from headwise.model.interface import Head, Kind, Languages, Seq2SeqModel, Side
+from headwise.model.interventions import ablate, head_costs
 from headwise.model.placement import allow_threads
 from headwise.model.runs import Run as Run
 from headwise.model.runs import load_checkpoint, open_folder, read_log_file
@@ -33,16 +38,15 @@ from headwise.viz_app.trace.attention import run_attention, target_log_probabili
 from headwise.viz_app.trace.layer import run_layer_trace
 from headwise.viz_app.trace.sentence import require_source, run_trace, to_numpy
 from headwise.viz_app.trace.sentence import to_tokens as to_tokens
-from headwise.viz_app.views.shared.cache import cached
-from headwise.viz_app.views.shared.stamps import stamp_if_there, stamp_of
+from headwise.viz_app.views.shared.cache import cached, stamp_if_there, stamp_of
+from headwise.viz_app.views.shared.log import Facts
+
+Ids = tuple[int, ...]
+Result = TypeVar("Result")
 
 
 def run_named(name: str, languages: Languages | None = None) -> Run:
-    """Open one of the models that the app serves, for a choice of languages if it has several.
-
-    Raises:
-        CheckpointError: if it cannot be opened.
-    """
+    """Open one of the models that the app serves, for a choice of languages if it has several."""
     models = served_models()
     if name not in models:
         raise CheckpointError(f"there is no model {name!r}; there is: {', '.join(models)}")
@@ -52,14 +56,10 @@ def run_named(name: str, languages: Languages | None = None) -> Run:
         run = open_folder(folder, name)
         return run if languages is None else run.for_languages(languages)
 
+    stamps = (stamp_if_there(folder / file) for file in ("run.json", "config.json"))
     return cached(
         "run opened",
-        (
-            str(folder),
-            name,
-            languages,
-            *(stamp_if_there(folder / file) for file in ("run.json", "config.json")),
-        ),
+        (str(folder), name, languages, *stamps),
         open_it,
         entries=8,
         facts=lambda _: {"run": name},
@@ -69,8 +69,7 @@ def run_named(name: str, languages: Languages | None = None) -> Run:
 def log_of(folder: Path, name: str) -> Sequence[LogRow]:
     """Read the rows of a run's log; none where there is no log.
 
-    Raises:
-        CheckpointError: if a line that is not the last cannot be read.
+    A line that cannot be read is an error if it is not the last.
     """
     path = log_file(folder, name)
     return cached(
@@ -84,11 +83,7 @@ def log_of(folder: Path, name: str) -> Sequence[LogRow]:
 
 
 def checkpoint_of(run: Run, step: int) -> Checkpoint:
-    """Load a checkpoint.
-
-    Raises:
-        CheckpointError: if its file is missing or broken.
-    """
+    """Load a checkpoint."""
     path = run.weights_path(step)
     if not path.exists():
         run.load(step)  # raises, naming the steps that are there
@@ -102,21 +97,13 @@ def checkpoint_of(run: Run, step: int) -> Checkpoint:
         (str(path), stamp_of(path)),
         load,
         model_bytes=served_placement().bytes_of(run.parameters),
-        facts=lambda checkpoint: {
-            "run": run.name,
-            "step": step,
-            "sha256": checkpoint.sha256[:12],
-        },
+        facts=lambda checkpoint: {"run": run.name, "step": step, "sha256": checkpoint.sha256[:12]},
         says=f"Loading the weights of step {step:,}",
     )
 
 
 def weights_sha256(run: Run, step: int) -> str:
-    """Return the hash of the weights of a step, without loading them.
-
-    Raises:
-        CheckpointError: if they are missing or broken.
-    """
+    """Return the hash of the weights of a step, without loading them."""
     path = run.weights_path(step)
     return cached(
         "hash read",
@@ -128,11 +115,7 @@ def weights_sha256(run: Run, step: int) -> str:
 
 
 def embedding_table(run: Run, step: int, side: Side) -> Floats:
-    """Return the embeddings of the source or the target, (V, D), not scaled.
-
-    Raises:
-        CheckpointError: if the weights cannot be used.
-    """
+    """Return the embeddings of the source or the target, (V, D), not scaled."""
     return to_numpy(checkpoint_of(run, step).model.embedding_table(side))
 
 
@@ -142,34 +125,24 @@ def tokens_of(run: Run, side: str, ids: Sequence[int]) -> Tokens:
 
 
 def trace_of(
-    run: Run,
-    step: int,
-    text: str,
-    target: tuple[int, ...] | None = None,
-    *,
-    ablated: tuple[Head, ...] = (),
+    run: Run, step: int, text: str, target: Ids | None = None, *, ablated: tuple[Head, ...] = ()
 ) -> Trace:
-    """Trace a sentence with a target's ids, or with the model's own translation.
+    """Trace a sentence with a target's ids, or with ``translation_of`` the sentence.
 
     A translation that is also given as a target has one trace: only ``forced`` differs.
-
-    Raises:
-        CheckpointError: if the weights cannot be used.
-        ValueError: if the sentence is empty or too long, or a head does not exist.
     """
     checkpoint, forced = checkpoint_of(run, step), target is not None
+    ids = translation_of(run, step, text, ablated=ablated) if target is None else target
     name, sha256 = run.name, checkpoint.sha256
     # The tokenizers of the run that is open: its files may be others by now.
     tokenizers = run.tokenizers_sha256
-    if target is None and not ablated:  # without these heads it would be another translation
-        target = continuation_of(run, step, text, run.tokenizers.prefix)
 
     def compute() -> Trace:
         trace = run_trace(
             checkpoint.model,
             run.tokenizers,
             text,
-            target,
+            ids,
             run=name,
             step=step,
             sha256=sha256,
@@ -179,7 +152,7 @@ def trace_of(
 
     trace = cached(
         "trace",
-        (name, tokenizers, step, sha256, text, target, ablated),
+        (name, tokenizers, step, sha256, text, ids, ablated),
         compute,
         facts=lambda trace: {
             "run": name,
@@ -194,144 +167,123 @@ def trace_of(
 
 
 def layer_trace_of(run: Run, trace: Trace, kind: Kind, layer: int) -> LayerTrace:
-    """Trace one layer in full, on the source, target and checkpoint of a trace of this run.
-
-    Raises:
-        CheckpointError: if the weights cannot be used.
-        ValueError: if the layer does not exist.
-    """
+    """Trace one layer in full, on the source, target and checkpoint of a trace of this run."""
     checkpoint = checkpoint_of(run, trace.step)
     return cached(
         "layer",
         (checkpoint.sha256, trace.source.ids, trace.target_ids, trace.ablated, kind, layer),
         lambda: run_layer_trace(checkpoint.model, trace, kind, layer),
-        facts=lambda _: {
-            "run": run.name,
-            "step": trace.step,
-            "of": f"{kind} {layer + 1}",
-        },
+        facts=lambda _: {"run": run.name, "step": trace.step, "of": f"{kind} {layer + 1}"},
     )
 
 
-def attention_of(run: Run, step: int, text: str, target: tuple[int, ...]) -> AttentionTrace:
-    """Compute the attention maps of a sentence and a target's ids, without the rest of a trace.
-
-    Raises:
-        CheckpointError: if the weights cannot be used.
-        ValueError: if the sentence or the target is empty or too long.
-    """
-    checkpoint, source = checkpoint_of(run, step), _source_ids(run, text)
-    return cached(
-        "attention",
-        (checkpoint.sha256, source, target),
-        lambda: run_attention(checkpoint.model, source, target),
-        facts=lambda _: _facts(run, step, source) | {"target": len(target) - 1},
-    )
+def translation_of(run: Run, step: int, text: str, *, ablated: tuple[Head, ...] = ()) -> Ids:
+    """Translate a sentence greedily, perhaps with heads switched off; return the ids."""
+    return continuation_of(run, step, text, run.tokenizers.prefix, ablated=ablated)
 
 
-def continuation_of(run: Run, step: int, text: str, prefix: tuple[int, ...]) -> tuple[int, ...]:
-    """Continue a target greedily from its first ids; return all ids, from ``<s>`` on.
+def continuation_of(
+    run: Run, step: int, text: str, prefix: Ids, *, ablated: tuple[Head, ...] = ()
+) -> Ids:
+    """Continue a target greedily from its first ids; return all ids, from ``<s>`` on."""
 
-    Raises:
-        CheckpointError: if the weights cannot be used.
-        ValueError: if the sentence is empty or too long.
-    """
-    checkpoint, source = checkpoint_of(run, step), _source_ids(run, text)
-    require_source(checkpoint.model, text, source)
-    # Some models begin targets with the token that ends them.
-    if len(prefix) > 1 and prefix[-1] == checkpoint.model.special_ids.end:
-        return prefix
-    return cached(
+    def decode(model: Seq2SeqModel, source: Ids, prefix: Ids, off: tuple[Head, ...]) -> Ids:
+        # Some models begin targets with the token that ends them.
+        if len(prefix) > 1 and prefix[-1] == model.special_ids.end:
+            return prefix
+        with ablate(model, off):
+            return tuple(greedy(model, [source], prefix)[0])
+
+    return _of_sentence(
         "translated",
-        (checkpoint.sha256, source, prefix),
-        lambda: tuple(greedy(checkpoint.model, [source], prefix)[0]),
+        (run, step, text),
+        (prefix, ablated),
+        decode,
         entries=64,
-        facts=lambda ids: _facts(run, step, source) | {"target": len(ids) - 1},
+        facts=lambda ids: {"target": len(ids) - 1},
         says="Translating",
     )
 
 
-def greedy_translation(run: Run, step: int, text: str) -> tuple[tuple[int, ...], Floats]:
-    """Translate a sentence greedily; return the ids and each token's log-probability, (T,).
-
-    Raises:
-        CheckpointError: if the weights cannot be used.
-        ValueError: if the sentence is empty or too long.
-    """
-    target = continuation_of(run, step, text, run.tokenizers.prefix)
-    checkpoint, source = checkpoint_of(run, step), _source_ids(run, text)
-    log_probability = cached(
-        "log-probability",
-        (checkpoint.sha256, source, target),
-        lambda: target_log_probability(checkpoint.model, source, target),
-        entries=64,
-        facts=lambda _: _facts(run, step, source) | {"target": len(target) - 1},
-    )
-    return target, log_probability
-
-
-def next_log_probability(run: Run, step: int, text: str, prefix: tuple[int, ...]) -> Floats:
-    """Return the log-probability of every token after the first ids of a target, (V,), in nats.
-
-    Raises:
-        CheckpointError: if the weights cannot be used.
-        ValueError: if the sentence is empty or too long.
-    """
-    checkpoint, source = checkpoint_of(run, step), _source_ids(run, text)
-    return cached(
-        "next token",
-        (checkpoint.sha256, source, prefix),
-        lambda: run_next_token(checkpoint.model, source, prefix),
-        entries=24,
-        facts=lambda _: _facts(run, step, source) | {"target": len(prefix)},
-    )
-
-
 def beam_of(run: Run, step: int, text: str, size: int) -> Beam:
-    """Translate a sentence by a beam search of some width.
+    """Translate a sentence by a beam search of some width."""
 
-    Raises:
-        CheckpointError: if the weights cannot be used.
-        ValueError: if the sentence is empty or too long.
-    """
-    checkpoint, source = checkpoint_of(run, step), _source_ids(run, text)
-    prefix = tuple(run.tokenizers.prefix)
-    return cached(
+    def search(model: Seq2SeqModel, source: Ids, prefix: Ids, size: int) -> Beam:
+        return beam_search(model, [source], size=size, prefix=prefix)[0]
+
+    return _of_sentence(
         "beam search",
-        (checkpoint.sha256, source, prefix, size),
-        lambda: beam_search(checkpoint.model, [source], size=size, prefix=prefix)[0],
+        (run, step, text),
+        (tuple(run.tokenizers.prefix), size),
+        search,
         entries=24,
-        facts=lambda _: _facts(run, step, source) | {"width": size},
+        facts=lambda _: {"width": size},
         says="Searching with a beam",
     )
 
 
-def head_costs_of(run: Run, step: int, text: str, target: tuple[int, ...]) -> dict[Kind, Floats]:
-    """Compute what switching each head off costs a target's ids, in nats: kind → (L, H).
+def attention_of(run: Run, step: int, text: str, target: Ids) -> AttentionTrace:
+    """Compute the attention maps of a sentence and a target's ids, without the rest of a trace."""
+    return _of_sentence("attention", (run, step, text), (target,), run_attention)
 
-    Raises:
-        CheckpointError: if the weights cannot be used.
-        ValueError: if the sentence or the target is empty or too long.
-    """
-    checkpoint, source = checkpoint_of(run, step), _source_ids(run, text)
 
-    def compute() -> dict[Kind, Floats]:
-        costs = head_costs(checkpoint.model, source, target)
-        return {kind: to_numpy(cost) for kind, cost in costs.items()}
+def log_probability_of(run: Run, step: int, text: str, target: Ids) -> Floats:
+    """Return the log-probability of each token of a target's ids after ``<s>``, (T,), in nats."""
+    return _of_sentence(
+        "log-probability", (run, step, text), (target,), target_log_probability, entries=64
+    )
 
-    return cached(
+
+def next_log_probability(run: Run, step: int, text: str, prefix: Ids) -> Floats:
+    """Return the log-probability of every token after the first ids of a target, (V,), in nats."""
+    return _of_sentence("next token", (run, step, text), (prefix,), run_next_token, entries=24)
+
+
+def head_costs_of(run: Run, step: int, text: str, target: Ids) -> dict[Kind, Floats]:
+    """Compute what switching each head off costs a target's ids, in nats: kind → (L, H)."""
+
+    def compute(model: Seq2SeqModel, source: Ids, target: Ids) -> dict[Kind, Floats]:
+        return {kind: to_numpy(cost) for kind, cost in head_costs(model, source, target).items()}
+
+    return _of_sentence(
         "head costs",
-        (checkpoint.sha256, source, target),
+        (run, step, text),
+        (target,),
         compute,
         entries=24,
-        facts=lambda _: _facts(run, step, source) | {"target": len(target) - 1},
         says="Switching off each head in turn",
     )
 
 
-def _source_ids(run: Run, text: str) -> tuple[int, ...]:
-    return tuple(run.tokenizers.encode_source(text.strip()))
+def _of_sentence(
+    what: str,
+    sentence: tuple[Run, int, str],
+    given: tuple[Any, ...],
+    compute: Callable[..., Result],
+    *,
+    facts: Callable[[Result], Facts] | None = None,
+    entries: int | None = None,
+    says: str = "",
+) -> Result:
+    """Compute something from a model, the ids of a source and what else is given, and cache it.
 
+    ``sentence`` has the run, the step and the text; all else is as for ``cached``. Without facts,
+    a target is given first, whose length is logged.
+    """
+    run, step, text = sentence
+    checkpoint = checkpoint_of(run, step)
+    source = tuple(run.tokenizers.encode_source(text.strip()))
+    require_source(checkpoint.model, text, source)
+    about: Facts = {"run": run.name, "step": step, "source": len(source)}
 
-def _facts(run: Run, step: int, source: Sequence[int]) -> dict[str, str | int]:
-    return {"run": run.name, "step": step, "source": len(source)}
+    def described(found: Result) -> Facts:
+        return about | (facts(found) if facts else {"target": len(given[0]) - 1})
+
+    return cached(
+        what,
+        (checkpoint.sha256, source, *given),
+        lambda: compute(checkpoint.model, source, *given),
+        entries=entries,
+        facts=described,
+        says=says,
+    )

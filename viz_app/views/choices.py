@@ -23,12 +23,9 @@ Axis = Literal["linear", "log"]
 Text = Annotated[str, StringConstraints(min_length=1)]
 
 
-def _to_head(value: object) -> object:
-    """Return the head that a text names; anything else as it is."""
-    return parse_head(value) if isinstance(value, str) else value
-
-
-NamedHead = Annotated[Head, BeforeValidator(_to_head)]
+NamedHead = Annotated[
+    Head, BeforeValidator(lambda value: parse_head(value) if isinstance(value, str) else value)
+]
 
 
 def choice(

@@ -2,7 +2,7 @@
 
 A page is drawn from the view and from nothing else, so that a link, a citation and the name of a
 saved picture say what is seen. This file knows no widget; ``views/shared/view.py`` holds the view
-of a session. What a page alone has is in the ``choices.py`` of its folder.
+of a session. What a page alone has is declared in the ``__init__.py`` of its folder.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from pydantic import FiniteFloat
 
 from headwise.model.interface import Head, Kind, Side, head_name
 from headwise.viz_app.analysis.grid import Units
-from headwise.viz_app.views.architecture.choices import ArchitectureChoices
+from headwise.viz_app.views.architecture import ArchitectureChoices
 from headwise.viz_app.views.choices import Declared, Text, choice, declared, dropped_by
-from headwise.viz_app.views.embeddings.choices import EmbeddingsChoices
-from headwise.viz_app.views.heads.choices import HeadsChoices
-from headwise.viz_app.views.inside.choices import InsideChoices
-from headwise.viz_app.views.training.choices import TrainingChoices
-from headwise.viz_app.views.translate.choices import TranslateChoices
+from headwise.viz_app.views.embeddings import EmbeddingsChoices
+from headwise.viz_app.views.heads import HeadsChoices
+from headwise.viz_app.views.inside import InsideChoices
+from headwise.viz_app.views.training import TrainingChoices
+from headwise.viz_app.views.translate import TranslateChoices
 
 
 @dataclass(frozen=True)
@@ -166,8 +166,7 @@ def decode(parameters: Mapping[str, Sequence[str]]) -> tuple[View, dict[str, lis
 def _read(found: Declared, given: Sequence[str]) -> Any:
     """Read the texts that the address has for a choice.
 
-    Raises:
-        ValueError: if they are not of its type, or several for a single choice.
+    A ``ValueError``: they are not of its type, or several for a single choice.
     """
     if found.several:
         return found.reader.validate_python(() if list(given) == [""] else tuple(given))

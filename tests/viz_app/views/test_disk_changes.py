@@ -20,7 +20,7 @@ from headwise.model.files import append_log, only_writer
 from headwise.model.tokenizer import Tokenizer, TokenizerPair
 from headwise.model.transformer import Transformer
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.views.shared.live import files_state
+from headwise.viz_app.views.shared.panels import files_state
 from tests.viz_app.views.driver import (
     CATS,
     CATS_TRANSLATED,

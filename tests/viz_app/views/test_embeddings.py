@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 import streamlit as st
@@ -18,6 +19,7 @@ from headwise.viz_app.analysis.projection import principal_components
 from headwise.viz_app.analysis.vocabulary import vocabulary_labels
 from headwise.viz_app.components.scatter import Cloud
 from headwise.viz_app.records.trace import Floats
+from headwise.viz_app.views.embeddings.projection import umap_points
 from headwise.viz_app.views.shared.vocabulary import token_name
 from tests.floats import assert_near, printed
 from tests.viz_app.views.driver import Page, Start, array, embedding_table, patch_views, traced
@@ -288,13 +290,11 @@ def test_tokens_that_are_looked_for_are_marked(
 def test_umap_waits_to_be_asked_and_is_then_kept(
     start: Start,
     run: TrainedRun,
-    tmp_path: Path,
     clouds: list[dict[str, Any]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """In place of UMAP, which takes half a minute to start, two dimensions."""
-    monkeypatch.setenv("HEADWISE_CACHE", str(tmp_path))
-    patch_views(monkeypatch, "embeddings", umap_points=lambda rows, *_: rows[:, 3:5].copy())
+    patch_views(monkeypatch, "embeddings", umap_points=lambda rows: rows[:, 3:5].copy())
     st.cache_resource.clear()
 
     def buttons(app: Page) -> list[str]:
@@ -326,3 +326,31 @@ def test_umap_waits_to_be_asked_and_is_then_kept(
         app = start(projection_by="UMAP", **at)
         assert buttons(app) == []
         np.testing.assert_array_equal(clouds[-1]["cloud"].points, expected)
+
+
+@pytest.fixture
+def interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run UMAP without compiling it, which takes half a minute; a test in the browser compiles."""
+    monkeypatch.setattr(numba.config, "DISABLE_JIT", True)
+
+
+@pytest.mark.usefixtures("interpreted")
+def test_umap_keeps_clusters_together_and_is_the_same_for_the_same_seed() -> None:
+    generator = np.random.default_rng(5)
+    rows = np.repeat(10 * np.eye(3, 11), 4, axis=0) + generator.standard_normal((12, 11))
+    rows = rows.astype(np.float32)
+    points = umap_points(rows, neighbours=3)
+    assert points.shape == (12, 2)
+    assert points.dtype == np.float32
+    nearest = ((points[:, None] - points) ** 2).sum(-1) + np.eye(12) * 1e9
+    np.testing.assert_array_equal(nearest.argmin(axis=1) // 4, np.arange(12) // 4)
+    np.testing.assert_array_equal(umap_points(rows, neighbours=3), points)
+    assert not np.array_equal(umap_points(rows, neighbours=3, seed=2), points)
+
+
+@pytest.mark.usefixtures("interpreted")
+def test_umap_of_few_tokens() -> None:
+    rows = np.random.default_rng(6).standard_normal((5, 3)).astype(np.float32)
+    assert umap_points(rows).shape == (5, 2)
+    with pytest.raises(ValueError, match=r"^expected at least 4 tokens for UMAP, got 3$"):
+        umap_points(rows[:3])

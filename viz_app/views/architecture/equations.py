@@ -17,18 +17,11 @@ from headwise.viz_app.analysis.formulas import (
     output_formula,
 )
 from headwise.viz_app.analysis.labels import token_label
-from headwise.viz_app.analysis.positions import Order, encoding_formula, encodings, order_of
+from headwise.viz_app.analysis.positions import encoding_formula, encodings, order_of
 from headwise.viz_app.records.trace import Floats, Trace
 from headwise.viz_app.views.shared.markdown import escape_markdown
-from headwise.viz_app.views.shared.opening import PageName, show_link
 from headwise.viz_app.views.shared.selection import Selection
-
-_PAGES: dict[PageName, str] = {
-    "inside": "Inside a head",
-    "embeddings": "Embeddings & positions",
-    "translate": "Translate",
-}
-"""Pages that show an equation in detail, and their titles."""
+from headwise.viz_app.views.shared.widgets import PAGE_TITLES, PageName, show_link
 
 
 @dataclass(frozen=True)
@@ -51,7 +44,7 @@ def show_equations(selection: Selection, trace: Trace) -> None:
                 st.latex(equation.formula)
                 st.caption(equation.here)
                 show_link(
-                    f"Follow it on {_PAGES[equation.page]}",
+                    f"Follow it on {PAGE_TITLES[equation.page]}",
                     equation.page,
                     key=f"follow-{equation.title}",
                 )
@@ -83,49 +76,33 @@ def _of_positions(
     model: Description, positions: Floats | None, source: int, steps: int
 ) -> Iterator[Equation]:
     """Yield the equation of the positional encodings, where there is one."""
-    shapes = (
-        f"{source} × {model.d_model:,} for the source, {steps} × {model.d_model:,} for the target."
-    )
+    d_model, half = model.d_model, model.d_model // 2
+    shapes = f"{source} × {d_model:,} for the source, {steps} × {d_model:,} for the target."
+    title = "Positional encodings (section 3.5)"
     if model.positions == "relative":
-        yield Equation(
-            "Relative positions (not in the paper)",
-            r"B_{ij} = b(j - i)",
+        title, formula = "Relative positions (not in the paper)", r"B_{ij} = b(j - i)"
+        here = (
             "Nothing is added to embeddings: each head adds to a score a learned number for the "
-            "distance from query to key, in self-attention only.",
-            "embeddings",
+            "distance from query to key, in self-attention only."
         )
     elif model.positions == "learned":
-        yield Equation(
-            "Positional encodings (section 3.5, learned)",
-            r"PE_{pos} = W_{pos}",
-            f"A learned row a position, no sines: {shapes}",
-            "embeddings",
+        title, formula = "Positional encodings (section 3.5, learned)", r"PE_{pos} = W_{pos}"
+        here = f"A learned row a position, no sines: {shapes}"
+    elif positions is None:
+        return
+    elif (order := order_of(positions)) is None:
+        formula = r"PE_{pos} = \sin, \cos\;\text{of}\;pos\;\text{at many wavelengths}"
+        here = f"Sines and cosines, but not those of the paper's formula: {shapes}"
+    else:
+        formula = encoding_formula(order)
+        first = positions[1] if len(positions) > 1 else encodings([1], d_model, order)[0]
+        second = 1 if order == "interleaved" else half
+        note = "" if order == "interleaved" else "All sines come first, then the cosines. "
+        here = (
+            f"{note}D = {d_model:,}, so i is 0 to {half - 1}: {shapes} pos is counted from 0: "
+            f"token 2 has pos 1, and at i = 0 {first[0]:.3f} and {first[second]:.3f}."
         )
-    elif positions is not None:
-        yield _sinusoidal(model, order_of(positions), positions, shapes)
-
-
-def _sinusoidal(
-    model: Description, order: Order | None, positions: Floats, shapes: str
-) -> Equation:
-    if order is None:
-        return Equation(
-            "Positional encodings (section 3.5)",
-            r"PE_{pos} = \sin, \cos\;\text{of}\;pos\;\text{at many wavelengths}",
-            f"Sines and cosines, but not those of the paper's formula: {shapes}",
-            "embeddings",
-        )
-    d_model, half = model.d_model, model.d_model // 2
-    first = positions[1] if len(positions) > 1 else encodings([1], d_model, order)[0]
-    second = 1 if order == "interleaved" else half
-    note = "" if order == "interleaved" else "All sines come first, then the cosines. "
-    return Equation(
-        "Positional encodings (section 3.5)",
-        encoding_formula(order),
-        f"{note}D = {d_model:,}, so i is 0 to {half - 1}: {shapes} pos is counted from 0: token 2 "
-        f"has pos 1, and at i = 0 {first[0]:.3f} and {first[second]:.3f}.",
-        "embeddings",
-    )
+    yield Equation(title, formula, here, "embeddings")
 
 
 def _of_embeddings(model: Description) -> Equation:

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import streamlit as st
 
+from headwise.model.batching import pad
+from headwise.model.masks import causal_mask, padding_mask
+from headwise.viz_app.analysis.batches import TokenIds, batch_of_lengths
+from headwise.viz_app.analysis.grid import make_grid
+from headwise.viz_app.analysis.labels import numbered, token_label, token_labels
+from headwise.viz_app.analysis.lens import read_lens
 from headwise.viz_app.figures.architecture import architecture_svg, describe_architecture
+from headwise.viz_app.figures.lens import lens_table
+from headwise.viz_app.figures.masks import mask_map, padding_rows
 from headwise.viz_app.records.trace import Check, Trace
 from headwise.viz_app.views.architecture.equations import show_equations
-from headwise.viz_app.views.architecture.lens import show_lens
-from headwise.viz_app.views.architecture.masks import show_masks
-from headwise.viz_app.views.architecture.modules import show_modules
-from headwise.viz_app.views.architecture.presets import show_presets
+from headwise.viz_app.views.architecture.modules import show_modules, show_presets
+from headwise.viz_app.views.caches import checkpoint_of, log_of, to_tokens
 from headwise.viz_app.views.shared.download import show_download_menu
+from headwise.viz_app.views.shared.errors import USER_ERRORS
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.target import choose_trace, show_target
-from headwise.viz_app.views.shared.widgets import show_heading
+from headwise.viz_app.views.shared.widgets import show_figure, show_heading
 
 CONSEQUENCES = {
     "each row of attention weights sums to 1": "If not, a map would show shares of something else "
@@ -31,27 +39,6 @@ CONSEQUENCES = {
     "that the model used.",
 }
 """Name of a check → what it would mean if it failed."""
-_PARTS: dict[str, tuple[str, Callable[[Selection, Trace], None]]] = {
-    "The model, module by module": (
-        "parameters, and what each hook point recorded of this sentence",
-        show_modules,
-    ),
-    "This run beside the presets": (
-        "what was chosen, and what each choice changes",
-        lambda selection, _: show_presets(selection),
-    ),
-    "Masks": ("which keys a query may attend to", show_masks),
-    "The lens: what each layer would already say": (
-        "the decoder's stream after each layer, unembedded",
-        show_lens,
-    ),
-    "Self-checks on this sentence": (
-        "what must hold of every trace",
-        lambda _, trace: show_checks(trace),
-    ),
-    "The paper's equations, here": ("with this sentence's sizes and numbers", show_equations),
-}
-"""Title of each part → what is in it, and the function that draws it below its title."""
 
 
 def page(selection: Selection) -> None:
@@ -110,3 +97,148 @@ def _line(check: Check) -> str:
 def _format(value: float, decimals: int) -> str:
     """Write a number with a minus sign at which no line breaks."""
     return f"{value:.{decimals}e}".replace("-", "−") if value else "0"
+
+
+def show_lens(selection: Selection, trace: Trace) -> None:
+    """Draw a table with a row for each step and a column for each layer."""
+    lens = read_lens(trace)
+    layers, grid = lens.probabilities.shape[1] - 1, make_grid(trace, "cross")
+    with st.container(key="lens"):
+        st.html(
+            lens_table(
+                lens.labels,
+                lens.probabilities,
+                actual=lens.actual,
+                notes=lens.notes,
+                rows=numbered(grid.rows),
+                columns=["embedding", *(f"layer {layer + 1}" for layer in range(layers))],
+                row_title=f"step: {grid.row_title}",
+                theme=selection.theme,
+                language=selection.run.target_language,
+            )
+        )
+    config = selection.run.description
+    readers = ["the final norm"] * config.final_norm + ["the factor 1/√D"] * config.scale_output
+    reader = " and then ".join([*readers, "the unembedding"])
+    st.caption(
+        f"The likeliest next token if {reader} read the decoder's stream after each layer; the "
+        "last column is the model's prediction. Cells are shaded by probability, on the scale of "
+        "attention weights. ✓ and a frame mark the token that does come next in the target. Rest "
+        "the mouse on a cell for the five likeliest."
+    )
+    st.caption(_caveat(config.norm == "post"))
+
+
+def _caveat(post_norm: bool) -> str:
+    caveat = (
+        "The unembedding was trained to read the last layer only. What an inner layer holds in "
+        "other directions is unreadable here and yet of use to later layers: a wrong token does "
+        "not mean that nothing is known."
+    )
+    if post_norm:
+        caveat += (
+            " All the more in this run, with its norm after each sublayer: every layer scales and "
+            "shifts the stream again, there is no final norm that all could share, and what an "
+            "inner layer holds was never meant for the unembedding."
+        )
+    return caveat
+
+
+def show_masks(selection: Selection, trace: Trace) -> None:
+    """Draw the decoder's causal mask, and padding masks of this source alone and in a batch."""
+    steps, source = len(trace.consumed), trace.source.ids
+    causal, padding = st.columns(2, gap="medium")
+    with causal:
+        st.markdown("**Causal mask, in the decoder's self-attention**")
+        labels = token_labels(trace.consumed)
+        figure = mask_map(
+            causal_mask(steps, steps)[0, 0].numpy(),
+            rows=labels,
+            columns=labels,
+            titles=("query", "key"),
+            theme=selection.theme,
+            width=440,
+        )
+        show_figure(
+            figure,
+            key="causal",
+            alt=f"The causal mask of {steps} steps: allowed up to the diagonal, forbidden above it",
+            name="causal-mask",
+        )
+        st.caption(
+            f"{steps} × {steps}: a step may attend to itself and to what was consumed before it, "
+            "the coloured cells. Grey ones, crossed where there is room, are masked: their scores "
+            "become −∞, their weights exactly 0. The same for every layer and head."
+        )
+    with padding:
+        st.markdown("**Padding mask of this source, alone in its batch**")
+        _show_padding(selection, [source], key="alone")
+        st.caption(
+            f"1 × 1 × 1 × {len(source)}, for every head and query of the encoder and of "
+            "cross-attention. Nothing is padded, so nothing is masked."
+        )
+        st.caption(
+            "The decoder needs no padding mask of its own: targets are padded on the right, where "
+            "the causal mask keeps every token from seeing what comes later, and what the padded "
+            "rows compute is not used."
+        )
+    special = checkpoint_of(selection.run, selection.step).model.special_ids
+    (token,) = selection.run.tokenizers.source.tokens([special.padding])
+    filler = escape_markdown(token_label(token))
+    batch = batch_of_lengths(source, _samples(selection))
+    st.markdown("**Padding mask of a batch with other sentences**")
+    _show_padding(selection, batch, key="batch")
+    st.caption(
+        f"{len(batch)} × 1 × 1 × {max(map(len, batch))}: shorter sentences are filled up with "
+        f"{filler}, which no query may attend to: dashed, grey, with ×. Without the mask, a "
+        "sentence's translation would depend on its neighbours in the batch."
+    )
+
+
+def _show_padding(selection: Selection, batch: Sequence[TokenIds], *, key: str) -> None:
+    special = checkpoint_of(selection.run, selection.step).model.special_ids
+    ids = pad(batch, special.padding)
+    tokenizer = selection.run.tokenizers.source
+    with st.container(key=key):
+        st.html(
+            padding_rows(
+                [token_labels(to_tokens(tokenizer, row)) for row in ids.tolist()],
+                padding_mask(ids, padding=special.padding)[:, 0, 0].numpy(),
+                rows=[f"{row + 1}" for row in range(len(batch))],
+                theme=selection.theme,
+                language=selection.run.source_language,
+            )
+        )
+
+
+def _samples(selection: Selection) -> list[TokenIds]:
+    """Return the run's sample sentences; none if they cannot be read, which the frame shows."""
+    encode = selection.run.tokenizers.encode_source
+    with suppress(*USER_ERRORS):
+        rows = log_of(selection.run.folder, "samples.jsonl")
+        texts = {str(row.get("source", "")).strip(): None for row in rows}
+        return [tuple(encode(text)) for text in texts if text]
+    return []
+
+
+_PARTS: dict[str, tuple[str, Callable[[Selection, Trace], None]]] = {
+    "The model, module by module": (
+        "parameters, and what each hook point recorded of this sentence",
+        show_modules,
+    ),
+    "This run beside the presets": (
+        "what was chosen, and what each choice changes",
+        lambda selection, _: show_presets(selection),
+    ),
+    "Masks": ("which keys a query may attend to", show_masks),
+    "The lens: what each layer would already say": (
+        "the decoder's stream after each layer, unembedded",
+        show_lens,
+    ),
+    "Self-checks on this sentence": (
+        "what must hold of every trace",
+        lambda _, trace: show_checks(trace),
+    ),
+    "The paper's equations, here": ("with this sentence's sizes and numbers", show_equations),
+}
+"""Title of each part → what is in it, and the function that draws it below its title."""

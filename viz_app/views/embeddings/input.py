@@ -1,17 +1,21 @@
-"""Show the sentence's embeddings before and after positions are added (sections 3.4 and 3.5)."""
+"""Show the sentence's embeddings before and after positions are added (sections 3.4 and 3.5).
+
+A side, source or target, is what all sections of the page are drawn of.
+"""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import streamlit as st
 
-from headwise.model.interface import Description
+from headwise.model.interface import Description, Side
 from headwise.viz_app.analysis.formulas import norm_name
 from headwise.viz_app.analysis.labels import numbered, token_labels
 from headwise.viz_app.figures.maps import vector_map
-from headwise.viz_app.views.embeddings.side import TraceSide
+from headwise.viz_app.records.trace import Floats, StackInput, Tokens, Trace
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.widgets import show_figure, show_heading
 
@@ -20,6 +24,26 @@ _PARTS = {
     "positions": "Positional encodings",
     "total": "Their sum, which enters the first layer",
 }
+
+
+@dataclass(frozen=True)
+class TraceSide:
+    """A side is the source or the target of a trace, as it enters its stack and goes through it."""
+
+    trace: Trace
+    name: Side
+    tokens: Tokens
+    """The tokens that the stack reads."""
+    embedding: StackInput
+    stream: Floats
+    """The input of the stack and the output of each layer, (L + 1, n, D)."""
+
+
+def side_of(trace: Trace, name: Side) -> TraceSide:
+    """Return the side ``source`` or ``target`` of a trace."""
+    if name == "source":
+        return TraceSide(trace, name, trace.source, trace.source_embedding, trace.encoder_stream)
+    return TraceSide(trace, name, trace.consumed, trace.target_embedding, trace.decoder_stream)
 
 
 def show_input(selection: Selection, side: TraceSide) -> None:
@@ -58,11 +82,9 @@ def _formula(model: Description) -> str:
     factor = rf"\sqrt{{{model.d_model}}}\," if model.scale_embeddings else ""
     added = r" + \mathrm{PE}(pos)" * (model.positions != "relative")
     whole = f"{factor}E_{{token}}{added}"
-    return (
-        rf"x_{{pos}} = {whole}"
-        if not model.embedding_norm
-        else (rf"x_{{pos}} = \mathrm{{{norm_name(model)}}}({whole})")
-    )
+    if model.embedding_norm:
+        whole = rf"\mathrm{{{norm_name(model)}}}({whole})"
+    return rf"x_{{pos}} = {whole}"
 
 
 def _notes(model: Description, side: TraceSide) -> dict[str, str]:

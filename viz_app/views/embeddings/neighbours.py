@@ -15,7 +15,7 @@ from headwise.viz_app.analysis.similarity import (
 )
 from headwise.viz_app.figures.charts import cosine_bars
 from headwise.viz_app.figures.maps import similarity_map
-from headwise.viz_app.views.embeddings.side import TraceSide
+from headwise.viz_app.views.embeddings.input import TraceSide
 from headwise.viz_app.views.shared.cache import cached
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.panels import panel
@@ -26,8 +26,8 @@ from headwise.viz_app.views.shared.vocabulary import (
     SideVocabulary,
     choose_number,
     find_token,
+    offered_in,
     token_name,
-    tokens_first,
     vocabulary_of,
 )
 from headwise.viz_app.views.shared.widgets import (
@@ -62,12 +62,7 @@ def show_similarity(selection: Selection, side: TraceSide) -> None:
     with_positions = ", without and with positions" * ("total" in names)
     names |= {str(layer): f"layer {layer}" for layer in range(1, layers + 1)}
     labels = token_labels(side.tokens)
-    part = choose_one(
-        "Of",
-        list(names),
-        key="similarity_of",
-        format_func=names.__getitem__,
-    )
+    part = choose_one("Of", list(names), key="similarity_of", format_func=names.__getitem__)
     vectors = side.stream[int(part)] if part.isdecimal() else getattr(side.embedding, part)
     similarity = cosine_similarity(vectors, vectors)
     note = "Cosine of the angle between two vectors: 1 for the same direction, 0 for none."
@@ -104,15 +99,12 @@ def show_neighbours(selection: Selection, side: TraceSide) -> None:
     with words:
         chosen: str = st.selectbox(
             f"Token, of {len(vocabulary.labels):,}",
-            tokens_first(side.tokens, vocabulary),
+            list(dict.fromkeys([*map(token_name, side.tokens.ids), *offered_in(vocabulary)])),
             format_func=vocabulary.written,
             accept_new_options=True,
             help=TOKEN_HELP,
             **control(
-                "token",
-                "Token",
-                default=token_name(side.tokens.ids[0]),
-                written=vocabulary.written,
+                "token", "Token", default=token_name(side.tokens.ids[0]), written=vocabulary.written
             ),
         )
         counts = vocabulary.source if side.name == "source" else vocabulary.target
@@ -175,7 +167,7 @@ def _times(count: int) -> str:
 
 
 @panel("pairs")
-def show_pairs(selection: Selection, side: TraceSide) -> None:
+def show_similar_pairs(selection: Selection, side: TraceSide) -> None:
     """List the most similar pairs of tokens of the vocabulary."""
     show_heading("Most similar pairs of the vocabulary")
     vocabulary = vocabulary_of(selection, side.name)
@@ -201,10 +193,7 @@ def show_pairs(selection: Selection, side: TraceSide) -> None:
         if not len(pairs.cosine):
             st.info(f"Fewer than two tokens occur {key[1]:,} times: choose a smaller number.")
             return
-        occurrences = {
-            "token occurs": counts[pairs.first],
-            "other occurs": counts[pairs.second],
-        }
+        occurrences = {"token occurs": counts[pairs.first], "other occurs": counts[pairs.second]}
         st.dataframe(
             {
                 "token": [vocabulary.labels[id] for id in pairs.first],

@@ -8,26 +8,25 @@ from typing import get_args
 import streamlit as st
 
 from headwise.model.interface import Side
-from headwise.viz_app.views.embeddings.input import show_input
+from headwise.viz_app.views.embeddings.input import TraceSide, show_input, side_of
 from headwise.viz_app.views.embeddings.neighbours import (
     show_neighbours,
-    show_pairs,
+    show_similar_pairs,
     show_similarity,
 )
 from headwise.viz_app.views.embeddings.positions import show_positions
 from headwise.viz_app.views.embeddings.projection import show_projection
-from headwise.viz_app.views.embeddings.side import TraceSide, side_of
 from headwise.viz_app.views.shared.download import show_download_menu
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.special_tokens import special_tokens_of
 from headwise.viz_app.views.shared.target import choose_trace
+from headwise.viz_app.views.shared.vocabulary import special_tokens_of
 from headwise.viz_app.views.shared.widgets import choose_one
 
 _SECTIONS: dict[str, tuple[Callable[[Selection, TraceSide], None], ...]] = {
     "input": (show_input,),
     "positions": (show_positions,),
-    "similarity": (show_similarity, show_neighbours, show_pairs),
+    "similarity": (show_similarity, show_neighbours, show_similar_pairs),
     "projection": (show_projection,),
 }
 

@@ -34,12 +34,11 @@ from headwise.viz_app.figures.positions import (
 )
 from headwise.viz_app.records.trace import Floats
 from headwise.viz_app.views.caches import layer_trace_of
-from headwise.viz_app.views.embeddings.side import TraceSide
-from headwise.viz_app.views.shared.opening import show_link
+from headwise.viz_app.views.embeddings.input import TraceSide
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import control
-from headwise.viz_app.views.shared.widgets import show_figure, show_heading
+from headwise.viz_app.views.shared.widgets import show_figure, show_heading, show_link
 
 _FEWEST_POSITIONS = 50
 _TWO = (3, 12)

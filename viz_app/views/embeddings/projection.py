@@ -1,8 +1,16 @@
-"""Show the vocabulary in two dimensions, with the tokens of the sentence marked."""
+"""Show the vocabulary in two dimensions, by PCA or UMAP, with the tokens of the sentence marked.
+
+UMAP: L. McInnes, J. Healy and J. Melville (2018), arXiv:1802.03426; by ``umap-learn``, which is
+an extra of ours, and imported only here and only when it is used: the import takes seconds.
+"""
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+import threading
+import warnings
+from dataclasses import replace
+from importlib.util import find_spec
+from typing import Any, Literal, get_args
 
 import numpy as np
 import streamlit as st
@@ -13,19 +21,10 @@ from headwise.viz_app.analysis.projection import (
     principal_components,
     sides_of_tokens,
 )
-from headwise.viz_app.components.scatter import Cloud, scatter
+from headwise.viz_app.components.scatter import scatter
 from headwise.viz_app.records.trace import Floats
-from headwise.viz_app.views.embeddings.side import TraceSide
-from headwise.viz_app.views.embeddings.umap_projection import (
-    FEWEST_TOKENS,
-    UmapSettings,
-    compute_points,
-    is_installed,
-    read_points,
-    umap_path,
-)
-from headwise.viz_app.views.shared.cache import cached
-from headwise.viz_app.views.shared.log import log_timed
+from headwise.viz_app.views.embeddings.input import TraceSide
+from headwise.viz_app.views.shared.cache import cached, is_cached
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
@@ -33,8 +32,7 @@ from headwise.viz_app.views.shared.vocabulary import (
     SideVocabulary,
     choose_number,
     choose_tokens,
-    counts_of,
-    groups_by_frequency,
+    cloud_of,
     vocabulary_of,
 )
 from headwise.viz_app.views.shared.widgets import choose_one, show_heading
@@ -45,6 +43,15 @@ _NUMBERS = (50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000)
 _FIRST_NUMBER = 2_000
 _MOST_MARKED = 12
 _SIDES = ("neither side", "source only", "both sides", "target only")
+_FEWEST_TOKENS = 4
+"""UMAP needs neighbours: fewer tokens have too few."""
+_NEIGHBOURS, _LEAST_DISTANCE, _SEED = 15, 0.1, 1
+"""Settings of UMAP: nearest neighbours that it considers, the token itself included; the least
+distance of two tokens in the plane; and the seed."""
+_MOST_PROJECTIONS = 16
+"""Projections of each method that are kept."""
+# Two calls of UMAP at once are not safe: its compiled parts start threads.
+_LOCK = threading.Lock()
 
 
 @panel("projection")
@@ -59,16 +66,12 @@ def show_projection(selection: Selection, side: TraceSide) -> None:
         return
     points, note = found
     places = {int(id): place for place, id in enumerate(ids)}
-    group, groups = _groups(vocabulary, ids, colour)
+    cloud = cloud_of(vocabulary, ids, points)
+    if colour == "side":
+        group = sides_of_tokens(vocabulary.source[ids], vocabulary.target[ids])
+        cloud = replace(cloud, group=group, groups=list(_SIDES), ordered=False)
     scatter(
-        Cloud(
-            points=points,
-            labels=[vocabulary.labels[id] for id in ids],
-            counts=counts_of(vocabulary, ids),
-            group=group,
-            groups=groups,
-            ordered=colour == "frequency" and vocabulary.counted,
-        ),
+        cloud,
         sentence=[places[id] for id in side.tokens.ids if id in places],
         searched=[places[id] for id in searched if id in places],
         content_id=f"{vocabulary.weights} {vocabulary.table_side} {method} {number}",
@@ -102,14 +105,11 @@ def _choose(
             "true as far as they go. UMAP keeps neighbours together and tears the rest apart: "
             "there, distances between clusters and their sizes mean little.",
         )
-        colours: tuple[Colour, ...] = ("frequency",)
-        if vocabulary.shared and vocabulary.counted:
-            colours = get_args(Colour)
         colour: Colour = "frequency"
-        if len(colours) > 1:
-            colour = choose_one("Colour", colours, key="colour")
-    few = len(vocabulary.labels) <= _NUMBERS[0]  # then there is no number to choose
-    left, right = (st.container(),) * 2 if few else st.columns(2, gap="medium")
+        if vocabulary.shared and vocabulary.counted:
+            colour = choose_one("Colour", get_args(Colour), key="colour")
+    drawn_whole = len(vocabulary.labels) <= _NUMBERS[0]  # then there is no number to choose
+    left, right = (st.container(),) * 2 if drawn_whole else st.columns(2, gap="medium")
     number = choose_number(left, vocabulary, _NUMBERS, first=_FIRST_NUMBER, key="number")
     with right:
         searched = choose_tokens(
@@ -118,25 +118,17 @@ def _choose(
     return method, colour, number, searched
 
 
-def _groups(
-    vocabulary: SideVocabulary, ids: NDArray[np.int64], colour: Colour
-) -> tuple[NDArray[np.int64], list[str]]:
-    """Return the group that each token belongs to, and the names of the groups."""
-    if colour == "side":
-        return sides_of_tokens(vocabulary.source[ids], vocabulary.target[ids]), list(_SIDES)
-    return groups_by_frequency(vocabulary, ids)
-
-
 def _project(
     vocabulary: SideVocabulary, ids: NDArray[np.int64], method: Method
 ) -> tuple[Floats, str] | None:
     """Return points in the plane and a note on them; None if a person has to start it first."""
+    key = (vocabulary.weights, vocabulary.table_side, len(ids))
     if method == "PCA":
         components = cached(
             "principal components",
-            (vocabulary.weights, vocabulary.table_side, len(ids)),
+            key,
             lambda: principal_components(vocabulary.table[ids]),
-            entries=16,
+            entries=_MOST_PROJECTIONS,
             facts=lambda _: {"tokens": len(ids)},
         )
         first, second = (f"{share:.1%}" for share in components.shares)
@@ -144,48 +136,66 @@ def _project(
             f"PCA of the embeddings less their mean: the first direction, from left to right, has "
             f"{first} of the variance, the second {second}; what the others have is not seen here."
         )
-    if len(ids) < FEWEST_TOKENS:
-        st.info(f"UMAP needs at least {FEWEST_TOKENS} tokens; this vocabulary has {len(ids)}.")
+    if len(ids) < _FEWEST_TOKENS:
+        st.info(f"UMAP needs at least {_FEWEST_TOKENS} tokens; this vocabulary has {len(ids)}.")
         return None
-    settings = UmapSettings()
-    points = _umap(vocabulary, ids, settings)
-    if points is None:
+    if not (is_cached("UMAP", key, entries=_MOST_PROJECTIONS) or _is_started(len(ids))):
         return None
+    with st.spinner("Finding neighbours and laying them out …", show_time=True):
+        # Kept before the spinner goes, where Streamlit may end this run for a newer one.
+        points = cached(
+            "UMAP",
+            key,
+            lambda: umap_points(vocabulary.table[ids]),
+            entries=_MOST_PROJECTIONS,
+            facts=lambda _: {"tokens": len(ids)},
+        )
     return points, (
-        f"UMAP by cosine, {settings.neighbours} neighbours, least distance "
-        f"{settings.least_distance}, seed {settings.seed}. It has no axes: only who is near whom "
-        "means something."
+        f"UMAP by cosine, {_NEIGHBOURS} neighbours, least distance {_LEAST_DISTANCE}, seed "
+        f"{_SEED}. It has no axes: only who is near whom means something."
     )
 
 
-def _umap(
-    vocabulary: SideVocabulary, ids: NDArray[np.int64], settings: UmapSettings
-) -> Floats | None:
-    """Return points that are on disk, or computed if a person asks for it."""
-    path = umap_path(vocabulary.weights, vocabulary.table_side, ids, settings)
-    stored = read_points(path, len(ids))
-    if stored is not None:
-        return stored
-    if not is_installed():
+def _is_started(number: int) -> bool:
+    """Offer to compute UMAP, and return whether a person has just started it."""
+    if find_spec("umap") is None:
         st.info("UMAP is not installed. In a terminal, in the project's folder and environment:")
         st.code('pip install -e ".[umap]"', language=None)
-        return None
+        return False
     with st.empty().container():
         st.caption(
             "UMAP is computed once and then kept: some seconds for hundreds of tokens, up to half "
             "a minute for thousands, and half a minute more to start, the first time."
         )
-        if not st.button(f"Compute UMAP of {len(ids):,} tokens", key="compute", type="primary"):
-            return None
-        with (
-            st.spinner("Finding neighbours and laying them out …", show_time=True),
-            log_timed("UMAP", tokens=len(ids)),
-        ):
-            # Written before anything is drawn, where Streamlit may end this run for a newer one.
-            points, kept = compute_points(path, vocabulary.table[ids], settings)
-    if not kept:
-        st.warning(
-            "It cannot be kept, and would be computed again: set HEADWISE_CACHE to a folder that "
-            "can be written to, where the app is started."
-        )
+        return st.button(f"Compute UMAP of {number:,} tokens", key="compute", type="primary")
+
+
+def umap_points(rows: Floats, *, neighbours: int = _NEIGHBOURS, seed: int = _SEED) -> Floats:
+    """Project rows (n, D) to the plane, (n, 2), by the cosines of neighbours.
+
+    The same seed gives the same points. UMAP starts from the principal components. Too few rows are
+    a ``ValueError``.
+    """
+    if len(rows) < _FEWEST_TOKENS:
+        raise ValueError(f"expected at least {_FEWEST_TOKENS} tokens for UMAP, got {len(rows)}")
+    with _LOCK:
+        reducer = _reducer(min(neighbours, len(rows) - 1), seed)
+        points = np.asarray(reducer.fit_transform(rows), np.float32)
+    if not np.isfinite(points).all():
+        raise ValueError("UMAP found no place for some tokens: choose another number of them")
     return points
+
+
+def _reducer(neighbours: int, seed: int) -> Any:
+    with warnings.catch_warnings():
+        # umap-learn warns that TensorFlow is missing, which only its unused parts need.
+        warnings.simplefilter("ignore", ImportWarning)
+        from umap import UMAP
+    return UMAP(
+        n_neighbors=neighbours,
+        min_dist=_LEAST_DISTANCE,
+        metric="cosine",
+        init="pca",
+        random_state=seed,
+        n_jobs=1,  # more would not be the same every time
+    )

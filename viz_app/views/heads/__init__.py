@@ -1,1 +1,18 @@
-"""The page Heads: what each head does over a corpus."""
+"""What a person chooses on the page Heads: what each head does over a corpus."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import FiniteFloat
+
+
+@dataclass(frozen=True)
+class HeadsChoices:
+    """The choices of the page Heads."""
+
+    heads_kind: Literal["all", "encoder_self", "decoder_self", "cross"] = "all"
+    heads_order: Literal["largest first", "smallest first"] = "largest first"
+    heads_least: FiniteFloat | None = None
+    failure: str | None = None

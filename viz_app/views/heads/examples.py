@@ -14,11 +14,10 @@ from headwise.viz_app.views.caches import tokens_of
 from headwise.viz_app.views.shared.head_choice import choices_for, choose_head, head_label
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.measures import value_in_words
-from headwise.viz_app.views.shared.opening import THE_HEAD_ALONE, open_page
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import redraw_all
-from headwise.viz_app.views.shared.widgets import show_heading
+from headwise.viz_app.views.shared.widgets import THE_HEAD_ALONE, open_page, show_heading
 
 
 @panel("head_examples")

@@ -1,15 +1,51 @@
-"""Draw the page Heads: the heads of a checkpoint, examples of one, and failed sentences."""
+"""Draw the page Heads: the heads of a checkpoint, examples of one, and failed sentences.
+
+Heads have what their measures say, sorted by one of them; sentences are listed by how their
+translation may have failed, the worst first.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from typing import Literal
+
 import streamlit as st
 
+from headwise.model.interface import KINDS, Head, Kind
+from headwise.viz_app.analysis.failures import FAILURE_DESCRIPTIONS, compare_with_chrf, worst_first
+from headwise.viz_app.analysis.head_ranking import (
+    head_values,
+    rank_correlation,
+    rank_heads,
+    rank_ranges,
+)
+from headwise.viz_app.analysis.labels import KIND_NAMES
+from headwise.viz_app.components.row_table import Bar, MarkedText, Row, TextPart, row_table
+from headwise.viz_app.records.measures import FAILURES, Measures
 from headwise.viz_app.views.heads.examples import show_examples
-from headwise.viz_app.views.heads.failures import show_failures
-from headwise.viz_app.views.heads.overview import show_list
 from headwise.viz_app.views.shared.download import show_download_menu
-from headwise.viz_app.views.shared.measures import measures_of, show_measure_state
+from headwise.viz_app.views.shared.head_choice import chosen_head, head_label
+from headwise.viz_app.views.shared.markdown import escape_markdown
+from headwise.viz_app.views.shared.measures import (
+    baselines_note,
+    choose_measure,
+    head_in_words,
+    measure_description,
+    measures_of,
+    show_measure_state,
+    values_of,
+)
+from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.view import change_view, control, view
+from headwise.viz_app.views.shared.vocabulary import special_tokens_of
+from headwise.viz_app.views.shared.widgets import choose_one, open_page, show_heading
+
+_PANELS = ("head_examples", "head_list")
+"""Panels that depend on the chosen head; the first has its widgets."""
+_MOST = 50
+"""Most sentences that are listed."""
 
 
 def page(selection: Selection) -> None:
@@ -25,3 +61,168 @@ def page(selection: Selection) -> None:
             show_list(selection, measures)
         show_failures(selection, measures)
     show_download_menu(selection)
+
+
+@panel("head_list")
+def show_list(selection: Selection, measures: Measures) -> None:
+    """Draw the list of heads, and ask how it is sorted and filtered."""
+    show_heading(f"What the heads do at step {selection.step:,}")
+    what, how = st.columns([2, 3], gap="large")
+    with what:
+        name = choose_measure(selection.run)
+    about = measure_description(name, selection.run)
+    with how, st.container(horizontal=True, gap="small"):
+        kind: Kind | Literal["all"] = choose_one(
+            "Attention",
+            ("all", *KINDS),
+            key="heads_kind",
+            format_func=lambda kind: "all kinds" if kind == "all" else KIND_NAMES[kind],
+        )
+        order = choose_one("Order", ["largest first", "smallest first"], key="heads_order")
+        least = st.number_input(
+            "At least",
+            value=None,
+            step=0.05,
+            format="%.3f",
+            placeholder="any",
+            help="Only heads whose value of the measure is at least this.",
+            width=160,
+            **control("heads_least", "At least", optional=True),
+        )
+    found = rank_heads(
+        values_of(selection.run, measures, name),
+        kinds=KINDS if kind == "all" else (kind,),
+        descending=order == "largest first",
+        least=least,
+    )
+    if not found:
+        st.info(
+            f"No head has a value of “{escape_markdown(about.name)}” here"
+            + ("." if least is None else f" of {least:.3f} or more.")
+        )
+        return
+    low, high = 0.0, 1.0
+    if about.range != "share":
+        low = min(0.0, *(value for _, value in found))
+        high = max(0.0, *(value for _, value in found)) or -low or 1.0
+    ranks = _ranks(measures, found) if name == "cost" else None
+    rows = [
+        Row(
+            _name(head),
+            (
+                head_label(head),
+                *([ranks[place]] if ranks else []),
+                Bar(value, f"{round(value, 3) + 0.0:{about.form}}", low, high),
+                head_in_words(selection.run, measures, head),
+            ),
+        )
+        for place, (head, value) in enumerate(found)
+    ]
+    row_table(
+        ["head", *["rank"] * bool(ranks), about.name, "in words"],
+        rows,
+        label=f"{len(rows)} heads by {about.name}, {order}",
+        theme=selection.theme,
+        key="head_table",
+        chosen=_name(chosen_head(selection.run.description, view())),
+        on_click=_choose,
+        action="Show its strongest examples below",
+    )
+    st.caption(
+        f"{len(rows)} heads: kind, layer.head. Click one for its strongest examples. Its words say "
+        "what is most striking in its measures; all its measures stand below."
+        + _notes(measures, name, [head for head, _ in found])
+    )
+
+
+def _ranks(measures: Measures, found: Sequence[tuple[Head, float]]) -> list[str]:
+    """Return the ranks that each head may have by its cost, given the standard errors."""
+    errors = [float(measures.cost_errors[head.kind][head.layer, head.head]) for head, _ in found]
+    ranges = rank_ranges([value for _, value in found], errors)
+    return [f"{first}" if first == last else f"{first}–{last}" for first, last in ranges]
+
+
+def _notes(measures: Measures, name: str, heads: Sequence[Head]) -> str:
+    """Say what to keep in mind about a measure, with a space before."""
+    note = baselines_note(name, measures)
+    if name == "cost":
+        note += (
+            " A cost has the standard error that ± says, by 200 resamples of the sentences; heads "
+            "whose costs differ by less than twice the error of the difference share ranks."
+        )
+    if name in ("cost", "gradient"):
+        of_heads = [head_values(measures.values, head) for head in heads]
+        both = rank_correlation([v["cost"] for v in of_heads], [v["gradient"] for v in of_heads])
+        if not math.isnan(both):
+            note += (
+                f" Over these {len(heads)} heads the rank correlation of the cost with the "
+                f"importance by gradient is {both:+.2f}."
+            )
+    return note
+
+
+def _name(head: Head) -> str:
+    return ",".join(map(str, head))
+
+
+def _choose(name: str) -> None:
+    kind, layer, head = name.split(",")
+    change_view(*_PANELS, kind=kind, layer=int(layer) + 1, head=int(head) + 1)
+
+
+@panel("failures")
+def show_failures(selection: Selection, measures: Measures) -> None:
+    """Ask for a kind of failure, and list its worst sentences."""
+    show_heading("Sentences that the model translates worst")
+    name = choose_one(
+        "By",
+        FAILURES,
+        key="failure",
+        default=FAILURES[0],
+        format_func=lambda name: FAILURE_DESCRIPTIONS[name].name,
+    )
+    about = FAILURE_DESCRIPTIONS[name]
+    figures = [translated.figures[name] for translated in measures.translated]
+    found = worst_first(name, figures)
+    if found:
+        _show_table(selection, measures, name, found[:_MOST])
+    else:
+        st.info(about.none)
+    note = special_tokens_of(selection.run).name_in(about.note)
+    scores = [translated.chrf for translated in measures.translated]
+    more = f", the worst {_MOST} of {len(found)}" if len(found) > _MOST else ""
+    listed = f" The worst first{more}. Click one to open it on Translate." if found else ""
+    st.caption(escape_markdown(f"{note}{listed} {compare_with_chrf(name, figures, scores)}"))
+
+
+def _show_table(selection: Selection, measures: Measures, name: str, order: list[int]) -> None:
+    """Draw the table of some sentences, by their indices, with a figure of each."""
+    run, about = selection.run, FAILURE_DESCRIPTIONS[name]
+
+    def text(content: str, language: str) -> MarkedText:
+        return MarkedText((TextPart(content),), language)
+
+    rows = []
+    for place in order:
+        sentence, translated = measures.sentences[place], measures.translated[place]
+        cells = (
+            f"{round(translated.figures[name], 2) + 0.0:.2f}",  # no -0.00
+            text(sentence.source, run.source_language),
+            text(translated.translation or "(no text)", run.target_language),
+            text(sentence.reference, run.target_language),
+        )
+        rows.append(Row(str(place), cells))
+    row_table(
+        [about.column, "source", f"translation at step {selection.step:,}", "reference"],
+        rows,
+        label=f"Sentences by {about.name}, the worst first",
+        theme=selection.theme,
+        key="failure_table",
+        on_click=lambda place: open_page(
+            "translate",
+            sentence=measures.sentences[int(place)].source,
+            target="",
+            decoding="greedy",
+        ),
+        action="Open on Translate",
+    )

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import streamlit as st
 
-from headwise.model.interface import Kind
 from headwise.model.ties import first_largest
-from headwise.viz_app.analysis.grid import Grid, make_grid
+from headwise.viz_app.analysis.grid import make_grid
 from headwise.viz_app.analysis.inside import (
-    HeadSteps,
     deviations,
     follow_feed_forward,
     follow_head,
@@ -18,7 +14,6 @@ from headwise.viz_app.analysis.inside import (
     head_shares,
 )
 from headwise.viz_app.analysis.labels import numbered
-from headwise.viz_app.records.layer import LayerTrace
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import layer_trace_of
 from headwise.viz_app.views.inside.steps import (
@@ -36,7 +31,7 @@ from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.target import choose_trace
-from headwise.viz_app.views.shared.view import control
+from headwise.viz_app.views.shared.widgets import choose_from_list
 
 
 def page(selection: Selection) -> None:
@@ -52,7 +47,13 @@ def _show_head(selection: Selection, trace: Trace) -> None:
     grid = make_grid(trace, kind)
     query, key = st.columns(2, gap="medium")
     with query:
-        row = _choose_row(kind, grid)
+        row = choose_from_list(
+            "Query" if kind == "encoder_self" else f"Query: {grid.row_title}",
+            range(len(grid.rows)),
+            key="query",
+            name="Query",
+            format_func=numbered(grid.rows).__getitem__,
+        )
     st.session_state["files"] = (
         f"headwise-{trace.run}-{trace.step}-{kind}-layer{layer + 1}-head{head + 1}-query{row + 1}"
     )
@@ -60,7 +61,14 @@ def _show_head(selection: Selection, trace: Trace) -> None:
     attention, feed_forward = record.attention, record.feed_forward
     steps = follow_head(attention, head, row)
     with key:
-        pair = _choose_key(steps, grid.columns)
+        # The choice stays with another checkpoint: a pair can be followed through the training.
+        pair = choose_from_list(
+            "Key to inspect",
+            range(len(grid.columns)),
+            key="key",
+            default=int(first_largest(steps.weights)),
+            format_func=numbered(grid.columns).__getitem__,
+        )
     shares = head_shares(attention, row)
     hidden = follow_feed_forward(feed_forward, row)
     after = follow_residual(attention, shares.output, row)
@@ -81,38 +89,6 @@ def _show_head(selection: Selection, trace: Trace) -> None:
     show_feed_forward(selection, record, kind, hidden)
     title = "7. Residual connection and norm again"
     show_residual(selection, feed_forward, end, title, "feed_forward")
-    _show_deviations(record, head, row)
-
-
-def _choose_row(kind: Kind, grid: Grid) -> int:
-    rows, written = range(len(grid.rows)), numbered(grid.rows).__getitem__
-
-    row: int = st.selectbox(
-        "Query" if kind == "encoder_self" else f"Query: {grid.row_title}",
-        rows,
-        format_func=written,
-        **control("query", "Query", usable=rows.__contains__, written=written),
-    )
-    return row
-
-
-def _choose_key(steps: HeadSteps, columns: Sequence[str]) -> int:
-    """Ask for the key to inspect: at first the one with the largest weight.
-
-    The choice stays with another checkpoint, so that a pair can be followed through the training.
-    """
-    label, keys, heaviest = "Key to inspect", range(len(columns)), int(first_largest(steps.weights))
-    written = numbered(columns).__getitem__
-    key: int = st.selectbox(
-        label,
-        keys,
-        format_func=written,
-        **control("key", label, default=heaviest, usable=keys.__contains__, written=written),
-    )
-    return key
-
-
-def _show_deviations(record: LayerTrace, head: int, row: int) -> None:
     off = deviations(record, head, row)
     largest = ", ".join(f"{name} {deviation:.0e}" for name, deviation in off.items())
     st.caption(

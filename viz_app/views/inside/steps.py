@@ -29,8 +29,6 @@ from headwise.viz_app.views.shared.widgets import show_figure, show_heading
 
 _MOST_KEYS, _MOST_UNITS = 8, 10
 """Most keys whose weighted values are drawn one by one, and most hidden units."""
-
-
 _STREAMS = {
     "attention": "x is the stream before attention, as above",
     "feed_forward": "z is the stream before the feed-forward",
@@ -188,10 +186,7 @@ def show_weighted(selection: Selection, steps: HeadSteps, columns: Sequence[str]
         f"{_numbers(steps.output)}",
     ):
         figure = vector_map(
-            vectors,
-            labels=[*labels, "sum: head"],
-            limit=_limit(vectors),
-            theme=selection.theme,
+            vectors, labels=[*labels, "sum: head"], limit=_limit(vectors), theme=selection.theme
         )
         show_figure(
             figure,

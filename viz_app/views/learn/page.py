@@ -6,7 +6,7 @@ import streamlit as st
 
 from headwise.viz_app.lessons.records import Lesson
 from headwise.viz_app.views.shared.errors import describe_error
-from headwise.viz_app.views.shared.lessons import is_done, left_at, open_step, served_lessons
+from headwise.viz_app.views.shared.lessons import open_step, served_lessons
 from headwise.viz_app.views.shared.markdown import escape_markdown, lesson_markdown
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import view
@@ -15,7 +15,7 @@ from headwise.viz_app.views.shared.view import view
 def page(selection: Selection) -> None:
     """Draw the page."""
     files = served_lessons()
-    done = sum(is_done(name, view()) for name in files.lessons)
+    done = len(files.lessons.keys() & set(view().lessons))
     st.markdown(
         "Each lesson takes you through the other pages, on the sentence above or one of your own. "
         "It asks a question at every step, whose answer is in what you see."
@@ -31,8 +31,8 @@ def page(selection: Selection) -> None:
 
 
 def _show(number: int, lesson: Lesson) -> None:
-    left = left_at(lesson.name, view())
-    state = "done · " if is_done(lesson.name, view()) else ""
+    left = _left_at(lesson)
+    state = "done · " if lesson.name in view().lessons else ""
     if left is not None:
         state = f"go on at step {left} · "
     with st.container(key=f"lesson-{lesson.name}"):
@@ -45,3 +45,12 @@ def _show(number: int, lesson: Lesson) -> None:
             args=(lesson.name, left or 1),
         )
         words.caption(f"{state}{lesson_markdown(lesson.teaches)} {len(lesson.steps)} steps.")
+
+
+def _left_at(lesson: Lesson) -> int | None:
+    """Return the step at which a lesson was left; None if it was not begun, or is done."""
+    for mark in view().lessons:
+        begun, colon, number = mark.partition(":")
+        if begun == lesson.name and colon and number.isascii() and number.isdigit():
+            return min(max(int(number[:4]), 1), len(lesson.steps))
+    return None

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import is_dataclass
+from pathlib import Path
 from threading import Condition
 from typing import Any, TypeVar
 
@@ -17,9 +18,12 @@ import cachetools
 import numpy as np
 import streamlit as st
 
+from headwise.model.files import CheckpointError
 from headwise.viz_app.views.shared.log import Facts, log_timed
 
 Result = TypeVar("Result")
+Stamp = tuple[int, int]
+"""Time of a file's last change in nanoseconds, and its size in bytes."""
 
 MOST_BYTES = 384 * 2**20
 """Most bytes of all large results together; the longest trace of ``en-es`` has 207 MiB, and the
@@ -49,7 +53,7 @@ def cached(
     Args:
         what: the kind of result, as it is logged; each has keys of its own.
         key: what identifies the result among those of its kind.
-        compute: makes the result; what it raises is raised here.
+        compute: makes the result.
         entries: how many results of this kind are kept, if they are small. None if they are large:
             then they share ``MOST_BYTES`` with all other large ones.
         model_bytes: size of the result, if it is a model. Models share ``MODEL_BYTES``; one that is
@@ -69,6 +73,11 @@ def cached(
     name = "models" if model_bytes is not None else "large" if entries is None else what
     result: Result = _cache(name, entries)((what, key), compute_and_log, model_bytes or 0)
     return result
+
+
+def is_cached(what: str, key: Hashable, *, entries: int) -> bool:
+    """Return whether ``cached`` has a small result for a key, and need not compute it."""
+    return (what, key) in _cache(what, entries).cache  # type: ignore[attr-defined]
 
 
 @st.cache_resource(max_entries=64, show_spinner=False)
@@ -119,3 +128,20 @@ def _memory(result: object) -> Iterator[tuple[int, int]]:
     elif parameters := getattr(result, "parameters", None):  # a PyTorch module
         for parameter in parameters():
             yield parameter.data_ptr(), parameter.nbytes
+
+
+def stamp_of(path: Path) -> Stamp:
+    """Return the stamp of a file; a ``CheckpointError`` if the system does not give its status."""
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be read ({error.strerror})") from error
+    return status.st_mtime_ns, status.st_size
+
+
+def stamp_if_there(path: Path) -> Stamp | None:
+    """Return the stamp of a file, or None if there is no such file."""
+    try:
+        return stamp_of(path)
+    except CheckpointError:
+        return None

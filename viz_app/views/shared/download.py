@@ -37,13 +37,9 @@ _TEX = str.maketrans(
 def show_download_menu(
     selection: Selection, trace: Trace | None = None, grid_options: GridOptions | None = None
 ) -> None:
-    """Draw the menu in the sidebar.
+    """Draw the menu in the sidebar, to cite and download a trace, with the options of its maps.
 
-    Args:
-        selection: run, step and sentence of the page.
-        trace: the trace to cite and to download. Without one, as on pages that show several, the
-            menu has the link and the format of pictures only.
-        grid_options: rows and columns of the maps of a downloaded page.
+    Without one, as on pages that show several, it has the link and the format of pictures only.
     """
     with st.sidebar:
         print_figures(selection.theme, form=view().pictures, millimetres=int(view().printed))
@@ -60,7 +56,9 @@ def _show_menu(selection: Selection, trace: Trace | None, grid_options: GridOpti
         return
     with menu:
         st.caption("Link to this page as it is")
-        st.code(_link(), language=None, wrap_lines=True)
+        place = (st.context.url or "").partition("?")[0]
+        link = f"{place}?{urlencode(encode(view(), current_page()), doseq=True)}"
+        st.code(link, language=None, wrap_lines=True)
         if trace is not None:
             _show_files(selection, trace, grid_options)
         choose_one(
@@ -111,11 +109,6 @@ def _export(trace: Trace, ending: str, write: Callable[[], bytes]) -> bytes:
         content = write()
         facts["bytes"] = len(content)
     return content
-
-
-def _link() -> str:
-    place = (st.context.url or "").partition("?")[0]
-    return f"{place}?{urlencode(encode(view(), current_page()), doseq=True)}"
 
 
 def citation(trace: Trace, shown: View, *, page: str) -> str:

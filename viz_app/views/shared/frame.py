@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
+from pathlib import Path
 
 import streamlit as st
 
@@ -13,9 +14,8 @@ from headwise.viz_app.served import first_run, runs_folder, served_models, serve
 from headwise.viz_app.views.caches import Run, log_of, run_named, steps_in
 from headwise.viz_app.views.shared.errors import show_user_errors
 from headwise.viz_app.views.shared.lesson_panel import show_lesson
-from headwise.viz_app.views.shared.live import note_offered, watch
 from headwise.viz_app.views.shared.markdown import escape_markdown
-from headwise.viz_app.views.shared.panels import forget_files, note_files
+from headwise.viz_app.views.shared.panels import forget_files, note_files, note_offered, watch
 from headwise.viz_app.views.shared.selection import Selection, current_theme
 from headwise.viz_app.views.shared.view import (
     LONGEST_TEXT_IN_ADDRESS,
@@ -26,118 +26,30 @@ from headwise.viz_app.views.shared.view import (
     read_address,
     view,
 )
-from headwise.viz_app.views.shared.widgets import choose_on_slider
+from headwise.viz_app.views.shared.widgets import choose_from_list, choose_on_slider
 from headwise.viz_app.views.state import CHOICES
 
 _LANGUAGES = {"de": "German", "en": "English", "es": "Spanish", "fr": "French"}
-
 _ENGLISH = "The old man gave the little girl a red apple."
-
 _MOST_EXAMPLES = 40
 """Sentences in the menu of examples: more are a long way to scroll."""
 _SHORT = 60
 """Letters of a sentence in this menu."""
-
-_STYLE = """
-<style>
-  .stMainBlockContainer { padding: 3.3rem 2rem 2rem; }
-  .stMainBlockContainer > .stVerticalBlock { gap: .5rem; }
-  .stVerticalBlock:has(> .st-key-source_tokens) { gap: .3rem; }
-  .stVerticalBlock:has(> * > .st-key-head-toolbar) { gap: .5rem; }
-  .st-key-translation [data-testid="stText"] { line-height: 1.4; }
-  .st-key-at_rest, :has(> .st-key-plotly-script) { display: none; }
-  .stSidebar h1 { font-size: 1.6rem; padding: 0; }
-  .stSidebarHeader { height: 1rem; margin-bottom: 0; }
-  .stApp [data-testid="stCaptionContainer"] { color: MUTED; opacity: 1; }
-  .stMultiSelect [data-tag] {
-    background: rgba(128, 128, 128, .18); color: inherit; border: 1px solid rgba(128, 128, 128, .6);
-  }
-  /* The sentence: a line at first, more as it grows. */
-  .st-key-sentence textarea {
-    field-sizing: content; height: auto !important; min-height: 0; max-height: 5lh;
-    margin-block: .45rem; padding-block: 0; resize: none;
-  }
-  .st-key-sentence [data-testid="InputInstructions"] { display: none; }
-  /* A row of small controls, their names beside them. */
-  .st-key-head-toolbar { gap: .3rem; }
-  .st-key-head-toolbar .stButtonGroup { display: flex; align-items: center; gap: .35rem; }
-  .st-key-head-toolbar .stButtonGroup label { margin: 0; min-height: 0; }
-  .st-key-head-toolbar button { min-height: 1.8rem; padding: 0 .35rem; white-space: nowrap; }
-  .st-key-head-toolbar button *, .st-key-own-target button * { font-size: .85rem; }
-  .st-key-own-target button { min-height: 1.8rem; padding: 0 .6rem; }
-  .st-key-head-words > .stElementContainer .stMarkdown p {
-    font-size: .9rem; line-height: 1.45; margin-bottom: .5rem;
-  }
-  .st-key-compared-A, .st-key-compared-B { max-height: 16rem; overflow-y: auto; }
-  .st-key-about-run { max-height: 9rem; overflow-y: auto; overflow-wrap: anywhere; }
-  .st-key-example button { min-height: 2.25rem; }
-  .st-key-sample { min-width: 18rem; }
-  /* High enough that it opens where there is more room, above its button or below. */
-  [data-testid="stPopoverBody"]:has(.st-key-pictures) { min-height: min(27rem, 55vh); }
-  /* On a laptop: two lines of sentence and translation, so that the maps begin in the upper 45% of
-     its 800 pixels; on a higher screen as much more as keeps them there. */
-  @media (min-width: 1001px) {
-    .st-key-sentence textarea { max-height: 2lh; }
-    .st-key-translation {
-      max-height: calc(2.8rem + max(0px, 45vh - 360px)); overflow-y: auto;
-    }
-  }
-  /* Narrower than a laptop: what stands side by side stands one below the other. */
-  @media (max-width: 1000px) {
-    .stMainBlockContainer { padding: 3.6rem 1rem 2rem; }
-    .stHorizontalBlock:has(> .stColumn) { flex-wrap: wrap; }
-    .stHorizontalBlock > .stColumn { flex: 1 1 100%; min-width: 100%; }
-    [class*="st-key-lesson-"] > * > .stHorizontalBlock { gap: .3rem; padding-bottom: 1.2rem; }
-  }
-  @media (max-width: 640px) {
-    .stHorizontalBlock > :has(.st-key-translation) { min-width: 100%; }
-    .st-key-translation-notes { flex-wrap: wrap; }
-    .st-key-translation-notes > :last-child { min-width: 100%; }
-    .stMarkdown table { display: block; overflow-x: auto; }
-    .stMarkdown td { min-width: 7rem; }
-  }
-</style>
-"""
-
+_HERE = Path(__file__).parent
+_STYLE, _SCRIPT = ((_HERE / f"frame.{kind}").read_text("utf-8") for kind in ("css", "js"))
 _REPLACED = ", ".join(f".st-key-{name} + .st-key-{name}" for name in CHOICES)
 """Widgets with a new one before them, which Streamlit leaves there until the page is drawn."""
-
 _PAPER = 640
 """Pixels that a chart has on a sheet of paper, within margins and frames."""
-
-# Streamlit's field of several lines takes Ctrl + Enter only, and its sidebar folds only on phones.
-_SCRIPT = """
-<script>
-  if (!window.headwise) {
-    window.headwise = true;
-    document.addEventListener('keydown', event => {
-      const {key, shiftKey, ctrlKey, metaKey, isComposing, target} = event;
-      if (key !== 'Enter' || shiftKey || ctrlKey || metaKey || isComposing) return;
-      if (!target.closest?.('.st-key-sentence textarea')) return;
-      event.preventDefault();
-      event.stopPropagation();
-      target.dispatchEvent(new KeyboardEvent('keydown', {key, ctrlKey: true, bubbles: true}));
-    }, true);
-    // Charts that are wider than a sheet of paper are printed smaller.
-    const charts = () => document.querySelectorAll('.stPlotlyChart');
-    addEventListener('beforeprint', () => charts().forEach(chart => {
-      chart.style.zoom = Math.min(1, PAPER / chart.scrollWidth);
-    }));
-    addEventListener('afterprint', () => charts().forEach(chart => { chart.style.zoom = ''; }));
-    if (innerWidth < 1000) {
-      document.querySelector('[data-testid="stSidebarCollapseButton"] button')?.click();
-    }
-  }
-</script>
-"""
 
 
 def select(page: str = "") -> Selection | None:
     """Draw the frame of a page and return the selection; None if something is missing, as shown."""
     read_address(page)
-    hidden = f"<style>{_REPLACED} {{ display: none; }}</style>"
-    st.html(_STYLE.replace("MUTED", current_theme().muted) + hidden)
-    st.html(_SCRIPT.replace("PAPER", str(_PAPER)), unsafe_allow_javascript=True)
+    style = _STYLE.replace("MUTED", current_theme().muted)
+    st.html(f"<style>{style}{_REPLACED} {{ display: none; }}</style>")
+    script = _SCRIPT.replace("PAPER", str(_PAPER))
+    st.html(f"<script>{script}</script>", unsafe_allow_javascript=True)
     st.session_state["notes_place"], lesson = st.container(), st.container()
     st.sidebar.title("Headwise")
     _come_back()
@@ -184,8 +96,7 @@ def _choose_run() -> Run:
             "the runs that come with Headwise: headwise --checkpoints FOLDER"
         )
     first = names[first_run(models)]
-    bound = control("run", "Run", default=first, usable=names.__contains__)
-    name = st.selectbox("Run", names, **bound)
+    name = choose_from_list("Run", names, key="run", default=first)
     # Also the first, where nobody chose it: where others are served, a link still says which it is.
     fill_in(run=name)
     note_offered(names, steps_in(models[name]))
@@ -228,7 +139,9 @@ def _choose_languages(run: Run, name: str) -> Run:
 def _describe(run: Run) -> str:
     units = {"bpe": "subword tokens", "word": "whole words"}[run.tokenizers.source.kind]
     size = served_placement().bytes_of(run.parameters) / 2**20
-    text = f"{_format_count(run.parameters)} parameters ({size:,.1f} MiB); reads {units}."
+    count = run.parameters
+    counted = f"{count / 1e6:.1f} M" if count >= 100_000 else f"{count:,}"
+    text = f"{counted} parameters ({size:,.1f} MiB); reads {units}."
     if run.source_language and run.target_language:
         languages = f"{_language(run.source_language)} → {_language(run.target_language)}"
         text = f"{languages}, {text}"
@@ -236,10 +149,6 @@ def _describe(run: Run) -> str:
         origin = (run.data.attribution or run.data.name, run.data.licence)
         text += f" Data: {', '.join(map(escape_markdown, filter(None, origin)))}."
     return text
-
-
-def _format_count(count: int) -> str:
-    return f"{count / 1e6:.1f} M" if count >= 100_000 else f"{count:,}"
 
 
 def _language(code: str) -> str:

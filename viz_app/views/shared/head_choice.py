@@ -33,12 +33,9 @@ def choose_head(
     toolbar: DeltaGenerator | None = None,
     on_change: Callable[[], None] = lambda: None,
 ) -> Head:
-    """Ask for kind, layer and head by rows of buttons; all pages share the choice.
+    """Ask for kind, layer and head by rows of buttons, in a row of controls; all pages share them.
 
-    Args:
-        model: has the numbers of layers and heads.
-        toolbar: the row of controls that they stand in; one of their own if it is None.
-        on_change: called when another button is pressed.
+    ``on_change`` is called when another button is pressed.
     """
     with toolbar or head_toolbar():
         kind = choose_one(
@@ -118,12 +115,8 @@ def head_label(head: Head) -> str:
 def choose_clicked_head(key: str, *panels: str, **choices: object) -> None:
     """Choose the head whose marker was clicked in a chart, from the callback of the click.
 
-    A marker names layer and head, and its kind where the chart has more than one.
-
-    Args:
-        key: the key of the chart.
-        panels: the panels to draw again, as for ``change_view``.
-        choices: other fields of the view, and their values.
+    A marker names layer and head, and its kind where the chart has more than one. Panels and other
+    choices are as for ``change_view``.
     """
     # A click on what was clicked last selects nothing: Plotly takes its selection back.
     last = st.session_state.setdefault("clicked_heads", {})

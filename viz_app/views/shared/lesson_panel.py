@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from html import escape
 
 import streamlit as st
@@ -28,7 +29,6 @@ from headwise.viz_app.records.trace import Floats, Trace
 from headwise.viz_app.views.caches import Run, beam_of, head_costs_of, log_of, trace_of
 from headwise.viz_app.views.shared.errors import show_user_errors
 from headwise.viz_app.views.shared.head_choice import chosen_head, head_label
-from headwise.viz_app.views.shared.lesson_style import lesson_script, lesson_style
 from headwise.viz_app.views.shared.lessons import (
     answered,
     fitting_runs,
@@ -40,11 +40,16 @@ from headwise.viz_app.views.shared.lessons import (
 )
 from headwise.viz_app.views.shared.markdown import escape_markdown, lesson_markdown
 from headwise.viz_app.views.shared.panels import panel
-from headwise.viz_app.views.shared.parts import bring_into_view, dim_others
+from headwise.viz_app.views.shared.parts import (
+    bring_into_view,
+    dim_others,
+    style_lesson,
+    tell_height,
+)
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.target import BEAM_SIZES
 from headwise.viz_app.views.shared.view import change_view, checked, current_page, fill_in, view
-from headwise.viz_app.views.shared.widgets import choose_on_slider, show_figure
+from headwise.viz_app.views.shared.widgets import PAGE_TITLES, choose_on_slider, show_figure
 from headwise.viz_app.views.state import View
 
 _HINTS: dict[Way, str] = {
@@ -53,14 +58,6 @@ _HINTS: dict[Way, str] = {
     "source": "Answer in the page: click a token of the source.",
     "target": "Answer in the page: click a token of the translation, above the maps.",
     "head": "Answer in the page: click a head in the picture of all heads.",
-}
-_PAGES = {
-    "translate": "Translate",
-    "inside": "Inside a head",
-    "architecture": "Architecture",
-    "embeddings": "Embeddings & positions",
-    "training": "Training",
-    "heads": "Heads",
 }
 _CURVES = ("valid_loss", "train_sample_loss", "bleu", "chrf")
 _MOST_BARS = 4
@@ -78,7 +75,7 @@ def show_lesson(selection: Selection) -> None:
     steps = range(1, len(lesson.steps) + 1)
     number = checked("lesson_step", "Step of the lesson", default=1, usable=steps.__contains__)
     fill_in(lesson_step=number)
-    st.html(lesson_style(selection.theme))
+    style_lesson(selection.theme)
     with st.container(key="lesson", border=True):
         _show_panel(selection, lesson)
 
@@ -89,7 +86,7 @@ def _show_panel(selection: Selection, lesson: Lesson) -> None:
     step = lesson.steps[number - 1]
     place = f"step {number} of {len(lesson.steps)}"
     st.html(f'<p role="status">{escape(lesson.title)}: {place}</p>')
-    st.html(lesson_script(f"{lesson.name} {number}"), unsafe_allow_javascript=True)
+    tell_height(f"{lesson.name} {number}")
     st.markdown(f"##### {escape_markdown(step.title)}")
     if lacks := missing(lesson, selection.run):
         _offer_runs(lesson, selection.run, lacks, number)
@@ -100,16 +97,17 @@ def _show_panel(selection: Selection, lesson: Lesson) -> None:
         dim_others(page, step.bright, selection.theme)
         bring_into_view(page, step.bright, f"{lesson.name} {number}")
     else:
-        st.caption(f"This step is about the page {_PAGES.get(step.page, step.page)}.")
+        st.caption(f"This step is about the page {PAGE_TITLES[step.page]}.")
     with show_user_errors():
         trace = _trace(selection)
         _find_places(selection.run, trace)
+        rows = log_of(selection.run.folder, "metrics.jsonl")
         asked = make_asked(
             view(),
             page,
             selection.run.description,
             trace,
-            curves=_curves(selection.run),
+            curves={name: curve_of(rows, name) for name in _CURVES},
             costs=lambda: head_costs_of(
                 selection.run, selection.step, selection.text, trace.target_ids
             ),
@@ -151,11 +149,6 @@ def make_asked(
     )
 
 
-def _curves(run: Run) -> dict[str, Curve]:
-    rows = log_of(run.folder, "metrics.jsonl")
-    return {name: curve_of(rows, name) for name in _CURVES}
-
-
 def _trace(selection: Selection) -> Trace:
     """Return the trace that the page shows: of a forced target, a hypothesis or a translation."""
     run, step, text, shown = selection.run, selection.step, selection.text, view()
@@ -174,14 +167,15 @@ def _find_places(run: Run, trace: Trace) -> None:
     words: dict[str, str] = st.session_state.pop("places_to_find", {})
     chosen = chosen_head(run.description, view())
     weights = trace.attention[chosen.kind][chosen.layer, chosen.head]
-    rows = {"at": len(trace.consumed), "query": len(weights)}
+    counts = {"at": len(trace.consumed), "query": len(weights)}
     for field, word in words.items():
         if word == "heaviest":
-            fill_in(**{field: heaviest_row(weights)})
+            place = heaviest_row(weights)
         elif word == "changed":
-            fill_in(**{field: most_changed_row(trace, chosen)})
+            place = most_changed_row(trace, chosen)
         else:
-            fill_in(**{field: place_of(word, rows.get(field, weights.shape[1]))})
+            place = place_of(word, counts.get(field, weights.shape[1]))
+        fill_in(**{field: place})
 
 
 def _offer_runs(lesson: Lesson, run: Run, lacks: list[str], number: int) -> None:
@@ -229,8 +223,13 @@ def _show_answers(step: Step, question: Question) -> bool:
     way, given = way_of(step), view().lesson_answer
     if way is not None:
         st.caption(_HINTS[way])
-        if way == "head":
-            _offer_chosen_head()
+        if way == "head" and (layer := view().layer) is not None:  # for those who use no mouse
+            head = Head(view().kind, layer - 1, view().head - 1)
+            st.button(
+                f"My answer: {head_label(head)}",
+                key="lesson-head",
+                on_click=lambda: change_view(**answered("head", head.layer, head.head)),
+            )
     else:
         with st.container(horizontal=True, gap="small", key="lesson-choices"):
             for i, choice in enumerate(question.choices):
@@ -252,46 +251,19 @@ def _show_answers(step: Step, question: Question) -> bool:
     return right
 
 
-def _offer_chosen_head() -> None:
-    """Let the head that is chosen by the buttons be the answer, for those who use no mouse."""
-    shown = view()
-    if shown.layer is not None:
-        head = Head(shown.kind, shown.layer - 1, shown.head - 1)
-        st.button(
-            f"My answer: {head_label(head)}",
-            key="lesson-head",
-            on_click=lambda: change_view(**answered("head", head.layer, head.head)),
-        )
-
-
 def _show_ways_on(lesson: Lesson, number: int, *, answered_right: bool) -> None:
-    last = number == len(lesson.steps)
+    last, go_to = number == len(lesson.steps), partial(open_step, lesson.name)
     with st.container(horizontal=True, gap="small", key="lesson-ways"):
         st.button(
-            "Back",
-            key="lesson-back",
-            disabled=number == 1,
-            on_click=open_step,
-            args=(lesson.name, number - 1),
+            "Back", key="lesson-back", disabled=number == 1, on_click=lambda: go_to(number - 1)
         )
         st.button(
             "Finish" if last else "Next",
             key="lesson-next",
             type="primary" if answered_right else "secondary",
-            on_click=(lambda: leave_lesson(done=True))
-            if last
-            else (lambda: open_step(lesson.name, number + 1)),
+            on_click=lambda: leave_lesson(done=True) if last else go_to(number + 1),
         )
+        st.button("Show again", key="lesson-again", type="tertiary", on_click=lambda: go_to(number))
         st.button(
-            "Show again",
-            key="lesson-again",
-            type="tertiary",
-            on_click=open_step,
-            args=(lesson.name, number),
-        )
-        st.button(
-            "Leave",
-            key="lesson-leave",
-            type="tertiary",
-            on_click=lambda: leave_lesson(done=False),
+            "Leave", key="lesson-leave", type="tertiary", on_click=lambda: leave_lesson(done=False)
         )

@@ -16,11 +16,10 @@ from headwise.viz_app.lessons.reading import LessonError, read_lessons
 from headwise.viz_app.lessons.records import Lesson, Step
 from headwise.viz_app.served import first_run, lesson_folders, served_models
 from headwise.viz_app.views.caches import Run, log_of, run_named, steps_in
-from headwise.viz_app.views.shared.cache import cached
-from headwise.viz_app.views.shared.opening import PageName, open_page
+from headwise.viz_app.views.shared.cache import cached, stamp_if_there
 from headwise.viz_app.views.shared.parts import PARTS
-from headwise.viz_app.views.shared.stamps import stamp_if_there
 from headwise.viz_app.views.shared.view import change_view, view
+from headwise.viz_app.views.shared.widgets import PageName, open_page
 from headwise.viz_app.views.state import CHOICES, View, chosen, decode, parameter_of
 
 PLACES = {
@@ -37,15 +36,9 @@ KEPT = (
 """Fields of the view that a step leaves as they are."""
 
 
-def lesson_on() -> Lesson | None:
-    """Return the lesson that is on; None if none is."""
-    name = view().lesson
-    return served_lessons().lessons.get(name) if name else None
-
-
 def step_on() -> Step | None:
-    """Return the step of the lesson that is on."""
-    lesson, number = lesson_on(), view().lesson_step
+    """Return the step of the lesson that is on; None if none is."""
+    lesson, number = served_lessons().lessons.get(view().lesson or ""), view().lesson_step
     if lesson is None or not 1 <= number <= len(lesson.steps):
         return None
     return lesson.steps[number - 1]
@@ -60,9 +53,7 @@ def way_of(step: Step) -> Way | None:
 def answered(way: Way, *place: int) -> dict[str, Any]:
     """Return the change of the view by a click that may answer a question; none if it does not.
 
-    Args:
-        way: what was clicked.
-        place: where, as in ``viz_app/analysis/question.py``.
+    ``way`` is what was clicked, ``place`` where, as in ``viz_app/analysis/question.py``.
     """
     step = step_on()
     return {"lesson_answer": place} if step is not None and way_of(step) == way else {}
@@ -137,21 +128,6 @@ def _with(name: str, mark: str) -> tuple[str, ...]:
     return (*(each for each in marks if each.partition(":")[0] != name), mark)
 
 
-def is_done(name: str, shown: View) -> bool:
-    """Whether a lesson is done."""
-    return name in shown.lessons
-
-
-def left_at(name: str, shown: View) -> int | None:
-    """Return the step at which a lesson was left; None if it was not begun, or is done."""
-    for mark in shown.lessons:
-        begun, colon, number = mark.partition(":")
-        if begun == name and colon and number.isascii() and number.isdigit():
-            last = len(served_lessons().lessons[name].steps)
-            return min(max(int(number[:4]), 1), last)
-    return None
-
-
 @dataclass(frozen=True)
 class LessonFiles:
     """Lessons by name, in their order, and the errors of files that cannot be used."""
@@ -176,8 +152,7 @@ def served_lessons() -> LessonFiles:
 def view_of(step: Step) -> tuple[View, dict[str, str]]:
     """Return the view that a step asks for, and the words that stand for places in it.
 
-    Raises:
-        ValueError: if a parameter is not one of the address, or cannot be read.
+    A parameter that is not one of the address, or cannot be read, is a ``ValueError``.
     """
     words = {name: word for name, word in step.view.items() if word in PLACES.get(name, ())}
     plain = {name: [value] for name, value in step.view.items() if name not in words}
@@ -194,11 +169,7 @@ def view_of(step: Step) -> tuple[View, dict[str, str]]:
 
 
 def check_step(step: Step) -> None:
-    """Check the page, view and parts that a step names.
-
-    Raises:
-        ValueError: if one is not known.
-    """
+    """Raise a ``ValueError`` if a step names a page, a view or a part that is not known."""
     if step.page not in PARTS:
         raise ValueError(f"page: there is no {step.page!r}; there is: {', '.join(PARTS)}")
     view_of(step)

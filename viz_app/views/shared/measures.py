@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import streamlit as st
@@ -13,17 +13,16 @@ from headwise.model.files import CheckpointError
 from headwise.model.interface import Head, Kind
 from headwise.viz_app.analysis.head_descriptions import describe_head, describe_value
 from headwise.viz_app.analysis.head_ranking import emergence, head_values
-from headwise.viz_app.analysis.measure_descriptions import MEASURE_DESCRIPTIONS
+from headwise.viz_app.analysis.measure_descriptions import MEASURE_DESCRIPTIONS, MeasureDescription
 from headwise.viz_app.measuring.files import measured_steps, measures_path, read_measures
-from headwise.viz_app.records.measures import CorpusSummary, Measures
+from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.records.trace import Floats
 from headwise.viz_app.views.caches import CHECKPOINTS, Run, weights_sha256
-from headwise.viz_app.views.shared.cache import cached
+from headwise.viz_app.views.shared.cache import cached, stamp_of
 from headwise.viz_app.views.shared.errors import describe_error
-from headwise.viz_app.views.shared.markdown import escape_markdown
-from headwise.viz_app.views.shared.special_tokens import measure_description, special_tokens_of
-from headwise.viz_app.views.shared.stamps import stamp_of
-from headwise.viz_app.views.shared.view import control
+from headwise.viz_app.views.shared.markdown import escape_latex, escape_markdown
+from headwise.viz_app.views.shared.vocabulary import special_tokens_of
+from headwise.viz_app.views.shared.widgets import choose_from_list
 
 
 @dataclass(frozen=True)
@@ -37,11 +36,6 @@ class RunMeasures:
     """Steps that were measured with other weights than the checkpoint has now."""
     broken: Mapping[int, str]
     """Step → what is wrong with its file, as Markdown."""
-
-    @property
-    def corpora(self) -> tuple[CorpusSummary, ...]:
-        """The corpora that were measured on, each once."""
-        return tuple(dict.fromkeys(measures.corpus for measures in self.by_step.values()))
 
 
 def measures_of(run: Run, steps: Sequence[int]) -> RunMeasures:
@@ -88,7 +82,7 @@ def show_measure_state(run: Run, measured: RunMeasures) -> None:
     corpora = [
         f"{escape_markdown(corpus.name)}: {corpus.sentences:,} sentences, {corpus.tokens:,} target "
         "tokens"
-        for corpus in measured.corpora
+        for corpus in dict.fromkeys(measures.corpus for measures in measured.by_step.values())
     ]
     if corpora:
         st.caption(
@@ -192,15 +186,20 @@ def baselines_note(name: str, measures: Measures) -> str:
     )
 
 
+def measure_description(name: str, run: Run) -> MeasureDescription:
+    """Describe a measure of heads with the special tokens of a run."""
+    about = MEASURE_DESCRIPTIONS[name]
+    tokens = special_tokens_of(run)
+    in_formulas = replace(tokens, start=escape_latex(tokens.start), end=escape_latex(tokens.end))
+    return replace(
+        about, name=tokens.name_in(about.name), formula=in_formulas.name_in(about.formula)
+    )
+
+
 def choose_measure(run: Run) -> str:
     """Ask for a measure, and show its description and formula."""
     names = {name: measure_description(name, run).name for name in MEASURE_DESCRIPTIONS}
-    name: str = st.selectbox(
-        "Measure",
-        list(names),
-        format_func=names.__getitem__,
-        **control("measure", "Measure", usable=names.__contains__, written=names.__getitem__),
-    )
+    name = choose_from_list("Measure", list(names), key="measure", format_func=names.__getitem__)
     about = measure_description(name, run)
     st.caption(escape_markdown(about.note))
     st.latex(about.formula)

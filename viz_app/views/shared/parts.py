@@ -1,12 +1,19 @@
-"""The parts of pages that a lesson can keep bright while the others are dimmed."""
+"""How pages look while a lesson is on: its panel, and the parts that are not dimmed.
+
+The panel stands in the page itself, so that it comes first there for readers of the screen and on
+narrow screens. Where the sidebar is open beside the page, the panel is laid over its upper part,
+and what the sidebar holds begins below: the page keeps all its room, and the panel stays in sight.
+Printed, a step is a sheet: its text, its question, and the figures that it speaks of.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import streamlit as st
 
-from headwise.viz_app.figures.theme import Theme
+from headwise.viz_app.figures.theme import DARK, Theme
 
 PARTS: dict[str, dict[str, tuple[str, ...]]] = {
     "translate": {
@@ -60,31 +67,16 @@ _DIMMED = """
   }
 </style>
 """
-# Once for each step: Streamlit runs a script again only if it is another one.
-_BRING_INTO_VIEW = """
-<script>
-  if (innerWidth > 1000) {{  // else the lesson itself would be scrolled away
-    let tries = 0, seen = 0;
-    const timer = setInterval(() => {{
-      const part = document.querySelector('.st-key-{key}');
-      if (part) part.style.scrollMarginTop = '4rem';  // below the names of the pages
-      part?.scrollIntoView({{block: 'nearest'}});
-      seen += part !== null;  // what stands above it may yet be drawn
-      if (seen > 8 || ++tries > 50) clearInterval(timer);
-    }}, 250);
-    for (const used of ['wheel', 'pointerdown', 'keydown']) {{
-      addEventListener(used, () => clearInterval(timer), {{once: true}});
-    }}
-  }}  // {step}
-</script>
-"""
+_STYLE, _SCRIPT, _BRING_INTO_VIEW = (
+    (Path(__file__).parent / name).read_text("utf-8")
+    for name in ("lesson.css", "lesson.js", "bring_into_view.js")
+)
 
 
 def bring_into_view(page: str, bright: Sequence[str], step: str) -> None:
     """Scroll to the first part that a step keeps bright, once it is drawn."""
     if bright and (keys := PARTS[page][bright[0]]):
-        script = _BRING_INTO_VIEW.format(key=keys[0], step=step)
-        st.html(script, unsafe_allow_javascript=True)
+        _run(_BRING_INTO_VIEW.replace("KEY", keys[0]), step)
 
 
 def dim_others(page: str, bright: Sequence[str], theme: Theme) -> None:
@@ -102,3 +94,22 @@ def dim_others(page: str, bright: Sequence[str], theme: Theme) -> None:
     for name, written in words.items():
         style = style.replace(name, written)
     st.html(style)
+
+
+def style_lesson(theme: Theme) -> None:
+    """Style the panel in a theme; printed, the dark one becomes a light one."""
+    paper, inverted = "white", "none"
+    if theme == DARK:
+        paper, inverted = "black", "invert(1) hue-rotate(180deg)"
+    style = _STYLE.replace("FILTER", inverted).replace("PAPER", paper)
+    st.html(f"<style>{style.replace('GROUND', theme.background)}</style>")
+
+
+def tell_height(step: str) -> None:
+    """Tell the style of the panel how high it is, once a step is drawn in it."""
+    _run(_SCRIPT, step)
+
+
+def _run(script: str, step: str) -> None:
+    """Run a script once for each step: Streamlit runs one again only if it is another one."""
+    st.html(f"<script>\n{script}// {step}\n</script>", unsafe_allow_javascript=True)

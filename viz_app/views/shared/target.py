@@ -13,9 +13,9 @@ from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import Beam, Run, beam_of, trace_of
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.special_tokens import special_tokens_of
 from headwise.viz_app.views.shared.view import change_view, control, view
-from headwise.viz_app.views.shared.widgets import choose_on_slider, choose_one
+from headwise.viz_app.views.shared.vocabulary import special_tokens_of
+from headwise.viz_app.views.shared.widgets import choose_from_list, choose_on_slider, choose_one
 
 BEAM_SIZES = (2, 3, 4, 5, 8)
 """Widths of a beam search that are offered."""
@@ -35,19 +35,9 @@ class Target:
     """The beam search that the target comes from, if any; ``hypothesis`` is its place there."""
     hypothesis: int
 
-    @property
-    def given(self) -> bool:
-        """Whether a person typed the target or chose it among hypotheses."""
-        return self.ids is not None
-
 
 def choose_trace(selection: Selection) -> Trace:
-    """Ask, in the sidebar and on the page, for decoding and target; return the target's trace.
-
-    Raises:
-        CheckpointError: if the weights cannot be used.
-        ValueError: if the sentence or the target is empty or too long.
-    """
+    """Ask, in the sidebar and on the page, for decoding and target; return the target's trace."""
     with st.sidebar:
         size = choose_decoding()
     target = choose_target(selection, size)
@@ -88,12 +78,13 @@ def _choose_hypothesis(selection: Selection, size: int) -> tuple[Beam, int]:
         place: f"{decode(h.target) or '(no text)'}  ·  {h.score:.2f}"
         for place, h in enumerate(beam.hypotheses)
     }
-    chosen = st.selectbox(
+    chosen = choose_from_list(
         "Hypothesis of the beam · score",
         list(names),
+        key="hypothesis",
+        name="Hypothesis",
         format_func=names.__getitem__,
         help=f"The score is the {SCORE}, so that long hypotheses are not at a disadvantage.",
-        **control("hypothesis", "Hypothesis", usable=names.__contains__, written=names.__getitem__),
     )
     return beam, chosen
 
@@ -115,9 +106,7 @@ def _ask_for_own(selection: Selection) -> tuple[int, ...] | None:
         )
         if forced:
             st.button(
-                "Let the model translate",
-                key="unforce",
-                on_click=lambda: change_view(target=""),
+                "Let the model translate", key="unforce", on_click=lambda: change_view(target="")
             )
     if not text.strip():
         return None

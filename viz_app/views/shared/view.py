@@ -118,11 +118,8 @@ def current_page() -> str:
 def change_view(*panels: str, **choices: Any) -> None:
     """Change the view, from the callback of a widget or a click.
 
-    While a lesson is on, the whole page is drawn again: its panel says what is seen.
-
-    Args:
-        panels: panels to draw again in place of the panel of the widget, by their keys.
-        choices: names of choices and their values.
+    Panels, by their keys, are drawn again in place of the panel of the widget. While a lesson is
+    on, the whole page is: its panel says what is seen.
     """
     here = session()
     here.view, here.changed = change(here.view, **choices), True

@@ -1,7 +1,8 @@
-"""The vocabulary of a side of the model, and the choice of tokens from it."""
+"""The vocabulary of a side of the model, its special tokens, and the choice of tokens from it."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,8 +16,9 @@ from headwise.model.run_info import Counts
 from headwise.viz_app.analysis.labels import token_label
 from headwise.viz_app.analysis.projection import frequency_groups
 from headwise.viz_app.analysis.vocabulary import vocabulary_labels
-from headwise.viz_app.records.trace import Floats, Tokens
-from headwise.viz_app.views.caches import checkpoint_of, embedding_table
+from headwise.viz_app.components.scatter import Cloud
+from headwise.viz_app.records.trace import Floats
+from headwise.viz_app.views.caches import Run, checkpoint_of, embedding_table
 from headwise.viz_app.views.shared.errors import describe_error
 from headwise.viz_app.views.shared.log import log_refusal
 from headwise.viz_app.views.shared.selection import Selection
@@ -30,6 +32,29 @@ TOKEN_HELP = (
 
 _MOST_OFFERED = 20_000
 """Most tokens in a list of choices, which the browser is sent as a whole."""
+_OURS = re.compile("</?s>")
+
+
+@dataclass(frozen=True)
+class SpecialTokens:
+    """The tokens around every target are held with their labels."""
+
+    start: str
+    """The first token that the decoder consumes."""
+    end: str
+    end_id: int
+
+    def name_in(self, text: str) -> str:
+        """Put their names in a text in place of ``<s>`` and ``</s>``, which runs of ours have."""
+        names = {"<s>": self.start, "</s>": self.end}
+        return _OURS.sub(lambda found: names[found[0]], text)
+
+
+def special_tokens_of(run: Run) -> SpecialTokens:
+    """Return the start and the end of every target of a run."""
+    ids = run.tokenizers.encode_target("")
+    start, end = run.tokenizers.target.tokens([ids[0], ids[-1]])
+    return SpecialTokens(token_label(start), token_label(end), ids[-1])
 
 
 @dataclass(frozen=True)
@@ -82,11 +107,7 @@ class SideVocabulary:
 
 
 def vocabulary_of(selection: Selection, side: Side) -> SideVocabulary:
-    """Return the vocabulary of the side ``source`` or ``target``, or the one that both share.
-
-    Raises:
-        CheckpointError: if weights or counts cannot be used.
-    """
+    """Return the vocabulary of the side ``source`` or ``target``, or the one that both share."""
     run = selection.run
     table = embedding_table(run, selection.step, side)
     shared = run.description.tied == "all"
@@ -117,8 +138,7 @@ def token_name(id: int) -> str:
 def find_token(selection: Selection, vocabulary: SideVocabulary, chosen: str) -> int:
     """Return the id of a token that was chosen from the list, or typed.
 
-    Raises:
-        ValueError: if the typed text is not a single token; the message says what it is read as.
+    A typed text that is not a single token is a ``ValueError``, which says what it is read as.
     """
     id = vocabulary.named(chosen)
     if id is not None:
@@ -135,29 +155,25 @@ def find_token(selection: Selection, vocabulary: SideVocabulary, chosen: str) ->
     )
 
 
-def tokens_first(tokens: Tokens, vocabulary: SideVocabulary) -> Sequence[str]:
-    """Return the names of a vocabulary's tokens that are offered, those of a sentence first."""
-    return list(dict.fromkeys([*map(token_name, tokens.ids), *_offered(vocabulary)]))
-
-
-def _offered(vocabulary: SideVocabulary) -> list[str]:
+def offered_in(vocabulary: SideVocabulary) -> list[str]:
     """Return the names of the tokens that a list has; the others can be typed."""
     return [token_name(id) for id in range(min(len(vocabulary.labels), _MOST_OFFERED))]
 
 
-def groups_by_frequency(
-    vocabulary: SideVocabulary, ids: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], list[str]]:
-    """Return the group of each token and the names of the groups; one group if none is counted."""
-    if vocabulary.counted:
-        return frequency_groups(vocabulary.counts[ids])
-    return np.ones(len(ids), np.int64), ["", "token of the vocabulary"]
-
-
-def counts_of(vocabulary: SideVocabulary, ids: NDArray[np.int64]) -> list[int] | None:
-    """Return how often each token occurs in the training data; None if that is not known."""
+def cloud_of(vocabulary: SideVocabulary, ids: NDArray[np.int64], points: Floats) -> Cloud:
+    """Return tokens in the plane, by how frequent they are; in one group if that is not known."""
     counts: list[int] = vocabulary.counts[ids].tolist()
-    return counts if vocabulary.counted else None
+    group, groups = np.ones(len(ids), np.int64), ["", "token of the vocabulary"]
+    if vocabulary.counted:
+        group, groups = frequency_groups(vocabulary.counts[ids])
+    return Cloud(
+        points=points,
+        labels=[vocabulary.labels[id] for id in ids],
+        counts=counts if vocabulary.counted else None,
+        group=group,
+        groups=groups,
+        ordered=vocabulary.counted,
+    )
 
 
 def choose_number(
@@ -170,12 +186,8 @@ def choose_number(
 ) -> int:
     """Ask how many of the most frequent tokens are drawn; a vocabulary with few is drawn whole.
 
-    Args:
-        place: where the slider is drawn.
-        vocabulary: the tokens.
-        numbers: the choices, rising; those below the vocabulary's size are offered, and its size.
-        first: the largest number that may be chosen at first.
-        key: the field of the view.
+    Offered are those of the numbers, which rise, that are below the vocabulary's size, and its
+    size; at first none larger than ``first`` is chosen. ``key`` is the field of the view.
     """
     size = len(vocabulary.labels)
     offered = [*(number for number in numbers if number < size), size]
@@ -205,7 +217,7 @@ def choose_tokens(
     """Ask for tokens, to be chosen or typed, and return their ids; show what is not a token."""
     chosen: list[str] = st.multiselect(
         label,
-        _offered(vocabulary),
+        offered_in(vocabulary),
         format_func=vocabulary.written,
         max_selections=most,
         accept_new_options=True,

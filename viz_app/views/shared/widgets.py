@@ -1,4 +1,4 @@
-"""Draw rows of buttons, figures that can be clicked, and headings."""
+"""Draw rows of buttons, figures and links that can be clicked, and headings; open other pages."""
 
 from __future__ import annotations
 
@@ -8,11 +8,26 @@ from typing import Any, Literal, TypeVar
 import streamlit as st
 
 from headwise.viz_app.components.printing import printed_width
-from headwise.viz_app.views.shared.view import control, view
+from headwise.viz_app.views.shared.view import change_view, control, view
 
 Option = TypeVar("Option")
 _MOST_STRETCHED = 1.25
 """How much wider than it was made for a figure is drawn at most."""
+PageName = Literal[
+    "translate", "inside", "architecture", "embeddings", "training", "heads", "learn"
+]
+"""The names that the pages have in the address."""
+PAGE_TITLES: dict[str, str] = {
+    "translate": "Translate",
+    "inside": "Inside a head",
+    "architecture": "Architecture",
+    "embeddings": "Embeddings & positions",
+    "training": "Training",
+    "heads": "Heads",
+    "learn": "Learn",
+}
+THE_HEAD_ALONE: dict[str, Any] = {"show": "head", "compare": False}
+"""Choices with which Translate shows the map of the chosen head, of one checkpoint."""
 
 
 def choose_one(
@@ -53,6 +68,40 @@ def choose_one(
     return chosen
 
 
+def choose_from_list(
+    label: str,
+    options: Sequence[Option],
+    *,
+    key: str,
+    name: str = "",
+    default: Option | None = None,
+    format_func: Callable[[Option], str] = str,
+    on_change: Callable[[], None] = lambda: None,
+    help: str | None = None,
+    width: int | Literal["stretch"] = "stretch",
+) -> Option:
+    """Ask for one of many options by a list that opens; ``key`` is its field of the view.
+
+    ``name`` is what a note calls it, where that is not the label.
+    """
+    chosen: Option = st.selectbox(
+        label,
+        options,
+        format_func=format_func,
+        help=help,
+        width=width,
+        **control(
+            key,
+            name or label,
+            default=default,
+            usable=options.__contains__,
+            written=format_func,
+            on_change=on_change,
+        ),
+    )
+    return chosen
+
+
 def choose_on_slider(
     label: str,
     options: Sequence[Option],
@@ -80,12 +129,7 @@ def choose_on_slider(
 
 
 def show_figure(
-    figure: Any,
-    *,
-    key: str,
-    alt: str,
-    name: str = "",
-    on_select: Callable[[], None] | None = None,
+    figure: Any, *, key: str, alt: str, name: str = "", on_select: Callable[[], None] | None = None
 ) -> None:
     """Draw a figure in a container ``<key>-box``, with its own width or that of the page.
 
@@ -93,12 +137,9 @@ def show_figure(
     that its cells stay about as wide as they are high. One whose ``meta`` has ``readable`` is
     scrolled sideways in fewer pixels.
 
-    Args:
-        figure: a Plotly figure.
-        key: the key of its widget.
-        alt: what it shows, for those who cannot see it.
-        name: the name of its file when it is saved, after run and step; the key if empty.
-        on_select: called after a click on a mark.
+    ``alt`` says what it shows, for those who cannot see it. ``name`` is the name of its file when
+    it is saved, after run and step; the key if empty. ``on_select`` is called after a click on a
+    mark.
     """
     form = view().pictures
     saved: dict[str, Any] = {
@@ -144,3 +185,27 @@ def clicked_value(key: str) -> str | None:
 def show_heading(title: str) -> None:
     """Write the heading of a part of a page."""
     st.markdown(f"##### {title}")
+
+
+def open_page(page: PageName, **choices: Any) -> None:
+    """Open a page from the callback of a click, after changing the view."""
+    change_view(**choices)
+    st.session_state["opening"] = page
+    st.rerun()
+
+
+def page_to_open() -> PageName | None:
+    """Return, once, the page that ``open_page`` has named, if any."""
+    page: PageName | None = st.session_state.pop("opening", None)
+    return page
+
+
+def show_link(label: str, page: PageName, *, key: str, **choices: Any) -> None:
+    """Draw words that open a page, after changing the view, when they are clicked."""
+    st.button(
+        label,
+        key=key,
+        type="tertiary",
+        icon=":material/arrow_forward:",
+        on_click=lambda: open_page(page, **choices),
+    )

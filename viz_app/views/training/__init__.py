@@ -1,1 +1,44 @@
-"""The page Training: a run, or several, along the steps of training."""
+"""What a person chooses on the page Training: runs along the steps of training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import FiniteFloat
+
+from headwise.viz_app.views.choices import Axis, Text, choice
+
+_TRANSLATIONS = {"training": "translations"}
+_COMPARE = {"training": "compare"}
+_OTHER_HEAD = {"training": "compare", "unpaired": "true"}
+_EMBEDDINGS = {"training": "embeddings"}
+
+
+@dataclass(frozen=True)
+class TrainingChoices:
+    """The choices of the page Training."""
+
+    training: Literal["curves", "translations", "compare", "play", "heads", "embeddings"] = "curves"
+    beside: tuple[Text, ...] = ()
+    """Other runs whose curves are drawn."""
+    steps_axis: Axis = "linear"
+    loss_axis: Axis = "linear"
+    smoothing: FiniteFloat = 0.0
+    sample: str | None = choice(None, of="sentence", where=_TRANSLATIONS)
+    own_reference: str = choice("", of="sentence", where=_TRANSLATIONS)
+    samples_by: Literal["one sentence", "one step"] = choice("one sentence", where=_TRANSLATIONS)
+    other_run: str | None = choice(None, of="run", where=_COMPARE)
+    other_step: int | None = choice(None, of="run other_run", where=_COMPARE)
+    shared: Literal["newest", "reference", "own"] = choice("newest", where=_COMPARE)
+    """The target that both checkpoints are given."""
+    unpaired: bool = choice(False, of="run other_run", where=_COMPARE)
+    """Whether a head of one run is compared with another head of the other."""
+    other_layer: int | None = choice(None, of="run other_run", where=_OTHER_HEAD)
+    other_head: int | None = choice(None, of="run other_run", where=_OTHER_HEAD)
+    overview: Literal["B − A", "A", "B"] = choice("B − A", where=_COMPARE)
+    playing: Literal["head", "all"] = choice("head", where={"training": "play"})
+    matrix_rows: Literal["layout", "last value"] = choice("layout", where={"training": "heads"})
+    pair_tokens: tuple[Text, ...] | None = choice(None, of="sentence side", where=_EMBEDDINGS)
+    moving_number: int | None = choice(None, of="run", where=_EMBEDDINGS)
+    moving_frame: int | None = choice(None, of="run", where=_EMBEDDINGS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 from operator import itemgetter
 
 import streamlit as st
@@ -14,7 +13,6 @@ from headwise.viz_app.served import served_models
 from headwise.viz_app.views.caches import Run, run_named, trace_of
 from headwise.viz_app.views.shared.head_choice import choose_units
 from headwise.viz_app.views.shared.markdown import escape_markdown
-from headwise.viz_app.views.shared.opening import show_link
 from headwise.viz_app.views.shared.panels import note_files
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.target import (
@@ -22,22 +20,12 @@ from headwise.viz_app.views.shared.target import (
     show_target_text,
     total_log_probability,
 )
-from headwise.viz_app.views.shared.view import control
-from headwise.viz_app.views.shared.widgets import choose_on_slider
+from headwise.viz_app.views.shared.widgets import choose_from_list, choose_on_slider, show_link
 from headwise.viz_app.views.training.differences import ComparedCheckpoint, show_differences
 from headwise.viz_app.views.training.shared_target import (
-    SharedTarget,
     choose_shared_target,
     same_tokenizers,
 )
-
-
-@dataclass(frozen=True)
-class _OtherCheckpoint:
-    """The checkpoint with which the selected one is compared."""
-
-    run: Run
-    step: int
 
 
 def show_compare(selection: Selection) -> None:
@@ -48,49 +36,56 @@ def show_compare(selection: Selection) -> None:
     if other is None:
         st.info("The run has one checkpoint only, and there is no other run of its languages.")
         return
-    note_files(other.run.weights_path(other.step))
+    other_run, other_step = other
+    note_files(other_run.weights_path(other_step))
+    comparable = same_tokenizers(other_run, selection.run)
     with right:
         shared = choose_shared_target(selection)
-        units = choose_units() if same_tokenizers(other.run, selection.run) else "words"
-    both = [(selection.run, selection.step), (other.run, other.step)]
-    if other.run is selection.run:
+        units = choose_units() if comparable else "words"
+    both = [(selection.run, selection.step), other]
+    if other_run is selection.run:
         both.sort(key=itemgetter(1))  # A is the earlier one, so that B − A runs forward in time
     sides = []
     for letter, place, (run, step) in zip("AB", st.columns(2, gap="medium"), both, strict=True):
-        name = f"step {step:,}"
-        if other.run is not selection.run:
-            name = f"{run.name}, {name}"
-        target = shared.ids_for(run, selection.run)
+        name = f"{run.name}, " * (other_run is not selection.run) + f"step {step:,}"
+        target = shared.ids
+        if not same_tokenizers(run, selection.run):
+            target = tuple(run.tokenizers.encode_target(shared.text))
         forced = trace_of(run, step, selection.text, target)
         sides.append(ComparedCheckpoint(run, forced, name))
         with place:
             translated = trace_of(run, step, selection.text)
             _show_translation(selection, translated, forced, name, letter)
             _show_way_to(selection, run, step, letter)
-    _describe(shared, same_tokenizers(other.run, selection.run))
-    first, second = sides
-    show_differences(selection, first, second, units)
+    st.caption(f"All maps below are of one target, {shared.description}, given to both:")
+    show_target_text(shared.text, key="shared-target")
+    if not comparable:
+        st.caption(
+            "The two runs have vocabularies of their own, in which a text has other tokens or none "
+            "(\\<unk\\>): do not compare their log-probabilities."
+        )
+    show_differences(selection, sides[0], sides[1], units)
 
 
-def _choose_other(selection: Selection) -> _OtherCheckpoint | None:
+def _choose_other(selection: Selection) -> tuple[Run, int] | None:
     """Ask for the other run and its checkpoint; return None if there is nothing to choose."""
     own = selection.run
     runs = [*([own.name] if len(own.steps()) > 1 else []), *_runs_of_same_languages(own)]
     if not runs:
         return None
-    label = "Compare with a checkpoint of"
-    name = st.selectbox(
-        label,
+    name = choose_from_list(
+        "Compare with a checkpoint of",
         runs,
+        key="other_run",
+        default=runs[0],
         help="Any run that translates between the same languages in the same direction.",
-        **control("other_run", label, default=runs[0], usable=runs.__contains__),
     )
     run = own if name == own.name else run_named(name)
     note_files(run.folder / "run.json")
     steps = [step for step in run.steps() if run is not own or step != selection.step]
     if len(steps) == 1:
         st.caption(f"Its checkpoint of step {steps[0]:,}.")
-        return _OtherCheckpoint(run, steps[0])
+        return run, steps[0]
     # At first the middle of training against its end, or its end against whatever is open.
     at_end = run is own and selection.step > steps[-1]
     first = steps[len(steps) // 2] if at_end else steps[-1]
@@ -101,7 +96,7 @@ def _choose_other(selection: Selection) -> _OtherCheckpoint | None:
         default=first,
         format_func="{:,}".format,
     )
-    return _OtherCheckpoint(run, step)
+    return run, step
 
 
 def _runs_of_same_languages(own: Run) -> list[str]:
@@ -143,13 +138,3 @@ def _show_translation(
         f"Shaded by probability; log-probability {total_log_probability(own):.2f} nats. "
         f"The shared target has {total_log_probability(forced):.2f} nats here."
     )
-
-
-def _describe(shared: SharedTarget, comparable: bool) -> None:
-    st.caption(f"All maps below are of one target, {shared.description}, given to both:")
-    show_target_text(shared.text, key="shared-target")
-    if not comparable:
-        st.caption(
-            "The two runs have vocabularies of their own, in which a text has other tokens or none "
-            "(\\<unk\\>): do not compare their log-probabilities."
-        )

@@ -12,11 +12,10 @@ from headwise.viz_app.figures.training_panels import PANELS, drawn_panels
 from headwise.viz_app.records.curves import RunCurves
 from headwise.viz_app.served import served_models
 from headwise.viz_app.views.caches import LogRow, Run, log_file, log_of, run_named, steps_in
-from headwise.viz_app.views.shared.cache import cached
+from headwise.viz_app.views.shared.cache import cached, stamp_if_there
 from headwise.viz_app.views.shared.errors import show_user_errors
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.stamps import stamp_if_there
 from headwise.viz_app.views.shared.view import change_view, control, view
 from headwise.viz_app.views.shared.widgets import (
     choose_on_slider,
@@ -31,11 +30,8 @@ _BATCHES = "training batches"
 
 def other_runs(selection: Selection) -> list[str]:
     """Return the runs that are drawn beside the selected one, also before the widget is drawn."""
-    there = served_models()
-    own = selection.run.name
-    return [name for name in view().training.beside if name in there and name != own][
-        : MOST_RUNS - 1
-    ]
+    others = served_models().keys() - {selection.run.name}
+    return [name for name in view().training.beside if name in others][: MOST_RUNS - 1]
 
 
 def show_curves(selection: Selection) -> None:
@@ -47,25 +43,19 @@ def show_curves(selection: Selection) -> None:
             runs.append(_curves_of(selection, name, smoothing))
     drawn = [run for run in runs if any(map(len, run.curves.values()))]
     if not drawn:
-        st.info(_nothing(selection))
+        log = log_file(selection.run.folder, "metrics.jsonl")
+        st.info(
+            "There is no line in the log yet; it will be drawn as soon as there is."
+            if log.suffix == ".jsonl" or log.exists()
+            else f"There are no curves: this model's folder has no {log.name}, the log of a "
+            "training."
+        )
         return
     figure = training_curves(
-        drawn,
-        step=selection.step,
-        theme=selection.theme,
-        log_steps=log_steps,
-        log_loss=log_loss,
+        drawn, step=selection.step, theme=selection.theme, log_steps=log_steps, log_loss=log_loss
     )
     show_figure(figure, key="curves", alt=_alt(drawn, selection), on_select=_go_to_clicked)
     st.caption(_note(selection, drawn, smoothing=smoothing, log_steps=log_steps))
-
-
-def _nothing(selection: Selection) -> str:
-    """Say why no curve is drawn."""
-    log = log_file(selection.run.folder, "metrics.jsonl")
-    if log.suffix == ".jsonl" or log.exists():
-        return "There is no line in the log yet; it will be drawn as soon as there is."
-    return f"There are no curves: this model's folder has no {log.name}, the log of a training."
 
 
 def _choose(selection: Selection) -> tuple[float, bool, bool]:

@@ -72,11 +72,6 @@ class _Pair:
     mismatch: str
     """Why the maps cannot be compared cell by cell; empty if they can."""
 
-    @property
-    def same_shape(self) -> bool:
-        """Whether both have the same numbers of layers and heads."""
-        return self.a.trace.shapes == self.b.trace.shapes
-
     def maps(self, kind: Kind) -> tuple[Floats, Floats]:
         """Return the maps of all heads of A and of B, (L, H, rows, columns)."""
         first, second = self.grids[kind]
@@ -95,8 +90,8 @@ def show_differences(
 ) -> None:
     """Rank all heads by how far apart they are, and draw one of them large."""
     pair = _make_pair(a, b, units)
-    kind, layer, head = choose_head(a.run.description)
-    place = _choose_other_head(pair, kind, layer, head)
+    head = choose_head(a.run.description)
+    other = _choose_other_head(pair, head)
     if pair.mismatch:
         st.info(
             f"{escape_markdown(pair.mismatch)}. The maps have other rows or columns and cannot be "
@@ -109,13 +104,13 @@ def show_differences(
             "summed over the tokens of a column and averaged over those of a row."
         )
     if not pair.mismatch:
-        _show_ranking(selection, pair, Head(kind, layer, head))
+        _show_ranking(selection, pair, head)
         left, right = st.columns([2, 3], gap="medium")
         with left:
-            _show_overview(selection, pair, kind, (layer, head))
+            _show_overview(selection, pair, head)
         with right:
-            _show_difference(selection, pair, kind, (layer, head), place)
-    _show_both(selection, pair, kind, (layer, head), place)
+            _show_difference(selection, pair, head, other)
+    _show_both(selection, pair, head, other)
 
 
 def _make_pair(a: ComparedCheckpoint, b: ComparedCheckpoint, units: Units) -> _Pair:
@@ -133,12 +128,13 @@ def _make_pair(a: ComparedCheckpoint, b: ComparedCheckpoint, units: Units) -> _P
     return _Pair(a, b, grids, a.run is b.run, mismatch)
 
 
-def _choose_other_head(pair: _Pair, kind: Kind, layer: int, head: int) -> tuple[int, int]:
-    """Ask for layer and head of B: those of A, or others if the runs differ."""
+def _choose_other_head(pair: _Pair, head: Head) -> Head:
+    """Ask for a head of B, of the same kind: that of A, or another if the runs differ."""
     if pair.same_run:
-        return layer, head
+        return head
+    kind, layer, number = head
     layers, heads = pair.b.trace.shapes[kind]
-    there = layer < layers and head < heads
+    there = layer < layers and number < heads
     name = escape_markdown(pair.b.run.name)
     if there and not st.toggle(
         f"Another head of {name}",
@@ -146,7 +142,7 @@ def _choose_other_head(pair: _Pair, kind: Kind, layer: int, head: int) -> tuple[
         "do what another does in the other.",
         **control("unpaired", f"Another head of {pair.b.run.name}"),
     ):
-        return layer, head
+        return head
     with st.container(horizontal=True, gap="small"):
         other_layer = choose_one(
             f"Layer of {name}",
@@ -155,16 +151,17 @@ def _choose_other_head(pair: _Pair, kind: Kind, layer: int, head: int) -> tuple[
             default=min(layer + 1, layers),
         )
         other_head = choose_one(
-            f"Head of {name}", range(1, heads + 1), key="other_head", default=min(head + 1, heads)
+            f"Head of {name}", range(1, heads + 1), key="other_head", default=min(number + 1, heads)
         )
-    return other_layer - 1, other_head - 1
+    return Head(kind, other_layer - 1, other_head - 1)
 
 
 def _show_ranking(selection: Selection, pair: _Pair, selected: Head) -> None:
     st.markdown("**How far apart the heads are**")
-    if not pair.same_shape:
-        sizes = (pair.a.trace.shapes[selected.kind], pair.b.trace.shapes[selected.kind])
-        (layers, heads), (other_layers, other_heads) = sizes
+    if pair.a.trace.shapes != pair.b.trace.shapes:
+        (layers, heads), (other_layers, other_heads) = (
+            side.trace.shapes[selected.kind] for side in (pair.a, pair.b)
+        )
         st.caption(
             f"Not ranked: here A has {layers} layers of {heads} heads, B {other_layers} of "
             f"{other_heads}, so that heads do not pair. Choose a head of each."
@@ -204,7 +201,8 @@ def _show_ranking(selection: Selection, pair: _Pair, selected: Head) -> None:
     )
 
 
-def _show_overview(selection: Selection, pair: _Pair, kind: Kind, at: tuple[int, int]) -> None:
+def _show_overview(selection: Selection, pair: _Pair, head: Head) -> None:
+    kind = head.kind
     grid = pair.grids[kind][0]
     shown = choose_one(
         "All heads",
@@ -213,7 +211,7 @@ def _show_overview(selection: Selection, pair: _Pair, kind: Kind, at: tuple[int,
         help="Of the chosen kind, a small map each.",
     )
     a, b = pair.maps(kind)
-    if shown == "B − A" and not pair.same_shape:
+    if shown == "B − A" and pair.a.trace.shapes != pair.b.trace.shapes:
         st.caption("A and B differ in layers and heads: there is no difference of all of them.")
         return
     signed = shown == "B − A"
@@ -227,7 +225,7 @@ def _show_overview(selection: Selection, pair: _Pair, kind: Kind, at: tuple[int,
             maps,
             theme=selection.theme,
             allowed=pool_mask(grid.allowed, _MOST_CELLS),
-            selected=at if shown != "B" else None,
+            selected=(head.layer, head.head) if shown != "B" else None,
             signed=signed,
         ),
         key="overview-mosaic",
@@ -241,44 +239,43 @@ def _show_overview(selection: Selection, pair: _Pair, kind: Kind, at: tuple[int,
         st.caption(f"Each cell here is the {what} of several; the large maps have all of them.")
 
 
-def _heads_named(kind: Kind, at: tuple[int, int], place: tuple[int, int]) -> str:
-    first = head_label(Head(kind, *at))
-    return first if at == place else f"{head_label(Head(kind, *place))} of B, {first} of A"
-
-
-def _show_difference(
-    selection: Selection, pair: _Pair, kind: Kind, at: tuple[int, int], place: tuple[int, int]
-) -> None:
+def _show_difference(selection: Selection, pair: _Pair, head: Head, other: Head) -> None:
+    kind, layer, number = head
     a, b = pair.maps(kind)
-    name = _heads_named(kind, at, place)
+    name = head_label(head)
+    if other != head:
+        name = f"{head_label(other)} of B, {name} of A"
     st.markdown(f"**B − A: {escape_markdown(name)}**")
     show_figure(
         difference_map(
-            b[place] - a[at],
+            b[other.layer, other.head] - a[layer, number],
             width=_LARGE_WIDTH,
             **map_arguments(pair.grids[kind][0], selection.theme),
         ),
         key="difference",
         alt=f"{name}: weights of {pair.b.name} minus those of {pair.a.name}",
-        name=f"{kind}-layer{at[0] + 1}-head{at[1] + 1}-difference",
+        name=f"{kind}-layer{layer + 1}-head{number + 1}-difference",
     )
     st.caption("Where B has more weight than A, and where less; the scale is fixed at −1 to 1.")
 
 
-def _show_both(
-    selection: Selection, pair: _Pair, kind: Kind, at: tuple[int, int], place: tuple[int, int]
-) -> None:
-    places = st.columns(2, gap="medium")
-    for column, letter, side, grid, maps, of in zip(
-        places, "AB", (pair.a, pair.b), pair.grids[kind], pair.maps(kind), (at, place), strict=True
+def _show_both(selection: Selection, pair: _Pair, head: Head, other: Head) -> None:
+    kind = head.kind
+    sides = zip(
+        "AB", (pair.a, pair.b), pair.grids[kind], pair.maps(kind), (head, other), strict=True
+    )
+    for column, (letter, side, grid, maps, of) in zip(
+        st.columns(2, gap="medium"), sides, strict=True
     ):
-        label = head_label(Head(kind, *of))
+        label, (_, layer, number) = head_label(of), of
         with column:
             st.markdown(f"**{letter}: {escape_markdown(side.name)}, {label}**")
             show_figure(
-                attention_map(maps[of], width=_HALF_WIDTH, **map_arguments(grid, selection.theme)),
+                attention_map(
+                    maps[layer, number], width=_HALF_WIDTH, **map_arguments(grid, selection.theme)
+                ),
                 key=f"map-{letter}",
                 alt=f"{label} of {side.name}: attention map of {len(grid.rows)} rows and "
                 f"{len(grid.columns)} columns",
-                name=f"{kind}-layer{of[0] + 1}-head{of[1] + 1}-{letter}",
+                name=f"{kind}-layer{layer + 1}-head{number + 1}-{letter}",
             )

@@ -14,7 +14,7 @@ from headwise.viz_app.analysis.projection import (
     pair_cosines,
     project_together,
 )
-from headwise.viz_app.components.scatter import Cloud, Frames, scatter
+from headwise.viz_app.components.scatter import Frames, scatter
 from headwise.viz_app.figures.drift import cosine_lines
 from headwise.viz_app.records.trace import Floats
 from headwise.viz_app.views.caches import checkpoint_of, embedding_table, trace_of
@@ -27,8 +27,7 @@ from headwise.viz_app.views.shared.vocabulary import (
     SideVocabulary,
     choose_number,
     choose_tokens,
-    counts_of,
-    groups_by_frequency,
+    cloud_of,
     vocabulary_of,
 )
 from headwise.viz_app.views.shared.widgets import (
@@ -55,12 +54,12 @@ def show_embeddings(selection: Selection) -> None:
         help="The source enters the encoder; the target the decoder. Where both share one table, "
         "the side decides which tokens are marked at first.",
     )
-    show_pairs(selection, side)
+    show_pair_cosines(selection, side)
     show_movement(selection, side)
 
 
 @panel("drift_pairs")
-def show_pairs(selection: Selection, side: Side) -> None:
+def show_pair_cosines(selection: Selection, side: Side) -> None:
     """Draw how similar some tokens are to each other at each checkpoint."""
     show_heading("Similarity of pairs, by checkpoint")
     vocabulary, ids = _tokens(selection, side)
@@ -137,18 +136,10 @@ def show_movement(selection: Selection, side: Side) -> None:
     table = vocabulary.table_side
     points, plane = _movement(selection, vocabulary, ids, frame=steps.index(frame), weights=weights)
     places = {int(id): place for place, id in enumerate(ids)}
-    group, groups = groups_by_frequency(vocabulary, ids)
     chosen = values_shown("pair_tokens")  # in the panel above
     marked = [id for id in map(vocabulary.named, chosen) if id is not None]
     scatter(
-        Cloud(
-            points=points[-1],
-            labels=[vocabulary.labels[id] for id in ids],
-            counts=counts_of(vocabulary, ids),
-            group=group,
-            groups=groups,
-            ordered=vocabulary.counted,
-        ),
+        cloud_of(vocabulary, ids, points[-1]),
         sentence=[],
         searched=[places[id] for id in marked if id in places],
         content_id=f"{weights[-1]} {table} {number} {frame}",
@@ -183,9 +174,8 @@ def _movement(
 
     def compute() -> tuple[Floats, Components]:
         run, side = selection.run, vocabulary.side
-        with st.spinner("Turning the checkpoints onto each other …"):
-            tables = [embedding_table(run, step, side)[ids] for step in run.steps()]
-            return project_together(tables, tables[frame])
+        tables = [embedding_table(run, step, side)[ids] for step in run.steps()]
+        return project_together(tables, tables[frame])
 
     return cached(
         "movement",
@@ -193,4 +183,5 @@ def _movement(
         compute,
         entries=8,
         facts=lambda _: {"tokens": len(ids), "checkpoints": len(weights)},
+        says="Turning the checkpoints onto each other …",
     )

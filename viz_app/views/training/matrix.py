@@ -1,7 +1,11 @@
-"""The section "heads" of the page Training: one measure of every head at every checkpoint."""
+"""The section "heads" of the page Training: one measure of every head at every checkpoint.
+
+Below stand the stages of the training: measures of whole checkpoints.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import cast
 
@@ -12,7 +16,9 @@ from headwise.model.interface import KINDS, Head, Kind
 from headwise.viz_app.analysis.head_ranking import head_table, head_values, order_by_last_value
 from headwise.viz_app.analysis.labels import KIND_NAMES
 from headwise.viz_app.analysis.measure_descriptions import MEASURE_DESCRIPTIONS
+from headwise.viz_app.analysis.stages import STAGE_DESCRIPTIONS, describe_stage
 from headwise.viz_app.figures.head_matrix import HeadRows, head_matrix, measure_lines
+from headwise.viz_app.figures.stages import StageChart, stage_charts
 from headwise.viz_app.measuring.files import measured_steps
 from headwise.viz_app.records.measures import MEASURES, Measures
 from headwise.viz_app.views.shared.head_choice import choices_for, choose_head, head_label
@@ -20,17 +26,22 @@ from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.measures import (
     baselines_note,
     choose_measure,
+    measure_description,
     measures_of,
     show_measure_state,
     value_in_words,
     values_of,
 )
-from headwise.viz_app.views.shared.opening import THE_HEAD_ALONE, open_page
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.special_tokens import measure_description
-from headwise.viz_app.views.shared.widgets import choose_one, clicked_value, show_figure
-from headwise.viz_app.views.training.stages import show_stages
+from headwise.viz_app.views.shared.view import change_view, redraw_all
+from headwise.viz_app.views.shared.widgets import (
+    THE_HEAD_ALONE,
+    choose_one,
+    clicked_value,
+    open_page,
+    show_figure,
+)
 
 _MOST_LINES = 6
 _MOST_COLUMNS = 60
@@ -43,8 +54,9 @@ def show_matrix(selection: Selection) -> None:
     steps = every
     if len(every) > _MOST_COLUMNS:
         there = set(measured_steps(selection.run.folder))
-        steps = _spread([step for step in every if step in there] or every)
-        steps = sorted({every[0], every[-1], selection.step, *steps})
+        steps = [step for step in every if step in there] or every
+        even = np.linspace(0, len(steps) - 1, min(len(steps), _MOST_COLUMNS)).round().astype(int)
+        steps = sorted({every[0], every[-1], selection.step, *(steps[place] for place in even)})
     measured = measures_of(selection.run, steps)
     show_measure_state(selection.run, measured)
     if len(steps) < len(every):
@@ -60,15 +72,6 @@ def show_matrix(selection: Selection) -> None:
         )
     if measured.by_step:
         _show_panel(selection, measured.by_step, steps)
-
-
-def _spread(steps: Sequence[int]) -> list[int]:
-    """Return the first step, the last and others between, at most ``_MOST_COLUMNS``.
-
-    They are evenly spaced in the list.
-    """
-    places = np.linspace(0, len(steps) - 1, min(len(steps), _MOST_COLUMNS)).round().astype(int)
-    return [steps[place] for place in places]
 
 
 @panel("matrix")
@@ -123,7 +126,9 @@ def _show_cells(
     heads, cells = [heads[i] for i in order], cells[order]
     words = [
         [
-            _in_words(selection, by_step.get(step), name, each, float(value))
+            value_in_words(selection.run, by_step[step], name, each, float(value))
+            if step in by_step
+            else "not measured"
             for step, value in zip(steps, row, strict=True)
         ]
         for each, row in zip(heads, cells, strict=True)
@@ -161,15 +166,6 @@ def _show_cells(
     if left_out:
         note += f" It has no meaning for {' and '.join(left_out)} attention."
     st.caption(note)
-
-
-def _in_words(
-    selection: Selection, measures: Measures | None, name: str, head: Head, value: float
-) -> str:
-    """Say what a cell of the matrix has."""
-    if measures is None:
-        return "not measured"
-    return value_in_words(selection.run, measures, name, head, value)
 
 
 def _show_lines(
@@ -213,3 +209,67 @@ def _show_lines(
         "Measures from 0 to 1 of this head: the chosen one and the largest of the others; the "
         f"vertical line is at step {selection.step:,}."
     )
+
+
+def show_stages(
+    selection: Selection, by_step: Mapping[int, Measures], steps: Sequence[int]
+) -> None:
+    """Draw the measures that have a value at any of these steps, some of which may have none."""
+    charts = {
+        name: chart
+        for name in STAGE_DESCRIPTIONS
+        if not all(map(math.isnan, (chart := _chart(name, by_step, steps)).values))
+    }
+    if not charts:
+        return
+    ends = []
+    for chart in charts.values():
+        known = [value for value in chart.values if not math.isnan(value)]
+        ends.append(f"{chart.name} from {known[0]:.2f} to {known[-1]:.2f}")
+    st.markdown("**Stages of the training**")
+    show_figure(
+        stage_charts(
+            list(charts.values()),
+            steps=steps,
+            theme=selection.theme,
+            marked=steps.index(selection.step),
+        ),
+        key="stages",
+        alt=f"Measures of {len(steps)} checkpoints as a whole, below the columns of the "
+        f"matrix: {'; '.join(ends)}.",
+        name="stages",
+        on_select=_go_to_clicked_stage,
+    )
+    corpus = next(iter(by_step.values())).examples_corpus
+    st.caption(
+        "Voita, Sennrich and Titov (2021b) find three stages: a training first learns to write the "
+        "target language, then to translate word by word, then to reorder. Translations are the "
+        f"greedy ones of {corpus.sentences:,} sentences. The columns are those of the matrix; the "
+        f"vertical line is at step {selection.step:,}, and a click takes the checkpoint of another "
+        "step, as the slider does."
+    )
+    with st.expander("How these are measured"):
+        for name in charts:
+            about = STAGE_DESCRIPTIONS[name]
+            st.markdown(f"**{about.name}**: {escape_markdown(f'{about.note} {about.source}')}")
+            st.latex(about.formula)
+
+
+def _chart(name: str, by_step: Mapping[int, Measures], steps: Sequence[int]) -> StageChart:
+    about = STAGE_DESCRIPTIONS[name]
+    values = [by_step[step].stages[name] if step in by_step else math.nan for step in steps]
+    reference = None
+    if about.reference is not None:
+        reference = next(iter(by_step.values())).stages[about.reference]
+    return StageChart(
+        about.name,
+        values,
+        [describe_stage(name, value) for value in values],
+        None if reference is None or math.isnan(reference) else reference,
+    )
+
+
+def _go_to_clicked_stage() -> None:
+    if clicked := clicked_value("stages"):
+        change_view(step=int(clicked))
+        redraw_all()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import streamlit as st
 
 from headwise.viz_app.views.shared.download import show_download_menu
-from headwise.viz_app.views.shared.live import watch
+from headwise.viz_app.views.shared.panels import watch
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.widgets import choose_one
 from headwise.viz_app.views.training.compare import show_compare

@@ -17,9 +17,10 @@ from headwise.viz_app.views.caches import (
     AttentionTrace,
     attention_of,
     checkpoint_of,
-    greedy_translation,
+    log_probability_of,
     tokens_of,
     trace_of,
+    translation_of,
 )
 from headwise.viz_app.views.shared.errors import describe_error
 from headwise.viz_app.views.shared.head_choice import choose_head, choose_units, head_label
@@ -55,11 +56,14 @@ def show_play(selection: Selection) -> None:
         )
     head = choose_head(selection.run.description)
     trace = trace_of(selection.run, selection.step, selection.text, shared.ids)
-    grid = make_grid(trace, head[0], GridOptions(units))
+    grid = make_grid(trace, head.kind, GridOptions(units))
     maps, frames = _maps_and_frames(selection, shared, grid, head, whole=playing == "all")
     if not frames:
         return
-    what = head_label(head) if playing == "head" else f"{KIND_NAMES[head[0]]}, all heads"
+    kind, layer, number = head
+    what, file_name = f"{KIND_NAMES[kind]}, all heads", f"{kind}-all-heads"
+    if playing == "head":
+        what, file_name = head_label(head), f"{kind}-layer{layer + 1}-head{number + 1}"
     st.markdown(f"**{what}**, on {shared.description}: {escape_markdown(shared.text)}")
     player(
         MapAnimation(
@@ -70,13 +74,13 @@ def show_play(selection: Selection) -> None:
             row_title=grid.row_title,
             column_title=grid.column_title,
             allowed=grid.allowed,
-            selected=head[1:] if playing == "all" else None,
+            selected=(layer, number) if playing == "all" else None,
         ),
         start=selection.step,
         content_id=f"{selection.run.name} {selection.text}",
         language=selection.run.target_language,
         theme=selection.theme,
-        name=f"headwise-{selection.run.name}-{_file_name(head, whole=playing == 'all')}",
+        name=f"headwise-{selection.run.name}-{file_name}",
         key="player",
         on_open=lambda step: change_view(step=step),
         on_head=lambda layer, number: change_view(layer=layer + 1, head=number + 1, playing="head"),
@@ -99,9 +103,9 @@ def _maps_and_frames(
     maps, frames = [], []
     every = run.steps()
     since, place = time.monotonic(), st.empty()
-    for number, step in enumerate(every):
+    for at, step in enumerate(every):
         if time.monotonic() - since > _PROGRESS_AFTER:
-            place.progress(number / len(every), f"Step {step:,} of {every[-1]:,}")
+            place.progress(at / len(every), f"Step {step:,} of {every[-1]:,}")
         try:
             checkpoint_of(run, step)
         except CheckpointError as problem:
@@ -116,8 +120,10 @@ def _maps_and_frames(
 
 
 def _frame(selection: Selection, step: int, given: AttentionTrace) -> Frame:
-    ids, log_probability = greedy_translation(selection.run, step, selection.text)
-    tokens = token_labels(tokens_of(selection.run, "target", ids[1:]))
+    run, text = selection.run, selection.text
+    ids = translation_of(run, step, text)
+    log_probability = log_probability_of(run, step, text, ids)
+    tokens = token_labels(tokens_of(run, "target", ids[1:]))
     probabilities: list[float] = np.exp(log_probability).tolist()
     if len(tokens) > _MOST_TOKENS:
         tokens = [*tokens[: _MOST_TOKENS - 1], "…"]
@@ -134,11 +140,6 @@ def _frame(selection: Selection, step: int, given: AttentionTrace) -> Frame:
 def _nats(log_probability: Floats) -> str:
     total = float(log_probability.sum())
     return f"{total:.2f} nats ({total / len(log_probability):.2f} per token)"
-
-
-def _file_name(head: Head, *, whole: bool) -> str:
-    kind, layer, number = head
-    return f"{kind}-all-heads" if whole else f"{kind}-layer{layer + 1}-head{number + 1}"
 
 
 def _note(shape: tuple[int, ...]) -> str:

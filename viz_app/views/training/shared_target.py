@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 import streamlit as st
 
 from headwise.model.files import CheckpointError
-from headwise.viz_app.views.caches import Run, continuation_of, log_of
+from headwise.viz_app.views.caches import Run, log_of, translation_of
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import control
 from headwise.viz_app.views.shared.widgets import choose_one
@@ -28,12 +26,6 @@ class SharedTarget:
     ids: tuple[int, ...]
     """From ``<s>`` on, as the page's run reads it."""
 
-    def ids_for(self, run: Run, own: Run) -> tuple[int, ...]:
-        """Return the ids as another run reads the text; ``own`` is the page's run."""
-        if same_tokenizers(run, own):
-            return self.ids
-        return tuple(run.tokenizers.encode_target(self.text))
-
 
 def same_tokenizers(a: Run, b: Run) -> bool:
     """Return whether two runs read text as the same tokens with the same ids."""
@@ -41,13 +33,12 @@ def same_tokenizers(a: Run, b: Run) -> bool:
 
 
 def choose_shared_target(selection: Selection) -> SharedTarget:
-    """Ask for the target that all checkpoints are given.
-
-    Raises:
-        CheckpointError: if the weights of the newest checkpoint cannot be used.
-        ValueError: if the sentence is empty or too long.
-    """
-    reference = reference_of(selection)
+    """Ask for the target that all checkpoints are given."""
+    run, sentence = selection.run, selection.text.strip()
+    reference = ""
+    with suppress(CheckpointError):  # the frame, which offers samples too, has said so
+        rows = (row for row in log_of(run.folder, "samples.jsonl") if row.get("source") == sentence)
+        reference = next((str(row.get("reference") or "") for row in rows), "")
     chosen = choose_one(
         "Shared target",
         [name for name in _NAMES if name != "reference" or reference],
@@ -57,7 +48,7 @@ def choose_shared_target(selection: Selection) -> SharedTarget:
         "columns: what the run's newest checkpoint makes of the sentence, the reference of a "
         "sample sentence, or a translation that you type.",
     )
-    encode = selection.run.tokenizers.encode_target
+    encode = run.tokenizers.encode_target
     if chosen == "reference":
         return SharedTarget("the reference", reference, tuple(encode(reference)))
     if chosen == "own":
@@ -68,16 +59,7 @@ def choose_shared_target(selection: Selection) -> SharedTarget:
         ).strip()
         if text:
             return SharedTarget("your translation", text, tuple(encode(text)))
-    newest = selection.run.steps()[-1]
-    ids = continuation_of(selection.run, newest, selection.text, selection.run.tokenizers.prefix)
-    text = selection.run.tokenizers.target.decode(ids)
+    newest = run.steps()[-1]
+    ids = translation_of(run, newest, selection.text)
+    text = run.tokenizers.target.decode(ids)
     return SharedTarget(f"the translation at step {newest:,}", text, ids)
-
-
-def reference_of(selection: Selection) -> str:
-    """Return the reference of the sentence if it is one of the run's samples, or an empty text."""
-    text = selection.text.strip()
-    rows: Sequence[Mapping[str, Any]] = ()
-    with suppress(CheckpointError):  # the frame, which offers samples too, has said so
-        rows = log_of(selection.run.folder, "samples.jsonl")
-    return next((str(row.get("reference") or "") for row in rows if row.get("source") == text), "")

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import streamlit as st
 
 from headwise.viz_app.components.row_table import Bar, Cell, MarkedText, Row, TextPart, row_table
-from headwise.viz_app.views.caches import LogRow, greedy_translation, log_of
+from headwise.viz_app.records.trace import Floats
+from headwise.viz_app.views.caches import LogRow, log_of, log_probability_of, translation_of
 from headwise.viz_app.views.shared.cache import cached
 from headwise.viz_app.views.shared.errors import USER_ERRORS, describe_error, show_user_errors
 from headwise.viz_app.views.shared.log import log_refusal
 from headwise.viz_app.views.shared.markdown import escape_markdown
-from headwise.viz_app.views.shared.opening import open_page
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.special_tokens import special_tokens_of
 from headwise.viz_app.views.shared.view import change_view, control
-from headwise.viz_app.views.shared.widgets import choose_one, show_heading
+from headwise.viz_app.views.shared.vocabulary import special_tokens_of
+from headwise.viz_app.views.shared.widgets import (
+    choose_from_list,
+    choose_one,
+    open_page,
+    show_heading,
+)
 
 _PROGRESS_AFTER = 0.3
 """Seconds after which progress is shown."""
@@ -60,8 +64,7 @@ def _show_samples(selection: Selection) -> None:
         by = choose_one("Rows", ["one sentence", "one step"], key="samples_by")
         if by == "one sentence":
             first = next((source for source in sources if source != own), sources[0])
-            bound = control("sample", "Sentence", default=first, usable=sources.__contains__)
-            source = st.selectbox("Sentence", sources, **bound)
+            source = choose_from_list("Sentence", sources, key="sample", default=first)
     if own in sources and by == "one sentence":
         st.caption("Your sentence is one of these: its translations stand above.")
     if by == "one sentence":
@@ -102,7 +105,7 @@ def _show_step(selection: Selection, rows: Sequence[LogRow]) -> None:
             row["source"],
             (
                 row["source"],
-                _text(_reference(row), run.target_language),
+                MarkedText((TextPart(_reference(row)),), run.target_language),
                 _translation(selection, row["translation"], _reference(row)),
                 _score(score),
             ),
@@ -126,12 +129,11 @@ def _reference(row: LogRow) -> str:
 
 
 def _scores(rows: Sequence[LogRow]) -> Sequence[float | None]:
-    """Return the chrF of each row that has a reference."""
     return _chrf(tuple((row["translation"], _reference(row)) for row in rows))
 
 
 def _chrf(pairs: tuple[tuple[str, str], ...]) -> Sequence[float | None]:
-    """Score translations by references, sentence by sentence (Popović 2015), from 0 to 100."""
+    """Score translations by references, if there are any, by chrF (Popović 2015), 0 to 100."""
 
     def compute() -> tuple[float | None, ...]:
         from sacrebleu import CHRF  # takes time, and only this needs it
@@ -158,20 +160,26 @@ def _show_own(selection: Selection) -> None:
     )
     reference = typed.strip() or known_reference
     found, problems = _translate_by_all(selection)
-    texts = tuple((one.text, reference) for one in found.values() if one is not None)
+    texts = tuple((one[0], reference) for one in found.values() if one is not None)
     scores = iter(_chrf(texts) if reference else ())
     lines: dict[int, list[Cell]] = {}
     for step, one in found.items():
         if one is None:
             lines[step] = [""] * (3 + bool(reference))
             continue
-        numbers = [f"{value:,.2f}" for value in (one.total, one.mean)]
-        lines[step] = [_translation(selection, one.text, reference), *numbers]
+        text, log_probability = one
+        numbers = [f"{value:,.2f}" for value in (log_probability.sum(), log_probability.mean())]
+        lines[step] = [_translation(selection, text, reference), *numbers]
         lines[step] += [_score(next(scores))] if reference else []
     titles = ["translation", "log-probability", "per token", *(["chrF"] if reference else [])]
     _draw_by_step(selection, titles, lines, key="own_table")
     if reference:
-        st.caption(_first_right({step: one.text for step, one in found.items() if one}, reference))
+        right = [step for step, one in found.items() if one and one[0] == reference]
+        st.caption(
+            f"As the reference, to the letter, first at step {min(right):,}."
+            if right
+            else "No checkpoint translates as the reference, to the letter."
+        )
     if len(found) > 1:
         st.button(
             f"Compare step {selection.step:,} with another",
@@ -189,13 +197,6 @@ def _show_own(selection: Selection) -> None:
         st.error(problem)
 
 
-def _first_right(translations: Mapping[int, str], reference: str) -> str:
-    right = [step for step, text in translations.items() if text == reference]
-    if not right:
-        return "No checkpoint translates as the reference, to the letter."
-    return f"As the reference, to the letter, first at step {min(right):,}."
-
-
 def _compare_with_the_step_before(selection: Selection) -> None:
     """Open the comparison with the checkpoint before the selected one, or after the first."""
     others = [step for step in selection.run.steps() if step != selection.step]
@@ -203,46 +204,38 @@ def _compare_with_the_step_before(selection: Selection) -> None:
     change_view(training="compare", other_step=before[-1] if before else next(iter(others), None))
 
 
-@dataclass(frozen=True)
-class _Translation:
-    """A translation has its log-probability in nats, in all and as a mean per token."""
+def _translate_by_all(
+    selection: Selection,
+) -> tuple[dict[int, tuple[str, Floats] | None], list[str]]:
+    """Translate by each checkpoint; return what each made of the text, and errors as Markdown.
 
-    text: str
-    total: float
-    mean: float
-
-
-def _translate_by_all(selection: Selection) -> tuple[dict[int, _Translation | None], list[str]]:
-    """Translate by each checkpoint; return what each made of the text, and errors as Markdown."""
+    With a translation goes the log-probability of each of its tokens, (T,), in nats.
+    """
     run, text = selection.run, selection.text
     steps = run.steps()
-    found: dict[int, _Translation | None] = {}
+    found: dict[int, tuple[str, Floats] | None] = {}
     problems = []
     begun, place = time.monotonic(), st.empty()
     for at, step in enumerate(steps):
         if time.monotonic() - begun > _PROGRESS_AFTER:
             place.progress(at / len(steps), f"Translating by the checkpoint of step {step:,}")
         try:
-            ids, log_probability = greedy_translation(run, step, text)
+            ids = translation_of(run, step, text)
+            log_probability = log_probability_of(run, step, text, ids)
         except USER_ERRORS as problem:
             log_refusal(problem)
             problems.append(describe_error(problem))
             found[step] = None
             continue
-        total, mean = float(log_probability.sum()), float(log_probability.mean())
-        found[step] = _Translation(run.tokenizers.target.decode(ids), total, mean)
+        found[step] = run.tokenizers.target.decode(ids), log_probability
     place.empty()
     return found, problems
 
 
-def _text(text: str, language: str, *, after: str = "") -> MarkedText:
-    return MarkedText((TextPart(text), *([TextPart(after)] if after else [])), language)
-
-
 def _translation(selection: Selection, text: str, reference: str) -> MarkedText:
     """Return a cell with a translation, and a tick where it is the reference to the letter."""
-    tick = " ✓" if text and text == reference else ""
-    return _text(text or "(no text)", selection.run.target_language, after=tick)
+    tick = [TextPart(" ✓")] if text and text == reference else []
+    return MarkedText((TextPart(text or "(no text)"), *tick), selection.run.target_language)
 
 
 def _score(score: float | None) -> Cell:

@@ -1,1 +1,49 @@
-"""The page Translate: a sentence, its translation, and what every head did."""
+"""What a person chooses on the page Translate, of a translation and what every head did."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import FiniteFloat
+
+from headwise.viz_app.analysis.attention import Aggregate
+from headwise.viz_app.analysis.grid import RowsBy
+from headwise.viz_app.analysis.rollout import CellValue
+from headwise.viz_app.views.choices import NamedHead, choice
+
+_SAMPLING = {"below": "steps", "sampling": "true"}
+
+
+@dataclass(frozen=True)
+class TranslateChoices:
+    """The choices of the page Translate; ``at`` and ``column`` are places counted from 0."""
+
+    rows: RowsBy = "predicted"
+    special: bool = True
+    renormalised: bool = choice(False, where={"special": "false"})
+    cells: CellValue = "weight"
+    show: Aggregate = "head"
+    style: Literal["map", "lines", "joint"] = "map"
+    lines_of: tuple[NamedHead, ...] = choice((), of="run", where={"style": "lines"})
+    compare: bool = False
+    second: int | None = choice(None, of="run", where={"compare": "true"})
+    """The training step of the checkpoint that is compared."""
+    at: int = choice(0, of="target", where={"below": "steps"})
+    """The step of decoding."""
+    fork: str = choice("", of="at step", where={"below": "steps"})
+    """A token that is forced at this step; empty if none is."""
+    column: int | None = choice(None, of="source", where={"below": "steps"})
+    """A token of the source that is marked in the large map."""
+    sampling: bool = choice(False, where={"below": "steps"})
+    """Whether sampling is shown beside the likeliest tokens."""
+    temperature: FiniteFloat = choice(1.0, where=_SAMPLING)
+    top_k: int = choice(0, where=_SAMPLING)
+    """How many tokens sampling keeps; 0 keeps all."""
+    top_p: FiniteFloat = choice(1.0, where=_SAMPLING)
+    tree_from: int = choice(0, of="target", where={"below": "beam", "decoding": "beam"})
+    off: tuple[NamedHead, ...] = choice((), of="run", where={"below": "off"})
+    """Heads that are switched off."""
+    rank: bool = choice(False, where={"below": "off"})
+    below: Literal["steps", "beam", "off"] | None = None
+    """The section below the maps."""

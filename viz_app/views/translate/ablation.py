@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
 import streamlit as st
 
 from headwise.model.interface import Head
+from headwise.viz_app.analysis.head_ranking import rank_heads
 from headwise.viz_app.analysis.labels import KIND_NAMES
 from headwise.viz_app.figures.costs import cost_map
 from headwise.viz_app.records.trace import Trace
@@ -70,15 +70,8 @@ def _show_ranking(selection: Selection, trace: Trace) -> None:
         name="cost-of-heads",
         on_select=lambda: choose_clicked_head("costs", *HEAD_PANELS, show="head"),
     )
-    costliest = sorted(
-        (
-            (float(cells[i, h]), Head(kind, i, h))
-            for kind, cells in costs.items()
-            for i, h in np.ndindex(cells.shape)
-        ),
-        reverse=True,
-    )[:3]
-    listed = ", ".join(f"{head_label(head)} ({cost:.2f})" for cost, head in costliest)
+    costliest = rank_heads(costs)[:3]
+    listed = ", ".join(f"{head_label(head)} ({cost:.2f})" for head, cost in costliest)
     st.caption(
         "Nats that the translation's log-probability loses without each head alone; below zero it "
         f"would gain. Most costly: {listed}. A head that costs nothing alone may still matter "

@@ -12,13 +12,14 @@ from headwise.viz_app.analysis.map_facts import (
     map_facts,
     most_on_punctuation,
 )
+from headwise.viz_app.analysis.rollout import map_of_heads
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.shared.head_choice import head_label
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.measures import head_in_words, measures_of
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.special_tokens import special_tokens_of
 from headwise.viz_app.views.shared.view import view
+from headwise.viz_app.views.shared.vocabulary import special_tokens_of
 from headwise.viz_app.views.translate.shown_map import ShownMap
 
 _LEAST_SHOWN = 0.5
@@ -30,7 +31,7 @@ def show_head_words(selection: Selection, trace: Trace, shown: ShownMap, grid: G
     """Draw sentences on the enlarged map, and whether its checks hold."""
     said = [f"**{shown.name}**"]
     if shown.aggregate == "head":
-        said.append(_over_the_corpus(selection, Head(shown.kind, shown.layer, shown.head)))
+        said.append(_over_the_corpus(selection, shown.head))
     if shown.aggregate != "max":  # rows of the maximum sum to more than 1
         said.append(_in_this_sentence(selection, trace, shown, grid))
     with st.container(key="head-words", gap="small"):
@@ -48,9 +49,10 @@ def _over_the_corpus(selection: Selection, head: Head) -> str:
 
 
 def _in_this_sentence(selection: Selection, trace: Trace, shown: ShownMap, grid: Grid) -> str:
-    kind, tokens = shown.kind, make_grid(trace, shown.kind)
+    kind = shown.head.kind
+    tokens = make_grid(trace, kind)
     facts = map_facts(
-        shown.map_of(trace, tokens),
+        map_of_heads(trace, *shown),
         trace.keys_of(kind),
         allowed=tokens.allowed,
         own_keys=kind != "cross",

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Literal, get_args
 
 import streamlit as st
 
-from headwise.model.interface import Head
+from headwise.model.interface import Kind
 from headwise.viz_app.analysis.attention import max_pool, pool_mask
-from headwise.viz_app.analysis.grid import Grid, GridOptions, make_grid
+from headwise.viz_app.analysis.grid import Grid
 from headwise.viz_app.analysis.labels import KIND_NAMES
-from headwise.viz_app.analysis.rollout import weights_of
+from headwise.viz_app.analysis.rollout import map_of_heads, weights_of
 from headwise.viz_app.components.map_cells import map_cells
 from headwise.viz_app.figures.maps import attention_map, difference_map
 from headwise.viz_app.figures.mosaic import mosaic
@@ -25,19 +27,18 @@ from headwise.viz_app.views.shared.head_choice import (
     map_arguments,
 )
 from headwise.viz_app.views.shared.lessons import answered
-from headwise.viz_app.views.shared.opening import open_page
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.target import show_target_text, total_log_probability
 from headwise.viz_app.views.shared.view import change_view, redraw_all, view
-from headwise.viz_app.views.shared.widgets import choose_one, show_figure
+from headwise.viz_app.views.shared.widgets import choose_one, open_page, show_figure
 from headwise.viz_app.views.translate.head_words import show_head_words
 from headwise.viz_app.views.translate.lines import show_lines
-from headwise.viz_app.views.translate.reading import choose_reading
 from headwise.viz_app.views.translate.shown_map import (
     HEAD_PANELS,
     ShownMap,
     choose_cells,
+    choose_reading,
     redraw_heads,
 )
 from headwise.viz_app.views.translate.step import STEP_PANELS
@@ -57,48 +58,48 @@ def show_heads(
     selection: Selection,
     first: Trace,
     second: Trace | None,
-    grid_options: GridOptions,
+    grids: Mapping[Kind, Grid],
     *,
     shared: str = "",
 ) -> None:
-    """Draw the heads of one trace, or of two on a target that ``shared`` names."""
+    """Draw the heads of one trace, or of two on a target that ``shared`` names.
+
+    ``grids`` are the rows and columns of the maps of the traces.
+    """
     toolbar = head_toolbar()
     head = choose_head(selection.run.description, toolbar=toolbar, on_change=redraw_heads)
     with toolbar:
-        style = _choose_style() if second is None else "map"
-        cells = choose_cells(on_change=redraw_heads)
+        style: _Style = "map"
+        if second is None:
+            style = choose_one(
+                "View",
+                get_args(_Style),
+                key="style",
+                format_func=lambda style: {"joint": "all kinds"}.get(style, style),
+                show_label=False,
+            )
+        cells = choose_cells()
         choose_reading(selection.run)
-    shown = ShownMap(*head, view().translate.show, cells)
-    grid = make_grid(first, shown.kind, grid_options)
+    shown, grid = ShownMap(head, view().translate.show, cells), grids[head.kind]
     if not grid.rows or not grid.columns:
         st.caption("Without special tokens nothing is left of this map.")
         return
-    if second is not None:
-        _show_comparison(selection, *_in_time(first, second), grid, shown)
+    compared = [] if second is None else sorted((first, second), key=attrgetter("step"))
+    if compared:
+        _show_comparison(selection, compared, grid, shown)
     left, right = st.columns([2, 3], gap="medium")
     with left:
         overview_height = _show_mosaic(selection, first, grid, shown)
     words_right = False
     with right:
-        if second is not None:
-            _describe_comparison(selection, *_in_time(first, second), shared)
+        if compared:
+            _describe_comparison(selection, compared, shared)
         elif style == "map":
             words_right = _show_map(selection, first, grid, shown) < overview_height
         else:
-            show_lines(selection, first, shown, grid_options, joint=style == "joint")
+            show_lines(selection, first, shown, grids, joint=style == "joint")
     with right if words_right else left:  # where there is more room
         show_head_words(selection, first, shown, grid)
-
-
-def _choose_style() -> _Style:
-    style: _Style = choose_one(
-        "View",
-        get_args(_Style),
-        key="style",
-        format_func=lambda style: {"joint": "all kinds"}.get(style, style),
-        show_label=False,
-    )
-    return style
 
 
 def _pool_note(grid: Grid) -> str:
@@ -113,19 +114,20 @@ def _pool_note(grid: Grid) -> str:
 
 def _show_mosaic(selection: Selection, trace: Trace, grid: Grid, shown: ShownMap) -> int:
     """Draw all heads in one picture, and return its height in pixels."""
-    maps = max_pool(grid.apply(weights_of(trace, shown.kind, shown.cell_value)), MOST_CELLS)
+    kind, layer, head = shown.head
+    maps = max_pool(grid.apply(weights_of(trace, kind, shown.cell_value)), MOST_CELLS)
     figure = mosaic(
         maps,
         theme=selection.theme,
         allowed=pool_mask(grid.allowed, MOST_CELLS),
-        selected=(shown.layer, shown.head) if shown.aggregate == "head" else None,
+        selected=(layer, head) if shown.aggregate == "head" else None,
     )
     show_figure(
         figure,
         key="mosaic",
-        alt=f"{KIND_NAMES[shown.kind]} attention of all heads, a small map each: "
+        alt=f"{KIND_NAMES[kind]} attention of all heads, a small map each: "
         f"{maps.shape[0]} layers from the top, {maps.shape[1]} heads from the left",
-        name=f"{shown.kind}-all-heads",
+        name=f"{kind}-all-heads",
         on_select=lambda: choose_clicked_head("mosaic", *HEAD_PANELS, show="head"),
     )
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
@@ -162,28 +164,23 @@ def _show_map(selection: Selection, trace: Trace, grid: Grid, shown: ShownMap) -
     def open_cell(row: int, column: int) -> None:
         query, key = grid.row_spans[row].start, grid.column_spans[column].start
         if answer := answered("cell", query, key):
-            mark = {"column": key} if shown.kind != "decoder_self" else {}
+            mark = {"column": key} if shown.head.kind != "decoder_self" else {}
             change_view("tokens", "heads", **answer, **mark)
         elif answer := answered("row", query):
             change_view(*STEP_PANELS, **answer, **({"at": query} if steps else {}))
         else:
-            open_page(
-                "inside",
-                query=query,
-                key=key,
-                **choices_for(Head(shown.kind, shown.layer, shown.head)),
-            )
+            open_page("inside", query=query, key=key, **choices_for(shown.head))
 
     def choose_step(row: int) -> None:
         at = grid.row_spans[row].start
         answer = answered("row", at) | answered("target", at)
         change_view(*STEP_PANELS, at=at, below="steps", **answer)
 
-    steps = shown.kind != "encoder_self"
+    steps = shown.head.kind != "encoder_self"
     selected = grid.row_of(min(view().translate.at, len(trace.consumed) - 1)) if steps else None
-    of_source = view().translate.column if shown.kind != "decoder_self" else None
+    of_source = view().translate.column if shown.head.kind != "decoder_self" else None
     column = grid.column_of(of_source) if of_source is not None else None
-    weights = shown.map_of(trace, grid)
+    weights = map_of_heads(trace, *shown, to_grid=grid.apply)
     figure = attention_map(
         weights,
         selected=selected,
@@ -226,17 +223,12 @@ def _cell_answers() -> str:
     return "answer the question" if answers else "open it in Inside a head"
 
 
-def _in_time(first: Trace, second: Trace) -> tuple[Trace, Trace]:
-    """Return the trace of the earlier checkpoint, then that of the later one."""
-    return (first, second) if first.step < second.step else (second, first)
-
-
-def _describe_comparison(selection: Selection, earlier: Trace, later: Trace, shared: str) -> None:
+def _describe_comparison(selection: Selection, compared: Sequence[Trace], shared: str) -> None:
     st.caption(
         f"All maps are of one target, {shared}, given to both checkpoints, so that their rows and "
         "columns are the same."
     )
-    for trace in (earlier, later):
+    for trace in compared:
         own = trace_of(selection.run, trace.step, selection.text)
         total = total_log_probability(trace)
         st.markdown(f"**Step {trace.step:,}**, own translation:")
@@ -245,9 +237,11 @@ def _describe_comparison(selection: Selection, earlier: Trace, later: Trace, sha
 
 
 def _show_comparison(
-    selection: Selection, earlier: Trace, later: Trace, grid: Grid, shown: ShownMap
+    selection: Selection, compared: Sequence[Trace], grid: Grid, shown: ShownMap
 ) -> None:
-    a, b = (shown.map_of(trace, grid) for trace in (earlier, later))
+    """Draw the maps of the earlier and of the later checkpoint, and their difference."""
+    earlier, later = compared
+    a, b = (map_of_heads(trace, *shown, to_grid=grid.apply) for trace in compared)
     st.markdown(f"**{shown.name}**")
     abreast, width = next(rest for most, *rest in _COMPARED if len(grid.columns) <= most)
     axes = map_arguments(grid, selection.theme)

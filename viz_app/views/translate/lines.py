@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 import streamlit as st
 
-from headwise.model.interface import KINDS, Kind
-from headwise.viz_app.analysis.grid import Grid, GridOptions, make_grid
+from headwise.model.interface import KINDS, Head, Kind
+from headwise.viz_app.analysis.grid import Grid, make_grid
+from headwise.viz_app.analysis.rollout import map_of_heads
 from headwise.viz_app.components.lines import Bundle, TokenColumn, lines
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.shared.head_choice import choose_heads
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.translate.shown_map import ShownMap
+from headwise.viz_app.views.translate.shown_map import ShownMap, chosen_grid_options
 
 _NOTE = (
     "A line joins a query with a key that it looks at, to gather from there; the thicker it is, "
@@ -27,26 +29,29 @@ _JOINT_NOTE = (
 
 
 def show_lines(
-    selection: Selection, trace: Trace, shown: ShownMap, grid_options: GridOptions, *, joint: bool
+    selection: Selection,
+    trace: Trace,
+    shown: ShownMap,
+    grids: Mapping[Kind, Grid],
+    *,
+    joint: bool,
 ) -> None:
     """Draw the shown map and further heads as lines, of all kinds at once if ``joint``."""
-    kinds = KINDS if joint else (shown.kind,)
-    first = [shown, *(replace(shown, kind=kind) for kind in kinds if kind != shown.kind)]
+    kind, layer, head = shown.head
+    kinds = (kind, *(other for other in KINDS if other != kind)) if joint else (kind,)
+    first = [shown._replace(head=Head(each, layer, head)) for each in kinds]
     drawn = first + _further(trace, kinds, first, most=len(selection.theme.series) - len(first))
     if joint:
         # Led by what they consumed, decoder rows are at the same time the keys of decoder_self.
-        grid_options = replace(grid_options, rows_by="consumed")
-    grids = {kind: make_grid(trace, kind, grid_options) for kind in kinds}
-    columns = _columns(selection, grids[shown.kind], shown.kind)
-    if joint:
-        columns = _joint_columns(selection, grids)
+        grid_options = replace(chosen_grid_options(), rows_by="consumed")
+        grids = {each: make_grid(trace, each, grid_options) for each in kinds}
     lines(
-        columns,
+        _columns(selection, grids, kind, joint=joint),
         [
             Bundle(
                 each.name,
-                np.clip(each.map_of(trace, grids[each.kind]), 0, 1),
-                *(_JOINT_SIDES[each.kind] if joint else (1, 0)),
+                np.clip(map_of_heads(trace, *each, to_grid=grids[each.head.kind].apply), 0, 1),
+                *(_JOINT_SIDES[each.head.kind] if joint else (1, 0)),
             )
             for each in drawn
         ],
@@ -71,31 +76,26 @@ def _further(
     """Ask for heads to be drawn besides the first ones, and return at most so many."""
     options = [head for head in trace.heads if head.kind in kinds]
     chosen = choose_heads(options, "Further heads, each in a colour of its own", key="lines_of")
-    further = [head for head in (ShownMap(*each) for each in chosen) if head not in first]
+    further = [head for head in (ShownMap(each) for each in chosen) if head not in first]
     if len(further) > most:
         st.caption(f"There are colours for {most} further heads; the first {most} are drawn.")
     return further[:most]
 
 
-def _columns(selection: Selection, grid: Grid, kind: Kind) -> tuple[TokenColumn, TokenColumn]:
-    run = selection.run
-    source, target = run.source_language, run.target_language
+def _columns(
+    selection: Selection, grids: Mapping[Kind, Grid], kind: Kind, *, joint: bool
+) -> tuple[TokenColumn, TokenColumn]:
+    source, target = selection.run.source_language, selection.run.target_language
+    if joint:
+        encoder, decoder = grids["encoder_self"], grids["decoder_self"]
+        return (
+            TokenColumn("source", encoder.rows, source),
+            TokenColumn(decoder.row_title, decoder.rows, target),
+        )
+    grid, in_encoder = grids[kind], kind == "encoder_self"
     return (
         TokenColumn(grid.column_title, grid.columns, target if kind == "decoder_self" else source),
         TokenColumn(
-            "query" if kind == "encoder_self" else grid.row_title,
-            grid.rows,
-            source if kind == "encoder_self" else target,
+            "query" if in_encoder else grid.row_title, grid.rows, source if in_encoder else target
         ),
-    )
-
-
-def _joint_columns(
-    selection: Selection, grids: dict[Kind, Grid]
-) -> tuple[TokenColumn, TokenColumn]:
-    run = selection.run
-    source, target = grids["encoder_self"], grids["decoder_self"]
-    return (
-        TokenColumn("source", source.rows, run.source_language),
-        TokenColumn(target.row_title, target.rows, run.target_language),
     )

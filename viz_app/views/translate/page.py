@@ -1,18 +1,22 @@
-"""Draw the page Translate: the translation, its heads, and each step of decoding."""
+"""Draw the page Translate: the tokens, the translation, its heads, and each step of decoding."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal, get_args
 
 import streamlit as st
 
-from headwise.viz_app.analysis.grid import GridOptions
+from headwise.model.interface import KINDS, Kind
+from headwise.viz_app.analysis.grid import Grid, make_grid
+from headwise.viz_app.analysis.labels import token_labels
 from headwise.viz_app.components.in_sight import is_in_sight
+from headwise.viz_app.components.token_buttons import token_buttons
 from headwise.viz_app.figures.tokens import probability_legend
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.views.caches import Beam, trace_of
+from headwise.viz_app.views.caches import Beam, trace_of, translation_of
 from headwise.viz_app.views.shared.download import show_download_menu
-from headwise.viz_app.views.shared.lessons import open_step, served_lessons
+from headwise.viz_app.views.shared.lessons import answered, open_step, served_lessons
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
@@ -23,16 +27,23 @@ from headwise.viz_app.views.shared.target import (
     choose_target,
     describe_ending,
     show_target_text,
+    target_probabilities,
     total_log_probability,
 )
-from headwise.viz_app.views.shared.view import control, fill_in, note_unprompted, view
+from headwise.viz_app.views.shared.view import (
+    change_view,
+    checked,
+    control,
+    fill_in,
+    note_unprompted,
+    view,
+)
 from headwise.viz_app.views.shared.widgets import choose_on_slider, choose_one
 from headwise.viz_app.views.translate.ablation import show_ablation
 from headwise.viz_app.views.translate.beam import show_tree
 from headwise.viz_app.views.translate.heads import show_heads
-from headwise.viz_app.views.translate.reading import chosen_grid_options
-from headwise.viz_app.views.translate.step import show_step
-from headwise.viz_app.views.translate.tokens import show_tokens
+from headwise.viz_app.views.translate.shown_map import chosen_grid_options
+from headwise.viz_app.views.translate.step import STEP_PANELS, show_step
 
 _Section = Literal["steps", "beam", "off"]
 
@@ -44,17 +55,16 @@ def page(selection: Selection) -> None:
         second_step = _choose_second_step(selection)
     grid_options = chosen_grid_options()
     own, target = _show_translation(selection, size)
-    if second_step is None:
-        first, second, shared = own, None, ""
-    else:
-        given = target.description if target.given else ""
-        shared, common = _shared_target(selection, own, second_step, given)
+    first, second, shared = own, None, ""
+    if second_step is not None:
+        shared, common = _shared_target(selection, target, second_step)
         first, second = (
             trace_of(selection.run, step, selection.text, common)
             for step in (selection.step, second_step)
         )
-    show_heads(selection, first, second, grid_options, shared=shared)
-    _show_below(selection, own, first, target, grid_options)
+    grids = {kind: make_grid(first, kind, grid_options) for kind in KINDS}
+    show_heads(selection, first, second, grids, shared=shared)
+    _show_below(selection, own, first, target, grids)
     show_download_menu(selection, own, grid_options)
 
 
@@ -77,16 +87,14 @@ def _choose_second_step(selection: Selection) -> int | None:
 
 
 def _shared_target(
-    selection: Selection, own: Trace, second_step: int, given: str
+    selection: Selection, target: Target, second_step: int
 ) -> tuple[str, tuple[int, ...]]:
     """Return a comparison's target and its name: the given one, or the newer translation."""
-    if given:
-        return given, own.target_ids
+    if target.ids is not None:
+        return target.description, target.ids
     newest = max(selection.step, second_step)
-    translation = (
-        own if newest == selection.step else trace_of(selection.run, newest, own.source_text)
-    )
-    return f"the translation at step {newest:,}", translation.target_ids
+    ids = translation_of(selection.run, newest, selection.text)
+    return f"the translation at step {newest:,}", ids
 
 
 def _show_translation(selection: Selection, size: int) -> tuple[Trace, Target]:
@@ -144,7 +152,7 @@ def _offer_first_lesson() -> None:
 
 @panel("below")
 def _show_below(
-    selection: Selection, shown: Trace, first: Trace, target: Target, grid_options: GridOptions
+    selection: Selection, shown: Trace, first: Trace, target: Target, grids: Mapping[Kind, Grid]
 ) -> None:
     """Draw the chosen one of the sections below the maps; the others are not computed.
 
@@ -156,7 +164,7 @@ def _show_below(
     if not chosen and not is_in_sight("below_maps", on_seen=note_unprompted):
         return
     if section == "steps":
-        show_step(selection, first, grid_options)
+        show_step(selection, first, grids)
     elif section == "off":
         show_ablation(selection, shown)
     elif target.beam is not None:
@@ -172,15 +180,56 @@ def _choose_section(beam: Beam | None) -> _Section:
         "beam": "What the beam looked at",
         "off": "Switch heads off" + off,
     }
-    linked: _Section = "off" if own.off or own.rank else "steps"
     section: _Section = choose_one(
         "Below the maps",
         [name for name in get_args(_Section) if name != "beam" or beam is not None],
         key="below",
-        default=linked,
+        default="off" if own.off or own.rank else "steps",
         format_func=names.__getitem__,
         show_label=False,
     )
     if section != "steps":
         fill_in(below=section)
     return section
+
+
+@panel("tokens")
+def show_tokens(selection: Selection, trace: Trace) -> None:
+    """Draw the tokens of a trace; a click marks a column of the map, or chooses a step."""
+
+    def mark_column(place: int) -> None:
+        column = None if place == view().translate.column else place
+        change_view("tokens", "heads", column=column, **answered("source", place))
+
+    def choose_step(place: int) -> None:
+        answer = answered("target", place) | answered("row", place)
+        change_view(*STEP_PANELS, at=place, below="steps", **answer)
+
+    source = token_labels(trace.source)
+    column = checked(
+        "column",
+        "Marked column",
+        usable=range(len(source)).__contains__,
+        written=source.__getitem__,
+    )
+    token_buttons(
+        source,
+        name="Tokens of the source: each marks its column in the map",
+        theme=selection.theme,
+        key="source_tokens",
+        on_click=mark_column,
+        chosen=column,
+        language=selection.run.source_language,
+    )
+    probabilities, titles = target_probabilities(trace)
+    token_buttons(
+        token_labels(trace.predicted),
+        name="Tokens of the target: each chooses its step of decoding",
+        theme=selection.theme,
+        key="target_tokens",
+        on_click=choose_step,
+        chosen=view().translate.at,
+        probabilities=probabilities,
+        titles=titles,
+        language=selection.run.target_language,
+    )

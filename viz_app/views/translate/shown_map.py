@@ -1,20 +1,27 @@
-"""Choose what the large map shows: one head, or the heads of its layer put together."""
+"""Choose what the large map shows, and how it is read: its rows, columns and cells.
+
+It shows one head, or the heads of its layer put together.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import get_args
+from typing import NamedTuple, get_args
 
-from headwise.model.interface import Description, Head, Kind
+import streamlit as st
+
+from headwise.model.interface import Description, Head
 from headwise.viz_app.analysis.attention import Aggregate
-from headwise.viz_app.analysis.grid import Grid
+from headwise.viz_app.analysis.formulas import scores_formula
+from headwise.viz_app.analysis.grid import GridOptions, RowsBy
 from headwise.viz_app.analysis.labels import KIND_NAMES, KIND_NOTES
-from headwise.viz_app.analysis.rollout import CellValue, map_of_heads
-from headwise.viz_app.records.trace import Floats, Trace
-from headwise.viz_app.views.shared.head_choice import chosen_head
-from headwise.viz_app.views.shared.view import redraw_all, view
+from headwise.viz_app.analysis.rollout import CellValue
+from headwise.viz_app.views.caches import Run
+from headwise.viz_app.views.shared.head_choice import choose_units, chosen_head
+from headwise.viz_app.views.shared.markdown import escape_markdown
+from headwise.viz_app.views.shared.view import control, redraw_all, view
+from headwise.viz_app.views.shared.vocabulary import special_tokens_of
 from headwise.viz_app.views.shared.widgets import choose_one
+from headwise.viz_app.views.state import CHOICES, chosen
 
 HEAD_PANELS = ("heads", "below")
 """Panels that depend on the head that is shown."""
@@ -45,67 +52,65 @@ _VALUE_NORM_NOTES: dict[Aggregate, str] = {
     "(Kobayashi et al. 2020), so that heads that cancel each other count little. It knows nothing "
     "of feed-forward layers, or of the direction in which a key adds.",
 }
+_CHOICES = ("show", "units", "rows", "special", "renormalised")
 
 
-@dataclass(frozen=True)
-class ShownMap:
-    """The large map shows one head, or the heads of its layer put together."""
+class ShownMap(NamedTuple):
+    """The large map shows one head, or the heads of its layer put together.
 
-    kind: Kind
-    layer: int
-    head: int
+    ``map_of_heads(trace, *shown, …)`` computes it.
+    """
+
+    head: Head
     aggregate: Aggregate = "head"
     cell_value: CellValue = "weight"
 
     @property
     def name(self) -> str:
         """Kind, layer and head in words, counted from 1."""
+        kind, layer, head = self.head
         of = {
-            "head": f"head {self.head + 1}",
+            "head": f"head {head + 1}",
             "mean": "mean of heads",
             "max": "max of heads",
             "rollout": "rollout",
         }[self.aggregate]
         unit = "" if self.cell_value == "weight" else ", weight × value norm"
-        return f"{KIND_NAMES[self.kind]}, layer {self.layer + 1}, {of}{unit}"
+        return f"{KIND_NAMES[kind]}, layer {layer + 1}, {of}{unit}"
 
     @property
     def file_name(self) -> str:
         """Kind, layer and head as part of a file's name."""
-        of = f"head{self.head + 1}" if self.aggregate == "head" else self.aggregate
+        kind, layer, head = self.head
+        of = f"head{head + 1}" if self.aggregate == "head" else self.aggregate
         unit = "" if self.cell_value == "weight" else "-value-norm"
-        return f"{self.kind}-layer{self.layer + 1}-{of}{unit}"
+        return f"{kind}-layer{layer + 1}-{of}{unit}"
 
     @property
     def measured(self) -> str:
         """What a cell is, in a word."""
         return "weight" if self.cell_value == "weight" else "share"
 
-    def map_of(self, trace: Trace, grid: Grid) -> Floats:
-        """Compute the map of a trace in the rows and columns of a grid."""
-        head = Head(self.kind, self.layer, self.head)
-        return map_of_heads(trace, head, self.aggregate, self.cell_value, to_grid=grid.apply)
-
     @property
     def note(self) -> str:
         """Sentences on what the map shows, and what it does not."""
-        notes = [KIND_NOTES[self.kind]] if self.aggregate == "head" else []
+        notes = [KIND_NOTES[self.head.kind]] if self.aggregate == "head" else []
         of_cells = _WEIGHT_NOTES if self.cell_value == "weight" else _VALUE_NORM_NOTES
         if self.aggregate in of_cells:
             notes.append(of_cells[self.aggregate])
-        if self.aggregate == "rollout" and self.kind == "cross":
+        if self.aggregate == "rollout" and self.head.kind == "cross":
             notes.append(_CROSS_ROLLOUT_NOTE)
         return " ".join(notes)
 
 
-def choose_cells(*, on_change: Callable[[], None] = lambda: None) -> CellValue:
+def choose_cells() -> CellValue:
     """Ask what the cells of maps are."""
     return choose_one(
         "Cells",
         get_args(CellValue),
         key="cells",
         format_func=lambda cells: {"value norm": "× value norm"}.get(cells, cells),
-        on_change=on_change,
+        on_change=redraw_heads,
         show_label=False,
     )
 
@@ -119,3 +124,65 @@ def redraw_heads() -> None:
     """Draw again, from a callback of ``choose_head``, what depends on the head that is shown."""
     if view().translate.rank:
         redraw_all()
+
+
+def chosen_grid_options() -> GridOptions:
+    """Return the rows and columns that ``choose_reading`` has chosen."""
+    own = view().translate
+    return GridOptions(view().units, own.rows, own.special, own.renormalised)
+
+
+def choose_reading(run: Run) -> None:
+    """Draw a button that opens the choices of how maps are read, with how many were changed."""
+    changed = sum(chosen(view(), name) != CHOICES[name].default for name in _CHOICES)
+    label = "How maps are read" + f" ({changed})" * bool(changed)
+    with st.popover(label, key="reading"):
+        st.caption(_what_a_row_is(run.description))
+        choose_one(
+            "Show",
+            get_args(Aggregate),
+            key="show",
+            format_func=lambda how: {"head": "one head"}.get(how, how),
+            in_menu=True,
+            on_change=redraw_heads,
+            help="One head; the mean or, cell by cell, the maximum of the layer's heads; or "
+            "rollout, which follows attention back to the inputs of the stack: "
+            r"$R_l = (\frac12 \bar A_l + \frac12 I)\,R_{l-1}$.",
+        )
+        choose_units(in_menu=True, on_change=redraw_all)
+        choose_one(
+            "Decoder rows by",
+            get_args(RowsBy),
+            key="rows",
+            in_menu=True,
+            on_change=redraw_all,
+            help="A decoder row consumes one token and predicts the next. Both are in its label; "
+            "this says which leads, and by which of them rows are put together to words.",
+        )
+        _choose_special(run)
+
+
+def _choose_special(run: Run) -> None:
+    tokens = special_tokens_of(run)
+    start, end = escape_markdown(tokens.start), escape_markdown(tokens.end)
+    special = st.toggle(
+        "Special tokens",
+        help=f"Rows and columns of {start}, with which every target begins, and {end}, which ends "
+        "source and target. Heads with nothing to do often rest on them.",
+        **control("special", "Special tokens", in_menu=True, on_change=redraw_all),
+    )
+    if not special:
+        st.toggle(
+            "Rows sum to 1 again",
+            help="Scale what is left of each row to a sum of 1. Small weights then look large "
+            "where most of the weight was on special tokens.",
+            **control("renormalised", "Rows sum to 1 again", in_menu=True, on_change=redraw_all),
+        )
+
+
+def _what_a_row_is(model: Description) -> str:
+    scores = scores_formula(model, view().kind)
+    return (
+        rf"A row of weights, $\mathrm{{softmax}}({scores})$, says how much of each key's value a "
+        "query takes. Layers are counted from the input."
+    )

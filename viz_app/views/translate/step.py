@@ -1,28 +1,37 @@
-"""Show generation step by step: what the decoder has, what it predicts, and alternatives."""
+"""Show generation step by step: what the decoder has, what it predicts, and alternatives.
+
+Sampling shows from which probabilities a step would draw its token: temperature, top-k and top-p.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import streamlit as st
 
 from headwise.model.interface import Kind
+from headwise.model.ties import descending
 from headwise.viz_app.analysis.formulas import output_formula
-from headwise.viz_app.analysis.grid import GridOptions, make_grid
+from headwise.viz_app.analysis.grid import Grid
 from headwise.viz_app.analysis.labels import KIND_NAMES, next_token_label, token_labels
 from headwise.viz_app.analysis.rollout import weights_of
-from headwise.viz_app.figures.charts import token_bars
+from headwise.viz_app.analysis.sampling import entropy, sampled
+from headwise.viz_app.figures.charts import changed_bars, token_bars
 from headwise.viz_app.figures.maps import head_rows
 from headwise.viz_app.figures.tokens import token_row
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.views.caches import continuation_of, trace_of
+from headwise.viz_app.views.caches import continuation_of, next_log_probability, trace_of
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.target import show_target, total_log_probability
 from headwise.viz_app.views.shared.view import change_view, control, redraw_all, view
-from headwise.viz_app.views.shared.widgets import clicked_value, show_figure
-from headwise.viz_app.views.translate.sampling import show_sampling
+from headwise.viz_app.views.shared.widgets import (
+    choose_from_list,
+    choose_on_slider,
+    clicked_value,
+    show_figure,
+)
 
 STEP_PANELS = ("tokens", "heads", "below")
 """Panels that depend on the step of decoding."""
@@ -36,19 +45,26 @@ _BRING_INTO_VIEW = """
 </script>
 """
 """The token makes the script another for each, so that it runs again."""
+_TEMPERATURES = (0.1, 0.25, 0.5, 0.7, 1.0, 1.5, 2.0, 4.0)
+_TOP_K = (1, 2, 5, 10, 50, 0)
+_TOP_P = (0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 1.0)
+_MOST_BARS = 10
 
 
-def show_step(selection: Selection, trace: Trace, grid_options: GridOptions) -> None:
+def show_step(selection: Selection, trace: Trace, grids: Mapping[Kind, Grid]) -> None:
     """Draw the likeliest tokens at one step of decoding, and the translation after another."""
     at = _choose_step(trace)
+    spaced = selection.run.tokenizers.target.kind == "bpe"
+    labels = [next_token_label(token, spaced=spaced) for token in trace.top_tokens[at]]
+    others = _alternatives(trace, at, labels)
     choice, chart = st.columns([2, 3], gap="large")
     with choice:
         _describe(selection, trace, at)
     with chart:
-        _show_distribution(selection, trace, at)
-        _show_fork(selection, trace, at)
+        _show_distribution(selection, trace, at, labels, others)
+        _show_fork(selection, trace, at, others)
         show_sampling(selection, trace, at)
-    _show_rows(selection, trace, grid_options, at)
+    _show_rows(selection, trace, grids, at)
 
 
 def _choose_step(trace: Trace) -> int:
@@ -70,14 +86,8 @@ def _choose_step(trace: Trace) -> int:
             change_view(at=0)
 
     with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
-        at: int = st.selectbox(
-            "Step",
-            steps,
-            format_func=written,
-            width=360,
-            **control(
-                "at", "Step", usable=steps.__contains__, written=written, on_change=redraw_all
-            ),
+        at = choose_from_list(
+            "Step", steps, key="at", format_func=written, on_change=redraw_all, width=360
         )
         st.button("Back", key="back", on_click=go, args=(-1,), disabled=at == 0)
         st.button("Next", key="next", on_click=go, args=(1,), disabled=at == last)
@@ -118,12 +128,14 @@ def _describe(selection: Selection, trace: Trace, at: int) -> None:
     )
 
 
-def _show_distribution(selection: Selection, trace: Trace, at: int) -> None:
+def _show_distribution(
+    selection: Selection, trace: Trace, at: int, labels: Sequence[str], others: Mapping[str, int]
+) -> None:
+    """Draw the likeliest tokens; a click forces one that is not the predicted one."""
     predictions = trace.predictions
     ids = predictions.top_ids[at].tolist()
     actual = trace.predicted.ids[at]
-    labels = _likeliest(selection, trace, at)
-    names = _alternatives(trace, at, labels)
+    names = {id: name for name, id in others.items()}
 
     def force_clicked() -> None:
         place = clicked_value("top_tokens")
@@ -152,13 +164,13 @@ def _show_distribution(selection: Selection, trace: Trace, at: int) -> None:
     )
 
 
-def _show_rows(selection: Selection, trace: Trace, grid_options: GridOptions, at: int) -> None:
+def _show_rows(selection: Selection, trace: Trace, grids: Mapping[Kind, Grid], at: int) -> None:
     """Draw the row of this step in the maps of all heads of the decoder."""
     kinds: tuple[Kind, ...] = ("cross", "decoder_self")
     for kind, place in zip(kinds, st.columns(2, gap="medium"), strict=True):
         with place:
             st.markdown(f"**{KIND_NAMES[kind]}: where each head looks at this step**")
-            grid = make_grid(trace, kind, grid_options)
+            grid = grids[kind]
             row = grid.row_of(at)
             seen = np.ones(len(grid.columns), bool) if grid.allowed is None else grid.allowed[row]
             if row is None or not seen.any():
@@ -181,25 +193,17 @@ def _show_rows(selection: Selection, trace: Trace, grid_options: GridOptions, at
             )
 
 
-def _likeliest(selection: Selection, trace: Trace, at: int) -> list[str]:
-    """Label the likeliest next tokens."""
-    spaced = selection.run.tokenizers.target.kind == "bpe"
-    return [next_token_label(token, spaced=spaced) for token in trace.top_tokens[at]]
-
-
-def _alternatives(trace: Trace, at: int, labels: Sequence[str]) -> dict[int, str]:
-    """Return the likeliest tokens but the predicted one: their ids, and names that all differ."""
-    names: dict[int, str] = {}
+def _alternatives(trace: Trace, at: int, labels: Sequence[str]) -> dict[str, int]:
+    """Return the likeliest tokens but the predicted one: names that all differ, and their ids."""
+    others: dict[str, int] = {}
     for label, id in zip(labels, trace.predictions.top_ids[at].tolist(), strict=True):
         if id != trace.predicted.ids[at]:
-            names[id] = f"{label} ({id})" if label in names.values() else label
-    return names
+            others[f"{label} ({id})" if label in others else label] = id
+    return others
 
 
-def _show_fork(selection: Selection, trace: Trace, at: int) -> None:
+def _show_fork(selection: Selection, trace: Trace, at: int, others: Mapping[str, int]) -> None:
     """Ask for another token in place of the predicted one, and decode on from there."""
-    labels = _likeliest(selection, trace, at)
-    others = {name: id for id, name in _alternatives(trace, at, labels).items()}
     said = token_labels(trace.predicted)[at]
 
     def written(name: str) -> str:
@@ -244,3 +248,51 @@ def _show_fork(selection: Selection, trace: Trace, at: int) -> None:
 def _note_forced() -> None:
     """Have the translation after a token that was just forced brought into view."""
     st.session_state["just_forced"] = True
+
+
+def show_sampling(selection: Selection, trace: Trace, at: int) -> None:
+    """Ask for temperature, top-k and top-p, and draw what they make of the next token."""
+    label = "Probabilities for sampling"
+    if not st.toggle(
+        label,
+        help="Sampling draws each token by chance, from probabilities that temperature, top-k and "
+        "top-p change. Here are these probabilities; the translation stays as it is.",
+        **control("sampling", label),
+    ):
+        return
+    with st.container(key="sampling-panel"):
+        places = st.columns(3, gap="medium")
+        with places[0]:
+            temperature = choose_on_slider(
+                "Temperature", _TEMPERATURES, key="temperature", format_func="{:g}".format
+            )
+        with places[1]:
+            top_k = choose_on_slider(
+                "Top-k", _TOP_K, key="top_k", format_func=lambda k: str(k) if k else "all"
+            )
+        with places[2]:
+            top_p = choose_on_slider("Top-p", _TOP_P, key="top_p", format_func="{:g}".format)
+        run, prefix = selection.run, trace.target_ids[: at + 1]
+        log_probability = next_log_probability(run, selection.step, selection.text, prefix)
+        before = np.exp(log_probability.astype(np.float64))
+        after = sampled(log_probability, temperature=temperature, top_k=top_k, top_p=top_p)
+        ids = descending(log_probability)[:_MOST_BARS].tolist()
+        target = run.tokenizers.target
+        figure = changed_bars(
+            [next_token_label(token, spaced=target.kind == "bpe") for token in target.tokens(ids)],
+            before[ids].tolist(),
+            after[ids].tolist(),
+            theme=selection.theme,
+        )
+        show_figure(
+            figure,
+            key="sampled",
+            alt=f"The probabilities of the {len(ids)} likeliest tokens as they are drawn from",
+            name=f"sampled-at-step{at + 1}",
+        )
+        st.caption(
+            f"{(after > 0).sum():,} of {len(after):,} tokens can be drawn. Entropy "
+            f"{entropy(after):.2f} nats, {entropy(before):.2f} without the settings. Scores are "
+            "divided by the temperature; of the top k tokens the likeliest are kept whose "
+            "probabilities sum to p; these are scaled to a sum of 1."
+        )

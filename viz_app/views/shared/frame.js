@@ -1,0 +1,21 @@
+// Streamlit's field of several lines takes Ctrl + Enter only, and its sidebar folds only on phones.
+if (!window.headwise) {
+  window.headwise = true;
+  document.addEventListener('keydown', event => {
+    const {key, shiftKey, ctrlKey, metaKey, isComposing, target} = event;
+    if (key !== 'Enter' || shiftKey || ctrlKey || metaKey || isComposing) return;
+    if (!target.closest?.('.st-key-sentence textarea')) return;
+    event.preventDefault();
+    event.stopPropagation();
+    target.dispatchEvent(new KeyboardEvent('keydown', {key, ctrlKey: true, bubbles: true}));
+  }, true);
+  // Charts that are wider than a sheet of paper are printed smaller.
+  const charts = () => document.querySelectorAll('.stPlotlyChart');
+  addEventListener('beforeprint', () => charts().forEach(chart => {
+    chart.style.zoom = Math.min(1, PAPER / chart.scrollWidth);
+  }));
+  addEventListener('afterprint', () => charts().forEach(chart => { chart.style.zoom = ''; }));
+  if (innerWidth < 1000) {
+    document.querySelector('[data-testid="stSidebarCollapseButton"] button')?.click();
+  }
+}
