@@ -12,13 +12,12 @@ import pytest
 import torch
 import tyro
 from safetensors.torch import load_file, save_file
-from streamlit.testing.v1 import AppTest
 
 from headwise.viz_app.measure import MeasureArguments, main
 from headwise.viz_app.served import MODELS
 from headwise.viz_app.views.embeddings import projection
 from headwise.viz_app.views.training import embeddings as training_embeddings
-from tests.viz_app.views.driver import Folders, Start, open_page
+from tests.viz_app.views.driver import Folders, Page, Start, open_page
 
 SENTENCE = "The dog sees a red house."
 TRAINER_STEPS = (10, 20)
@@ -38,7 +37,7 @@ def start_page(run_root: Path, monkeypatch: pytest.MonkeyPatch) -> Start:
     The page "app" is the whole app, at its first page.
     """
 
-    def start(page: str, root: Path = run_root, **address: str) -> AppTest:
+    def start(page: str, root: Path = run_root, **address: str) -> Page:
         return open_page(page, root, monkeypatch, address)
 
     return start
@@ -51,7 +50,7 @@ def start(start_page: Start, request: pytest.FixtureRequest) -> Start:
 
 
 @pytest.fixture(scope="module")
-def opened(run_root: Path, request: pytest.FixtureRequest) -> AppTest:
+def opened(run_root: Path, request: pytest.FixtureRequest) -> Page:
     """The page that the test's module names, opened once for all who only read it."""
     address = getattr(request.module, "ADDRESS", {})
     with pytest.MonkeyPatch.context() as patch:
@@ -138,7 +137,7 @@ def measured(folders: Folders, data_folder: Path) -> Folders:
 def start_model(start_page: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Start:
     """Open a page by its module's name, on the folder of a model and an address's parameters."""
 
-    def start(page: str, folder: Path, **address: str) -> AppTest:
+    def start(page: str, folder: Path, **address: str) -> Page:
         monkeypatch.setenv(MODELS, f"theirs\t{folder}")
         return start_page(page, tmp_path, **({"q": SENTENCE} | address))
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import base64
 import json
 import re
+import sys
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from html import unescape
+from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args
 
@@ -17,11 +20,23 @@ from numpy.typing import ArrayLike
 from streamlit import config
 from streamlit.testing.v1 import AppTest
 
-from headwise.model.checkpoint import TrainedRun, load_weights
+from headwise.model.checkpoint import (
+    TrainedRun,
+    create_run,
+    load_weights,
+    open_trained_run,
+    save_weights,
+    steps_of,
+    tokenizer_sha256,
+    weights_path,
+)
+from headwise.model.run_info import Counts
+from headwise.model.tokenizer import TokenizerPair
+from headwise.model.transformer import Transformer
+from headwise.viz_app.components.row_table import Cell, MarkedText
 from headwise.viz_app.records.trace import Floats, Trace
 from headwise.viz_app.trace.sentence import run_trace
-from headwise.viz_app.views.shared.widgets import PageName
-from headwise.viz_app.views.state import CHOICES
+from headwise.viz_app.views.state import CHOICES, View
 from tests.floats import OPERATIONS, assert_near, printed
 
 APP = Path(__file__).resolve().parents[3] / "viz_app" / "app.py"
@@ -43,17 +58,105 @@ for _name, _value in tomllib.loads((APP.parent / ".streamlit/config.toml").read_
 OPENED = ("download-menu", "seen_below_maps")
 """A menu that is open, and a place that has been in sight: a browser says that of them."""
 
-Start = Callable[..., AppTest]
+Start = Callable[..., "Page"]
 Folders = Callable[..., Path]
 SECTIONS: tuple[str, ...] = get_args(CHOICES["training"].kind)
+_NAMES = {path.parent.name for path in APP.parent.glob("views/*/page.py")}
 PAGES: list[tuple[str, dict[str, str]]] = [
-    *((page, {}) for page in get_args(PageName) if page != "training"),
+    *((name, {}) for name in sorted(_NAMES - {"training"})),
     *(("training", {"training": section}) for section in SECTIONS),
 ]
 """Each page, and of the page Training each section."""
 every_page = pytest.mark.parametrize(
     ("page", "address"), PAGES, ids=["-".join([page, *address.values()]) for page, address in PAGES]
 )
+
+
+class Page(AppTest):
+    """A page, or the whole app, that AppTest draws without a browser."""
+
+    def widget(self, field: str) -> Any:
+        """Return the widget of a field of the view."""
+        drawn = (each for kind in WIDGETS for each in getattr(self, kind))
+        found = [each for each in drawn if field_of(each) == field]
+        assert len(found) == 1, f"{len(found)} widgets of {field}"
+        return found[0]
+
+    def choose(self, **choices: Any) -> Page:
+        """Set widgets by their fields, all at once, and draw the page again."""
+        for field, value in choices.items():
+            self.widget(field).set_value(value)
+        self.run()
+        return self
+
+    @property
+    def view(self) -> View:
+        """What a person has chosen."""
+        view: View = self.session_state["session"].view
+        return view
+
+    @property
+    def address(self) -> dict[str, str]:
+        """The address's parameters; AppTest has each as a text or as a list of one."""
+        asked: dict[str, str | list[str]] = dict(self.query_params)
+        return {name: each if isinstance(each, str) else each[0] for name, each in asked.items()}
+
+    @property
+    def errors(self) -> list[str]:
+        """The error messages of the page, which must not have crashed."""
+        assert not self.exception
+        return [unescaped(error.value) for error in self.error]
+
+    @property
+    def warnings(self) -> list[str]:
+        """The warnings of the page."""
+        return [unescaped(warning.value) for warning in self.warning]
+
+    @property
+    def texts(self) -> list[str]:
+        """What ``st.text`` shows, markup or not."""
+        return [element.value for element in self.text]
+
+    @property
+    def captions(self) -> str:
+        """All captions of the page, joined."""
+        return unescaped(" ".join(caption.value for caption in self.caption))
+
+    def says(self, template: str, *numbers: float, **bounds: Any) -> bool:
+        """Whether a caption has a text with numbers of another pass, as ``shown`` writes them."""
+        captions = self.captions
+        return any(told in captions for told in shown(template, *numbers, **bounds))
+
+    def markup(self, containing: str = "") -> list[str]:
+        """Return what the page draws as HTML and contains a text."""
+        bodies = [element.proto.body for element in self.get("html")]
+        return [body for body in bodies if containing in body]
+
+    def token_row(self, side: str) -> list[dict[str, Any]]:
+        """Return the tokens of the source or the target above the maps, each with its title."""
+        rows = [row.proto for row in self.get("bidi_component")]
+        [drawn] = [row for row in rows if f"{side}_tokens" in row.id]
+        tokens: list[dict[str, Any]] = json.loads(drawn.json)[0]["tokens"]
+        return tokens
+
+    @property
+    def charts(self) -> dict[str, Any]:
+        """The figure of each chart by its key, in the order of the page."""
+        found = self.get("plotly_chart")
+        return {chart.proto.id.split("-", 2)[2]: json.loads(chart.proto.spec) for chart in found}
+
+    def cells(self, key: str) -> np.ndarray:
+        """Return the numbers of a heat map."""
+        return array(self.charts[key]["data"][0]["z"])
+
+    def expect_cells(self, key: str, expected: ArrayLike, **bounds: Any) -> None:
+        """Check the numbers of a heat map as ``assert_drawn`` does."""
+        assert_drawn(self.cells(key), expected, **bounds)
+
+
+def field_of(drawn: Any) -> str:
+    """Return the field of the view that a widget shows, or the key of one that shows none."""
+    return (drawn.key or "").rstrip()
 
 
 def _script(page: str) -> None:
@@ -73,41 +176,21 @@ def _script(page: str) -> None:
 
 def open_page(
     page: str, root: Path, monkeypatch: pytest.MonkeyPatch, address: dict[str, str]
-) -> AppTest:
+) -> Page:
     """Open a page by its module's name, or the whole app, on a folder of runs.
 
     Its menu of downloads is open, and all of it has been in sight. A page has a script of its own:
     Streamlit's tests can switch to file pages only.
     """
-    if page == "app":
-        app = AppTest.from_file(str(APP), default_timeout=60)
-    else:
-        app = AppTest.from_function(_script, default_timeout=60, args=(page,))
+    script = APP if page == "app" else AppTest.from_function(_script)._script_path
+    app = Page(str(script), default_timeout=60, args=(page,))
     monkeypatch.setenv("HEADWISE_CHECKPOINTS", str(root))
     for key in OPENED:
         app.session_state[key] = True
     for key, value in address.items():
         app.query_params[key] = value
-    return app.run()
-
-
-def field_of(drawn: Any) -> str:
-    """Return the field of the view that a widget shows, or the key of one that shows none."""
-    return (drawn.key or "").rstrip()
-
-
-def widget(app: AppTest, field: str) -> Any:
-    """Return the widget of a field of the view."""
-    found = [each for kind in WIDGETS for each in getattr(app, kind) if field_of(each) == field]
-    assert len(found) == 1, f"{len(found)} widgets of {field}"
-    return found[0]
-
-
-def choose(app: AppTest, **choices: Any) -> AppTest:
-    """Set widgets by their fields, all at once, and draw the page again."""
-    for field, value in choices.items():
-        widget(app, field).set_value(value)
-    return app.run()
+    app.run()
+    return app
 
 
 def traced(
@@ -117,12 +200,43 @@ def traced(
     return run_trace(load_weights(run, step).model, run.tokenizers, text, target)
 
 
+def log_probability(trace: Trace) -> float:
+    """Return the log-probability of a whole target, in nats."""
+    return float(trace.predictions.log_probability.sum())
+
+
+def write_run(
+    root: Path,
+    like: TrainedRun,
+    models: Mapping[int, Transformer],
+    tokenizers: TokenizerPair | None = None,
+    **changes: str,
+) -> TrainedRun:
+    """Write a run as another, but for its models, its tokenizers and what ``run.json`` says."""
+    tokenizers = tokenizers or like.tokenizers
+    [config, *_] = [model.config for model in models.values()]
+    sha256 = tokenizer_sha256(tokenizers)
+    info = replace(like.info, model=config, tokenizer_sha256=sha256, **changes)
+    counts = Counts([1] * config.source_vocab_size, [1] * config.target_vocab_size)
+    create_run(root / info.name, info, tokenizers, counts)
+    for step, model in models.items():
+        save_weights(root / info.name, model, run=info.name, step=step)
+    return open_trained_run(info.name, root=root)
+
+
 def embedding_table(run: TrainedRun, side: str, *, step: int = 60) -> Floats:
     """Return the embeddings of the source's or the target's tokens, (V, D)."""
     model = load_weights(run, step).model
     stack = model.encoder if side == "source" else model.decoder
     table: Floats = stack.embedding.table.weight.numpy(force=True)
     return table
+
+
+def without_weights(run: Path, *steps: int) -> Path:
+    """Remove the weights of these steps, or of all, and return the run's folder."""
+    for step in steps or steps_of(run):
+        weights_path(run, step).unlink()
+    return run
 
 
 def break_file(path: Path) -> None:
@@ -136,31 +250,66 @@ def break_lines(path: Path) -> Path:
     return path
 
 
+def edit_json(path: Path, *place: str, **values: Any) -> None:
+    """Set values of an object in a JSON file; ``place`` are the keys that lead to the object."""
+    content = json.loads(path.read_text(encoding="utf-8"))
+    inner = content
+    for key in place:
+        inner = inner[key]
+    inner.update(values)
+    path.write_text(json.dumps(content), encoding="utf-8")
+
+
+def patch_views(patch: pytest.MonkeyPatch, page: str, **values: Any) -> None:
+    """Replace names wherever modules of a page's folder, or of ``shared``, have them."""
+    folder = f"headwise.viz_app.views.{page}"
+    import_module(f"{folder}.page" if page != "shared" else f"{folder}.frame")
+    for name, value in values.items():
+        modules = [module for key, module in sys.modules.items() if key.startswith(f"{folder}.")]
+        found = [module for module in modules if hasattr(module, name)]
+        assert found, f"nothing in {folder} has {name}"
+        for module in found:
+            patch.setattr(module, name, value)
+
+
+Calls = dict[str, dict[str, Any]]
+
+
+def record_calls(patch: pytest.MonkeyPatch, page: str, name: str) -> Calls:
+    """Collect, instead of drawing it, what a page gives to a component or chart, by its key.
+
+    The newest of each key; what was given without a name is "given".
+    """
+    seen: Calls = {}
+
+    def keep(*given: Any, **named: Any) -> None:
+        seen[named["key"]] = {"given": given} | named
+
+    patch_views(patch, page, **{name: keep})
+    return seen
+
+
+def table(calls: Calls, key: str) -> list[list[str]]:
+    """Return the texts of a table that was given to ``row_table``, a marked one in brackets."""
+    _, rows = calls[key]["given"]
+    return [[_written(cell) for cell in row.cells] for row in rows]
+
+
+def _written(cell: Cell) -> str:
+    if isinstance(cell, MarkedText):
+        parts = (f"[{p.mark}: {p.text}]" if p.mark else p.text for p in cell.parts)
+        return "".join(parts)
+    return cell if isinstance(cell, str) else cell.text
+
+
+def row_names(calls: Calls, key: str) -> list[str]:
+    """Return what the rows of a table give to ``on_click``."""
+    return [row.name for row in calls[key]["given"][1]]
+
+
 def unescaped(markdown: str) -> str:
     """Return escaped Markdown as the text that it shows."""
     return re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", markdown).replace("\u2060", "")
-
-
-def errors(app: AppTest) -> list[str]:
-    """Return the error messages of a page, which must not have crashed."""
-    assert not app.exception
-    return [unescaped(error.value) for error in app.error]
-
-
-def texts(app: AppTest) -> list[str]:
-    """Return what ``st.text`` shows, markup or not."""
-    return [element.value for element in app.text]
-
-
-def captions(app: AppTest) -> str:
-    """Return all captions of a page, joined."""
-    return unescaped(" ".join(caption.value for caption in app.caption))
-
-
-def html(app: AppTest, containing: str = "") -> list[str]:
-    """Return what the page draws as HTML and contains a text."""
-    bodies = [element.proto.body for element in app.get("html")]
-    return [body for body in bodies if containing in body]
 
 
 def texts_in(markup: str, tag: str) -> list[str]:
@@ -169,38 +318,12 @@ def texts_in(markup: str, tag: str) -> list[str]:
     return [unescape(re.sub("<[^>]*>", "", text)).strip() for text in found]
 
 
-def token_row(app: AppTest, side: str) -> list[dict[str, Any]]:
-    """Return the tokens of the source or the target above the maps, each with its title."""
-    drawn = [row.proto for row in app.get("bidi_component") if f"{side}_tokens" in row.proto.id]
-    assert len(drawn) == 1, f"{len(drawn)} rows of the {side}"
-    tokens: list[dict[str, Any]] = json.loads(drawn[0].json)[0]["tokens"]
-    return tokens
-
-
-def charts(app: AppTest) -> dict[str, Any]:
-    """Return the figure of each chart by its key, in the order of the page."""
-    found = app.get("plotly_chart")
-    return {chart.proto.id.split("-", 2)[2]: json.loads(chart.proto.spec) for chart in found}
-
-
 def array(written: Any) -> np.ndarray:
     """Return an array that Plotly has written as a list or in base 64."""
     if isinstance(written, list):
         return np.array(written)
     flat = np.frombuffer(base64.b64decode(written["bdata"]), written["dtype"])
     return flat.reshape([int(n) for n in str(written.get("shape", flat.size)).split(",")])
-
-
-def cells(app: AppTest, key: str) -> np.ndarray:
-    """Return the numbers of a heat map."""
-    return array(charts(app)[key]["data"][0]["z"])
-
-
-def assert_cells(
-    app: AppTest, key: str, expected: ArrayLike, *, operations: int = OPERATIONS
-) -> None:
-    """Check the numbers of a heat map as ``assert_drawn`` does."""
-    assert_drawn(cells(app, key), expected, operations=operations)
 
 
 def assert_drawn(found: ArrayLike, expected: ArrayLike, *, operations: int = OPERATIONS) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import fields, replace
 from html import unescape
 from pathlib import Path
@@ -11,122 +10,89 @@ from typing import Any
 
 import numpy as np
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.model.config import TransformerConfig
 from headwise.model.hooks import hook_names
-from headwise.model.masks import causal_mask, pad, padding_mask
 from headwise.model.presets import PRESETS
-from headwise.viz_app.analysis.labels import token_labels
-from headwise.viz_app.analysis.predictions import read_lens
-from headwise.viz_app.figures.theme import LIGHT
-from headwise.viz_app.records.trace import Check, HookSummary, Trace
-from headwise.viz_app.trace.sentence import run_trace, to_tokens
+from headwise.viz_app.analysis.labels import token_label, token_labels
+from headwise.viz_app.records.trace import Check, Trace
+from headwise.viz_app.trace.sentence import run_trace
 from headwise.viz_app.views import caches
-from headwise.viz_app.views.architecture.equations import equations_of
-from headwise.viz_app.views.architecture.modules import _ROWS, tree_of
-from headwise.viz_app.views.architecture.page import CONSEQUENCES, _caveat
-from headwise.viz_app.views.shared.markdown import escape_markdown
-from headwise.viz_app.views.shared.selection import Selection
-from tests.floats import near, rounding
+from headwise.viz_app.views.architecture.page import CONSEQUENCES
+from tests.floats import rounding
 from tests.viz_app.views.driver import (
     CATS,
     DOG,
+    Page,
     Start,
     break_lines,
-    captions,
-    cells,
-    charts,
-    errors,
-    html,
-    shown,
     texts_in,
     traced,
-    widget,
+    unescaped,
 )
 
 PAGE = "architecture"
 
 
+def rows_of(table: str) -> list[str]:
+    return re.findall(r"<tr>(.*?)</tr>", table, re.DOTALL)
+
+
 # The tree
 
 
-def expect_numbers(written: Sequence[str], seen: HookSummary) -> None:
-    """They are the mean, the standard deviation and the mean norm, written with three decimals."""
-    values = [float(number.replace(",", "")) for number in written]
-    expected = [seen.mean, seen.standard_deviation, seen.norm]
-    off = 0.0005 + rounding(np.float32, max(expected))  # half a unit, and another pass
-    np.testing.assert_allclose(values, expected, rtol=0, atol=off)
-
-
+@pytest.mark.parametrize(
+    ("step", "target", "unfold", "levels"),
+    [
+        ("60", "", "stacks", 3),
+        ("60", "", "layers", 4),
+        ("20", "Los perros no ven el libro.", "everything", 5),
+    ],
+)
 def test_the_tree_has_every_hook_point_once_with_its_numbers(
-    opened: AppTest, run: TrainedRun
+    start: Start, run: TrainedRun, step: str, target: str, unfold: str, levels: int
 ) -> None:
-    assert errors(opened) == []
-    [tree] = html(opened, '<div class="modules"')
+    app = start(step=step, target=target, unfold=unfold)
+    assert app.errors == []
+    [tree] = app.markup('<div class="modules"')
     assert re.findall(r'data-hook="(.*?)"', tree) == hook_names(load_weights(run, 60).model)
-    for seen in traced(run).summary:
+    for seen in traced(run, step=int(step), target=target or None).summary:
         [row] = re.findall(rf'<tr data-hook="{re.escape(seen.name)}">(.*?)</tr>', tree)
         _, shape, *numbers, parameters = texts_in(row, "td")
         assert shape == " × ".join(map(str, seen.shape))
-        expect_numbers(numbers, seen)
+        values = [float(number.replace(",", "")) for number in numbers]
+        expected = [seen.mean, seen.standard_deviation, seen.norm]
+        off = 0.0005 + rounding(np.float32, max(expected))  # half a unit, and another pass
+        np.testing.assert_allclose(values, expected, rtol=0, atol=off)
         assert parameters == ""
+    depth = 0
+    for tag in re.findall(r"<details[^>]*>|</details>", tree):
+        depth += -1 if tag == "</details>" else 1
+        if tag != "</details>":
+            assert ("open" in tag) is (depth <= levels)
+    assert "x + FFN(LayerNorm(x))" in tree
+    assert "LayerNorm(x + FFN(x))" not in tree
+    assert "W_O + b_O" in tree
 
 
-def test_the_number_of_parameters_is_the_run_s(opened: AppTest, run: TrainedRun) -> None:
-    [tree] = html(opened, '<div class="modules"')
+def test_the_number_of_parameters_is_the_run_s(opened: Page, run: TrainedRun) -> None:
+    [tree] = opened.markup('<div class="modules"')
     totals = [int(n.replace(",", "")) for n in re.findall(r'title="parameters">([\d,]+)<', tree)]
     assert totals[0] == run.info.parameters
-    assert f"{run.info.parameters:,} in all" in captions(opened)
+    assert f"{run.info.parameters:,} in all" in opened.captions
     rows = re.findall(r'<tr data-module="(.*?)">(.*?)</tr>', tree)
     of = {name: int(texts_in(row, "td")[-1].replace(",", "")) for name, row in rows}
     assert sum(of.values()) == run.info.parameters
     assert of["unembedding"] == 0  # tied to the decoder's table
 
 
-def test_the_tree_is_that_of_the_trace_and_the_step(start: Start, run: TrainedRun) -> None:
-    app = start(step="20", target="Los perros no ven el libro.")
-    trace = traced(run, step=20, target="Los perros no ven el libro.")
-    [seen] = [seen for seen in trace.summary if seen.name == "logits"]
-    [row] = re.findall(r'<tr data-hook="logits">(.*?)</tr>', html(app, '<div class="modules"')[0])
-    shape, *numbers = texts_in(row, "td")[1:5]
-    assert shape == f"1 × {len(trace.consumed)} × 420"
-    expect_numbers(numbers, seen)
-
-
-@pytest.mark.parametrize(("unfold", "levels"), [("stacks", 3), ("layers", 4), ("everything", 5)])
-def test_levels_are_unfolded(start: Start, unfold: str, levels: int) -> None:
-    app = start(unfold=unfold)
-    assert errors(app) == []
-    [tree] = html(app, '<div class="modules"')
-    depth = 0
-    for tag in re.findall(r"<details[^>]*>|</details>", tree):
-        depth += -1 if tag == "</details>" else 1
-        if tag != "</details>":
-            assert ("open" in tag) is (depth <= levels)
-
-
-def test_formulas_are_those_of_the_run(opened: AppTest) -> None:
-    [tree] = html(opened, '<div class="modules"')
-    assert "x + FFN(LayerNorm(x))" in tree
-    assert "LayerNorm(x + FFN(x))" not in tree
-    assert "W_O + b_O" in tree
-
-
-# Presets
-
-
-def test_every_choice_of_a_configuration_has_a_row(opened: AppTest, run: TrainedRun) -> None:
-    names = {
-        "head_width" if field.name == "d_k" else field.name for field in fields(TransformerConfig)
-    }
-    assert set(_ROWS) == names
-    [table] = html(opened, '<div class="comparison"')
-    rows = re.findall(r"<tr>(.*?)</tr>", table)
-    assert texts_in(rows[0], "th")[1:-1] == ["this run", *PRESETS]
-    assert len(rows) == 1 + len(names)
-    by_label = {texts_in(row, "th")[0].removeprefix("≠ "): texts_in(row, "td") for row in rows[1:]}
+def test_every_choice_of_a_configuration_has_a_row(opened: Page, run: TrainedRun) -> None:
+    [table] = opened.markup('<div class="comparison"')
+    head, *rows = rows_of(table)
+    assert texts_in(head, "th")[1:-1] == ["this run", *PRESETS]
+    assert len(rows) == len(fields(TransformerConfig))
+    by_label = {texts_in(row, "th")[0].removeprefix("≠ "): texts_in(row, "td") for row in rows}
     assert by_label["d_k"][:-1] == ["5", "≠ 48", "≠ 64", "≠ 64", "≠ 32", "≠ 32", "≠ 32"]
     assert by_label["norm"][:-1] == ["pre", "pre", "≠ post", "pre", "≠ post", "pre", "pre"]
     assert by_label["output bias"][:5] == ["no", "no", "no", "no", "≠ yes"]
@@ -137,146 +103,102 @@ def test_every_choice_of_a_configuration_has_a_row(opened: AppTest, run: Trained
 # Masks
 
 
-def test_the_causal_mask_is_the_model_s(opened: AppTest, run: TrainedRun) -> None:
+def test_masks_are_of_the_sentence_and_its_batch(opened: Page, run: TrainedRun) -> None:
+    """Of 12 and 8 tokens; then the first but for one token, as there is no other sample."""
     trace = traced(run)
-    [(key, figure)] = charts(opened).items()
-    steps = len(trace.consumed)
-    np.testing.assert_array_equal(cells(opened, key), causal_mask(steps, steps)[0, 0])
+    [(key, figure)] = opened.charts.items()
+    np.testing.assert_array_equal(opened.cells(key), np.tri(len(trace.consumed), dtype=bool))
     aliases = [unescape(a) for a in figure["layout"]["yaxis"]["labelalias"].values()]
     assert aliases == token_labels(trace.consumed)
 
-
-def drawn_masks(app: AppTest) -> list[list[list[str]]]:
-    return [
-        [texts_in(row, "td") for row in re.findall(r"<tr>(.*?)</tr>", table)]
-        for table in html(app, '<div class="padding"')
-    ]
+    cats, dog = (token_labels(traced(run, text).source) for text in (CATS, DOG))
+    assert (len(cats), len(dog)) == (12, 8)
+    padded = [cats, [*dog, *["<pad> ×"] * 4], [*cats[:-2], cats[-1], "<pad> ×"]]
+    assert drawn_masks(opened) == [[cats], padded]
 
 
-def test_padding_masks_are_the_model_s(opened: AppTest, run: TrainedRun) -> None:
-    """Of 12 and 10 tokens; then the first but for one token, as there is no other sample."""
-    encode = run.tokenizers.encode_source
-    alone, batch = drawn_masks(opened)
-    ids = [encode(CATS), encode(DOG)]
-    ids.append([*ids[0][:-2], ids[0][-1]])
-    assert len({len(row) for row in ids}) == 3
-    padded = pad(ids)
-    allowed = padding_mask(padded)[:, 0, 0].tolist()
-    expected = [
-        [
-            label + ("" if may else " ×")
-            for label, may in zip(
-                token_labels(to_tokens(run.tokenizers.source, row)), seen, strict=True
-            )
-        ]
-        for row, seen in zip(padded.tolist(), allowed, strict=True)
-    ]
-    assert batch == expected
-    assert alone == [expected[0]]
-    assert "<pad> ×" in batch[1]
+def drawn_masks(app: Page) -> list[list[list[str]]]:
+    """Return the rows of the tables of padding: the sentence alone, and its batch."""
+    tables = app.markup('<div class="padding"')
+    return [[texts_in(row, "td") for row in rows_of(table)] for table in tables]
 
 
 def test_broken_samples_leave_the_sentence_with_its_cuts(start: Start, own_root: Path) -> None:
     break_lines(own_root / "tiny" / "samples.jsonl")
     app = start(own_root, q=DOG)
-    (message,) = errors(app)  # the frame's
+    (message,) = app.errors  # the frame's
     assert message.startswith("tiny/samples.jsonl, line 1: not JSON")
     [_, batch] = drawn_masks(app)
-    longest = len(batch[0])
-    kept = [sum("×" not in cell for cell in row) for row in batch]
-    assert kept == [longest, longest - 1, longest - 2]
+    assert [sum("×" not in cell for cell in row) for row in batch] == [8, 7, 6]
 
 
 # The lens
 
 
-def test_the_lens_is_that_of_the_trace(opened: AppTest, run: TrainedRun) -> None:
-    [table] = html(opened, '<div class="lens"')
-    lens = read_lens(traced(run))
-    rows = re.findall(r"<tr>(.*?)</tr>", table, re.DOTALL)
-    assert texts_in(rows[0], "th") == [
-        "step: predicted ← consumed",
-        "embedding",
-        "layer 1",
-        "layer 2",
-    ]
-    for row, labels, actual in zip(rows[1:-1], lens.labels, lens.actual, strict=True):
-        expected = [
-            ("✓ " if hit else "") + label for label, hit in zip(labels, actual, strict=True)
-        ]
-        assert texts_in(row, "td") == expected
-    assert texts_in(rows[-1], "td") == [
-        f"{n} of {len(lens.labels)}" for n in lens.actual.sum(axis=0)
-    ]
+def test_the_lens_says_what_each_layer_would_predict(opened: Page, run: TrainedRun) -> None:
+    [table] = opened.markup('<div class="lens"')
+    trace = traced(run)
+    head, *rows, last = rows_of(table)
+    columns = ["step: predicted ← consumed", "embedding", "layer 1", "layer 2"]
+    assert texts_in(head, "th") == columns
+    hits = trace.predictions.lens_ids[:, :, 0] == trace.predicted.ids  # (L + 1, T)
+    for step, row in enumerate(rows):
+        first = [token_label(of_layer[step][0]) for of_layer in trace.lens_tokens]
+        seen = zip(first, hits[:, step], strict=True)
+        marked = [f"✓ {label}" if hit else label for label, hit in seen]
+        assert texts_in(row, "td") == marked
+    assert texts_in(last, "td") == [f"{n} of {hits.shape[1]}" for n in hits.sum(axis=1)]
     titles = [unescape(title) for title in re.findall(r'title="(.*?)"', table, re.DOTALL)]
-    assert titles == [note for row in lens.notes for note in row]
-    assert titles[0].count("\n") == 4
-
-
-def test_the_caveat_is_that_of_the_norm(opened: AppTest) -> None:
-    assert _caveat(False) in captions(opened)
-    assert "never meant for the unembedding" in _caveat(True)
-    assert "never meant for the unembedding" not in _caveat(False)
+    assert len(titles) == hits.size
+    assert {title.count("\n") for title in titles} == {4}
+    assert all(token_label(t) in titles[0] for t in trace.lens_tokens[0][0][:5])
+    assert "never meant for the unembedding" not in opened.captions  # with the norms first
 
 
 # Self-checks
 
 
-def checks(app: AppTest) -> list[list[str]]:
+def checks(app: Page) -> list[list[str]]:
     """Return of each line its sign, name, deviation, limit and what follows them."""
     [told] = [m.value for m in app.markdown if "off by at most" in m.value]
     line = r"- (:\S+\[. \w+\]) \*\*(.*)\*\*: off by at most (\S+); allowed is (\S+)\.(?: (.*))?"
     return [[*re.fullmatch(line, each).groups("")] for each in told.splitlines()]
 
 
-def test_every_check_says_what_it_would_mean_if_it_failed(
+def test_a_broken_check_turns_red_and_each_says_what_it_means(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     traces: list[Trace] = []  # of the page: another pass may round otherwise
 
-    def noted(*args: Any, **kwargs: Any) -> Trace:
-        traces.append(run_trace(*args, **kwargs))
-        return traces[-1]
-
-    monkeypatch.setattr(caches, "run_trace", noted)
-    rows = checks(start(q="Are the old cats here?"))
-    [trace] = traces
-    assert {check.name for check in trace.checks} == set(CONSEQUENCES)
-    for row, check in zip(rows, trace.checks, strict=True):
-        assert row[0] == ":green-badge[✓ holds]"
-        assert row[1] == escape_markdown(check.name)
-        assert row[4] == escape_markdown(CONSEQUENCES[check.name])
-        deviation, limit = (float(cell.replace("−", "-")) for cell in row[2:4])
-        # Of the page's own pass: they differ by half a unit of the second digit that is written.
-        assert deviation == pytest.approx(check.deviation, rel=0.05, abs=0)
-        assert limit == near(check.limit)
-
-
-def test_a_broken_trace_turns_its_check_red(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*args: Any, **kwargs: Any) -> Trace:
         trace = run_trace(*args, **kwargs)
-        worse = replace(trace.checks[1], deviation=0.25)
-        unknown = Check("a | b", float("nan"), 0.5)
-        return replace(trace, checks=(trace.checks[0], worse, *trace.checks[2:], unknown))
+        worse, unknown = replace(trace.checks[1], deviation=0.25), Check("a | b", float("nan"), 0.5)
+        told = (trace.checks[0], worse, *trace.checks[2:], unknown)
+        traces.append(replace(trace, checks=told))
+        return traces[-1]
 
     monkeypatch.setattr(caches, "run_trace", broken)
     app = start(q="Where are the old cats?")
-    assert errors(app) == ["Do not trust what this sentence's pages show."]
-    rows = checks(app)
-    signs = [row[0] for row in rows]
+    assert app.errors == ["Do not trust what this sentence's pages show."]
+    [trace], rows = traces, checks(app)
     good, bad = ":green-badge[✓ holds]", ":red-badge[✗ broken]"
-    assert signs == [good, bad, good, good, bad]
+    assert [row[0] for row in rows] == [good, bad, good, good, bad]
+    assert [unescaped(row[1]) for row in rows] == [check.name for check in trace.checks]
+    assert [unescaped(row[4]) for row in rows] == [*CONSEQUENCES.values(), ""]
     assert rows[1][2:4] == ["2.5e−01", "0"]
+    for row, check in zip(rows[:-1], trace.checks, strict=False):
+        # They differ by half a unit of the second digit that is written.
+        assert float(row[2].replace("−", "-")) == pytest.approx(check.deviation, rel=0.05, abs=0)
 
 
 # Equations
 
 
-def test_equations_have_the_sizes_of_the_sentence(opened: AppTest, run: TrainedRun) -> None:
+def test_equations_have_the_sizes_of_the_sentence(opened: Page, run: TrainedRun) -> None:
     trace = traced(run)
     source, steps = len(trace.source), len(trace.consumed)
     assert len(opened.get("latex") or [m for m in opened.markdown if m.value.startswith("$$")]) == 7
-    told = captions(opened)
+    told = opened.captions
     for part in (
         f"{source} × 14 for the source, {steps} × 14 for the target.",
         "token 2 has pos 1, and at i = 0 0.841 and 0.540.",
@@ -290,43 +212,13 @@ def test_equations_have_the_sizes_of_the_sentence(opened: AppTest, run: TrainedR
     ):
         assert part in told
     first = np.exp(trace.predictions.log_probability[0])
-    assert any(each in told for each in shown("{:.3f}", first, size=1))
+    assert opened.says("{:.3f}", first, size=1)
     links = {button.label for button in opened.button}
     for page in ("Inside a head", "Embeddings & positions", "Translate"):
         assert f"Follow it on {page}" in links
 
 
-def test_equations_are_those_of_the_variant(run: TrainedRun) -> None:
-    model = replace(
-        run.info.model,
-        norm="post",
-        final_norm=False,
-        attention_bias=False,
-        scale_embeddings=False,
-        output_bias=True,
-    )
-    other = replace(run, info=replace(run.info, model=model))
-    selection = Selection(other, 60, CATS, LIGHT)
-    trace = traced(run)
-    found = {e.title.split(" (")[0]: e for e in equations_of(selection, trace)}
-    assert r"\sqrt{D}" not in found["Embeddings"].formula
-    assert "b_O" not in found["Multi-head attention"].formula
-    assert r"(x + \mathrm{Sublayer}(x))" in found["Residual connection and norm"].formula
-    assert "on top" not in found["Residual connection and norm"].here
-    assert "+ b" in found["Output"].formula
-    assert "LayerNorm(x + FFN(x))" in {
-        n.formula for n in tree_of(selection, trace).walk() if hasattr(n, "formula")
-    }
-
-
-def test_a_beam_s_hypothesis_is_traced_here_too(start: Start) -> None:
-    app = start(decoding="beam", beam="3")
-    assert errors(app) == []
-    assert widget(app, "hypothesis").value == 0
-    assert html(app, '<div class="modules"')
-
-
-def test_the_page_begins_with_a_drawing_and_links_to_its_parts(opened: AppTest) -> None:
+def test_the_page_begins_with_a_drawing_and_links_to_its_parts(opened: Page) -> None:
     [drawing] = opened.image
     assert drawing.proto.imgs[0].alt.startswith("Encoder: ")
     [contents] = [each.value for each in opened.markdown if "](#" in each.value]

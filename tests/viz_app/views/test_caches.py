@@ -1,8 +1,9 @@
-"""The caches are bounded, the large results by bytes, and compute each result once."""
+"""What all sessions share: caches, bounded and computed once, and the turns of making pages."""
 
 from __future__ import annotations
 
 import gc
+import logging
 import re
 import weakref
 from collections.abc import Callable, Iterator
@@ -11,7 +12,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from threading import Barrier, Event
+from threading import Barrier, Event, Thread
+from time import monotonic, sleep
 from typing import Any
 
 import numpy as np
@@ -31,6 +33,7 @@ from headwise.viz_app.trace.sentence import run_trace
 from headwise.viz_app.views import caches
 from headwise.viz_app.views.shared import cache
 from headwise.viz_app.views.shared.cache import LEAST_BYTES, MOST_BYTES, cached, size_of
+from headwise.viz_app.views.shared.turns import Turns
 from tests.viz_app.views.driver import DOG
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -115,8 +118,10 @@ def test_a_translation_that_is_given_as_a_target_is_not_traced_again(
     assert (own.forced, given.forced) == (False, True)
     assert given.attention is own.attention
     without = caches.trace_of(run, 60, DOG, ablated=(Head("cross", 0, 0),))
-    assert traced[1:] == [without.target_ids]  # perhaps another: of another model
+    assert len(traced) == 2  # another model may write another translation
     assert not without.forced
+    layers = [caches.layer_trace_of(run, trace, "cross", 1) for trace in (own, without)]
+    assert layers[0] is not layers[1]
 
 
 # By bytes
@@ -154,19 +159,16 @@ def test_long_traces_are_cached_while_they_fit_together(
     assert alive[-1] is caches.attention_of(run, 60, DOG, (1, 4, 23))
 
 
-@pytest.fixture
-def space_for_three(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_used_least_recently_goes_first_if_it_makes_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(cache, "MOST_BYTES", 3 * LEAST_BYTES)
-
-
-@pytest.mark.usefixtures("space_for_three")
-def test_what_was_used_least_recently_goes_first() -> None:
     computed: list[str] = []
 
-    def ask(key: str) -> object:
+    def ask(key: str, result: Callable[[], object] = object) -> object:
         def compute() -> object:
             computed.append(key)
-            return object()
+            return result()
 
         return cached("test", key, compute)
 
@@ -177,14 +179,9 @@ def test_what_was_used_least_recently_goes_first() -> None:
     assert ask("a") is first
     ask("b")
     assert "".join(computed) == "abcdb"
-
-
-@pytest.mark.usefixtures("space_for_three")
-def test_what_does_not_fit_alone_is_not_cached_and_drops_nothing() -> None:
-    small = cached("test", "small", object)
-    ask = partial(cached, "test", "large", lambda: large(4))
-    assert ask() is not ask()
-    assert cached("test", "small", object) is small
+    alone = partial(ask, "large", lambda: large(4))  # does not fit alone, and drops nothing
+    assert alone() is not alone()
+    assert ask("a") is first
 
 
 def test_one_of_two_threads_computes_and_others_do_not_wait() -> None:
@@ -204,14 +201,10 @@ def test_one_of_two_threads_computes_and_others_do_not_wait() -> None:
         assert first.result() is second.result()
 
 
-def test_an_error_is_not_cached() -> None:
-    with pytest.raises(ZeroDivisionError):
-        cached("test", "key", lambda: 1 / 0)
-    assert cached("test", "key", lambda: "right") == "right"
-
-
 def test_small_results_are_bounded_by_their_number_and_kinds_do_not_mix() -> None:
     ask = partial(cached, "small", entries=2)
+    with pytest.raises(ZeroDivisionError):
+        ask("a", lambda: 1 / 0)  # an error is not cached
     first = ask("a", object)
     assert cached("other", "a", object, entries=2) is not first
     ask("b", object)
@@ -221,15 +214,9 @@ def test_small_results_are_bounded_by_their_number_and_kinds_do_not_mix() -> Non
     assert ask("b", lambda: "again") == "again"
 
 
-def test_a_result_is_logged_once_with_what_is_said_of_it(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO", "headwise.viz_app")
-    for _ in range(2):
-        cached("sum", 3, lambda: 1 + 2, entries=1, facts=lambda result: {"result": result})
-    [message] = caplog.messages
-    assert re.fullmatch(r"sum: result 3, \d+ ms", message)
-
-
-def test_what_takes_long_is_said_while_it_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_result_is_logged_once_and_what_takes_long_said_meanwhile(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     said = []
 
     @contextmanager
@@ -238,35 +225,20 @@ def test_what_takes_long_is_said_while_it_is_computed(monkeypatch: pytest.Monkey
         yield
 
     monkeypatch.setattr(cache.st, "spinner", spinner)
+    monkeypatch.setattr(logging.getLogger("headwise.viz_app"), "propagate", True)
+    caplog.set_level("INFO", "headwise.viz_app")
+    told = {"entries": 1, "facts": lambda result: {"result": result}, "says": "Adding"}
     for _ in range(2):
-        assert cached("sum", 4, lambda: 4, entries=1, says="Adding") == 4
+        assert cached("sum", 3, lambda: 1 + 2, **told) == 3
+    [message] = caplog.messages
+    assert re.fullmatch(r"sum: result 3, \d+ ms", message)
     assert said == [("Adding", True)]
-
-
-@pytest.mark.parametrize(
-    "ask",
-    [
-        lambda run, trace: caches.trace_of(run, 60, DOG),
-        lambda run, trace: caches.attention_of(run, 60, DOG, trace.target_ids),
-        lambda run, trace: caches.layer_trace_of(run, trace, "cross", 1),
-    ],
-    ids=["trace", "attention", "layer"],
-)
-def test_all_that_is_large_is_bounded_by_bytes(
-    ask: Callable[[TrainedRun, Trace], object],
-    run: TrainedRun,
-    trace: Trace,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    assert ask(run, trace) is ask(run, trace)
-    monkeypatch.setattr(cache, "MOST_BYTES", 0)
-    st.cache_resource.clear()
-    assert ask(run, trace) is not ask(run, trace)
 
 
 def test_models_are_bounded_by_bytes_but_one_is_always_kept(
     run: TrainedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """One over the bound leaves before the next is loaded."""
     first = caches.checkpoint_of(run, 20)
     caches.checkpoint_of(run, 60)
     assert caches.checkpoint_of(run, 20) is first
@@ -274,23 +246,15 @@ def test_models_are_bounded_by_bytes_but_one_is_always_kept(
     st.cache_resource.clear()
     first = caches.checkpoint_of(run, 20)
     assert caches.checkpoint_of(run, 20) is first
-    caches.checkpoint_of(run, 60)
-    assert caches.checkpoint_of(run, 20) is not first
-
-
-def test_a_model_over_the_bound_leaves_before_the_next_is_loaded(
-    run: TrainedRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cache, "MODEL_BYTES", 1)
+    model = weakref.ref(first.model)
     held: list[bool] = []
 
     def load(run: TrainedRun, step: int, dtype: torch.dtype) -> Checkpoint:
         gc.collect()
-        held.append(first() is not None)
+        held.append(model() is not None)
         return load_weights(run, step, dtype)
 
-    first = weakref.ref(caches.checkpoint_of(run, 20).model)
-    assert first() is not None
+    del first
     monkeypatch.setattr(TrainedRun, "load", load)
     caches.checkpoint_of(run, 60)
     assert held == [False]
@@ -303,20 +267,13 @@ def test_weights_of_a_short_type_are_what_the_pages_get(
     model = caches.checkpoint_of(run, 60).model
     assert {tensor.dtype for _, tensor in model.named_parameters()} == {torch.bfloat16}
     assert caches.embedding_table(run, 60, "source").dtype == np.float32
-    target = caches.translation_of(run, 60, DOG)
-    assert caches.log_probability_of(run, 60, DOG, target).dtype == np.float32
+    target = caches.trace_of(run, 60, DOG).target_ids
     costs = caches.head_costs_of(run, 60, DOG, target)
     assert {cost.dtype for cost in costs.values()} == {np.dtype(np.float32)}
     monkeypatch.setenv("HEADWISE_DTYPE", "int8")
     st.cache_resource.clear()
     with pytest.raises(ValueError, match=r"dtype: expected one of float32, .*; got 'int8'"):
         caches.checkpoint_of(run, 60)
-
-
-def test_a_layer_without_some_heads_is_another(run: TrainedRun, trace: Trace) -> None:
-    whole = caches.layer_trace_of(run, trace, "cross", 1)
-    without = replace(trace, ablated=(("cross", 1, 0),))
-    assert caches.layer_trace_of(run, without, "cross", 1) is not whole
 
 
 def test_each_memory_counts_once_and_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -353,3 +310,75 @@ def test_no_array_of_a_record_keeps_more_memory_than_is_counted(
         assert 0 < sum(memory_of(record).values()) <= size_of(record)
     weights = {id(weight): weight.nbytes for weight in checkpoint.model.parameters()}
     assert size_of(checkpoint) == sum(weights.values())
+
+
+# Turns
+
+SOON = 30.0
+"""Seconds; spent only where something is broken."""
+
+
+class Page(Thread):
+    """A page begins in a thread of its own, and ends when it is told to."""
+
+    def __init__(self, turns: Turns, note: Callable[[], None] = lambda: None) -> None:
+        super().__init__(daemon=True)
+        self.begun, self.may_end = Event(), Event()
+        self._turns, self._note = turns, note
+        self.start()
+
+    def run(self) -> None:
+        with self._turns.turn():
+            self._note()
+            self.begun.set()
+            assert self.may_end.wait(SOON)
+
+    def end(self) -> None:
+        self.may_end.set()
+        self.join(SOON)
+
+
+def test_so_many_are_made_at_once_and_the_next_when_one_has_ended() -> None:
+    turns = Turns(2, patience=SOON)
+    pages = [Page(turns) for _ in range(2)]
+    assert all(page.begun.wait(SOON) for page in pages)
+    third = Page(turns)
+    assert not third.begun.wait(0.05)
+    pages[0].end()
+    assert third.begun.wait(SOON)
+    for page in (pages[1], third):
+        page.end()
+
+
+def test_who_waits_longest_is_next() -> None:
+    turns, order = Turns(1, patience=SOON), list[int]()
+    first = Page(turns)
+    assert first.begun.wait(SOON)
+    waiting = []
+    until = monotonic() + SOON
+    for number in range(5):
+        waiting.append(Page(turns, partial(order.append, number)))
+        while turns.waiting() <= number:
+            assert monotonic() < until
+            sleep(0.001)
+    for page in (first, *waiting):
+        page.end()
+    assert order == [0, 1, 2, 3, 4]
+
+
+def test_nobody_waits_long_for_a_long_computation() -> None:
+    turns = Turns(1, patience=0.05)
+    long = Page(turns)
+    assert long.begun.wait(SOON)
+    others = [Page(turns) for _ in range(3)]
+    assert all(page.begun.wait(SOON) for page in others)
+    for page in (long, *others):
+        page.end()
+
+
+def test_a_turn_ends_with_an_error() -> None:
+    turns = Turns(1, patience=SOON)
+    with pytest.raises(KeyError), turns.turn():
+        raise KeyError
+    with turns.turn():
+        pass

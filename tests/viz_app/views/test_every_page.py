@@ -1,37 +1,53 @@
-"""Every page: of a model with 3 + 2 layers, in a read-only folder, with odd sentences."""
+"""What holds for every page: nothing is written, markup is text, what errors and logs tell."""
 
 from __future__ import annotations
 
 import json
+import logging
+import os
+import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
+import streamlit as st
 import tyro
 
 from headwise.model.checkpoint import open_trained_run
+from headwise.viz_app import export
 from headwise.viz_app.measure import MeasureArguments, main
+from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.served import FOLDER, LESSONS, MODELS, describe_served
 from headwise.viz_app.trace.saved import read_trace, to_npz
+from headwise.viz_app.views.shared import download
+from headwise.viz_app.views.shared.errors import describe_error
+from headwise.viz_app.views.shared.log import log_refusal, log_timed
+from headwise.viz_app.views.shared.markdown import escape_latex, escape_markdown
+from tests.robustness import tiny_run
+from tests.robustness.hostile_run import NAME, SAID, make_hostile_run
 from tests.viz_app.conftest import ENGLISH, SPANISH
 from tests.viz_app.views.driver import (
     CATS,
     DOG,
+    Folders,
+    Page,
     Start,
-    assert_cells,
-    charts,
-    choose,
-    errors,
     every_page,
     field_of,
-    html,
+    patch_views,
     traced,
+    unescaped,
 )
 
 TRACED = {"translate", "inside", "architecture", "embeddings", "translations", "compare", "play"}
 """Pages, and sections of Training, that send the sentence through the model."""
 LAYERS = {"encoder_self": 3, "decoder_self": 2, "cross": 2}
+
+
+# A model with 3 + 2 layers, in a folder that is read-only
 
 
 @pytest.fixture(scope="module")
@@ -47,9 +63,6 @@ def measured_root(unequal_root: Path, tmp_path_factory: pytest.TempPathFactory) 
     return root
 
 
-MARKUP = "<b>a</b> $x$ **c** %{z} &lt;"
-
-
 @every_page
 def test_every_page_is_drawn_from_a_read_only_folder(
     start_page: Start,
@@ -61,33 +74,12 @@ def test_every_page_is_drawn_from_a_read_only_folder(
     at = {"q": CATS, "kind": "encoder_self", "layer": "3", "rank": "true"}
     with read_only(measured_root) as refused:
         app = start_page(page, measured_root, **at, **address)
-        for kind in ("encoder_self", "cross"):
-            if "kind" in map(field_of, app.segmented_control):
-                app = choose(app, kind=kind).run()
-            assert errors(app) == []
-            assert [warning.value for warning in app.warning] == []
+        assert app.address["run"] == "tiny"  # which nobody chose
+        assert (app.errors, app.warnings) == ([], [])
+        if "kind" in map(field_of, app.segmented_control):
+            app.choose(kind="cross").run()
+            assert (app.errors, app.warnings) == ([], [])
     assert refused == []
-
-
-@every_page
-def test_markup_and_sentences_too_long_or_empty(
-    start_page: Start, run_root: Path, page: str, address: dict[str, str]
-) -> None:
-    app = start_page(page, q=MARKUP, target=MARKUP, shared="own", **address)
-    assert errors(app) == []
-    assert "<b>a" not in "".join(html(app))
-    for element in [*app.markdown, *app.caption]:
-        assert not [part for part in MARKUP.split() if part in element.value]
-
-    app = choose(app, sentence="the" + " the" * 30)
-    assert all("at most 31" in error and "shorten" in error for error in errors(app))
-    assert bool(errors(app)) is bool({page, *address.values()} & TRACED)
-    app = choose(app, sentence=" ")
-    assert errors(app) == []
-    (invitation,) = app.info
-    assert invitation.value == "Type a sentence above and press Enter."
-    assert not charts(app)
-    assert errors(choose(app, sentence=DOG)) == []
 
 
 def test_maps_of_all_layers_are_those_of_the_model(
@@ -103,5 +95,305 @@ def test_maps_of_all_layers_are_those_of_the_model(
         app = start_page("translate", unequal_root, **at)
         options = next(each for each in app.button_group if field_of(each) == "layer").options
         assert len(options) == layers
-        assert "mosaic" in charts(app)
-        assert_cells(app, "large", trace.attention[kind][-1, 0])
+        assert "mosaic" in app.charts
+        app.expect_cells("large", trace.attention[kind][-1, 0])
+
+
+# Texts of links and files are no Markdown or LaTeX, in menus and helps that are shut neither
+
+TOKEN = "$y$ :red[x] `c` https://h.example } \\color{red}"
+"""What each token of a vocabulary ends with."""
+RAW = ("https://", ":red[", "**b**", "\\color{")
+"""Markup of these texts that escaping would have changed."""
+PLAIN = {
+    *("Text.body", "Html.body", "Code.code_text", "BidiComponent.json"),
+    *("PlotlyChart.spec", "PlotlyChart.config", "PlotlyChart.alt"),
+    *("Selectbox.options", "Selectbox.raw_value", "MultiSelect.options", "MultiSelect.raw_values"),
+    *("TextArea.default", "TextInput.default", "TextInput.value", "TextInput.placeholder"),
+}
+"""Where Streamlit draws a text as it is, or another program does."""
+
+
+def strings(message: Any) -> Iterator[tuple[str, str]]:
+    """Yield each text of a message of Streamlit's, and where it is, such as "Text.body"."""
+    for field, value in message.ListFields():
+        for each in value if field.is_repeated else [value]:
+            if hasattr(each, "ListFields"):
+                yield from strings(each)
+            elif isinstance(each, str):
+                yield f"{message.DESCRIPTOR.name}.{field.name}", each
+
+
+def drawn(node: Any) -> Iterator[tuple[str, str]]:
+    """Yield each text that is sent to the browser for a node of the page and all in it."""
+    if getattr(node, "proto", None) is not None:
+        yield from strings(node.proto)
+    for child in getattr(node, "children", {}).values():
+        yield from drawn(child)
+
+
+def assert_no_markup(app: Page, page: str) -> None:
+    """Whatever is new in Streamlit counts as Markdown."""
+    assert app.errors == []
+    shown = [(place, text) for place, text in drawn(app._tree) if any(map(text.count, RAW))]
+    assert shown or page in ("learn", "training")
+    assert [(place, text) for place, text in shown if place not in PLAIN] == []
+    assert not [body for body in app.markup() if "<img src=x" in body]
+
+
+@pytest.fixture(scope="module")
+def hostile_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs, one of which has a name that is markup."""
+    scratch, root = tmp_path_factory.mktemp("base"), tmp_path_factory.mktemp("hostile")
+    tiny_run.make_run(scratch, "bpe")
+    base = open_trained_run("bpe", root=scratch)
+    for name in (NAME, "other"):
+        make_hostile_run(root / name, base)
+    return root
+
+
+@every_page
+def test_texts_of_runs_and_links_are_no_markup_and_sentences_may_be_odd(
+    start_page: Start, hostile_root: Path, page: str, address: dict[str, str]
+) -> None:
+    asked = dict.fromkeys(("layer", "measure", "at", "second", "sample", "other_run"), SAID)
+    typed = dict.fromkeys(("q", "target", "own_reference"), SAID) | {"shared": "own"}
+    app = start_page(page, hostile_root, run=NAME, **typed, **asked, **address)
+    assert_no_markup(app, page)
+    assert any("address has" in warning for warning in app.warnings)
+
+    app.choose(sentence="the" + " the" * 400)
+    assert all("at most 401" in error and "shorten" in error for error in app.errors)
+    assert bool(app.errors) is bool({page, *address.values()} & TRACED)
+    app.choose(sentence=" ")
+    assert app.errors == []
+    (invitation,) = app.info
+    assert invitation.value == "Type a sentence above and press Enter."
+    assert not app.charts
+    assert app.choose(sentence=DOG).errors == []
+
+
+@pytest.fixture(scope="module")
+def hostile_model(measured: Folders, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The checkpoints of a T5 of which all tokens of three letters or more are markup."""
+    folder = shutil.copytree(measured("t5"), tmp_path_factory.mktemp("tokens") / "t5")
+    for path in folder.rglob("tokenizer*.json"):
+        text = path.read_text()
+        if path.name == "tokenizer.json":
+            pieces = [piece for piece, _ in json.loads(text)["model"]["vocab"] if len(piece) > 2]
+        for piece in pieces:
+            text = text.replace(json.dumps(piece), json.dumps(piece + TOKEN))
+            text = text.replace(json.dumps(piece, ensure_ascii=False), json.dumps(piece + TOKEN))
+        path.write_text(text)
+    return folder
+
+
+@every_page
+def test_texts_of_tokens_are_no_markup(
+    start_model: Start, hostile_model: Path, page: str, address: dict[str, str]
+) -> None:
+    asked = {"below": "steps", "section": "similarity", "measure": "end", "heads_order": TOKEN}
+    assert_no_markup(start_model(page, hostile_model, **asked, **address), page)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("**a** [b](c)", r"\*\*a\*\* \[b\]\(c\)"),
+        ("$x$ :red[d] a: b", "\\$x\\$ \\:\u2060red\\[d\\] a\\: b"),
+        ("https://h WWW.h a@h", "https\\:\u2060\\/\\/h W\u2060WW\\.h a\\@\u2060h"),
+        ("<b>&lt;", r"\<b\>\&lt\;"),
+        ("1. niña\\", r"1\. niña\\"),
+        ("a \n\n    b\r\n# c\t\nd", r"a b \# c d"),  # it stays in its paragraph
+        ("\t    a b  c ", " a b  c "),
+    ],
+)
+def test_escaped_markdown(text: str, expected: str) -> None:
+    assert escape_markdown(text) == expected
+
+
+def test_a_name_in_a_formula_is_text() -> None:
+    assert escape_latex("</s>") == "</s>"
+    assert escape_latex("\\a_{b}$") == r"\char92{}a\char95{}\char123{}b\char125{}\char36{}"
+
+
+# What visitors are told of errors
+
+
+def test_an_error_of_the_program_is_told_in_our_words_and_the_page_goes_on(
+    start_page: Start, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    secret = "secret/place.py of René"
+
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError(secret)
+
+    patch_views(monkeypatch, "translate", _show_mosaic=fail)
+    monkeypatch.setattr(logging.getLogger("headwise.viz_app"), "propagate", True)
+    app = start_page("translate")
+    (told,) = app.exception
+    assert told.message.startswith("Something in Headwise itself went wrong here; what it was")
+    assert list(told.proto.stack_trace) == []
+    assert app.token_row("source")
+    assert not any(secret in text for _, text in drawn(app._tree))
+    failed = [record for record in caplog.records if record.levelname == "ERROR"]
+    problems = [record.exc_info for record in failed if record.name.startswith("headwise.viz_app")]
+    assert problems
+    assert all(problem and str(problem[1]) == secret for problem in problems)
+
+
+def test_files_are_named_without_where_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, model, lessons = tmp_path / "a b" / "runs", tmp_path / "models" / "mine", tmp_path / "l"
+    for folder in (root / "tiny", model, lessons):
+        folder.mkdir(parents=True)
+    (root / "tiny" / "run.json").touch()
+    link = tmp_path / "link"
+    link.symlink_to(root)
+    monkeypatch.setenv(FOLDER, str(link))
+    monkeypatch.setenv(MODELS, f"mine\t{model}")
+    monkeypatch.setenv(LESSONS, str(lessons))
+    for told, expected in {
+        f"{link}/tiny/run.json: not JSON": "tiny/run.json: not JSON",
+        f"{root}/tiny/measures/x.json: not JSON": "tiny/measures/x.json: not JSON",
+        f"{root}/gone/run.json: not JSON": "runs/gone/run.json: not JSON",
+        f"there is no run in {link}: train one": "there is no run in link: train one",
+        f"{model}/config.json: not JSON, {model}": "mine/config.json: not JSON, mine",
+        f"{lessons}/01.md, line 1": "l/01.md, line 1",
+        f"{Path.home()}/.cache/hub: no": "~/.cache/hub: no",
+        "“/usr/bin” is no token": "“/usr/bin” is no token",
+    }.items():
+        assert unescaped(describe_error(ValueError(told))) == expected
+    with pytest.raises(FileNotFoundError) as raised:
+        (tmp_path / "elsewhere" / "none.npz").read_bytes()
+    assert unescaped(describe_error(raised.value)) == "none.npz: No such file or directory"
+
+
+# What the terminal shows: what the app did, and nothing of what people type
+
+SENTENCE = "Where is the Xyzzyplugh dog?"
+TARGET, REFERENCE, WORD = "¿Dónde está el Quuxfrob?", "Grault viejo.", "waldogarply"
+OURS = logging.getLogger("headwise.viz_app")
+
+
+class _Records(logging.Handler):
+    """Collects the text of each record, with all that it carries."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+        self.all = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = logging.Formatter().format(record)  # with the traceback, where there is one
+        self.all += f"{text}\n{vars(record)}\n"
+        if record.name.startswith(OURS.name):
+            self.texts.append(text)
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[_Records]:
+    """Of every logger at every level, from an app that has done nothing yet."""
+    st.cache_resource.clear()
+    monkeypatch.setattr(OURS, "propagate", False)  # as Streamlit has it once the app has begun
+    handler = _Records()
+    known = [one for one in logging.root.manager.loggerDict.values() if hasattr(one, "handlers")]
+    loggers = {OURS, logging.root, *(one for one in known if not one.propagate)}
+    levels = {logger: logger.level for logger in loggers}
+    for logger in loggers:
+        logger.addHandler(handler)
+        logger.setLevel(logging.DEBUG)
+    yield handler
+    for logger, level in levels.items():
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+    st.cache_resource.clear()
+
+
+def fragments(*typed: str) -> set[str]:
+    """All that is written with four letters or more of these words."""
+    words = {word for text in typed for word in re.findall(r"\w{4,}", text.lower())}
+    return {word[at : at + 4] for word in words for at in range(len(word) - 3)}
+
+
+def test_work_is_logged_and_nothing_that_was_typed(
+    log: _Records, run_root: Path, start_page: Start
+) -> None:
+    app = start_page("app", q=SENTENCE)
+    app.choose(target=TARGET)
+    app.choose(below="off").choose(rank=True)
+    app.choose(target="")
+    app.choose(decoding="beam")
+    app.choose(decoding="greedy")
+    app.choose(sentence=9 * SENTENCE)
+    assert "the model takes at most" in app.errors[0]
+    start_page("inside", q=SENTENCE)
+    app = start_page("training", q=SENTENCE, training="translations")
+    app.choose(own_reference=REFERENCE)
+    start_page("training", q=SENTENCE, training="play")
+    app = start_page("embeddings", q=SENTENCE, section="similarity")
+    box = app.widget("token")
+    box.options.append(WORD)
+    assert WORD in box.set_value(WORD).run().errors[0]
+
+    for event in (
+        rf"started with the runs in {re.escape(str(run_root))}",
+        r"run opened: run tiny, \d+ ms",
+        r"checkpoint loaded: run tiny, step 60, sha256 [0-9a-f]{12}, \d+ ms",
+        r"trace: run tiny, step 60, heads_off 0, source \d+, target \d+, \d+ ms",
+        r"head costs: run tiny, step 60, source \d+, target \d+, \d+ ms",
+        r"beam search: run tiny, step 60, source \d+, width 4, \d+ ms",
+        r"refused: ValueError from headwise\.viz_app\.trace\.sentence\.require_source",
+        r"layer: run tiny, step 60, of cross 2, \d+ ms",
+        r"translated: run tiny, step 20, source \d+, target \d+, \d+ ms",
+        r"attention: run tiny, step 20, source \d+, target \d+, \d+ ms",
+        r"refused: ValueError from headwise\.viz_app\.views\.shared\.vocabulary\.find_token",
+    ):
+        assert [text for text in log.texts if re.fullmatch(event, text)], event
+    written = log.all.lower()
+    typed = fragments(SENTENCE, TARGET, REFERENCE, WORD)
+    assert [part for part in typed if part in written] == []
+    assert "?q=" not in written
+
+
+def test_the_terminal_is_set_up_once(log: _Records, start_page: Start) -> None:
+    for _ in range(2):
+        start_page("app").run()
+        st.cache_resource.clear()  # as when Streamlit loads an edited app
+    assert [type(one) for one in OURS.handlers].count(logging.StreamHandler) == 1
+    assert logging.getLogger(f"{OURS.name}.any").getEffectiveLevel() <= logging.INFO
+
+
+def test_a_failure_is_not_logged_as_done_nor_with_its_message(log: _Records) -> None:
+    try:
+        with log_timed("trace", run="tiny"):
+            int("secret")
+    except ValueError as problem:
+        log_refusal(problem)
+    place = f"{__name__}.test_a_failure_is_not_logged_as_done_nor_with_its_message"
+    assert log.texts == [f"refused: ValueError from {place}"]
+    assert "secret" not in log.all
+
+
+def test_exports_are_logged(log: _Records, trace: Trace, run_root: Path, tmp_path: Path) -> None:
+    assert download._export(trace, "json", lambda: b"all") == b"all"
+    out = tmp_path / "waldo.json"
+    export.main(export.ExportArguments(out, run="tiny", text=SENTENCE, checkpoints=run_root))
+    of_app, of_shell = log.texts
+    assert re.fullmatch(r"export: run tiny, step 60, form json, bytes 3, \d+ ms", of_app)
+    size = out.stat().st_size
+    assert of_shell == f"export: run tiny, step 60, form json, bytes {size}"
+    assert not any(part in log.all.lower() for part in fragments(SENTENCE, out.stem))
+
+
+def test_control_characters_do_not_reach_the_terminal(
+    log: _Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with log_timed("trace", run="a\x1b[2J\r\nb", step=5):
+        pass
+    (said,) = log.texts
+    assert said.startswith(r"trace: run a\u001b[2J\u000d\u000ab, step 5, ")
+    monkeypatch.setenv(FOLDER, os.sep + "runs\x1b[2J")
+    monkeypatch.setenv(MODELS, "")
+    assert describe_served() == rf"the runs in {os.sep}runs\u001b[2J"

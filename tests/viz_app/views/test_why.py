@@ -4,34 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.viz_app.analysis.labels import token_labels
 from headwise.viz_app.trace.account import run_account
 from tests.floats import PASS, near, rounding
-from tests.viz_app.views.driver import (
-    CATS,
-    STEPS,
-    Start,
-    array,
-    captions,
-    cells,
-    charts,
-    choose,
-    errors,
-    traced,
-    unescaped,
-    widget,
-)
+from tests.viz_app.views.driver import CATS, STEPS, Page, Start, array, traced, unescaped
 
 AT = {"q": CATS, "at": "2"}
 LOGITS = 40.0
 """Magnitude of what is added up."""
 
 
-def drawn_bars(app: AppTest, key: str) -> dict[str, float]:
-    figure = charts(app)[key]
+def drawn_bars(app: Page, key: str) -> dict[str, float]:
+    figure = app.charts[key]
     labels = figure["layout"]["yaxis"]["ticktext"]
     return dict(zip(labels, array(figure["data"][0]["x"]).tolist(), strict=True))
 
@@ -44,24 +30,24 @@ def test_bars_waterfall_and_maps_sum_to_the_logarithm_of_the_ratio(
     best, second = trace.predictions.top_log_probability[2, :2].tolist()
     expected = near(best - second, dtype=np.float32, size=LOGITS, operations=PASS)
     app = start_page("why", **AT)
-    assert errors(app) == []
+    assert app.errors == []
     bars = drawn_bars(app, "account_parts")
     assert sum(bars.values()) == expected
     for kind, keys in (("cross", len(trace.source)), ("decoder_self", 3)):
-        drawn = cells(app, f"account_{kind}")
+        drawn = app.cells(f"account_{kind}")
         inner = drawn[:-2, :-2]
         assert inner.shape[1] == keys
         bound = rounding(np.float32, LOGITS)
         np.testing.assert_allclose(drawn[:-2, -1], inner.sum(axis=1), atol=bound)
         np.testing.assert_allclose(drawn[-1, :-2], inner.sum(axis=0), atol=bound)
-    app = choose(app, account="waterfall")
-    assert array(charts(app)["account_parts"]["data"][0]["y"])[-1] == expected
+    app = app.choose(account="waterfall")
+    assert array(app.charts["account_parts"]["data"][0]["y"])[-1] == expected
 
 
 def test_what_is_smaller_than_asked_is_one_bar(start_page: Start) -> None:
     app = start_page("why", **AT)
-    every = drawn_bars(choose(app, smallest=0.01), "account_parts")
-    few = drawn_bars(choose(app, smallest=1.0), "account_parts")
+    every = drawn_bars(app.choose(smallest=0.01), "account_parts")
+    few = drawn_bars(app.choose(smallest=1.0), "account_parts")
     assert len(few) < len(every)
     assert list(few)[-1].endswith("smaller parts")
     assert sum(few.values()) == near(sum(every.values()), dtype=np.float32, size=LOGITS)
@@ -73,14 +59,14 @@ def test_what_is_smaller_than_asked_is_one_bar(start_page: Start) -> None:
 )
 def test_another_word_can_be_compared(start_page: Start, instead: str, said: str) -> None:
     app = start_page("why", **AT, instead=instead)
-    assert errors(app) == []
+    assert app.errors == []
     assert said in " ".join(unescaped(each.value) for each in app.markdown)
 
 
 def test_what_is_no_token_is_refused(start_page: Start) -> None:
     app = start_page("why", **AT, instead="unheard of 🙂")
-    assert "is no token of this vocabulary" in errors(app)[0]
-    assert "account_parts" not in charts(app)
+    assert "is no token of this vocabulary" in app.errors[0]
+    assert "account_parts" not in app.charts
 
 
 def test_a_cell_of_cross_attention_unfolds_into_the_encoder(
@@ -90,31 +76,31 @@ def test_a_cell_of_cross_attention_unfolds_into_the_encoder(
     app = start_page("why", **AT, kind="cross", layer="1", head="2", column="3")
     [cell] = [each for each in app.markdown if " brought " in each.value]
     assert token_labels(trace.source)[3] in unescaped(cell.value)
-    shown = cells(app, "account_cross")[1, 3]
+    shown = app.cells("account_cross")[1, 3]
     parts = drawn_bars(app, "encoder_parts")
     assert sum(parts.values()) == near(shown, dtype=np.float32, size=LOGITS)
-    assert "encoder_heads" in charts(app)
-    assert "encoder_heads" not in charts(start_page("why", **AT))
+    assert "encoder_heads" in app.charts
+    assert "encoder_heads" not in start_page("why", **AT).charts
 
 
 def test_a_neuron_is_described_when_it_is_chosen(start_page: Start) -> None:
     app = start_page("why", **AT, feed_forward="1")
-    assert "drivers_expand" not in charts(app)
+    assert "drivers_expand" not in app.charts
     neurons = drawn_bars(app, "neurons")
     app = start_page("why", **AT, feed_forward="1", neuron="5")
     said = " ".join(unescaped(each.value) for each in app.markdown)
     assert "Neuron 5 of layer 1 raises most" in said
-    assert "drivers_expand" in charts(app)
+    assert "drivers_expand" in app.charts
     assert sum(neurons.values()) == near(
         sum(drawn_bars(app, "neurons").values()), dtype=np.float32, size=LOGITS
     )
 
 
 def test_whole_effects_stand_beside_direct_ones(start_page: Start) -> None:
-    app = choose(start_page("why", **AT), whole=True)
-    texts = charts(app)["account_parts"]["data"][0]["text"]
+    app = start_page("why", **AT).choose(whole=True)
+    texts = app.charts["account_parts"]["data"][0]["text"]
     assert sum("whole" in text for text in texts) > 3
-    assert "Heads of the encoder with the largest whole effects" in captions(app)
+    assert "Heads of the encoder with the largest whole effects" in app.captions
 
 
 def test_three_answers_name_the_source_words(start_page: Start, run: TrainedRun) -> None:
@@ -122,13 +108,13 @@ def test_three_answers_name_the_source_words(start_page: Start, run: TrainedRun)
     [table] = app.dataframe
     words = [word.text for word in traced(run).source.words]
     assert table.value["word"].tolist() == words
-    assert "first" in captions(app)
+    assert "first" in app.captions
 
 
 def test_every_checkpoint_is_asked_the_same(start_page: Start, run: TrainedRun) -> None:
     """The sums are the differences that each checkpoint gives the two words after this target."""
     app = start_page("why", **AT, through="true", instead="mean")
-    drawn = cells(app, "account_training")
+    drawn = app.cells("account_training")
     assert drawn.shape[1] == len(STEPS)
     trace = traced(run)
     for column, step in enumerate(STEPS):
@@ -142,4 +128,4 @@ def test_every_checkpoint_is_asked_the_same(start_page: Start, run: TrainedRun) 
 def test_translate_opens_it_at_the_same_step(start_page: Start) -> None:
     app = start_page("translate", **AT, below="steps")
     assert any(button.key == "open_why" for button in app.button)
-    assert widget(app, "at").value == 2
+    assert app.widget("at").value == 2

@@ -1,0 +1,354 @@
+"""Checkpoints beside each other on the page Training: compared, played, their embeddings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from headwise.model.checkpoint import (
+    TrainedRun,
+    load_weights,
+    open_trained_run,
+    weights_path,
+)
+from headwise.model.config import BOS, EOS
+from headwise.model.files import append_log
+from headwise.model.interface import KINDS, Kind
+from headwise.model.tokenizer import TokenizerPair
+from headwise.model.transformer import Transformer
+from headwise.viz_app.analysis.differences import head_distances
+from headwise.viz_app.analysis.embeddings import project_together
+from headwise.viz_app.analysis.grid import GridOptions, make_grid
+from headwise.viz_app.analysis.labels import token_labels
+from headwise.viz_app.components.player import MapAnimation
+from headwise.viz_app.figures.mosaic import MASKED, tile
+from headwise.viz_app.records.trace import Floats, Trace
+from headwise.viz_app.views import caches
+from headwise.viz_app.views.training import play
+from tests.floats import assert_near, rounding
+from tests.viz_app.views.driver import (
+    CATS,
+    CATS_TRANSLATED,
+    DOG,
+    DOG_TRANSLATED,
+    STEPS,
+    Calls,
+    Start,
+    array,
+    assert_drawn,
+    break_file,
+    embedding_table,
+    log_probability,
+    record_calls,
+    shown,
+    traced,
+    unescaped,
+    without_weights,
+    write_run,
+)
+
+PAGE = "training"
+COMPARE = {"training": "compare"}
+OF_HEADS = [0, 1, 2, 4, 5, 6, 8, 9, 10]
+"""Columns of the distances that are no gap between two kinds."""
+
+
+def shared_traces(run: TrainedRun, a: int, b: int, target: Any = None) -> tuple[Trace, Trace]:
+    """Trace two steps on a target, or on what the newest makes of the sentence."""
+    target = target or traced(run).target_ids
+    return traced(run, step=a, target=target), traced(run, step=b, target=target)
+
+
+# Compared
+
+
+def test_the_chosen_head_of_both_and_the_signed_difference(start: Start, run: TrainedRun) -> None:
+    """The earlier is A, whichever is selected; each has its own translation above."""
+    for step, other in ((20, 60), (60, 20)):
+        at = {"kind": "decoder_self", "layer": "2", "head": "3"}
+        app = start(step=str(step), other_step=str(other), **at, **COMPARE)
+        assert app.errors == []
+        forced = shared_traces(run, 20, 60)
+        a, b = (trace.attention["decoder_self"] for trace in forced)
+        app.expect_cells("map-A", a[1, 2])
+        app.expect_cells("map-B", b[1, 2])
+        app.expect_cells("difference", (b - a)[1, 2])
+    drawn = app.charts["difference"]["data"]
+    assert (drawn[0]["zmin"], drawn[0]["zmax"]) == (-1, 1)
+    assert len(drawn) == 2  # masked cells lie over it
+    own = [traced(run, step=step) for step in (20, 60)]
+    translations = [trace.target_text for trace in own]
+    assert [text for text in app.texts if text in translations][:2] == translations
+    for trace, given in zip(own, forced, strict=True):
+        said = "log-probability {:.2f} nats. The shared target has {:.2f} nats here."
+        assert app.says(said, log_probability(trace), log_probability(given))
+    assert "the translation at step 60, given to both" in app.captions
+
+    allowed = make_grid(forced[0], "decoder_self").allowed
+    codes = app.cells("overview-mosaic")  # one more or less where a weight is beside a tie
+    expected = tile(((b - a + 1) / 2).astype(np.float32), allowed)
+    np.testing.assert_allclose(codes, expected, rtol=0, atol=1)
+    assert MASKED in codes
+    app.choose(overview="A")
+    np.testing.assert_allclose(app.cells("overview-mosaic"), tile(a, allowed), rtol=0, atol=1)
+    link = app.button(key="open-A")
+    assert link.label == "Open step 20 on Translate"
+    link.click().run()
+    assert (app.session_state["opening"], app.view.step) == ("translate", 20)
+
+
+def test_at_first_it_is_set_against_the_end_or_the_middle_but_never_itself(start: Start) -> None:
+    app = start(step="60", **COMPARE)
+    assert app.widget("other_step").value == 20
+    app.choose(step=20)
+    assert app.errors == []
+    assert app.widget("other_step").value == 60
+    assert app.widget("other_step").options == ["0", "60"]
+    assert app.widget("shared").options == ["newest checkpoint's output", "your own"]
+
+
+def test_all_kinds_are_ranked(start: Start, run: TrainedRun) -> None:
+    app = start(step="0", other_step="60", **COMPARE)
+    a, b = shared_traces(run, 0, 60)
+    distances = {
+        kind: head_distances(
+            a.attention[kind], b.attention[kind], allowed=make_grid(a, kind).allowed
+        )
+        for kind in KINDS
+    }
+    of_all = np.hstack([distances[kind] for kind in KINDS])
+    assert_drawn(app.cells("distances")[:, OF_HEADS], of_all)
+    for place, distance in enumerate(np.sort(of_all, axis=None)[::-1][:5]):
+        label = app.button(key=f"farthest-{place}").label
+        name, written = label.split(" · ")
+        assert written in shown("{:.2f}", distance, size=1)
+        kind: Kind = next(k for k in KINDS if name.startswith(k.split("_")[0].capitalize()))
+        layer, head = (int(number) - 1 for number in name.split()[-1].split("."))
+        assert_drawn(distances[kind][layer, head], distance)
+    assert "mean over rows with more than one key" in app.captions
+    assert "no row has more than one key" not in app.captions
+
+
+def test_heads_without_a_choice_of_keys_have_no_distance(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The decoder's one row, which consumes the start and predicts the end, has one key."""
+    monkeypatch.setattr(caches, "greedy", lambda *_: [[BOS, EOS]])
+    app = start(q="Is it his?", step="0", other_step="60", **COMPARE)
+    assert app.errors == []
+    drawn = app.cells("distances")
+    assert np.isnan(drawn[:, 4:7]).all()
+    assert np.isfinite(drawn[:, [0, 1, 2, 8, 9, 10]]).all()
+    named = [button.label for button in app.button if str(button.key).startswith("farthest-")]
+    assert len(named) == 5
+    assert not [label for label in named if "Decoder" in label]
+    assert "“–”: no row has more than one key." in app.captions
+
+
+def test_the_shared_target_may_be_a_reference_or_ones_own(
+    start: Start, own_root: Path, run: TrainedRun
+) -> None:
+    row = {"step": 0, "source": CATS, "reference": CATS_TRANSLATED, "shows": "reference"}
+    append_log(own_root / "tiny" / "samples.jsonl", [row])
+    at = {"step": "0", "other_step": "60", "layer": "1", "head": "2", "units": "words"} | COMPARE
+    app = start(own_root, q=CATS, shared="reference", **at)
+    assert CATS_TRANSLATED in app.texts
+    for target in (CATS_TRANSLATED, "El perro <b>"):
+        if target != CATS_TRANSLATED:
+            app.choose(shared="own").choose(target=target)
+        a, b = shared_traces(run, 0, 60, target)
+        words = make_grid(a, "cross", GridOptions("words"))
+        difference = b.attention["cross"] - a.attention["cross"]
+        app.expect_cells("difference", words.apply(difference)[0, 1])
+    assert "your translation, given to both" in app.captions
+
+
+@pytest.fixture
+def word_root(own_root: Path, run: TrainedRun, make_model: Callable[..., Transformer]) -> Path:
+    """Beside ``tiny`` a run of the same languages that reads words, of 2 layers of 2 heads."""
+    pairs = [(CATS, CATS_TRANSLATED), (DOG, DOG_TRANSLATED)]
+    tokenizers = TokenizerPair.train(pairs, kind="word", vocab_sizes=(40, 43), shared=False)
+    sizes = tokenizers.source.vocab_size, tokenizers.target.vocab_size
+    model = make_model(source_vocab_size=sizes[0], target_vocab_size=sizes[1], n_heads=2)
+    write_run(own_root, run, {7: model}, tokenizers, name="words")
+    untrained = load_weights(run, 0).model
+    write_run(own_root, run, {0: untrained}, name="others", target_language="fr")
+    return own_root
+
+
+def test_runs_with_other_tokenizers_are_compared_by_words(
+    start: Start, word_root: Path, run: TrainedRun
+) -> None:
+    own = {"shared": "own", "target": CATS_TRANSLATED, "layer": "2", "head": "2"}
+    app = start(word_root, run="tiny", q=CATS, other_run="words", **own, **COMPARE)
+    assert app.errors == []
+    assert app.widget("other_run").options == ["tiny", "words"]
+    words = open_trained_run("words", root=word_root)
+    a, b = (
+        make_grid(trace, "cross", GridOptions("words")).apply(trace.attention["cross"])[1]
+        for trace in (
+            traced(run, target=CATS_TRANSLATED),
+            traced(words, step=7, target=CATS_TRANSLATED),
+        )
+    )
+    assert a[0].shape == b[0].shape
+    app.expect_cells("map-B", b[1])
+    app.expect_cells("difference", b[1] - a[1])
+    for told in (
+        "compared by words",
+        "do not compare their log-probabilities",
+        "Not ranked: here A has 2 layers of 3 heads, B 2 of 2",
+    ):
+        assert told in app.captions
+    assert "distances" not in app.charts
+    app.choose(unpaired=True).choose(other_head=1)
+    app.expect_cells("difference", b[0] - a[1])
+    app.choose(head=3)  # of which the other has none
+    assert app.errors == []
+    app.expect_cells("map-B", b[0])
+
+
+def test_runs_that_do_not_fit_are_not_compared(start: Start, word_root: Path) -> None:
+    assert start(word_root, run="others", q=CATS, **COMPARE).info[0].value == (
+        "The run has one checkpoint only, and there is no other run of its languages."
+    )
+    # A space is a token, and no word of the other.
+    app = start(word_root, run="tiny", q="The  cats", other_run="words", **COMPARE)
+    assert app.errors == []
+    [info] = app.info
+    assert unescaped(info.value).startswith("Word 2 of the source is “␣” for tiny and “cats” for")
+    assert list(app.charts) == ["map-A", "map-B"]
+
+
+@pytest.mark.parametrize("section", ["compare", "play"])
+def test_a_broken_checkpoint_is_named_and_the_others_are_shown(
+    start: Start, own_root: Path, section: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = weights_path(own_root / "tiny", 20)
+    break_file(path)
+    if section == "compare":
+        app = start(own_root, training=section, other_step="20")
+        (message,) = app.errors
+        assert message.startswith(f"tiny/{path.name}: truncated")
+        app.choose(other_step=0)
+        assert app.errors == []
+        assert "difference" in app.charts
+    else:
+        played = players(monkeypatch)
+        app = start(own_root, training=section)
+        assert app.errors == []
+        (warning,) = app.warnings
+        assert warning.startswith("Step 20 is left out")
+        assert [frame.step for frame in played()[0].frames] == [0, 60]
+        assert len(played()[0].maps) == 2
+
+
+# Played
+
+
+def players(patch: pytest.MonkeyPatch) -> Callable[[], tuple[MapAnimation, dict[str, Any]]]:
+    """Return a function for what the page gave to the component last, instead of to a browser."""
+    calls: Calls = record_calls(patch, "training", "player")
+
+    def newest() -> tuple[MapAnimation, dict[str, Any]]:
+        [given] = calls.values()
+        return given["given"][0], given
+
+    return newest
+
+
+def test_a_head_is_played_through_all_checkpoints_on_one_target(
+    start: Start, run: TrainedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each step's own translation runs along."""
+    assert start(training="play").errors == []  # the component itself can be mounted
+    played = players(monkeypatch)
+    app = start(training="play", kind="decoder_self", layer="2", head="3")
+    assert app.errors == []
+    animation, given = played()
+    target = traced(run).target_ids
+    forced = [traced(run, step=step, target=target) for step in STEPS]
+    maps = np.stack([trace.attention["decoder_self"][1:2, 2:3] for trace in forced])
+    assert_drawn(animation.maps, maps)
+    grid = make_grid(traced(run), "decoder_self")
+    assert (animation.rows, animation.columns) == (grid.rows, grid.columns)
+    np.testing.assert_array_equal(animation.allowed, grid.allowed)
+    assert (animation.selected, given["start"], given["language"]) == (None, 60, "es")
+    assert tuple(frame.step for frame in animation.frames) == STEPS
+    for frame, on_target in zip(animation.frames, forced, strict=True):
+        own = traced(run, step=frame.step)
+        assert list(frame.tokens) == token_labels(own.predicted)
+        assert_drawn(frame.probabilities, np.exp(own.predictions.log_probability))
+        totals = [log_probability(own), log_probability(on_target)]
+        found = [float(n) for n in re.findall(r"(-?\d+\.\d+) nats", frame.score)]
+        off = 0.005 + rounding(np.float32, max(map(abs, totals)))  # half a unit, and another pass
+        np.testing.assert_allclose(found, totals, rtol=0, atol=off)
+
+    app.choose(playing="all", units="words", kind="cross").run()
+    words = make_grid(forced[0], "cross", GridOptions("words"))
+    expected = np.stack([words.apply(trace.attention["cross"]) for trace in forced])
+    assert_drawn(played()[0].maps, expected)
+    assert played()[0].selected == (1, 2)
+
+
+def test_a_long_translation_is_cut_and_pooling_said(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played = players(monkeypatch)
+    monkeypatch.setattr(play, "_MOST_TOKENS", 3)
+    start(training="play")
+    frame = played()[0].frames[-1]
+    assert len(frame.tokens) == len(frame.probabilities) == 3
+    assert frame.tokens[-1] == "…"
+    assert "the largest of 2 × 2" in play._note((12, 3, 4, 90, 90))
+    assert "largest" not in play._note((12, 1, 1, 90, 90))
+
+
+# Embeddings
+
+
+def pair_cosines(tables: list[Floats], tokens: list[int]) -> Floats:
+    """Return the cosine of each two tokens at each checkpoint, (checkpoints, pairs)."""
+    pairs = np.triu_indices(len(tokens), 1)
+    rows = [table[tokens] / np.linalg.norm(table[tokens], axis=1)[:, None] for table in tables]
+    return np.stack([(each @ each.T)[pairs] for each in rows])
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_pairs_and_the_vocabulary_are_drawn_at_every_checkpoint(
+    start: Start, clouds: list[dict[str, Any]], run: TrainedRun, side: str
+) -> None:
+    app = start(training="embeddings", q=CATS, side=side)
+    assert app.errors == []
+    every = [embedding_table(run, side, step=step) for step in STEPS]
+    names = app.widget("pair_tokens").value
+    tokens = [int(name.removeprefix("id:")) for name in names]
+    assert len(tokens) == 4
+    [figure] = app.charts.values()
+    lines = np.stack([array(trace["y"]) for trace in figure["data"]], 1)
+    assert_near(lines, pair_cosines(every, tokens), dtype=np.float32, size=1)
+    drawn = clouds[-1]
+    points, _ = project_together(every, every[-1])  # all tokens: they occur equally often here
+    assert_near(drawn["frames"].points, points, dtype=np.float32)
+    np.testing.assert_array_equal(drawn["cloud"].points, drawn["frames"].points[-1])
+    assert drawn["frames"].names == ["step 0", "step 20", "step 60"]
+    assert drawn["searched"] == tokens
+    app.choose(training="curves").choose(training="embeddings")
+    assert app.widget("pair_tokens").value == names
+    app.choose(moving_frame=0)
+    points, _ = project_together(every, every[0])
+    assert_near(clouds[-1]["frames"].points, points, dtype=np.float32)
+    app.choose(pair_tokens=["id:7"])
+    assert "Choose two tokens or more." in [info.value for info in app.info]
+    assert app.errors == []
+
+
+def test_a_run_with_one_checkpoint_has_nothing_to_follow(start: Start, own_root: Path) -> None:
+    without_weights(own_root / "tiny", *STEPS[:-1])
+    [info] = start(own_root, q=CATS, training="embeddings").info
+    assert info.value.startswith("This run has one checkpoint only")

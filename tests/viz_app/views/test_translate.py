@@ -1,0 +1,477 @@
+"""The page Translate, run without a browser on the tiny run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from html import unescape
+from typing import Any, NoReturn
+
+import numpy as np
+import pytest
+from streamlit.runtime.scriptrunner_utils.exceptions import StopException
+
+from headwise.model.checkpoint import TrainedRun, load_weights
+from headwise.model.decoding.beam import beam_search, length_norm
+from headwise.model.decoding.greedy import greedy
+from headwise.model.interface import KINDS, Head
+from headwise.viz_app.analysis.grid import GridOptions, make_grid
+from headwise.viz_app.analysis.labels import next_token_label, token_label, token_labels
+from headwise.viz_app.analysis.rollout import rollout_of
+from headwise.viz_app.figures.mosaic import tile
+from headwise.viz_app.records.trace import Check, Floats, Tokens, Trace, Word
+from headwise.viz_app.trace.sentence import run_trace
+from headwise.viz_app.views import caches
+from headwise.viz_app.views.shared.target import describe_ending
+from tests.floats import near
+from tests.viz_app.views.driver import (
+    CATS,
+    CATS_TRANSLATED,
+    DOG,
+    DOG_TRANSLATED,
+    WIDGETS,
+    Page,
+    Start,
+    array,
+    assert_drawn,
+    field_of,
+    log_probability,
+    patch_views,
+    shown,
+    texts_in,
+    traced,
+    unescaped,
+)
+
+PAGE = "app"
+
+
+def likeliest(trace: Trace, step: int) -> Floats:
+    """Return the probabilities of the likeliest tokens at a step."""
+    return np.exp(trace.predictions.top_log_probability[step])
+
+
+# The sentence and its translation
+
+
+def test_it_starts_with_an_example_and_its_translation_by_the_newest_checkpoint(
+    opened: Page, run: TrainedRun
+) -> None:
+    assert opened.errors == []
+    assert (opened.widget("sentence").value, opened.widget("step").value) == (CATS, 60)
+    assert CATS_TRANSLATED in opened.texts
+    drawn = ["mosaic", "large", "top_tokens", "rows_cross", "rows_decoder_self"]
+    assert list(opened.charts) == drawn
+    trace = traced(run)
+    source, target = (opened.token_row(side) for side in ("source", "target"))
+    assert [token["label"] for token in source] == token_labels(trace.source)
+    assert [token["label"] for token in target] == token_labels(trace.predicted)
+    told = f"probability {{:.3f}}, rank {trace.predictions.rank[1]}"
+    probability = np.exp(trace.predictions.log_probability[1])
+    assert target[1]["title"] in shown(told, probability, size=1)
+    assert "Checked on this sentence" in opened.captions
+    assert not opened.warning
+
+
+@pytest.mark.parametrize(("dtype", "width"), [("float32", 4), ("bfloat16", 2)])
+def test_the_size_of_the_model_stands_below_its_name(
+    start: Start, run: TrainedRun, monkeypatch: pytest.MonkeyPatch, dtype: str, width: int
+) -> None:
+    monkeypatch.setenv("HEADWISE_DTYPE", dtype)
+    size = f"{run.parameters * width / 2**20:.1f} MiB"
+    assert f"{run.parameters:,} parameters ({size}); reads" in start().captions
+
+
+def test_examples_and_another_checkpoint(start: Start, run: TrainedRun) -> None:
+    app = start().menu_button(key="example").click("question").run()
+    assert app.widget("sentence").value == DOG
+    assert DOG_TRANSLATED in app.texts
+    app.choose(step=0)
+    expected = traced(run, DOG, step=0).target_text
+    assert expected != DOG_TRANSLATED
+    assert expected in app.texts
+    assert "cut off at 26 tokens" in app.captions
+    assert (app.address["q"], app.address["step"]) == (DOG, "0")
+
+
+def test_long_sentences_say_what_that_means(start: Start) -> None:
+    app = start(q="the" + " the" * 20)  # and </s>: 22 tokens
+    assert "longer than anything" not in app.captions
+    said = app.choose(sentence="the" + " the" * 21).captions
+    assert "23 tokens: longer than anything seen in training (22)." in said
+    note = "The sentence is longer than 1,500 characters and is left out of the page's address."
+    for length, kept in ((1_500, True), (1_501, False)):
+        app.choose(sentence="a" * length)
+        assert ("q" in app.query_params) is kept
+        assert (note in app.captions) is not kept
+
+
+@pytest.mark.parametrize(
+    ("ids", "step", "expected"),
+    [
+        ((5, 6, 3), 9, ""),
+        ((3,), 9, "The model ended the sentence at once."),
+        ((5, 6, 7), 9, "It did not end the sentence; cut off at 3 tokens."),
+        ((2, 2, 2), 0, "The untrained model said nothing but <s>; cut off at 3 tokens."),
+    ],
+)
+def test_one_sentence_says_how_a_target_ended(
+    run: TrainedRun, ids: tuple[int, ...], step: int, expected: str
+) -> None:
+    texts_of = tuple(run.tokenizers.target.tokens(ids))
+    words = tuple(Word(text, at, at + 1) for at, text in enumerate(texts_of))
+    text = run.tokenizers.target.decode(ids)
+    predicted = Tokens(ids, texts_of, words)
+    ended = replace(traced(run), step=step, predicted=predicted, target_text=text)
+    assert unescaped(describe_ending(run, ended)) == expected
+
+
+def test_a_self_check_that_fails_warns(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*args: Any, **kwargs: Any) -> Trace:
+        return replace(run_trace(*args, **kwargs), checks=(Check("all is well", 0.5, 0.1),))
+
+    monkeypatch.setattr(caches, "run_trace", broken)
+    app = start(q="The cats see the old dog.")
+    assert app.warnings == ["Do not trust these maps. Not so: all is well (off by 5.0e-01)"]
+
+
+def test_what_a_browser_had_before_is_no_choice(start: Start) -> None:
+    """It sends what all widgets have, of one in a closed menu what it had before it was set."""
+    for head in (1, 2):
+        app = start().choose(target=DOG_TRANSLATED)
+        assert (app.view.target, app.view.head) == (DOG_TRANSLATED, 1)
+        before = app.widget("head")
+        for each in (each for kind in WIDGETS for each in getattr(app, kind)):
+            each.set_value(each.value)  # else AppTest asks the server for it when it sends it
+        app.choose(sentence=DOG)
+        assert (app.view.target, app.view.head) == ("", 1)
+        before.set_value(head).run()
+        assert (app.view.target, app.view.head) == ("", head)
+
+
+def test_what_was_drawn_in_a_run_that_was_overtaken_is_sent_again(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The browser may never have seen it: its widgets would show nothing chosen."""
+
+    def sent(app: Page) -> tuple[list[str], bool]:
+        drawn = app.widget("style")
+        return drawn.value, drawn.proto.set_value
+
+    def overtaken(*_: object) -> NoReturn:
+        raise StopException  # as Streamlit does when another run begins
+
+    app = start()
+    assert sent(app.run()) == ("map", False)
+    app.choose(compare=True)  # without the choice of a style
+    with monkeypatch.context() as patch:
+        patch_views(patch, "translate", _show_below=overtaken)
+        app.choose(compare=False)
+    assert sent(app.run()) == ("map", True)
+    assert sent(app.run()) == ("map", False)
+
+
+# Maps
+
+
+def words(trace: Trace, rows_by: str, weights: Floats) -> Floats:
+    """Add weights of cross-attention over the tokens of a key's word; the mean over a query's."""
+    rows = trace.predicted if rows_by == "predicted" else trace.consumed
+    keys = [slice(word.start, word.stop) for word in trace.source.words]
+    of_keys = np.stack([weights[..., key].sum(axis=-1) for key in keys], axis=-1)
+    queries = [slice(word.start, word.stop) for word in rows.words]
+    return np.stack([of_keys[..., query, :].mean(axis=-2) for query in queries], axis=-2)
+
+
+def without_special(trace: Trace, weights: Floats) -> Floats:
+    """Leave out </s> of the source and, of rows by what they predict, of the target."""
+    return weights[..., :-1, :-1]
+
+
+def renormalised(weights: Floats) -> Floats:
+    return weights / weights.sum(axis=-1, keepdims=True)
+
+
+def by_value_norms(trace: Trace) -> Floats:
+    """Return the weights of cross-attention times their values' lengths, as shares of each row."""
+    return renormalised(trace.attention["cross"] * trace.value_norms["cross"][:, :, None])
+
+
+Expected = Callable[[Trace], Floats]
+MAPS: list[tuple[str, str, Expected]] = [
+    ("kind=decoder_self layer=1 head=3", "", lambda t: t.attention["decoder_self"][0, 2]),
+    ("kind=encoder_self layer=2 head=2 step=20", "", lambda t: t.attention["encoder_self"][1, 1]),
+    (
+        "layer=1 units=words show=max",
+        "max of heads",
+        lambda t: words(t, "predicted", t.attention["cross"][0]).max(axis=0),
+    ),
+    (
+        "layer=2 head=2 units=words rows=consumed",
+        "",
+        lambda t: words(t, "consumed", t.attention["cross"][1, 1]),
+    ),
+    (
+        "layer=2 show=rollout",
+        "Abnar and Zuidema 2020",
+        lambda t: make_grid(t, "cross").apply(rollout_of(t, "cross", 1, "weight")),
+    ),
+    (
+        "kind=encoder_self show=rollout cells=value+norm units=words",
+        "Abnar and Zuidema 2020",
+        lambda t: make_grid(t, "encoder_self", GridOptions("words")).apply(
+            rollout_of(t, "encoder_self", 1, "value norm")
+        ),
+    ),
+    (
+        "layer=1 head=3 special=false renormalised=true cells=value+norm",
+        "Kobayashi et al. 2020",
+        lambda t: renormalised(without_special(t, by_value_norms(t)[0, 2])),
+    ),
+    (
+        "layer=1 show=mean special=false cells=value+norm",
+        "the length of their mean",
+        lambda t: without_special(t, renormalised(t.head_sum_norms["cross"][0])),
+    ),
+]
+
+
+@pytest.mark.parametrize(("link", "said", "expected"), MAPS, ids=[link for link, *_ in MAPS])
+def test_the_large_map_is_what_the_link_says(
+    start: Start, run: TrainedRun, link: str, said: str, expected: Expected
+) -> None:
+    asked = dict(part.split("=") for part in link.replace("+", "_").split())
+    asked = {name: value.replace("value_norm", "value norm") for name, value in asked.items()}
+    app = start(**asked)
+    assert app.errors == []
+    trace = traced(run, step=int(asked.get("step", 60)))
+    app.expect_cells("large", expected(trace))
+    layout = app.charts["large"]["layout"]
+    options = GridOptions(
+        units=asked.get("units", "tokens"),  # type: ignore[arg-type]
+        rows_by=asked.get("rows", "predicted"),  # type: ignore[arg-type]
+        special="special" not in asked,
+        renormalised="renormalised" in asked,
+    )
+    grid = make_grid(trace, asked.get("kind", "cross"), options)  # type: ignore[arg-type]
+    titles = [annotation["text"] for annotation in layout["annotations"]]
+    assert titles[:2] == [grid.row_title, grid.column_title]
+    assert tuple(map(unescape, layout["yaxis"]["labelalias"].values())) == grid.rows
+    told = app.captions + " ".join(each.value for each in app.markdown)
+    assert said in told
+    assert ("Kobayashi et al. 2020" in told) is ("cells" in asked)
+    if "show" not in asked:
+        assert f"layer {asked['layer']}, head {asked['head']}" in told
+    sums_to_1 = asked.get("show") != "max" and ("special" not in asked or "renormalised" in asked)
+    assert ("Rows sum to 1." in told) is sums_to_1
+
+
+def test_the_picture_of_all_heads_holds_every_weight(
+    start: Start, run: TrainedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = start(kind="decoder_self")
+    weights = traced(run).attention["decoder_self"]
+    # One code more or less where a weight is beside a tie.
+    expected = tile(weights, np.tri(weights.shape[-1], dtype=bool))
+    np.testing.assert_allclose(app.cells("mosaic"), expected, rtol=0, atol=1)
+    assert "Step 60: click a head to enlarge it." in app.captions
+    patch_views(monkeypatch, "translate", MOST_CELLS=6)
+    app.choose(kind="encoder_self")
+    assert "Each cell here is the largest of 2 × 2 weights" in app.captions
+    assert app.cells("large").shape == (12, 12)
+    assert app.cells("mosaic").shape == (2 * 7 - 1, 3 * 7 - 1)
+
+
+def test_the_map_is_described_by_its_numbers(start: Start, run: TrainedRun) -> None:
+    app = start(kind="decoder_self", layer="1", head="2")
+    weights = traced(run).attention["decoder_self"][0, 1]
+    [said] = [unescaped(m.value) for m in app.markdown if "In this sentence" in m.value]
+    for template, value in (
+        ("largest weight {:.2f}", weights[1:].max()),
+        ("{:.2f} on <s>", weights[1:, 0].mean()),
+        ("{:.2f} on the token itself", np.diag(weights)[1:].mean()),
+    ):
+        assert any(each in said for each in shown(template, value))
+    assert "on average over rows with more than one key" in said
+    assert "Over a corpus: not measured at this checkpoint" in said
+    assert re.search(r"Of all heads [A-Z][a-z ]+ \d\.\d rests most on punctuation", said)
+    assert "Words are in the maps only" not in app.captions
+    app.choose(units="words")
+    said = " ".join(unescaped(m.value) for m in app.markdown)
+    assert "In this sentence, token by token: " in said
+    assert "Words are in the maps only" in app.captions
+
+
+# A step of decoding
+
+
+def test_the_likeliest_tokens_of_the_chosen_step(start: Start, run: TrainedRun) -> None:
+    app = start()
+    trace = traced(run)
+    consumed, predicted = token_labels(trace.consumed), token_labels(trace.predicted)
+    for step in (0, 2):
+        app = app.choose(at=step).run()
+        assert_drawn(array(app.charts["top_tokens"]["data"][0]["x"]), likeliest(trace, step))
+        frame = app.charts["large"]["layout"]["shapes"][0]
+        assert (frame["y0"], frame["y1"]) == (step - 0.5, step + 0.5)
+        tokens = texts_in(app.markup("bdi")[0], "bdi")
+        assert tokens == [*consumed[: step + 1], predicted[step]]
+        probability = np.exp(trace.predictions.log_probability[step])
+        told = shown(f"Probability of {tokens[-1]}: {{:.3f}}, ", probability, size=1)
+        assert [text for text in app.texts if text.startswith(told)]
+
+
+def test_sampling_changes_the_probabilities_of_the_step(start: Start, run: TrainedRun) -> None:
+    app, expected = start(below="steps", at="1"), likeliest(traced(run), 1)
+    assert "sampled" not in app.charts
+    app.choose(sampling=True)
+    drawn = array(app.charts["sampled"]["data"][0]["x"])
+    assert_drawn(drawn[: len(expected)], expected[:10])
+    app.choose(top_k=2, temperature=0.5)
+    squares = expected[:2].astype(np.float64) ** 2
+    assert_drawn(array(app.charts["sampled"]["data"][0]["x"])[:2], squares / squares.sum())
+    assert f"2 of {run.description.target_vocab_size} tokens can be drawn" in app.captions
+    assert app.address["top_k"] == "2"
+
+
+def test_a_forced_token_is_followed_by_the_model(start: Start, run: TrainedRun) -> None:
+    """The fifth candidate in the fourth place; chosen for that step only."""
+    app, whole = start().choose(at=3), traced(run)
+    app.choose(fork=next_token_label(whole.top_tokens[3][4], spaced=True))
+    assert app.errors == []
+    prefix = [*whole.target_ids[:4], int(whole.predictions.top_ids[3][4])]
+    [target] = greedy(load_weights(run, 60).model, [run.tokenizers.encode_source(CATS)], prefix)
+    assert target[: len(prefix)] == prefix
+    forked = traced(run, target=tuple(target))
+    assert forked.target_text in app.texts
+    scores = log_probability(forked), log_probability(whole)
+    wanted = shown("Log-probability {:.2f} nats, against {:.2f} of the translation abo", *scores)
+    assert [c for c in app.caption if c.value.startswith(wanted)]
+    assert app.choose(at=2).widget("fork").value == ""
+
+
+# Below the maps
+
+
+@pytest.mark.parametrize(
+    ("asked", "drawn", "left_out"),
+    [
+        ({}, "at", "off"),
+        ({"at": "2", "fork": "perro"}, "at", "off"),
+        ({"off": "cross.1.1"}, "off", "at"),
+        ({"rank": "true"}, "off", "at"),
+        ({"decoding": "beam", "below": "beam"}, "tree", "at"),
+        ({"decoding": "beam", "below": "beam", "target": "Ella"}, "at", "tree"),
+        ({"below": "beam"}, "at", "tree"),  # greedy has none
+    ],
+)
+def test_a_link_opens_the_section_of_its_choices_and_no_other(
+    start: Start, asked: dict[str, str], drawn: str, left_out: str
+) -> None:
+    app = start(**asked)
+    assert app.errors == []
+    keys = {*map(field_of, [*app.selectbox, *app.multiselect])} | app.charts.keys()
+    assert drawn in keys
+    assert left_out not in keys
+    assert asked.get("target", CATS_TRANSLATED) in app.texts
+
+
+def test_a_beam_s_hypotheses_can_be_traced(
+    start: Start, run: TrainedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = start().choose(decoding="beam")
+    assert app.widget("beam").value == 4
+    app.choose(beam=3)
+    model = load_weights(run, 60).model
+    [beam] = beam_search(model, [run.tokenizers.encode_source(CATS)], size=3)
+    decode = run.tokenizers.target.decode
+    options = [option.rsplit("  ·  ", 1) for option in app.widget("hypothesis").options]
+    for (text, score), h in zip(options, beam.hypotheses, strict=True):
+        assert text == decode(h.target)
+        assert score in shown("{:.2f}", h.score)
+    assert beam.hypotheses[0].target != beam.hypotheses[2].target
+
+    app.choose(hypothesis=2, below="beam").run()
+    assert app.errors == []
+    trace = traced(run, target=tuple(beam.hypotheses[2].target))
+    score = log_probability(trace) / length_norm(len(trace.predicted), 0.6)
+    assert app.says("Its score in the beam, {:.2f}, is the log-probability divided by", score)
+    app.expect_cells("large", trace.attention["cross"][-1, 0])
+    tokens = run.tokenizers.target.tokens([node.id for node in beam.tree])
+    for text, token in zip(app.charts["tree"]["data"][3]["text"], tokens, strict=True):
+        assert token_label(token).startswith(unescape(text).removesuffix("…"))
+
+    patch_views(monkeypatch, "translate", _MOST_STEPS=4)
+    steps = [node.step for node in beam.tree]
+
+    def drawn() -> list[int]:
+        return [round(x + 0.34) for x in app.charts["tree"]["data"][3]["x"]]
+
+    app.run()
+    assert drawn() == [step for step in steps if step <= 4]
+    slider = app.widget("tree_from")
+    places = range(0, int(slider.max) + 1, int(slider.step))
+    assert {step for first in places for step in range(first, first + 5)} >= set(steps)
+    app.choose(tree_from=places[-1])
+    assert app.errors == []
+    assert drawn() == [step for step in steps if places[-1] <= step <= places[-1] + 4]
+    assert app.choose(beam=2).widget("hypothesis").value == 0
+
+
+def test_heads_that_are_off_change_the_translation_and_one_by_one_are_ranked(
+    start: Start, run: TrainedRun
+) -> None:
+    def without(off: Sequence[Head], target: Sequence[int] | None = None) -> Trace:
+        return run_trace(load_weights(run, 60).model, run.tokenizers, CATS, target, ablated=off)
+
+    app, whole = start(below="off"), traced(run)
+    off = [Head("cross", 1, 0), Head("cross", 1, 1), Head("cross", 1, 2), Head(KINDS[0], 0, 2)]
+    app.choose(off=off)
+    assert app.errors == []
+    own, forced = without(off), without(off, whole.target_ids)
+    assert own.target_text != whole.target_text
+    assert {whole.target_text, own.target_text} <= set(app.texts)
+    before, after = log_probability(whole), log_probability(forced)
+    wanted = "{:.2f} nats with all heads, {:.2f} without these ({:+.2f})."
+    told = shown(wanted, before, after, after - before, size=max(abs(before), abs(after)))
+    assert [caption for caption in app.caption if caption.value.endswith(told)]
+
+    assert "costs" not in app.charts
+    app.choose(rank=True)
+    assert app.errors == []
+    assert "Most costly: " in app.captions
+    drawn = app.cells("costs")
+    for place, kind in enumerate(KINDS):  # a column lies between two kinds
+        cost = before - log_probability(without([Head(kind, 1, 2)], whole.target_ids))
+        size = abs(before) + abs(cost)  # of the sums that a cost is a difference of
+        assert drawn[1, 4 * place + 2] == near(cost, dtype=np.float32, size=size)
+
+
+# Two checkpoints
+
+
+def test_two_checkpoints_side_by_side(start: Start, run: TrainedRun) -> None:
+    app = start()
+    app.button(key="beside-first").click().run()
+    assert app.errors == []
+    assert (app.widget("compare").value, app.widget("second").value) == (True, 0)
+    drawn = app.charts
+    assert list(drawn)[:4] == ["earlier_map", "later_map", "difference", "mosaic"]
+    target = traced(run).target_ids
+    a, b = (traced(run, step=step, target=target).attention["cross"][1, 0] for step in (0, 60))
+    app.expect_cells("earlier_map", a)
+    app.expect_cells("later_map", b)
+    app.expect_cells("difference", b - a)
+    assert drawn["difference"]["data"][0]["zmin"] == -1
+    labels = [drawn[key]["layout"]["yaxis"]["labelalias"] for key in ("earlier_map", "later_map")]
+    assert labels[0] == labels[1]
+    assert "Step 60 minus step 0" in app.texts
+    assert {CATS_TRANSLATED, traced(run, step=0).target_text} <= set(app.texts)
+
+    app = start(step="0", compare="true", second="60")  # the newer translation is shared here too
+    app.expect_cells("earlier_map", a)
+    app.choose(step=60)
+    assert app.errors == []
+    assert app.widget("second").value != 60
+    assert "difference" in app.charts
