@@ -35,7 +35,7 @@ UNUSABLE: tuple[Value, ...] = (
     *(["7.5", "[]"], ["/etc/passwd"] * 3),
 )
 """Values that no widget takes; only a widget for numbers may take those that are numbers."""
-TEXTS = ("q", "target", "own_reference", "fork", "token")
+TEXTS = ("q", "target", "own_reference", "fork", "token", "instead")
 """Parameters that take any text."""
 SEVERAL_TEXTS = ("searched", "pair_tokens", "lessons")
 """Parameters that take any number of texts."""
@@ -63,6 +63,8 @@ _TARGET = "decoding target"
 _HEAD = "kind layer head"
 _OF_SEVERAL = (
     Page("translate", f"{_TARGET} units {_HEAD}", {}),
+    Page("translate", "at column", {"below": "steps"}),
+    Page("why", f"{_TARGET} at column {_HEAD}", {}),
     Page("translate", "beam hypothesis", {"decoding": "beam"}),
     Page("inside", f"{_TARGET} {_HEAD}", {}),
     Page("embeddings", f"{_TARGET} side", {}),

@@ -165,6 +165,20 @@ def checks(app: Page) -> list[list[str]]:
     return [[*re.fullmatch(line, each).groups("")] for each in told.splitlines()]
 
 
+def test_the_decoder_reads_each_layer_of_the_encoder(
+    start: Start, opened: Page, run: TrainedRun
+) -> None:
+    """The last row is the model's own translation; so are all at the last layer by checkpoint."""
+    [table] = opened.dataframe
+    assert table.value["encoder"].tolist()[0] == "embedding"
+    assert table.value["the decoder writes"].tolist()[-1] == traced(run).target_text
+    _, by_step = start().choose(layers_by_step=True).dataframe
+    assert by_step.value["step"].tolist() == run.steps()
+    last = table.value["encoder"].tolist()[-1]
+    assert set(by_step.value[last].tolist()) <= {0.0, 100.0}  # 0 where the model writes nothing
+    assert by_step.value["embedding"].between(0, 100).all()
+
+
 def test_a_broken_check_turns_red_and_each_says_what_it_means(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -42,7 +42,10 @@ from tests.viz_app.views.driver import (
     unescaped,
 )
 
-TRACED = {"translate", "inside", "architecture", "embeddings", "translations", "compare", "play"}
+TRACED = {
+    *("translate", "inside", "why", "architecture", "embeddings"),
+    *("translations", "compare", "play"),
+}
 """Pages, and sections of Training, that send the sentence through the model."""
 LAYERS = {"encoder_self": 3, "decoder_self": 2, "cross": 2}
 

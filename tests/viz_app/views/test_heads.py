@@ -360,8 +360,9 @@ def test_an_example_opens_with_its_target_and_a_failure_with_none(
 def test_a_head_is_opened_beside_the_token_that_was_forced(start: Start) -> None:
     app = start(at="1", fork="perro", kind="encoder_self", layer="1", head="2")
     app.button(key="open_head").click().run()
-    chosen = app.view.translate
-    assert (app.session_state["opening"], chosen.at, chosen.fork) == ("translate", 1, "perro")
+    view = app.view
+    opened = (app.session_state["opening"], view.at, view.translate.fork)
+    assert opened == ("translate", 1, "perro")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from headwise.model.checkpoint import list_runs, open_trained_run
 from headwise.viz_app.lessons.reading import SHIPPED, read_lessons
 from headwise.viz_app.lessons.records import Lesson
 from headwise.viz_app.views.shared import lesson_panel, lessons
-from headwise.viz_app.views.shared.lessons import check_step
+from headwise.viz_app.views.shared.lessons import check_step, view_of
 from headwise.viz_app.views.shared.markdown import lesson_markdown
 from headwise.viz_app.views.shared.parts import PARTS
 from tests.viz_app.views.driver import CATS, Page, Start, unescaped
@@ -150,7 +150,7 @@ def test_shipped_lessons_name_what_there_is(lesson: Lesson) -> None:
             assert need[4:] in list_runs()
     for step in lesson.steps:
         check_step(step)
-        view, _ = step.view
+        view, _ = view_of(step)
         assert view.run is None or view.run in list_runs()
         if view.step is not None:
             assert view.step in open_trained_run(view.run or "en-es").steps()

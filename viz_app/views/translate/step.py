@@ -23,6 +23,7 @@ from headwise.viz_app.figures.maps import head_rows
 from headwise.viz_app.figures.tokens import token_row
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import continuation_of, next_log_probability, trace_of
+from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.target import show_target, total_log_probability
 from headwise.viz_app.views.shared.view import change_view, control, redraw_all, view
@@ -127,7 +128,7 @@ def _describe(selection: Selection, trace: Trace, at: int) -> None:
         f"rank {predictions.rank[at]:,}\n"
         f"Entropy of the prediction: {predictions.entropy[at]:.2f} nats"
     )
-    show_link(f"Why {tokens[-1]}?", "why", key="open_why")
+    show_link(f"Why {escape_markdown(tokens[-1])}?", "why", key="open_why")
 
 
 def _show_distribution(

@@ -120,7 +120,7 @@ def _choose_other(selection: Selection, trace: Trace, at: int) -> Account | None
     offered.pop(token_name(word), None)
     with st.container(key="compared"):
         chosen: str = st.selectbox(
-            f"Why “{token_labels(trace.predicted)[at]}” and not",
+            f"Why “{escape_markdown(token_labels(trace.predicted)[at])}” and not",
             ["", _MEAN, *offered],
             format_func=written,
             accept_new_options=True,
