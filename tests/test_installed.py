@@ -14,6 +14,7 @@ import pytest
 
 from tests.imports import ROOT
 
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 STARTED = """
 from pathlib import Path
 import headwise.viz_app
@@ -40,7 +41,7 @@ def pip(*arguments: str | Path) -> None:
     """Have pip build or install with the setuptools of these tests, without a network."""
     offline = ("--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check")
     command = [sys.executable, "-m", "pip", *map(str, arguments), *offline, "-q"]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT)
     assert done.returncode == 0, done.stderr
 
 
@@ -60,10 +61,16 @@ def programs(
     folder = tmp_path_factory.mktemp("environment")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     [packages] = folder.glob("lib/python*/site-packages")
-    # A line of such a file adds a folder, whose own .pth files, of this clone, are not read.
-    (packages / "others.pth").write_text(sysconfig.get_path("purelib"))
-    wanted = ("-e", clone) if request.param == "clone" else (request.getfixturevalue("wheel"),)
-    pip("--python", folder / "bin" / "python", "install", *wanted)
+    others = packages / "others.pth"
+    # A line of it adds a folder, whose own .pth files, of the Headwise here, are not read.
+    path = sysconfig.get_path("purelib")
+    if request.param == "clone":
+        others.write_text(path)  # setuptools is there
+        pip("--python", folder / "bin" / "python", "install", "-e", clone)
+    else:
+        # Before, or pip would find that Headwise.
+        pip("--python", folder / "bin" / "python", "install", request.getfixturevalue("wheel"))
+        others.write_text(path)
     return folder / "bin"
 
 
@@ -88,7 +95,7 @@ def test_it_works_in_a_folder_with_files_of_the_same_names(
     done = subprocess.run(
         [programs / command[0], *command[1:]],
         cwd=tmp_path,
-        env={name: each for name, each in os.environ.items() if name != "PYTHONPATH"} | own,
+        env=ENVIRONMENT | own,
         capture_output=True,
         text=True,
     )
