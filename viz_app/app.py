@@ -9,6 +9,8 @@ from pathlib import Path
 import streamlit as st
 from streamlit.logger import get_logger
 
+import headwise.viz_app  # first of ours: it says how the threads of PyTorch wait
+
 _PLOTLY = Path(st.__file__).parent / "static/static/js"
 
 
@@ -25,7 +27,9 @@ def _load_plotly() -> None:
 
 
 st.set_page_config(
-    page_title="Headwise", page_icon=str(Path(__file__).with_name("icon.svg")), layout="wide"
+    page_title="Headwise",
+    page_icon=str(Path(headwise.viz_app.__file__).with_name("icon.svg")),
+    layout="wide",
 )
 _load_plotly()
 
