@@ -51,7 +51,7 @@ _MENUS = {
 """Widget → the menu that it stands in on Translate, or on all pages."""
 TEXTS = "all => all.map(element => element.textContent)"
 _HARMLESS = re.compile(
-    r"/(architecture|embeddings|heads|inside|learn|training)/_stcore/(health|host-config)$"
+    r"/(architecture|embeddings|heads|inside|learn|training|why)/_stcore/(health|host-config)$"
 )
 """Streamlit looks for its server under the address of a page first, and is told 404."""
 _AT_ONCE = "Multiple different fragmentIds detected in a single batch"

@@ -26,7 +26,8 @@ SHARED: list[tuple[str, dict[str, str], str]] = [
 ELSEWHERE = {
     *("source_language", "target_language", "task"),  # of models of others
     "pairs_among",  # of models without counts of tokens
-    *("column", "tree_from"),  # test_clicks.py; tests of a page without a browser
+    *("at", "column"),  # test_clicks.py
+    *("tree_from", "neuron"),  # tests of a page without a browser
     *("lesson", "lesson_step", "lesson_answer", "lessons", "factor"),  # test_lessons.py
 }
 

@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import expect
 
 from headwise.model.checkpoint import open_trained_run
+from headwise.model.interface import Kind
 from headwise.viz_app.analysis.grid import GridOptions, make_grid
 from headwise.viz_app.analysis.labels import token_labels
 from tests.browser.conftest import PORT
@@ -49,11 +50,14 @@ def test_markup_is_text_and_nothing_else(app: App, traced: Traced) -> None:
     tokens = app.page.locator(".st-key-source_tokens bdi")
     expect(tokens).to_have_text(token_labels(trace.source), use_inner_text=False)
     app.choose(units="words")
-    grid = make_grid(trace, "cross", GridOptions(units="words"))
-    weights = grid.apply(trace.attention["cross"])[-1, 0]
-    app.expect_drawn("large", weights)
-    app.expect_labels("large", "x", grid.columns)
-    app.expect_labels("large", "y", grid.rows)
+    kinds: tuple[Kind, ...] = ("cross", "encoder_self")
+    for kind in kinds:
+        app.choose(kind=kind)
+        grid = make_grid(trace, kind, GridOptions(units="words"))
+        weights = grid.apply(trace.attention[kind])[-1, 0]
+        app.expect_drawn("large", weights)
+        app.expect_labels("large", "x", grid.columns)
+        app.expect_labels("large", "y", grid.rows)
     for at, word in [*enumerate(grid.columns)][::2]:
         app.hover_in("large", (at + 0.5) / len(grid.columns), 0.5 / len(grid.rows))
         said = f"query {grid.rows[0]}key {word}weight {weights[0, at]:.4f}"
@@ -84,7 +88,7 @@ def hostile_address(serve: Callable[..., str], tmp_path_factory: pytest.TempPath
         ("/training", {"training": "translations", "samples_by": "one step"}, (6, 6)),
         ("/training", {"training": "compare", "shared": "reference", "other_run": "other"}, (6, 4)),
         ("/training", {"training": "play", "shared": "own"}, (4, 4)),
-        ("/heads", {}, (18, 18)),
+        ("/heads", {}, (15, 15)),
     ],
 )
 def test_what_files_and_links_say_is_text_on_every_page(
