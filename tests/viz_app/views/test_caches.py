@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import logging
 import re
 import weakref
 from collections.abc import Callable, Iterator
@@ -225,7 +224,6 @@ def test_a_result_is_logged_once_and_what_takes_long_said_meanwhile(
         yield
 
     monkeypatch.setattr(cache.st, "spinner", spinner)
-    monkeypatch.setattr(logging.getLogger("headwise.viz_app"), "propagate", True)
     caplog.set_level("INFO", "headwise.viz_app")
     told = {"entries": 1, "facts": lambda result: {"result": result}, "says": "Adding"}
     for _ in range(2):
