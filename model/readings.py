@@ -236,10 +236,7 @@ class ForcedPass:
 
     def heads(self, attention: Sublayer, readings: Tensor, positions: Tensor) -> Tensor:
         """Return what heads bring to readings from all keys together, (F, n, H)."""
-        value = self.seen[f"{attention.path}.value"]
-        brought = self._weights(attention, positions) @ value  # (H, n, K)
-        vectors = torch.einsum("hnk,hkd->nhd", brought, self.projections[attention.path])
-        return torch.einsum("fnd,nhd->fnh", readings, vectors)
+        return torch.einsum("fnd,nhd->fnh", readings, self._written(attention)[positions])
 
     def value_readings(self, attention: Sublayer, readings: Tensor, position: int) -> Tensor:
         """Return how heads read, at each key, what their values are made from: (H, M, D).
@@ -275,9 +272,29 @@ class ForcedPass:
 
     def feed_forward(self, feed_forward: Sublayer, readings: Tensor, positions: Tensor) -> Tensor:
         """Return what a feed-forward brings to readings, all its neurons together: (F, n)."""
-        hidden = self.seen[f"{feed_forward.path}.hidden"][positions]
-        written = hidden @ self._linear(feed_forward, "contract").weight.double()  # (n, D)
-        return torch.einsum("fnd,nd->fn", readings, written)
+        return torch.einsum("fnd,nd->fn", readings, self._written(feed_forward)[positions])
+
+    def _written(self, sublayer: Sublayer) -> Tensor:
+        """Return what each head, (n, H, D), or a feed-forward, (n, D), wrote, without its bias.
+
+        It is of all positions, and computed once: many readings are followed through one encoder.
+        """
+        if sublayer.path not in self._vectors:
+            if sublayer.kind is None:
+                hidden = self.seen[f"{sublayer.path}.hidden"]
+                vectors = hidden @ self._linear(sublayer, "contract").weight.double()
+            else:
+                queries = torch.arange(self.seen[f"{sublayer.path}.weights"].shape[1])
+                value = self.seen[f"{sublayer.path}.value"]
+                brought = self._weights(sublayer, queries) @ value
+                projection = self.projections[sublayer.path]
+                vectors = torch.einsum("hnk,hkd->nhd", brought, projection)
+            self._vectors[sublayer.path] = vectors
+        return self._vectors[sublayer.path]
+
+    @cached_property
+    def _vectors(self) -> dict[str, Tensor]:
+        return {}
 
     def bias(self, sublayer: Sublayer, readings: Tensor) -> Tensor:
         """Return what the bias of a sublayer's last projection brings to readings: (F, n)."""
