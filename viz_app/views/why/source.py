@@ -48,6 +48,7 @@ def show_source_words(selection: Selection, trace: Trace, account: Account) -> N
         said = "They disagree on the first: " + ", ".join(
             f"“{word}” ({name})" for name, word in leading.items()
         )
+        said += "."
     st.caption(
         f"{said} Without a word the sentence is another one, so that everything may change; the "
         "direct effect holds all weights; ALTI+ (Ferrando et al. 2022) says how much a word went "
