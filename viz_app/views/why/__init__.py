@@ -14,6 +14,8 @@ from headwise.viz_app.views.choices import choice
 class WhyChoices:
     """The choices of the page Why; layers and neurons are counted from 1."""
 
+    why: Literal["this word", "two sentences", "turn heads"] = "this word"
+    """The section."""
     instead: str = choice("", of="at step")
     """The word that is compared with: empty for the second likeliest, ``mean`` for the mean of all
     logits, a token of the list, or a typed one."""
