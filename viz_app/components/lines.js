@@ -14,6 +14,13 @@ export default function (component) {
   const labels = JSON.stringify(data.columns);
   if (state.labels !== labels) state.pinned = null;
   state.labels = labels;
+  state.setSmallest = (value) => component.setTriggerValue("smallest", value);
+  const changed = data.smallest !== state.sent && data.smallest !== state.least;
+  if (data.smallest !== state.sent) state.least = state.sent = data.smallest;
+  // What the slider itself has changed is drawn already: drawn again, it would lose the focus.
+  const others = JSON.stringify({ ...data, smallest: null });
+  if (others === state.others && !changed) return;
+  state.others = others;
   state.width = 0;
   state.draw = () => {
     if (!root.clientWidth || root.clientWidth === state.width) return;
@@ -24,7 +31,7 @@ export default function (component) {
 }
 
 function build(root) {
-  const state = { root, least: 0.1, pinned: null, letters: 9 };
+  const state = { root, pinned: null, letters: 9 };
   new ResizeObserver(() => state.draw?.()).observe(root);
   return state;
 }
@@ -250,6 +257,10 @@ function legend(data, state, redraw, onSave) {
     state.least = Number(input.value);
     output.textContent = state.least.toFixed(2);
     redraw();
+  });
+  input.addEventListener("change", () => {
+    state.sent = state.least;
+    state.setSmallest(state.least);
   });
   least.append(input, output);
   bar.append(least, button("save", "Save picture", onSave));

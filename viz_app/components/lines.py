@@ -6,11 +6,12 @@ from the top. Lines between a column and itself bow out on its far side.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import streamlit as st
 
 from headwise.viz_app.components.assets import component
 from headwise.viz_app.figures.theme import Theme, page_colours
@@ -52,12 +53,22 @@ def lines(
     theme: Theme,
     name: str,
     key: str,
+    smallest: float,
+    on_smallest: Callable[[float], None],
 ) -> None:
     """Draw each bundle in another colour between a left and a right column.
 
-    A slider chooses the smallest weight; ``name`` is that of the file of a saved picture.
+    A slider chooses the ``smallest`` weight that is drawn, and what a person sets it to is given to
+    ``on_smallest``; ``name`` is that of the file of a saved picture.
     """
-    _mount(key=key, data=line_data(columns, bundles, theme=theme) | {"name": name})
+
+    def set_smallest() -> None:
+        value = st.session_state[key].smallest
+        if isinstance(value, int | float) and LEAST_WEIGHT <= value <= 1:
+            on_smallest(float(value))
+
+    data = line_data(columns, bundles, theme=theme) | {"name": name, "smallest": smallest}
+    _mount(key=key, data=data, on_smallest_change=set_smallest)
 
 
 def line_data(

@@ -164,8 +164,19 @@ def test_the_player_opens_steps_and_heads(browser: Browser) -> None:
     assert opened == [20, (1, 2)]
 
 
-def test_the_picture_of_lines_has_a_name(browser: Browser) -> None:
+def test_the_slider_of_lines_gives_its_weight_and_no_other_value(browser: Browser) -> None:
     columns = (TokenColumn("key", ("a",), "en"), TokenColumn("query", ("b",), "es"))
     bundle = Bundle("Cross 1.1", np.ones((1, 1), np.float32), query_column=1, key_column=0)
-    lines.lines(columns, [bundle], theme=LIGHT, name="headwise-lines", key="widget")
-    assert browser.data["name"] == "headwise-lines"
+    given: list[float] = []
+    lines.lines(
+        columns,
+        [bundle],
+        theme=LIGHT,
+        name="headwise-lines",
+        key="widget",
+        smallest=0.1,
+        on_smallest=given.append,
+    )
+    assert (browser.data["name"], browser.data["smallest"]) == ("headwise-lines", 0.1)
+    browser.send("smallest", None, 0.56, 0.001, 2, "0.5", 1)
+    assert given == [0.56, 1.0]

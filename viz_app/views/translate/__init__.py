@@ -26,6 +26,8 @@ class TranslateChoices:
     show: Aggregate = "head"
     style: Literal["map", "lines", "joint"] = "map"
     lines_of: tuple[NamedHead, ...] = choice((), of="run", where={"style": "lines"})
+    smallest_line: FiniteFloat = choice(0.1, where={"style": "lines"})
+    """The smallest weight that is drawn as a line."""
     compare: bool = False
     second: int | None = choice(None, of="run", where={"compare": "true"})
     """The training step of the checkpoint that is compared."""

@@ -11,10 +11,11 @@ import streamlit as st
 from headwise.model.interface import KINDS, Head, Kind
 from headwise.viz_app.analysis.grid import Grid, make_grid
 from headwise.viz_app.analysis.rollout import map_of_heads
-from headwise.viz_app.components.lines import Bundle, TokenColumn, lines
+from headwise.viz_app.components.lines import LEAST_WEIGHT, Bundle, TokenColumn, lines
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.shared.head_choice import choose_heads
 from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.view import change_view, checked
 from headwise.viz_app.views.translate.shown_map import ShownMap, chosen_grid_options
 
 _NOTE = (
@@ -58,6 +59,13 @@ def show_lines(
         theme=selection.theme,
         name=f"{st.session_state['files']}-{shown.file_name}-lines{'-of-all-kinds' * joint}",
         key="lines",
+        smallest=checked(
+            "smallest_line",
+            "Smallest weight drawn",
+            usable=lambda weight: LEAST_WEIGHT <= weight <= 1,
+            written="{:.2f}".format,
+        ),
+        on_smallest=lambda weight: change_view(smallest_line=weight),
     )
     st.caption(_NOTE + (_JOINT_NOTE if joint else _SIDES_NOTE + shown.note))
 
