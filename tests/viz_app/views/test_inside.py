@@ -159,6 +159,15 @@ def test_it_starts_at_the_first_query_and_its_heaviest_key(opened: Page, run: Tr
     assert opened.widget("key").options[1:3] == ["2: cat", "3: ·s"]
 
 
+@pytest.mark.parametrize(("kind", "row"), [("cross", 2), ("decoder_self", 2), ("encoder_self", 0)])
+def test_it_starts_at_the_step_that_was_chosen_elsewhere(
+    start: Start, kind: Kind, row: int
+) -> None:
+    app = start(at="2", kind=kind)
+    assert app.widget("query").value == row
+    assert app.address["query"] == str(row)
+
+
 def test_rows_and_formulas_are_those_of_the_model(opened: Page) -> None:
     assert labels(opened, "shares") == ["head 1", "head 2", "head 3", "b_O"]
     assert labels(opened, "parts") == ["head 1", "head 2", "head 3", "b_O", "sum"]

@@ -11,5 +11,6 @@ from headwise.viz_app.views.choices import choice
 class InsideChoices:
     """The choices of the page Inside a head: places in the target or source, counted from 0."""
 
-    query: int = choice(0, of="target", sets="head")
+    query: int | None = choice(None, of="at", sets="head")
+    """At first the step of decoding that was chosen on another page."""
     key: int | None = choice(None, of="target head")

@@ -31,6 +31,7 @@ from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.target import choose_trace
+from headwise.viz_app.views.shared.view import fill_in, view
 from headwise.viz_app.views.shared.widgets import choose_from_list
 
 
@@ -52,8 +53,10 @@ def _show_head(selection: Selection, trace: Trace) -> None:
             range(len(grid.rows)),
             key="query",
             name="Query",
+            default=0 if kind == "encoder_self" else min(view().at, len(grid.rows) - 1),
             format_func=numbered(grid.rows).__getitem__,
         )
+        fill_in(query=row)  # a link to this page has no step of decoding
     st.session_state["files"] = (
         f"headwise-{trace.run}-{trace.step}-{kind}-layer{layer + 1}-head{head + 1}-query{row + 1}"
     )

@@ -133,7 +133,9 @@ def make_asked(
 ) -> Asked:
     """Return what a question is asked of: a trace, and what the view has chosen on a page."""
     kind, inside = shown.kind, page == "inside"
-    row = shown.inside.query if inside else 0 if kind == "encoder_self" else shown.at
+    row = 0 if kind == "encoder_self" else shown.at
+    if inside and shown.inside.query is not None:
+        row = shown.inside.query
     rows, columns = trace.attention[kind].shape[-2:]
     column = shown.inside.key if inside else shown.column
     return Asked(
