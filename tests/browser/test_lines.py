@@ -142,7 +142,7 @@ def test_lines_of_all_kinds_run_between_the_words_of_source_and_target(
         assert paths.evaluate_all(ENDS) == ends
 
 
-def test_mouse_and_slider_change_lines_and_the_link_keeps_the_slider(app: App, traced: Traced) -> None:
+def test_mouse_and_slider_change_the_lines_at_once(app: App, traced: Traced) -> None:
     heads = traced(SHORT).attention["cross"]
     weights = heads[1, 2]
     keys = weights.shape[-1]

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from headwise.model.interface import Kind
 from headwise.viz_app.records.measures import Example
@@ -146,3 +147,17 @@ def marked_words(tokens: Tokens, marks: Mapping[int, str]) -> list[MarkedWord]:
         before = " " if words and (apart or special) else ""
         words.append(MarkedWord(before, make_visible(word.text), " ".join(roles)))
     return words
+
+
+def from_where_they_part(first: str, other: str) -> str:
+    """Return a text from the first word on that is not that of another text in the same place.
+
+    All of it, if it is the same or parts at its first word.
+    """
+    words, others = first.split(), other.split()
+    same = next(
+        (place for place, pair in enumerate(zip_longest(words, others)) if pair[0] != pair[1]), 0
+    )
+    # Where the other ends there, its last word shows where it ends.
+    start = min(same, len(others) - 1)
+    return f"… {' '.join(others[start:])}" if start > 0 else other

@@ -71,6 +71,11 @@ def token_colours(theme: Theme, probability: float | None) -> dict[str, str]:
     }
 
 
+def folded_text(text: str) -> str:
+    """Return a text as HTML that a style may fold to a few lines: a click shows all of it."""
+    return f'<details class="folded"><summary><bdi>{escape(text)}</bdi></summary></details>'
+
+
 def token_row(
     labels: Sequence[str],
     *,

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from headwise.model.interface import Kind
 from headwise.viz_app.analysis.labels import (
+    from_where_they_part,
     make_visible,
     marked_words,
     next_token_label,
@@ -34,6 +35,21 @@ def test_invisible_characters_are_replaced() -> None:
         "a\\u001bb\\u200b\\u202et\\u00ad\\U000e0041"
     )
     assert make_visible(white) == "⇥⏎␣␣␣"
+
+
+@pytest.mark.parametrize(
+    ("other", "expected"),
+    [
+        ("el gato ve un perro", "el gato ve un perro"),
+        ("el gato ve al perro", "… al perro"),
+        ("un gato ve un perro", "un gato ve un perro"),
+        ("el gato ve un", "… un"),
+        ("el gato ve un perro negro", "… negro"),
+        ("", ""),
+    ],
+)
+def test_a_hypothesis_is_written_from_where_it_parts(other: str, expected: str) -> None:
+    assert from_where_they_part("el gato ve un perro", other) == expected
 
 
 @given(st.text(min_size=1))

@@ -114,8 +114,9 @@ class Page(AppTest):
 
     @property
     def texts(self) -> list[str]:
-        """What ``st.text`` shows, markup or not."""
-        return [element.value for element in self.text]
+        """What ``st.text`` shows, markup or not, and the targets, which may be folded."""
+        folded = [texts_in(markup, "bdi")[0] for markup in self.markup('class="folded"')]
+        return [element.value for element in self.text] + folded
 
     @property
     def captions(self) -> str:

@@ -21,7 +21,7 @@ from headwise.viz_app.served import MODELS
 from headwise.viz_app.views.choices import INSIDE
 from headwise.viz_app.views.shared.download import bibtex, citation
 from headwise.viz_app.views.state import CHOICES, View, change, chosen, decode, encode, with_choices
-from tests.viz_app.views.driver import CATS, DOG, Start, traced
+from tests.viz_app.views.driver import CATS, DOG, Start, traced, unescaped
 
 TEXTS = st.lists(st.text(min_size=1), max_size=5).map(tuple)
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
@@ -29,7 +29,9 @@ HEADS = st.builds(Head, st.sampled_from(KINDS), st.integers(0, 99), st.integers(
 NARROWER = {
     **dict.fromkeys(("off", "lines_of"), st.lists(HEADS, max_size=5).map(tuple)),
     **dict.fromkeys(("searched", "beside", "lessons"), TEXTS),
-    **dict.fromkeys(("factor", "temperature", "top_p", "smoothing", "smallest"), NUMBERS),
+    **dict.fromkeys(
+        ("factor", "temperature", "top_p", "smoothing", "smallest", "smallest_line"), NUMBERS
+    ),
     "pair_tokens": st.none() | TEXTS,
     "heads_least": st.none() | NUMBERS,
 }
@@ -257,3 +259,17 @@ def test_a_target_does_not_outlive_the_sentence_it_was_typed_for(start_page: Sta
     assert app.widget("target").value == ""
     assert "target" not in app.address
     assert app.widget("sentence").value == DOG
+
+
+def test_what_was_forced_is_said_to_be_dropped(start_page: Start) -> None:
+    app = start_page("translate", q=CATS, at="1", target="un perro")
+    token = app.widget("fork").options[1]
+    for choices, dropped in (
+        ({"fork": token}, None),
+        ({"layer": 1}, None),
+        ({"at": 0}, f"The forced token “{token}”"),
+        ({"target": "un gato"}, None),
+        ({"sentence": DOG}, "The forced translation “un gato”"),
+    ):
+        said = [unescaped(toast.value) for toast in app.choose(**choices).toast]
+        assert said == ([f"{dropped} was dropped with what it was for."] if dropped else [])

@@ -315,7 +315,7 @@ def test_the_likeliest_tokens_of_the_chosen_step(start: Start, run: TrainedRun) 
         assert_drawn(array(app.charts["top_tokens"]["data"][0]["x"]), likeliest(trace, step))
         frame = app.charts["large"]["layout"]["shapes"][0]
         assert (frame["y0"], frame["y1"]) == (step - 0.5, step + 0.5)
-        tokens = texts_in(app.markup("bdi")[0], "bdi")
+        tokens = texts_in(app.markup("<bdi style")[0], "bdi")
         assert tokens == [*consumed[: step + 1], predicted[step]]
         probability = np.exp(trace.predictions.log_probability[step])
         told = shown(f"Probability of {tokens[-1]}: {{:.3f}}, ", probability, size=1)
@@ -386,10 +386,14 @@ def test_a_beam_s_hypotheses_can_be_traced(
     model = load_weights(run, 60).model
     [beam] = beam_search(model, [run.tokenizers.encode_source(CATS)], size=3)
     decode = run.tokenizers.target.decode
-    options = [option.rsplit("  ·  ", 1) for option in app.widget("hypothesis").options]
-    for (text, score), h in zip(options, beam.hypotheses, strict=True):
-        assert text == decode(h.target)
-        assert score in shown("{:.2f}", h.score)
+    options = [option.split("  ·  ", 1) for option in app.widget("hypothesis").options]
+    best = decode(beam.hypotheses[0].target)
+    for place, ((score, text), h) in enumerate(zip(options, beam.hypotheses, strict=True), 1):
+        assert score.split(": ")[0] == str(place)
+        assert score.split(": ")[1] in shown("{:.2f}", h.score)
+        before, cut, after = text.rpartition("… ")
+        assert best.startswith(decode(h.target).removesuffix(after)) if cut else before == ""
+        assert decode(h.target).endswith(after)
     assert beam.hypotheses[0].target != beam.hypotheses[2].target
 
     app.choose(hypothesis=2, below="beam").run()

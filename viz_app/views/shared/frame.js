@@ -9,6 +9,16 @@ if (!window.headwise) {
     event.stopPropagation();
     target.dispatchEvent(new KeyboardEvent('keydown', {key, ctrlKey: true, bubbles: true}));
   }, true);
+  // A menu that begins with a field for text is opened to type into it.
+  document.addEventListener('click', ({target}) => {
+    if (!target.closest?.('.st-key-own-target button')) return;
+    const focus = left => {
+      const field = document.querySelector('[data-testid="stPopoverBody"] .st-key-target input');
+      if (field) field.focus();
+      else if (left) setTimeout(focus, 50, left - 1);
+    };
+    focus(40);
+  });
   // Charts that are wider than a sheet of paper are printed smaller.
   const charts = () => document.querySelectorAll('.stPlotlyChart');
   addEventListener('beforeprint', () => charts().forEach(chart => {

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import streamlit as st
 
-from headwise.viz_app.analysis.labels import token_labels
-from headwise.viz_app.figures.tokens import token_row
+from headwise.viz_app.analysis.labels import from_where_they_part, token_labels
+from headwise.viz_app.figures.tokens import folded_text, token_row
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import Beam, Run, beam_of, trace_of
 from headwise.viz_app.views.shared.markdown import escape_markdown
@@ -74,17 +74,19 @@ def _choose_hypothesis(selection: Selection, size: int) -> tuple[Beam, int]:
     """Search, and ask which hypothesis is traced; at first the best."""
     beam = beam_of(selection.run, selection.step, selection.text, size)
     decode = selection.run.tokenizers.target.decode
+    texts = [decode(h.target) or "(no text)" for h in beam.hypotheses]
     names = {
-        place: f"{decode(h.target) or '(no text)'}  ·  {h.score:.2f}"
+        place: f"{place + 1}: {h.score:.2f}  ·  {from_where_they_part(texts[0], texts[place])}"
         for place, h in enumerate(beam.hypotheses)
     }
     chosen = choose_from_list(
-        "Hypothesis of the beam · score",
+        "Hypothesis of the beam: score · text",
         list(names),
         key="hypothesis",
         name="Hypothesis",
         format_func=names.__getitem__,
-        help=f"The score is the {SCORE}, so that long hypotheses are not at a disadvantage.",
+        help=f"The score is the {SCORE}, so that long hypotheses are not at a disadvantage. After "
+        "the first, a hypothesis is written from where it parts from the first.",
     )
     return beam, chosen
 
@@ -157,9 +159,12 @@ def describe_ending(run: Run, trace: Trace) -> str:
 
 
 def show_target_text(text: str, *, key: str) -> None:
-    """Draw the text of a target in a container, or say that it is empty."""
+    """Draw the text of a target in a container, or say that it is empty.
+
+    The style of the page may fold a long one, with a sign, until it is clicked.
+    """
     with st.container(key=key):
-        st.text(text or "(no text)")
+        st.html(folded_text(text or "(no text)"))
 
 
 def total_log_probability(trace: Trace) -> float:

@@ -34,6 +34,8 @@ LONGEST_TEXT_IN_ADDRESS = 1_500
 """Most characters of a sentence that the address keeps; a longer one is left out."""
 _LONGEST = 80
 """Most characters of a value that are quoted."""
+_FORCED = {"target": "The forced translation", "fork": "The forced token"}
+"""Choices that a person has typed, and is told of when another choice drops them."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,8 @@ class Session:
     """Choice → what the address has for it that could not be read, until its widget was drawn."""
     notes: list[str] = field(default_factory=list)
     """What is to be said of the address."""
+    dropped: list[str] = field(default_factory=list)
+    """What is to be said of texts that were typed and are gone."""
     written: dict[str, list[str]] | None = None
     """The address as written last."""
 
@@ -122,8 +126,12 @@ def change_view(*panels: str, **choices: Any) -> None:
     Panels, by their keys, are drawn again in place of the panel of the widget. While a lesson is
     on, the whole page is: its panel says what is seen.
     """
-    here = session()
-    here.view, here.changed = change(here.view, **choices), True
+    here, before = session(), view()
+    here.view, here.changed = change(before, **choices), True
+    for name, what in _FORCED.items():
+        typed = chosen(before, name)
+        if typed.strip() and name not in choices and not chosen(here.view, name):
+            here.dropped.append(f"{what} “{_short(typed)}” was dropped with what it was for.")
     if panels:
         st.rerun("app" if here.view.lesson is not None else panels)
 
@@ -358,7 +366,7 @@ def read_address(page: str) -> None:
 
 
 def write_address() -> None:
-    """Write the view into the address, and show what of the address could not be used.
+    """Write the view into the address; show what of it could not be used, and what was dropped.
 
     Call this when the page or a panel was drawn.
     """
@@ -379,3 +387,6 @@ def write_address() -> None:
         said = "\n".join(f"- {escape_markdown(note)}" for note in here.notes)
         st.session_state["notes_place"].warning(said)
         here.notes = []
+    for said in here.dropped:
+        st.toast(escape_markdown(said))
+    here.dropped = []
