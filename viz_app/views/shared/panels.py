@@ -68,7 +68,7 @@ def panel(key: str) -> Callable[[Callable[Arguments, None]], Callable[Arguments,
         @wraps(draw)
         def run_panel(*args: Arguments.args, **kwargs: Arguments.kwargs) -> None:
             if apply_changes() or _files_changed():
-                write_address()  # the browser may have asked with the one from before
+                write_address(drawn=False)  # the browser may have asked with the one before
                 st.rerun()
             with show_user_errors():
                 draw(*args, **kwargs)
@@ -113,7 +113,7 @@ def _watch(run: str, paths: tuple[Path, ...], seen: FilesState) -> None:
     # Not while the whole app is drawn: what changes meanwhile is found at the next look.
     drawing = state.pop("drawing", False)
     if not drawing and (apply_changes() or files_state(run, paths) != seen):
-        write_address()  # the browser may have asked with the one from before
+        write_address(drawn=False)  # the browser may have asked with the one before
         st.rerun()
     draw_again(seconds=SECONDS_BETWEEN_LOOKS, on_due=note_unprompted)
     for name, folder in served_models().items():

@@ -365,10 +365,10 @@ def read_address(page: str) -> None:
     here.changed = False
 
 
-def write_address() -> None:
+def write_address(*, drawn: bool = True) -> None:
     """Write the view into the address; show what of it could not be used, and what was dropped.
 
-    Call this when the page or a panel was drawn.
+    Call this when the page or a panel was drawn, or before it is drawn again.
     """
     here, shown = session(), view()
     if len(shown.sentence or "") > LONGEST_TEXT_IN_ADDRESS:
@@ -387,6 +387,7 @@ def write_address() -> None:
         said = "\n".join(f"- {escape_markdown(note)}" for note in here.notes)
         st.session_state["notes_place"].warning(said)
         here.notes = []
-    for said in here.dropped:
-        st.toast(escape_markdown(said))
-    here.dropped = []
+    if drawn:
+        for said in here.dropped:
+            st.toast(escape_markdown(said))
+        here.dropped = []
