@@ -7,6 +7,8 @@ const AGAIN = 1000; // milliseconds: what is said beside a click may go unanswer
 
 export default function ({ parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".in_sight");
+  // Tab comes to it, and so sees it: else it would leave the page before this part is there.
+  Object.assign(root, { tabIndex: 0, role: "group", ariaLabel: "The page goes on here" });
   let isSeen = false;
   const observer = new IntersectionObserver(([place]) => {
     isSeen = place.isIntersecting;

@@ -46,7 +46,8 @@ _PAPER = 640
 def select(page: str = "") -> Selection | None:
     """Draw the frame of a page and return the selection; None if something is missing, as shown."""
     read_address(page)
-    style = _STYLE.replace("MUTED", current_theme().muted)
+    theme = current_theme()
+    style = _STYLE.replace("MUTED", theme.muted).replace("ON_ACCENT", theme.background)
     st.html(f"<style>{style}{_REPLACED} {{ display: none; }}</style>")
     script = _SCRIPT.replace("PAPER", str(_PAPER))
     st.html(f"<script>{script}</script>", unsafe_allow_javascript=True)
