@@ -53,8 +53,7 @@ def nearest_position(asked: Asked, *, row: RowWord = "middle") -> Question:
             (int(i),),
             labels[i],
             f"The encodings of places {at + 1} and {i + 1} have a cosine of {cosines[i]:.2f}; the "
-            f"largest with any other place is {best:.2f}. It falls with the distance: that is how "
-            "near and far can be told.",
+            f"largest with any other place is {best:.2f}.",
         )
         for i in others
     ]
@@ -196,10 +195,11 @@ def unscaled(asked: Asked, *, row: RowWord = "chosen") -> Question:
     width = asked.trace.queries[asked.head.kind].shape[-1]
     root = math.sqrt(width)
     now, without = (float(scaled_row(asked, row=at, factor=f).max()) for f in (1.0, root))
+    slopes = [p * (1 - p) for p in (without, now)]
     note = (
         f"With the scores times √{width} = {root:.2f}, the largest weight is {without:.3f} in "
-        f"place of {now:.3f}. Softmax depends on differences: larger ones leave almost nothing "
-        "for the others, and almost no gradient."
+        f"place of {now:.3f}. The derivative of a weight p by its own score is p (1 − p): "
+        f"{slopes[0]:.3f} in place of {slopes[1]:.3f}."
     )
     count = len(asked.keys_of(at))
     names = {"row": asked.grid.rows[at], "root": f"{root:.2f}"}

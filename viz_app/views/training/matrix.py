@@ -246,7 +246,8 @@ def show_stages(
     corpus = next(iter(by_step.values())).examples_corpus
     st.caption(
         "Voita, Sennrich and Titov (2021b) find three stages: a training first learns to write the "
-        "target language, then to translate word by word, then to reorder. Translations are the "
+        "target language, then to translate word by word, then to reorder; not every training "
+        "shows all three. Translations are the "
         f"greedy ones of {corpus.sentences:,} sentences. The columns are those of the matrix; the "
         f"vertical line is at step {selection.step:,}, and a click takes the checkpoint of another "
         "step, as the slider does."

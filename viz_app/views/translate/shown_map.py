@@ -168,7 +168,8 @@ def _choose_special(run: Run) -> None:
     special = st.toggle(
         "Special tokens",
         help=f"Rows and columns of {start}, with which every target begins, and {end}, which ends "
-        "source and target. Heads with nothing to do often rest on them.",
+        "source and target. Much weight there does not say that a head does nothing: "
+        "switch it off to see.",
         **control("special", "Special tokens", in_menu=True, on_change=redraw_all),
     )
     if not special:
