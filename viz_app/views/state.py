@@ -72,7 +72,7 @@ class View:
     lesson_answer: tuple[int, ...] | None = choice(None, of="at step head cells lesson lesson_step")
     """What was answered at this step: a cell, a row, a token, a head or a choice, from 0."""
     lessons: tuple[Text, ...] = ()
-    """The lessons that were begun: ``masks`` is done, ``masks:3`` was left at its third step."""
+    """The lessons that were begun, as ``progress_of`` in ``shared/lessons.py`` reads them."""
     factor: FiniteFloat = choice(1.0, of="lesson lesson_step")
     """By what a lesson multiplies the scores of a row."""
 

@@ -75,7 +75,11 @@ def test_a_lesson_is_begun_gone_through_and_done(start_page: Start, opened: list
         app = press(app, "lesson-next")  # the last button finishes
     assert opened[-1] == "learn"
     assert "lesson" not in app.address
-    assert app.address["lessons"] == "rows"
+    last = len(FIRST.steps)
+    assert app.address["lessons"] == f"rows:{last}"  # no question was answered
+    app = start_page("learn", q=CATS, lessons=f"rows:{last}:1")
+    assert f"1 of {last} answered, go on at step 2" in app.captions
+    assert f"0 of {len(LESSONS)} done" in app.captions
 
 
 def test_an_answer_gets_its_reason(start_page: Start) -> None:
@@ -91,6 +95,12 @@ def test_an_answer_gets_its_reason(start_page: Start) -> None:
     app = press(app, f"lesson-choice-{right}")
     assert [success.value[:11] for success in app.success] == ["**Right.** "]
     assert not app.warning
+    assert app.address["lessons"] == "rows:2:2"
+    others = "".join(str(n + 1) for n in range(len(FIRST.steps)) if n != 1)
+    app = start_page("translate", **(app.address | {"lessons": f"rows:2:{others}"}))
+    assert app.address["lessons"] == "rows"
+    assert f"1 of {len(LESSONS)} done" in start_page("learn", q=CATS, lessons="rows").captions
+    app = start_page("translate", **(app.address | {"lessons": "rows:2"}))
     app = app.choose(sentence="The dog sees a red house.")
     assert not app.success  # another sentence, another question
 

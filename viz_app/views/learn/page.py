@@ -6,16 +6,17 @@ import streamlit as st
 
 from headwise.viz_app.lessons.records import Lesson
 from headwise.viz_app.views.shared.errors import describe_error
-from headwise.viz_app.views.shared.lessons import open_step, served_lessons
+from headwise.viz_app.views.shared.lessons import open_step, progress_of, served_lessons
 from headwise.viz_app.views.shared.markdown import escape_markdown, lesson_markdown
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.view import view
 
 
 def page(selection: Selection) -> None:
     """Draw the page."""
     files = served_lessons()
-    done = len(files.lessons.keys() & set(view().lessons))
+    done = sum(
+        len(progress_of(lesson).answered) == len(lesson.steps) for lesson in files.lessons.values()
+    )
     st.markdown(
         "Each lesson takes you through the other pages, on the sentence above or one of your own. "
         "It asks a question at every step, whose answer is in what you see."
@@ -31,10 +32,12 @@ def page(selection: Selection) -> None:
 
 
 def _show(number: int, lesson: Lesson) -> None:
-    left = _left_at(lesson)
-    state = "done · " if lesson.name in view().lessons else ""
+    progress, steps = progress_of(lesson), range(1, len(lesson.steps) + 1)
+    left, state = progress.left_at, "done · " if len(progress.answered) == len(steps) else ""
     if left is not None:
-        state = f"go on at step {left} · "
+        if left == len(steps):  # gone through: on to what was skipped
+            left = next(number for number in steps if number not in progress.answered)
+        state = f"{len(progress.answered)} of {len(steps)} answered, go on at step {left} · "
     with st.container(key=f"lesson-{lesson.name}"):
         button, words = st.columns([2, 3], gap="small", vertical_alignment="center")
         button.button(
@@ -45,12 +48,3 @@ def _show(number: int, lesson: Lesson) -> None:
             args=(lesson.name, left or 1),
         )
         words.caption(f"{state}{lesson_markdown(lesson.teaches)} {len(lesson.steps)} steps.")
-
-
-def _left_at(lesson: Lesson) -> int | None:
-    """Return the step at which a lesson was left; None if it was not begun, or is done."""
-    for mark in view().lessons:
-        begun, colon, number = mark.partition(":")
-        if begun == lesson.name and colon and number.isascii() and number.isdigit():
-            return min(max(int(number[:4]), 1), len(lesson.steps))
-    return None

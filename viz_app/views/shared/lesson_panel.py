@@ -34,6 +34,7 @@ from headwise.viz_app.views.shared.lessons import (
     fitting_runs,
     leave_lesson,
     missing,
+    note_answered,
     open_step,
     served_lessons,
     way_of,
@@ -119,6 +120,8 @@ def _show_panel(selection: Selection, lesson: Lesson) -> None:
         with st.container(key="lesson-question", gap="small"):
             st.markdown(lesson_markdown(step.question, question.names))
             right = _show_answers(step, question)
+        if right:
+            note_answered(lesson, number)
     _show_ways_on(lesson, number, answered_right=right)
 
 
@@ -228,7 +231,7 @@ def _show_answers(step: Step, question: Question) -> bool:
         if way == "head" and (layer := view().layer) is not None:  # for those who use no mouse
             head = Head(view().kind, layer - 1, view().head - 1)
             st.button(
-                f"My answer: {head_label(head)}",
+                f"Answer with the chosen head: {head_label(head)}",
                 key="lesson-head",
                 on_click=lambda: change_view(**answered("head", head.layer, head.head)),
             )
@@ -263,9 +266,12 @@ def _show_ways_on(lesson: Lesson, number: int, *, answered_right: bool) -> None:
             "Finish" if last else "Next",
             key="lesson-next",
             type="primary" if answered_right else "secondary",
-            on_click=lambda: leave_lesson(done=True) if last else go_to(number + 1),
+            on_click=lambda: leave_lesson(finished=True) if last else go_to(number + 1),
         )
         st.button("Show again", key="lesson-again", type="tertiary", on_click=lambda: go_to(number))
         st.button(
-            "Leave", key="lesson-leave", type="tertiary", on_click=lambda: leave_lesson(done=False)
+            "Leave",
+            key="lesson-leave",
+            type="tertiary",
+            on_click=lambda: leave_lesson(finished=False),
         )

@@ -5,6 +5,7 @@ What is on is in the view, and so in the address. A lesson's panel is drawn by `
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -18,7 +19,7 @@ from headwise.viz_app.served import first_run, lesson_folders, served_models
 from headwise.viz_app.views.caches import Run, log_of, run_named, steps_in
 from headwise.viz_app.views.shared.cache import cached, stamp_if_there
 from headwise.viz_app.views.shared.parts import PARTS
-from headwise.viz_app.views.shared.view import change_view, view
+from headwise.viz_app.views.shared.view import change_view, fill_in, view
 from headwise.viz_app.views.shared.widgets import PageName, open_page
 from headwise.viz_app.views.state import CHOICES, View, chosen, decode, parameter_of
 
@@ -105,27 +106,59 @@ def open_step(name: str, number: int, **choices: Any) -> None:
         lesson=name,
         lesson_step=number,
         lesson_answer=None,
-        lessons=_with(name, f"{name}:{number}"),
+        lessons=_marked(lesson, number, progress_of(lesson).answered),
     )
 
 
-def leave_lesson(*, done: bool) -> None:
-    """Leave the lesson that is on, from the callback of a click; note it as done if it is."""
-    shown = view()
-    if shown.lesson is not None and done:
-        change_view(lessons=_with(shown.lesson, shown.lesson))
+def leave_lesson(*, finished: bool) -> None:
+    """Leave the lesson that is on, from the callback of a click; to *Learn* from its last step."""
     change_view(lesson=None)
-    if done:
+    if finished:
         open_page("learn")
     st.rerun()
 
 
-def _with(name: str, mark: str) -> tuple[str, ...]:
-    """Return the marks of lessons with a new one for a lesson; what is done stays done."""
-    marks = view().lessons
-    if name in marks:
-        return marks
-    return (*(each for each in marks if each.partition(":")[0] != name), mark)
+@dataclass(frozen=True)
+class Progress:
+    """How far a lesson was gone through."""
+
+    left_at: int | None
+    """The step that was open last; None if it was not begun."""
+    answered: frozenset[int]
+    """The steps whose question was answered rightly: all of them if the lesson is done."""
+
+
+def progress_of(lesson: Lesson) -> Progress:
+    """Read from the view how far a lesson was gone through: ``rows``, ``rows:3`` or ``rows:3:12``.
+
+    The first is done; the others were left at their third step, one with two questions answered.
+    """
+    steps = range(1, len(lesson.steps) + 1)
+    for mark in view().lessons:
+        name, left, answered = [*mark.split(":"), "", ""][:3]
+        if name != lesson.name:
+            continue
+        if not left:
+            return Progress(None, frozenset(steps))
+        at = int(left[:4]) if left.isascii() and left.isdigit() else 1
+        return Progress(
+            min(max(at, 1), len(steps)), frozenset(n for n in steps if str(n) in answered)
+        )
+    return Progress(None, frozenset())
+
+
+def note_answered(lesson: Lesson, number: int) -> None:
+    """Note that the question of a step was answered rightly; with the last one, that all are."""
+    fill_in(lessons=_marked(lesson, number, progress_of(lesson).answered | {number}))
+
+
+def _marked(lesson: Lesson, number: int, answered: Collection[int]) -> tuple[str, ...]:
+    """Return the marks of all lessons, with a new one for a lesson that is open at a step."""
+    mark = f"{lesson.name}:{number}" + f":{''.join(map(str, sorted(answered)))}" * bool(answered)
+    if len(answered) == len(lesson.steps):
+        mark = lesson.name
+    others = (each for each in view().lessons if each.partition(":")[0] != lesson.name)
+    return (*others, mark)
 
 
 @dataclass(frozen=True)
