@@ -152,7 +152,7 @@ def test_a_step_is_answered_by_keyboard_on_a_phone(new_app: NewApp) -> None:
     assert wide <= 390
     app.page.locator(".st-key-lesson-leave button").press("Enter")
     expect(app.page.locator(".st-key-lesson")).to_have_count(0)
-    app.expect_address(lesson=None, lessons="rows:1")
+    app.expect_address(lesson=None, lessons="rows:1:1")
 
 
 def test_the_panel_lies_over_the_sidebar_and_the_map_stays_in_sight(new_app: NewApp) -> None:
