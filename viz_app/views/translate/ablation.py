@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-
 import streamlit as st
 
 from headwise.model.files import CheckpointError
@@ -15,6 +13,7 @@ from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import HeadMeans, head_costs_of, head_means_of, trace_of
 from headwise.viz_app.views.shared.errors import describe_error
 from headwise.viz_app.views.shared.head_choice import choose_clicked_head, head_label, turned_label
+from headwise.viz_app.views.shared.measures import measure_command
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.target import show_target, total_log_probability
 from headwise.viz_app.views.shared.view import control, view
@@ -56,9 +55,7 @@ def _choose_off(trace: Trace) -> Turned:
         [others.get(head, TurnedHead(head)) for head in heads],
         format_func=turned_label,
         placeholder="kind, layer and head",
-        **control(
-            "strengths", label, usable=lambda each: each.head in heads, written=turned_label
-        ),
+        **control("strengths", label, usable=lambda each: each.head in heads, written=turned_label),
     )
     return Turned(tuple(chosen))
 
@@ -69,9 +66,7 @@ def _show_translation_without(selection: Selection, trace: Trace, turned: Turned
     forced = trace_of(run, step, text, trace.target_ids, turned=turned)
     only_off = len(turned.are_off) == len(turned.strengths)
     without = "without these" if only_off else "with these turned"
-    st.caption(
-        f"The translation {'without them' if only_off else without}, shaded by probability"
-    )
+    st.caption(f"The translation {'without them' if only_off else without}, shaded by probability")
     show_target(selection, own, key="without")
     before, after = map(total_log_probability, (trace, forced))
     same = "It is the same translation. " if own.target_ids == trace.target_ids else ""
@@ -127,8 +122,6 @@ def _means(selection: Selection) -> HeadMeans | None:
         st.warning(describe_error(problem))
         return None
     if means is None:
-        command = ["python", "-m", "headwise.viz_app.measure", "--run", run.name]
-        command += ["--steps", str(step), "--means-only"]
         st.info("The heads' means at this checkpoint have not been measured. In a terminal:")
-        st.code(shlex.join(command), language=None)
+        st.code(measure_command(run, [step], "--means-only"), language=None)
     return means
