@@ -16,6 +16,7 @@ from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.model.decoding.beam import beam_search, length_norm
 from headwise.model.decoding.greedy import greedy
 from headwise.model.interface import KINDS, Head
+from headwise.model.turned import Turned, TurnedHead
 from headwise.viz_app.analysis.grid import GridOptions, make_grid
 from headwise.viz_app.analysis.labels import next_token_label, token_label, token_labels
 from headwise.viz_app.analysis.rollout import rollout_of
@@ -423,11 +424,12 @@ def test_heads_that_are_off_change_the_translation_and_one_by_one_are_ranked(
     start: Start, run: TrainedRun
 ) -> None:
     def without(off: Sequence[Head], target: Sequence[int] | None = None) -> Trace:
-        return run_trace(load_weights(run, 60).model, run.tokenizers, CATS, target, ablated=off)
+        model, turned = load_weights(run, 60).model, Turned.off(off)
+        return run_trace(model, run.tokenizers, CATS, target, turned=turned)
 
     app, whole = start(below="off"), traced(run)
     off = [Head("cross", 1, 0), Head("cross", 1, 1), Head("cross", 1, 2), Head(KINDS[0], 0, 2)]
-    app.choose(off=off)
+    app.choose(strengths=[TurnedHead(head) for head in off])
     assert app.errors == []
     own, forced = without(off), without(off, whole.target_ids)
     assert own.target_text != whole.target_text
