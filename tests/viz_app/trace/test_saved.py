@@ -271,7 +271,10 @@ def put(name: str, number: float) -> Callable[[Values], None]:
         (lambda v: v.update(strengths=[["cross", 0, 3, 2.0]]), "there is no head cross 0 3"),
         (lambda v: v.update(strengths=[["cross", 0, 0, 3.5]]), "strength .* expected -1 to 3"),
         (lambda v: v.update(pinned=[["cross", 0, 0, 1, 99]]), "row 2 of .* expected a key up to"),
-        (lambda v: v.update(pinned=[["decoder_self", 0, 0, 1, 2]]), "key from 1 to 2, .* got 3"),
+        (
+            lambda v: v.update(pinned=[["decoder_self", 0, 0, 1, 2]]),
+            "row 2 of .* key from 1 to 2, .* got 3",
+        ),
         (cut("attention_cross"), "attention_cross: expected Ld H_cross T S = "),
         (cut("keys_cross"), "keys_cross: expected Ld H_cross S K_cross = "),
         (cut("encoder_stream"), r"encoder_stream: expected Le\+1 S D = "),
