@@ -72,7 +72,9 @@ def test_heads_are_turned_and_rows_pinned(run_root: Path, run: TrainedRun, tmp_p
     )
     read = read_trace(out)
     assert read.turned == turned
-    expected = run_trace(load_checkpoint(run, 60).model, run.tokenizers, TEXT, turned=turned)
+    expected = run_trace(
+        load_checkpoint(run, 60, DEFAULT_PLACEMENT).model, run.tokenizers, TEXT, turned=turned
+    )
     assert read.target_ids == expected.target_ids
     assert read.attention["cross"][0, 0, 1].tolist() == [0, 0, 0, 1, *[0] * (len(read.source) - 4)]
     with pytest.raises(ValueError, match="expected -1 to 3"):

@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import orjson
@@ -29,12 +30,14 @@ from headwise.model.forced import forced_stream
 from headwise.model.hooks import capture
 from headwise.model.interface import KINDS, Description, Kind, Seq2SeqModel, attention_path
 from headwise.model.interventions import mean_shapes
-from headwise.model.training.processes import Processes
 from headwise.model.validation import validate_json
 from headwise.viz_app.measuring.batches import PaddedIds
 from headwise.viz_app.measuring.files import make_measures_folder
 from headwise.viz_app.records.measures import CorpusSummary, HeadMeans
 from headwise.viz_app.records.trace import Floats
+
+if TYPE_CHECKING:  # pages read the means, and join no processes
+    from headwise.model.training.processes import Processes
 
 MEANS_VERSION = 1
 """Version of the format; raised when a name or a meaning changes."""

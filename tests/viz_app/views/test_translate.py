@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from html import unescape
+from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
@@ -362,10 +363,10 @@ def test_a_forced_token_is_followed_by_the_model(start: Start, run: TrainedRun) 
 @pytest.mark.parametrize(
     ("asked", "drawn", "left_out"),
     [
-        ({}, "at", "off"),
-        ({"at": "2", "fork": "perro"}, "at", "off"),
-        ({"off": "cross.1.1"}, "off", "at"),
-        ({"rank": "true"}, "off", "at"),
+        ({}, "at", "strengths"),
+        ({"at": "2", "fork": "perro"}, "at", "strengths"),
+        ({"off": "cross.1.1"}, "strengths", "at"),
+        ({"rank": "true"}, "strengths", "at"),
         ({"decoding": "beam", "below": "beam"}, "tree", "at"),
         ({"decoding": "beam", "below": "beam", "target": "Ella"}, "at", "tree"),
         ({"below": "beam"}, "at", "tree"),  # greedy has none
