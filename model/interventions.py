@@ -1,8 +1,13 @@
 """Interventions: what a head does is changed in a pass, and what that changes is measured.
 
+``model/turning.py`` turns heads and pins rows; here is what single heads, and other parts, cost.
 Ablation sets the output of a head to zero before W_O; the bias of W_O, if there is one, stays,
 since it belongs to all heads. (Michel et al. 2019 mask heads at the same place.) Importance, by
 gradients, is to first order what ablation would cost (section 4.1 there).
+Mean ablation puts the head's mean output over a corpus in place of its output, at every position
+(Wang et al. 2022, section 2.1): what is lost then is what the head says of *this* sentence, where
+zero also takes away what it says of every sentence, and so may push the stream to where the model
+has never been.
 
 Models are in evaluation mode; a sequence that is empty or too long for one is a ValueError.
 
@@ -13,8 +18,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -24,6 +28,7 @@ from headwise.model.forced import forced_stream, log_probabilities
 from headwise.model.hooks import Edit, edit
 from headwise.model.interface import (
     KINDS,
+    Description,
     Head,
     Kind,
     Seq2SeqModel,
@@ -31,23 +36,25 @@ from headwise.model.interface import (
     attention_path,
 )
 from headwise.model.readings import Difference, Sublayer
+from headwise.model.turning import ablate as ablate
+from headwise.model.turning import turn as turn
 
 _POSITIONS_AT_A_TIME = 2048
 """Number of source and target positions that are run together without parts of the model."""
 
 
-def _set_to_zero(rows: slice | list[int], heads: list[int]) -> Edit:
-    """Make an edit that sets outputs of heads, (B, H, Q, K), to zero.
+def _replace(rows: list[int], heads: list[int], means: Tensor | None) -> Edit:
+    """Make an edit that replaces outputs of heads, (B, H, Q, K), by zero or their means, (H, K).
 
-    ``rows`` has one row of the batch for each of ``heads``, or is a slice of rows for all of them.
+    ``rows`` has one row of the batch for each of ``heads``.
     """
 
-    def set_to_zero(x: Tensor) -> Tensor:
+    def replace(x: Tensor) -> Tensor:
         x = x.clone()
-        x[rows, heads] = 0
+        x[rows, heads] = 0 if means is None else means[heads][:, None].to(x)
         return x
 
-    return set_to_zero
+    return replace
 
 
 def _set_neurons_to_zero(rows: Sequence[int]) -> Edit:
@@ -66,48 +73,42 @@ def _multiply(factor: Tensor) -> Edit:
     return lambda heads: heads * factor[:, :, None, None].to(heads.dtype)
 
 
-@contextmanager
-def ablate(model: Seq2SeqModel, heads: Collection[Head]) -> Iterator[None]:
-    """Ablate heads while the calling thread runs the model, also in cached decoding.
-
-    A head that the model does not have is a ValueError.
-    """
-    known = set(model.description.all_heads())
-    by_module: dict[str, list[int]] = defaultdict(list)
-    for head in heads:
-        if head not in known:
-            shapes = model.description.shapes.items()
-            sizes = ", ".join(f"{layers} and {heads} ({kind})" for kind, (layers, heads) in shapes)
-            raise ValueError(
-                f"no head {tuple(head)}: expected one of {', '.join(KINDS)}, with a layer and a "
-                f"head below {sizes}"
-            )
-        by_module[attention_path(head.kind, head.layer)].append(head.head)
-    edits = {f"{name}.heads": _set_to_zero(slice(None), off) for name, off in by_module.items()}
-    with edit(model, edits):
-        yield
-
-
 def head_costs(
-    model: Seq2SeqModel, source: Sequence[int], target: Sequence[int]
+    model: Seq2SeqModel,
+    source: Sequence[int],
+    target: Sequence[int],
+    *,
+    means: Mapping[Kind, Tensor] | None = None,
 ) -> dict[Kind, Tensor]:
     """Compute the cost of ablating each head by itself: (L, H) for each kind, in nats.
 
     The cost is log P(target | source) of the model minus that of the ablated model; it is negative
     if the target becomes more likely. The ids of the source include ``</s>``, those of the target
-    begin with ``<s>``.
+    begin with ``<s>``. With ``means``, the mean output (L, H, K) of each head over a corpus, it is
+    the cost of mean ablation; without them, of zero ablation.
+
+    Raises:
+        ValueError: if a sequence is empty or too long, or the means are of another shape.
     """
     sources, targets = (torch.tensor([list(ids)], device=model.device) for ids in (source, target))
-    return {kind: costs[0] for kind, costs in batch_head_costs(model, sources, targets).items()}
+    costs = batch_head_costs(model, sources, targets, means=means)
+    return {kind: of_batch[0] for kind, of_batch in costs.items()}
 
 
 @torch.inference_mode()
-def batch_head_costs(model: Seq2SeqModel, sources: Tensor, targets: Tensor) -> dict[Kind, Tensor]:
+def batch_head_costs(
+    model: Seq2SeqModel,
+    sources: Tensor,
+    targets: Tensor,
+    *,
+    means: Mapping[Kind, Tensor] | None = None,
+) -> dict[Kind, Tensor]:
     """Compute ``head_costs`` for each sentence of a batch: (B, L, H) for each kind, in nats.
 
     Sources are ids (B, S), targets ids (B, T + 1), both padded on the right.
     """
-    streams = streams_without(model, sources, targets[:, :-1], model.description.all_heads())
+    heads = model.description.all_heads()
+    streams = streams_without(model, sources, targets[:, :-1], heads, means=means)
     predicted = targets[:, 1:].expand(len(streams), -1, -1)
     keep = predicted != model.special_ids.padding
     scores = log_probabilities(model, streams[keep], predicted[keep])
@@ -125,7 +126,12 @@ def batch_head_costs(model: Seq2SeqModel, sources: Tensor, targets: Tensor) -> d
 
 @torch.inference_mode()
 def streams_without(
-    model: Seq2SeqModel, sources: Tensor, consumed: Tensor, parts: Sequence[Head | Sublayer]
+    model: Seq2SeqModel,
+    sources: Tensor,
+    consumed: Tensor,
+    parts: Sequence[Head | Sublayer],
+    *,
+    means: Mapping[Kind, Tensor] | None = None,
 ) -> Tensor:
     """Run a batch without each of some parts of the model, and once as it is.
 
@@ -137,26 +143,33 @@ def streams_without(
         sources: ids (B, S), ``</s>`` included, padded on the right.
         consumed: ids (B, T) from ``<s>`` on, padded on the right.
         parts: those of the encoder come first.
+        means: what stands in place of heads' outputs, (L, H, K) of each kind; None for zero.
 
     Returns:
         The decoder's outputs, (parts + 1, B, T, D); the last ones are without ablation.
 
     Raises:
-        ValueError: if a sequence is empty or too long for the model.
+        ValueError: if a sequence is empty or too long for the model, or means do not fit it.
     """
+    if means is not None:
+        _require_means(model, means)
     size = len(sources)
     rows: dict[str, list[int]] = defaultdict(list)
     heads: dict[str, list[int]] = defaultdict(list)
+    instead: dict[str, Tensor | None] = {}
     for place, part in enumerate(parts):
         copies = range(place * size, (place + 1) * size)
         if isinstance(part, Head):
             point = f"{attention_path(part.kind, part.layer)}.heads"
             heads[point] += [part.head] * size
+            instead[point] = None if means is None else means[part.kind][part.layer]
         else:
             point = f"{part.path}.hidden"
         rows[point] += copies
     edits = {
-        point: _set_to_zero(off, heads[point]) if point in heads else _set_neurons_to_zero(off)
+        point: _replace(off, heads[point], instead[point])
+        if point in heads
+        else _set_neurons_to_zero(off)
         for point, off in rows.items()
     }
     of_encoder = sum(_is_of_encoder(part) for part in parts)
@@ -168,6 +181,21 @@ def streams_without(
             mask = mask[:size].repeat(len(parts) + 1, 1, 1, 1)
         stream = model.decode(consumed.repeat(len(parts) + 1, 1), memory, mask)
     return stream.unflatten(0, (len(parts) + 1, size))
+
+
+def _require_means(model: Seq2SeqModel, means: Mapping[Kind, Tensor]) -> None:
+    expected = mean_shapes(model.description)
+    found = {kind: tuple(means[kind].shape) for kind in KINDS if kind in means}
+    if found != expected:
+        raise ValueError(f"means of heads: expected shapes {expected}, got {found}")
+
+
+def mean_shapes(model: Description) -> dict[Kind, tuple[int, int, int]]:
+    """Return the shape (L, H, K) of the mean outputs of a model's heads, for each kind."""
+    widths = {"encoder_self": model.encoder_d_k}
+    return {
+        kind: (*shape, widths.get(kind, model.decoder_d_k)) for kind, shape in model.shapes.items()
+    }
 
 
 def _is_of_encoder(part: Head | Sublayer) -> bool:

@@ -13,7 +13,7 @@ before each sublayer that is the last norm; with a norm after each sublayer, eve
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
@@ -23,7 +23,6 @@ from torch import Tensor
 from headwise.model.forced import forced_stream
 from headwise.model.hooks import capture, hook_names
 from headwise.model.interface import (
-    Head,
     Kind,
     LinearParameters,
     NormParameters,
@@ -32,6 +31,8 @@ from headwise.model.interface import (
     attention_path,
 )
 from headwise.model.stream import HeldNorm
+from headwise.model.turned import AS_IT_IS, Turned
+from headwise.model.turning import turn
 
 Stack = Literal["encoder", "decoder"]
 _SIDES: dict[Stack, Side] = {"encoder": "source", "decoder": "target"}
@@ -128,8 +129,8 @@ class ForcedPass:
     """Tensors at hook points, without the axis of the batch."""
     stream: Tensor
     """The decoder's output, (T, D)."""
-    off: frozenset[Head] = field(default=frozenset())
-    """Heads whose output was zero in this pass."""
+    turned: Turned = AS_IT_IS
+    """What was turned in this pass."""
 
     @classmethod
     @torch.inference_mode()
@@ -139,18 +140,18 @@ class ForcedPass:
         source: Tensor,
         consumed: Tensor,
         *,
-        off: frozenset[Head] = frozenset(),
+        turned: Turned = AS_IT_IS,
     ) -> ForcedPass:
-        """Run a model on source ids (1, S), consumed ids (1, T), under the caller's ``ablate``.
+        """Run a model on source ids (1, S) and consumed ids (1, T), with what is turned.
 
         Raises:
             ValueError: if a sequence is empty or too long for the model.
         """
         wanted = [name for name in hook_names(model) if name.endswith(_WANTED + _WANTED_ONCE)]
-        with capture(model, wanted) as seen:
+        with turn(model, turned), capture(model, wanted) as seen:
             stream = forced_stream(model, source, consumed)
         tensors = {name: found[0][0].double() for name, found in seen.items() if found}
-        return cls(model, tensors, stream[0].double(), off)
+        return cls(model, tensors, stream[0].double(), turned)
 
     def follow(
         self, stack: Stack, readings: Tensor, positions: Tensor, *, into: Sublayer | None = None
@@ -220,11 +221,12 @@ class ForcedPass:
         return self.model.linear(f"{sublayer.path}.{name}")
 
     def _weights(self, attention: Sublayer, positions: Tensor) -> Tensor:
-        """Return the weights (H, n, M) of some queries, 0 for heads that are off."""
+        """Return the weights (H, n, M) of some queries, times the strength of each head."""
         weights = self.seen[f"{attention.path}.weights"][:, positions].clone()
-        for head in self.off:
-            if (head.kind, head.layer) == (attention.kind, attention.layer):
-                weights[head.head] = 0
+        if attention.kind is not None:
+            strengths = self.turned.strengths_in(attention.kind, attention.layer)
+            for head, strength in strengths.items():
+                weights[head] *= strength
         return weights
 
     def heads_by_key(self, attention: Sublayer, readings: Tensor, positions: Tensor) -> Tensor:

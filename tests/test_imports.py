@@ -106,8 +106,12 @@ def test_a_place_imports_none_of_some_modules(place: str, modules: list[str]) ->
 @pytest.mark.parametrize(
     ("places", "package", "known"),
     [
-        # And in which order near numbers go, which is NumPy only.
-        (("records", "analysis", "figures"), "headwise.model", "headwise.model.(interface|ties)"),
+        # And in which order near numbers go, which is NumPy only, and what is turned: names only.
+        (
+            ("records", "analysis", "figures"),
+            "headwise.model",
+            "headwise.model.(interface|ties|turned)",
+        ),
         (("records",), "headwise.viz_app", "headwise.viz_app.records"),
     ],
 )

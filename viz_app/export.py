@@ -15,6 +15,7 @@ from headwise.model.files import write_bytes
 from headwise.model.interface import DEFAULT_LANGUAGES, Languages
 from headwise.model.placement import DEFAULT_PLACEMENT, Placement
 from headwise.model.runs import open_checkpoint
+from headwise.model.turned import Turned, parse_pinned, parse_turned
 from headwise.viz_app.analysis.labels import make_visible
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.report import to_html
@@ -44,6 +45,11 @@ class ExportArguments:
     """Checkpoint; without it, the last."""
     target: str | None = None
     """A translation to force; without it, the model's own."""
+    turn: tuple[str, ...] = ()
+    """Heads with their strengths, such as cross.2.4:1.5; a head alone, cross.2.4, is off."""
+    pin: tuple[str, ...] = ()
+    """Rows of attention weights that are set, such as cross.2.4:3:5, the third row of the head onto
+    the fifth key; cross.2.4:3:mean onto all keys alike."""
     trace: Path | None = None
     """A saved .npz or .json file to write in another form, instead of a run and a text."""
     languages: Languages = DEFAULT_LANGUAGES
@@ -94,6 +100,9 @@ def _trace(arguments: ExportArguments) -> Trace:
         run=checkpoint.run,
         step=checkpoint.step,
         sha256=checkpoint.sha256,
+        turned=Turned(
+            tuple(map(parse_turned, arguments.turn)), tuple(map(parse_pinned, arguments.pin))
+        ),
     )
 
 

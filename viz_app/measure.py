@@ -27,9 +27,11 @@ from headwise.viz_app.measuring.checkpoints import (
     MeasureTask,
     count_sentences,
     measure,
+    measure_means,
     read_examples,
 )
 from headwise.viz_app.measuring.files import write_measures
+from headwise.viz_app.measuring.head_means import write_means
 from headwise.viz_app.measuring.words import LinksLookup, identity_links, links_from_file
 
 SENTENCES = Path(__file__).parent / "sentences"
@@ -47,7 +49,8 @@ class MeasureArguments:
     The first sentences of the corpus with distinct sources are measured, with their translations in
     the corpus forced on the model. Each checkpoint gets a file in checkpoints/RUN/measures/, which
     replaces an earlier one; the app shows it at once. Heads are also switched off one by one, which
-    takes most of the time.
+    takes most of the time. Beside it is a file with the mean output of each head, which can stand
+    in place of its output when heads are ranked (Translate, Switch heads off).
 
     With several processes (torchrun --nproc-per-node N -m -- headwise.viz_app.measure --run …) each
     measures a part of the sentences; every node needs the run and the data.
@@ -65,6 +68,8 @@ class MeasureArguments:
     """How many sentences of the corpus."""
     steps: tuple[int, ...] = ()
     """Checkpoints to measure; without it, all."""
+    means_only: bool = False
+    """Measure only the mean outputs of heads, in a fraction of the time; other measures stay."""
     examples: Path | None = None
     """Example sentences, an object with "source" and "reference" a line; without it, those that the
     program has for the run's languages, or else the first 200 of the corpus."""
@@ -178,7 +183,9 @@ def _measure(arguments: MeasureArguments, processes: Processes) -> None:
     require_languages(run, arguments.columns)
     open_corpus = _opener(_data_name(arguments, run), arguments, run)
     examples = _examples(arguments, run, open_corpus)
-    links_of, about_alignments = _alignments(arguments, run, open_corpus())
+    links_of, about_alignments = None, ""
+    if not arguments.means_only:
+        links_of, about_alignments = _alignments(arguments, run, open_corpus())
     task = MeasureTask(
         run=run,
         steps=steps,
@@ -205,16 +212,24 @@ def _measure(arguments: MeasureArguments, processes: Processes) -> None:
             printed.add(line)
             say(line)
 
+    if arguments.means_only:
+        with bar:
+            for means in measure_means(task, bar.update):
+                if processes.is_main:
+                    write_means(run.folder, means)
+                say(f"step {means.step:,}: means of heads, {means.corpus.sentences:,} sentences")
+        return
     say(about_alignments)
     say(
         f"examples: {len(examples.sentences):,} sentences of {examples.corpus.name}; left out: "
         f"{examples.left_out}"
     )
     with bar:
-        for measures in measure(task, bar.update, left_out):
+        for measures, means in measure(task, bar.update, left_out):
             count = measures.corpus.sentences
             if processes.is_main:
                 write_measures(run.folder, measures)
+                write_means(run.folder, means)
             rough = "; the figures are rough" if count < _ROUGH else ""
             say(f"step {measures.step:,}: {count:,} sentences measured{rough}")
 

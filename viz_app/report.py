@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from headwise.model.interface import KINDS, Kind
+from headwise.model.interface import KINDS, Head, Kind
+from headwise.model.turned import Turned
 from headwise.viz_app.analysis.attention import max_pool, pool_mask
 from headwise.viz_app.analysis.grid import GridOptions, make_grid
 from headwise.viz_app.analysis.labels import (
@@ -22,20 +23,37 @@ from headwise.viz_app.figures.tokens import token_row
 from headwise.viz_app.records.trace import Trace
 
 _LIKELIEST = 5
+NONE = "none"
+"""What is said where no head is switched off."""
 _DEFAULT_OPTIONS = GridOptions()
 
 
 def provenance(trace: Trace) -> dict[str, str]:
     """Return what a trace was made from, by names for people: run, step, weights, target, heads."""
-    off = ", ".join(
-        f"{KIND_NAMES[kind]} {layer + 1}.{head + 1}" for kind, layer, head in trace.ablated
-    )
     return {
         "run": trace.run,
         "step": f"{trace.step:,}",
         "weights, sha256": trace.sha256,
         "target": "given" if trace.forced else "the model's own, greedy",
-        "heads switched off": off or "none",
+        **turned_facts(trace.turned),
+    }
+
+
+def turned_facts(turned: Turned) -> dict[str, str]:
+    """Return what is turned, by names for people: heads that are off, others, pinned rows."""
+
+    def name(head: Head) -> str:
+        return f"{KIND_NAMES[head.kind]} {head.layer + 1}.{head.head + 1}"
+
+    heads = ", ".join(f"{name(head)} × {s:g}" for head, s in turned.strengths if s)
+    rows = ", ".join(
+        f"{name(pin.head)} row {pin.row + 1} onto "
+        + {int: f"key {pin.last_key + 1}", tuple: "given weights"}.get(type(pin.onto), "the mean")
+        for pin in turned.pinned
+    )
+    others = {"heads turned": heads, "rows pinned": rows}
+    return {"heads switched off": ", ".join(map(name, turned.are_off)) or NONE} | {
+        fact: said for fact, said in others.items() if said
     }
 
 

@@ -18,6 +18,7 @@ SHARED: list[tuple[str, dict[str, str], str]] = [
     ("translate", {}, "kind layer head units"),
     ("translate", {}, "target"),
     ("translate", {"below": "beam"}, "decoding beam hypothesis"),
+    ("translate", {"below": "off"}, "strengths"),
     ("inside", {}, "pictures printed"),
     ("embeddings", {}, "side"),
     ("training", {"training": "heads"}, "measure"),
@@ -27,6 +28,7 @@ ELSEWHERE = {
     *("source_language", "target_language", "task"),  # of models of others
     "pairs_among",  # of models without counts of tokens
     *("at", "column"),  # test_clicks.py
+    "pinned",  # by clicks; test_turn_heads.py, without a browser
     *("tree_from", "neuron"),  # tests of a page without a browser
     *("lesson", "lesson_step", "lesson_answer", "lessons", "factor"),  # test_lessons.py
 }

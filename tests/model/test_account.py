@@ -15,10 +15,11 @@ from headwise.model.config import BOS, EOS
 from headwise.model.forced import forced_stream
 from headwise.model.hooks import capture
 from headwise.model.interface import Head, WordSpan
-from headwise.model.interventions import ablate, effects_of_parts, effects_of_sources
+from headwise.model.interventions import ablate, effects_of_parts, effects_of_sources, turn
 from headwise.model.layers import sinusoidal_positions
 from headwise.model.readings import ForcedPass, Sublayer, difference_of
 from headwise.model.transformer import Transformer
+from headwise.model.turned import Turned
 from tests.floats import PASS, assert_near, rounding
 from tests.model.pretrained.tiny import FAMILY_NAMES, build
 
@@ -50,22 +51,25 @@ def logit_difference(model: Any, source: Tensor, consumed: Tensor, step: int = S
 
 
 @pytest.mark.parametrize("padded", [False, True])
-@pytest.mark.parametrize("off", [(), (Head("cross", 1, 1), Head("encoder_self", 0, 0))])
-def test_all_parts_add_up(model: Any, padded: bool, off: tuple[Head, ...]) -> None:
+@pytest.mark.parametrize("strength", [1.0, 0.0, -0.5])
+def test_all_parts_add_up(model: Any, padded: bool, strength: float) -> None:
+    heads = Head("cross", 1, 1), Head("encoder_self", 0, 0)
+    turned = Turned.of(
+        dict.fromkeys(heads, strength), [] if strength else [(Head("cross", 1, 0), STEP, 2)]
+    )
     source = SOURCE
     if padded:
         end = torch.full((1, 2), model.special_ids.padding)
         source = torch.cat([SOURCE, end], dim=1)
-    with ablate(model, off):
-        forced = ForcedPass.run(model, source, CONSUMED, off=frozenset(off))
+    forced = ForcedPass.run(model, source, CONSUMED, turned=turned)
+    with turn(model, turned):
         wanted = logit_difference(model, source, CONSUMED)
     account = account_of(forced, STEP, difference_of(model, WORD, INSTEAD))
     size = sum(float(part.abs().sum()) for part in account.parts.heads.values()) + abs(wanted) + 10
     bound = rounding(np.float64, size, PASS)
     assert account.difference == pytest.approx(wanted, abs=bound)
     assert float(account.parts.total) == pytest.approx(wanted, abs=bound)
-    for head in off[:1]:
-        assert not account.parts.heads["cross"][head.layer, head.head].any()
+    assert bool(account.parts.heads["cross"][1, 1].any()) == (strength != 0)
     encoder = account.from_encoder
     cells = encoder.token + encoder.heads.sum((-1, -2)) + encoder.feed_forwards.sum(-1)
     cells = cells + encoder.biases + (0 if encoder.position is None else encoder.position)

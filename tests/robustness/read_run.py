@@ -18,6 +18,7 @@ from headwise.viz_app.analysis.curves import curve_of, progress
 from headwise.viz_app.analysis.embeddings import frequency_groups, most_frequent
 from headwise.viz_app.measuring.alignments import read_alignments
 from headwise.viz_app.measuring.files import read_measures
+from headwise.viz_app.measuring.head_means import read_means
 from tests.robustness.tiny_run import STEP
 
 _SENTENCE = "Where is the old cat?"
@@ -55,6 +56,14 @@ def _measures_text(folder: Path) -> str:
     np.array([[e.query + 0, e.key + 0, e.weight + 0.0] for e in examples]).tolist()
     values = {n: {k: v.tolist() for k, v in kinds.items()} for n, kinds in measures.values.items()}
     return _text((values, vars(measures) | {"values": None}))
+
+
+def _means_text(folder: Path) -> str:
+    means = read_means(folder, STEP)
+    assert means is not None
+    about = (means.corpus, means.run, means.sha256)
+    arrays = means.means.items()
+    return _text((about, {kind: (array.shape, array.tolist()) for kind, array in arrays}))
 
 
 def read_run(root: Path, name: str, *, translating: bool = True) -> dict[str, Any]:
@@ -98,6 +107,7 @@ def read_run(root: Path, name: str, *, translating: bool = True) -> dict[str, An
     part("metrics", lambda: _logs(run.metrics(), run.info.training.steps))
     part("samples", lambda: _logs(run.samples(), run.info.training.steps))
     part("measures", lambda: _measures_text(run.folder))
+    part("means", lambda: _means_text(run.folder))
     part("alignments", lambda: repr(read_alignments(run.folder)))
     part("resume", resume)
     return found

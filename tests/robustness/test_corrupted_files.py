@@ -43,6 +43,7 @@ _GIB = 2**30
 _SECONDS = 20
 _WEIGHTS = f"step-{STEP:07d}.safetensors"
 _MEASURES = f"measures/step-{STEP:07d}.json"
+_MEANS = f"measures/step-{STEP:07d}.means.safetensors"
 _RESUME = f"resume/step-{STEP:07d}"
 
 
@@ -68,6 +69,23 @@ def _forge_weights(folder: Path, content: bytes) -> bytes:
         table = json.dumps(header, sort_keys=True).encode()
         metadata["sha256"] = hashlib.sha256(table + content[8 + length :]).hexdigest()
         signed = json.dumps({**header, "__metadata__": metadata}).encode()
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return content
+    return len(signed).to_bytes(8, "little") + signed + content[8 + length :]
+
+
+def _forge_means(folder: Path, content: bytes) -> bytes:
+    length = int.from_bytes(content[:8], "little")
+    try:
+        header = json.loads(content[8 : 8 + length])
+        metadata = header["__metadata__"]
+        digest = hashlib.sha256(metadata["about"].encode())
+        for kind in ("encoder_self", "decoder_self", "cross"):
+            start, stop = header[kind]["data_offsets"]
+            digest.update(repr(tuple(header[kind]["shape"])).encode())
+            digest.update(content[8 + length :][start:stop])
+        metadata["sha256"] = digest.hexdigest()
+        signed = json.dumps(header).encode()
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return content
     return len(signed).to_bytes(8, "little") + signed + content[8 + length :]
@@ -102,6 +120,8 @@ KINDS = {
     "metrics.jsonl": FileKind("bpe", "metrics.jsonl", of_json_lines),
     "samples.jsonl": FileKind("bpe", "samples.jsonl", of_json_lines),
     "measures": FileKind("bpe", _MEASURES, of_json),
+    "means": FileKind("bpe", _MEANS, of_header, protected=True),
+    "means+": FileKind("bpe", _MEANS, of_header, forge=_forge_means),
     "sentences.jsonl": FileKind("bpe", _SENTENCES, of_json_lines, protected=True),
     "sentences.jsonl+": FileKind(
         "bpe", _SENTENCES, of_json_lines, forge=partial(_forge_in, _MEASURES, _SENTENCES)

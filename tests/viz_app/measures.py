@@ -15,6 +15,7 @@ from headwise.viz_app.records.measures import (
     AlignmentBaselines,
     CorpusSummary,
     Example,
+    HeadMeans,
     Measures,
     Sentence,
     TranslatedSentence,
@@ -61,3 +62,13 @@ def made_up_measures(step: int = 20, **changes: Any) -> Measures:
         distance_to=60,
     )
     return replace(made, **changes)
+
+
+def made_up_means(step: int = 20, **changes: Any) -> HeadMeans:
+    """Means of heads' outputs at a checkpoint, of random numbers; d_k is 5."""
+    random = np.random.default_rng(step)
+    means: dict[Kind, Floats] = {
+        kind: random.standard_normal((2, 3, 5)).astype(np.float32) for kind in KINDS
+    }
+    corpus = CorpusSummary("six <sentences>", "5ha", 600, 7_000)
+    return replace(HeadMeans("tiny", step, "5ha", corpus, means), **changes)

@@ -11,6 +11,7 @@ import tyro
 from headwise.model.checkpoint import CheckpointError, TrainedRun
 from headwise.model.placement import DEFAULT_PLACEMENT, Placement
 from headwise.model.runs import load_checkpoint
+from headwise.model.turned import Turned
 from headwise.viz_app.export import ExportArguments, main
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.report import to_html
@@ -59,6 +60,25 @@ def test_step_target_device_type_and_page_can_be_asked_for(
     np.testing.assert_array_equal(read_trace(short).attention["cross"], expected)
     export(page, *of_run(run_root))
     assert page.read_bytes() == to_html(traced(run))
+
+
+def test_heads_are_turned_and_rows_pinned(run_root: Path, run: TrainedRun, tmp_path: Path) -> None:
+    out = tmp_path / "out.npz"
+    line = ["--turn", "cross.2.1", "cross.2.2:-0.5", "--pin", "cross.1.1:2:4", "cross.1.1:3:mean"]
+    export(out, *of_run(run_root, *line))
+    turned = Turned.of(
+        {("cross", 1, 0): 0, ("cross", 1, 1): -0.5},
+        [(("cross", 0, 0), 1, 3), (("cross", 0, 0), 2, None)],
+    )
+    read = read_trace(out)
+    assert read.turned == turned
+    expected = run_trace(
+        load_checkpoint(run, 60, DEFAULT_PLACEMENT).model, run.tokenizers, TEXT, turned=turned
+    )
+    assert read.target_ids == expected.target_ids
+    assert read.attention["cross"][0, 0, 1].tolist() == [0, 0, 0, 1, *[0] * (len(read.source) - 4)]
+    with pytest.raises(ValueError, match="expected -1 to 3"):
+        export(out, *of_run(run_root, "--turn", "cross.2.1:4"))
 
 
 def test_saved_trace_is_written_in_every_format(

@@ -18,11 +18,13 @@ import tyro
 
 from headwise.model.checkpoint import TrainedRun, load_weights, write_info
 from headwise.model.interface import KINDS
+from headwise.model.interventions import mean_shapes
 from headwise.model.training.corpora import stream_corpus
 from headwise.model.training.data import DataError
 from headwise.viz_app.measure import MeasureArguments, main
 from headwise.viz_app.measuring.alignments import Alignments, Links, write_alignments
 from headwise.viz_app.measuring.files import measured_steps, read_measures
+from headwise.viz_app.measuring.head_means import means_path, read_means
 from headwise.viz_app.records.measures import MEASURES, STAGES, CorpusSummary, Measures
 from tests.floats import near, rounding
 from tests.viz_app.conftest import RunCommand
@@ -101,6 +103,30 @@ def test_every_checkpoint_is_measured(
     assert "2 sentences of examples.jsonl; left out: 0 with an empty side, 0 with a rep" in said
     assert "step 60: 4 sentences measured; the figures are rough" in said
     assert "12/12" in said  # of 512 a step, as many as there are
+
+
+def test_means_of_heads_stand_beside_and_can_be_measured_alone(
+    own_root: Path, run: TrainedRun, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = own_root / "tiny"
+    measure(own_root, "--data", str(data), "--steps", "60")
+    beside = read_means(folder, 60)
+    assert beside is not None
+    assert beside.corpus == read_measures(folder, 60).corpus
+    assert beside.sha256 == load_weights(run, 60).sha256
+    assert {kind: array.shape for kind, array in beside.means.items()} == mean_shapes(
+        run.description
+    )
+    means_path(folder, 60).unlink()
+    measure(own_root, "--data", str(data), "--steps", "60", "0", "--means-only")
+    assert measured_steps(folder) == [60]
+    assert "step 0: means of heads, 4 sentences" in capsys.readouterr().err
+    alone, first = read_means(folder, 60), read_means(folder, 0)
+    assert alone is not None
+    assert first is not None
+    for kind in KINDS:
+        np.testing.assert_array_equal(alone.means[kind], beside.means[kind])
+        assert not np.array_equal(alone.means[kind], first.means[kind])
 
 
 def test_steps_and_sentences_can_be_chosen_and_files_are_replaced(
@@ -239,6 +265,8 @@ def test_two_processes_write_the_same_as_one(own_root: Path, data: Path) -> None
     rest = ("--data", str(data), "--examples", str(_as_examples(data)), "--steps", "0", "60")
     measure(own_root, *rest)
     one = [read_measures(own_root / "tiny", step) for step in (0, 60)]
+    means = read_means(own_root / "tiny", 60)
+    assert means is not None
     for path in (own_root / "tiny" / "measures").iterdir():
         path.unlink()
     with socket.socket() as free:
@@ -266,6 +294,10 @@ def test_two_processes_write_the_same_as_one(own_root: Path, data: Path) -> None
             for there, here in (*pairs, (both.cost_errors[kind], alone.cost_errors[kind])):
                 np.testing.assert_allclose(there, here, **ROUNDED)
         assert both.stages == pytest.approx(alone.stages, abs=most, nan_ok=True)
+    of_both = read_means(own_root / "tiny", 60)
+    assert of_both is not None
+    for kind in KINDS:
+        np.testing.assert_allclose(of_both.means[kind], means.means[kind], rtol=1e-6, atol=1e-7)
     assert "".join(said).count("step 60: 44 sentences measured") == 1
 
 

@@ -16,6 +16,7 @@ from plotly.offline import get_plotlyjs
 from headwise.model.interface import KINDS
 from headwise.model.tokenizer import TokenizerPair
 from headwise.model.transformer import Transformer
+from headwise.model.turned import Turned
 from headwise.viz_app.analysis.grid import GridOptions, make_grid
 from headwise.viz_app.analysis.labels import KIND_NAMES, KIND_NOTES, token_label, token_labels
 from headwise.viz_app.figures.maps import attention_map
@@ -73,10 +74,14 @@ def page_of(text: str) -> str:
 def test_settings_identify_a_trace(trace: Trace) -> None:
     expected = {"run": "tiny", "step": "60", "weights, sha256": "5ha", "target": "given"}
     assert provenance(trace) == expected | {"heads switched off": "none"}
-    off = (("cross", 1, 2), ("encoder_self", 0, 0), ("decoder_self", 0, 1))
-    said = provenance(replace(trace, step=12_000, forced=False, ablated=off))
+    off = dict.fromkeys((("cross", 1, 2), ("encoder_self", 0, 0), ("decoder_self", 0, 1)), 0.0)
+    rows = [(("cross", 0, 1), 2, 4), (("encoder_self", 0, 1), 0, None)]
+    turned = Turned.of(off | {("cross", 0, 0): 1.5}, rows)
+    said = provenance(replace(trace, step=12_000, forced=False, turned=turned))
     assert (said["step"], said["target"]) == ("12,000", "the model's own, greedy")
     assert said["heads switched off"] == "Cross 2.3, Encoder self 1.1, Decoder self 1.2"
+    assert said["heads turned"] == "Cross 1.1 × 1.5"
+    assert said["rows pinned"] == "Cross 1.2 row 3 onto key 5, Encoder self 1.2 row 1 onto the mean"
 
 
 def test_a_page_says_what_was_predicted_at_each_step_with_its_settings(

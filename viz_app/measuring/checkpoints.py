@@ -29,11 +29,12 @@ from headwise.viz_app.measuring.batches import (
 )
 from headwise.viz_app.measuring.examples import examples_in_batch, strongest_examples
 from headwise.viz_app.measuring.failures import translate_batch
+from headwise.viz_app.measuring.head_means import MeanSums
 from headwise.viz_app.measuring.heads import weight_measures
 from headwise.viz_app.measuring.stages import StageMeasurer, find_aligning_head
 from headwise.viz_app.measuring.sums import Measurer, MeasureSums
 from headwise.viz_app.measuring.words import LinksLookup, align_batch
-from headwise.viz_app.records.measures import CorpusSummary, Measures, Sentence
+from headwise.viz_app.records.measures import CorpusSummary, HeadMeans, Measures, Sentence
 
 Result = TypeVar("Result")
 _ALIGNED = 128
@@ -100,8 +101,8 @@ def _sentences(
 
 def measure(
     task: MeasureTask, advance: Callable[[int], object], left_out: Callable[[LeftOutCounts], object]
-) -> Iterator[Measures]:
-    """Measure the checkpoints of a task in order; every process yields the same measures.
+) -> Iterator[tuple[Measures, HeadMeans]]:
+    """Measure the checkpoints of a task in order; every process yields the same.
 
     ``advance`` is called with the number of sentences that are done, in all processes, ``left_out``
     after each checkpoint with the counts of pairs that were left out.
@@ -123,19 +124,36 @@ def measure(
         if before:
             compared["velocity"] = before[0]
         others = {name: loaded[one].model for name, one in compared.items()}
-        sums = MeasureSums(checkpoint.model.description, device)
+        model = checkpoint.model
+        sums, means = MeasureSums(model.description, device), MeanSums(model.description, device)
+
+        def add(
+            batch: Sequence[EncodedPair],
+            ids: PaddedIds,
+            model: Seq2SeqModel = model,
+            sums: MeasureSums = sums,
+            means: MeanSums = means,
+            others: Mapping[str, Seq2SeqModel] = others,
+        ) -> None:
+            links, places = task.links_of, [sentence.number for sentence in batch]
+            aligned = None
+            if links is not None:
+                aligned = align_batch(batch, task.run.tokenizers, links, device)
+            measurer.add(sums, model, others, ids, places, aligned)
+            means.add(model, ids)
+
         passed = LeftOutCounts()
-        corpus = _over_corpus(task, measurer, sums, checkpoint, others, passed, advance)
+        corpus = _over_corpus(task, model, add, passed, advance)
         sums.all_reduce(task.processes)
+        means.all_reduce(task.processes)
         left_out(passed)
         batches = list(enumerate(batches_by_length(task.examples.sentences)))
         mine = [batch for number, batch in batches if _is_mine(task, number)]
-        model = checkpoint.model
         best = _gather(task, [examples_in_batch(model, batch) for batch in mine])
         translations = _gather(
             task, [translate_batch(model, task.run.tokenizers, batch) for batch in mine]
         )
-        yield Measures(
+        measures = Measures(
             run=task.run.name,
             step=step,
             sha256=checkpoint.sha256,
@@ -150,6 +168,30 @@ def measure(
             translated=tuple(translations),
             distance_to=there[-1],
         )
+        yield measures, _head_means(task, checkpoint, corpus, means)
+
+
+def measure_means(task: MeasureTask, advance: Callable[[int], object]) -> Iterator[HeadMeans]:
+    """Measure only the mean outputs of heads at the checkpoints of a task, as ``measure``."""
+    for step in task.steps:
+        checkpoint = load_checkpoint(task.run, step, task.placement)
+        model = checkpoint.model
+        means = MeanSums(model.description, task.placement.torch_device)
+        corpus = _over_corpus(
+            task,
+            model,
+            lambda _, ids, model=model, means=means: means.add(model, ids),
+            LeftOutCounts(),
+            advance,
+        )
+        means.all_reduce(task.processes)
+        yield _head_means(task, checkpoint, corpus, means)
+
+
+def _head_means(
+    task: MeasureTask, checkpoint: Checkpoint, corpus: CorpusSummary, means: MeanSums
+) -> HeadMeans:
+    return HeadMeans(task.run.name, checkpoint.step, checkpoint.sha256, corpus, means.means())
 
 
 def _stage_measurer(task: MeasureTask, newest: Seq2SeqModel) -> StageMeasurer:
@@ -170,24 +212,17 @@ def _is_mine(task: MeasureTask, batch: int) -> bool:
 
 def _over_corpus(
     task: MeasureTask,
-    measurer: Measurer,
-    sums: MeasureSums,
-    checkpoint: Checkpoint,
-    others: Mapping[str, Seq2SeqModel],
+    model: Seq2SeqModel,
+    add: Callable[[Sequence[EncodedPair], PaddedIds], None],
     left_out: LeftOutCounts,
     advance: Callable[[int], object],
 ) -> CorpusSummary:
-    """Add this process's batches to the sums and describe the whole corpus that was read."""
-    tokenizers, device = task.run.tokenizers, task.placement.torch_device
+    """Add this process's batches to sums and describe the whole corpus that was read."""
     stream = task.open_corpus()
     sentences = tokens = 0
     for number, batch in enumerate(batches_by_length(_sentences(task, stream, left_out))):
         if _is_mine(task, number):
-            ids = PaddedIds.of_pairs(batch, checkpoint.model)
-            links = task.links_of
-            aligned = align_batch(batch, tokenizers, links, device) if links is not None else None
-            places = [sentence.number for sentence in batch]
-            measurer.add(sums, checkpoint.model, others, ids, places, aligned)
+            add(batch, PaddedIds.of_pairs(batch, model))
         sentences += len(batch)
         tokens += sum(len(sentence.target) - 1 for sentence in batch)
         advance(len(batch))

@@ -148,6 +148,20 @@ class TranslatedSentence:
 
 
 @dataclass(frozen=True)
+class HeadMeans:
+    """The mean output of each head over a corpus, of one checkpoint, as in a file of its own."""
+
+    run: str
+    step: int
+    sha256: str
+    """The sha256 of the checkpoint's weights."""
+    corpus: CorpusSummary
+    """The corpus whose positions were averaged; its references were forced as targets."""
+    means: Mapping[Kind, Floats]
+    """(L, H, K), before W_O."""
+
+
+@dataclass(frozen=True)
 class Measures:
     """All measures of one checkpoint are held here, as in a file of the folder ``measures``."""
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwise.model.interface import Head, Kind
+from headwise.model.turned import Turned
 
 Floats = NDArray[np.float32]
 SPECIAL_IDS = frozenset({0, 2, 3})
@@ -131,8 +132,8 @@ class Trace:
     """‖v W_O‖ of each key: how long its value is after the output projection, (L, H, M)."""
     head_sum_norms: Mapping[Kind, Floats]
     """‖Σ_h α_h v_h W_O‖: how long the vector is that all heads of a layer together add to a query's
-    output for a key, (L, Q, M). Heads that were ablated add nothing. Traces that were saved before
-    it was recorded do not have it: then it is empty."""
+    output for a key, (L, Q, M), each head times its strength. Traces that were saved before it was
+    recorded do not have it: then it is empty."""
     queries: Mapping[Kind, Floats]
     """(L, H, Q, K)."""
     keys: Mapping[Kind, Floats]
@@ -154,8 +155,8 @@ class Trace:
     """Summaries of all hook points."""
     checks: tuple[Check, ...]
     """Results of the self-checks."""
-    ablated: tuple[Head, ...]
-    """Heads that were ablated during the pass."""
+    turned: Turned
+    """Heads that were turned, and rows that were pinned, during the pass."""
 
     @property
     def target_ids(self) -> tuple[int, ...]:

@@ -1,7 +1,7 @@
 """Takes a prediction of a traced sentence apart: the border from torch to NumPy for accounts.
 
-What is computed here is defined in ``model/account.py`` and ``model/interventions.py``; heads that
-were off in the trace are off in every pass here.
+What is computed here is defined in ``model/account.py`` and ``model/interventions.py``; what
+was turned in the trace is turned in every pass here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from headwise.model import account as accounts
 from headwise.model.interface import Head, Seq2SeqModel, WordSpan, head_name
-from headwise.model.interventions import ablate, effects_of_parts, effects_of_sources
+from headwise.model.interventions import effects_of_parts, effects_of_sources, turn
 from headwise.model.placement import in_float32
 from headwise.model.readings import ForcedPass, Stack, Sublayer, difference_of
 from headwise.model.ties import top_k
@@ -97,7 +97,7 @@ def run_whole_effects(
         for layer in range(layers):
             parts[f"feed_forward.{layer + 1}"] = Sublayer(stack, layer, None)
     everything = [part for parts in stacks.values() for part in parts.values()]
-    with ablate(model, trace.ablated):
+    with turn(model, trace.turned):
         effects = effects_of_parts(
             model,
             _ids(model, trace.source.ids),
@@ -116,8 +116,17 @@ def run_whole_effects(
 def run_source_effects(
     model: Seq2SeqModel, trace: Trace, account: Account, spans: Sequence[WordSpan]
 ) -> SourceEffects:
-    """Compute what the difference of an account loses when source tokens are left out."""
-    with ablate(model, trace.ablated):
+    """Compute what the difference of an account loses when source tokens are left out.
+
+    Raises:
+        ValueError: if rows of the trace are pinned, which are of tokens that would then be others.
+    """
+    if trace.turned.pinned:
+        raise ValueError(
+            "expected a trace without pinned rows, which are rows of this source as it is; leave "
+            "them out"
+        )
+    with turn(model, trace.turned):
         losses = effects_of_sources(
             model,
             trace.source.ids,
@@ -154,14 +163,12 @@ def _ids(model: Seq2SeqModel, ids: Sequence[int]) -> Tensor:
 
 def _pass(model: Seq2SeqModel, trace: Trace, step: int) -> ForcedPass:
     """Run the model on the source and the target up to a step; later steps change nothing."""
-    off = frozenset(trace.ablated)
-    with ablate(model, off):
-        return ForcedPass.run(
-            model,
-            _ids(model, trace.source.ids),
-            _ids(model, trace.consumed.ids[: step + 1]),
-            off=off,
-        )
+    return ForcedPass.run(
+        model,
+        _ids(model, trace.source.ids),
+        _ids(model, trace.consumed.ids[: step + 1]),
+        turned=trace.turned,
+    )
 
 
 def _doubles(tensor: Tensor) -> Doubles:

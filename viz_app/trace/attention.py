@@ -119,6 +119,11 @@ def to_numpy(tensor: Tensor) -> Floats:
     return array
 
 
+def to_tensor(array: Floats) -> Tensor:
+    """Return a copy of an array as a tensor."""
+    return torch.tensor(array)
+
+
 def transform_values(values: Tensor, projection: Tensor) -> Tensor:
     """Compute v W_O of each head and key: (H, M, K), (H K, D) → (H, M, D).
 

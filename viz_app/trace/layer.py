@@ -1,6 +1,6 @@
 """Runs a model once more on the input of a ``Trace`` and records one layer in full.
 
-This is the border from torch to NumPy. Heads that were ablated in the trace are ablated
+This is the border from torch to NumPy. Heads that were turned in the trace are turned
 again. ``S`` is the source length, ``Q`` and ``M`` are the query and key lengths, ``D`` d_model.
 """
 
@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headwise.model.hooks import capture, hook_names
-from headwise.model.interface import Head, Kind, Seq2SeqModel, attention_path
-from headwise.model.interventions import ablate
+from headwise.model.interface import Kind, Seq2SeqModel, attention_path
 from headwise.model.masks import causal_mask, padding_mask
+from headwise.model.turning import turn
 from headwise.viz_app.records.model import (
     AttentionSublayer,
     FeedForwardSublayer,
@@ -45,10 +45,10 @@ class _StreamPoints(NamedTuple):
 
 @torch.inference_mode()
 def run_layer_trace(model: Seq2SeqModel, trace: Trace, kind: Kind, layer: int) -> LayerTrace:
-    """Run the pass of a trace again, its heads ablated, and record one layer, counted from 0.
+    """Run the pass of a trace again, as it was turned, and record one layer, counted from 0.
 
     Raises:
-        ValueError: if the model does not have the layer, or does not have an id or an ablated head
+        ValueError: if the model does not have the layer, or does not have an id or a turned head
             of the trace, which is then of another model.
     """
     layers = model.description.layers(kind)
@@ -69,8 +69,7 @@ def run_layer_trace(model: Seq2SeqModel, trace: Trace, kind: Kind, layer: int) -
     if bias_point in hook_names(model):
         points.add(bias_point)
     source, consumed = (ids_tensor(model, side.ids) for side in (trace.source, trace.consumed))
-    off = [Head(*head) for head in trace.ablated]
-    with ablate(model, off), capture(model, points) as seen:
+    with turn(model, trace.turned), capture(model, points) as seen:
         memory, memory_mask = model.encode(source)  # (1, S, D)
         model.decode(consumed, memory, memory_mask)
     arrays = {point: to_numpy(tensors[0][0]) for point, tensors in seen.items()}

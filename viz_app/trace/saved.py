@@ -21,7 +21,8 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from headwise.model.interface import KINDS, Head
+from headwise.model.interface import KINDS
+from headwise.model.turned import Turned
 from headwise.viz_app.records.trace import (
     SPECIAL_IDS,
     Check,
@@ -60,7 +61,7 @@ def metadata(trace: Trace) -> dict[str, Any]:
     return {
         "schema_version": SCHEMA_VERSION,
         **{name: getattr(trace, name) for name in _PLAIN},
-        "switched_off": [list(head) for head in trace.ablated],
+        **_turned_as_json(trace.turned),
         **{
             side: _tokens_as_json(getattr(trace, side))
             for side in ("source", "consumed", "predicted")
@@ -69,6 +70,16 @@ def metadata(trace: Trace) -> dict[str, Any]:
         "lens_pieces": trace.lens_tokens,
         "summary": [asdict(summary) for summary in trace.summary],
         "checks": [{**asdict(check), "passed": check.passed} for check in trace.checks],
+    }
+
+
+def _turned_as_json(turned: Turned) -> dict[str, Any]:
+    """Write what was turned; only heads that are off have a name in the first files."""
+    strengths = [[*head, strength] for head, strength in turned.strengths if strength]
+    pinned = [[*pin.head, pin.row, pin.onto] for pin in turned.pinned]
+    named = {"strengths": strengths, "pinned": pinned}
+    return {"switched_off": [list(head) for head in turned.are_off]} | {
+        name: rows for name, rows in named.items() if rows
     }
 
 
@@ -205,7 +216,7 @@ def _rebuild(about: About, arrays: Mapping[str, NDArray[Any]]) -> Trace:
         checks=tuple(
             Check(check.name, _number(check.deviation), check.limit) for check in about.checks
         ),
-        ablated=tuple(Head(*head) for head in about.switched_off),
+        turned=about.turned,
     )
 
 

@@ -17,7 +17,8 @@ import numpy as np
 import orjson
 from numpy.lib import format as npy
 
-from headwise.model.interface import KINDS, Kind
+from headwise.model.interface import KINDS, Head, Kind
+from headwise.model.turned import PinnedRow, Turned, TurnedHead
 from headwise.model.validation import validate_json
 from headwise.viz_app.records.trace import Word
 
@@ -124,6 +125,7 @@ class About:
     target_text: str
     forced: bool
     switched_off: tuple[tuple[Kind, int, int], ...]
+    """Heads whose strength was 0."""
     source: SavedTokens
     consumed: SavedTokens
     predicted: SavedTokens
@@ -131,6 +133,20 @@ class About:
     lens_pieces: tuple[tuple[tuple[str, ...], ...], ...]
     summary: tuple[SavedSummary, ...]
     checks: tuple[SavedCheck, ...]
+    strengths: tuple[tuple[Kind, int, int, float], ...] = ()
+    """Those of the other heads that were turned; files without such heads do not have the field."""
+    pinned: tuple[tuple[Kind, int, int, int, int | tuple[float, ...] | None], ...] = ()
+    """Kind, layer, head and row of each pinned row, and the key, null for the mean, or weights."""
+
+    @property
+    def turned(self) -> Turned:
+        """What was turned; a ``ValueError`` if that cannot be."""
+        heads = [(Head(*head), 0.0) for head in dict.fromkeys(self.switched_off)]
+        heads += [(Head(*head), strength) for *head, strength in self.strengths]
+        rows = [(Head(*head), row, onto) for *head, row, onto in self.pinned]
+        return Turned(
+            tuple(TurnedHead(*each) for each in heads), tuple(PinnedRow(*each) for each in rows)
+        )
 
 
 @dataclass(frozen=True)
@@ -171,10 +187,15 @@ def check_shapes(about: About, shapes: Mapping[str, tuple[int, ...]]) -> None:
         != [[k] * steps] * lengths["Ld+1"]
     ):
         raise ValueError(f"expected predictions of {steps} steps, {k} pieces each")
-    for kind, layer, head in about.switched_off:
+    turned = about.turned
+    for kind, layer, head in turned.heads:
         layers, heads = lengths[_STACKS[kind][0]], lengths[f"H_{kind}"]
         if not (0 <= layer < layers and 0 <= head < heads):
-            raise ValueError(f"switched_off: there is no head {kind} {layer} {head}")
+            raise ValueError(f"there is no head {kind} {layer} {head} that could be turned")
+    for pin in turned.pinned:
+        keys = lengths[_STACKS[pin.head.kind][2]]
+        if pin.head.kind != "decoder_self" and pin.last_key >= keys:
+            raise ValueError(f"{pin.described}: expected a key up to {keys}")
 
 
 def read_headers(content: bytes) -> dict[str, tuple[int, ...]]:

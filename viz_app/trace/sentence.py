@@ -9,7 +9,7 @@ Decoding is fast and unhooked; then one teacher-forced pass over source and targ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count, takewhile
 
 import numpy as np
@@ -22,16 +22,16 @@ from headwise.model.forced import forced_stream
 from headwise.model.hooks import capture, hook_names
 from headwise.model.interface import (
     KINDS,
-    Head,
     Kind,
     Seq2SeqModel,
     Tokenizers,
     Vocabulary,
     attention_path,
 )
-from headwise.model.interventions import ablate
 from headwise.model.placement import in_float32
 from headwise.model.ties import rounding_of, top_k
+from headwise.model.turned import AS_IT_IS, Turned
+from headwise.model.turning import turn
 from headwise.viz_app.records.trace import (
     Check,
     Floats,
@@ -58,7 +58,7 @@ def run_trace(
     step: int = 0,
     sha256: str = "",
     top_k: int = 10,
-    ablated: Collection[tuple[Kind, int, int]] = (),
+    turned: Turned = AS_IT_IS,
 ) -> Trace:
     """Translate a sentence (or take a forced target) and record everything on the way.
 
@@ -69,16 +69,15 @@ def run_trace(
         target: the target's text, or its ids from ``<s>`` on; None lets the model decode greedily.
         run, step, sha256: what identifies the weights; kept in the trace.
         top_k: how many of the likeliest tokens to keep at each step.
-        ablated: heads whose output is set to zero, in decoding too: kind, layer, head from 0.
+        turned: strengths of heads and pinned rows, in decoding too.
 
     Raises:
         ValueError: if the source or the target is empty or too long for the model, or the model
-            does not have an ablated head.
+            does not have a head that is turned, or the sentence a key.
     """
     source_ids = tokenizers.encode_source(source.strip())
-    off = [Head(*head) for head in ablated]
     require_source(model, source, source_ids)
-    with ablate(model, off):
+    with turn(model, turned):
         target_ids = _target_ids(model, tokenizers, source_ids, target)
         consumed, predicted = target_ids[:-1], target_ids[1:]
         plain_logits = _logits(model, source_ids, consumed)
@@ -87,7 +86,7 @@ def run_trace(
     top_k = min(top_k, logits.shape[-1])
     predictions = _predictions(model, seen, logits, predicted, top_k)
     tokens = tokenizers.target.tokens
-    norms = {kind: _value_norms(model, seen, kind, off) for kind in KINDS}
+    norms = {kind: _value_norms(model, seen, kind, turned) for kind in KINDS}
     return Trace(
         run=run,
         step=step,
@@ -114,8 +113,8 @@ def run_trace(
             tuple(tuple(tokens(row)) for row in layer) for layer in predictions.lens_ids.tolist()
         ),
         summary=tuple(_summarise(name, tensors[0]) for name, tensors in seen.items()),
-        checks=_checks(seen, logits, plain_logits, off),
-        ablated=tuple(off),
+        checks=_checks(seen, logits, plain_logits, turned),
+        turned=turned,
     )
 
 
@@ -199,7 +198,7 @@ def _by_kind(seen: Captured, point: str) -> dict[Kind, Floats]:
 
 
 def _value_norms(
-    model: Seq2SeqModel, seen: Captured, kind: Kind, off: Sequence[Head]
+    model: Seq2SeqModel, seen: Captured, kind: Kind, turned: Turned
 ) -> tuple[Floats, Floats]:
     """Compute the norms of a trace: ``value_norms`` and ``head_sum_norms`` of a kind."""
     of_values, of_sums = [], []
@@ -208,9 +207,8 @@ def _value_norms(
         projection = model.linear(f"{attention_path(kind, layer)}.output_projection").weight
         transformed = transform_values(values, projection)  # (H, M, D)
         of_values.append(transformed.norm(dim=-1))
-        for head in off:
-            if head[:2] == (kind, layer):
-                transformed[head.head] = 0
+        for head, strength in turned.strengths_in(kind, layer).items():
+            transformed[head] *= strength
         of_sums.append(head_sum_norms(weights, transformed))
     return to_numpy(torch.stack(of_values)), to_numpy(torch.stack(of_sums))
 
@@ -275,17 +273,15 @@ def _largest(deviations: Iterable[Tensor]) -> float:
     return float(torch.stack([deviation.abs().max() for deviation in deviations]).max())
 
 
-def _checks(
-    seen: Captured, logits: Tensor, plain: Tensor, off: Sequence[Head]
-) -> tuple[Check, ...]:
+def _checks(seen: Captured, logits: Tensor, plain: Tensor, turned: Turned) -> tuple[Check, ...]:
     """Check a pass in itself, and its logits against those of the ``plain`` pass: each (T, V)."""
     weights = {kind: _layers(seen, kind, "weights") for kind in KINDS}
     sums = _largest(w.sum(dim=-1) - 1 for w in weights.values())
     values = {kind: _layers(seen, kind, "value") for kind in KINDS}
     rounding = torch.finfo(values["cross"].dtype).eps  # of a model's weights; 1.2e-7 for float32
     outputs = {kind: w @ values[kind].to(w.dtype) for kind, w in weights.items()}
-    for kind, layer, head in off:
-        outputs[kind][layer, head] = 0
+    for (kind, layer, head), strength in turned.strengths:
+        outputs[kind][layer, head] *= strength
     heads = _largest(output - _layers(seen, kind, "heads") for kind, output in outputs.items())
     apart = float((plain - logits).abs().max() / logits.abs().max().clamp(min=1))
     return (

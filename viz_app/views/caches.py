@@ -22,20 +22,28 @@ from headwise.model.decoding.beam import beam_search
 from headwise.model.decoding.decoder_lens import decoder_lens
 from headwise.model.decoding.greedy import greedy
 from headwise.model.files import CheckpointError
-from headwise.model.interface import Head, Kind, Languages, Seq2SeqModel, Side
-from headwise.model.interventions import ablate, head_costs
+from headwise.model.interface import Kind, Languages, Seq2SeqModel, Side
+from headwise.model.interventions import head_costs, mean_shapes, turn
 from headwise.model.placement import allow_threads
 from headwise.model.runs import Run as Run
 from headwise.model.runs import load_checkpoint, open_folder, read_log_file
 from headwise.model.runs import log_file as log_file
 from headwise.model.runs import steps_in as steps_in
+from headwise.model.turned import AS_IT_IS, Turned
 from headwise.viz_app.analysis.curves import LogRow as LogRow
+from headwise.viz_app.measuring.head_means import means_path, read_means
+from headwise.viz_app.records.measures import HeadMeans as HeadMeans
 from headwise.viz_app.records.model import LayerTrace
 from headwise.viz_app.records.trace import Floats, Tokens, Trace
 from headwise.viz_app.served import served_models, served_placement
 from headwise.viz_app.trace.attention import AttentionTrace as AttentionTrace
 from headwise.viz_app.trace.attention import next_log_probability as run_next_token
-from headwise.viz_app.trace.attention import run_attention, target_log_probability, to_numpy
+from headwise.viz_app.trace.attention import (
+    run_attention,
+    target_log_probability,
+    to_numpy,
+    to_tensor,
+)
 from headwise.viz_app.trace.layer import run_layer_trace
 from headwise.viz_app.trace.sentence import require_source, run_trace
 from headwise.viz_app.trace.sentence import to_tokens as to_tokens
@@ -126,14 +134,14 @@ def tokens_of(run: Run, side: str, ids: Sequence[int]) -> Tokens:
 
 
 def trace_of(
-    run: Run, step: int, text: str, target: Ids | None = None, *, ablated: tuple[Head, ...] = ()
+    run: Run, step: int, text: str, target: Ids | None = None, *, turned: Turned = AS_IT_IS
 ) -> Trace:
     """Trace a sentence with a target's ids, or with ``translation_of`` the sentence.
 
     A translation that is also given as a target has one trace: only ``forced`` differs.
     """
     checkpoint, forced = checkpoint_of(run, step), target is not None
-    ids = translation_of(run, step, text, ablated=ablated) if target is None else target
+    ids = translation_of(run, step, text, turned=turned) if target is None else target
     name, sha256 = run.name, checkpoint.sha256
     # The tokenizers of the run that is open: its files may be others by now.
     tokenizers = run.tokenizers_sha256
@@ -147,18 +155,18 @@ def trace_of(
             run=name,
             step=step,
             sha256=sha256,
-            ablated=ablated,
+            turned=turned,
         )
         return replace(trace, forced=False)
 
     trace = cached(
         "trace",
-        (name, tokenizers, step, sha256, text, ids, ablated),
+        (name, tokenizers, step, sha256, text, ids, turned),
         compute,
         facts=lambda trace: {
             "run": name,
             "step": step,
-            "heads_off": len(ablated),
+            "heads_turned": len(turned.heads),
             "source": len(trace.source),
             "target": len(trace.predicted),
         },
@@ -172,33 +180,33 @@ def layer_trace_of(run: Run, trace: Trace, kind: Kind, layer: int) -> LayerTrace
     checkpoint = checkpoint_of(run, trace.step)
     return cached(
         "layer",
-        (checkpoint.sha256, trace.source.ids, trace.target_ids, trace.ablated, kind, layer),
+        (checkpoint.sha256, trace.source.ids, trace.target_ids, trace.turned, kind, layer),
         lambda: run_layer_trace(checkpoint.model, trace, kind, layer),
         facts=lambda _: {"run": run.name, "step": trace.step, "of": f"{kind} {layer + 1}"},
     )
 
 
-def translation_of(run: Run, step: int, text: str, *, ablated: tuple[Head, ...] = ()) -> Ids:
-    """Translate a sentence greedily, perhaps with heads switched off; return the ids."""
-    return continuation_of(run, step, text, run.tokenizers.prefix, ablated=ablated)
+def translation_of(run: Run, step: int, text: str, *, turned: Turned = AS_IT_IS) -> Ids:
+    """Translate a sentence greedily, perhaps with heads turned; return the ids."""
+    return continuation_of(run, step, text, run.tokenizers.prefix, turned=turned)
 
 
 def continuation_of(
-    run: Run, step: int, text: str, prefix: Ids, *, ablated: tuple[Head, ...] = ()
+    run: Run, step: int, text: str, prefix: Ids, *, turned: Turned = AS_IT_IS
 ) -> Ids:
     """Continue a target greedily from its first ids; return all ids, from ``<s>`` on."""
 
-    def decode(model: Seq2SeqModel, source: Ids, prefix: Ids, off: tuple[Head, ...]) -> Ids:
+    def decode(model: Seq2SeqModel, source: Ids, prefix: Ids, turned: Turned) -> Ids:
         # Some models begin targets with the token that ends them.
         if len(prefix) > 1 and prefix[-1] == model.special_ids.end:
             return prefix
-        with ablate(model, off):
+        with turn(model, turned):
             return tuple(greedy(model, [source], prefix)[0])
 
     return _of_sentence(
         "translated",
         (run, step, text),
-        (prefix, ablated),
+        (prefix, turned),
         decode,
         entries=64,
         facts=lambda ids: {"target": len(ids) - 1},
@@ -226,16 +234,17 @@ def decoder_lens_of(run: Run, step: int, texts: tuple[str, ...]) -> list[list[st
     )
 
 
-def beam_of(run: Run, step: int, text: str, size: int) -> Beam:
-    """Translate a sentence by a beam search of some width."""
+def beam_of(run: Run, step: int, text: str, size: int, *, turned: Turned = AS_IT_IS) -> Beam:
+    """Translate a sentence by a beam search of some width, perhaps with heads turned."""
 
-    def search(model: Seq2SeqModel, source: Ids, prefix: Ids, size: int) -> Beam:
-        return beam_search(model, [source], size=size, prefix=prefix)[0]
+    def search(model: Seq2SeqModel, source: Ids, prefix: Ids, size: int, turned: Turned) -> Beam:
+        with turn(model, turned):
+            return beam_search(model, [source], size=size, prefix=prefix)[0]
 
     return _of_sentence(
         "beam search",
         (run, step, text),
-        (tuple(run.tokenizers.prefix), size),
+        (tuple(run.tokenizers.prefix), size, turned),
         search,
         entries=24,
         facts=lambda _: {"width": size},
@@ -260,19 +269,54 @@ def next_log_probability(run: Run, step: int, text: str, prefix: Ids) -> Floats:
     return _of_sentence("next token", (run, step, text), (prefix,), run_next_token, entries=24)
 
 
-def head_costs_of(run: Run, step: int, text: str, target: Ids) -> dict[Kind, Floats]:
-    """Compute what switching each head off costs a target's ids, in nats: kind → (L, H)."""
+def head_costs_of(
+    run: Run, step: int, text: str, target: Ids, *, means: HeadMeans | None = None
+) -> dict[Kind, Floats]:
+    """Compute what ablating each head costs a target's ids, in nats: kind → (L, H).
 
-    def compute(model: Seq2SeqModel, source: Ids, target: Ids) -> dict[Kind, Floats]:
-        return {kind: to_numpy(cost) for kind, cost in head_costs(model, source, target).items()}
+    With the heads' means it is mean ablation, without them zero ablation.
+    """
 
+    def compute(model: Seq2SeqModel, source: Ids, target: Ids, _: str) -> dict[Kind, Floats]:
+        arrays = means.means.items() if means is not None else ()
+        instead = {kind: to_tensor(array) for kind, array in arrays} or None
+        costs = head_costs(model, source, target, means=instead)
+        return {kind: to_numpy(cost) for kind, cost in costs.items()}
+
+    measured_on = "" if means is None else f"{means.corpus.sha256} {means.corpus.sentences}"
     return _of_sentence(
         "head costs",
         (run, step, text),
-        (target,),
+        (target, measured_on),
         compute,
         entries=24,
         says="Switching off each head in turn",
+    )
+
+
+def head_means_of(run: Run, step: int) -> HeadMeans | None:
+    """Return the mean outputs of a checkpoint's heads over the measured corpus, if there are any.
+
+    Raises:
+        CheckpointError: if their file is damaged, or of other weights.
+    """
+    path = means_path(run.folder, step)
+
+    def read() -> HeadMeans | None:
+        means = read_means(run.folder, step)
+        if means is None:
+            return None
+        shapes = {kind: array.shape for kind, array in means.means.items()}
+        if means.sha256 != weights_sha256(run, step) or shapes != mean_shapes(run.description):
+            raise CheckpointError(f"{path}: the means are of other weights; measure again")
+        return means
+
+    return cached(
+        "head means read",
+        (str(path), stamp_if_there(path), weights_sha256(run, step)),
+        read,
+        entries=24,
+        facts=lambda _: {"run": run.name, "step": step},
     )
 
 

@@ -11,9 +11,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
-from pydantic import BeforeValidator, StringConstraints, TypeAdapter
+from pydantic import AfterValidator, BeforeValidator, StringConstraints, TypeAdapter
 
 from headwise.model.interface import Head, parse_head
+from headwise.model.turned import (
+    PinnedRow,
+    Turned,
+    TurnedHead,
+    parse_pinned,
+    parse_turned,
+)
 
 INSIDE = {"run": "sentence", "sentence": "source", "source": "target", "target": "at"}
 """What a person looks at, from the outside in: when one changes, all inside of it do. ``at`` is the
@@ -26,6 +33,40 @@ Text = Annotated[str, StringConstraints(min_length=1)]
 NamedHead = Annotated[
     Head, BeforeValidator(lambda value: parse_head(value) if isinstance(value, str) else value)
 ]
+
+
+def _each_head_once(strengths: tuple[TurnedHead, ...]) -> tuple[TurnedHead, ...]:
+    Turned(tuple(dict.fromkeys(strengths)))
+    return strengths
+
+
+def _each_row_once(pinned: tuple[PinnedRow, ...]) -> tuple[PinnedRow, ...]:
+    Turned(pinned=tuple(dict.fromkeys(pinned)))
+    return pinned
+
+
+NamedStrengths = Annotated[
+    tuple[
+        Annotated[
+            TurnedHead,
+            BeforeValidator(lambda value: parse_turned(value) if isinstance(value, str) else value),
+        ],
+        ...,
+    ],
+    AfterValidator(_each_head_once),
+]
+"""Strengths of heads, each named once; a head alone, as links had it at first, is off."""
+NamedPins = Annotated[
+    tuple[
+        Annotated[
+            PinnedRow,
+            BeforeValidator(lambda value: parse_pinned(value) if isinstance(value, str) else value),
+        ],
+        ...,
+    ],
+    AfterValidator(_each_row_once),
+]
+"""Pinned rows, each named once."""
 
 
 def choice(

@@ -15,11 +15,13 @@ from typing import Any, Literal, get_type_hints
 from pydantic import FiniteFloat
 
 from headwise.model.interface import Head, Kind, Side, head_name
+from headwise.model.turned import Turned
 from headwise.viz_app.analysis.grid import Units
 from headwise.viz_app.views.architecture import ArchitectureChoices
 from headwise.viz_app.views.choices import (
     INSIDE,
     Declared,
+    NamedStrengths,
     Text,
     choice,
     declared,
@@ -58,6 +60,10 @@ class View:
     kind: Kind = choice("cross", sets="head")
     layer: int | None = choice(None, sets="head")
     head: int = choice(1, sets="head")
+    strengths: NamedStrengths = choice(
+        (), of="run", on="translate why", where={"below": "off", "why": "turn heads"}
+    )
+    """Heads that are turned; those that are off have the strength 0."""
     units: Units = "tokens"
     side: Side = "source"
     measure: str = "cost"
@@ -84,6 +90,11 @@ class View:
     heads: HeadsChoices = field(default_factory=HeadsChoices)
     why: WhyChoices = field(default_factory=WhyChoices)
 
+    @property
+    def turned(self) -> Turned:
+        """What is turned, where rows may be pinned too."""
+        return Turned(self.strengths, self.why.pinned)
+
 
 _PAGES = {
     name: kind
@@ -95,7 +106,12 @@ CHOICES: dict[str, Declared] = declared(View) | {
 }
 """Every choice by its name, which no two records share."""
 
-_NAMES = {"sentence": "q", "source_language": "from", "target_language": "to"}
+_NAMES = {
+    "sentence": "q",
+    "source_language": "from",
+    "target_language": "to",
+    "strengths": "off",  # as when heads could only be off
+}
 """Choices whose name in the address is another."""
 
 
@@ -155,7 +171,7 @@ def encode(view: View, page: str = "") -> dict[str, list[str]]:
 
 def texts(value: object) -> list[str]:
     """Write a value, or each of several, as the address has it."""
-    if isinstance(value, tuple) and not isinstance(value, Head):
+    if type(value) is tuple:  # and not a named one
         return [text for each in value for text in texts(each)] or [""]
     if isinstance(value, bool):
         return [str(value).lower()]

@@ -7,14 +7,16 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from headwise.model.decoding.beam import beam_search
 from headwise.model.decoding.greedy import greedy, longest_target
-from headwise.model.hooks import capture, hook_names
-from headwise.model.interface import KINDS, Head, Kind
-from headwise.model.interventions import ablate
+from headwise.model.hooks import Edit, capture, edit, hook_names
+from headwise.model.interface import KINDS, Head, Kind, attention_path
+from headwise.model.interventions import turn
 from headwise.model.pretrained.families import FAMILIES
 from headwise.model.pretrained.model import PretrainedModel
+from headwise.model.turned import PinnedRow, Turned
 from tests.model.pretrained.tiny import (
     LANGUAGE,
     VOCABULARY,
@@ -119,16 +121,17 @@ def test_cached_decoding_equals_the_pass_without_cache_also_after_selecting_rows
     assert_same(twins, torch.cat(parts, dim=1), whole)
 
 
+@pytest.mark.parametrize("strength", [0.0, -0.5])
 @pytest.mark.parametrize("kind", KINDS)
-def test_ablation_equals_an_output_projection_without_the_rows_of_the_head(
-    twins: Twins, kind: Kind
+def test_strength_equals_a_factor_of_the_rows_of_the_head_in_the_output_projection(
+    twins: Twins, kind: Kind, strength: float
 ) -> None:
     source, target = inputs(twins, 7, 4)
     model = twins.ours
     head = Head(kind, 1, 1)
     d_k = model.description.encoder_d_k if kind == "encoder_self" else model.description.decoder_d_k
-    with ablate(model, [head]):
-        ablated = run(model, source, target)
+    with turn(model, Turned.of({head: strength})):
+        turned = run(model, source, target)
         batch = greedy(model, [source[0].tolist()], _prefix(twins))
     eager = copy.deepcopy(twins.eager)
     stack = eager.get_encoder() if kind == "encoder_self" else eager.get_decoder()
@@ -136,11 +139,49 @@ def test_ablation_equals_an_output_projection_without_the_rows_of_the_head(
     layer = getattr(stack, family.layers)[1]
     paths = family.cross_attention if kind == "cross" else family.self_attention
     projection = layer.get_submodule(paths.module).get_submodule(family.projections[-1])
-    projection.weight.data[:, d_k : 2 * d_k] = 0
+    projection.weight.data[:, d_k : 2 * d_k] *= strength
     changed = Twins(eager, model)
-    assert_same(twins, ablated, changed.logits(source, target).logits)
+    assert_same(twins, turned, changed.logits(source, target).logits)
     assert batch == [_theirs(changed, source[0].tolist())]
-    assert float((ablated - twins.logits(source, target).logits).abs().max()) > 1e-3
+    assert float((turned - twins.logits(source, target).logits).abs().max()) > 1e-3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_pinned_row_holds_in_cached_decoding(twins: Twins, kind: Kind) -> None:
+    """Against a pass without a cache whose weights are set by hand."""
+    model, source = twins.ours, inputs(twins, 7, 4)[0][:1]
+    keys = source.shape[1]
+    onto, mean = PinnedRow(Head(kind, 1, 1), 2, 1), PinnedRow(Head(kind, 0, 0), 3, None)
+    with turn(model, Turned(pinned=(onto, mean))):
+        [target] = greedy(model, [source[0].tolist()], _prefix(twins))
+        found = run(model, source, torch.tensor([target[:-1]]))
+    assert len(target) > 5
+
+    def set_row(pin: PinnedRow) -> Edit:
+        def edited(weights: Tensor) -> Tensor:
+            weights = weights.clone()
+            row = weights[0, pin.head.head, pin.row]
+            allowed = pin.row + 1 if kind == "decoder_self" else keys
+            row[:] = 0
+            row[:allowed] = 1 / allowed
+            if pin.onto is not None:
+                row[:] = torch.eye(len(row))[pin.onto]
+            return weights
+
+        return edited
+
+    edits = {
+        f"{attention_path(kind, pin.head.layer)}.weights": set_row(pin) for pin in (onto, mean)
+    }
+    with edit(model, edits):
+        expected = run(model, source, torch.tensor([target[:-1]]))
+    assert_same(twins, found, expected)
+    likely = expected[0].clone()
+    likely[:, list(model.special_ids.never_generated)] = -torch.inf
+    begun = len(_prefix(twins))
+    assert likely.argmax(dim=-1).tolist()[begun - 1 :] == target[begun:]
+    plain = run(model, source, torch.tensor([target[:-1]]))
+    assert float((expected - plain).abs().max()) > 1e-3
 
 
 def test_lens_of_the_last_layer_equals_the_logits(twins: Twins) -> None:

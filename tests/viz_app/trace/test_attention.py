@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import sqrt
 
 import numpy as np
 import pytest
 import torch
 
-from headwise.model.interface import KINDS, Head, Kind
-from headwise.model.interventions import ablate
+from headwise.model.interface import KINDS, Kind
 from headwise.model.tokenizer import TokenizerPair
 from headwise.model.transformer import Transformer
+from headwise.model.turned import Turned
+from headwise.model.turning import turn
 from headwise.viz_app.trace.attention import (
     head_sum_norms,
     next_log_probability,
@@ -81,18 +81,19 @@ def test_rounding_never_makes_norms_nan() -> None:
     assert float(found.max()) < sqrt(rounding(torch.float32, float(added.max())))
 
 
-@pytest.mark.parametrize("off", [[], [("cross", 1, 0), ("encoder_self", 0, 2)]], ids=["", "off"])
+@pytest.mark.parametrize("strength", [1.0, 0.0, -0.5])
 @pytest.mark.parametrize("kind", KINDS)
 def test_norms_of_sums_are_what_the_model_adds_for_each_key(
     precise: Transformer,
     tokenizers: TokenizerPair,
     kind: Kind,
-    off: Sequence[tuple[Kind, int, int]],
+    strength: float,
 ) -> None:
-    trace = run_trace(precise, tokenizers, SOURCE, TARGET, ablated=off)
+    turned = Turned.of({("cross", 1, 0): strength, ("encoder_self", 0, 2): strength})
+    trace = run_trace(precise, tokenizers, SOURCE, TARGET, turned=turned)
     norms = trace.head_sum_norms[kind]
     assert norms.shape == (2, len(trace.queries_of(kind)), len(trace.keys_of(kind)))
-    with ablate(precise, [Head(*head) for head in off]):
+    with turn(precise, turned):
         for layer, found in enumerate(norms):
             expected = lengths_by_key(precise, trace, kind, layer)
             assert_near(found, expected, dtype=np.float32, operations=1)

@@ -12,6 +12,7 @@ from headwise.model.hooks import edit
 from headwise.model.interface import KINDS, Kind, attention_path
 from headwise.model.tokenizer import TokenizerPair
 from headwise.model.transformer import Transformer
+from headwise.model.turned import Turned
 from headwise.viz_app.analysis.inside import deviations
 from headwise.viz_app.records.model import LayerTrace
 from headwise.viz_app.records.trace import Tokens, Trace
@@ -182,11 +183,12 @@ def test_source_padding_is_masked(trained: Transformer, trace: Trace) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_ablated_heads_of_the_trace_are_ablated(
+def test_what_was_turned_in_the_trace_is_turned(
     precise: Transformer, tokenizers: TokenizerPair, kind: Kind
 ) -> None:
-    off = ((kind, 1, 2), ("encoder_self", 0, 1), ("decoder_self", 0, 0))
-    trace = run_trace(precise, tokenizers, SOURCE, TARGET, ablated=off)
+    strengths = {(kind, 1, 2): 0.0, ("encoder_self", 0, 1): 2.0, ("decoder_self", 0, 0): -1.0}
+    turned = Turned.of(strengths, [((kind, 0, 0), 2, 1)])
+    trace = run_trace(precise, tokenizers, SOURCE, TARGET, turned=turned)
     recorded = run_layer_trace(precise, trace, kind, 1)
     assert [(head == 0).all() for head in recorded.attention.heads] == [False, False, True]
     assert_near(recorded.attention.weights, trace.attention[kind][1], operations=1)

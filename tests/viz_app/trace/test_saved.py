@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from numpy.lib import format as npy
 
+from headwise.model.turned import Turned
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace import saved, saved_format
 from headwise.viz_app.trace.saved import read_trace, to_json, to_npz
@@ -108,7 +109,14 @@ def test_trace_survives_writing_and_reading_bit_for_bit(
         trace,
         encoder_stream=stream,
         predictions=replace(trace.predictions, **changed),
-        ablated=(("cross", 1, 2), ("encoder_self", 0, 0)),
+        turned=Turned.of(
+            {("cross", 1, 2): 0, ("encoder_self", 0, 0): -1 / 3},
+            [
+                (("cross", 0, 1), 2, 1),
+                (("decoder_self", 1, 0), 2, None),
+                (("encoder_self", 0, 0), 1, (1 / 3, 2 / 3)),
+            ],
+        ),
         source_text='a "quoted" \\ sentence\u2028 with 👩‍👩‍👧 and {{TITLE}}',
     )
     assert_equal(read_trace(save(trace, tmp_path / f"trace{suffix}")), trace)
@@ -127,6 +135,18 @@ def test_files_have_every_array_by_its_name_and_the_same_description(trace: Trac
         assert json.loads(str(file["about"])) == {
             name: value for name, value in values.items() if name not in names
         }
+
+
+@both
+def test_a_file_from_when_heads_could_only_be_off_is_read(
+    trace: Trace, tmp_path: Path, suffix: str
+) -> None:
+    values = contents(trace)
+    assert not {"strengths", "pinned"} & set(values)
+    values["switched_off"] = [["cross", 1, 2], ["encoder_self", 0, 0]]
+    read = read_trace(write(tmp_path / f"trace{suffix}", values))
+    assert read.turned == Turned.off([("cross", 1, 2), ("encoder_self", 0, 0)])
+    assert json.loads(to_json(read))["switched_off"] == values["switched_off"]
 
 
 def test_description_of_a_saved_trace(trace: Trace) -> None:
@@ -246,7 +266,14 @@ def put(name: str, number: float) -> Callable[[Values], None]:
         (lambda v: v["lens_pieces"][0][0].pop(), r"expected predictions of \d+ steps"),
         (
             lambda v: v.update(switched_off=[["cross", 0, 3]]),
-            "switched_off: there is no head cross 0 3",
+            "there is no head cross 0 3",
+        ),
+        (lambda v: v.update(strengths=[["cross", 0, 3, 2.0]]), "there is no head cross 0 3"),
+        (lambda v: v.update(strengths=[["cross", 0, 0, 3.5]]), "strength .* expected -1 to 3"),
+        (lambda v: v.update(pinned=[["cross", 0, 0, 1, 99]]), "row 2 of .* expected a key up to"),
+        (
+            lambda v: v.update(pinned=[["decoder_self", 0, 0, 1, 2]]),
+            "row 2 of .* key from 1 to 2, .* got 3",
         ),
         (cut("attention_cross"), "attention_cross: expected Ld H_cross T S = "),
         (cut("keys_cross"), "keys_cross: expected Ld H_cross S K_cross = "),

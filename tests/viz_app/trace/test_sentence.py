@@ -14,9 +14,10 @@ from headwise.model.config import BOS, EOS
 from headwise.model.decoding.greedy import greedy
 from headwise.model.hooks import edit, hook_names
 from headwise.model.interface import KINDS, Head, Kind, attention_path
-from headwise.model.interventions import ablate
 from headwise.model.tokenizer import TokenizerPair
 from headwise.model.transformer import DecoderCache, Transformer
+from headwise.model.turned import PinnedRow, Turned
+from headwise.model.turning import turn
 from headwise.viz_app.records.trace import Tokens, Trace
 from headwise.viz_app.trace.sentence import run_trace
 from tests.floats import assert_near, near
@@ -353,29 +354,45 @@ def test_longest_source_and_target_and_all_tokens_are_accepted(
     assert trace.predictions.top_ids.shape[1] == tokenizers.target.vocab_size
 
 
-# Heads switched off
+# Heads turned
 
 
-def test_trace_with_ablated_heads_matches_the_ablated_model(
-    precise: Transformer, tokenizers: TokenizerPair
+@pytest.mark.parametrize(
+    "turned",
+    [
+        Turned.off([("cross", 1, 0), ("encoder_self", 0, 2)]),
+        Turned.of({("cross", 1, 0): -0.75, ("decoder_self", 0, 1): 2.5}),
+        Turned.of(
+            {("cross", 0, 0): 0.5}, [(("cross", 1, 0), 2, 1), (("encoder_self", 0, 2), 3, None)]
+        ),
+    ],
+)
+def test_trace_of_a_turned_model_matches_it(
+    precise: Transformer, tokenizers: TokenizerPair, turned: Turned
 ) -> None:
-    off = (("cross", 1, 0), ("encoder_self", 0, 2))
-    trace = run_trace(precise, tokenizers, SOURCE, ablated=off)
+    trace = run_trace(precise, tokenizers, SOURCE, turned=turned)
     source = tokenizers.encode_source(SOURCE)
-    with ablate(precise, [Head(*head) for head in off]), torch.inference_mode():
+    with turn(precise, turned), torch.inference_mode():
         [target] = greedy(precise, [source])
         logits = precise(torch.tensor([source]), torch.tensor([target[:-1]]))[0]
     assert list(trace.target_ids) == target
-    assert trace.ablated == off
+    assert trace.turned == turned
     expected = logits.log_softmax(dim=-1)[range(len(target) - 1), target[1:]]
     assert_near(trace.predictions.log_probability, expected, **ONCE)
     assert all(check.passed for check in trace.checks)
-    assert run_trace(precise, tokenizers, SOURCE).ablated == ()
+    assert not run_trace(precise, tokenizers, SOURCE).turned
 
 
-def test_unknown_head_cannot_be_ablated(trained: Transformer, tokenizers: TokenizerPair) -> None:
+def test_what_there_is_not_cannot_be_turned(
+    trained: Transformer, tokenizers: TokenizerPair
+) -> None:
     with pytest.raises(ValueError, match="no head"):
-        run_trace(trained, tokenizers, SOURCE, ablated=[("cross", 7, 0)])
+        run_trace(trained, tokenizers, SOURCE, turned=Turned.off([("cross", 7, 0)]))
+    far = Turned(pinned=(PinnedRow(Head("cross", 1, 0), 0, 900),))
+    with pytest.raises(
+        ValueError, match=r"row 1 of cross\.2\.1: expected one of \d+ keys, got 901"
+    ):
+        run_trace(trained, tokenizers, SOURCE, turned=far)
 
 
 @pytest.mark.parametrize("bits", [(0, 0), (0, 1), (1, 0)])

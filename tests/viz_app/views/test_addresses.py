@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import shutil
 from dataclasses import replace
 from datetime import date
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from headwise import __version__
 from headwise.model.checkpoint import TrainedRun
 from headwise.model.interface import KINDS, Head
+from headwise.model.turned import PinnedRow, TurnedHead
 from headwise.viz_app.served import MODELS
 from headwise.viz_app.views.choices import INSIDE
 from headwise.viz_app.views.shared.download import bibtex, citation
@@ -26,8 +28,15 @@ from tests.viz_app.views.driver import CATS, DOG, Start, traced, unescaped
 TEXTS = st.lists(st.text(min_size=1), max_size=5).map(tuple)
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 HEADS = st.builds(Head, st.sampled_from(KINDS), st.integers(0, 99), st.integers(0, 99))
+PINS = st.builds(PinnedRow, HEADS, st.integers(0, 99), st.none() | st.integers(0, 99)).filter(
+    lambda pin: pin.head.kind != "decoder_self" or pin.last_key <= pin.row
+)
 NARROWER = {
-    **dict.fromkeys(("off", "lines_of"), st.lists(HEADS, max_size=5).map(tuple)),
+    "lines_of": st.lists(HEADS, max_size=5).map(tuple),
+    "strengths": st.dictionaries(HEADS, st.floats(-1, 3), max_size=5).map(
+        lambda strengths: tuple(itertools.starmap(TurnedHead, strengths.items()))
+    ),
+    "pinned": st.lists(PINS, max_size=5, unique_by=lambda pin: pin[:2]).map(tuple),
     **dict.fromkeys(("searched", "beside", "lessons"), TEXTS),
     **dict.fromkeys(
         ("factor", "temperature", "top_p", "smoothing", "smallest", "smallest_line"), NUMBERS
@@ -54,6 +63,32 @@ def test_a_choice_is_declared_by_one_record_and_of_what_there_is() -> None:
         assert each.where.keys() <= CHOICES.keys(), name
 
 
+@pytest.mark.parametrize(
+    ("off", "strengths"),
+    [
+        (["cross.2.4"], [(Head("cross", 1, 3), 0.0)]),
+        (
+            ["cross.2.4:1.5", "encoder_self.1.1", "cross.1.1:-1"],
+            [
+                (Head("cross", 1, 3), 1.5),
+                (Head("encoder_self", 0, 0), 0),
+                (Head("cross", 0, 0), -1),
+            ],
+        ),
+        (["cross.2.4:3.1"], None),
+        (["cross.2.4:nan"], None),
+        (["cross.2.4:"], None),
+        (["cross.2.4", "cross.2.4:2"], None),
+    ],
+)
+def test_heads_that_are_off_are_read_as_ever_and_strengths_within_their_range(
+    off: list[str], strengths: list[tuple[Head, float]] | None
+) -> None:
+    view, unreadable = decode({"off": off, "below": ["off"]})
+    assert view.strengths == tuple(strengths or ())
+    assert unreadable == ({} if strengths else {"strengths": off})
+
+
 @given(VIEWS)
 def test_the_address_of_a_view_gives_the_view(view: View) -> None:
     written = urlencode(encode(view), doseq=True)
@@ -71,7 +106,8 @@ BEFORE = with_choices(
     View(),
     **{"run": "one", "step": 1, "sentence": "A", "target": "T", "fork": "f", "hypothesis": 3},
     **{"at": 1, "column": 6, "query": 4, "key": 5, "token": "id:6", "layer": 2, "head": 3},
-    **{"second": 0, "units": "words", "off": (Head("cross", 0, 0),)},
+    **{"second": 0, "units": "words", "strengths": (TurnedHead(Head("cross", 0, 0)),)},
+    pinned=(PinnedRow(Head("cross", 0, 0), 1, 2),),
 )
 
 
@@ -80,17 +116,17 @@ BEFORE = with_choices(
     [
         (
             {"sentence": "B"},
-            "target fork hypothesis at column query key token",
-            "step layer head off units",
+            "target fork hypothesis at column query key token pinned",
+            "step layer head strengths units",
         ),
-        ({"run": "other"}, "step sentence target off second", "layer units"),
+        ({"run": "other"}, "step sentence target strengths pinned second", "layer units"),
         ({"step": 2}, "hypothesis fork", "sentence target at key"),
         ({"at": 2}, "fork", "target at column"),
         ({"source_language": "de"}, "column key", "target"),
         ({"head": 2}, "key", "query target"),
         ({"kind": "encoder_self"}, "query key", "at"),
         ({"kind": "decoder_self"}, "key", "query"),
-        ({"target": "C"}, "at fork key", "step off"),
+        ({"target": "C"}, "at fork key", "step strengths pinned"),
         ({"sentence": "A"}, "", "target fork at"),
         ({"sentence": "B", "target": "U", "at": 3}, "fork", "target at"),  # chosen together
     ],
@@ -227,9 +263,14 @@ def test_two_runs_of_one_name_are_told_apart(
 
 
 def test_a_citation_says_what_was_forced_and_switched_off(run: TrainedRun) -> None:
-    view = with_choices(View(), at=2, fork="perro", off=(Head("cross", 1, 0),))
+    strengths = TurnedHead(Head("cross", 1, 0)), TurnedHead(Head("cross", 0, 1), 1.5)
+    view = with_choices(View(), at=2, fork="perro", strengths=strengths)
     said = citation(traced(run), view, page="translate")
-    for fact in ("token forced at step 3: perro", "heads switched off: Cross 2.1"):
+    for fact in (
+        "token forced at step 3: perro",
+        "heads switched off: Cross 2.1",
+        "heads turned: Cross 1.2 × 1.5",
+    ):
         assert f"; beside it, {fact}" in said
     assert "; heads switched off: none;" in said
     assert "beside it" not in citation(traced(run), View(), page="translate")

@@ -24,7 +24,7 @@ from headwise.model import placement
 from headwise.model.checkpoint import Checkpoint, TrainedRun, load_weights
 from headwise.model.config import BOS
 from headwise.model.decoding.beam import Beam
-from headwise.model.interface import Head
+from headwise.model.turned import Turned
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.attention import AttentionTrace, run_attention
 from headwise.viz_app.trace.layer import run_layer_trace
@@ -116,7 +116,7 @@ def test_a_translation_that_is_given_as_a_target_is_not_traced_again(
     assert traced == [own.target_ids]
     assert (own.forced, given.forced) == (False, True)
     assert given.attention is own.attention
-    without = caches.trace_of(run, 60, DOG, ablated=(Head("cross", 0, 0),))
+    without = caches.trace_of(run, 60, DOG, turned=Turned.off([("cross", 0, 0)]))
     assert len(traced) == 2  # another model may write another translation
     assert not without.forced
     layers = [caches.layer_trace_of(run, trace, "cross", 1) for trace in (own, without)]

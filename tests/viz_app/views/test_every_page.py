@@ -344,7 +344,7 @@ def test_work_is_logged_and_nothing_that_was_typed(
         rf"started with the runs in {re.escape(str(run_root))}",
         r"run opened: run tiny, \d+ ms",
         r"checkpoint loaded: run tiny, step 60, sha256 [0-9a-f]{12}, \d+ ms",
-        r"trace: run tiny, step 60, heads_off 0, source \d+, target \d+, \d+ ms",
+        r"trace: run tiny, step 60, heads_turned 0, source \d+, target \d+, \d+ ms",
         r"head costs: run tiny, step 60, source \d+, target \d+, \d+ ms",
         r"beam search: run tiny, step 60, source \d+, width 4, \d+ ms",
         r"refused: ValueError from headwise\.viz_app\.trace\.sentence\.require_source",

@@ -6,25 +6,31 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from html import unescape
+from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
 import pytest
+import torch
 from streamlit.runtime.scriptrunner_utils.exceptions import StopException
 
 from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.model.decoding.beam import beam_search, length_norm
 from headwise.model.decoding.greedy import greedy
 from headwise.model.interface import KINDS, Head
+from headwise.model.interventions import head_costs
+from headwise.model.turned import Turned, TurnedHead
 from headwise.viz_app.analysis.grid import GridOptions, make_grid
 from headwise.viz_app.analysis.labels import next_token_label, token_label, token_labels
 from headwise.viz_app.analysis.rollout import rollout_of
 from headwise.viz_app.figures.mosaic import tile
+from headwise.viz_app.measuring.head_means import write_means
 from headwise.viz_app.records.trace import Check, Floats, Tokens, Trace, Word
 from headwise.viz_app.trace.sentence import run_trace
 from headwise.viz_app.views import caches
 from headwise.viz_app.views.shared.target import describe_ending
-from tests.floats import near
+from tests.floats import assert_near, near
+from tests.viz_app.measures import made_up_means
 from tests.viz_app.views.driver import (
     CATS,
     CATS_TRANSLATED,
@@ -357,10 +363,10 @@ def test_a_forced_token_is_followed_by_the_model(start: Start, run: TrainedRun) 
 @pytest.mark.parametrize(
     ("asked", "drawn", "left_out"),
     [
-        ({}, "at", "off"),
-        ({"at": "2", "fork": "perro"}, "at", "off"),
-        ({"off": "cross.1.1"}, "off", "at"),
-        ({"rank": "true"}, "off", "at"),
+        ({}, "at", "strengths"),
+        ({"at": "2", "fork": "perro"}, "at", "strengths"),
+        ({"off": "cross.1.1"}, "strengths", "at"),
+        ({"rank": "true"}, "strengths", "at"),
         ({"decoding": "beam", "below": "beam"}, "tree", "at"),
         ({"decoding": "beam", "below": "beam", "target": "Ella"}, "at", "tree"),
         ({"below": "beam"}, "at", "tree"),  # greedy has none
@@ -427,11 +433,12 @@ def test_heads_that_are_off_change_the_translation_and_one_by_one_are_ranked(
     start: Start, run: TrainedRun
 ) -> None:
     def without(off: Sequence[Head], target: Sequence[int] | None = None) -> Trace:
-        return run_trace(load_weights(run, 60).model, run.tokenizers, CATS, target, ablated=off)
+        model, turned = load_weights(run, 60).model, Turned.off(off)
+        return run_trace(model, run.tokenizers, CATS, target, turned=turned)
 
     app, whole = start(below="off"), traced(run)
     off = [Head("cross", 1, 0), Head("cross", 1, 1), Head("cross", 1, 2), Head(KINDS[0], 0, 2)]
-    app.choose(off=off)
+    app.choose(strengths=[TurnedHead(head) for head in off])
     assert app.errors == []
     own, forced = without(off), without(off, whole.target_ids)
     assert own.target_text != whole.target_text
@@ -450,6 +457,35 @@ def test_heads_that_are_off_change_the_translation_and_one_by_one_are_ranked(
         cost = before - log_probability(without([Head(kind, 1, 2)], whole.target_ids))
         size = abs(before) + abs(cost)  # of the sums that a cost is a difference of
         assert drawn[1, 4 * place + 2] == near(cost, dtype=np.float32, size=size)
+
+
+def test_heads_are_ranked_by_the_mean_in_their_place_where_it_was_measured(
+    start_page: Start, own_root: Path, run: TrainedRun
+) -> None:
+    folder, loaded = own_root / "tiny", load_weights(run, 60)
+    at = {"q": CATS, "below": "off", "rank": "true", "ablation": "mean"}
+    app = start_page("translate", own_root, **at)
+    assert app.errors == []
+    assert "have not been measured" in app.info[0].value
+    assert any(code.value.endswith("--steps 60 --means-only") for code in app.code)
+    assert "costs" not in app.charts
+
+    means = made_up_means(60, sha256=loaded.sha256)
+    write_means(folder, means)
+    app = start_page("translate", own_root, **at)
+    assert app.errors == []
+    assert "its mean over the corpus" in app.captions
+    trace = traced(run)
+    tensors = {kind: torch.tensor(array) for kind, array in means.means.items()}
+    costs = head_costs(loaded.model, trace.source.ids, trace.target_ids, means=tensors)
+    drawn, size = app.cells("costs"), abs(log_probability(trace)) + 10
+    for place, kind in enumerate(KINDS):
+        expected = costs[kind].numpy(force=True)
+        assert_near(drawn[:, 4 * place : 4 * place + 3], expected, dtype=np.float32, size=size)
+
+    write_means(folder, made_up_means(60, sha256="other"))
+    app = start_page("translate", own_root, **at)
+    assert "the means are of other weights; measure again" in app.warnings[0]
 
 
 # Two checkpoints

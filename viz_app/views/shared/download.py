@@ -10,12 +10,12 @@ from urllib.parse import urlencode
 import streamlit as st
 
 from headwise import __version__
+from headwise.model.turned import Turned
 from headwise.viz_app.analysis.grid import GridOptions
 from headwise.viz_app.components.printing import print_figures
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.report import provenance, to_html
+from headwise.viz_app.report import NONE, provenance, to_html, turned_facts
 from headwise.viz_app.trace.saved import to_json, to_npz
-from headwise.viz_app.views.shared.head_choice import head_label
 from headwise.viz_app.views.shared.log import log_timed
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
@@ -129,6 +129,7 @@ def _facts(trace: Trace, shown: View, page: str) -> str:
     facts["view"] = urlencode(encode(shown, page), doseq=True)
     if page == "translate" and shown.translate.fork:
         facts[f"beside it, token forced at step {shown.at + 1}"] = shown.translate.fork
-    if page == "translate" and shown.translate.off:
-        facts["beside it, heads switched off"] = ", ".join(map(head_label, shown.translate.off))
+    if page == "translate" and (turned := Turned(shown.strengths)):
+        beside = turned_facts(turned).items()
+        facts |= {f"beside it, {fact}": said for fact, said in beside if said != NONE}
     return "; ".join(f"{name}: {value}" for name, value in facts.items())

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import streamlit as st
 
 from headwise.model.interface import KINDS, Description, Head
+from headwise.model.turned import TurnedHead
 from headwise.viz_app.analysis.grid import Grid, Units
 from headwise.viz_app.analysis.labels import KIND_NAMES
 from headwise.viz_app.figures.theme import Theme
@@ -110,6 +111,12 @@ def head_label(head: Head) -> str:
     """Return kind, layer and number of a head in few letters, counted from 1."""
     kind, layer, number = head
     return f"{KIND_NAMES[kind]} {layer + 1}.{number + 1}"
+
+
+def turned_label(turned: TurnedHead) -> str:
+    """Return a head's label with its strength; without one if it is off."""
+    strength = f" × {turned.strength:g}" if turned.strength else ""
+    return f"{head_label(turned.head)}{strength}"
 
 
 def choose_clicked_head(key: str, *panels: str, **choices: object) -> None:

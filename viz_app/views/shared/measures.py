@@ -112,6 +112,12 @@ def show_measure_state(run: Run, measured: RunMeasures) -> None:
 
 
 def _command(run: Run, measured: RunMeasures) -> str:
+    steps = sorted({*measured.missing, *measured.stale, *measured.broken})
+    return measure_command(run, steps)
+
+
+def measure_command(run: Run, steps: Sequence[int], *options: str) -> str:
+    """Return the command that measures some checkpoints of a run."""
     command = ["python", "-m", "headwise.viz_app.measure", "--run"]
     if run.data is None:
         command += [_from_here(run.folder), "--data", "FILE", "--columns", "SOURCE", "TARGET"]
@@ -121,10 +127,9 @@ def _command(run: Run, measured: RunMeasures) -> str:
         command += [] if run.data.held_back else ["--data", run.data.valid_file]
     if run.data is not None and run.folder.parent.resolve() != CHECKPOINTS.resolve():
         command += ["--checkpoints", _from_here(run.folder.parent)]
-    steps = sorted({*measured.missing, *measured.stale, *measured.broken})
-    if steps != run.steps():
+    if list(steps) != run.steps():
         command += ["--steps", *map(str, steps)]
-    return shlex.join(command)
+    return shlex.join([*command, *options])
 
 
 def _from_here(folder: Path) -> str:

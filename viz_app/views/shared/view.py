@@ -204,6 +204,29 @@ def control(
     return {"key": key, "on_change": _note_use, "args": (name, key, usable, optional, on_change)}
 
 
+def control_part(name: str, shown: Any, *, on_change: Callable[[Any], None]) -> dict[str, Any]:
+    """Bind the next widget to a part of a choice, such as the strength of one head.
+
+    Args:
+        name: the part, with which the key of the widget begins, such as choice and head.
+        shown: what the widget shows.
+        on_change: changes the view when the widget is used, given its value.
+
+    Returns:
+        The arguments that the widget is given.
+    """
+    known, key = _key_of(name, shown, lambda _: True, str)
+    if not known:
+        st.session_state[key] = shown
+        session().unseen.add(name)
+
+    def use() -> None:
+        if session().widgets[name].key(name) == key:
+            on_change(st.session_state[key])
+
+    return {"key": key, "on_change": use}
+
+
 def checked(
     name: str,
     label: str,

@@ -40,8 +40,8 @@ class TranslateChoices:
     """How many tokens sampling keeps; 0 keeps all."""
     top_p: FiniteFloat = choice(1.0, where=_SAMPLING)
     tree_from: int = choice(0, of="target", where={"below": "beam", "decoding": "beam"})
-    off: tuple[NamedHead, ...] = choice((), of="run", where={"below": "off"})
-    """Heads that are switched off."""
     rank: bool = choice(False, where={"below": "off"})
+    ablation: Literal["zero", "mean"] = choice("zero", where={"below": "off", "rank": "true"})
+    """What stands in place of the output of a head that is ranked."""
     below: Literal["steps", "beam", "off"] | None = None
     """The section below the maps."""

@@ -8,6 +8,7 @@ from typing import Literal, get_args
 import streamlit as st
 
 from headwise.model.interface import KINDS, Kind
+from headwise.model.turned import Turned
 from headwise.viz_app.analysis.grid import Grid, make_grid
 from headwise.viz_app.analysis.labels import token_labels
 from headwise.viz_app.components.token_buttons import token_buttons
@@ -160,7 +161,7 @@ def _show_below(
     """
     section = _choose_section(target.beam)
     own = view().translate
-    chosen = own.below or view().at or own.fork or own.off or own.rank
+    chosen = own.below or view().at or own.fork or view().strengths or own.rank
     if not chosen and not is_in_sight("below_maps", on_seen=note_unprompted):
         return
     if section == "steps":
@@ -174,17 +175,19 @@ def _show_below(
 def _choose_section(beam: Beam | None) -> _Section:
     """Ask for a section: at first that of which the link has choices."""
     own = view().translate
-    off = f" ({len(own.off)} off)" if own.off else ""
+    turned = Turned(view().strengths)
+    counts = {"off": len(turned.are_off), "turned": len(turned.strengths) - len(turned.are_off)}
+    said = ", ".join(f"{count} {how}" for how, count in counts.items() if count)
     names: dict[_Section, str] = {
         "steps": "Generation, step by step",
         "beam": "What the beam looked at",
-        "off": "Switch heads off" + off,
+        "off": "Switch heads off" + f" ({said})" * bool(said),
     }
     section: _Section = choose_one(
         "Below the maps",
         [name for name in get_args(_Section) if name != "beam" or beam is not None],
         key="below",
-        default="off" if own.off or own.rank else "steps",
+        default="off" if turned or own.rank else "steps",
         format_func=names.__getitem__,
         show_label=False,
     )

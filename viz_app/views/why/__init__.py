@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import FiniteFloat
 
-from headwise.viz_app.views.choices import choice
+from headwise.viz_app.views.choices import NamedPins, choice
 
 
 @dataclass(frozen=True)
@@ -30,3 +30,5 @@ class WhyChoices:
     """The feed-forward whose neurons are drawn, by its layer."""
     neuron: int | None = choice(None, of="at step feed_forward")
     """The neuron that is described."""
+    pinned: NamedPins = choice((), of="source", where={"why": "turn heads"})
+    """Rows of attention weights that are set."""

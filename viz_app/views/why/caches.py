@@ -159,7 +159,7 @@ def _of_prediction(
 ) -> Result:
     """Compute something about one prediction of a trace of this run."""
     checkpoint = checkpoint_of(run, trace.step if step is None else step)
-    place = (checkpoint.sha256, trace.source.ids, trace.target_ids[: at + 2], trace.ablated, at)
+    place = (checkpoint.sha256, trace.source.ids, trace.target_ids[: at + 2], trace.turned, at)
     return cached(
         what,
         (*place, key),

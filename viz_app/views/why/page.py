@@ -10,15 +10,18 @@ from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.target import choose_trace
 from headwise.viz_app.views.shared.widgets import choose_one
 from headwise.viz_app.views.why.this_word import show_this_word
+from headwise.viz_app.views.why.turn_heads import show_turn_heads
 
-_SECTIONS: dict[str, Callable[[Selection, Trace], None]] = {
+_SECTIONS: dict[str, Callable[[Selection, Trace], Trace | None]] = {
     "this word": show_this_word,
+    "turn heads": show_turn_heads,
 }
+"""Each draws itself, and returns the trace to download where that is not the page's."""
 
 
 def page(selection: Selection) -> None:
     """Draw the page."""
     trace = choose_trace(selection)
     section = choose_one("Ask", list(_SECTIONS), key="why")
-    _SECTIONS[section](selection, trace)
-    show_download_menu(selection, trace)
+    shown = _SECTIONS[section](selection, trace)
+    show_download_menu(selection, shown or trace)

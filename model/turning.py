@@ -1,0 +1,144 @@
+"""A model is run with heads turned and rows pinned, as ``model/turned.py`` describes.
+
+A head is turned by a factor of its output before W_O. Michel et al. (2019) mask heads at the same
+place, by the factors 0 and 1.
+
+``B`` batch, ``H`` heads, ``Q`` queries, ``M`` keys, ``K`` = d_k.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+
+from torch import Tensor
+
+from headwise.model.hooks import Edit, edit
+from headwise.model.interface import KINDS, Head, Kind, Seq2SeqModel, attention_path
+from headwise.model.turned import PinnedRow, Turned
+
+_FAR_BELOW = -1e4
+"""A score so far below another that its weight is exactly 0, in every type of numbers."""
+
+
+@contextmanager
+def turn(model: Seq2SeqModel, turned: Turned) -> Iterator[None]:
+    """Turn heads and pin rows while the calling thread runs the model, also in cached decoding.
+
+    All sentences of a batch are turned alike. Where a row is pinned, attention is computed
+    explicitly, as while its weights are read; so it is in the self-attention before a pinned
+    cross-attention.
+
+    Raises:
+        ValueError: at once, if the model does not have a head; in the pass, if a pinned key is none
+            of a sentence's. A row that a sentence does not have changes nothing.
+    """
+    known = set(model.description.all_heads())
+    for head in turned.heads:
+        if head not in known:
+            shapes = model.description.shapes.items()
+            sizes = ", ".join(f"{layers} and {heads} ({kind})" for kind, (layers, heads) in shapes)
+            raise ValueError(
+                f"no head {tuple(head)}: expected one of {', '.join(KINDS)}, with a layer and a "
+                f"head below {sizes}"
+            )
+    with ExitStack() as stack:
+        for kind, layer in dict.fromkeys((head.kind, head.layer) for head in turned.heads):
+            if strengths := turned.strengths_in(kind, layer):
+                point = f"{attention_path(kind, layer)}.heads"
+                stack.enter_context(edit(model, {point: _multiply_heads(strengths)}))
+            if pinned := [pin for pin in turned.pinned if pin.head[:2] == (kind, layer)]:
+                stack.enter_context(edit(model, _pin(kind, layer, pinned)))
+        yield
+
+
+@contextmanager
+def ablate(model: Seq2SeqModel, heads: Iterable[Head]) -> Iterator[None]:
+    """Switch heads off: ``turn`` them to the strength 0."""
+    with turn(model, Turned.off(heads)):
+        yield
+
+
+def _multiply_heads(strengths: Mapping[int, float]) -> Edit:
+    """Make an edit that multiplies outputs of some heads, (B, H, Q, K), by their strengths."""
+
+    def multiply(x: Tensor) -> Tensor:
+        x = x.clone()
+        for head, strength in strengths.items():
+            if strength:
+                x[:, head] *= strength
+            else:
+                x[:, head] = 0  # also what is not finite, and without a sign
+        return x
+
+    return multiply
+
+
+class _Rows:
+    """Which rows of an attention's tensors, (B, H, Q, M), are those of given queries.
+
+    With a cache a tensor has the rows of the new tokens only. The first of them is the number of
+    tokens before, which only the keys of the decoder's self-attention tell, (M − Q); those of
+    cross-attention, in the same layer, are told by it (``note``).
+    """
+
+    def __init__(self, kind: Kind) -> None:
+        self._kind = kind
+        self._first = 0
+
+    def note(self, weights: Tensor) -> Tensor:
+        """Note, from the weights of the self-attention before, which row is the first."""
+        self._first = weights.shape[-1] - weights.shape[-2]
+        return weights
+
+    def of(self, x: Tensor, pinned: Sequence[PinnedRow]) -> Iterator[tuple[PinnedRow, int]]:
+        """Yield the pinned rows that a tensor has, and where."""
+        queries, keys = x.shape[-2:]
+        first = {"encoder_self": 0, "decoder_self": keys - queries, "cross": self._first}
+        for pin in pinned:
+            place = pin.row - first[self._kind]
+            if 0 <= place < queries:
+                if pin.last_key >= keys:
+                    raise ValueError(
+                        f"{pin.described}: expected one of {keys} keys, got {pin.last_key + 1}"
+                    )
+                yield pin, place
+
+
+def _pin(kind: Kind, layer: int, pinned: Sequence[PinnedRow]) -> dict[str, Edit]:
+    """Make the edits that pin rows of one attention, by hook points.
+
+    A key is given a score far above all others, and the mean equal scores, so that the model's own
+    mask says over which keys; weights that are given replace those of the softmax.
+    """
+    rows, path = _Rows(kind), attention_path(kind, layer)
+
+    def edit_scores(scores: Tensor) -> Tensor:
+        scores = scores.clone()
+        for pin, place in rows.of(scores, pinned):
+            if pin.onto is None:
+                scores[:, pin.head.head, place] = 0
+            elif isinstance(pin.onto, int):
+                scores[:, pin.head.head, place] = _FAR_BELOW
+                scores[:, pin.head.head, place, pin.onto] = 0
+        return scores
+
+    def edit_weights(weights: Tensor) -> Tensor:
+        weights = weights.clone()
+        for pin, place in rows.of(weights, pinned):
+            row = weights[:, pin.head.head, place]  # (B, M), a view
+            if isinstance(pin.onto, int) and not (row[:, pin.onto] == 1).all():
+                raise ValueError(
+                    f"{pin.described}: expected a key that it may attend to, got "
+                    f"{pin.onto + 1}; it is padding of a sentence"
+                )
+            if isinstance(pin.onto, tuple):
+                given = pin.onto[: row.shape[-1]]
+                row[:] = 0
+                row[:, : len(given)] = row.new_tensor(given)
+        return weights
+
+    edits: dict[str, Edit] = {f"{path}.scores": edit_scores, f"{path}.weights": edit_weights}
+    if kind == "cross":
+        edits[f"{attention_path('decoder_self', layer)}.weights"] = rows.note
+    return edits

@@ -1,0 +1,172 @@
+"""The mean output of each head over a corpus, which mean ablation puts in place of its output.
+
+Wang et al. (2022) ablate a head by its mean output over a reference distribution; here that is the
+corpus on which a run is measured, and the mean is over all positions: the tokens of the sources in
+the encoder, the predicted tokens of the references, which are forced, in the decoder. Padding does
+not count. The output is that before W_O.
+
+A file ``measures/step-0000000.means.safetensors`` has the means of one checkpoint. Its header says
+which, on what they were measured, and the sha256 of all that.
+
+``B`` batch, ``L`` layers, ``H`` heads, ``Q`` queries, ``K`` = d_k.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import orjson
+import safetensors.torch
+import torch
+from safetensors import SafetensorError
+from torch import Tensor
+
+from headwise.model.files import CheckpointError, read_bytes, write_bytes
+from headwise.model.forced import forced_stream
+from headwise.model.hooks import capture
+from headwise.model.interface import KINDS, Description, Kind, Seq2SeqModel, attention_path
+from headwise.model.interventions import mean_shapes
+from headwise.model.validation import validate_json
+from headwise.viz_app.measuring.batches import PaddedIds
+from headwise.viz_app.measuring.files import make_measures_folder
+from headwise.viz_app.records.measures import CorpusSummary, HeadMeans
+from headwise.viz_app.records.trace import Floats
+
+if TYPE_CHECKING:  # pages read the means, and join no processes
+    from headwise.model.training.processes import Processes
+
+MEANS_VERSION = 1
+"""Version of the format; raised when a name or a meaning changes."""
+
+
+class MeanSums:
+    """Sums of all heads' outputs over a corpus, and the numbers of their positions."""
+
+    def __init__(self, model: Description, device: torch.device) -> None:
+        self._sums = {
+            kind: torch.zeros(shape, dtype=torch.float64, device=device)
+            for kind, shape in mean_shapes(model).items()
+        }
+        self._counts = torch.zeros(len(KINDS), dtype=torch.float64, device=device)
+
+    @torch.inference_mode()
+    def add(self, model: Seq2SeqModel, ids: PaddedIds) -> None:
+        """Run a model on a batch, its targets forced, and add the outputs of its heads."""
+        points = {
+            kind: [f"{attention_path(kind, layer)}.heads" for layer in range(len(sums))]
+            for kind, sums in self._sums.items()
+        }
+        with capture(model, [point for of_kind in points.values() for point in of_kind]) as seen:
+            forced_stream(model, ids.source, ids.target[:, :-1])
+        for place, kind in enumerate(KINDS):
+            counts = ids.allowed(kind).any(dim=-1)  # (B, Q)
+            self._counts[place] += counts.sum()
+            for layer, point in enumerate(points[kind]):
+                [heads] = seen[point]  # (B, H, Q, K)
+                self._sums[kind][layer] += heads.transpose(1, 2)[counts].double().sum(dim=0)
+
+    def all_reduce(self, processes: Processes) -> None:
+        """Add the sums of all processes; every process must call this."""
+        self._sums = {kind: processes.sum(sums) for kind, sums in self._sums.items()}
+        self._counts = processes.sum(self._counts)
+
+    def means(self) -> dict[Kind, Floats]:
+        """Return the mean output of each head, (L, H, K) for each kind; NaN of no sentence."""
+        return {
+            kind: (self._sums[kind] / count).float().cpu().numpy()
+            for kind, count in zip(KINDS, self._counts, strict=True)
+        }
+
+
+@dataclass(frozen=True)
+class _Header:
+    """What the header of a file says, as JSON, besides the names and shapes of its tensors."""
+
+    format_version: int
+    run: str
+    step: int
+    sha256: str
+    corpus: CorpusSummary
+
+
+def means_path(folder: Path, step: int) -> Path:
+    """Return the path of the means of a checkpoint, in a run's folder."""
+    return folder / "measures" / f"step-{step:07d}.means.safetensors"
+
+
+def write_means(folder: Path, means: HeadMeans) -> None:
+    """Write the means of a checkpoint into a run's folder, in place of any that were there.
+
+    Raises:
+        CheckpointError: if they cannot be written.
+    """
+    make_measures_folder(folder)
+    header = _Header(MEANS_VERSION, means.run, means.step, means.sha256, means.corpus)
+    about = orjson.dumps(asdict(header)).decode()
+    tensors = {kind: torch.from_numpy(np.array(array)) for kind, array in means.means.items()}
+    metadata = {"about": about, "sha256": _sha256(about, tensors)}
+    write_bytes(means_path(folder, means.step), safetensors.torch.save(tensors, metadata))
+
+
+def read_means(folder: Path, step: int) -> HeadMeans | None:
+    """Read the means of a checkpoint; None if there are none.
+
+    The caller compares their sha256 with that of the weights, and their shapes with the model's.
+
+    Raises:
+        CheckpointError: if the file is damaged, foreign or of another version.
+    """
+    path = means_path(folder, step)
+    if not path.is_file():
+        return None
+    try:
+        return _read(read_bytes(path), step)
+    except (SafetensorError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(
+            f"{path}: not the means of step {step:,}, or damaged ({error}); measure again"
+        ) from error
+
+
+def _read(content: bytes, step: int) -> HeadMeans:
+    tensors = safetensors.torch.load(content)
+    length = int.from_bytes(content[:8], "little")
+    metadata = orjson.loads(content[8 : 8 + length])["__metadata__"]
+    about = metadata["about"]
+    header = validate_json(_Header, about)
+    if (header.format_version, header.step) != (MEANS_VERSION, step):
+        raise ValueError(
+            f"expected format version {MEANS_VERSION} and step {step}, got "
+            f"{header.format_version} and {header.step}"
+        )
+    if set(tensors) != set(KINDS):
+        raise ValueError(f"expected tensors {', '.join(KINDS)}, got {', '.join(sorted(tensors))}")
+    for kind, tensor in tensors.items():
+        if tensor.dtype != torch.float32 or tensor.dim() != 3 or not tensor.isfinite().all():
+            raise ValueError(f"{kind}: expected finite float32 numbers by layer, head and width")
+    if metadata.get("sha256") != _sha256(about, tensors):
+        raise ValueError("its sha256 is not that of its content")
+    return HeadMeans(
+        run=header.run,
+        step=step,
+        sha256=header.sha256,
+        corpus=header.corpus,
+        means={kind: _read_only(tensors[kind]) for kind in KINDS},
+    )
+
+
+def _sha256(about: str, tensors: dict[str, Tensor]) -> str:
+    digest = hashlib.sha256(about.encode())
+    for kind in KINDS:
+        array = tensors[kind].numpy()
+        digest.update(repr(array.shape).encode() + array.astype("<f4").tobytes())
+    return digest.hexdigest()
+
+
+def _read_only(tensor: Tensor) -> Floats:
+    array: Floats = tensor.numpy()
+    array.flags.writeable = False
+    return array

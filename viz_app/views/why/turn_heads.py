@@ -1,0 +1,182 @@
+"""The section *turn heads*: strengths of heads, pinned rows, and the translation written anew."""
+
+from __future__ import annotations
+
+import numpy as np
+import streamlit as st
+
+from headwise.model.interface import Head, head_name
+from headwise.model.turned import LEAST_STRENGTH, MOST_STRENGTH, PinnedRow, Turned, TurnedHead
+from headwise.viz_app.analysis.labels import next_token_label, token_labels
+from headwise.viz_app.components.row_table import Bar, Row, row_table
+from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.views.caches import beam_of, trace_of
+from headwise.viz_app.views.shared.head_choice import choose_head, head_label, turned_label
+from headwise.viz_app.views.shared.markdown import escape_markdown
+from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.target import show_target, total_log_probability
+from headwise.viz_app.views.shared.view import change_view, checked, control_part, view
+from headwise.viz_app.views.shared.widgets import show_heading
+from headwise.viz_app.views.why.pinning import fits, label_of, show_map_to_pin, without
+
+_STEP, _DECIMALS = 0.05, 2
+"""Step and decimals of the sliders."""
+
+
+def show_turn_heads(selection: Selection, trace: Trace) -> Trace:
+    """Draw the section; return the trace of the translation that is written anew."""
+    st.session_state["files"] = f"headwise-{trace.run}-{trace.step}-turned"
+    turned = _checked(selection, trace)
+    anew = _written_anew(selection, turned)
+    _show_translations(selection, trace, anew, turned)
+    head = choose_head(selection.run.description)
+    left, right = st.columns([2, 3], gap="large")
+    with left:
+        _show_sliders(head, turned)
+        _show_pins(anew, turned)
+        if turned:
+            st.button(
+                "Reset all",
+                key="reset-all",
+                icon=":material/restart_alt:",
+                on_click=lambda: change_view(strengths=(), pinned=()),
+            )
+    with right:
+        show_map_to_pin(selection, anew, head, turned)
+    _show_probabilities(selection, trace, turned)
+    return anew
+
+
+def _checked(selection: Selection, trace: Trace) -> Turned:
+    """Return what the view has turned, without what this model and sentence do not have."""
+    heads = selection.run.description.all_heads()
+    strengths = checked(
+        "strengths",
+        "Turned heads",
+        usable=lambda each: each.head in heads,
+        written=turned_label,
+    )
+    pinned = checked("pinned", "Pinned rows", usable=lambda pin: fits(trace, pin))
+    return Turned(tuple(strengths), tuple(pinned))
+
+
+def _written_anew(selection: Selection, turned: Turned) -> Trace:
+    """Trace the model's own translation with what is turned, decoded as the sidebar says."""
+    run, step, text = selection.run, selection.step, selection.text
+    target = None
+    if view().decoding == "beam":
+        beam = beam_of(run, step, text, view().beam, turned=turned)
+        target = tuple(beam.hypotheses[0].target)
+    return trace_of(run, step, text, target, turned=turned)
+
+
+def _show_translations(selection: Selection, trace: Trace, anew: Trace, turned: Turned) -> None:
+    before, after = st.columns(2, gap="large")
+    with before:
+        st.caption("The model as it is, shaded by probability")
+        show_target(selection, trace, key="as-it-is")
+    with after:
+        st.caption("Written anew with what is turned below, shaded by probability")
+        show_target(selection, anew, key="written-anew")
+        if not turned:
+            st.caption("Nothing is turned yet: move a slider, or click a cell of the map.")
+        elif anew.target_ids == trace.target_ids:
+            st.caption("It is the same translation.")
+
+
+def _show_sliders(head: Head, turned: Turned) -> None:
+    """Draw a slider for the chosen head and for each that is turned, and buttons to reset them."""
+    show_heading("Strength")
+    strengths = {each.head: each.strength for each in turned.strengths}
+    for place, each in enumerate(dict.fromkeys([head, *strengths])):
+        strength = strengths.get(each, 1.0)
+        with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
+            st.slider(
+                turned_label(TurnedHead(each, strength)) if strength else f"{head_label(each)} off",
+                LEAST_STRENGTH,
+                MOST_STRENGTH,
+                step=_STEP,
+                **control_part(
+                    f"strength-{head_name(each)}",
+                    round(strength, _DECIMALS),
+                    on_change=lambda value, each=each: _set_strength(each, value),
+                ),
+            )
+            st.button(
+                "Reset" if strength != 1 else "Switch off",
+                key=f"reset-{head_name(each)}",
+                type="tertiary",
+                on_click=_set_strength,
+                args=(each, 1.0 if strength != 1 else 0.0),
+            )
+        if not place:
+            st.caption(
+                "The strength multiplies what the head writes, before W_O: 1 is the model, 0 is "
+                "off, below 0 it writes the opposite. Beyond 1 the model is where no training has "
+                "been: what it writes then says less of what the head is for."
+            )
+
+
+def _set_strength(head: Head, strength: float) -> None:
+    """Give a head a strength, in its place among the turned ones; 1 takes it out of them."""
+    strengths = {each.head: each.strength for each in view().strengths} | {head: strength}
+    kept = (TurnedHead(*each) for each in strengths.items() if each[1] != 1)
+    change_view(strengths=tuple(kept))
+
+
+def _show_pins(anew: Trace, turned: Turned) -> None:
+    """List the pinned rows, each with a button that frees it."""
+    if not turned.pinned:
+        return
+    show_heading("Pinned rows")
+    for pin in turned.pinned:
+        with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+            st.text(label_of(anew, pin), width="content")
+            st.button(
+                "Free",
+                key=f"free-{pin}",
+                type="tertiary",
+                on_click=_free,
+                args=(pin,),
+            )
+
+
+def _free(pin: PinnedRow) -> None:
+    change_view(pinned=without(view().why.pinned, pin))
+
+
+def _show_probabilities(selection: Selection, trace: Trace, turned: Turned) -> None:
+    """Draw the probability of each token of the page's target before and after."""
+    run, step, text = selection.run, selection.step, selection.text
+    after = trace_of(run, step, text, trace.target_ids, turned=turned)
+    spaced = run.tokenizers.target.kind == "bpe"
+    names = token_labels(trace.predicted)
+    probabilities = [np.exp(each.predictions.log_probability) for each in (trace, after)]
+    rows = [
+        Row(
+            str(place),
+            (
+                names[place],
+                *(Bar(float(p[place]), f"{p[place]:.3f}") for p in probabilities),
+                next_token_label(after.top_tokens[place][0], spaced=spaced),
+            ),
+        )
+        for place in range(len(names))
+    ]
+    show_heading("The same words, before and after")
+    row_table(
+        ["token", "in the model", "with what is turned", "then the likeliest"],
+        rows,
+        label="Probability of each token of the translation of the model as it is",
+        theme=selection.theme,
+        key="before_and_after",
+        on_click=lambda name: change_view(at=int(name), why="this word"),
+        action="ask why the model wrote it",
+    )
+    totals = [total_log_probability(each) for each in (trace, after)]
+    st.caption(
+        f"Log-probability of “{escape_markdown(trace.target_text)}”: {totals[0]:.2f} nats in the "
+        f"model, {totals[1]:.2f} with what is turned ({totals[1] - totals[0]:+.2f}). Each token is "
+        "predicted after the same tokens before it, so that the two can be compared; that a head "
+        "changes a token does not say that it wrote it: later layers work with what it wrote."
+    )
