@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 
 import numpy as np
@@ -26,7 +26,9 @@ def corresponding(a: Tokens, b: Tokens) -> tuple[Stretch, ...]:
     for change, start, stop, other, end in matcher.get_opcodes():
         if change == "equal":
             found += [
-                Stretch(WordSpan(start + n, start + n + 1), WordSpan(other + n, other + n + 1), True)
+                Stretch(
+                    WordSpan(start + n, start + n + 1), WordSpan(other + n, other + n + 1), True
+                )
                 for n in range(stop - start)
             ]
         else:
@@ -86,3 +88,11 @@ def difference_where_corresponding(
     there = np.ix_(rows[rows >= 0], columns[columns >= 0])
     found[here] = b[there] - a[here]
     return found
+
+
+def parting(a: Sequence[int], b: Sequence[int]) -> int | None:
+    """Return the first place at which two sequences differ; None if they are the same."""
+    if tuple(a) == tuple(b):
+        return None
+    both = zip(a, b, strict=False)
+    return next((n for n, (x, y) in enumerate(both) if x != y), min(len(a), len(b)))
