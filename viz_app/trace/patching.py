@@ -234,6 +234,7 @@ def _patches(
                     Patch(patching.heads_point(sublayer), *places, head=head) if places[0] else None
                     for head in range(model.description.heads(sublayer.kind))
                 ]
-    patches += [*sum(attentions.values(), []), *written["encoder"], *written["decoder"]]
+    for found in (*attentions.values(), *written.values()):
+        patches += found
     names = patch_names(model.description.shapes, len(stretches), steps)
     return dict(zip(names, patches, strict=True))

@@ -16,7 +16,7 @@ from headwise.viz_app.records.patching import SUBLAYERS, Doubles, Patching
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.target import show_target_text
-from headwise.viz_app.views.shared.view import change_view, checked, control, redraw_all, view
+from headwise.viz_app.views.shared.view import change_view, checked, control, redraw_all
 from headwise.viz_app.views.shared.widgets import clicked_value, show_figure, show_heading
 from headwise.viz_app.views.why.caches import (
     attribution_of,

@@ -43,7 +43,7 @@ def show_two_sentences(selection: Selection, trace: Trace) -> None:
         )
         return
     asked = asked_of(selection, trace, other)
-    _show_translations(selection, asked)
+    _show_translations(selection, asked, other)
     at = _choose_step(selection, asked)
     st.session_state["files"] = f"headwise-{trace.run}-{trace.step}-pair-{at + 1}"
     words = _choose_words(selection, asked, at)
@@ -126,19 +126,20 @@ def _change_word(selection: Selection) -> None:
     )
 
 
-def _show_translations(selection: Selection, asked: Asked) -> None:
-    for letter, own, column in zip(
-        "AB", (asked.own_a, asked.own_b), st.columns(2, gap="medium"), strict=True
-    ):
+def _show_translations(selection: Selection, asked: Asked, other: str) -> None:
+    both = zip(
+        "AB",
+        (selection.text.strip(), other),
+        (asked.own_a, asked.own_b),
+        st.columns(2, gap="medium"),
+        strict=True,
+    )
+    for letter, text, own, column in both:
         with column:
             forced = letter == "A" and bool(view().target.strip())
             whose = "your translation" if forced else "its translation"
-            st.markdown(f"**{letter}: {escape_markdown(_text(own))}**, {whose}")
+            st.markdown(f"**{letter}: {escape_markdown(text)}**, {whose}")
             show_target(selection, own, key=f"pair-{letter}", marked=_marked(asked, own))
-
-
-def _text(trace: Trace) -> str:
-    return " ".join(word.text for word in trace.source.words[:-1])
 
 
 def _marked(asked: Asked, own: Trace) -> int | None:
@@ -247,6 +248,7 @@ def _say_odds(quick: Patching, names: list[str]) -> None:
     )
     if not quick.nothing_to_restore:
         change = abs(quick.odds_b - quick.odds_a)
-        times = f"{math.exp(change):,.1f}" if change < 14 else f"10^{change / math.log(10):.1f}"
+        digits = 1 if change < 5 else 0
+        times = f"{math.exp(change):,.{digits}f}" if change < 14 else f"10^{change / math.log(10):.1f}"
         said += f" B changes the ratio of their probabilities by a factor of {times}."
     st.markdown(said)
