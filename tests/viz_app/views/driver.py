@@ -69,7 +69,9 @@ PAGES: list[tuple[str, dict[str, str]]] = [
 ]
 """Each page, and of the pages Why and Training each section."""
 every_page = pytest.mark.parametrize(
-    ("page", "address"), PAGES, ids=["-".join([page, *[*address.values()][:1]]) for page, address in PAGES]
+    ("page", "address"),
+    PAGES,
+    ids=["-".join([page, *[*address.values()][:1]]) for page, address in PAGES],
 )
 
 

@@ -249,6 +249,8 @@ def _say_odds(quick: Patching, names: list[str]) -> None:
     if not quick.nothing_to_restore:
         change = abs(quick.odds_b - quick.odds_a)
         digits = 1 if change < 5 else 0
-        times = f"{math.exp(change):,.{digits}f}" if change < 14 else f"10^{change / math.log(10):.1f}"
+        times = (
+            f"{math.exp(change):,.{digits}f}" if change < 14 else f"10^{change / math.log(10):.1f}"
+        )
         said += f" B changes the ratio of their probabilities by a factor of {times}."
     st.markdown(said)
