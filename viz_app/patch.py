@@ -80,7 +80,7 @@ def main(arguments: PatchArguments) -> None:
     own = run_trace(model, tokenizers, arguments.other)
     parts_at = parting(a.predicted.ids, own.predicted.ids)
     if arguments.at is None and parts_at is None:
-        raise ValueError("--at: both sentences have the same translation; say which token of it")
+        raise ValueError("--at: the two translations do not part; say which token")
     at = parts_at if arguments.at is None else arguments.at - 1
     if at is None or not 0 <= at < len(a.predicted):
         raise ValueError(

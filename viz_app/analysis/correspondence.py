@@ -91,8 +91,8 @@ def difference_where_corresponding(
 
 
 def parting(a: Sequence[int], b: Sequence[int]) -> int | None:
-    """Return the first place at which two sequences differ; None if they are the same."""
-    if tuple(a) == tuple(b):
-        return None
-    both = zip(a, b, strict=False)
-    return next((n for n, (x, y) in enumerate(both) if x != y), min(len(a), len(b)))
+    """Return the first place at which two sequences have different tokens; None if there is none.
+
+    One that only goes on where the other ends has no token to compare there.
+    """
+    return next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), None)

@@ -93,7 +93,12 @@ def test_a_difference_is_drawn_only_where_both_have_row_and_column() -> None:
 
 @pytest.mark.parametrize(
     ("a", "b", "place"),
-    [([1, 2, 3], [1, 2, 3], None), ([1, 2, 3], [1, 5, 3], 1), ([1, 2], [1, 2, 3], 2), ([], [4], 0)],
+    [
+        ([1, 2, 3], [1, 2, 3], None),
+        ([1, 2, 3], [1, 5, 3], 1),
+        ([1, 2], [1, 2, 3], None),
+        ([], [4], None),
+    ],
 )
 def test_two_translations_part_at(a: Sequence[int], b: Sequence[int], place: int | None) -> None:
     assert parting(a, b) == parting(b, a) == place

@@ -28,7 +28,7 @@ class Asked:
 
     @property
     def parts_at(self) -> int | None:
-        """The step at which the two translations part; None if they are the same."""
+        """The step at which the two translations part; None if no token of them differs."""
         return parting(self.own_a.predicted.ids, self.own_b.predicted.ids)
 
     @property

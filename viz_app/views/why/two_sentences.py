@@ -167,15 +167,14 @@ def _choose_step(selection: Selection, asked: Asked) -> int:
         usable=range(len(labels)).__contains__,
         written=labels.__getitem__,
     )
-    same = asked.parts_at is None
+    at_first = (
+        "no token of the two translations differs, and it is the one whose probability does most"
+        if asked.parts_at is None
+        else "it is the one where the two translations part"
+    )
     st.caption(
-        "The shared target, shaded by its probability after A: a click asks about that token. "
-        + (
-            "The two translations are the same; at first it is the token whose probability differs "
-            "most."
-            if same
-            else "At first it is the one where the two translations part."
-        )
+        "The shared target, shaded by its probability after A: a click asks about that token. At "
+        f"first {at_first}."
     )
     probabilities, titles = target_probabilities(trace)
     token_buttons(
