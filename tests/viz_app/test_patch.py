@@ -154,6 +154,29 @@ def test_what_cannot_be_asked_is_refused(
         main(arguments(run_root, tmp_path / "out.npz", *options))
 
 
+def test_names_are_those_of_the_cells(run: TrainedRun) -> None:
+    model = load_weights(run, 60).model
+    a = run_trace(model, run.tokenizers, A)
+    b = run_trace(model, run.tokenizers, OTHER, a.target_ids)
+    found = run_patching(model, a, b, corresponding(a.source, b.source), 2, (5, 6))
+    named = dict(found.named())
+    assert len(named) == len(list(found.named()))
+    for name, cell in {
+        "stream.encoder.0.2": found.stream_encoder[0, 1],
+        "stream.encoder.2.1": found.stream_encoder[2, 0],
+        "stream.decoder.1.3": found.stream_decoder[1, 2],
+        "encoder_self.1.2": found.heads["encoder_self"][0, 1],
+        "decoder_self.2.1": found.heads["decoder_self"][1, 0],
+        "cross.2.3": found.heads["cross"][1, 2],
+        "sublayer.encoder.2.feed_forward": found.sublayers["encoder"][1, 1],
+        "sublayer.decoder.1.decoder_self": found.sublayers["decoder"][0, 0],
+        "sublayer.decoder.2.cross": found.sublayers["decoder"][1, 1],
+    }.items():
+        np.testing.assert_array_equal(named[name], cell, err_msg=name)
+    with pytest.raises(ValueError, match="read-only"):
+        found.heads["cross"][0, 0] = 1
+
+
 def test_shares_are_not_divided_by_rounding_and_targets_must_be_one(run: TrainedRun) -> None:
     model = load_weights(run, 60).model
     a = run_trace(model, run.tokenizers, A)
