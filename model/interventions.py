@@ -39,8 +39,8 @@ from headwise.model.readings import Difference, Sublayer
 from headwise.model.turning import ablate as ablate
 from headwise.model.turning import turn as turn
 
-_POSITIONS_AT_A_TIME = 2048
-"""Number of source and target positions that are run together without parts of the model."""
+POSITIONS_AT_A_TIME = 2048
+"""Number of source and target positions that are run together under interventions."""
 
 
 def _replace(rows: list[int], heads: list[int], means: Tensor | None) -> Edit:
@@ -174,13 +174,37 @@ def streams_without(
     }
     of_encoder = sum(_is_of_encoder(part) for part in parts)
     with edit(model, edits):
-        memory, mask = model.encode(sources.repeat(of_encoder + 1, 1))
-        rest = len(parts) + 1 - of_encoder
-        memory = torch.cat([memory[:-size], memory[-size:].repeat(rest, 1, 1)])
-        if mask is not None:
-            mask = mask[:size].repeat(len(parts) + 1, 1, 1, 1)
-        stream = model.decode(consumed.repeat(len(parts) + 1, 1), memory, mask)
-    return stream.unflatten(0, (len(parts) + 1, size))
+        return run_copies(model, sources, consumed, len(parts) + 1, of_encoder=of_encoder)
+
+
+def run_copies(
+    model: Seq2SeqModel, sources: Tensor, consumed: Tensor, number: int, *, of_encoder: int
+) -> Tensor:
+    """Run a batch some times over, under the caller's edits, which change each copy otherwise.
+
+    Only the first copies have an encoding each; all others share another one, of a row that no
+    edit of the encoder may name.
+
+    Args:
+        model: the model, in evaluation mode.
+        sources: ids (B, S), ``</s>`` included, padded on the right.
+        consumed: ids (B, T) from ``<s>`` on, padded on the right.
+        number: how many copies the decoder runs on, more than ``of_encoder``.
+        of_encoder: how many of them are encoded by themselves; they come first.
+
+    Returns:
+        The decoder's outputs, (number, B, T, D).
+
+    Raises:
+        ValueError: if a sequence is empty or too long for the model.
+    """
+    size = len(sources)
+    memory, mask = model.encode(sources.repeat(of_encoder + 1, 1))
+    memory = torch.cat([memory[:-size], memory[-size:].repeat(number - of_encoder, 1, 1)])
+    if mask is not None:
+        mask = mask[:size].repeat(number, 1, 1, 1)
+    stream = model.decode(consumed.repeat(number, 1), memory, mask)
+    return stream.unflatten(0, (number, size))
 
 
 def _require_means(model: Seq2SeqModel, means: Mapping[Kind, Tensor]) -> None:
@@ -232,7 +256,7 @@ def effects_of_parts(
     """
     found = torch.zeros(len(parts), dtype=torch.float64, device=model.device)
     order = sorted(range(len(parts)), key=lambda place: not _is_of_encoder(parts[place]))
-    size = max(1, _POSITIONS_AT_A_TIME // (source.shape[1] + consumed.shape[1]))
+    size = max(1, POSITIONS_AT_A_TIME // (source.shape[1] + consumed.shape[1]))
     for start in range(0, len(order), size):
         places = order[start : start + size]
         streams = streams_without(model, source, consumed, [parts[place] for place in places])
@@ -267,7 +291,7 @@ def effects_of_sources(
     rows = [torch.tensor(ids) for ids in [*lists, list(source)] if ids]
     padded = pad_sequence(rows, batch_first=True, padding_value=model.special_ids.padding)
     values = []
-    for some in padded.split(max(1, _POSITIONS_AT_A_TIME // (padded.shape[1] + consumed.shape[1]))):
+    for some in padded.split(max(1, POSITIONS_AT_A_TIME // (padded.shape[1] + consumed.shape[1]))):
         some = some.to(model.device)
         stream = forced_stream(model, some, consumed.expand(len(some), -1))
         values.append(stream[:, -1].double() @ difference.reading)

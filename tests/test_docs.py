@@ -35,6 +35,7 @@ from headwise.viz_app.export import ExportArguments
 from headwise.viz_app.measure import MeasureArguments
 from headwise.viz_app.measuring.align import AlignArguments
 from headwise.viz_app.measuring.files import read_measures
+from headwise.viz_app.patch import PatchArguments
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.why import WhyArguments
 from tests.floats import near, rounding
@@ -51,6 +52,7 @@ PARSERS: dict[str, Callable[..., object]] = {
     "headwise.viz_app.align": partial(tyro.cli, HeadAlignArguments),
     "headwise.viz_app.export": partial(tyro.cli, ExportArguments),
     "headwise.viz_app.measure": partial(tyro.cli, MeasureArguments),
+    "headwise.viz_app.patch": partial(tyro.cli, PatchArguments),
     "headwise.viz_app.why": partial(tyro.cli, WhyArguments),
     "headwise.viz_app.measuring.align": partial(tyro.cli, AlignArguments),
     "benchmarks": partial(tyro.cli, BenchmarkArguments),

@@ -68,10 +68,7 @@ def main(arguments: WhyArguments) -> None:
     Raises:
         CheckpointError, ValueError, OSError: if the run, an option or a file is unusable.
     """
-    if arguments.out.suffix not in (".npz", ".json"):
-        raise ValueError(f"{arguments.out}: expected a name that ends in .npz or .json")
-    if not arguments.out.parent.is_dir():
-        raise ValueError(f"{arguments.out.parent}: no such folder; create it first")
+    check_out(arguments.out)
     run, checkpoint = open_checkpoint(
         arguments.run,
         arguments.step,
@@ -90,7 +87,7 @@ def main(arguments: WhyArguments) -> None:
     account = run_account(checkpoint.model, trace, at, other)
     effects = run_whole_effects(checkpoint.model, trace, account)
     arrays = account.arrays(effects)
-    write_bytes(arguments.out, _npz(arrays) if arguments.out.suffix == ".npz" else _json(arrays))
+    write_bytes(arguments.out, written_as(arguments.out, arrays))
     _LOG.info("why: run %s, step %d, at %d", run.name, checkpoint.step, arguments.at)
     word = trace.predicted.texts[at]
     against = MEAN if other is None else run.tokenizers.target.tokens([other])[0]
@@ -107,11 +104,33 @@ def _other(tokenizers: Tokenizers, trace: Trace, at: int, instead: str | None) -
     if instead is None:
         likeliest = trace.predictions.top_ids[at].tolist()
         return next(id for id in likeliest if id != trace.predicted.ids[at])
-    ids = tokenizers.target.encode(instead.strip())
+    return single_token(tokenizers, instead, option="--instead")
+
+
+def single_token(tokenizers: Tokenizers, word: str, *, option: str) -> int:
+    """Return the id of a word of the target that is one token.
+
+    Raises:
+        ValueError: if it is not; the message begins with the option that has it.
+    """
+    ids = tokenizers.target.encode(word.strip())
     if len(ids) != 1:
         read = " ".join(tokenizers.target.tokens(ids)) or "nothing"
-        raise ValueError(f"--instead: expected one token, got {instead!r:.60}, read as {read}")
+        raise ValueError(f"{option}: expected one token, got {word!r:.60}, read as {read}")
     return ids[0]
+
+
+def check_out(path: Path) -> None:
+    """Refuse, as a ``ValueError``, a file of arrays that could not be written, before any work."""
+    if path.suffix not in (".npz", ".json"):
+        raise ValueError(f"{path}: expected a name that ends in .npz or .json")
+    if not path.parent.is_dir():
+        raise ValueError(f"{path.parent}: no such folder; create it first")
+
+
+def written_as(path: Path, arrays: Arrays) -> bytes:
+    """Return arrays as the ending of a file says: .npz or .json."""
+    return _npz(arrays) if path.suffix == ".npz" else _json(arrays)
 
 
 def _npz(arrays: Arrays) -> bytes:

@@ -35,7 +35,10 @@ UNUSABLE: tuple[Value, ...] = (
     *(["7.5", "[]"], ["/etc/passwd"] * 3),
 )
 """Values that no widget takes; only a widget for numbers may take those that are numbers."""
-TEXTS = ("q", "target", "own_reference", "fork", "token", "instead")
+TEXTS = (
+    *("q", "target", "own_reference", "fork", "token", "instead"),
+    *("other", "in_its_place", "first_word", "second_word"),
+)
 """Parameters that take any text."""
 SEVERAL_TEXTS = ("searched", "pair_tokens", "lessons")
 """Parameters that take any number of texts."""

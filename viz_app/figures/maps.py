@@ -22,11 +22,12 @@ from headwise.viz_app.figures.matrix import (
     matrix,
     token_axis,
 )
-from headwise.viz_app.figures.selecting import MARK, frame
+from headwise.viz_app.figures.selecting import MARK, Target, click_targets, frame
 from headwise.viz_app.figures.theme import (
     Properties,
     Theme,
     difference_scale,
+    escape_plotly,
     new_figure,
     weight_colour,
 )
@@ -96,6 +97,46 @@ def difference_map(difference: Floats, **axes: Unpack[MapAxes]) -> go.Figure:
     hover = "query %{y}<br>key %{x}<br>difference %{z:+.4f}"
     drawn = matrix(difference, measured="difference", hover=hover, signed=True, **axes)
     return new_figure(axes["theme"], *drawn)
+
+
+def share_map(
+    shares: Floats,
+    *,
+    names: NDArray[np.str_],
+    hover: NDArray[np.str_],
+    selected: str = "",
+    **axes: Unpack[MapAxes],
+) -> go.Figure:
+    """Draw restored shares, (rows, columns), on the fixed range -1 to 1; NaN is drawn apart.
+
+    A share beyond the range has the colour of its end. The last trace has an invisible marker for
+    each share, whose customdata is its name.
+
+    Args:
+        shares: 0 where a patch changes nothing, 1 where it brings B's answer back.
+        names: of the cells.
+        hover: what is shown of each cell when the mouse rests on it.
+        selected: the name of the cell to frame.
+        axes: of the map; cells that are not ``allowed`` are those without a share.
+    """
+    theme, there = axes["theme"], np.isfinite(shares)
+    axes["allowed"] = there
+    cells = np.where(there, shares, 0)
+    [heat_map, *masked], layout = matrix(
+        cells, measured="restored share", hover="", signed=True, **axes
+    )
+    heat_map |= {"hovertemplate": None, "hoverinfo": "skip", "xgap": 1, "ygap": 1}
+    targets = [
+        Target(x, y, str(names[y, x]), escape_plotly(str(hover[y, x])))
+        for y, x in np.argwhere(there).tolist()
+    ]
+    frames = [
+        frame((x - 0.5, x + 0.5), (y - 0.5, y + 0.5), theme=theme)
+        for x, y, name, _ in targets
+        if name == selected
+    ]
+    layout |= {"hoverdistance": -1, "shapes": frames}
+    return new_figure(theme, [heat_map, *masked, click_targets(targets)], layout)
 
 
 def head_rows(

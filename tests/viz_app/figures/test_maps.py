@@ -15,6 +15,7 @@ from headwise.viz_app.figures.maps import (
     encoding_map,
     head_rows,
     mask_map,
+    share_map,
     similarity_map,
     vector_map,
 )
@@ -267,3 +268,23 @@ def test_cells_of_a_mask_are_square_and_fit(n: int) -> None:
     assert across == pytest.approx(layout.height - layout.margin.t - layout.margin.b, abs=2)
     assert 200 <= layout.width <= 441
     assert across / n <= 31
+
+
+# Shares
+
+
+def test_shares_are_drawn_from_minus_1_to_1_and_what_has_none_apart() -> None:
+    shares = np.array([[0.5, np.nan, -3.0], [0.0, 1.0, 2.0]], np.float32)
+    names = np.array([["a", "b", "c"], ["d", "e", "f"]])
+    axes = AXES | {"rows": AWKWARD[:2]}
+    figure = share_map(shares, names=names, hover=np.char.add(names, "<b>"), selected="e", **axes)
+    heat_map, masked, markers = figure.data
+    np.testing.assert_array_equal(heat_map.z, [[0.5, 0, -3], [0, 1, 2]])
+    assert (heat_map.zmin, heat_map.zmax) == (-1, 1)
+    np.testing.assert_array_equal(masked.z, [[0, 1, 0], [0, 0, 0]])
+    assert list(markers.customdata) == ["a", "c", "d", "e", "f"]
+    assert list(zip(markers.x, markers.y, strict=True))[:2] == [(0, 0), (2, 0)]
+    assert markers.text[0] == "a&lt;b&gt;"
+    [frame] = figure.layout.shapes
+    assert (frame.x0, frame.x1, frame.y0, frame.y1) == (0.5, 1.5, 0.5, 1.5)
+    assert not share_map(shares, names=names, hover=names, **axes).layout.shapes

@@ -64,11 +64,14 @@ SECTIONS: tuple[str, ...] = get_args(CHOICES["training"].kind)
 _NAMES = {path.parent.name for path in APP.parent.glob("views/*/page.py")}
 PAGES: list[tuple[str, dict[str, str]]] = [
     *((name, {}) for name in sorted(_NAMES - {"training"})),
+    ("why", {"why": "two sentences", "other": DOG, "patching": "true", "attributed": "true"}),
     *(("training", {"training": section}) for section in SECTIONS),
 ]
-"""Each page, and of the page Training each section."""
+"""Each page, and of the pages Why and Training each section."""
 every_page = pytest.mark.parametrize(
-    ("page", "address"), PAGES, ids=["-".join([page, *address.values()]) for page, address in PAGES]
+    ("page", "address"),
+    PAGES,
+    ids=["-".join([page, *[*address.values()][:1]]) for page, address in PAGES],
 )
 
 

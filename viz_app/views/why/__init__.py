@@ -9,6 +9,10 @@ from pydantic import FiniteFloat
 
 from headwise.viz_app.views.choices import NamedPins, choice
 
+_TWO = {"why": "two sentences"}
+_PAIR = _TWO | {"other": "?"}
+_PATCHED = _PAIR | {"patching": "true"}
+
 
 @dataclass(frozen=True)
 class WhyChoices:
@@ -32,3 +36,27 @@ class WhyChoices:
     """The neuron that is described."""
     pinned: NamedPins = choice((), of="source", where={"why": "turn heads"})
     """Rows of attention weights that are set."""
+
+    other: str | None = choice(None, of="sentence", where=_TWO)
+    """The second sentence, B; None for that of a prepared pair, if the sentence has one."""
+    changed_word: int | None = choice(None, of="sentence", where=_TWO)
+    """The word of the sentence that is changed to make B."""
+    in_its_place: str = choice("", of="sentence changed_word", where=_TWO | {"changed_word": "0"})
+    """What B has in its place."""
+    shared_by: Literal["A", "B"] = choice("A", of="sentence", where=_PAIR)
+    """Whose target both sentences are given."""
+    parting: int | None = choice(None, of="target step other shared_by", where=_PAIR)
+    """The step at which two words compete, from 0; None for the one where the two translations
+    part."""
+    first_word: str = choice("", of="target step other shared_by parting", where=_PAIR)
+    """One of the two words: empty for A's, a token of the list, or a typed one."""
+    second_word: str = choice("", of="target step other shared_by parting", where=_PAIR)
+    """The other one: empty for B's, and as the first."""
+    patching: bool = choice(False, where=_PAIR)
+    """Whether A is run with each thing of B in its place."""
+    patch: str = choice(
+        "", of="target other shared_by parting first_word second_word", where=_PATCHED
+    )
+    """The patch under which A is translated anew, by its name."""
+    attributed: bool = choice(False, where=_PATCHED)
+    """Whether attribution patching is drawn at every checkpoint."""

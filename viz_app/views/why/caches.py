@@ -1,4 +1,4 @@
-"""Gives the page Why what it needs of a prediction: accounts, whole effects, contributions.
+"""Gives the page Why what it needs of a prediction: accounts, effects, contributions, patches.
 
 As in ``views/caches.py``, each is computed once, for all sessions, and kept in a bounded cache. All
 raise ``CheckpointError`` if the weights cannot be used.
@@ -7,12 +7,14 @@ raise ``CheckpointError`` if the weights cannot be used.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from typing import TypeVar
 
 from headwise.model.interface import Seq2SeqModel, WordSpan
 from headwise.viz_app.measuring.batches import PaddedIds
 from headwise.viz_app.measuring.contributions import contributions
 from headwise.viz_app.records.account import Account, SourceEffects, StreamParts, WholeEffects
+from headwise.viz_app.records.patching import Patching, Stretch
 from headwise.viz_app.records.trace import Floats, Trace
 from headwise.viz_app.trace.account import (
     run_account,
@@ -23,10 +25,24 @@ from headwise.viz_app.trace.account import (
     run_whole_effects,
 )
 from headwise.viz_app.trace.attention import to_numpy
+from headwise.viz_app.trace.patching import (
+    run_attribution,
+    run_patched_translation,
+    run_patching,
+)
 from headwise.viz_app.views.caches import Run, checkpoint_of
 from headwise.viz_app.views.shared.cache import cached
 
 Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class TracedPair:
+    """Two sentences are traced on one target, and it is known which of their tokens correspond."""
+
+    a: Trace
+    b: Trace
+    stretches: tuple[Stretch, ...]
 
 
 def account_of(
@@ -122,6 +138,62 @@ def source_effects_of(
         account.step,
         (account.word, account.instead, spans),
         lambda model: run_source_effects(model, trace, account, spans),
+    )
+
+
+def patching_of(
+    run: Run,
+    pair: TracedPair,
+    at: int,
+    words: tuple[int, int],
+    note_done: Callable[[int, int], None],
+) -> Patching:
+    """Run the first sentence of a pair once for each thing that can be taken from the second.
+
+    Raises:
+        CheckpointError: if the weights cannot be used.
+        ValueError: if the two words are the same.
+    """
+    return _of_prediction(
+        "patching",
+        run,
+        pair.a,
+        at,
+        (pair.b.source.ids, words),
+        lambda model: run_patching(
+            model, pair.a, pair.b, pair.stretches, at, words, note_done=note_done
+        ),
+    )
+
+
+def attribution_of(
+    run: Run, pair: TracedPair, at: int, words: tuple[int, int], *, step: int | None = None
+) -> Patching:
+    """Approximate ``patching_of`` by one backward pass, perhaps of another checkpoint."""
+    return _of_prediction(
+        "attribution patching",
+        run,
+        pair.a,
+        at,
+        (pair.b.source.ids, words),
+        lambda model: run_attribution(model, pair.a, pair.b, pair.stretches, at, words),
+        step=step,
+    )
+
+
+def patched_translation_of(run: Run, pair: TracedPair, at: int, name: str) -> tuple[int, ...]:
+    """Translate the first sentence of a pair under one patch; return the ids from ``<s>`` on."""
+    return _of_prediction(
+        "translated under a patch",
+        run,
+        pair.a,
+        at,
+        (pair.b.source.ids, name),
+        lambda model: tuple(
+            run_patched_translation(
+                model, pair.a, pair.b, pair.stretches, at, name, run.tokenizers.prefix
+            )
+        ),
     )
 
 

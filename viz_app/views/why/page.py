@@ -11,9 +11,11 @@ from headwise.viz_app.views.shared.target import choose_trace
 from headwise.viz_app.views.shared.widgets import choose_one
 from headwise.viz_app.views.why.this_word import show_this_word
 from headwise.viz_app.views.why.turn_heads import show_turn_heads
+from headwise.viz_app.views.why.two_sentences import show_two_sentences
 
 _SECTIONS: dict[str, Callable[[Selection, Trace], Trace | None]] = {
     "this word": show_this_word,
+    "two sentences": show_two_sentences,
     "turn heads": show_turn_heads,
 }
 """Each draws itself, and returns the trace to download where that is not the page's."""

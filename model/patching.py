@@ -1,0 +1,369 @@
+"""Patching: tensors of a pass over a sentence A are replaced by those of a pass over a sentence B.
+
+Both passes are given one target. What of B makes A's preference of one word over another B's is
+where the two sentences differ for the model. (Causal mediation of Vig et al. 2020; Zhang and Nanda
+2024 compare its forms.) Attribution patching is the same to first order, by one backward pass
+(Nanda 2023; Syed et al. 2023).
+
+Models are in evaluation mode. ``S`` source length, ``T`` target steps, ``n`` positions,
+``D`` = d_model, ``H`` heads, ``K`` = d_k.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from headwise.model.decoding.greedy import greedy
+from headwise.model.forced import forced_stream
+from headwise.model.hooks import Edit, capture, edit
+from headwise.model.interface import Seq2SeqModel, WordSpan
+from headwise.model.interventions import POSITIONS_AT_A_TIME, run_copies
+from headwise.model.readings import Difference, Stack, Sublayer, sublayers
+
+_STACKS: tuple[Stack, Stack] = ("encoder", "decoder")
+
+
+@dataclass(frozen=True)
+class Patch:
+    """A hook point where A is given the tensor of B, at positions that correspond."""
+
+    point: str
+    """Name of a hook point of (B, n, D) or, of heads, (B, H, n, K)."""
+    here: tuple[int, ...]
+    """Positions in A."""
+    there: tuple[int, ...]
+    """For each of them, the position in B."""
+    head: int | None = None
+    """The only head that is replaced, from 0."""
+
+    @property
+    def is_of_encoder(self) -> bool:
+        """Return whether the hook point is in the encoder."""
+        return self.point.startswith("encoder.")
+
+    def of(self, seen: Mapping[str, Tensor], positions: Sequence[int]) -> Tensor:
+        """Return what a pass had at the hook point at some positions, (n, D) or (n, K)."""
+        tensor = seen[self.point]
+        return tensor[list(positions)] if self.head is None else tensor[self.head, list(positions)]
+
+
+@dataclass(frozen=True)
+class Splice:
+    """A stretch of A's encoder output for which A is given one of B's, of whatever length.
+
+    Where A's stretch is empty, B's is put in; where B's is empty, A's is taken out.
+    """
+
+    here: WordSpan
+    there: WordSpan
+
+
+@dataclass(frozen=True)
+class RecordedPass:
+    """One pass over a source and a target, with the tensors that patches take."""
+
+    source: Tensor
+    """Ids (1, S)."""
+    consumed: Tensor
+    """Ids (1, T)."""
+    seen: Mapping[str, Tensor]
+    """Tensors at hook points, without the axis of the batch."""
+    memory: Tensor
+    """The encoder's output, (1, S, D)."""
+    mask: Tensor | None
+    """(1, 1, 1, S), None where nothing is padded."""
+    stream: Tensor
+    """The decoder's output, (1, T, D)."""
+
+    @classmethod
+    @torch.inference_mode()
+    def run(cls, model: Seq2SeqModel, source: Tensor, consumed: Tensor) -> RecordedPass:
+        """Run a model on source ids (1, S) and consumed ids (1, T).
+
+        Raises:
+            ValueError: if a sequence is empty or too long for the model.
+        """
+        with capture(model, patch_points(model)) as seen:
+            memory, mask = model.encode(source)
+            stream = model.decode(consumed, memory, mask)
+        tensors = {name: found[0][0] for name, found in seen.items()}
+        return cls(source, consumed, tensors, memory, mask, stream)
+
+    def odds(self, difference: Difference) -> float:
+        """Return the logarithm of the ratio of two words' probabilities at the last step."""
+        return float(_odds(self.stream, difference))
+
+
+def stream_points(model: Seq2SeqModel, stack: Stack) -> list[str]:
+    """Name the hook points of a stack's stream: what its first layer reads, what each leaves."""
+    layers = model.description.layers("encoder_self" if stack == "encoder" else "decoder_self")
+    return [
+        f"{stack}.embedding.output",
+        *(f"{stack}.layers.{layer}.output" for layer in range(layers)),
+    ]
+
+
+def output_point(sublayer: Sublayer) -> str:
+    """Name the hook point of what a sublayer writes into the stream, all its heads together."""
+    return f"{sublayer.path}.output"
+
+
+def heads_point(attention: Sublayer) -> str:
+    """Name the hook point of the outputs of an attention's heads, before W_O."""
+    return f"{attention.path}.heads"
+
+
+def patch_points(model: Seq2SeqModel) -> list[str]:
+    """Name all hook points that patches of streams, heads and sublayers replace."""
+    names = []
+    for stack in _STACKS:
+        names += stream_points(model, stack)
+        for sublayer in sublayers(model, stack):
+            names.append(output_point(sublayer))
+            if sublayer.kind is not None:
+                names.append(heads_point(sublayer))
+    return names
+
+
+def _odds(stream: Tensor, difference: Difference) -> Tensor:
+    """Read the odds at the last step of streams, (…, T, D) → (…), float64."""
+    return stream[..., -1, :].double() @ difference.reading + difference.bias
+
+
+def splice(a: RecordedPass, b: RecordedPass, stretch: Splice) -> tuple[Tensor, Tensor | None]:
+    """Return A's encoder output and mask with a stretch of B's in place of one of A's.
+
+    The whole of both gives those of B, to the bit.
+    """
+    before, after = slice(None, stretch.here.start), slice(stretch.here.stop, None)
+    inside = slice(stretch.there.start, stretch.there.stop)
+    memory = torch.cat([a.memory[:, before], b.memory[:, inside], a.memory[:, after]], dim=1)
+    if a.mask is None and b.mask is None:
+        return memory, None
+    masks = [
+        torch.ones_like(each.source, dtype=torch.bool)[:, None, None]
+        if each.mask is None
+        else each.mask
+        for each in (a, b)
+    ]
+    mask = torch.cat(
+        [masks[0][..., before], masks[1][..., inside], masks[0][..., after]],
+        dim=-1,
+    )
+    return memory, mask
+
+
+def _changes(a: RecordedPass, b: RecordedPass, patch: Patch | Splice) -> bool:
+    """Return whether a patch replaces anything by something else."""
+    if isinstance(patch, Splice):
+        here, there = (
+            each.memory[:, span.start : span.stop]
+            for each, span in ((a, patch.here), (b, patch.there))
+        )
+        return not torch.equal(here, there)
+    return not torch.equal(patch.of(a.seen, patch.here), patch.of(b.seen, patch.there))
+
+
+@torch.inference_mode()
+def patched_odds(
+    model: Seq2SeqModel,
+    a: RecordedPass,
+    b: RecordedPass,
+    difference: Difference,
+    patches: Sequence[Patch | Splice],
+    *,
+    note_done: Callable[[int], None] = lambda done: None,
+) -> Tensor:
+    """Compute A's odds of two words at the last step under each of some patches by itself.
+
+    A patch that puts in what is there already is not run: it has A's odds, to the bit.
+
+    Args:
+        model: the model, in evaluation mode.
+        a: the pass that is patched.
+        b: the pass whose tensors are put in; of the same target.
+        difference: which two words.
+        patches: in any order.
+        note_done: is told how many patches are done, now and then.
+
+    Returns:
+        (patches,), float64.
+
+    Raises:
+        ValueError: if the two passes have another target.
+    """
+    if not torch.equal(a.consumed, b.consumed):
+        raise ValueError("expected two passes over one target, got two targets")
+    found = torch.full((len(patches),), a.odds(difference), dtype=torch.float64)
+    running = [place for place, patch in enumerate(patches) if _changes(a, b, patch)]
+    spliced = [place for place in running if isinstance(patches[place], Splice)]
+    order = [place for place in running if isinstance(patches[place], Patch)]
+    order.sort(key=lambda place: not _in_place(patches[place]).is_of_encoder)
+    done = len(patches) - len(running)
+    for place in spliced:
+        memory, mask = splice(a, b, cast(Splice, patches[place]))
+        found[place] = float(_odds(model.decode(a.consumed, memory, mask), difference))
+        done += 1
+        note_done(done)
+    size = max(1, POSITIONS_AT_A_TIME // (a.source.shape[1] + a.consumed.shape[1]))
+    for start in range(0, len(order), size):
+        places = order[start : start + size]
+        some = [_in_place(patches[place]) for place in places]
+        with edit(model, _edits(b, some)):
+            streams = run_copies(
+                model,
+                a.source,
+                a.consumed,
+                len(some) + 1,
+                of_encoder=sum(patch.is_of_encoder for patch in some),
+            )
+        found[places] = _odds(streams[:-1, 0], difference).cpu()
+        done += len(some)
+        note_done(done)
+    return found
+
+
+def _in_place(patch: Patch | Splice) -> Patch:
+    assert isinstance(patch, Patch)
+    return patch
+
+
+def _edits(b: RecordedPass, patches: Sequence[Patch]) -> dict[str, Edit]:
+    """Make the edits of a batch, each of whose rows has a patch."""
+    by_point: dict[str, list[tuple[int, Patch]]] = defaultdict(list)
+    for row, patch in enumerate(patches):
+        by_point[patch.point].append((row, patch))
+    return {point: _replace_rows(b, placed) for point, placed in by_point.items()}
+
+
+def _replace_rows(b: RecordedPass, placed: Sequence[tuple[int, Patch]]) -> Edit:
+    """Make an edit of (B, n, D), or (B, H, n, K), that replaces each row's positions by B's."""
+    rows = [row for row, patch in placed for _ in patch.here]
+    here = [position for _, patch in placed for position in patch.here]
+    heads = [patch.head for _, patch in placed for _ in patch.here]
+    values = torch.cat([patch.of(b.seen, patch.there) for _, patch in placed])
+
+    def replace(x: Tensor) -> Tensor:
+        x = x.clone()
+        if x.dim() == 3:
+            x[rows, here] = values
+        else:
+            x[rows, heads, here] = values
+        return x
+
+    return replace
+
+
+@contextmanager
+def patched(model: Seq2SeqModel, b: RecordedPass, patch: Patch) -> Iterator[None]:
+    """Patch while the calling thread runs the model on A once, or decodes once with a cache.
+
+    In cached decoding a position of the target is replaced when it is consumed, and no other.
+    """
+    values = patch.of(b.seen, patch.there)
+    start = 0
+
+    def replace(x: Tensor) -> Tensor:
+        nonlocal start
+        first, length = start, x.shape[-2]
+        if not patch.is_of_encoder:  # a step of cached decoding has the new positions only
+            start += length
+        inside = [
+            (position - first, place)
+            for place, position in enumerate(patch.here)
+            if first <= position < first + length
+        ]
+        if not inside:
+            return x
+        positions, places = map(list, zip(*inside, strict=True))
+        x = x.clone()
+        rows = x if patch.head is None else x[:, patch.head]
+        rows[:, positions] = values[places]
+        return x
+
+    with edit(model, {patch.point: replace}):
+        yield
+
+
+class _Encoded:
+    """A model whose encoder has run."""
+
+    def __init__(self, model: Seq2SeqModel, encoded: tuple[Tensor, Tensor | None]) -> None:
+        self._model, self._encoded = model, encoded
+
+    def encode(self, source: Tensor) -> tuple[Tensor, Tensor | None]:
+        return self._encoded
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+
+@torch.inference_mode()
+def patched_translation(
+    model: Seq2SeqModel,
+    a: RecordedPass,
+    b: RecordedPass,
+    patch: Patch | Splice,
+    prefix: Sequence[int],
+) -> list[int]:
+    """Translate A greedily, with a cache, under a patch; return the ids from ``<s>`` on.
+
+    Args:
+        model: the model, in evaluation mode.
+        a, b: as for ``patched_odds``.
+        patch: what comes from B. Of the decoder it is at the positions of the target that it
+            names, so that the prefix should have these.
+        prefix: how the target begins.
+    """
+    sources = a.source.tolist()
+    if isinstance(patch, Splice):
+        encoded = cast(Seq2SeqModel, _Encoded(model, splice(a, b, patch)))
+        return greedy(encoded, sources, prefix)[0]
+    with patched(model, b, patch):
+        return greedy(model, sources, prefix)[0]
+
+
+def attributed_odds(
+    model: Seq2SeqModel,
+    a: RecordedPass,
+    b: RecordedPass,
+    difference: Difference,
+    patches: Sequence[Patch | Splice],
+) -> Tensor:
+    """Approximate ``patched_odds`` to first order, by one backward pass over A.
+
+    A's odds change by their gradient times what the patch changes, (B − A).
+
+    Returns:
+        (patches,), float64; NaN for a splice, which changes the length of the source.
+    """
+    changes = [patch for patch in patches if isinstance(patch, Patch)]
+    points = list(dict.fromkeys(patch.point for patch in changes))
+    with torch.inference_mode(False), torch.enable_grad():
+        begin = {f"{stack}.embedding.output": _as_leaf for stack in _STACKS}
+        with edit(model, begin), capture(model, points) as seen:
+            stream = forced_stream(model, a.source.clone(), a.consumed.clone())
+        reading = Difference(difference.reading.clone(), difference.bias)
+        tensors = [seen[point][0] for point in points]
+        gradients = torch.autograd.grad(_odds(stream, reading).sum(), tensors)
+    slopes = {point: found[0] for point, found in zip(points, gradients, strict=True)}
+    odds = a.odds(difference)
+    found = torch.full((len(patches),), math.nan, dtype=torch.float64)
+    for place, patch in enumerate(patches):
+        if isinstance(patch, Patch):
+            change = patch.of(b.seen, patch.there).double() - patch.of(a.seen, patch.here).double()
+            slope = patch.of(slopes, patch.here).double()
+            found[place] = odds + float((slope * change).sum())
+    return found
+
+
+def _as_leaf(x: Tensor) -> Tensor:
+    return x.detach().clone().requires_grad_()

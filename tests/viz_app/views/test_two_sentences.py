@@ -1,0 +1,238 @@
+"""The section *two sentences* of Why; ``tests/model/test_patching.py`` has its numbers."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import streamlit as st
+
+from headwise.model.checkpoint import TrainedRun, load_weights
+from headwise.viz_app.analysis.correspondence import corresponding
+from headwise.viz_app.trace.patching import run_attribution, run_patched_translation, run_patching
+from headwise.viz_app.views.why.caches import TracedPair, patching_of
+from headwise.viz_app.views.why.prepared import prepared_pairs, with_word, words_in
+from tests.floats import rounding
+from tests.imports import ROOT
+from tests.viz_app.views.driver import CATS, DOG, STEPS, Page, Start, array, traced, unescaped
+
+OTHER = "The cats see the dog."
+AT = {"q": CATS, "why": "two sentences", "other": OTHER}
+PARTING = {"parting": "1", "first_word": "perro", "second_word": "está"}
+LOGITS = 40.0
+"""Magnitude of what is added up."""
+
+
+def patched(run: TrainedRun, words: tuple[str, str] = ("perro", "está"), at: int = 1):  # type: ignore[no-untyped-def]
+    """Trace both sentences and patch them, without the page."""
+    a = traced(run, CATS)
+    b = traced(run, OTHER, target=a.target_ids)
+    ids = tuple(run.tokenizers.target.encode(word)[0] for word in words)
+    return a, b, corresponding(a.source, b.source), at, ids
+
+
+def said(app: Page) -> str:
+    return unescaped(" ".join(each.value for each in app.markdown))
+
+
+def targets(app: Page, key: str) -> dict[str, str]:
+    """What can be clicked in a map, with what is shown there."""
+    markers = app.charts[key]["data"][-1]
+    return dict(zip(markers["customdata"], markers["text"], strict=True))
+
+
+def test_without_a_second_sentence_one_is_asked_for(start_page: Start) -> None:
+    app = start_page("why", q=CATS, why="two sentences")
+    assert app.errors == []
+    assert "Type a second sentence" in app.info[0].value
+    assert app.charts == {}
+
+
+def test_maps_are_restored_shares_of_the_exact_passes(start_page: Start, run: TrainedRun) -> None:
+    app = start_page("why", **AT, **PARTING, patching="true")
+    assert (app.errors, app.warnings) == ([], [])
+    a, b, stretches, at, ids = patched(run)
+    found = run_patching(load_weights(run, 60).model, a, b, stretches, at, ids)
+    assert f"log-odds of {found.odds_a:+.3f} and {found.odds_b:+.3f}" in said(app)
+    bound = rounding(np.float32, LOGITS / abs(found.odds_b - found.odds_a))
+    for key, odds in {
+        "patch_stream_encoder": found.stream_encoder,
+        "patch_stream_decoder": found.stream_decoder,
+        **{f"patch_heads_{kind}": odds for kind, odds in found.heads.items()},
+        **{f"patch_sublayers_{stack}": odds for stack, odds in found.sublayers.items()},
+    }.items():
+        shares = (odds - found.odds_a) / (found.odds_b - found.odds_a)
+        expected = np.where(np.isnan(shares), 0, shares)
+        np.testing.assert_allclose(app.cells(key), expected, rtol=0, atol=bound)
+        assert len(targets(app, key)) == np.isfinite(shares).sum()
+    grey = array(app.charts["patch_stream_encoder"]["data"][1]["z"]).astype(bool)
+    np.testing.assert_array_equal(grey, np.isnan(found.stream_encoder))
+    assert grey.any()
+    assert "has another number of tokens in B" in app.captions
+
+
+def test_a_patch_in_the_address_writes_the_translation_anew(
+    start_page: Start, run: TrainedRun
+) -> None:
+    a, b, stretches, at, _ = patched(run)
+    model = load_weights(run, 60).model
+    for name in ("stream.encoder.2.3", "cross.2.1", "sublayer.decoder.1.cross"):
+        app = start_page("why", **AT, **PARTING, patching="true", patch=name)
+        assert (app.errors, app.warnings) == ([], [])
+        prefix = run.tokenizers.prefix
+        ids = run_patched_translation(model, a, b, stretches, at, name, prefix)
+        assert (run.tokenizers.target.decode(ids) or "(no text)") in app.texts
+        own = traced(run, OTHER).target_ids
+        same = {a.target_ids: "as for A", own: "as for B"}.get(tuple(ids), "neither A's nor B's")
+        [line] = [each for each in app.markdown if each.value.startswith("**A with ")]
+        assert line.value.endswith(same)
+    app = start_page("why", **AT, **PARTING, patching="true", patch="cross.9.9")
+    assert "patch=cross.9.9" in app.warnings[0]
+
+
+def test_a_sentence_beside_itself_has_nothing_to_restore(start_page: Start) -> None:
+    app = start_page("why", **(AT | {"other": CATS}), patching="true")
+    assert app.errors == []
+    assert any("There is nothing to restore" in each.value for each in app.info)
+    assert "patch_stream_encoder" not in app.charts
+    np.testing.assert_array_equal(app.cells("pair_difference"), 0)
+
+
+@pytest.mark.parametrize("kind", ["encoder_self", "decoder_self", "cross"])
+def test_maps_stand_side_by_side_and_their_difference_where_tokens_correspond(
+    start_page: Start, run: TrainedRun, kind: str
+) -> None:
+    app = start_page("why", **AT, kind=kind, layer="2", head="3")
+    a, b, stretches, _, _ = patched(run)
+    maps = [each.attention[kind][1, 2] for each in (a, b)]
+    for letter, expected in zip("AB", maps, strict=True):
+        app.expect_cells(f"pair_map_{letter}", expected)
+    pairs = [pair for each in stretches for pair in each.pairs]
+    every = [(n, n) for n in range(len(a.consumed))]
+    rows, columns = (
+        pairs if kind == "encoder_self" else every,
+        every if kind == "decoder_self" else pairs,
+    )
+    found = app.cells("pair_difference").astype(float)
+    bound = rounding(np.float32, 1.0)
+    for row, other_row in rows:
+        for column, other_column in columns:
+            expected = maps[1][other_row, other_column] - maps[0][row, column]
+            assert found[row, column] == pytest.approx(float(expected), abs=bound)
+    assert np.isfinite(found).sum() == len(rows) * len(columns)
+
+
+def test_every_checkpoint_has_the_shares_of_attribution_patching(
+    start_page: Start, run: TrainedRun
+) -> None:
+    app = start_page("why", **AT, **PARTING, patching="true", attributed="true")
+    drawn = app.cells("patch_training")
+    assert drawn.shape == (4 + 6, len(STEPS))
+    for column, step in enumerate(STEPS):
+        found = run_attribution(load_weights(run, step).model, *patched(run))
+        shares = [
+            (odds - found.odds_a) / (found.odds_b - found.odds_a)
+            for stack in ("encoder", "decoder")
+            for odds in found.sublayers[stack].ravel()
+        ]
+        bound = rounding(np.float32, LOGITS / abs(found.odds_b - found.odds_a))
+        if not found.nothing_to_restore:
+            np.testing.assert_allclose(drawn[:, column], shares, rtol=0, atol=bound)
+    assert "rank correlation (Spearman) of" in app.captions
+
+
+def test_the_target_of_b_can_be_shared_and_one_of_ones_own(
+    start_page: Start, run: TrainedRun
+) -> None:
+    app = start_page("why", **AT).choose(shared_by="B")
+    own = traced(run, OTHER)
+    shared = traced(run, CATS, target=own.target_ids)
+    app.expect_cells("pair_map_A", shared.attention["cross"][-1, 0])
+    app = start_page("why", **AT, target="El perro.")
+    forced = traced(run, CATS, target="El perro.")
+    app.expect_cells("pair_map_A", forced.attention["cross"][-1, 0])
+    assert "your translation" in said(app)
+
+
+def test_at_first_the_words_are_those_where_the_translations_part(
+    start_page: Start, run: TrainedRun
+) -> None:
+    app = start_page("why", q=CATS, why="two sentences", other=DOG)
+    a, b = traced(run, CATS).predicted, traced(run, DOG).predicted
+    both = enumerate(zip(a.ids, b.ids, strict=False))
+    place = next(n for n, (first, second) in both if first != second)
+    words = (a.texts[place].strip(), b.texts[place].strip())
+    assert f"After A the logit of **{words[0]}** is" in said(app)
+    assert f"than that of **{words[1]}**, after B" in said(app)
+
+
+def test_changing_a_word_makes_b_and_swapping_exchanges_both(start_page: Start) -> None:
+    app = start_page("why", q=CATS, why="two sentences", changed_word="1")
+    app.choose(in_its_place="dogs")
+    assert app.view.why.other == "The dogs don't see the dog."
+    app.button(key="swap").click().run()
+    assert app.view.sentence == "The dogs don't see the dog."
+    assert app.view.why.other == CATS
+    app.choose(sentence=DOG)
+    assert app.view.why.other is None
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "instead", "expected"),
+    [
+        ("I don't know.", 1, "didn’t", "I didn’t know."),
+        ("Ein Hund, ja!", 1, "ein Kind", "Ein ein Kind, ja!"),
+        ("The red  cat.", 1, " ", "The cat."),
+        ("Where is it?", 3, "!", "Where is it!"),
+    ],
+)
+def test_a_word_is_replaced_or_left_out(text: str, place: int, instead: str, expected: str) -> None:
+    assert with_word(text, place, instead) == expected
+    assert words_in("I don't know.") == ["I", "don't", "know", "."]
+
+
+def test_prepared_pairs_are_those_of_the_languages_whose_words_the_run_knows(
+    run: TrainedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = sorted((ROOT / "viz_app" / "sentences").glob("two-*.jsonl"))
+    assert [path.name for path in files] == ["two-de-en.jsonl", "two-en-es.jsonl"]
+    for path in files:
+        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        assert len({(row["a"], row["b"]) for row in rows}) == len(rows) > 10
+        assert len({row["phenomenon"] for row in rows}) > 4
+        assert all(row["a"] != row["b"] for row in rows)
+    assert [pair.a for pair in prepared_pairs(run)] == [row["a"] for row in rows]
+    st.cache_resource.clear()
+    vocabulary = type(run.tokenizers.source)
+    monkeypatch.setattr(vocabulary, "unknown", lambda _, text: ["cats"] * ("cats" in text))
+    kept = [row["a"] for row in rows if "cats" not in row["a"] + row["b"]]
+    assert [pair.a for pair in prepared_pairs(run)] == kept
+    assert 0 < len(kept) < len(rows)
+    st.cache_resource.clear()
+
+
+def test_the_prepared_pair_of_the_sentence_is_open_at_first(start_page: Start) -> None:
+    app = start_page("why", q="He is tired.", why="two sentences")
+    assert app.errors == []
+    assert app.widget("other").value == "She is tired."
+
+
+class StoppedError(Exception):
+    """Stands for what Streamlit raises when a switch is turned off meanwhile."""
+
+
+def test_stopping_keeps_nothing_half_done(run: TrainedRun, start_page: Start) -> None:
+    start_page("why", **AT)
+    a, b, stretches, at, ids = patched(run, at=2)
+    pair = TracedPair(replace(a, run="tiny", step=60), replace(b, run="tiny", step=60), stretches)
+
+    def stop(done: int, of: int) -> None:
+        raise StoppedError
+
+    with pytest.raises(StoppedError):
+        patching_of(run, pair, at, ids, stop)
+    told: list[tuple[int, int]] = []
+    patching_of(run, pair, at, ids, lambda done, of: told.append((done, of)))
+    assert told[-1][0] == told[-1][1]

@@ -1,0 +1,98 @@
+"""Which tokens of two sentences correspond, by the difference of their tokens; none is guessed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwise.model.interface import WordSpan
+from headwise.viz_app.analysis.labels import token_labels
+from headwise.viz_app.records.patching import Stretch
+from headwise.viz_app.records.trace import Floats, Tokens
+
+
+def corresponding(a: Tokens, b: Tokens) -> tuple[Stretch, ...]:
+    """Divide two sentences into stretches that stand for each other, all tokens in order.
+
+    A token that both have, in the order of both, is a stretch by itself. Where one of them has
+    other tokens than the other, a word stands for a word if both have equally many there; else all
+    there is one stretch. What only one of them has stands for an empty stretch.
+    """
+    matcher = SequenceMatcher(None, a.ids, b.ids, autojunk=False)
+    found: list[Stretch] = []
+    for change, start, stop, other, end in matcher.get_opcodes():
+        if change == "equal":
+            found += [
+                Stretch(
+                    WordSpan(start + n, start + n + 1), WordSpan(other + n, other + n + 1), True
+                )
+                for n in range(stop - start)
+            ]
+        else:
+            words, others = _words(a, start, stop), _words(b, other, end)
+            if len(words) != len(others):
+                words, others = [WordSpan(start, stop)], [WordSpan(other, end)]
+            found += [Stretch(*both, False) for both in zip(words, others, strict=True)]
+    return tuple(found)
+
+
+def _words(tokens: Tokens, start: int, stop: int) -> list[WordSpan]:
+    """Return the parts of words between two places of a sentence."""
+    return [
+        WordSpan(max(word.start, start), min(word.stop, stop))
+        for word in tokens.words
+        if word.start < stop and word.stop > start
+    ]
+
+
+def stretch_labels(a: Tokens, b: Tokens, stretches: tuple[Stretch, ...]) -> list[str]:
+    """Label each stretch by its tokens in A, and by those of B behind an arrow if they differ."""
+    labels = token_labels(a), token_labels(b)
+
+    def written(span: WordSpan, of: list[str]) -> str:
+        return " ".join(of[span.start : span.stop]) or "∅"
+
+    return [
+        written(each.a, labels[0])
+        if each.same
+        else f"{written(each.a, labels[0])} → {written(each.b, labels[1])}"
+        for each in stretches
+    ]
+
+
+def places_of(stretches: tuple[Stretch, ...], length: int) -> NDArray[np.int64]:
+    """Return for each position of A, of ``length``, that of B that corresponds; −1 for none."""
+    places = np.full(length, -1)
+    for here, there in _pairs(stretches):
+        places[here] = there
+    return places
+
+
+def _pairs(stretches: tuple[Stretch, ...]) -> Iterator[tuple[int, int]]:
+    for stretch in stretches:
+        yield from stretch.pairs
+
+
+def difference_where_corresponding(
+    a: Floats, b: Floats, rows: NDArray[np.int64], columns: NDArray[np.int64]
+) -> Floats:
+    """Subtract A's map, (Q, M), from B's where both have the row and the column; NaN elsewhere.
+
+    ``rows`` (Q,) and ``columns`` (M,) have for each of A the place in B, −1 for none.
+    """
+    found = np.full(a.shape, np.nan, np.float32)
+    here = np.ix_(rows >= 0, columns >= 0)
+    there = np.ix_(rows[rows >= 0], columns[columns >= 0])
+    found[here] = b[there] - a[here]
+    return found
+
+
+def parting(a: Sequence[int], b: Sequence[int]) -> int | None:
+    """Return the first place at which two sequences have different tokens; None if there is none.
+
+    One that only goes on where the other ends has no token to compare there.
+    """
+    return next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), None)

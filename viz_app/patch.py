@@ -1,0 +1,118 @@
+"""Say what of another sentence brings its answer back: python -m headwise.viz_app.patch --help."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from headwise.model.checkpoint import CHECKPOINTS, CheckpointError
+from headwise.model.files import write_bytes
+from headwise.model.interface import DEFAULT_LANGUAGES, Languages, Tokenizers
+from headwise.model.placement import DEFAULT_PLACEMENT, Placement
+from headwise.model.runs import open_checkpoint
+from headwise.viz_app.analysis.correspondence import corresponding, parting
+from headwise.viz_app.analysis.labels import make_visible
+from headwise.viz_app.trace.patching import run_attribution, run_patching
+from headwise.viz_app.trace.sentence import run_trace
+from headwise.viz_app.why import check_out, single_token, written_as
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class PatchArguments:
+    """Write the log-odds of two words in a sentence A, with each thing of a sentence B in place.
+
+    OUT.npz or OUT.json has odds_a and odds_b, and A's log-odds under each patch: stream_encoder,
+    (layers + 1, stretches of the source), whose columns are at source_spans_a and source_spans_b;
+    stream_decoder, (layers + 1, tokens so far); heads_encoder_self, heads_decoder_self and
+    heads_cross, (layers, heads); sublayers_encoder and sublayers_decoder, (layers, sublayers). NaN
+    is where B has no counterpart. (patched − odds_a) / (odds_b − odds_a) is the restored share.
+    """
+
+    out: Annotated[Path, tyro.conf.Positional]
+    """File to write; .npz or .json."""
+    run: str
+    """Name of the run."""
+    text: str
+    """The sentence A."""
+    other: str
+    """The sentence B, from which is taken."""
+    target: str | None = None
+    """The translation that both are given; without it, the model's own of A."""
+    at: int | None = None
+    """Which token of it, from 1; without it, the first in which the two translations part."""
+    words: tuple[str, str] | None = None
+    """The two words; without them, the tokens with which A's and B's translations go on there."""
+    attribution: bool = False
+    """Whether to approximate all of it by one backward pass (attribution patching)."""
+    step: int | None = None
+    """Checkpoint; without it, the last."""
+    languages: Languages = DEFAULT_LANGUAGES
+    """Languages or task of a model that knows several."""
+    placement: Annotated[Placement, tyro.conf.arg(name="")] = DEFAULT_PLACEMENT
+    """Where the model computes, and how precisely."""
+    checkpoints: Path = CHECKPOINTS
+    """Folder of the runs."""
+
+
+def main(arguments: PatchArguments) -> None:
+    """Write what patches do to a file and print the two words and their log-odds in A and B.
+
+    Raises:
+        CheckpointError, ValueError, OSError: if the run, an option or a file is unusable.
+    """
+    check_out(arguments.out)
+    run, checkpoint = open_checkpoint(
+        arguments.run,
+        arguments.step,
+        arguments.checkpoints,
+        arguments.placement,
+        arguments.languages,
+    )
+    model, tokenizers = checkpoint.model, run.tokenizers
+    a = run_trace(model, tokenizers, arguments.text, arguments.target)
+    own = run_trace(model, tokenizers, arguments.other)
+    parts_at = parting(a.predicted.ids, own.predicted.ids)
+    if arguments.at is None and parts_at is None:
+        raise ValueError("--at: the two translations do not part; say which token")
+    at = parts_at if arguments.at is None else arguments.at - 1
+    if at is None or not 0 <= at < len(a.predicted):
+        raise ValueError(
+            f"--at: expected 1 to {len(a.predicted)}, the tokens of the shared target, got "
+            f"{arguments.at}"
+        )
+    if arguments.words is None and at != parts_at:
+        raise ValueError("--words: the two translations do not part at this token; name two words")
+    words = (
+        (a.predicted.ids[at], own.predicted.ids[at])
+        if arguments.words is None
+        else _ids(tokenizers, arguments.words)
+    )
+    b = run_trace(model, tokenizers, arguments.other, a.target_ids)
+    stretches = corresponding(a.source, b.source)
+    run_it = run_attribution if arguments.attribution else run_patching
+    found = run_it(model, a, b, stretches, at, words)
+    write_bytes(arguments.out, written_as(arguments.out, found.arrays()))
+    _LOG.info("patch: run %s, step %d, at %d", run.name, checkpoint.step, at + 1)
+    first, second = (make_visible(text.strip()) for text in tokenizers.target.tokens(words))
+    print(f"{first} against {second}: {found.odds_a:+.4f} in A, {found.odds_b:+.4f} in B")
+    if found.nothing_to_restore:
+        print("There is nothing to restore: both are the same but for rounding.")
+
+
+def _ids(tokenizers: Tokenizers, words: tuple[str, str]) -> tuple[int, int]:
+    first, second = (single_token(tokenizers, word, option="--words") for word in words)
+    return first, second
+
+
+if __name__ == "__main__":
+    try:
+        main(tyro.cli(PatchArguments, prog="python -m headwise.viz_app.patch"))
+    except (CheckpointError, ValueError, OSError) as error:
+        sys.exit(f"error: {error}")

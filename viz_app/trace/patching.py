@@ -1,0 +1,240 @@
+"""Patches a traced sentence with what another one had: the border from torch to NumPy.
+
+What is computed here is defined in ``model/patching.py``; heads that were off in the first trace
+are off in every pass here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from headwise.model import patching
+from headwise.model.interface import Seq2SeqModel
+from headwise.model.interventions import ablate
+from headwise.model.patching import Patch, RecordedPass, Splice
+from headwise.model.placement import in_float32
+from headwise.model.readings import Difference, Stack, difference_of, sublayers
+from headwise.model.ties import rounding
+from headwise.viz_app.records.patching import Doubles, Patching, Stretch, patch_names
+from headwise.viz_app.records.trace import Trace
+
+
+def run_patching(
+    model: Seq2SeqModel,
+    a: Trace,
+    b: Trace,
+    stretches: Sequence[Stretch],
+    step: int,
+    words: tuple[int, int],
+    *,
+    note_done: Callable[[int, int], None] = lambda done, of: None,
+) -> Patching:
+    """Run A once for each thing that can be taken from B, and say what the odds of two words are.
+
+    Taken are the stream at a layer and stretch of the source (or position of the target), a head,
+    and a sublayer. Where a stretch of B has another number of tokens than A's, it can only be taken
+    from the encoder's output, with its part of the mask: there the source may have another length.
+
+    Args:
+        model: the model of both traces.
+        a: the trace that is patched.
+        b: the trace that is taken from; of the same target, up to the step.
+        stretches: which tokens of the two sources correspond, all of A's in order.
+        step: the row of the decoder that predicts the words, from 0.
+        words: ids of the two words.
+        note_done: is told how many patches of how many are done.
+
+    Raises:
+        ValueError: if the targets differ, have no such step, or the words are the same or unknown.
+    """
+    with ablate(model, a.ablated):
+        pair = _Pair.of(model, a, b, stretches, step, words)
+        places, patches = pair.patches(model)
+        odds = patching.patched_odds(
+            model,
+            pair.a,
+            pair.b,
+            pair.difference,
+            patches,
+            note_done=lambda done: note_done(done, len(patches)),
+        )
+    return pair.record(model, places, odds.numpy(), exact=True)
+
+
+def run_attribution(
+    model: Seq2SeqModel,
+    a: Trace,
+    b: Trace,
+    stretches: Sequence[Stretch],
+    step: int,
+    words: tuple[int, int],
+) -> Patching:
+    """Approximate ``run_patching`` to first order, by one backward pass: attribution patching."""
+    with ablate(model, a.ablated):
+        pair = _Pair.of(model, a, b, stretches, step, words)
+        places, patches = pair.patches(model)
+        odds = patching.attributed_odds(model, pair.a, pair.b, pair.difference, patches)
+    return pair.record(model, places, odds.numpy(), exact=False)
+
+
+def run_patched_translation(
+    model: Seq2SeqModel,
+    a: Trace,
+    b: Trace,
+    stretches: Sequence[Stretch],
+    step: int,
+    name: str,
+    prefix: Sequence[int],
+) -> list[int]:
+    """Translate A greedily under one patch, by its name; return the ids from ``<s>`` on.
+
+    A patch of the encoder is there from the beginning. One of the decoder is at the positions of
+    the shared target up to the step: these are kept, and the translation goes on after them.
+
+    Args:
+        model, a, b, stretches, step: as for ``run_patching``.
+        name: one of ``patch_names``.
+        prefix: how every target begins.
+
+    Raises:
+        ValueError: if there is no such patch, or nothing in B to take.
+    """
+    with ablate(model, a.ablated):
+        passes = _passes(model, a, b, step)
+        patch = _patches(model, stretches, step + 1).get(name)
+        if patch is None:
+            raise ValueError(f"expected the name of a patch with a counterpart in B, got {name!r}")
+        in_decoder = isinstance(patch, Patch) and not patch.is_of_encoder
+        begin = a.consumed.ids[: step + 1] if in_decoder else prefix
+        return patching.patched_translation(model, *passes, patch, begin)
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """Two passes over one target, and what is asked of them."""
+
+    a: RecordedPass
+    b: RecordedPass
+    difference: Difference
+    stretches: tuple[Stretch, ...]
+    step: int
+    words: tuple[int, int]
+
+    @classmethod
+    def of(
+        cls,
+        model: Seq2SeqModel,
+        a: Trace,
+        b: Trace,
+        stretches: Sequence[Stretch],
+        step: int,
+        words: tuple[int, int],
+    ) -> _Pair:
+        difference = difference_of(model, *words)
+        return cls(*_passes(model, a, b, step), difference, tuple(stretches), step, words)
+
+    def patches(self, model: Seq2SeqModel) -> tuple[list[int], list[Patch | Splice]]:
+        """Return the patches that there are, each with its place among all names."""
+        every = list(_patches(model, self.stretches, self.step + 1).values())
+        places = [place for place, patch in enumerate(every) if patch is not None]
+        return places, [patch for patch in every if patch is not None]
+
+    @torch.inference_mode()
+    def record(
+        self, model: Seq2SeqModel, places: Sequence[int], odds: Doubles, *, exact: bool
+    ) -> Patching:
+        """Lay out what was found of the patches at some places."""
+        shapes = model.description.shapes
+        steps, columns = self.step + 1, len(self.stretches)
+        encoder, decoder = shapes["encoder_self"][0], shapes["decoder_self"][0]
+        sizes = {
+            "stream_encoder": (encoder + 1, columns),
+            "stream_decoder": (decoder + 1, steps),
+            **shapes,
+            "encoder": (encoder, 2),
+            "decoder": (decoder, 3),
+        }
+        flat = np.full(sum(rows * cells for rows, cells in sizes.values()), np.nan)
+        flat[list(places)] = odds
+        parts, start = {}, 0
+        for name, shape in sizes.items():
+            part = flat[start : start + shape[0] * shape[1]].reshape(shape)
+            part.flags.writeable = False
+            parts[name], start = part, start + part.size
+        logits = [in_float32(model.unembed(each.stream[0, -1])) for each in (self.a, self.b)]
+        return Patching(
+            step=self.step,
+            words=self.words,
+            odds_a=self.a.odds(self.difference),
+            odds_b=self.b.odds(self.difference),
+            rounding=max(float(rounding(each.cpu().numpy()).max()) for each in logits),
+            exact=exact,
+            stretches=self.stretches,
+            stream_encoder=parts["stream_encoder"],
+            stream_decoder=parts["stream_decoder"],
+            heads={kind: parts[kind] for kind in shapes},
+            sublayers={stack: parts[stack] for stack in ("encoder", "decoder")},
+        )
+
+
+def _passes(
+    model: Seq2SeqModel, a: Trace, b: Trace, step: int
+) -> tuple[RecordedPass, RecordedPass]:
+    """Run the model on both sources and the target up to a step."""
+    if not 0 <= step < len(a.predicted):
+        raise ValueError(
+            f"expected a step from 0 to {len(a.predicted) - 1} of the target, got {step}"
+        )
+    consumed = a.consumed.ids[: step + 1]
+    if b.consumed.ids[: step + 1] != consumed:
+        raise ValueError("expected two traces of one target, up to the step; force it in both")
+    rows = [torch.tensor([ids], device=model.device) for ids in (a.source.ids, b.source.ids)]
+    target = torch.tensor([consumed], device=model.device)
+    first, second = (RecordedPass.run(model, row, target) for row in rows)
+    return first, second
+
+
+def _patches(
+    model: Seq2SeqModel, stretches: Sequence[Stretch], steps: int
+) -> dict[str, Patch | Splice | None]:
+    """Return every patch by its name; None where B has nothing that can be taken."""
+    ends = patching.stream_points(model, "encoder")
+    pairs = [pair for stretch in stretches for pair in stretch.pairs]
+    every = tuple(range(steps))
+    positions: dict[Stack, tuple[tuple[int, ...], tuple[int, ...]]] = {
+        "encoder": (tuple(here for here, _ in pairs), tuple(there for _, there in pairs)),
+        "decoder": (every, every),
+    }
+    patches: list[Patch | Splice | None] = []
+    for point in ends:
+        for stretch in stretches:
+            if stretch.fits:
+                here, there = map(tuple, zip(*stretch.pairs, strict=True))
+                patches.append(Patch(point, here, there))
+            else:
+                patches.append(Splice(stretch.a, stretch.b) if point == ends[-1] else None)
+    for point in patching.stream_points(model, "decoder"):
+        patches += [Patch(point, (position,), (position,)) for position in every]
+    attentions: dict[str, list[Patch | Splice | None]] = {
+        kind: [] for kind in model.description.shapes
+    }
+    written: dict[Stack, list[Patch | Splice | None]] = {"encoder": [], "decoder": []}
+    for stack in written:
+        places = positions[stack]
+        for sublayer in sublayers(model, stack):
+            written[stack].append(
+                Patch(patching.output_point(sublayer), *places) if places[0] else None
+            )
+            if sublayer.kind is not None:
+                attentions[sublayer.kind] += [
+                    Patch(patching.heads_point(sublayer), *places, head=head) if places[0] else None
+                    for head in range(model.description.heads(sublayer.kind))
+                ]
+    for found in (*attentions.values(), *written.values()):
+        patches += found
+    names = patch_names(model.description.shapes, len(stretches), steps)
+    return dict(zip(names, patches, strict=True))

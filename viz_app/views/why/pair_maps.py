@@ -1,0 +1,75 @@
+"""Both maps of a head, of A and of B, and their difference where tokens correspond."""
+
+from __future__ import annotations
+
+import numpy as np
+import streamlit as st
+from numpy.typing import NDArray
+
+from headwise.viz_app.analysis.correspondence import (
+    difference_where_corresponding,
+    places_of,
+    stretch_labels,
+)
+from headwise.viz_app.analysis.grid import make_grid
+from headwise.viz_app.figures.maps import attention_map, difference_map
+from headwise.viz_app.views.shared.head_choice import choose_head, head_label, map_arguments
+from headwise.viz_app.views.shared.markdown import escape_markdown
+from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.widgets import show_figure, show_heading
+from headwise.viz_app.views.why.caches import TracedPair
+
+_WIDTH = 380
+"""Pixels of a map in a window of 1,280."""
+
+
+def show_pair_maps(selection: Selection, pair: TracedPair) -> None:
+    """Ask for a head and draw its maps."""
+    show_heading("One head in both")
+    head = choose_head(selection.run.description)
+    kind, layer, number = head
+    grids = make_grid(pair.a, kind), make_grid(pair.b, kind)
+    maps = [trace.attention[kind][layer, number] for trace in (pair.a, pair.b)]
+    every: NDArray[np.int64] = np.arange(len(pair.a.consumed))
+    of_source = places_of(pair.stretches, len(pair.a.source))
+    rows = of_source if kind == "encoder_self" else every
+    columns = every if kind == "decoder_self" else of_source
+    difference = difference_where_corresponding(*maps, rows, columns)
+    name = f"{kind}-layer{layer + 1}-head{number + 1}"
+    places = st.columns(3, gap="small")
+    for letter, place, grid, cells in zip("AB", places, grids, maps, strict=False):
+        with place:
+            st.markdown(f"**{letter}**")
+            show_figure(
+                attention_map(cells, width=_WIDTH, **map_arguments(grid, selection.theme)),
+                key=f"pair_map_{letter}",
+                alt=f"{head_label(head)} in sentence {letter}: attention map of "
+                f"{len(grid.rows)} rows and {len(grid.columns)} columns",
+                name=f"{name}-{letter}",
+            )
+    with places[2]:
+        st.markdown("**B − A**")
+        show_figure(
+            difference_map(difference, width=_WIDTH, **map_arguments(grids[0], selection.theme)),
+            key="pair_difference",
+            alt=f"{head_label(head)}: weights in B minus those in A where tokens correspond",
+            name=f"{name}-difference",
+        )
+    st.caption(f"{_apart(pair)} A weight says where the head looks, not what it brings from there.")
+
+
+def _apart(pair: TracedPair) -> str:
+    """Say which tokens correspond though they differ, and which have no counterpart."""
+    labels = stretch_labels(pair.a.source, pair.b.source, pair.stretches)
+    both = list(zip(pair.stretches, labels, strict=True))
+    changed = [label for each, label in both if each.fits and not each.same]
+    alone = [label for each, label in both if not each.fits]
+    said = "The difference has the rows and columns of A."
+    if changed:
+        said += f" These stand for each other: {escape_markdown(', '.join(changed))}."
+    if alone:
+        said += (
+            f" Left empty, since there are not equally many tokens on both sides: "
+            f"{escape_markdown(', '.join(alone))}."
+        )
+    return said

@@ -1,0 +1,329 @@
+"""Patching: A is run with one thing of B in its place, and the odds of two words are read."""
+
+from __future__ import annotations
+
+import numpy as np
+import streamlit as st
+from numpy.typing import NDArray
+
+from headwise.model.interface import KINDS
+from headwise.viz_app.analysis.correspondence import stretch_labels
+from headwise.viz_app.analysis.head_ranking import rank_correlation
+from headwise.viz_app.analysis.labels import KIND_NAMES, token_labels
+from headwise.viz_app.analysis.patching import compared, patch_label, sublayer_label
+from headwise.viz_app.figures.maps import share_map
+from headwise.viz_app.records.patching import SUBLAYERS, Doubles, Patching
+from headwise.viz_app.views.shared.markdown import escape_markdown
+from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.target import show_target_text
+from headwise.viz_app.views.shared.view import change_view, checked, control, redraw_all
+from headwise.viz_app.views.shared.widgets import clicked_value, show_figure, show_heading
+from headwise.viz_app.views.why.caches import (
+    attribution_of,
+    patched_translation_of,
+    patching_of,
+)
+from headwise.viz_app.views.why.pair import Asked
+
+_WIDE, _HALF, _THIRD = 620, 420, 300
+"""Pixels of maps in a window of 1,280."""
+_MOST = 40
+"""Checkpoints that are drawn; of more, some that are spread evenly."""
+
+
+def show_patching(selection: Selection, asked: Asked, quick: Patching, names: list[str]) -> None:
+    """Draw the three maps of restored shares, and A's translation under the chosen patch.
+
+    Args:
+        selection: what is selected.
+        asked: the two sentences.
+        quick: attribution patching of what is asked.
+        names: the two words, escaped.
+    """
+    show_heading("Patching: what of B, put into A, brings B's answer back")
+    if quick.nothing_to_restore:
+        st.info(
+            "There is nothing to restore: A and B have the same odds of these words here, but for "
+            f"rounding (they differ by {abs(quick.odds_b - quick.odds_a):.1e})."
+        )
+        return
+    count = sum(np.isfinite(odds) for _, odds in quick.named())
+    if not st.toggle(
+        f"Run A about {count:,} times, each with one thing of B",
+        help="A batch at a time. Turn it off to stop.",
+        **control("patching", "Patching"),
+    ):
+        return
+    progress = st.progress(0.0, "Patching one thing after another")
+
+    def note_done(done: int, of: int) -> None:
+        progress.progress(done / of, f"Patching one thing after another: {done} of {of}")
+
+    exact = patching_of(selection.run, asked.pair, quick.step, quick.words, note_done)
+    progress.empty()
+    labels = dict.fromkeys(name for name, odds in exact.named() if np.isfinite(odds))
+    chosen: str = checked("patch", "Patch", usable=lambda name: name == "" or name in labels)
+    _show_streams(selection, asked, exact, chosen)
+    _show_parts(selection, exact, chosen)
+    st.caption(
+        f"Restored share = (log-odds of {names[0]} and {names[1]} in A under the patch − in A) / "
+        f"(in B − in A): 0 is as in A ({exact.odds_a:+.2f}), 1 as in B ({exact.odds_b:+.2f}); the "
+        "colours end at −1 and 1. A place that restores nothing may still hold what B has: other "
+        "parts can stand in for it, and so shares do not sum to 1. A head or sublayer of the "
+        "encoder comes from B at all tokens that correspond, one of the decoder at all positions "
+        "up to this step."
+    )
+    _say_correlation(exact, quick)
+    _show_translation(selection, asked, exact, chosen)
+    _show_through_training(selection, asked, exact)
+
+
+def _choose(key: str) -> None:
+    """Choose the patch that was clicked; a second click on it chooses none."""
+    change_view(patch=clicked_value(key) or "")
+
+
+def _show_map(
+    selection: Selection,
+    exact: Patching,
+    odds: Doubles,
+    *,
+    prefix: str,
+    names: NDArray[np.str_],
+    rows: list[str],
+    columns: list[str],
+    titles: tuple[str, str],
+    width: int,
+    chosen: str,
+) -> None:
+    shares = exact.restored(odds)
+    hover = np.array(
+        [
+            [
+                f"{row} · {column}: restored {shares[y, x]:+.3f}, log-odds {odds[y, x]:+.3f}"
+                for x, column in enumerate(columns)
+            ]
+            for y, row in enumerate(rows)
+        ]
+    )
+    key = f"patch_{prefix}"
+    show_figure(
+        share_map(
+            shares.astype(np.float32),
+            names=names,
+            hover=hover,
+            selected=chosen,
+            rows=rows,
+            columns=columns,
+            row_title=titles[0],
+            column_title=titles[1],
+            theme=selection.theme,
+            width=width,
+        ),
+        key=key,
+        alt=f"Restored share of each patch: {titles[0]} by {titles[1]}",
+        name=f"patching-{prefix.replace('_', '-')}",
+        on_select=lambda: _choose(key),
+    )
+
+
+def _show_streams(selection: Selection, asked: Asked, exact: Patching, chosen: str) -> None:
+    a, b = asked.pair.a, asked.pair.b
+    columns = {
+        "encoder": stretch_labels(a.source, b.source, exact.stretches),
+        "decoder": token_labels(a.consumed)[: exact.step + 1],
+    }
+    left, right = st.columns([3, 2], gap="medium")
+    for stack, place in (("encoder", left), ("decoder", right)):
+        odds = exact.stream_encoder if stack == "encoder" else exact.stream_decoder
+        layers, positions = odds.shape
+        with place:
+            st.markdown(f"**Stream of the {stack}**")
+            _show_map(
+                selection,
+                exact,
+                odds,
+                prefix=f"stream_{stack}",
+                names=np.array(
+                    [
+                        [f"stream.{stack}.{y}.{x + 1}" for x in range(positions)]
+                        for y in range(layers)
+                    ]
+                ),
+                rows=["embedding", *(f"layer {n}" for n in range(1, layers))],
+                columns=columns[stack],
+                titles=(
+                    "left by",
+                    "source token" if stack == "encoder" else "token of the shared target so far",
+                ),
+                width=_WIDE if stack == "encoder" else _HALF,
+                chosen=chosen,
+            )
+    refused = [
+        label
+        for each, label in zip(exact.stretches, columns["encoder"], strict=True)
+        if not each.fits
+    ]
+    if refused:
+        st.caption(
+            f"Grey: {escape_markdown(', '.join(refused))} has another number of tokens in B, so "
+            "that no position of A corresponds to one of B, and a layer has no counterpart. Only "
+            "at the end of the encoder, which the decoder reads token by token, B's stretch can "
+            "stand in A's place, whatever its length."
+        )
+
+
+def _show_parts(selection: Selection, exact: Patching, chosen: str) -> None:
+    st.markdown("**Heads, and whole sublayers**")
+    for kind, place in zip(KINDS, st.columns(3, gap="small"), strict=True):
+        layers, heads = exact.heads[kind].shape
+        with place:
+            _show_map(
+                selection,
+                exact,
+                exact.heads[kind],
+                prefix=f"heads_{kind}",
+                names=np.array(
+                    [[f"{kind}.{y + 1}.{x + 1}" for x in range(heads)] for y in range(layers)]
+                ),
+                rows=[f"layer {n + 1}" for n in range(layers)],
+                columns=[str(n + 1) for n in range(heads)],
+                titles=("", f"{KIND_NAMES[kind]}: head"),
+                width=_THIRD,
+                chosen=chosen,
+            )
+    for stack, place in zip(SUBLAYERS, st.columns(2, gap="small"), strict=True):
+        layers = len(exact.sublayers[stack])
+        with place:
+            _show_map(
+                selection,
+                exact,
+                exact.sublayers[stack],
+                prefix=f"sublayers_{stack}",
+                names=np.array(
+                    [
+                        [f"sublayer.{stack}.{y + 1}.{name}" for name in SUBLAYERS[stack]]
+                        for y in range(layers)
+                    ]
+                ),
+                rows=[f"layer {n + 1}" for n in range(layers)],
+                columns=[sublayer_label(name) for name in SUBLAYERS[stack]],
+                titles=("", f"sublayer of the {stack}"),
+                width=_THIRD,
+                chosen=chosen,
+            )
+
+
+def _say_correlation(exact: Patching, quick: Patching) -> None:
+    first, second = compared(exact, quick)
+    agreement = rank_correlation(first, second)
+    st.caption(
+        f"Attribution patching, an approximation of all this by one backward pass (gradient of A's "
+        f"log-odds × (B − A)), orders these {len(first):,} patches "
+        + (
+            f"with a rank correlation (Spearman) of {agreement:.2f} with the exact passes."
+            if np.isfinite(agreement)
+            else "in a way that cannot be compared: there are too few, or they are all alike."
+        )
+    )
+
+
+def _show_translation(selection: Selection, asked: Asked, exact: Patching, chosen: str) -> None:
+    """Draw A's translation under the chosen patch."""
+    if not chosen:
+        st.caption("A click on a cell writes the translation of A anew with that patch in place.")
+        return
+    run = selection.run
+    ids = patched_translation_of(run, asked.pair, exact.step, chosen)
+    columns = stretch_labels(asked.pair.a.source, asked.pair.b.source, exact.stretches)
+    label = patch_label(chosen, columns, token_labels(asked.pair.a.consumed))
+    own, other = asked.own_a.target_ids, asked.own_b.target_ids
+    same = "as for A" if ids == own else "as for B" if ids == other else "neither A's nor B's"
+    odds = dict(exact.named())[chosen]
+    share = float(exact.restored(np.array(odds)))
+    st.markdown(f"**A with {escape_markdown(label)} of B** (restored {share:+.2f}): {same}")
+    show_target_text(run.tokenizers.target.decode(ids), key="patched-translation")
+    st.caption(
+        "Written anew from its beginning, with the patch in the encoder."
+        if _of_encoder(chosen)
+        else "The shared target is kept up to this step, where the patch is at its positions, and "
+        "the translation goes on after them without one."
+    )
+
+
+def _of_encoder(name: str) -> bool:
+    return name.startswith(("stream.encoder", "sublayer.encoder", "encoder_self"))
+
+
+def _show_through_training(selection: Selection, asked: Asked, exact: Patching) -> None:
+    """Draw attribution patching of the sublayers at every checkpoint."""
+    steps = selection.run.steps()
+    if len(steps) < 2:
+        return
+    if not st.toggle(
+        "Attribution patching at every checkpoint",
+        help="The approximation by one backward pass, of the same two sentences, target and words.",
+        **control("attributed", "Attribution patching"),
+    ):
+        return
+    if len(steps) > _MOST:
+        places = np.linspace(0, len(steps) - 1, _MOST).round().astype(int)
+        steps = sorted({selection.step, *(steps[place] for place in places)})
+    progress = st.progress(0.0, "Asking every checkpoint")
+    found = []
+    for done, step in enumerate(steps):
+        progress.progress(done / len(steps), f"Asking every checkpoint: step {step:,}")
+        found.append(attribution_of(selection.run, asked.pair, exact.step, exact.words, step=step))
+    progress.empty()
+    rows = [
+        f"{stack} {layer + 1}: {sublayer_label(name)}"
+        for stack, written in SUBLAYERS.items()
+        for layer in range(len(exact.sublayers[stack]))
+        for name in written
+    ]
+    shares = np.stack([_sublayer_shares(each) for each in found], axis=1)
+    hover = np.array(
+        [
+            [
+                f"{row}, step {step:,}: {shares[y, x]:+.3f}; log-odds in A "
+                f"{each.odds_a:+.2f}, in B {each.odds_b:+.2f}"
+                for x, (step, each) in enumerate(zip(steps, found, strict=True))
+            ]
+            for y, row in enumerate(rows)
+        ]
+    )
+
+    def open_checkpoint() -> None:
+        if clicked := clicked_value("patch_training"):
+            change_view(step=int(clicked))
+            redraw_all()
+
+    show_figure(
+        share_map(
+            shares.astype(np.float32),
+            names=np.broadcast_to(np.array(steps).astype(str), shares.shape),
+            hover=hover,
+            rows=rows,
+            columns=[f"{step:,}" for step in steps],
+            row_title="sublayer",
+            column_title="training step",
+            theme=selection.theme,
+        ),
+        key="patch_training",
+        alt="Restored share of each sublayer by attribution patching, by checkpoint",
+        name="attribution-through-training",
+        on_select=open_checkpoint,
+    )
+    empty = sum(each.nothing_to_restore for each in found)
+    st.caption(
+        "To first order, and so rough where a patch changes much: the rank correlation above is "
+        "that of the open checkpoint only. A click opens a checkpoint."
+        + f" Grey: {empty} at which there is nothing to restore."
+        * bool(empty)
+    )
+
+
+def _sublayer_shares(found: Patching) -> Doubles:
+    """Return the shares of all sublayers, the encoder's first; NaN without anything to restore."""
+    odds = np.concatenate([part.ravel() for part in found.sublayers.values()])
+    return np.full(odds.shape, np.nan) if found.nothing_to_restore else found.restored(odds)

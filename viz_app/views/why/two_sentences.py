@@ -1,0 +1,255 @@
+"""The section *two sentences*: what of a sentence B brings B's answer back, put into A."""
+
+from __future__ import annotations
+
+import math
+
+import streamlit as st
+
+from headwise.viz_app.analysis.labels import next_token_label, token_labels
+from headwise.viz_app.components.token_buttons import token_buttons
+from headwise.viz_app.records.patching import Patching
+from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.views.caches import tokens_of
+from headwise.viz_app.views.shared.errors import describe_error
+from headwise.viz_app.views.shared.log import log_refusal
+from headwise.viz_app.views.shared.markdown import escape_markdown
+from headwise.viz_app.views.shared.panels import panel
+from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.target import show_target, target_probabilities
+from headwise.viz_app.views.shared.view import change_view, checked, control, redraw_all, view
+from headwise.viz_app.views.shared.vocabulary import (
+    TOKEN_HELP,
+    find_token,
+    token_name,
+    vocabulary_of,
+)
+from headwise.viz_app.views.shared.widgets import choose_one
+from headwise.viz_app.views.why.caches import attribution_of
+from headwise.viz_app.views.why.pair import Asked, asked_of, second_sentence
+from headwise.viz_app.views.why.pair_maps import show_pair_maps
+from headwise.viz_app.views.why.patches import show_patching
+from headwise.viz_app.views.why.prepared import prepared_pairs, with_word, words_in
+
+
+@panel("two sentences")
+def show_two_sentences(selection: Selection, trace: Trace) -> None:
+    """Draw the section."""
+    other = _choose_second(selection)
+    if not other:
+        st.info(
+            "Type a second sentence that differs from the first in one thing, change a word of the "
+            "first, or take a prepared pair."
+        )
+        return
+    asked = asked_of(selection, trace, other)
+    _show_translations(selection, asked, other)
+    at = _choose_step(selection, asked)
+    st.session_state["files"] = f"headwise-{trace.run}-{trace.step}-pair-{at + 1}"
+    words = _choose_words(selection, asked, at)
+    if words is None:
+        return
+    quick = attribution_of(selection.run, asked.pair, at, words)
+    names = _labels(selection, words)
+    _say_odds(quick, names)
+    show_pair_maps(selection, asked.pair)
+    show_patching(selection, asked, quick, names)
+
+
+def _choose_second(selection: Selection) -> str:
+    """Ask for B: typed, made from A by changing a word, or of a prepared pair."""
+    pairs = {
+        f"{pair.phenomenon}: {pair.a} / {pair.b}": pair for pair in prepared_pairs(selection.run)
+    }
+    with st.container(horizontal=True, gap="small", vertical_alignment="bottom", key="pair"):
+        other: str = st.text_input(
+            "Second sentence, B (the first, A, is above)",
+            placeholder="a sentence that differs in one thing",
+            **control("other", "Second sentence", default=second_sentence(selection)),
+        )
+        if pairs:
+            st.menu_button(
+                "Prepared pairs",
+                list(pairs),
+                key="prepared",
+                format_func=escape_markdown,
+                on_click=lambda: _open_pair(
+                    pairs[st.session_state["prepared"]].a, pairs[st.session_state["prepared"]].b
+                ),
+            )
+        if other.strip():
+            st.button(
+                "Swap A and B",
+                key="swap",
+                icon=":material/swap_horiz:",
+                on_click=lambda: _open_pair(other.strip(), selection.text.strip()),
+            )
+    _change_word(selection)
+    return other.strip()
+
+
+def _open_pair(a: str, b: str) -> None:
+    """Open two sentences, from the callback of a click."""
+    change_view(sentence=a, other=b)
+    redraw_all()
+
+
+def _change_word(selection: Selection) -> None:
+    """Offer to make B from A by changing a word of it."""
+    words = words_in(selection.text)
+    place = checked(
+        "changed_word",
+        "Changed word",
+        usable=range(len(words)).__contains__,
+        written=words.__getitem__,
+    )
+    st.caption("Or change a word of A: a click chooses it")
+    token_buttons(
+        words,
+        name="Words of the first sentence: each can be changed to make the second",
+        theme=selection.theme,
+        key="changed_words",
+        on_click=lambda word: change_view(changed_word=None if word == place else word),
+        chosen=place,
+        language=selection.run.source_language,
+    )
+    if place is None:
+        return
+
+    def change() -> None:
+        change_view(other=with_word(selection.text, place, view().why.in_its_place))
+
+    st.text_input(
+        f"In place of “{escape_markdown(words[place])}”",
+        placeholder="another word, or several",
+        **control("in_its_place", "Another word", on_change=change),
+    )
+
+
+def _show_translations(selection: Selection, asked: Asked, other: str) -> None:
+    both = zip(
+        "AB",
+        (selection.text.strip(), other),
+        (asked.own_a, asked.own_b),
+        st.columns(2, gap="medium"),
+        strict=True,
+    )
+    for letter, text, own, column in both:
+        with column:
+            forced = letter == "A" and bool(view().target.strip())
+            whose = "your translation" if forced else "its translation"
+            st.markdown(f"**{letter}: {escape_markdown(text)}**, {whose}")
+            show_target(selection, own, key=f"pair-{letter}", marked=_marked(asked, own))
+
+
+def _marked(asked: Asked, own: Trace) -> int | None:
+    place = asked.parts_at
+    return place if place is not None and place < len(own.predicted) else None
+
+
+def _choose_step(selection: Selection, asked: Asked) -> int:
+    """Ask whose target both are given, and which step of it is asked about."""
+    of_a = "yours" if view().target.strip() else "A's"
+    choose_one(
+        "Target that both are given",
+        ["A", "B"],
+        key="shared_by",
+        format_func=lambda letter: of_a if letter == "A" else "B's",
+        help="Both sentences are given one target, so that all else is equal. For one of your own, "
+        "force a translation above.",
+    )
+    trace = asked.pair.a
+    labels = token_labels(trace.predicted)
+    at: int = checked(
+        "parting",
+        "Step",
+        default=asked.first_step,
+        usable=range(len(labels)).__contains__,
+        written=labels.__getitem__,
+    )
+    at_first = (
+        "no token of the two translations differs, and it is the one whose probability does most"
+        if asked.parts_at is None
+        else "it is the one where the two translations part"
+    )
+    st.caption(
+        "The shared target, shaded by its probability after A: a click asks about that token. At "
+        f"first {at_first}."
+    )
+    probabilities, titles = target_probabilities(trace)
+    token_buttons(
+        labels,
+        name="Tokens of the shared target: each asks what decides between two words there",
+        theme=selection.theme,
+        key="pair_target",
+        on_click=lambda place: change_view(parting=place),
+        chosen=at,
+        probabilities=probabilities,
+        titles=titles,
+        language=selection.run.target_language,
+    )
+    return at
+
+
+def _choose_words(selection: Selection, asked: Asked, at: int) -> tuple[int, int] | None:
+    """Ask for the two words that compete; None, as shown, if what is typed is no token."""
+    vocabulary = vocabulary_of(selection, "target")
+    first = asked.first_words(at)
+    likeliest = [each.predictions.top_ids[at].tolist() for each in (asked.pair.a, asked.pair.b)]
+    offered = [token_name(id) for id in dict.fromkeys([*first, *likeliest[0], *likeliest[1]])]
+    found = []
+    places = st.columns(2, gap="medium")
+    for place, key, own, label in zip(
+        places,
+        ("first_word", "second_word"),
+        first,
+        ("Why this word", "and not this one"),
+        strict=True,
+    ):
+
+        def written(name: str, own: int = own) -> str:
+            return vocabulary.labels[own] if name == "" else vocabulary.written(name)
+
+        with place:
+            chosen: str = st.selectbox(
+                label,
+                ["", *(name for name in offered if name != token_name(own))],
+                format_func=written,
+                accept_new_options=True,
+                help=TOKEN_HELP.replace("of the sentence", "that are likeliest here"),
+                **control(key, label, written=written),
+            )
+        try:
+            found.append(own if chosen == "" else find_token(selection, vocabulary, chosen))
+        except ValueError as problem:
+            log_refusal(problem)
+            st.error(describe_error(problem))
+            return None
+    if found[0] == found[1]:
+        st.error("The two words are the same; choose another one.")
+        return None
+    return found[0], found[1]
+
+
+def _labels(selection: Selection, ids: tuple[int, int]) -> list[str]:
+    spaced = selection.run.tokenizers.target.kind == "bpe"
+    texts = tokens_of(selection.run, "target", ids).texts
+    return [escape_markdown(next_token_label(text, spaced=spaced)) for text in texts]
+
+
+def _say_odds(quick: Patching, names: list[str]) -> None:
+    a, b = names
+    said = (
+        f"After A the logit of **{a}** is {abs(quick.odds_a):.3f} "
+        f"{'higher' if quick.odds_a >= 0 else 'lower'} than that of **{b}**, after B "
+        f"{abs(quick.odds_b):.3f} {'higher' if quick.odds_b >= 0 else 'lower'}: log-odds of "
+        f"{quick.odds_a:+.3f} and {quick.odds_b:+.3f}."
+    )
+    if not quick.nothing_to_restore:
+        change = abs(quick.odds_b - quick.odds_a)
+        digits = 1 if change < 5 else 0
+        times = (
+            f"{math.exp(change):,.{digits}f}" if change < 14 else f"10^{change / math.log(10):.1f}"
+        )
+        said += f" B changes the ratio of their probabilities by a factor of {times}."
+    st.markdown(said)
