@@ -112,11 +112,11 @@ def measured_steps(folder: Path) -> list[int]:
 # --- writing -------------------------------------------------------------------------------------
 
 
-def write_measures(folder: Path, measures: Measures) -> None:
-    """Write the measures of a checkpoint into a run's folder, in place of any that were there.
+def make_measures_folder(folder: Path) -> None:
+    """Make the folder of a run's measures, if it is not there.
 
     Raises:
-        CheckpointError: if they cannot be written.
+        CheckpointError: if it cannot be made.
     """
     try:
         (folder / "measures").mkdir(exist_ok=True)
@@ -125,6 +125,15 @@ def write_measures(folder: Path, measures: Measures) -> None:
             f"{folder / 'measures'}: cannot be made ({error.strerror}); see to that and measure "
             "again"
         ) from error
+
+
+def write_measures(folder: Path, measures: Measures) -> None:
+    """Write the measures of a checkpoint into a run's folder, in place of any that were there.
+
+    Raises:
+        CheckpointError: if they cannot be written.
+    """
+    make_measures_folder(folder)
     lines = b"".join(orjson.dumps(sentence) + b"\n" for sentence in measures.sentences)
     path = _sentences_path(folder)
     if not path.is_file() or path.read_bytes() != lines:
