@@ -6,6 +6,7 @@ decimals; of the last checkpoint, by head, how each pair counts with the head of
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
@@ -73,16 +74,15 @@ def shipped_pairs(source_language: str, target_language: str) -> Path | None:
 # --- writing -------------------------------------------------------------------------------------
 
 
-def write_pairs(folder: Path, measured: MeasuredPairs) -> None:
+def write_pairs(folder: Path, measured: MeasuredPairs, steps: Collection[int]) -> None:
     """Write the accuracy on pairs into a run's folder, in place of what was there.
 
-    Other checkpoints that were measured on the same pairs stay; so do the heads, unless there are
-    new ones.
+    What was measured on the same pairs of other checkpoints among ``steps`` stays, with the heads.
 
     Raises:
         CheckpointError: if it cannot be written.
     """
-    measured = _with_earlier(folder, measured)
+    measured = _with_earlier(folder, measured, steps)
     make_measures_folder(folder)
     file = _File(
         format_version=PAIRS_VERSION,
@@ -100,7 +100,7 @@ def write_pairs(folder: Path, measured: MeasuredPairs) -> None:
             for layer, head in np.ndindex(counted.shape[:2])
         ],
     )
-    # A line for each of these, and for each pair, checkpoint and head, so that a change can be read.
+    # A line for each of these, and for each pair, checkpoint and head: a change can be read.
     lines = [
         orjson.dumps(name)
         + b":"
@@ -114,21 +114,24 @@ def write_pairs(folder: Path, measured: MeasuredPairs) -> None:
     write_bytes(pairs_path(folder), b"{" + b",\n".join(lines) + b"}\n")
 
 
-def _with_earlier(folder: Path, measured: MeasuredPairs) -> MeasuredPairs:
+def _with_earlier(folder: Path, measured: MeasuredPairs, steps: Collection[int]) -> MeasuredPairs:
     """Add what the file has of other checkpoints, if it is of the same pairs."""
     try:
-        earlier = read_pairs_of_run(folder)
+        earlier = read_measured_pairs(folder)
     except CheckpointError:  # which is replaced
         return measured
     if earlier is None or earlier.pairs != measured.pairs:
         return measured
-    checkpoints = {**earlier.checkpoints, **measured.checkpoints}
-    measured = replace(measured, checkpoints=dict(sorted(checkpoints.items())))
-    if measured.heads_step is None and earlier.heads_step not in measured.checkpoints:
-        return measured
-    if measured.heads_step is None:
-        return replace(measured, heads_step=earlier.heads_step, without_heads=earlier.without_heads)
-    return measured
+    kept = {
+        step: scores
+        for step, scores in earlier.checkpoints.items()
+        if step in steps and step not in measured.checkpoints
+    }
+    if measured.heads_step is None and earlier.heads_step in kept:
+        measured = replace(
+            measured, heads_step=earlier.heads_step, without_heads=earlier.without_heads
+        )
+    return replace(measured, checkpoints=dict(sorted({**kept, **measured.checkpoints}.items())))
 
 
 def _rounded(values: Doubles) -> list[float]:
@@ -138,7 +141,7 @@ def _rounded(values: Doubles) -> list[float]:
 # --- reading -------------------------------------------------------------------------------------
 
 
-def read_pairs_of_run(folder: Path) -> MeasuredPairs | None:
+def read_measured_pairs(folder: Path) -> MeasuredPairs | None:
     """Read the accuracy on pairs of a run; None if it was not measured.
 
     The caller compares the sha256 of each checkpoint with that of its weights.

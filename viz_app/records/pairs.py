@@ -1,7 +1,7 @@
 """Accuracy on pairs: sources with a right and a wrong target, and which a model finds likelier.
 
-Sennrich (2017), *How Grammatical is Character-level Neural Machine Translation? Assessing MT Quality
-with Contrastive Translation Pairs*. ``L`` layers, ``H`` heads, ``n`` pairs.
+Sennrich (2017), *How Grammatical is Character-level Neural Machine Translation? Assessing MT
+Quality with Contrastive Translation Pairs*. ``L`` layers, ``H`` heads, ``n`` pairs.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class PairScores:
 
 @dataclass(frozen=True)
 class MeasuredPairs:
-    """All that was measured of a run on pairs is held here, as in the file ``measures/pairs.json``."""
+    """All that was measured of a run on pairs is held here, as in ``measures/pairs.json``."""
 
     run: str
     name: str
