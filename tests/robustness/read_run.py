@@ -16,8 +16,10 @@ from headwise.model.decoding.translation import translate
 from headwise.model.training.resume import read_resume_state
 from headwise.viz_app.analysis.curves import curve_of, progress
 from headwise.viz_app.analysis.embeddings import frequency_groups, most_frequent
+from headwise.viz_app.analysis.pairs import accuracy_curves, accuracy_losses, failing_pairs
 from headwise.viz_app.measuring.alignments import read_alignments
 from headwise.viz_app.measuring.files import read_measures
+from headwise.viz_app.measuring.pair_files import read_measured_pairs
 from tests.robustness.tiny_run import STEP
 
 _SENTENCE = "Where is the old cat?"
@@ -55,6 +57,16 @@ def _measures_text(folder: Path) -> str:
     np.array([[e.query + 0, e.key + 0, e.weight + 0.0] for e in examples]).tolist()
     values = {n: {k: v.tolist() for k, v in kinds.items()} for n, kinds in measures.values.items()}
     return _text((values, vars(measures) | {"values": None}))
+
+
+def _pairs_text(folder: Path) -> str:
+    measured = read_measured_pairs(folder)
+    assert measured is not None
+    losses = accuracy_losses(measured)
+    curves = accuracy_curves(measured, measured.checkpoints)
+    failing = [failing_pairs(measured, each) for each in measured.checkpoints.values()]
+    orjson.dumps([vars(pair) for pair in measured.pairs])
+    return _text((measured.run, measured.name, measured.pairs, curves, losses, failing))
 
 
 def read_run(root: Path, name: str, *, translating: bool = True) -> dict[str, Any]:
@@ -98,6 +110,7 @@ def read_run(root: Path, name: str, *, translating: bool = True) -> dict[str, An
     part("metrics", lambda: _logs(run.metrics(), run.info.training.steps))
     part("samples", lambda: _logs(run.samples(), run.info.training.steps))
     part("measures", lambda: _measures_text(run.folder))
+    part("pairs", lambda: _pairs_text(run.folder))
     part("alignments", lambda: repr(read_alignments(run.folder)))
     part("resume", resume)
     return found

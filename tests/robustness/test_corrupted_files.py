@@ -7,7 +7,7 @@ memory than before and within 20 s. Each corruption must end in one of these:
 * the same: no difference in anything that is read;
 * rows before: of a log, the rows before the corrupted one, as after a training that was killed;
 * other content: another valid file. This cannot be noticed where no sha256 protects a file
-  (run.json, counts, logs, measures, alignments), nor where the sha256 was corrected too: the kinds
+  (run.json, counts, logs, measures, pairs, alignments), nor where the sha256 was corrected too: the kinds
   that end in "+" are such forgeries, which pass the check and reach the libraries behind it.
 
 Anything else fails: another exception, a native library that panics or kills the process, a hang,
@@ -43,6 +43,7 @@ _GIB = 2**30
 _SECONDS = 20
 _WEIGHTS = f"step-{STEP:07d}.safetensors"
 _MEASURES = f"measures/step-{STEP:07d}.json"
+_PAIRS = "measures/pairs.json"
 _RESUME = f"resume/step-{STEP:07d}"
 
 
@@ -106,6 +107,7 @@ KINDS = {
     "sentences.jsonl+": FileKind(
         "bpe", _SENTENCES, of_json_lines, forge=partial(_forge_in, _MEASURES, _SENTENCES)
     ),
+    "pairs": FileKind("bpe", _PAIRS, of_json),
     "alignments.jsonl": FileKind("bpe", "alignments.jsonl", of_json_lines),
     "resume weights": FileKind("bpe", f"{_RESUME}/state.safetensors", of_header),
     "resume state": FileKind("bpe", f"{_RESUME}/state.json", of_json),

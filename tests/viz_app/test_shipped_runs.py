@@ -22,6 +22,8 @@ from headwise.model.transformer import Transformer
 from headwise.viz_app.analysis.inside import deviations
 from headwise.viz_app.measuring.alignments import read_alignments
 from headwise.viz_app.measuring.files import measured_steps, read_measures
+from headwise.viz_app.measuring.pair_files import read_measured_pairs, shipped_pairs
+from headwise.viz_app.measuring.pairs import read_pairs
 from headwise.viz_app.records.model import LayerTrace
 from headwise.viz_app.records.trace import Floats, Trace
 from headwise.viz_app.trace.layer import run_layer_trace
@@ -54,6 +56,28 @@ def test_every_checkpoint_has_measures_of_its_weights(run: TrainedRun) -> None:
         for way in ("predicted", "consumed"):
             assert np.isfinite(measures.values[f"aer_{way}"]["cross"]).all()
         assert all(len(found) == 8 for found in measures.examples.values())
+
+
+def test_accuracy_on_pairs_is_of_the_weights_and_of_the_pairs_that_ship(run: TrainedRun) -> None:
+    measured = read_measured_pairs(run.folder)
+    path = shipped_pairs(run.source_language, run.target_language)
+    if measured is None:
+        assert run.info.name != "de-en"
+        return
+    assert path is not None
+    assert (measured.name, measured.pairs) == (path.name, read_pairs(path))
+    assert list(measured.checkpoints) == run.steps()
+    assert measured.heads_step == run.steps()[-1]
+    for step, scores in measured.checkpoints.items():
+        with safe_open(weights_path(run.folder, step), "pt") as file:
+            assert scores.sha256 == file.metadata()["sha256"]
+        assert (scores.right < 0).all()
+        assert (scores.wrong < 0).all()
+    shapes = {kind: counted.shape for kind, counted in measured.without_heads.items()}
+    assert shapes == {
+        kind: (*shape, len(measured.pairs))
+        for kind, shape in run.info.model.description.shapes.items()
+    }
 
 
 def test_examples_are_places_in_their_sentences(run: TrainedRun) -> None:
