@@ -7,8 +7,8 @@ memory than before and within 20 s. Each corruption must end in one of these:
 * the same: no difference in anything that is read;
 * rows before: of a log, the rows before the corrupted one, as after a training that was killed;
 * other content: another valid file. This cannot be noticed where no sha256 protects a file
-  (run.json, counts, logs, measures, pairs, alignments), nor where the sha256 was corrected too: the kinds
-  that end in "+" are such forgeries, which pass the check and reach the libraries behind it.
+  (run.json, counts, logs, measures, pairs, alignments), nor where the sha256 was corrected too: the
+  kinds that end in "+" are such forgeries, which pass the check and reach the libraries behind it.
 
 Anything else fails: another exception, a native library that panics or kills the process, a hang,
 too much memory, or other content of a file that a sha256 protects.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from functools import cache
 
 import numpy as np
@@ -78,6 +80,34 @@ def test_accuracy_on_pairs_is_of_the_weights_and_of_the_pairs_that_ship(run: Tra
         kind: (*shape, len(measured.pairs))
         for kind, shape in run.info.model.description.shapes.items()
     }
+
+
+def test_de_en_fails_where_the_documentation_says() -> None:
+    measured = read_measured_pairs(open_trained_run("de-en").folder)
+    assert measured is not None
+    scores = measured.checkpoints[9000]
+    right = Counter(
+        pair.phenomenon
+        for pair, likelier in zip(measured.pairs, scores.right > scores.wrong, strict=True)
+        if likelier
+    )
+    assert right == {
+        "number of the verb": 6,
+        "article": 10,
+        "negation": 8,
+        "tense": 5,
+        "pronoun": 8,
+        "subject and object": 5,
+    }
+    likelier = [
+        pair.right if scores.right[place] > scores.wrong[place] else pair.wrong
+        for place, pair in enumerate(measured.pairs)
+    ]
+    tense = [likelier[place] for place in measured.places("tense")]
+    assert all(re.search(r"\b(is|are|has|jumps)\b", text) for text in tense)
+    # Two sources with the same first noun, once the object, get the same translation.
+    order = [likelier[place] for place in measured.places("subject and object")]
+    assert order[::2] == order[1::2]
 
 
 def test_examples_are_places_in_their_sentences(run: TrainedRun) -> None:

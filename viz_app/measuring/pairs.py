@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ from headwise.model.placement import Placement
 from headwise.model.runs import Run, load_checkpoint
 from headwise.model.training.corpora import read_rows
 from headwise.model.training.data import DataError, Pair
-from headwise.model.training.processes import Processes
+from headwise.model.training.processes import ALONE, Processes
 from headwise.viz_app.measuring.batches import EncodedPair, PaddedIds, batches_by_length, gather
 from headwise.viz_app.records.account import Doubles
 from headwise.viz_app.records.pairs import ContrastivePair, MeasuredPairs, PairScores, outcomes
@@ -117,6 +118,20 @@ class PairTask:
         return 2 * len(self.pairs) * (len(self.steps) + (self.heads + 1 if self.heads else 0))
 
 
+def score_pairs(
+    model: Seq2SeqModel, tokenizers: Tokenizers, pairs: Sequence[ContrastivePair]
+) -> tuple[Doubles, Doubles]:
+    """Return log P of the right and of the wrong target of each pair, in nats: (n,), (n,).
+
+    Raises:
+        DataError: before work is done, if a text of a pair is too long for the model, or nothing
+            that its tokenizer takes for text.
+    """
+    batches = list(batches_by_length(_encode(pairs, tokenizers, model.description.max_length)))
+    scores = _over(batches, partial(_scores, model), ALONE)
+    return scores[::2], scores[1::2]
+
+
 def measure_pairs(task: PairTask, advance: Callable[[int], object]) -> Iterator[MeasuredPairs]:
     """Score the pairs by each checkpoint in order, and by the last one without each head.
 
@@ -132,22 +147,12 @@ def measure_pairs(task: PairTask, advance: Callable[[int], object]) -> Iterator[
     for step in task.steps:
         checkpoint = load_checkpoint(task.run, step, task.placement)
         model = checkpoint.model
-        scores = _over(task, batches, lambda batch, model=model: _scores(model, batch), advance)
-        right, wrong = scores[::2], scores[1::2]
-        measured = MeasuredPairs(
-            task.run.name,
-            task.name,
-            task.pairs,
-            {step: PairScores(step, checkpoint.sha256, right, wrong)},
-        )
+        scores = _over(batches, partial(_scores, model), task.processes, advance)
+        there = PairScores(step, checkpoint.sha256, scores[::2], scores[1::2])
+        measured = MeasuredPairs(task.run.name, task.name, task.pairs, {step: there})
         if step == task.run.steps()[-1]:
-            without = _over(
-                task,
-                batches,
-                lambda batch, model=model: _scores_without_heads(model, batch),
-                advance,
-                task.heads + 1,
-            )
+            score, times = partial(_scores_without_heads, model), task.heads + 1
+            without = _over(batches, score, task.processes, advance, times)
             measured = replace(measured, heads_step=step, without_heads=_by_head(model, without))
         yield measured
 
@@ -161,8 +166,8 @@ def _encode(
         source = tokenizers.encode_source(pair.source)
         for target in (pair.right, pair.wrong):
             ids = tokenizers.encode_target(target)
-            for text, tokens, least in ((pair.source, len(source), 2), (target, len(ids) - 1, 2)):
-                if tokens < least:
+            for text, tokens in ((pair.source, len(source)), (target, len(ids) - 1)):
+                if tokens < 2:  # </s> alone
                     raise DataError(
                         f"pair {number + 1}: the tokenizer finds no text in {text!r:.60}; leave the"
                         " pair out"
@@ -177,20 +182,20 @@ def _encode(
 
 
 def _over(
-    task: PairTask,
     batches: Sequence[list[EncodedPair]],
     score: Callable[[list[EncodedPair]], Tensor],
-    advance: Callable[[int], object],
+    processes: Processes,
+    advance: Callable[[int], object] = lambda count: None,
     times: int = 1,
 ) -> Doubles:
     """Score all batches, (B, …) each; return the scores in order of the targets, (2 n, …)."""
     found = []
     for number, batch in enumerate(batches):
-        if task.processes.has(number):
+        if processes.has(number):
             scores = score(batch).double().numpy(force=True)
             found.append({each.number: row for each, row in zip(batch, scores, strict=True)})
         advance(len(batch) * times)
-    return np.stack(gather(task.processes, found))
+    return np.stack(gather(processes, found))
 
 
 @torch.inference_mode()

@@ -20,7 +20,7 @@ from headwise.viz_app.export import ExportArguments
 from headwise.viz_app.export import main as export
 from headwise.viz_app.measuring import pairs as module
 from headwise.viz_app.measuring.pair_files import SENTENCES
-from headwise.viz_app.measuring.pairs import PairTask, measure_pairs, read_pairs
+from headwise.viz_app.measuring.pairs import PairTask, measure_pairs, read_pairs, score_pairs
 from headwise.viz_app.records.pairs import ContrastivePair, MeasuredPairs
 from headwise.viz_app.trace.sentence import run_trace
 from tests.floats import PASS, near
@@ -146,6 +146,8 @@ def test_the_accuracy_is_that_of_exported_log_probabilities(
         assert scores.right.tolist() == near(right.tolist(), **bounds)
         assert scores.wrong.tolist() == near(wrong.tolist(), **bounds)
         assert scores.outcomes.mean() == near(float((right > wrong).mean()))
+        alone = score_pairs(load_weights(run, step).model, run.tokenizers, PAIRS)
+        assert [each.tolist() for each in alone] == [scores.right.tolist(), scores.wrong.tolist()]
 
 
 def test_heads_are_switched_off_one_at_a_time_at_the_last_checkpoint(
