@@ -57,16 +57,16 @@ def accuracy_charts(
         data.append(_line(curve, steps, theme) | {"xaxis": x, "yaxis": y})
         dotted = {"color": theme.muted, "width": 1.5, "dash": "dot"}
         chance = {"x0": 0, "x1": 1, "xref": f"{x} domain", "y0": CHANCE, "y1": CHANCE, "yref": y}
-        shapes.append({"type": "line", "line": dotted, "layer": "below", **chance})
+        # Above the line of the grid, which is at one half, too.
+        shapes.append({"type": "line", "line": dotted, "layer": "between", **chance})
         below = {"xref": x, "yref": f"{y} domain", "layer": "below"}
         shapes.append(vertical_line(steps.place(step), theme=theme, **below))
     layout["annotations"].append(
         {
             "text": "chance",
-            "x": 0,
+            "x": 0.9,
             "xref": "x domain",
-            "xanchor": "left",
-            "xshift": 4,
+            "xanchor": "right",
             "y": CHANCE,
             "yref": "y",
             "yanchor": "top",

@@ -23,7 +23,7 @@ from headwise.viz_app.views.shared.head_choice import choices_for, head_label
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.measures import list_steps, measure_command
 from headwise.viz_app.views.shared.pairs import RunPairs, pairs_of
-from headwise.viz_app.views.shared.panels import note_files
+from headwise.viz_app.views.shared.panels import note_files, panel
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import change_view, view
 from headwise.viz_app.views.shared.vocabulary import token_name
@@ -128,6 +128,7 @@ def _go_to_clicked(run: Run) -> None:
 # --- the pairs that fail -------------------------------------------------------------------------
 
 
+@panel("pairs-that-fail")
 def _show_failing(selection: Selection, measured: MeasuredPairs) -> None:
     names = measured.phenomena
     phenomenon = choose_from_list(
