@@ -154,7 +154,7 @@ def _pairs(rows: Iterable[CorpusRow], name: str, columns: tuple[str, str]) -> It
         )
 
 
-def _require(columns: tuple[str, str], there: Collection[str], place: str) -> None:
+def _require(columns: tuple[str, ...], there: Collection[str], place: str) -> None:
     for column in columns:
         if column not in there:
             raise DataError(

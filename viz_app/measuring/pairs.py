@@ -161,7 +161,7 @@ def _encode(
     pairs: Sequence[ContrastivePair], tokenizers: Tokenizers, max_length: int
 ) -> list[EncodedPair]:
     """Encode the right and the wrong target of each pair, one after the other."""
-    found = []
+    found: list[EncodedPair] = []
     for number, pair in enumerate(pairs):
         source = tokenizers.encode_source(pair.source)
         for target in (pair.right, pair.wrong):
