@@ -42,3 +42,17 @@ def log_probabilities(model: Seq2SeqModel, stream: Tensor, ids: Tensor) -> Tenso
         )
     ]
     return torch.cat(parts)
+
+
+def target_log_probabilities(model: Seq2SeqModel, streams: Tensor, targets: Tensor) -> Tensor:
+    """Compute log P of whole targets: the sum over the tokens that are predicted, in nats, (…, B).
+
+    ``streams`` are outputs of the decoder, (…, B, T, D), of passes that consumed ``targets`` but
+    for their last ids; ``targets`` are ids (B, T + 1), padded on the right.
+    """
+    predicted = targets[:, 1:].expand(streams.shape[:-1])
+    keep = predicted != model.special_ids.padding
+    scores = log_probabilities(model, streams[keep], predicted[keep])
+    found = scores.new_zeros(predicted.shape)
+    found[keep] = scores
+    return found.sum(dim=-1)

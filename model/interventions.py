@@ -24,7 +24,11 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from headwise.model.forced import forced_stream, log_probabilities
+from headwise.model.forced import (
+    forced_stream,
+    log_probabilities,
+    target_log_probabilities,
+)
 from headwise.model.hooks import Edit, edit
 from headwise.model.interface import (
     KINDS,
@@ -109,12 +113,7 @@ def batch_head_costs(
     """
     heads = model.description.all_heads()
     streams = streams_without(model, sources, targets[:, :-1], heads, means=means)
-    predicted = targets[:, 1:].expand(len(streams), -1, -1)
-    keep = predicted != model.special_ids.padding
-    scores = log_probabilities(model, streams[keep], predicted[keep])
-    found = scores.new_zeros(predicted.shape)
-    found[keep] = scores
-    totals = found.sum(dim=-1)  # (heads + 1, B)
+    totals = target_log_probabilities(model, streams, targets)  # (heads + 1, B)
     costs = (totals[-1] - totals[:-1]).T  # (B, heads)
     shapes = model.description.shapes
     by_kind = costs.split([layers * heads for layers, heads in shapes.values()], dim=1)

@@ -1,4 +1,7 @@
-"""Measure the heads of a run over a corpus: python -m headwise.viz_app.measure --help."""
+"""Measure a run's heads over a corpus, or its accuracy on contrastive pairs.
+
+python -m headwise.viz_app.measure --help has the options.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 from tqdm import tqdm
@@ -32,10 +35,12 @@ from headwise.viz_app.measuring.checkpoints import (
 )
 from headwise.viz_app.measuring.files import write_measures
 from headwise.viz_app.measuring.head_means import write_means
+from headwise.viz_app.measuring.pair_files import SENTENCES, shipped_pairs, write_pairs
+from headwise.viz_app.measuring.pairs import PairTask, measure_pairs, read_pairs
 from headwise.viz_app.measuring.words import LinksLookup, identity_links, links_from_file
 
-SENTENCES = Path(__file__).parent / "sentences"
-"""Folder of example sentences, a file for each pair of languages, such as en-es.jsonl."""
+SHIPPED = "shipped"
+"""What stands for the contrastive pairs that the program has for the run's languages."""
 _FIRST = 200
 """Number of sentences of the corpus that are examples if there is no file of examples."""
 _ROUGH = 256
@@ -51,6 +56,9 @@ class MeasureArguments:
     replaces an earlier one; the app shows it at once. Heads are also switched off one by one, which
     takes most of the time. Beside it is a file with the mean output of each head, which can stand
     in place of its output when heads are ranked (Translate, Switch heads off).
+
+    With --pairs, each checkpoint is asked which of two given translations it finds likelier, and
+    the last one also without each head; without --data, nothing else is measured then.
 
     With several processes (torchrun --nproc-per-node N -m -- headwise.viz_app.measure --run …) each
     measures a part of the sentences; every node needs the run and the data.
@@ -68,8 +76,12 @@ class MeasureArguments:
     """How many sentences of the corpus."""
     steps: tuple[int, ...] = ()
     """Checkpoints to measure; without it, all."""
-    means_only: bool = False
-    """Measure only the mean outputs of heads, in a fraction of the time; other measures stay."""
+    only: Literal["all", "means"] = "all"
+    """What is measured over the corpus: all, or in a fraction of the time only the mean outputs of
+    heads; what was measured before stays."""
+    pairs: str | None = None
+    """Contrastive pairs: a .jsonl, .tsv, .csv or .parquet file with the columns source, right,
+    wrong and phenomenon; or "shipped" for those that the program has for the run's languages."""
     examples: Path | None = None
     """Example sentences, an object with "source" and "reference" a line; without it, those that the
     program has for the run's languages, or else the first 200 of the corpus."""
@@ -180,13 +192,65 @@ def main(arguments: MeasureArguments) -> None:
 def _measure(arguments: MeasureArguments, processes: Processes) -> None:
     run = choose_languages(open_run(arguments.run, root=arguments.checkpoints), arguments.languages)
     steps = _steps(arguments.steps, run.steps())
+    pair_task = _pair_task(arguments, run, steps, processes) if arguments.pairs else None
+    with_heads = arguments.data is not None or pair_task is None
+    task = _task(arguments, run, steps, processes) if with_heads else None
+    if pair_task is not None:
+        _measure_pairs(pair_task)
+    if task is not None and arguments.only == "means":
+        _measure_means(task)
+    elif task is not None:
+        _measure_heads(task)
+
+
+def _say(processes: Processes, line: str) -> None:
+    if processes.is_main:
+        tqdm.write(line, file=sys.stderr)
+
+
+def _pair_task(
+    arguments: MeasureArguments, run: Run, steps: list[int], processes: Processes
+) -> PairTask:
+    if arguments.pairs == SHIPPED:
+        path = shipped_pairs(run.source_language, run.target_language)
+        if path is None:
+            raise ValueError(
+                f"--pairs: the program has none for {run.source_language or 'an unknown language'}"
+                f" to {run.target_language or 'an unknown language'}; name a file"
+            )
+    else:
+        path = Path(arguments.pairs or "")
+    return PairTask(run, steps, path.name, read_pairs(path), processes, arguments.placement)
+
+
+def _measure_pairs(task: PairTask) -> None:
+    processes = task.processes
+    with tqdm(total=task.passes, unit="target", disable=not processes.is_main) as bar:
+        for measured in measure_pairs(task, bar.update):
+            if processes.is_main:
+                write_pairs(task.run.folder, measured, task.run.steps())
+            [scores] = measured.checkpoints.values()
+            share = float(scores.outcomes.mean())
+            line = f"step {scores.step:,}: right in {share:.1%} of {len(task.pairs):,} pairs"
+            _say(processes, line)
+
+
+def _task(
+    arguments: MeasureArguments, run: Run, steps: list[int], processes: Processes
+) -> MeasureTask:
     require_languages(run, arguments.columns)
     open_corpus = _opener(_data_name(arguments, run), arguments, run)
     examples = _examples(arguments, run, open_corpus)
-    links_of, about_alignments = None, ""
-    if not arguments.means_only:
+    links_of = None
+    if arguments.only == "all":
         links_of, about_alignments = _alignments(arguments, run, open_corpus())
-    task = MeasureTask(
+        _say(processes, about_alignments)
+        _say(
+            processes,
+            f"examples: {len(examples.sentences):,} sentences of {examples.corpus.name}; left out: "
+            f"{examples.left_out}",
+        )
+    return MeasureTask(
         run=run,
         steps=steps,
         open_corpus=open_corpus,
@@ -197,41 +261,37 @@ def _measure(arguments: MeasureArguments, processes: Processes) -> None:
         processes=processes,
         placement=arguments.placement,
     )
-    total = len(steps) * count_sentences(task)
-    bar = tqdm(total=total, unit="sentence", disable=not processes.is_main)
 
-    def say(line: str) -> None:
-        if processes.is_main:
-            tqdm.write(line, file=sys.stderr)
 
+def _measure_heads(task: MeasureTask) -> None:
+    processes = task.processes
+    total = len(task.steps) * count_sentences(task)
     printed: set[str] = set()
 
     def left_out(counted: LeftOutCounts) -> None:
         line = f"left out of the corpus: {counted}"
         if line not in printed:
             printed.add(line)
-            say(line)
+            _say(processes, line)
 
-    if arguments.means_only:
-        with bar:
-            for means in measure_means(task, bar.update):
-                if processes.is_main:
-                    write_means(run.folder, means)
-                say(f"step {means.step:,}: means of heads, {means.corpus.sentences:,} sentences")
-        return
-    say(about_alignments)
-    say(
-        f"examples: {len(examples.sentences):,} sentences of {examples.corpus.name}; left out: "
-        f"{examples.left_out}"
-    )
-    with bar:
+    with tqdm(total=total, unit="sentence", disable=not processes.is_main) as bar:
         for measures, means in measure(task, bar.update, left_out):
             count = measures.corpus.sentences
             if processes.is_main:
-                write_measures(run.folder, measures)
-                write_means(run.folder, means)
+                write_measures(task.run.folder, measures)
+                write_means(task.run.folder, means)
             rough = "; the figures are rough" if count < _ROUGH else ""
-            say(f"step {measures.step:,}: {count:,} sentences measured{rough}")
+            _say(processes, f"step {measures.step:,}: {count:,} sentences measured{rough}")
+
+
+def _measure_means(task: MeasureTask) -> None:
+    total = len(task.steps) * count_sentences(task)
+    with tqdm(total=total, unit="sentence", disable=not task.processes.is_main) as bar:
+        for means in measure_means(task, bar.update):
+            if task.processes.is_main:
+                write_means(task.run.folder, means)
+            line = f"step {means.step:,}: means of heads, {means.corpus.sentences:,} sentences"
+            _say(task.processes, line)
 
 
 if __name__ == "__main__":

@@ -107,7 +107,7 @@ def stream_corpus(
         return CorpusStream(Path(name).name, digest, iter(pairs))
     else:
         path = Path(name)
-        rows, digest = _read_file(path, wanted), _sha256_of(path)
+        rows, digest = read_rows(path, wanted), _sha256_of(path)
     return CorpusStream(Path(name).name, digest, _pairs(rows, name, wanted))
 
 
@@ -154,7 +154,7 @@ def _pairs(rows: Iterable[CorpusRow], name: str, columns: tuple[str, str]) -> It
         )
 
 
-def _require(columns: tuple[str, str], there: Collection[str], place: str) -> None:
+def _require(columns: tuple[str, ...], there: Collection[str], place: str) -> None:
     for column in columns:
         if column not in there:
             raise DataError(
@@ -190,7 +190,15 @@ def _sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _read_file(path: Path, columns: tuple[str, str]) -> Iterator[CorpusRow]:
+def read_rows(path: Path, columns: tuple[str, ...] = ()) -> Iterator[CorpusRow]:
+    """Read the rows of a local file, whose format follows from its suffix as in ``stream_corpus``.
+
+    The header line of a .tsv or .csv file must have ``columns``.
+
+    Raises:
+        DataError: naming file, line, what was expected and what to do; errors in a row are raised
+            when the iteration reaches it.
+    """
     if not path.is_file():
         raise DataError(
             f"{path}: no such file, and not one of the corpora known by name "
@@ -224,7 +232,7 @@ def _lines(path: Path) -> Generator[str]:
             yield text
 
 
-def _read_jsonl(path: Path, _: tuple[str, str]) -> Iterator[CorpusRow]:
+def _read_jsonl(path: Path, _: tuple[str, ...]) -> Iterator[CorpusRow]:
     for number, line in enumerate(_lines(path), start=1):
         if not line.strip():
             continue
@@ -237,13 +245,13 @@ def _read_jsonl(path: Path, _: tuple[str, str]) -> Iterator[CorpusRow]:
         yield f"line {number}", row
 
 
-def _read_tsv(path: Path, columns: tuple[str, str]) -> Iterator[CorpusRow]:
+def _read_tsv(path: Path, columns: tuple[str, ...]) -> Iterator[CorpusRow]:
     with closing(_lines(path)) as lines:
         fields = (line.rstrip("\r\n").split("\t") for line in lines)
         yield from _with_header(path, columns, enumerate(fields, start=1))
 
 
-def _read_csv(path: Path, columns: tuple[str, str]) -> Iterator[CorpusRow]:
+def _read_csv(path: Path, columns: tuple[str, ...]) -> Iterator[CorpusRow]:
     def numbered(lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
         first = next(lines, "")
         separator = max(",;\t", key=first.count)  # a comma, or what the first line has more
@@ -264,14 +272,19 @@ def _read_csv(path: Path, columns: tuple[str, str]) -> Iterator[CorpusRow]:
 
 
 def _with_header(
-    path: Path, columns: tuple[str, str], numbered: Iterable[tuple[int, Sequence[str]]]
+    path: Path, columns: tuple[str, ...], numbered: Iterable[tuple[int, Sequence[str]]]
 ) -> Iterator[CorpusRow]:
     """Name the fields of each row: as the first does, or by their numbers if these are wanted."""
     header: list[str] = []
     for number, fields in numbered:
         if not any(fields):
             continue
-        if not header and all(map(str.isdecimal, columns)) and not set(columns) <= set(fields):
+        if (
+            columns
+            and not header
+            and all(map(str.isdecimal, columns))
+            and not set(columns) <= set(fields)
+        ):
             header = [str(place) for place in range(1, len(fields) + 1)]
             _require(columns, header, f"{path}, line {number}")
         elif not header:
@@ -293,7 +306,7 @@ def _with_header(
         yield f"line {number}", dict(zip(header, fields, strict=True))
 
 
-def _read_parquet(path: Path, _: tuple[str, str]) -> Iterator[CorpusRow]:
+def _read_parquet(path: Path, _: tuple[str, ...]) -> Iterator[CorpusRow]:
     import pyarrow
     import pyarrow.parquet
 
@@ -307,7 +320,7 @@ def _read_parquet(path: Path, _: tuple[str, str]) -> Iterator[CorpusRow]:
         raise DataError(f"{path}: expected Parquet ({error}); write the file anew") from error
 
 
-_READERS: Mapping[str, Callable[[Path, tuple[str, str]], Iterator[CorpusRow]]] = {
+_READERS: Mapping[str, Callable[[Path, tuple[str, ...]], Iterator[CorpusRow]]] = {
     ".jsonl": _read_jsonl,
     ".tsv": _read_tsv,
     ".csv": _read_csv,

@@ -51,6 +51,10 @@ class Processes:
         """Return whether this is the process that reads and writes files and prints."""
         return self.index == 0
 
+    def has(self, batch: int) -> bool:
+        """Return whether a batch, by its number from 0, is this process's: every n-th is."""
+        return batch % self.count == self.index
+
     def share(self, make: Callable[[], T]) -> T:
         """Call ``make`` in the main process and return its result in every process.
 
@@ -82,6 +86,17 @@ class Processes:
         with suppress(RuntimeError):
             dist.barrier(group=self.waiting)
         return box
+
+    def gather(self, value: T) -> list[T]:
+        """Return the values of all processes, in their order; all must call this.
+
+        They are sent pickled: the processes trust each other.
+        """
+        if self.count == 1:
+            return [value]
+        gathered: list[Any] = [None] * self.count
+        dist.all_gather_object(gathered, value, group=self.waiting)
+        return gathered
 
     def sum(self, value: Tensor) -> Tensor:
         """Sum a tensor over all processes; all must call this."""

@@ -16,6 +16,7 @@ from headwise.viz_app.analysis.question import Place, Question
 from headwise.viz_app.analysis.questions import ask, read_parameters
 from headwise.viz_app.lessons.reading import SHIPPED, read_lessons
 from headwise.viz_app.lessons.records import Lesson, Step
+from headwise.viz_app.measuring.pair_files import read_measured_pairs
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.sentence import run_trace
 from headwise.viz_app.views.shared.lesson_panel import make_asked
@@ -63,6 +64,7 @@ def question_of(step: Step, view: View, page: str) -> tuple[Question, Trace]:
                 load_weights(run, view.step or 0).model, trace.source.ids, trace.target_ids
             ).items()
         },
+        pairs=lambda: read_measured_pairs(run.folder),
     )
     return ask(step.ask, read_parameters(step.ask, step.parameters), asked), trace
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from headwise.model.checkpoint import TrainedRun, create_run, save_weights
 from headwise.model.files import append_log
 from headwise.model.transformer import Transformer
 from headwise.viz_app.measuring.files import read_measures, write_measures
+from headwise.viz_app.measuring.pair_files import write_pairs
 from headwise.viz_app.records.measures import Sentence
+from headwise.viz_app.records.pairs import ContrastivePair, MeasuredPairs, PairScores
 
 NAME = (
     '<img src=x onerror="window.__hacked = 1"> **b** _i_ `c` $x^2$ :red[d] :smile: a -> b -- c >= '
@@ -46,3 +50,6 @@ def make_hostile_run(folder: Path, base: TrainedRun, said: str = SAID) -> None:
             translated=tuple(replace(each, translation=said) for each in measures.translated),
         ),
     )
+    pairs = (ContrastivePair(said, said, f"{said} {said}", said),)
+    scores = PairScores(STEPS[-1], sha256, np.array([-2.0]), np.array([-1.0]))
+    write_pairs(folder, MeasuredPairs(folder.name, said, pairs, {STEPS[-1]: scores}), STEPS)

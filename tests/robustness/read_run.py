@@ -16,9 +16,11 @@ from headwise.model.decoding.translation import translate
 from headwise.model.training.resume import read_resume_state
 from headwise.viz_app.analysis.curves import curve_of, progress
 from headwise.viz_app.analysis.embeddings import frequency_groups, most_frequent
+from headwise.viz_app.analysis.pairs import accuracy_curves, accuracy_losses, failing_pairs
 from headwise.viz_app.measuring.alignments import read_alignments
 from headwise.viz_app.measuring.files import read_measures
 from headwise.viz_app.measuring.head_means import read_means
+from headwise.viz_app.measuring.pair_files import read_measured_pairs
 from tests.robustness.tiny_run import STEP
 
 _SENTENCE = "Where is the old cat?"
@@ -66,6 +68,16 @@ def _means_text(folder: Path) -> str:
     return _text((about, {kind: (array.shape, array.tolist()) for kind, array in arrays}))
 
 
+def _pairs_text(folder: Path) -> str:
+    measured = read_measured_pairs(folder)
+    assert measured is not None
+    losses = accuracy_losses(measured)
+    curves = accuracy_curves(measured, measured.checkpoints)
+    failing = [failing_pairs(measured, each) for each in measured.checkpoints.values()]
+    orjson.dumps([vars(pair) for pair in measured.pairs])
+    return _text((measured.run, measured.name, measured.pairs, curves, losses, failing))
+
+
 def read_run(root: Path, name: str, *, translating: bool = True) -> dict[str, Any]:
     """What each part of a run holds, or CheckpointError; with ``translating``, weights too."""
     found: dict[str, Any] = {}
@@ -108,6 +120,7 @@ def read_run(root: Path, name: str, *, translating: bool = True) -> dict[str, An
     part("samples", lambda: _logs(run.samples(), run.info.training.steps))
     part("measures", lambda: _measures_text(run.folder))
     part("means", lambda: _means_text(run.folder))
+    part("pairs", lambda: _pairs_text(run.folder))
     part("alignments", lambda: repr(read_alignments(run.folder)))
     part("resume", resume)
     return found

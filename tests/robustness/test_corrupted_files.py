@@ -7,8 +7,8 @@ memory than before and within 20 s. Each corruption must end in one of these:
 * the same: no difference in anything that is read;
 * rows before: of a log, the rows before the corrupted one, as after a training that was killed;
 * other content: another valid file. This cannot be noticed where no sha256 protects a file
-  (run.json, counts, logs, measures, alignments), nor where the sha256 was corrected too: the kinds
-  that end in "+" are such forgeries, which pass the check and reach the libraries behind it.
+  (run.json, counts, logs, measures, pairs, alignments), nor where the sha256 was corrected too: the
+  kinds that end in "+" are such forgeries, which pass the check and reach the libraries behind it.
 
 Anything else fails: another exception, a native library that panics or kills the process, a hang,
 too much memory, or other content of a file that a sha256 protects.
@@ -44,6 +44,7 @@ _SECONDS = 20
 _WEIGHTS = f"step-{STEP:07d}.safetensors"
 _MEASURES = f"measures/step-{STEP:07d}.json"
 _MEANS = f"measures/step-{STEP:07d}.means.safetensors"
+_PAIRS = "measures/pairs.json"
 _RESUME = f"resume/step-{STEP:07d}"
 
 
@@ -126,6 +127,7 @@ KINDS = {
     "sentences.jsonl+": FileKind(
         "bpe", _SENTENCES, of_json_lines, forge=partial(_forge_in, _MEASURES, _SENTENCES)
     ),
+    "pairs": FileKind("bpe", _PAIRS, of_json),
     "alignments.jsonl": FileKind("bpe", "alignments.jsonl", of_json_lines),
     "resume weights": FileKind("bpe", f"{_RESUME}/state.safetensors", of_header),
     "resume state": FileKind("bpe", f"{_RESUME}/state.json", of_json),

@@ -25,6 +25,8 @@ from headwise.viz_app.measure import MeasureArguments, main
 from headwise.viz_app.measuring.alignments import Alignments, Links, write_alignments
 from headwise.viz_app.measuring.files import measured_steps, read_measures
 from headwise.viz_app.measuring.head_means import means_path, read_means
+from headwise.viz_app.measuring.pair_files import read_measured_pairs, shipped_pairs
+from headwise.viz_app.measuring.pairs import read_pairs
 from headwise.viz_app.records.measures import MEASURES, STAGES, CorpusSummary, Measures
 from tests.floats import near, rounding
 from tests.viz_app.conftest import RunCommand
@@ -40,6 +42,10 @@ PAIRS = [
     ("a" * 40, "a"),
 ]
 """Four can be measured."""
+CONTRASTS = [
+    {"source": PAIRS[0][0], "right": PAIRS[0][1], "wrong": "Los gatos ven.", "phenomenon": "not"},
+    {"source": PAIRS[1][0], "right": PAIRS[1][1], "wrong": "¿Dónde el perro?", "phenomenon": "is"},
+]
 UNIT = 1e-5
 ROUNDED = {"atol": UNIT + rounding(np.float32, UNIT), "rtol": np.finfo(np.float32).eps}
 """Sums in another order may be rounded to the next unit of the last decimal in a file; what is read
@@ -118,7 +124,7 @@ def test_means_of_heads_stand_beside_and_can_be_measured_alone(
         run.description
     )
     means_path(folder, 60).unlink()
-    measure(own_root, "--data", str(data), "--steps", "60", "0", "--means-only")
+    measure(own_root, "--data", str(data), "--steps", "60", "0", "--only", "means")
     assert measured_steps(folder) == [60]
     assert "step 0: means of heads, 4 sentences" in capsys.readouterr().err
     alone, first = read_means(folder, 60), read_means(folder, 0)
@@ -228,6 +234,39 @@ def test_a_run_is_measured_on_the_pairs_that_it_held_back(
     assert command in capsys.readouterr().err
 
 
+def test_pairs_are_measured_alone_or_with_the_rest(
+    own_root: Path, data: Path, examples: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, path = own_root / "tiny", write(data.with_name("two.jsonl"), CONTRASTS)
+    measure(own_root, "--pairs", str(path), "--steps", "20")
+    found = read_measured_pairs(folder)
+    assert found is not None
+    assert (found.name, found.pairs) == ("two.jsonl", read_pairs(path))
+    assert (list(found.checkpoints), found.heads_step) == ([20], None)
+    assert measured_steps(folder) == []
+    rest = ("--data", str(data), "--examples", str(examples), "--steps", "60")
+    measure(own_root, "--pairs", str(path), *rest)
+    found = read_measured_pairs(folder)
+    assert found is not None
+    assert (list(found.checkpoints), found.heads_step) == ([20, 60], 60)
+    assert measured_steps(folder) == [60]
+    share = found.checkpoints[60].outcomes.mean()
+    assert f"step 60: right in {share:.1%} of 2 pairs" in capsys.readouterr().err
+
+
+def test_the_pairs_that_ship_are_those_of_the_languages(own_root: Path, run: TrainedRun) -> None:
+    """A tiny model cannot take them: what is read is what the error names."""
+    path = shipped_pairs("en", "es")
+    assert path is not None
+    longest = max(read_pairs(path), key=lambda pair: len(run.tokenizers.encode_source(pair.source)))
+    assert len(run.tokenizers.encode_source(longest.source)) > run.description.max_length
+    with pytest.raises(DataError, match=r"pair \d+: expected at most 31 tokens"):
+        measure(own_root, "--pairs", "shipped")
+    write_info(own_root / "tiny", replace(run.info, target_language="fi"))
+    with pytest.raises(ValueError, match="--pairs: the program has none for en to fi; name a file"):
+        measure(own_root, "--pairs", "shipped")
+
+
 # What cannot be done
 
 
@@ -243,6 +282,7 @@ def test_what_cannot_be_measured_is_refused(
         (["--data", "nowhere.jsonl"], DataError, nowhere),
         (["--examples", "nowhere.jsonl"], DataError, nowhere),
         (["--text", "nowhere.jsonl"], DataError, nowhere),
+        (["--pairs", "nowhere.jsonl"], DataError, nowhere),
         (["--data", empty], DataError, "the file is empty"),
     ):
         given = [] if not rest or rest[0] == "--data" else ["--data", str(data)]
@@ -257,16 +297,19 @@ def test_what_cannot_be_measured_is_refused(
 
 
 def test_two_processes_write_the_same_as_one(own_root: Path, data: Path) -> None:
-    """Forty sentences more, so that there are batches for both."""
+    """Forty sentences and pairs more, so that there are batches for both."""
     with data.open("a", encoding="utf-8") as file:
         for number in range(40):
             file.write(json.dumps({"en": f"cat {number}", "es": "gato " * (number % 7 + 1)}) + "\n")
     align(own_root / "tiny", data)
+    contrasts = write(data.with_name("pairs.jsonl"), CONTRASTS * 20)
     rest = ("--data", str(data), "--examples", str(_as_examples(data)), "--steps", "0", "60")
+    rest += ("--pairs", str(contrasts))
     measure(own_root, *rest)
     one = [read_measures(own_root / "tiny", step) for step in (0, 60)]
     means = read_means(own_root / "tiny", 60)
     assert means is not None
+    by_one = read_measured_pairs(own_root / "tiny")
     for path in (own_root / "tiny" / "measures").iterdir():
         path.unlink()
     with socket.socket() as free:
@@ -299,6 +342,15 @@ def test_two_processes_write_the_same_as_one(own_root: Path, data: Path) -> None
     for kind in KINDS:
         np.testing.assert_allclose(of_both.means[kind], means.means[kind], rtol=1e-6, atol=1e-7)
     assert "".join(said).count("step 60: 44 sentences measured") == 1
+    by_two = read_measured_pairs(own_root / "tiny")
+    assert by_one is not None
+    assert by_two is not None
+    for step in (0, 60):
+        there, here = (found.checkpoints[step] for found in (by_two, by_one))
+        np.testing.assert_allclose(there.right, here.right, rtol=0, atol=2 * most)
+        np.testing.assert_allclose(there.wrong, here.wrong, rtol=0, atol=2 * most)
+    for kind in KINDS:
+        np.testing.assert_array_equal(by_two.without_heads[kind], by_one.without_heads[kind])
 
 
 def _as_examples(data: Path) -> Path:

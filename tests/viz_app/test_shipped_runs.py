@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from functools import cache
 
 import numpy as np
@@ -22,6 +24,8 @@ from headwise.model.transformer import Transformer
 from headwise.viz_app.analysis.inside import deviations
 from headwise.viz_app.measuring.alignments import read_alignments
 from headwise.viz_app.measuring.files import measured_steps, read_measures
+from headwise.viz_app.measuring.pair_files import read_measured_pairs, shipped_pairs
+from headwise.viz_app.measuring.pairs import read_pairs
 from headwise.viz_app.records.model import LayerTrace
 from headwise.viz_app.records.trace import Floats, Trace
 from headwise.viz_app.trace.layer import run_layer_trace
@@ -54,6 +58,56 @@ def test_every_checkpoint_has_measures_of_its_weights(run: TrainedRun) -> None:
         for way in ("predicted", "consumed"):
             assert np.isfinite(measures.values[f"aer_{way}"]["cross"]).all()
         assert all(len(found) == 8 for found in measures.examples.values())
+
+
+def test_accuracy_on_pairs_is_of_the_weights_and_of_the_pairs_that_ship(run: TrainedRun) -> None:
+    measured = read_measured_pairs(run.folder)
+    path = shipped_pairs(run.source_language, run.target_language)
+    if measured is None:
+        assert run.info.name != "de-en"
+        return
+    assert path is not None
+    assert (measured.name, measured.pairs) == (path.name, read_pairs(path))
+    assert list(measured.checkpoints) == run.steps()
+    assert measured.heads_step == run.steps()[-1]
+    for step, scores in measured.checkpoints.items():
+        with safe_open(weights_path(run.folder, step), "pt") as file:
+            assert scores.sha256 == file.metadata()["sha256"]
+        assert (scores.right < 0).all()
+        assert (scores.wrong < 0).all()
+    shapes = {kind: counted.shape for kind, counted in measured.without_heads.items()}
+    assert shapes == {
+        kind: (*shape, len(measured.pairs))
+        for kind, shape in run.info.model.description.shapes.items()
+    }
+
+
+def test_de_en_fails_where_the_documentation_says() -> None:
+    measured = read_measured_pairs(open_trained_run("de-en").folder)
+    assert measured is not None
+    scores = measured.checkpoints[9000]
+    right = Counter(
+        pair.phenomenon
+        for pair, likelier in zip(measured.pairs, scores.right > scores.wrong, strict=True)
+        if likelier
+    )
+    assert right == {
+        "number of the verb": 6,
+        "article": 10,
+        "negation": 8,
+        "tense": 5,
+        "pronoun": 8,
+        "subject and object": 5,
+    }
+    likelier = [
+        pair.right if scores.right[place] > scores.wrong[place] else pair.wrong
+        for place, pair in enumerate(measured.pairs)
+    ]
+    tense = [likelier[place] for place in measured.places("tense")]
+    assert all(re.search(r"\b(is|are|has|jumps)\b", text) for text in tense)
+    # Two sources with the same first noun, once the object, get the same translation.
+    order = [likelier[place] for place in measured.places("subject and object")]
+    assert order[::2] == order[1::2]
 
 
 def test_examples_are_places_in_their_sentences(run: TrainedRun) -> None:

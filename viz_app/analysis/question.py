@@ -22,6 +22,7 @@ from headwise.viz_app.analysis.attention import Aggregate
 from headwise.viz_app.analysis.grid import Grid, make_grid
 from headwise.viz_app.analysis.rollout import CellValue, map_of_heads, weights_of
 from headwise.viz_app.records.measures import Curve
+from headwise.viz_app.records.pairs import MeasuredPairs
 from headwise.viz_app.records.trace import Floats, Trace
 
 Place = tuple[int, ...]
@@ -79,6 +80,8 @@ class Asked:
     """The training curves of the run, by their names in its log."""
     costs: Callable[[], Mapping[Kind, Floats]] = dict
     """Computes what switching off each head costs the target, in nats: kind → (L, H)."""
+    pairs: Callable[[], MeasuredPairs | None] = lambda: None
+    """Reads what was measured of the run on contrastive pairs; None if nothing was."""
 
     @cached_property
     def grid(self) -> Grid:

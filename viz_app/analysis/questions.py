@@ -14,7 +14,12 @@ from typing import Any, Literal, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, create_model
 
-from headwise.viz_app.analysis import map_questions, prediction_questions, vector_questions
+from headwise.viz_app.analysis import (
+    map_questions,
+    pair_questions,
+    prediction_questions,
+    vector_questions,
+)
 from headwise.viz_app.analysis.question import Asked, Question
 
 Way = Literal["cell", "row", "source", "target", "head"]
@@ -78,6 +83,10 @@ KINDS: dict[str, QuestionKind] = {
     "first_loss": _kind(prediction_questions.first_loss),
     "best_milestone": _kind(prediction_questions.best_milestone, "curve"),
     "last_value": _kind(prediction_questions.last_value, "curve"),
+    "weakest_phenomenon": _kind(pair_questions.weakest_phenomenon),
+    "likelier_target": _kind(pair_questions.likelier_target, "source", "phenomenon"),
+    "above_chance": _kind(pair_questions.above_chance),
+    "heads_that_count": _kind(pair_questions.heads_that_count),
 }
 """Name → kind of question."""
 

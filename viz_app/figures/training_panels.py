@@ -15,8 +15,8 @@ from headwise.viz_app.figures.theme import Properties, Theme
 from headwise.viz_app.records.measures import RunCurves
 
 _GAP, _BOTTOM = 44, 44
-_HEIGHTS = (250, 150, 150, 150)
-"""Pixels between the charts, below them, and of each row of charts."""
+_FIRST, _OTHERS = 250, 150
+"""Pixels between the charts, below them, and of the first row of charts and each other one."""
 
 
 @dataclass(frozen=True)
@@ -138,15 +138,22 @@ def axis_names(place: int) -> tuple[str, str]:
 
 
 def panels_layout(
-    steps: StepAxis, theme: Theme, *, top: int, panels: Sequence[Panel], titles: Sequence[str]
+    steps: StepAxis,
+    theme: Theme,
+    *,
+    top: int,
+    panels: Sequence[Panel],
+    titles: Sequence[str],
+    every: Sequence[Panel] = PANELS,
 ) -> Properties:
     """Return a layout: axes and titles of some panels, ``top`` pixels below the upper edge.
 
-    Each stays in its column, without gaps; where one column is empty the other has the whole width.
+    Each stays in the column that it has among ``every``, two a row, without gaps; where one column
+    is empty the other has the whole width.
     """
-    columns = [[panel for panel in panels if panel in PANELS[first::2]] for first in (0, 1)]
+    columns = [[panel for panel in panels if panel in every[first::2]] for first in (0, 1)]
     widths = [(0.0, 0.445), (0.555, 1.0)] if all(columns) else [(0.0, 1.0)] * 2
-    heights = _HEIGHTS[: max(map(len, columns))]
+    heights = [_FIRST, *[_OTHERS] * (max(map(len, columns)) - 1)]
     whole = sum(heights) + _GAP * (len(heights) - 1)
     layout: Properties = {
         "height": top + whole + _BOTTOM,

@@ -13,7 +13,13 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 
 MOST_WORDS = 60
 """Most words of a step's text."""
-Need = Literal["additive positions", "scaled scores", "several checkpoints", "training curves"]
+Need = Literal[
+    "additive positions",
+    "scaled scores",
+    "several checkpoints",
+    "training curves",
+    "measured pairs",
+]
 """What a model or run must have for a lesson; beside these, ``run NAME`` is that very run."""
 Style = Literal["plain", "bold", "italic", "formula"]
 

@@ -7,17 +7,20 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import TypeVar
 
 from torch import Tensor
 
 from headwise.model.interface import Kind, Seq2SeqModel, SpecialIds, Tokenizers
 from headwise.model.masks import causal_mask, pad
 from headwise.model.training.data import Pair
+from headwise.model.training.processes import Processes
 from headwise.viz_app.trace.attention import run_maps
 
+Result = TypeVar("Result")
 _REMEMBERED = 10_000
 """Number of the latest sources among which a repeated one is noticed."""
 _WINDOW = 1_024
@@ -111,6 +114,16 @@ def batches_by_length(
                 batch, longest = [], max(len(sentence.source), len(sentence.target))
             batch.append(sentence)
         yield batch
+
+
+def gather(processes: Processes, found: Sequence[Mapping[int, Result]]) -> list[Result]:
+    """Gather what all processes found for the sentences of their batches, in order of sentences.
+
+    Sentences are known by their numbers; all processes must call this.
+    """
+    parts = [part for of_process in processes.gather(found) for part in of_process]
+    together = {number: one for part in parts for number, one in part.items()}
+    return [together[number] for number in sorted(together)]
 
 
 @dataclass(frozen=True)

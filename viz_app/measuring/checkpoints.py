@@ -10,9 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TypeVar
-
-import torch.distributed as dist
 
 from headwise.model.checkpoint import Checkpoint
 from headwise.model.interface import Seq2SeqModel
@@ -26,6 +23,7 @@ from headwise.viz_app.measuring.batches import (
     PaddedIds,
     batches_by_length,
     encode,
+    gather,
 )
 from headwise.viz_app.measuring.examples import examples_in_batch, strongest_examples
 from headwise.viz_app.measuring.failures import translate_batch
@@ -36,7 +34,6 @@ from headwise.viz_app.measuring.sums import Measurer, MeasureSums
 from headwise.viz_app.measuring.words import LinksLookup, align_batch
 from headwise.viz_app.records.measures import CorpusSummary, HeadMeans, Measures, Sentence
 
-Result = TypeVar("Result")
 _ALIGNED = 128
 """Number of sentences of the corpus by which a head is chosen whose links align words."""
 
@@ -148,10 +145,10 @@ def measure(
         means.all_reduce(task.processes)
         left_out(passed)
         batches = list(enumerate(batches_by_length(task.examples.sentences)))
-        mine = [batch for number, batch in batches if _is_mine(task, number)]
-        best = _gather(task, [examples_in_batch(model, batch) for batch in mine])
-        translations = _gather(
-            task, [translate_batch(model, task.run.tokenizers, batch) for batch in mine]
+        mine = [batch for number, batch in batches if task.processes.has(number)]
+        best = gather(task.processes, [examples_in_batch(model, batch) for batch in mine])
+        translations = gather(
+            task.processes, [translate_batch(model, task.run.tokenizers, batch) for batch in mine]
         )
         measures = Measures(
             run=task.run.name,
@@ -206,10 +203,6 @@ def _stage_measurer(task: MeasureTask, newest: Seq2SeqModel) -> StageMeasurer:
     )
 
 
-def _is_mine(task: MeasureTask, batch: int) -> bool:
-    return batch % task.processes.count == task.processes.index
-
-
 def _over_corpus(
     task: MeasureTask,
     model: Seq2SeqModel,
@@ -221,19 +214,9 @@ def _over_corpus(
     stream = task.open_corpus()
     sentences = tokens = 0
     for number, batch in enumerate(batches_by_length(_sentences(task, stream, left_out))):
-        if _is_mine(task, number):
+        if task.processes.has(number):
             add(batch, PaddedIds.of_pairs(batch, model))
         sentences += len(batch)
         tokens += sum(len(sentence.target) - 1 for sentence in batch)
         advance(len(batch))
     return CorpusSummary(stream.name, stream.sha256, sentences, tokens)
-
-
-def _gather(task: MeasureTask, found: list[dict[int, Result]]) -> list[Result]:
-    """Gather the results of all processes for the example sentences, in order of the sentences."""
-    gathered: list[list[dict[int, Result]] | None] = [found]
-    if task.processes.count > 1:
-        gathered = [None] * task.processes.count
-        dist.all_gather_object(gathered, found, group=task.processes.waiting)
-    together = {n: one for results in gathered for part in results or [] for n, one in part.items()}
-    return [together[number] for number in sorted(together)]

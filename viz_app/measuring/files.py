@@ -113,7 +113,11 @@ def measured_steps(folder: Path) -> list[int]:
 
 
 def make_measures_folder(folder: Path) -> None:
-    """Make the folder of a run's measures, if it is not there; else it is a CheckpointError."""
+    """Make the folder of a run's measures, if it is not there.
+
+    Raises:
+        CheckpointError: if it cannot be made.
+    """
     try:
         (folder / "measures").mkdir(exist_ok=True)
     except OSError as error:

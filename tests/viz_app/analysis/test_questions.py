@@ -21,8 +21,10 @@ from headwise.viz_app.analysis.question import (
 )
 from headwise.viz_app.analysis.questions import KINDS, ask, read_parameters
 from headwise.viz_app.records.measures import Curve
+from headwise.viz_app.records.pairs import PairScores
 from headwise.viz_app.records.trace import Tokens, Trace
 from tests.floats import assert_near
+from tests.viz_app.pairs import made_up_pairs
 
 CURVES = {
     "valid_loss": Curve(np.array([0, 10, 20, 30]), np.array([3.5, 2.0, 1.0, 1.5])),
@@ -65,7 +67,14 @@ def asked(trace: Trace, make_tokens: Callable[..., Tokens], trained: Transformer
             log_probability=np.log(np.array([0.25, 0.5, 0.9], np.float32)),
         ),
     )
-    return Asked(small, trained.description, Head("cross", 0, 0), row=1, curves=CURVES)
+    return Asked(
+        small,
+        trained.description,
+        Head("cross", 0, 0),
+        row=1,
+        curves=CURVES,
+        pairs=made_up_pairs,
+    )
 
 
 def right(question: Question) -> list[str]:
@@ -105,6 +114,10 @@ def made(asked: Asked, name: str, **given: str) -> Question:
         ("best_milestone", {}, ["step 20"]),
         ("best_milestone", {"of": "bleu"}, ["step 10"]),
         ("last_value", {}, ["0.100"]),
+        ("weakest_phenomenon", {}, ["negation"]),
+        ("likelier_target", {}, ["Ve <b>."]),  # of the only pair that fails at step 20
+        ("above_chance", {}, ["at none of them"]),  # 3 of 4 is 75%, from 30% to 95%
+        ("heads_that_count", {}, ["1"]),
     ],
 )
 def test_the_right_answer_by_hand(
@@ -192,7 +205,12 @@ def test_every_wrong_answer_has_a_reason_with_a_number(trace: Trace, trained: Tr
     costs = {kind: np.zeros(maps.shape[:2], np.float32) for kind, maps in trace.attention.items()}
     for kind in trace.attention:
         asked = Asked(
-            trace, trained.description, Head(kind, 0, 0), curves=CURVES, costs=lambda: costs
+            trace,
+            trained.description,
+            Head(kind, 0, 0),
+            curves=CURVES,
+            costs=lambda: costs,
+            pairs=made_up_pairs,
         )
         for name, of in KINDS.items():
             question = made(asked, name)
@@ -223,6 +241,37 @@ def test_a_question_on_what_a_run_lacks_says_so(asked: Asked) -> None:
     without = dataclasses.replace(asked.trace, source_embedding=embedding)
     with pytest.raises(ValueError, match="adds no positional encodings"):
         made(dataclasses.replace(asked, trace=without), "longer_part")
+
+
+def test_questions_on_pairs_are_true_whichever_way_it_comes_out(asked: Asked) -> None:
+    first = made_up_pairs()
+    first = dataclasses.replace(first, checkpoints={0: first.checkpoints[0]}, heads_step=None)
+    of_first = dataclasses.replace(asked, pairs=lambda: first)
+    question = made(of_first, "likelier_target")  # the third fails by most, 2 nats
+    assert (right(question), question.names["source"]) == (["Ve <b>."], "He does not see.")
+    assert "-9.50 nats, that of “Ve <b>.” -7.50" in question.reason((0,))
+    assert "here the model is not right" in question.reason((0,))
+    with pytest.raises(ValueError, match="heads of this run were not measured on pairs"):
+        made(of_first, "heads_that_count")
+    with pytest.raises(ValueError, match="this run was not measured on pairs"):
+        made(dataclasses.replace(asked, pairs=lambda: None), "weakest_phenomenon")
+    sure = np.array([-1.0] * 4)
+    scores = PairScores(20, "", sure, np.array([-9, -9, -4.0, -9]))
+    all_right = dataclasses.replace(first, checkpoints={20: scores})
+    question = made(dataclasses.replace(asked, pairs=lambda: all_right), "likelier_target")
+    assert right(question) == ["No ve."]  # the one that is right by least
+    assert "here the model is right" in question.reason((1,))
+    both = dataclasses.replace(asked, pairs=lambda: all_right)
+    assert right(made(both, "weakest_phenomenon")) == ["gender", "negation"]
+    scores = PairScores(20, "", sure, sure)
+    tied = dataclasses.replace(first, checkpoints={20: scores})
+    assert len(right(made(dataclasses.replace(asked, pairs=lambda: tied), "likelier_target"))) == 2
+    # 4 of 4 right: from 51% on, above one half.
+    scores = PairScores(20, "", sure, sure - 1)
+    above = dataclasses.replace(first, checkpoints={**first.checkpoints, 20: scores})
+    assert right(made(dataclasses.replace(asked, pairs=lambda: above), "above_chance")) == [
+        "step 20"
+    ]
 
 
 def test_words_stand_for_places(asked: Asked) -> None:

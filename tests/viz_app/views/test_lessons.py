@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from headwise.model.checkpoint import list_runs, open_trained_run
+from headwise.model.checkpoint import TrainedRun, list_runs, load_weights, open_trained_run
 from headwise.viz_app.lessons.reading import SHIPPED, read_lessons
 from headwise.viz_app.lessons.records import Lesson
+from headwise.viz_app.measuring.pair_files import write_pairs
 from headwise.viz_app.views.shared import lesson_panel, lessons
 from headwise.viz_app.views.shared.lessons import check_step, view_of
 from headwise.viz_app.views.shared.markdown import lesson_markdown
 from headwise.viz_app.views.shared.parts import PARTS
+from tests.viz_app.pairs import made_up_pairs
 from tests.viz_app.views.driver import CATS, Page, Start, unescaped
 
 LESSONS, _ = read_lessons([SHIPPED])
@@ -117,6 +120,32 @@ def test_a_lesson_is_left_and_gone_on_with(start_page: Start) -> None:
     assert "go on at step 3" in app.captions
     app = press(app, "start-rows")
     assert app.address["lesson_step"] == "3"
+
+
+@pytest.mark.parametrize(
+    ("step", "answer"),
+    [(1, "negation"), (2, "Ve <b>."), (3, "at none of them"), (4, "1")],
+)
+def test_the_lesson_on_pairs_is_answered_on_the_run_that_is_open(
+    start_page: Start, own_root: Path, run: TrainedRun, step: int, answer: str
+) -> None:
+    measured = made_up_pairs()
+    scores = {
+        at: replace(measured.checkpoints[of], step=at, sha256=load_weights(run, at).sha256)
+        for at, of in ((0, 0), (60, 20))
+    }
+    at = {"lesson": "pairs", "lesson_step": str(step), "lessons": f"pairs:{step}", "q": CATS}
+    app = start_page("training", own_root, **at)
+    assert "This lesson needs measured pairs" in said(app)
+    write_pairs(own_root / "tiny", replace(measured, checkpoints=scores, heads_step=60), (0, 60))
+    app = start_page("training", own_root, **at)
+    assert app.errors == []
+    labels = [unescaped(b.label) for b in app.button if "lesson-choice" in (b.key or "")]
+    assert len(labels) >= 2
+    wrong = labels.index(next(label for label in labels if label != answer))
+    assert "Not so" in press(app, f"lesson-choice-{wrong}").warnings[0]
+    app = press(app, f"lesson-choice-{labels.index(answer)}")
+    assert [success.value[:10] for success in app.success] == ["**Right.**"]
 
 
 def test_a_lesson_says_what_it_needs(start_page: Start, monkeypatch: pytest.MonkeyPatch) -> None:

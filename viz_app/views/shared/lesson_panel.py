@@ -25,6 +25,7 @@ from headwise.viz_app.analysis.vector_questions import scaled_row
 from headwise.viz_app.figures.charts import weight_bars
 from headwise.viz_app.lessons.records import Lesson, Step
 from headwise.viz_app.records.measures import Curve
+from headwise.viz_app.records.pairs import MeasuredPairs
 from headwise.viz_app.records.trace import Floats, Trace
 from headwise.viz_app.views.caches import Run, beam_of, head_costs_of, log_of, trace_of
 from headwise.viz_app.views.shared.errors import show_user_errors
@@ -40,6 +41,7 @@ from headwise.viz_app.views.shared.lessons import (
     way_of,
 )
 from headwise.viz_app.views.shared.markdown import escape_markdown, lesson_markdown
+from headwise.viz_app.views.shared.pairs import pairs_of
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.parts import (
     bring_into_view,
@@ -112,6 +114,7 @@ def _show_panel(selection: Selection, lesson: Lesson) -> None:
             costs=lambda: head_costs_of(
                 selection.run, selection.step, selection.text, trace.target_ids
             ),
+            pairs=lambda: pairs_of(selection.run).measured,
         )
         question = ask(step.ask, read_parameters(step.ask, step.parameters), asked)
         st.markdown(lesson_markdown(step.text, question.names))
@@ -133,6 +136,7 @@ def make_asked(
     *,
     curves: Mapping[str, Curve],
     costs: Callable[[], Mapping[Kind, Floats]],
+    pairs: Callable[[], MeasuredPairs | None],
 ) -> Asked:
     """Return what a question is asked of: a trace, and what the view has chosen on a page."""
     kind, inside = shown.kind, page == "inside"
@@ -151,6 +155,7 @@ def make_asked(
         show="head" if inside else shown.translate.show,
         curves=curves,
         costs=costs,
+        pairs=pairs,
     )
 
 

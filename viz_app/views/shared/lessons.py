@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import streamlit as st
 
+from headwise.model.files import CheckpointError
 from headwise.viz_app.analysis.curves import curve_of
 from headwise.viz_app.analysis.questions import KINDS, Way
 from headwise.viz_app.lessons.reading import LessonError, read_lessons
@@ -18,6 +19,7 @@ from headwise.viz_app.lessons.records import Lesson, Step
 from headwise.viz_app.served import first_run, lesson_folders, served_models
 from headwise.viz_app.views.caches import Run, log_of, run_named, steps_in
 from headwise.viz_app.views.shared.cache import cached, stamp_if_there
+from headwise.viz_app.views.shared.pairs import pairs_of
 from headwise.viz_app.views.shared.parts import PARTS
 from headwise.viz_app.views.shared.view import change_view, fill_in, view
 from headwise.viz_app.views.shared.widgets import PageName, open_page
@@ -68,9 +70,19 @@ def missing(lesson: Lesson, run: Run) -> list[str]:
         "scaled scores": model.scale_scores,
         "several checkpoints": len(run.steps()) > 1,
         "training curves": bool(len(curve_of(rows, "valid_loss"))),
+        "measured pairs": _has_pairs(run),
         f"run {run.name}": True,
     }
     return [need for need in lesson.needs if not has.get(need)]
+
+
+def _has_pairs(run: Run) -> bool:
+    """Return whether the newest checkpoint of a run, with its heads, was measured on pairs."""
+    try:
+        measured = pairs_of(run).measured
+    except CheckpointError:
+        return False
+    return measured is not None and measured.heads_step == run.steps()[-1]
 
 
 def fitting_runs(lesson: Lesson) -> list[str]:

@@ -77,7 +77,7 @@ def show_measure_state(run: Run, measured: RunMeasures) -> None:
     if not (measured.by_step or measured.stale or measured.broken):
         which = "This run" if len(measured.missing) > 1 else "This checkpoint"
         st.info(f"{which} has not been measured yet. In a terminal, with the file to measure on:")
-        st.code(_command(run, measured), language=None)
+        st.code(measure_command(run, *corpus_options(run, _to_measure(measured))), language=None)
         return
     corpora = [
         f"{escape_markdown(corpus.name)}: {corpus.sentences:,} sentences, {corpus.tokens:,} target "
@@ -93,43 +93,47 @@ def show_measure_state(run: Run, measured: RunMeasures) -> None:
         problems.append("Checkpoints were measured on different sentences: do not compare them.")
     if measured.stale:
         problems.append(
-            f"Of step {_list_steps(measured.stale)} the weights have changed since they were "
+            f"Of step {list_steps(measured.stale)} the weights have changed since they were "
             "measured; those measures are left out."
         )
     problems += dict.fromkeys(measured.broken.values())
     if measured.missing:
-        problems.append(f"Not measured: step {_list_steps(measured.missing)}.")
+        problems.append(f"Not measured: step {list_steps(measured.missing)}.")
     if problems:
         st.warning("\n\n".join([*problems, "To measure, in a terminal:"]))
-        st.code(_command(run, measured), language=None)
+        st.code(measure_command(run, *corpus_options(run, _to_measure(measured))), language=None)
     last = run.steps()[-1]
     ends = {m.distance_to for m in measured.by_step.values()} - {None, last}
     if ends:
         st.caption(
-            f"Distances are to step {_list_steps(sorted(end for end in ends if end is not None))}; "
+            f"Distances are to step {list_steps(sorted(end for end in ends if end is not None))}; "
             f"the last is now {last:,}."
         )
 
 
-def _command(run: Run, measured: RunMeasures) -> str:
-    steps = sorted({*measured.missing, *measured.stale, *measured.broken})
-    return measure_command(run, steps)
-
-
-def measure_command(run: Run, steps: Sequence[int], *options: str) -> str:
-    """Return the command that measures some checkpoints of a run."""
+def measure_command(run: Run, *options: str) -> str:
+    """Return the command that measures a run, with options that stand after its name."""
+    own = run.data is not None
     command = ["python", "-m", "headwise.viz_app.measure", "--run"]
-    if run.data is None:
-        command += [_from_here(run.folder), "--data", "FILE", "--columns", "SOURCE", "TARGET"]
-    else:
-        command.append(run.folder.name)
-        # What a run held back is in its folder, where the command finds it.
-        command += [] if run.data.held_back else ["--data", run.data.valid_file]
-    if run.data is not None and run.folder.parent.resolve() != CHECKPOINTS.resolve():
+    command += [run.folder.name if own else _from_here(run.folder), *options]
+    if own and run.folder.parent.resolve() != CHECKPOINTS.resolve():
         command += ["--checkpoints", _from_here(run.folder.parent)]
-    if list(steps) != run.steps():
-        command += ["--steps", *map(str, steps)]
-    return shlex.join([*command, *options])
+    return shlex.join(command)
+
+
+def _to_measure(measured: RunMeasures) -> list[int]:
+    """Return the steps whose measures are missing, stale or broken."""
+    return sorted({*measured.missing, *measured.stale, *measured.broken})
+
+
+def corpus_options(run: Run, steps: Sequence[int]) -> list[str]:
+    """Return the options that measure some steps of a run over its validation corpus."""
+    if run.data is None:
+        options = ["--data", "FILE", "--columns", "SOURCE", "TARGET"]
+    else:
+        # What a run held back is in its folder, where the command finds it.
+        options = [] if run.data.held_back else ["--data", run.data.valid_file]
+    return options if list(steps) == run.steps() else [*options, "--steps", *map(str, steps)]
 
 
 def _from_here(folder: Path) -> str:
@@ -139,7 +143,8 @@ def _from_here(folder: Path) -> str:
     return str(folder.absolute().relative_to(here)) if near else f"PATH/{folder.name}"
 
 
-def _list_steps(steps: Sequence[int]) -> str:
+def list_steps(steps: Sequence[int]) -> str:
+    """Write steps one after another."""
     return ", ".join(f"{step:,}" for step in steps)
 
 

@@ -58,7 +58,12 @@ PARTS: dict[str, dict[str, tuple[str, ...]]] = {
         "positions": ("positions-box",),
         "sum": ("total-box",),
     },
-    "training": {"curves": ("curves-box",)},
+    "training": {
+        "curves": ("curves-box",),
+        "pairs": ("pair_curves-box",),
+        "failing pairs": ("phenomenon", "failing_pairs"),
+        "heads on pairs": ("pair_heads",),
+    },
     "heads": {},
     "learn": {},
 }

@@ -23,6 +23,7 @@ from headwise.viz_app.views.shared.widgets import (
     clicked_value,
     show_figure,
 )
+from headwise.viz_app.views.training.pairs import show_pairs
 
 _SMOOTHING = (0.0, 0.5, 0.8, 0.9, 0.95, 0.99)
 _BATCHES = "training batches"
@@ -35,7 +36,12 @@ def other_runs(selection: Selection) -> list[str]:
 
 
 def show_curves(selection: Selection) -> None:
-    """Draw the curves of this run and of others."""
+    """Draw the curves of this run and of others, and below them the accuracy on pairs."""
+    _show_logged(selection)
+    show_pairs(selection)
+
+
+def _show_logged(selection: Selection) -> None:
     smoothing, log_steps, log_loss = _choose(selection)
     runs = []
     for name in (selection.run.name, *other_runs(selection)):

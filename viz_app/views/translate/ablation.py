@@ -13,7 +13,7 @@ from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import HeadMeans, head_costs_of, head_means_of, trace_of
 from headwise.viz_app.views.shared.errors import describe_error
 from headwise.viz_app.views.shared.head_choice import choose_clicked_head, head_label, turned_label
-from headwise.viz_app.views.shared.measures import measure_command
+from headwise.viz_app.views.shared.measures import corpus_options, measure_command
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.target import show_target, total_log_probability
 from headwise.viz_app.views.shared.view import control, view
@@ -123,5 +123,7 @@ def _means(selection: Selection) -> HeadMeans | None:
         return None
     if means is None:
         st.info("The heads' means at this checkpoint have not been measured. In a terminal:")
-        st.code(measure_command(run, [step], "--means-only"), language=None)
+        st.code(
+            measure_command(run, *corpus_options(run, [step]), "--only", "means"), language=None
+        )
     return means

@@ -1,0 +1,134 @@
+"""Accuracy on pairs, its intervals, what fails, and heads, by hand and against papers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from headwise.model.interface import Head
+from headwise.viz_app.analysis.pairs import (
+    accuracy,
+    accuracy_curves,
+    accuracy_losses,
+    failing_pairs,
+    paired_difference,
+)
+from headwise.viz_app.records.pairs import PairScores, outcomes
+from tests.floats import near
+from tests.viz_app.pairs import MARGINS, made_up_pairs
+
+Z = 1.959963984540054
+"""The 97.5% quantile of the normal distribution."""
+
+
+def wilson(right: int, count: int) -> tuple[float, float]:
+    """Solve |p − share| = z √(p (1 − p) / n) for p: a p² + b p + c = 0."""
+    share = right / count
+    a, b, c = 1 + Z**2 / count, -(2 * share + Z**2 / count), share**2
+    root = math.sqrt(b * b - 4 * a * c)
+    return (-b - root) / (2 * a), (-b + root) / (2 * a)
+
+
+def counted(*groups: tuple[int, float]) -> np.ndarray:
+    return np.concatenate([np.full(times, value, np.float32) for times, value in groups])
+
+
+@pytest.mark.parametrize(
+    ("right", "count", "low", "high"),
+    [
+        # Newcombe (1998), Table I: 81 of 263 and 15 of 148 by the score method.
+        (81, 263, 0.2553, 0.3662),
+        (15, 148, 0.0624, 0.1605),
+        (0, 20, 0.0, 0.1611),
+        (20, 20, 0.8389, 1.0),
+    ],
+)
+def test_intervals_are_those_of_wilson(right: int, count: int, low: float, high: float) -> None:
+    found = accuracy(counted((right, 1), (count - right, 0)))
+    assert (found.share, found.count) == (near(right / count), count)
+    assert (found.low, found.high) == pytest.approx((low, high), abs=0.5e-4)
+    assert (found.low, found.high) == near(wilson(right, count), size=count)
+
+
+def test_a_tie_counts_a_half_and_widens_the_interval() -> None:
+    found = accuracy(counted((6, 1), (1, 0.5), (3, 0)))
+    assert found.share == near(0.65)
+    assert (found.low, found.high) == near((wilson(6, 10)[0], wilson(7, 10)[1]), size=10)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "expected"),
+    [
+        (-3.0, -5.0, 1),
+        (-5.0, -3.0, 0),
+        (-4.0, -4.0, 0.5),
+        (-40.0, -40.0 - 2.0**-14, 0.5),  # rounding is 40 · 2⁻¹⁸ there
+        (-40.0, -40.0 - 2.0**-12, 1),
+    ],
+)
+def test_the_likelier_target_counts(right: float, wrong: float, expected: float) -> None:
+    assert outcomes([right], [wrong]).tolist() == [expected]
+
+
+def test_a_paired_difference_has_the_published_interval() -> None:
+    """Fagerland, Lydersen and Laake (2014), Table II: 1, 1, 7 and 12 of 21 children.
+
+    The difference is −0.286, and the interval of Newcombe's square-and-add −0.507 to −0.026.
+    """
+    first, second = counted((2, 1), (19, 0)), counted((1, 1), (1, 0), (7, 1), (12, 0))
+    found = paired_difference(first, second)
+    assert found == pytest.approx((-6 / 21, -0.507, -0.026), abs=0.5e-3)
+    back = paired_difference(second, first)
+    assert back == near((-found[0], -found[2], -found[1]))
+
+
+def test_no_difference_has_an_interval_around_0() -> None:
+    same = counted((30, 1), (10, 0))
+    difference, low, high = paired_difference(same, same)
+    assert difference == 0
+    assert low == near(-high)
+    assert 0 < high < 0.2
+    all_right = counted((10, 1))
+    # Nothing is known of the correlation: the lower end is √2 times that of one share.
+    assert paired_difference(all_right, all_right)[2] == near(1 - wilson(10, 10)[0])
+
+
+def test_curves_are_of_all_pairs_and_of_each_phenomenon() -> None:
+    measured = made_up_pairs()
+    curves = accuracy_curves(measured, measured.checkpoints)
+    shares = {curve.phenomenon: [each.share for each in curve.values] for curve in curves}
+    assert shares == {"": [0.375, 0.75], "gender": [0.5, 1.0], "negation": [0.25, 0.5]}
+    assert [curve.values[0].count for curve in curves] == [4, 2, 2]
+    assert {tuple(curve.steps) for curve in curves} == {(0, 20)}
+    one = replace(measured, pairs=tuple(replace(p, phenomenon="x") for p in measured.pairs))
+    assert [curve.phenomenon for curve in accuracy_curves(one, one.checkpoints)] == ["x"]
+
+
+def test_failing_pairs_are_listed_the_worst_first() -> None:
+    measured = made_up_pairs()
+    first, last = measured.checkpoints.values()
+    assert failing_pairs(measured, first) == [2, 0, 3]
+    assert failing_pairs(measured, first, "negation") == [2, 3]
+    assert failing_pairs(measured, last, "gender") == []
+    rounded = PairScores(0, "", np.array([-9.0, -9.0 + 1e-7, -5, -5]), np.array([-8.0, -8, -4, -6]))
+    assert failing_pairs(measured, rounded) == [0, 1, 2]  # equal within rounding: in their order
+
+
+def test_heads_are_ordered_by_what_the_accuracy_loses() -> None:
+    measured = made_up_pairs()
+    losses = accuracy_losses(measured)
+    assert [each.head for each in losses[:3]] == [
+        Head("cross", 1, 2),
+        Head("encoder_self", 0, 0),
+        Head("encoder_self", 0, 1),
+    ]
+    right = Fraction(sum(margin > 0 for margin in MARGINS[20]), 4)
+    assert [each.loss for each in losses[:3]] == near([float(right), 0.125, 0.0])
+    assert [each.without.share for each in losses[:3]] == near([0.0, 0.625, 0.75])
+    assert len(losses) == 18
+    assert losses[0].low > 0 > losses[1].low
+    assert accuracy_losses(replace(measured, heads_step=None)) == []

@@ -1,0 +1,228 @@
+"""Contrastive pairs: files read or refused, scores against exports, and the pairs that ship."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tyro
+
+from headwise.model.checkpoint import TrainedRun, load_weights, open_trained_run
+from headwise.model.interface import KINDS
+from headwise.model.placement import DEFAULT_PLACEMENT
+from headwise.model.training.data import DataError
+from headwise.model.training.processes import ALONE
+from headwise.viz_app.export import ExportArguments
+from headwise.viz_app.export import main as export
+from headwise.viz_app.measuring import pairs as module
+from headwise.viz_app.measuring.pair_files import SENTENCES
+from headwise.viz_app.measuring.pairs import PairTask, measure_pairs, read_pairs, score_pairs
+from headwise.viz_app.records.pairs import ContrastivePair, MeasuredPairs
+from headwise.viz_app.trace.sentence import run_trace
+from tests.floats import PASS, near
+
+PAIRS = (
+    ContrastivePair("The old dog.", "El perro viejo.", "El perro vieja.", "gender"),
+    ContrastivePair("She gave him a book.", "Ella le dio un libro.", "El dio un libro.", "who"),
+    ContrastivePair("Where is the cat?", "¿Dónde está?", "No sabemos dónde está el gato.", "who"),
+)
+ROW = {"source": "A", "right": "B", "wrong": "C", "phenomenon": "D"}
+
+
+def task(run: TrainedRun, steps: list[int], pairs: tuple[ContrastivePair, ...] = PAIRS) -> PairTask:
+    return PairTask(run, steps, "three.jsonl", pairs, ALONE, DEFAULT_PLACEMENT)
+
+
+# Files
+
+
+def test_a_file_is_read_in_each_of_its_forms(tmp_path: Path) -> None:
+    fields = [vars(pair) for pair in PAIRS]
+    lines = tmp_path / "a.jsonl"
+    lines.write_text("\n".join(map(json.dumps, fields)), encoding="utf-8")
+    tabs = tmp_path / "b.tsv"
+    rows = [["phenomenon", *list(ROW)[:3]]]  # in another order
+    rows += [[each["phenomenon"], f" {each['source']}", each["right"], each["wrong"]]
+             for each in fields]  # fmt: skip
+    tabs.write_text("\n".join("\t".join(row) for row in rows), encoding="utf-8")
+    assert read_pairs(lines) == read_pairs(tabs) == PAIRS
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.jsonl", "", "the file is empty"),
+        ("a.jsonl", "\n\n", r"no pairs in it; expected rows with source, right, wrong, phenom"),
+        ("a.txt", "x", "expected a file that ends in"),
+        ("a.jsonl", json.dumps({"source": "A", "right": "B"}), "line 1: .*add wrong, phenomenon"),
+        ("a.tsv", "source\tright\tphenomenon\nA\tB\tD", "line 2: expected the columns.*add wrong"),
+        ("a.tsv", "source\tright\twrong\tphenomenon\nA\tB\tC", "line 2: expected 4 fields"),
+        ("a.jsonl", json.dumps(ROW | {"wrong": "B "}), "line 1: right and wrong are both 'B'"),
+        ("a.jsonl", json.dumps(ROW | {"source": " "}), "line 1: source: expected a text, got an e"),
+        ("a.jsonl", json.dumps(ROW | {"right": 3}), "line 1: right: expected a text, got 3"),
+        ("a.jsonl", json.dumps(ROW | {"right": "\ud800"}), "line 1: right: .*half a character"),
+        ("a.jsonl", json.dumps(ROW | {"right": "x" * 1_001}), "at most 1,000 letters, got 1,001"),
+        ("a.jsonl", json.dumps(ROW | {"phenomenon": "x" * 61}), "at most 60 letters, got 61"),
+        ("a.jsonl", "[1]", "line 1: expected a JSON object"),
+    ],
+)
+def test_a_file_that_has_no_pairs_is_refused(
+    tmp_path: Path, name: str, content: str, message: str
+) -> None:
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    with pytest.raises(DataError, match=rf"{re.escape(name)}.*{message}"):
+        read_pairs(tmp_path / name)
+
+
+def test_too_much_is_refused_before_work_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.jsonl"
+    rows = [json.dumps(ROW | {"phenomenon": f"p{n}"}) for n in range(25)]
+    path.write_text("\n".join(rows), encoding="utf-8")
+    with pytest.raises(DataError, match="line 25: expected at most 24 phenomena, got another: 'p2"):
+        read_pairs(path)
+    monkeypatch.setattr(module, "MOST_PAIRS", 3)
+    with pytest.raises(DataError, match="expected at most 3 pairs; take fewer"):
+        read_pairs(path)
+    monkeypatch.setattr(module, "_MOST_BYTES", 99)
+    with pytest.raises(DataError, match="expected at most 99 bytes"):
+        read_pairs(path)
+    with pytest.raises(DataError, match="no such file"):
+        read_pairs(tmp_path / "b.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"wrong": "a b " * 100}, "pair 2: expected at most 31 tokens, got 302 of 'a b a b"),
+        ({"source": "x" * 900}, "pair 2: expected at most 31 tokens, got 902 of 'xxx"),
+    ],
+)
+def test_texts_that_a_model_cannot_take_are_refused(
+    run: TrainedRun, changes: dict[str, str], message: str
+) -> None:
+    bad = ContrastivePair(**(vars(PAIRS[0]) | changes))
+    done: list[int] = []
+    with pytest.raises(DataError, match=message):
+        next(measure_pairs(task(run, [60], (PAIRS[0], bad)), done.append))
+    assert done == []
+
+
+# Scores
+
+
+@pytest.fixture(scope="module")
+def measured(run: TrainedRun) -> dict[int, MeasuredPairs]:
+    done: list[int] = []
+    whole = task(run, [20, 60])
+    found = {step: one for one in measure_pairs(whole, done.append) for step in one.checkpoints}
+    assert sum(done) == whole.passes == 2 * 3 * (2 + 18 + 1)
+    return found
+
+
+def test_the_accuracy_is_that_of_exported_log_probabilities(
+    run_root: Path, run: TrainedRun, measured: dict[int, MeasuredPairs], tmp_path: Path
+) -> None:
+    assert list(measured) == [20, 60]
+    for step, found in measured.items():
+        scores = found.checkpoints[step]
+        assert scores.sha256 == load_weights(run, step).sha256
+        exported = []
+        for pair in PAIRS:
+            for target in (pair.right, pair.wrong):
+                out = tmp_path / "out.npz"
+                line = [str(out), "--run", "tiny", "--checkpoints", str(run_root)]
+                line += ["--step", str(step), "--text", pair.source, "--target", target]
+                export(tyro.cli(ExportArguments, args=line))
+                with np.load(out) as arrays:
+                    exported.append(arrays["log_probability"].astype(np.float64).sum())
+        right, wrong = np.array(exported[::2]), np.array(exported[1::2])
+        bounds = {"dtype": np.float32, "size": 100, "operations": PASS}
+        assert scores.right.tolist() == near(right.tolist(), **bounds)
+        assert scores.wrong.tolist() == near(wrong.tolist(), **bounds)
+        assert scores.outcomes.mean() == near(float((right > wrong).mean()))
+        alone = score_pairs(load_weights(run, step).model, run.tokenizers, PAIRS)
+        assert [each.tolist() for each in alone] == [scores.right.tolist(), scores.wrong.tolist()]
+
+
+def test_heads_are_switched_off_one_at_a_time_at_the_last_checkpoint(
+    run: TrainedRun, measured: dict[int, MeasuredPairs]
+) -> None:
+    assert (measured[20].heads_step, dict(measured[20].without_heads)) == (None, {})
+    found, model = measured[60], load_weights(run, 60).model
+    assert found.heads_step == 60
+    for kind in KINDS:
+        assert found.without_heads[kind].shape == (2, 3, 3)
+        for layer, head in ((0, 1), (1, 2)):
+            for place, pair in enumerate(PAIRS):
+                right, wrong = (
+                    run_trace(
+                        model, run.tokenizers, pair.source, target, ablated=[(kind, layer, head)]
+                    ).predictions.log_probability.sum()
+                    for target in (pair.right, pair.wrong)
+                )
+                assert abs(right - wrong) > 1e-3
+                assert found.without_heads[kind][layer, head, place] == float(right > wrong)
+
+
+def test_equal_ids_of_both_targets_are_a_tie(
+    run: TrainedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of two words that are unknown to a vocabulary of whole words."""
+    same = ContrastivePair("The dog.", "El  perro.", "El perro.", "spaces")
+    monkeypatch.setattr(type(run.tokenizers.target), "encode", lambda *_: [5, 6, 7], raising=True)
+    [found] = measure_pairs(task(run, [60], (same,)), lambda _: None)
+    assert found.checkpoints[60].outcomes.tolist() == [0.5]
+    assert {float(each) for kind in KINDS for each in found.without_heads[kind].flat} == {0.5}
+
+
+# The pairs that ship
+
+SHIPPED = {"en-es": 80, "de-en": 60}
+
+
+def words(text: str) -> Counter[str]:
+    return Counter(re.findall(r"\w+", text.casefold()))
+
+
+@pytest.mark.parametrize(("languages", "count"), SHIPPED.items())
+def test_shipped_pairs_are_balanced(languages: str, count: int) -> None:
+    """What a pair's right target has and its wrong one lacks, the wrong one of another has.
+
+    So whoever always prefers the same word, as the more frequent one, is right in half; and so is
+    whoever prefers the shorter or the longer target.
+    """
+    pairs = read_pairs(SENTENCES / f"{languages}.pairs.jsonl")
+    assert len(pairs) == len({(pair.source, pair.right) for pair in pairs}) == count
+    assert min(Counter(pair.phenomenon for pair in pairs).values()) >= 8
+    differ: Counter[tuple[str, str, str]] = Counter()
+    for pair in pairs:
+        right, wrong = words(pair.right), words(pair.wrong)
+        more, less = (" ".join(sorted(each.elements())) for each in (right - wrong, wrong - right))
+        differ[pair.phenomenon, more, less] += 1
+        if not more and not less:  # the same words in another order: no word can be preferred
+            reverse = [p for p in pairs if (p.right, p.wrong) == (pair.wrong, pair.right)]
+            assert len(reverse) == 1, pair
+    for (phenomenon, more, less), times in differ.items():
+        assert differ[phenomenon, less, more] == times, (phenomenon, more, less)
+
+
+@pytest.mark.parametrize("languages", SHIPPED)
+def test_preferring_what_is_frequent_is_right_in_half(languages: str) -> None:
+    """By tokens of the run, whose counts add up to a unigram language model."""
+    run = open_trained_run(languages)
+    assert run.counts is not None
+    score = np.log(np.array(run.counts.target, np.float64) + 1)
+    score -= np.log(sum(run.counts.target))
+    found = []
+    for pair in read_pairs(SENTENCES / f"{languages}.pairs.jsonl"):
+        right, wrong = (
+            score[run.tokenizers.encode_target(text)].sum() for text in (pair.right, pair.wrong)
+        )
+        found.append(0.5 if right == near(wrong, size=1_000) else float(right > wrong))
+    assert 0.45 <= np.mean(found) <= 0.55

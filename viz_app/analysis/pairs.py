@@ -1,0 +1,133 @@
+"""Accuracy on contrastive pairs, its intervals, and which head it hangs on.
+
+A pair counts 1 if the right target is likelier, 0 if the wrong one is, and a half if the two are
+equal within rounding. ``n`` pairs, ``L`` layers, ``H`` heads.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from headwise.model.interface import Head, Kind
+from headwise.model.ties import descending
+from headwise.viz_app.analysis.head_ranking import rank_heads
+from headwise.viz_app.records.pairs import (
+    Accuracy,
+    AccuracyCurve,
+    MeasuredPairs,
+    PairScores,
+)
+from headwise.viz_app.records.trace import Floats
+
+
+def accuracy(outcomes: Floats) -> Accuracy:
+    """Return the mean of outcomes, (n,), with the 95% interval of Wilson (1927).
+
+    Halves make a count that need not be whole: the lower end is then that of the count rounded
+    down, the upper end that of it rounded up.
+    """
+    count, total = len(outcomes), float(np.asarray(outcomes, np.float64).sum())
+    return Accuracy(total / count, *_wilson(total, count), count)
+
+
+def _wilson(total: float, count: int) -> tuple[float, float]:
+    from scipy.stats import binomtest  # imported late: only accuracies need it
+
+    low, high = (
+        binomtest(whole, count).proportion_ci(method="wilson")
+        for whole in (math.floor(total), math.ceil(total))
+    )
+    return float(low.low), float(high.high)
+
+
+@dataclass(frozen=True)
+class AccuracyLoss:
+    """The accuracy without a head is compared with that of the model, on the same pairs."""
+
+    head: Head
+    without: Accuracy
+    loss: float
+    """Accuracy of the model less that without the head."""
+    low: float
+    high: float
+    """Interval of 95% of ``loss``."""
+
+
+def paired_difference(model: Floats, other: Floats) -> tuple[float, float, float]:
+    """Return the difference of two accuracies on the same pairs, first less second, with its ends.
+
+    The interval is that of Newcombe (1998, *Improved confidence intervals for the difference
+    between binomial proportions based on paired data*), method 10: the distances of both shares
+    from the ends of their Wilson intervals, squared and added, less what the correlation of the
+    outcomes takes away. A half counts as half a pair of each kind.
+    """
+    first, second = (np.asarray(each, np.float64) for each in (model, other))
+    count = len(first)
+    both, neither = float(first @ second), float((1 - first) @ (1 - second))
+    only_first, only_second = float(first @ (1 - second)), float((1 - first) @ second)
+    margins = first.sum() * (count - first.sum()) * second.sum() * (count - second.sum())
+    product = both * neither - only_first * only_second
+    if product > 0:  # the continuity correction
+        product = max(product - count / 2, 0.0)
+    correlation = product / math.sqrt(margins) if margins > 0 else 0.0
+    a, b = accuracy(first.astype(np.float32)), accuracy(second.astype(np.float32))
+
+    def distance(one: float, two: float) -> float:
+        return math.sqrt(max(one**2 - 2 * correlation * one * two + two**2, 0.0))
+
+    difference = a.share - b.share
+    return (
+        difference,
+        difference - distance(a.share - a.low, b.high - b.share),
+        difference + distance(a.high - a.share, b.share - b.low),
+    )
+
+
+def accuracy_curves(
+    measured: MeasuredPairs, checkpoints: Mapping[int, PairScores]
+) -> list[AccuracyCurve]:
+    """Return the accuracy at some checkpoints: on all pairs, then by phenomenon.
+
+    The curve of all pairs is left out if there is one phenomenon.
+    """
+    names = measured.phenomena
+    found = {step: scores.outcomes for step, scores in checkpoints.items()}
+    return [
+        AccuracyCurve(
+            name, list(found), [accuracy(each[measured.places(name)]) for each in found.values()]
+        )
+        for name in (["", *names] if len(names) > 1 else names)
+    ]
+
+
+def failing_pairs(measured: MeasuredPairs, scores: PairScores, phenomenon: str = "") -> list[int]:
+    """Return the numbers of the pairs whose right target is not the likelier one, worst first.
+
+    Those that count a half are among them.
+    """
+    counted = scores.outcomes
+    failing = [place for place in measured.places(phenomenon) if counted[place] < 1]
+    return [failing[place] for place in descending(-scores.margins[failing])]
+
+
+def accuracy_losses(measured: MeasuredPairs) -> list[AccuracyLoss]:
+    """Return what the accuracy on all pairs loses without each head, the largest loss first.
+
+    Equal ones stay in order of kind, layer and head; the list is empty if no head was switched off.
+    """
+    if measured.heads_step is None:
+        return []
+    model = measured.checkpoints[measured.heads_step].outcomes
+    losses: dict[Kind, Floats] = {
+        kind: model.mean() - without.mean(axis=-1)
+        for kind, without in measured.without_heads.items()
+    }
+    return [
+        AccuracyLoss(head, accuracy(without), *paired_difference(model, without))
+        for head, _ in rank_heads(losses, kinds=list(losses))
+        for without in [measured.without_heads[head.kind][head.layer, head.head]]
+    ]

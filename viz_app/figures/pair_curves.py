@@ -1,0 +1,115 @@
+"""Draws the accuracy on contrastive pairs over training: a chart for each phenomenon."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import plotly.graph_objects as go
+
+from headwise.viz_app.figures.selecting import vertical_line
+from headwise.viz_app.figures.theme import Properties, Theme, escape_plotly, new_figure
+from headwise.viz_app.figures.training_panels import Panel, StepAxis, axis_names, panels_layout
+from headwise.viz_app.records.measures import Curve, RunCurves
+from headwise.viz_app.records.pairs import CHANCE, AccuracyCurve
+
+_TOP = 28
+_AXIS = {"range": [-0.03, 1.05], "tickvals": [0, 0.25, 0.5, 0.75, 1], "tickformat": ".0%"}
+
+
+def accuracy_charts(
+    curves: Sequence[AccuracyCurve],
+    *,
+    step: int,
+    theme: Theme,
+    log_steps: bool = False,
+) -> go.Figure:
+    """Draw accuracies with their intervals, a chart a curve, two a row, and the level of chance.
+
+    Each curve is a trace; the ``customdata`` of a mark is its step and its phenomenon, as in
+    ``"500,tense"``, without a phenomenon where the curve is of all pairs.
+
+    Args:
+        curves: each has at least one step.
+        step: the step of the checkpoint in use, which a line marks in each chart.
+        log_steps: whether the axis of steps is logarithmic.
+
+    Raises:
+        ValueError: if there are no curves.
+    """
+    if not curves:
+        raise ValueError("expected at least one curve, got none")
+    panels = [
+        Panel(curve.phenomenon or "all pairs", (curve.phenomenon,), ".0%", _AXIS)
+        for curve in curves
+    ]
+    titles = [
+        f"{escape_plotly(panel.title)}: {curve.values[0].count:,} pairs"
+        for panel, curve in zip(panels, curves, strict=True)
+    ]
+    steps = StepAxis.of([_as_logged(curve) for curve in curves], log=log_steps)
+    layout = panels_layout(steps, theme, top=_TOP, panels=panels, titles=titles, every=panels)
+    layout["showlegend"] = False
+    data: list[Properties] = []
+    shapes: list[Properties] = []
+    for place, curve in enumerate(curves):
+        x, y = axis_names(place)
+        data.append(_line(curve, steps, theme) | {"xaxis": x, "yaxis": y})
+        dotted = {"color": theme.muted, "width": 1.5, "dash": "dot"}
+        chance = {"x0": 0, "x1": 1, "xref": f"{x} domain", "y0": CHANCE, "y1": CHANCE, "yref": y}
+        # Above the line of the grid, which is at one half, too.
+        shapes.append({"type": "line", "line": dotted, "layer": "between", **chance})
+        below = {"xref": x, "yref": f"{y} domain", "layer": "below"}
+        shapes.append(vertical_line(steps.place(step), theme=theme, **below))
+    layout["annotations"].append(
+        {
+            "text": "chance",
+            "x": 0.9,
+            "xref": "x domain",
+            "xanchor": "right",
+            "y": CHANCE,
+            "yref": "y",
+            "yanchor": "top",
+            "showarrow": False,
+            "font": {"color": theme.muted, "size": 12},
+        }
+    )
+    return new_figure(theme, data, layout | {"shapes": shapes})
+
+
+def _as_logged(curve: AccuracyCurve) -> RunCurves:
+    shares = np.array([each.share for each in curve.values])
+    steps = np.array(curve.steps, np.int64)
+    return RunCurves(curve.phenomenon, {"accuracy": Curve(steps, shares)})
+
+
+def _line(curve: AccuracyCurve, steps: StepAxis, theme: Theme) -> Properties:
+    colour, opaque = theme.series[0], {"marker": {"opacity": 1}}
+    return {
+        "type": "scatter",
+        "x": [steps.place(step) for step in curve.steps],
+        "y": np.array([each.share for each in curve.values], np.float32),
+        "error_y": {
+            "type": "data",
+            "symmetric": False,
+            "array": [each.high - each.share for each in curve.values],
+            "arrayminus": [each.share - each.low for each in curve.values],
+            "color": theme.muted,
+            "thickness": 1,
+            "width": 3,
+        },
+        "mode": "lines+markers",
+        "name": escape_plotly(curve.phenomenon or "all pairs"),
+        "line": {"color": colour, "width": 2},
+        "marker": {"size": 8, "color": colour},
+        "customdata": [f"{step},{curve.phenomenon}" for step in curve.steps],
+        "text": [
+            f"step {step:,}<br>right in {each.share:.1%} of {each.count:,}<br>95% interval "
+            f"{each.low:.1%} to {each.high:.1%}"
+            for step, each in zip(curve.steps, curve.values, strict=True)
+        ],
+        "selected": opaque,
+        "unselected": opaque,
+        "hovertemplate": "%{text}<extra></extra>",
+        "cliponaxis": False,
+    }

@@ -1,0 +1,228 @@
+"""The file of a run's accuracy on pairs, ``measures/pairs.json``, and the pairs of the program.
+
+The file has the pairs and, by checkpoint, the log-probabilities of both targets in nats with five
+decimals; of the last checkpoint, by head, how each pair counts with the head off, a letter a pair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import orjson
+from pydantic import Field
+
+from headwise.model.files import CheckpointError, read_bytes, write_bytes
+from headwise.model.interface import KINDS, Kind
+from headwise.model.validation import format_version, validate_json
+from headwise.viz_app.measuring.files import make_measures_folder
+from headwise.viz_app.records.account import Doubles
+from headwise.viz_app.records.pairs import ContrastivePair, MeasuredPairs, PairScores
+from headwise.viz_app.records.trace import Floats
+
+PAIRS_VERSION = 1
+"""Version of the format; raised when a name or a meaning changes."""
+SENTENCES = Path(__file__).parent.parent / "sentences"
+"""Folder of the program's sentences: for each pair of languages examples, such as en-es.jsonl, and
+contrastive pairs, such as en-es.pairs.jsonl."""
+_DECIMALS = 5
+_LETTERS = "-=+"
+"""How a pair counts: the wrong target is likelier, both are equally likely, the right one is."""
+_LARGEST = 1e9
+_Number = Annotated[float, Field(ge=-_LARGEST, le=_LARGEST, allow_inf_nan=False)]
+
+
+@dataclass(frozen=True)
+class _File:
+    """The JSON object in the file."""
+
+    format_version: int
+    run: str
+    name: str
+    pairs: list[tuple[str, str, str, str]]
+    """Source, right target, wrong target, phenomenon."""
+    checkpoints: list[_Scores]
+    heads_step: int | None
+    heads: list[tuple[Kind, int, int, str]]
+    """Kind, layer, head, and a letter for each pair."""
+
+
+@dataclass(frozen=True)
+class _Scores:
+    """The ``PairScores`` in the file."""
+
+    step: int
+    sha256: str
+    right: list[_Number]
+    wrong: list[_Number]
+
+
+def pairs_path(folder: Path) -> Path:
+    """Return the path of the accuracy on pairs, in a run's folder."""
+    return folder / "measures" / "pairs.json"
+
+
+def shipped_pairs(source_language: str, target_language: str) -> Path | None:
+    """Return the file of the pairs that the program has for two languages, if it has any."""
+    path = SENTENCES / f"{source_language}-{target_language}.pairs.jsonl"
+    return path if path.is_file() else None
+
+
+# --- writing -------------------------------------------------------------------------------------
+
+
+def write_pairs(folder: Path, measured: MeasuredPairs, steps: Collection[int]) -> None:
+    """Write the accuracy on pairs into a run's folder, in place of what was there.
+
+    What was measured on the same pairs of other checkpoints among ``steps`` stays, with the heads.
+
+    Raises:
+        CheckpointError: if it cannot be written.
+    """
+    measured = _with_earlier(folder, measured, steps)
+    make_measures_folder(folder)
+    file = _File(
+        format_version=PAIRS_VERSION,
+        run=measured.run,
+        name=measured.name,
+        pairs=[(pair.source, pair.right, pair.wrong, pair.phenomenon) for pair in measured.pairs],
+        checkpoints=[
+            _Scores(scores.step, scores.sha256, _rounded(scores.right), _rounded(scores.wrong))
+            for scores in measured.checkpoints.values()
+        ],
+        heads_step=measured.heads_step,
+        heads=[
+            (kind, layer, head, "".join(_LETTERS[round(2 * one)] for one in counted[layer, head]))
+            for kind, counted in measured.without_heads.items()
+            for layer, head in np.ndindex(counted.shape[:2])
+        ],
+    )
+    # A line for each of these, and for each pair, checkpoint and head: a change can be read.
+    lines = [
+        orjson.dumps(name)
+        + b":"
+        + (
+            b"[\n" + b",\n".join(map(orjson.dumps, value)) + b"\n]"
+            if isinstance(value, list) and value
+            else orjson.dumps(value)
+        )
+        for name, value in vars(file).items()
+    ]
+    write_bytes(pairs_path(folder), b"{" + b",\n".join(lines) + b"}\n")
+
+
+def _with_earlier(folder: Path, measured: MeasuredPairs, steps: Collection[int]) -> MeasuredPairs:
+    """Add what the file has of other checkpoints, if it is of the same pairs."""
+    try:
+        earlier = read_measured_pairs(folder)
+    except CheckpointError:  # which is replaced
+        return measured
+    if earlier is None or earlier.pairs != measured.pairs:
+        return measured
+    kept = {
+        step: scores
+        for step, scores in earlier.checkpoints.items()
+        if step in steps and step not in measured.checkpoints
+    }
+    if measured.heads_step is None and earlier.heads_step in kept:
+        measured = replace(
+            measured, heads_step=earlier.heads_step, without_heads=earlier.without_heads
+        )
+    return replace(measured, checkpoints=dict(sorted({**kept, **measured.checkpoints}.items())))
+
+
+def _rounded(values: Doubles) -> list[float]:
+    return [round(value, _DECIMALS) + 0.0 for value in values.tolist()]  # no -0.0
+
+
+# --- reading -------------------------------------------------------------------------------------
+
+
+def read_measured_pairs(folder: Path) -> MeasuredPairs | None:
+    """Read the accuracy on pairs of a run; None if it was not measured.
+
+    The caller compares the sha256 of each checkpoint with that of its weights.
+
+    Raises:
+        CheckpointError: if the file is damaged, foreign or of another version.
+    """
+    path = pairs_path(folder)
+    if not path.is_file():
+        return None
+    try:
+        content = read_bytes(path)
+        version = format_version(content)
+        if version == PAIRS_VERSION:
+            return _rebuild(validate_json(_File, content))
+    except ValueError as error:
+        raise CheckpointError(
+            f"{path}: not the accuracy on pairs, or damaged ({error}); measure it again"
+        ) from error
+    raise CheckpointError(
+        f"{path}: format version {version!r}, this program reads {PAIRS_VERSION}; measure again"
+    )
+
+
+def _rebuild(file: _File) -> MeasuredPairs:
+    pairs = tuple(ContrastivePair(*texts) for texts in file.pairs)
+    count = len(pairs)
+    if not count or not file.checkpoints:
+        raise ValueError(f"expected pairs and checkpoints, got {count} of {len(file.checkpoints)}")
+    checkpoints = {
+        row.step: PairScores(
+            row.step, row.sha256, _array(row.right, count), _array(row.wrong, count)
+        )
+        for row in file.checkpoints
+    }
+    steps = [row.step for row in file.checkpoints]
+    if steps != sorted(set(steps)) or steps[0] < 0:
+        raise ValueError(f"expected steps that rise from 0, got {steps[:8]}")
+    if (file.heads_step is None) != (not file.heads):
+        raise ValueError("expected heads with their step, got one without the other")
+    if file.heads_step is not None and file.heads_step not in checkpoints:
+        raise ValueError(f"there are heads of step {file.heads_step}, which has no row")
+    return MeasuredPairs(
+        run=file.run,
+        name=file.name,
+        pairs=pairs,
+        checkpoints=checkpoints,
+        heads_step=file.heads_step,
+        without_heads=_by_kind(file.heads, count),
+    )
+
+
+def _array(values: list[float], count: int) -> Doubles:
+    if len(values) != count:
+        raise ValueError(f"expected {count} log-probabilities, got {len(values)}")
+    array = np.array(values, np.float64)
+    array.flags.writeable = False
+    return array
+
+
+def _by_kind(rows: list[tuple[Kind, int, int, str]], count: int) -> dict[Kind, Floats]:
+    """Return how each pair counts without each head, (L, H, n) for each kind that has heads."""
+    found: dict[Kind, Floats] = {}
+    for kind in KINDS:
+        of_kind = {(layer, head): letters for one, layer, head, letters in rows if one == kind}
+        if not of_kind:
+            continue
+        shape = tuple(max(place[axis] for place in of_kind) + 1 for axis in (0, 1))
+        if len(of_kind) != shape[0] * shape[1] or min(map(min, of_kind)) < 0:
+            raise ValueError(f"{kind}: expected each head of {shape[0]} layers of {shape[1]} once")
+        for letters in of_kind.values():
+            if len(letters) != count or not set(letters) <= set(_LETTERS):
+                raise ValueError(
+                    f"{kind}: expected {count} of the letters {_LETTERS}, got {letters[:40]!r}"
+                )
+        array = np.array(
+            [_LETTERS.index(letter) / 2 for _, row in sorted(of_kind.items()) for letter in row],
+            np.float32,
+        ).reshape(*shape, count)
+        array.flags.writeable = False
+        found[kind] = array
+    if sum(counted.shape[0] * counted.shape[1] for counted in found.values()) != len(rows):
+        raise ValueError("expected each head once")
+    return found
