@@ -18,7 +18,7 @@ from headwise.model.files import CheckpointError
 from headwise.model.interface import Choices, Languages, SpecialIds, WordSpan
 from headwise.model.pretrained.folders import quiet
 from headwise.model.tokenizer import word_spans
-from headwise.model.validation import refuse_half_characters
+from headwise.model.validation import check_text
 
 _SPACE = "▁"
 """Stands for the space before a word in SentencePiece's tokens."""
@@ -73,7 +73,7 @@ class PretrainedVocabulary:
         return decoder if type(decoder).__name__ == "ByteLevel" else None
 
     def _encoded(self, text: str, **settings: Any) -> Any:
-        refuse_half_characters(text)
+        check_text(text)
         given = {"text_target" if self._is_target else "text": text}
         with self._lock:
             return self._tokenizer(**given, add_special_tokens=False, **settings)
@@ -163,7 +163,7 @@ class PretrainedTokenizers:
 
     def encode_source(self, text: str) -> list[int]:
         """Encode a source with the special tokens that the model expects."""
-        refuse_half_characters(text)
+        check_text(text)
         with self._lock:
             return list(self._tokenizer(self._before + text)["input_ids"])
 

@@ -16,6 +16,7 @@ from torch import Tensor
 from headwise.model.interface import Kind, Seq2SeqModel, SpecialIds, Tokenizers
 from headwise.model.masks import causal_mask, pad
 from headwise.model.training.data import Pair
+from headwise.model.validation import is_too_long
 from headwise.viz_app.trace.attention import run_maps
 
 _REMEMBERED = 10_000
@@ -59,6 +60,9 @@ def encode_pair(
     """Encode a pair; return None if a side is empty or too long, and count it in ``left_out``."""
     if not pair.source or not pair.target:
         left_out.empty += 1
+        return None
+    if is_too_long(*pair):
+        left_out.too_long += 1
         return None
     source = tokenizers.encode_source(pair.source)
     target = tokenizers.encode_target(pair.target)
