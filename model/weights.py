@@ -28,6 +28,8 @@ from headwise.model.transformer import Transformer
 
 _MOST_OF_HEADER = 2**20
 """Bytes."""
+_MOST_BYTES = 16 * 2**30
+"""Most bytes of a file whose header is read; of one that is loaded, the model says it."""
 _WEIGHTS_NAME = re.compile(r"step-(\d{7})\.safetensors")
 
 
@@ -94,7 +96,7 @@ def header_of(folder: Path, step: int) -> dict[str, str]:
     It is read also where the tensors are altered, which ``read_weights`` finds out.
     """
     path = weights_path(folder, step)
-    check_regular(path, within=folder)
+    check_regular(path, within=folder, most=_MOST_BYTES)
     try:
         with safe_open(path, "numpy") as file:
             return file.metadata() or {}
