@@ -97,7 +97,7 @@ def test_ids_that_cannot_be_are_named(make_folder: MakeFolder, tmp_path: Path, i
 def test_a_pattern_that_is_tried_in_too_many_ways_is_refused_with_the_text() -> None:
     tokenizer = Tokenizer(models.WordLevel({"<unk>": 0}, unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex("(a+)+b"), "isolated")
-    with pytest.raises(ValueError, match="gave up on this text .*retry-limit"), panics_as_errors():
+    with pytest.raises(ValueError, match=r"gave up on this text .*retry-limit"), panics_as_errors():
         tokenizer.encode("a" * 40)
     with pytest.raises(KeyboardInterrupt), panics_as_errors():
         raise KeyboardInterrupt
