@@ -22,7 +22,7 @@ from headwise.model.decoding.beam import beam_search
 from headwise.model.decoding.decoder_lens import decoder_lens
 from headwise.model.decoding.greedy import greedy
 from headwise.model.files import CheckpointError
-from headwise.model.interface import Head, Kind, Languages, Seq2SeqModel, Side
+from headwise.model.interface import Description, Head, Kind, Languages, Seq2SeqModel, Side
 from headwise.model.interventions import ablate, head_costs
 from headwise.model.placement import allow_threads
 from headwise.model.runs import Run as Run
@@ -37,6 +37,13 @@ from headwise.viz_app.trace.attention import AttentionTrace as AttentionTrace
 from headwise.viz_app.trace.attention import next_log_probability as run_next_token
 from headwise.viz_app.trace.attention import run_attention, target_log_probability, to_numpy
 from headwise.viz_app.trace.layer import run_layer_trace
+from headwise.viz_app.trace.memory import (
+    beam_bytes,
+    costs_bytes,
+    layer_bytes,
+    maps_bytes,
+    trace_bytes,
+)
 from headwise.viz_app.trace.sentence import require_source, run_trace
 from headwise.viz_app.trace.sentence import to_tokens as to_tokens
 from headwise.viz_app.views.shared.cache import cached, stamp_if_there, stamp_of
@@ -133,6 +140,8 @@ def trace_of(
     A translation that is also given as a target has one trace: only ``forced`` differs.
     """
     checkpoint, forced = checkpoint_of(run, step), target is not None
+    source = run.tokenizers.encode_source(text.strip())
+    require_source(checkpoint.model, text, source)
     ids = translation_of(run, step, text, ablated=ablated) if target is None else target
     name, sha256 = run.name, checkpoint.sha256
     # The tokenizers of the run that is open: its files may be others by now.
@@ -163,6 +172,7 @@ def trace_of(
             "target": len(trace.predicted),
         },
         says="Recording the attention",
+        needs=trace_bytes(checkpoint.model.description, len(source), len(ids) - 1),
     )
     return replace(trace, forced=True) if forced else trace
 
@@ -175,6 +185,7 @@ def layer_trace_of(run: Run, trace: Trace, kind: Kind, layer: int) -> LayerTrace
         (checkpoint.sha256, trace.source.ids, trace.target_ids, trace.ablated, kind, layer),
         lambda: run_layer_trace(checkpoint.model, trace, kind, layer),
         facts=lambda _: {"run": run.name, "step": trace.step, "of": f"{kind} {layer + 1}"},
+        needs=layer_bytes(checkpoint.model.description, len(trace.source), len(trace.predicted)),
     )
 
 
@@ -240,12 +251,19 @@ def beam_of(run: Run, step: int, text: str, size: int) -> Beam:
         entries=24,
         facts=lambda _: {"width": size},
         says="Searching with a beam",
+        needs=lambda model, source: beam_bytes(model, source, size),
     )
 
 
 def attention_of(run: Run, step: int, text: str, target: Ids) -> AttentionTrace:
     """Compute the attention maps of a sentence and a target's ids, without the rest of a trace."""
-    return _of_sentence("attention", (run, step, text), (target,), run_attention)
+    return _of_sentence(
+        "attention",
+        (run, step, text),
+        (target,),
+        run_attention,
+        needs=lambda model, source: maps_bytes(model, source, len(target) - 1),
+    )
 
 
 def log_probability_of(run: Run, step: int, text: str, target: Ids) -> Floats:
@@ -273,6 +291,7 @@ def head_costs_of(run: Run, step: int, text: str, target: Ids) -> dict[Kind, Flo
         compute,
         entries=24,
         says="Switching off each head in turn",
+        needs=lambda model, source: costs_bytes(model, source, len(target) - 1),
     )
 
 
@@ -285,11 +304,13 @@ def _of_sentence(
     facts: Callable[[Result], Facts] | None = None,
     entries: int | None = None,
     says: str = "",
+    needs: Callable[[Description, int], int] = lambda model, source: 0,
 ) -> Result:
     """Compute something from a model, the ids of a source and what else is given, and cache it.
 
-    ``sentence`` has the run, the step and the text; all else is as for ``cached``. Without facts,
-    a target is given first, whose length is logged.
+    ``sentence`` has the run, the step and the text; ``needs`` is told the model's description and
+    the source's length; all else is as for ``cached``. Without facts, a target is given first,
+    whose length is logged.
     """
     run, step, text = sentence
     checkpoint = checkpoint_of(run, step)
@@ -307,4 +328,5 @@ def _of_sentence(
         entries=entries,
         facts=described,
         says=says,
+        needs=needs(checkpoint.model.description, len(source)),
     )
