@@ -1,11 +1,12 @@
-"""The worst that is allowed, by many at once: ``python -m benchmarks.load_memory --sessions 1 8 30``.
+"""The worst that is allowed, by many: ``python -m benchmarks.load_memory --sessions 1 8 30``.
 
-For each number of sessions the app is started with a budget of memory. Each session opens a sentence
-of as many tokens as the model takes, no two the same, in one of these ways, in turn: as it is, with
-the widest beam, with the ranking of all heads by cost, compared with another checkpoint. Beside them
-one visitor types ordinary sentences. A sentence that is refused for its memory counts as refused; no
-session may lose its connection. Ends with 1 if one did, if the process took more than its budget or
-ended, or if an ordinary sentence took longer than 5 seconds (95 of 100). Linux only.
+For each number of sessions the app is started with a budget of memory. Each session opens a
+sentence of as many tokens as the model takes, no two the same, in one of these ways, in turn: as it
+is, with the widest beam, with the ranking of all heads by cost, compared with another checkpoint.
+Beside them one visitor types ordinary sentences. A sentence that is refused for its memory counts
+as refused; no session may lose its connection. Ends with 1 if one did, if the process took more
+than its budget or ended, or if an ordinary sentence took longer than 5 seconds (95 of 100). Linux
+only.
 """
 
 from __future__ import annotations
@@ -40,32 +41,34 @@ WAYS: dict[str, dict[str, str]] = {
 """How a sentence is opened: choices of the address."""
 MOST_SECONDS = 5.0
 """That an ordinary sentence may take, 95 of 100."""
-_WORDS = [
-    "a",
-    "an",
-    "at",
-    "be",
-    "by",
-    "do",
-    "go",
-    "he",
-    "hi",
-    "if",
-    "in",
-    "is",
-    "it",
-    "me",
-    "my",
-    "no",
-    "of",
-    "on",
-    "or",
-    "so",
-    "to",
-    "up",
-    "us",
-    "we",
-]
+_WORDS = tuple(
+    [
+        "a",
+        "an",
+        "at",
+        "be",
+        "by",
+        "do",
+        "go",
+        "he",
+        "hi",
+        "if",
+        "in",
+        "is",
+        "it",
+        "me",
+        "my",
+        "no",
+        "of",
+        "on",
+        "or",
+        "so",
+        "to",
+        "up",
+        "us",
+        "we",
+    ]
+)
 _REFUSED = "of memory, and"
 """Part of the message with which a sentence is refused for its memory."""
 
@@ -111,10 +114,9 @@ class MemoryStage:
 def longest_sentence(run: TrainedRun, seed: int) -> str:
     """A sentence of as many tokens as a run's model takes, another one for each seed."""
     drawn = random.Random(seed)
-    words: list[str] = []
     most = run.description.max_length
     encode = run.tokenizers.encode_source
-    words = [drawn.choice(_WORDS) for _ in range(most)]
+    words = [drawn.choice(_WORDS.split()) for _ in range(most)]
     while len(encode(" ".join(words))) > most:
         del words[-max(1, (len(encode(" ".join(words))) - most) // 2) :]
     return " ".join(words)

@@ -50,6 +50,35 @@ def labels(app: Page) -> list[str]:
 # What is missing or broken
 
 
+@pytest.mark.skipif(os.name != "posix", reason="there are no pipes in a folder")
+@pytest.mark.parametrize("file", ["run.json", "samples.jsonl", "step-0000060.safetensors"])
+def test_a_pipe_that_comes_into_a_run_stops_no_page(
+    start_page: Start, own_root: Path, file: str
+) -> None:
+    app = start_page("app", own_root, q=TYPED)
+    assert app.errors == []
+    path = own_root / "tiny" / file
+    path.unlink()
+    os.mkfifo(path)
+    said = " ".join(app.run().errors)
+    assert f"{file}: expected a regular file" in said or "expected a run (run.json)" in said
+    path.unlink()
+
+
+def test_a_measures_file_that_leads_elsewhere_shows_nothing_of_it(
+    start_page: Start, own_root: Path, tmp_path: Path
+) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("what visitors must not see")
+    for path in (own_root / "tiny" / "measures").glob("step-*.json"):
+        path.unlink()
+        path.symlink_to(secret)
+    app = start_page("heads", own_root, q=TYPED)
+    said = " ".join([*app.errors, *app.warnings, app.captions])
+    assert "leads out of the folder of its run" in said
+    assert "visitors must" not in said
+
+
 @every_page
 def test_broken_weights_are_named_where_they_are_read(
     start_page: Start, own_root: Path, page: str, address: dict[str, str]
