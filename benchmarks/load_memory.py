@@ -41,34 +41,7 @@ WAYS: dict[str, dict[str, str]] = {
 """How a sentence is opened: choices of the address."""
 MOST_SECONDS = 5.0
 """That an ordinary sentence may take, 95 of 100."""
-_WORDS = tuple(
-    [
-        "a",
-        "an",
-        "at",
-        "be",
-        "by",
-        "do",
-        "go",
-        "he",
-        "hi",
-        "if",
-        "in",
-        "is",
-        "it",
-        "me",
-        "my",
-        "no",
-        "of",
-        "on",
-        "or",
-        "so",
-        "to",
-        "up",
-        "us",
-        "we",
-    ]
-)
+_WORDS = "a an at be by do go he hi if in is it me my no of on or so to up us we"
 _REFUSED = "of memory, and"
 """Part of the message with which a sentence is refused for its memory."""
 

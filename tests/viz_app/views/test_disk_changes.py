@@ -65,20 +65,6 @@ def test_a_pipe_that_comes_into_a_run_stops_no_page(
     path.unlink()
 
 
-def test_a_measures_file_that_leads_elsewhere_shows_nothing_of_it(
-    start_page: Start, own_root: Path, tmp_path: Path
-) -> None:
-    secret = tmp_path / "secret"
-    secret.write_text("what visitors must not see")
-    for path in (own_root / "tiny" / "measures").glob("step-*.json"):
-        path.unlink()
-        path.symlink_to(secret)
-    app = start_page("heads", own_root, q=TYPED)
-    said = " ".join([*app.errors, *app.warnings, app.captions])
-    assert "leads out of the folder of its run" in said
-    assert "visitors must" not in said
-
-
 @every_page
 def test_broken_weights_are_named_where_they_are_read(
     start_page: Start, own_root: Path, page: str, address: dict[str, str]
