@@ -84,11 +84,11 @@ def faults_of(answer: Answer, expected: Answer) -> list[str]:
     return [f"session {answer.session}, {answer.sentence!r}: {fault}" for fault in faults]
 
 
-def address_of(run: str, head: Head, sentence: str) -> str:
-    """The query of a link that opens a head on a sentence."""
+def address_of(run: str, head: Head, sentence: str, **choices: str) -> str:
+    """The query of a link that opens a head on a sentence, with further choices."""
     kind, layer, number = head
-    choices = {"run": run, "q": sentence, "kind": kind}
-    return urlencode(choices | {"layer": layer + 1, "head": number + 1})
+    chosen = {"run": run, "q": sentence, "kind": kind, "layer": layer + 1, "head": number + 1}
+    return urlencode(chosen | choices)
 
 
 def sentences_of(run: str) -> Iterator[str]:

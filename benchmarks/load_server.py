@@ -78,8 +78,10 @@ class Server:
 
 
 @contextmanager
-def serving(host: str = "localhost", port: int = 0) -> Iterator[Server]:
+def serving(host: str = "localhost", port: int = 0, **own: str) -> Iterator[Server]:
     """The app on a port, or a free one, of a name or address of this machine, stopped at the end.
+
+    ``own`` are variables of its environment.
 
     Raises:
         RuntimeError: if it does not start.
@@ -87,7 +89,10 @@ def serving(host: str = "localhost", port: int = 0) -> Iterator[Server]:
     options = ("--server.port", str(port), "--server.address", host)
     # A source file that is edited meanwhile would take its module from the running sessions.
     command = (*APP, *options, "--server.fileWatcherType", "none")
-    with tempfile.TemporaryDirectory() as folder, started(command, Path(folder), host) as server:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        started(command, Path(folder), host, **own) as server,
+    ):
         yield server
 
 

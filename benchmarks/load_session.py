@@ -35,6 +35,8 @@ Path = tuple[int, ...]
 class Session:
     """One person: types sentences, and notes what the page then shows."""
 
+    patience = PATIENCE
+
     def __init__(self, number: int, head: Head, address: str) -> None:
         self.number, self.head, self.address = number, head, address
         self.answers: list[Answer] = []
@@ -70,9 +72,9 @@ class Session:
         """Close the connection."""
         await self._socket.close()
 
-    async def open(self, run: str, sentence: str) -> None:
-        """Follow a link to a sentence and the session's head."""
-        self._query = address_of(run, self.head, sentence)
+    async def open(self, run: str, sentence: str, **choices: str) -> None:
+        """Follow a link to a sentence, the session's head and further choices."""
+        self._query = address_of(run, self.head, sentence, **choices)
         await self._send(None)
         await self._until(sentence, among=(sentence,))
 
@@ -86,7 +88,7 @@ class Session:
     async def type_over(self, first: str, second: str, *, after: int) -> None:
         """Type a sentence, and another when so many messages of the first one's page have come."""
         await self._send(first)
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(self.patience):
             for _ in range(after):
                 if await self._take():
                     self._note((first,))
@@ -121,7 +123,7 @@ class Session:
             ValueError: if the page then shows an exception.
         """
         await self._socket.send(message.SerializeToString())
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(self.patience):
             while not await self._take():
                 pass
         if problems := self._answer().problems:
@@ -149,7 +151,7 @@ class Session:
             TimeoutError: if that does not come.
             ValueError: if a page says that it is of a sentence which this session did not send.
         """
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(self.patience):
             while True:
                 if await self._take() and self._note(among) == sentence:
                     return

@@ -165,7 +165,7 @@ class TrainedRun:
         if self.info.data is None:
             return None
         path = self.folder / "counts.json"
-        values = read_json(path)
+        values = read_json(path, within=self.folder)
         try:
             counts = from_dict(Counts, values)
             sizes = len(counts.source), len(counts.target)
@@ -196,7 +196,7 @@ def open_trained_run(name: str, *, root: Path = CHECKPOINTS) -> TrainedRun:
         raise CheckpointError(f"no run named {name!r} in {root}; there is: {known}")
     folder = root / name
     try:
-        info = RunInfo.from_json(read_json(folder / "run.json"))
+        info = RunInfo.from_json(read_json(folder / "run.json", within=folder))
     except (ValueError, AttributeError, TypeError) as error:
         raise CheckpointError(f"{folder / 'run.json'}: {error}") from error
     loaded = {}
@@ -204,7 +204,7 @@ def open_trained_run(name: str, *, root: Path = CHECKPOINTS) -> TrainedRun:
     if names not in _TOKENIZER_NAMES:  # no file elsewhere is ever read
         raise CheckpointError(f"{folder / 'run.json'}: unknown tokenizer files {names}")
     for file, sha256 in info.tokenizer_sha256.items():
-        content = read_bytes(folder / file)
+        content = read_bytes(folder / file, within=folder)
         if hashlib.sha256(content).hexdigest() != sha256:
             raise CheckpointError(
                 f"{folder / file}: altered, its sha256 is not the one in run.json; restore it"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -19,6 +20,8 @@ from filelock import FileLock, Timeout
 
 from headwise.model.config import MOST_STEPS
 
+MOST_BYTES = 256 * 2**20
+"""Most bytes of a file that is read whole, unless it is one of weights."""
 _UNFINISHED = ".unfinished"
 _LOCK_TIMEOUT = 0.5
 """Seconds to wait for the lock; ``has_writer`` holds it for a moment in another process."""
@@ -139,14 +142,62 @@ def write_json(path: Path, content: object) -> None:
     write_bytes(path, (text + "\n").encode())
 
 
-def read_bytes(path: Path) -> bytes:
-    """Read a whole file."""
+@contextmanager
+def open_regular(
+    path: Path, *, within: Path | None = None, most: int | None = None
+) -> Iterator[BinaryIO]:
+    """Open a file to be read, if it is one: a device would have no end, a pipe would be waited for.
+
+    ``within`` is the folder that a link must not leave, that of the run which the file belongs to:
+    whoever writes a run could show visitors any file of the machine otherwise. Weights that were
+    fetched from the hub are links from a snapshot to the folder of all files of that model, which
+    is allowed. ``most`` is the most bytes that the file may have.
+
+    Raises:
+        CheckpointError: if it cannot be read, is no regular file, too large, or elsewhere.
+    """
+    if within is not None and not _is_within(path, within):
+        raise CheckpointError(
+            f"{path}: leads out of the folder of its run, {within}; copy the file into that folder"
+        )
     try:
-        return path.read_bytes()
+        # A pipe that nobody writes into is opened at once, too, with O_NONBLOCK.
+        flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+        with os.fdopen(os.open(path, flags), "rb") as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise CheckpointError(f"{path}: expected a regular file; restore the file")
+            if most is not None and status.st_size > most:
+                raise CheckpointError(
+                    f"{path}: expected at most {most:,} bytes, got {status.st_size:,}; restore the "
+                    "file"
+                )
+            yield file
     except OSError as error:
         raise CheckpointError(
-            f"{path}: cannot be read ({error.strerror}); restore the file"
+            f"{path}: cannot be read ({error.strerror or error}); restore the file"
         ) from error
+
+
+def _is_within(path: Path, folder: Path) -> bool:
+    try:
+        place, root = path.resolve(), folder.resolve()
+    except (OSError, RuntimeError):  # links that lead to each other
+        return False
+    of_hub = root.parent.parent / "blobs" if root.parent.name == "snapshots" else root
+    return place.is_relative_to(root) or place.is_relative_to(of_hub)
+
+
+def check_regular(path: Path, *, within: Path | None = None, most: int | None = None) -> None:
+    """Raise a CheckpointError where ``open_regular`` does."""
+    with open_regular(path, within=within, most=most):
+        pass
+
+
+def read_bytes(path: Path, *, within: Path | None = None, most: int = MOST_BYTES) -> bytes:
+    """Read a whole file, as ``open_regular`` opens it."""
+    with open_regular(path, within=within, most=most) as file:
+        return file.read(os.fstat(file.fileno()).st_size)  # a log may grow meanwhile
 
 
 def parse_json(content: bytes) -> Any:
@@ -167,10 +218,10 @@ def parse_json(content: bytes) -> Any:
     return value
 
 
-def read_json(path: Path) -> Any:
-    """Read a JSON file."""
+def read_json(path: Path, *, within: Path | None = None) -> Any:
+    """Read a JSON file; ``within`` is as for ``open_regular``."""
     try:
-        return parse_json(read_bytes(path))
+        return parse_json(read_bytes(path, within=within))
     except ValueError as error:
         raise CheckpointError(f"{path}: not JSON ({error}); restore the file") from error
 
@@ -182,10 +233,13 @@ def append_log(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
 
 
 def read_log(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a JSON Lines file, but not an unfinished last line; without a file none."""
+    """Yield the rows of a JSON Lines file, but not an unfinished last line; without a file none.
+
+    A link must not leave the folder of the log.
+    """
     if not path.exists():
         return
-    lines = read_bytes(path).split(b"\n")
+    lines = read_bytes(path, within=path.parent).split(b"\n")
     for number, line in enumerate(lines[:-1], start=1):
         try:
             row = parse_json(line)

@@ -77,8 +77,10 @@ class RunInfo:
         return {"format_version": FORMAT_VERSION, **to_dict(self)}
 
     @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> RunInfo:
+    def from_json(cls, values: object) -> RunInfo:
         """Rebuild from the output of ``to_json``; what is refused is a ValueError."""
+        if not isinstance(values, Mapping):
+            raise ValueError(f"expected an object, got {type(values).__name__}")
         values = dict(values)
         version = values.pop("format_version", None)
         if version != FORMAT_VERSION:

@@ -7,7 +7,7 @@ back to the bytes of their UTF-8 form. A ``WordTokenizer`` has words as tokens, 
 trained here; other words become ``<unk>``. In both, each punctuation mark or symbol is a separate
 token (unless a converted vocabulary is split at spaces), and special tokens never match text:
 ``</s>`` typed by a person is encoded as ordinary characters. A text with half a character (a lone
-surrogate) is a ValueError.
+surrogate), or of more than ``LONGEST_TEXT`` characters, is a ValueError.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ from headwise.model.config import BOS, EOS, PAD, UNK
 from headwise.model.interface import WordSpan
 from headwise.model.validation import (
     check_same_settings,
+    check_text,
+    is_too_long,
     parse_description,
-    refuse_half_characters,
 )
 
 TokenizerKind = Literal["bpe", "word"]
@@ -175,14 +176,14 @@ class Tokenizer:
 
         Each has the space before it; together they are the text after one space.
         """
-        refuse_half_characters(text)
+        check_text(text)
         parts = self._inner.pre_tokenizer.pre_tokenize_str(
             self._inner.normalizer.normalize_str(text)
         )
         return [part for part, _ in parts]
 
     def _encoding(self, text: str) -> tokenizers.Encoding:
-        refuse_half_characters(text)
+        check_text(text)
         return self._inner.encode(text, add_special_tokens=False)
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -328,8 +329,10 @@ class TokenizerPair:
     ) -> TokenizerPair:
         """Learn the tokenizers of (source, target) texts; a shared one uses the first size.
 
-        What occurs fewer than ``rarest`` times becomes no token of its own.
+        What occurs fewer than ``rarest`` times becomes no token of its own. A pair with a text of
+        more than ``LONGEST_TEXT`` characters is left out, as it is from training.
         """
+        texts = [pair for pair in texts if not is_too_long(*pair)]
         kinds: dict[TokenizerKind, type[Tokenizer]] = {"bpe": Tokenizer, "word": WordTokenizer}
         learn = partial(kinds[kind].train, rarest=rarest)
         if shared:

@@ -17,6 +17,7 @@ from headwise.model.decoding.translation import GREEDY, Decoding, decode_in_batc
 from headwise.model.interface import DEFAULT_LANGUAGES, Languages
 from headwise.model.placement import DEFAULT_PLACEMENT, Placement
 from headwise.model.runs import Run, open_checkpoint
+from headwise.model.validation import LONGEST_TEXT, is_too_long
 
 _LINES_AT_A_TIME = 512
 
@@ -104,6 +105,11 @@ def translate_lines(
     while chunk := list(islice(rest, _LINES_AT_A_TIME)):
         full = {number: line for number, line in chunk if line}
         for number, line in full.items():
+            if is_too_long(line):
+                raise ValueError(
+                    f"line {number}: expected at most {LONGEST_TEXT:,} characters, got "
+                    f"{len(line):,}; split it"
+                )
             tokens = len(run.tokenizers.encode_source(line))
             if tokens > allowed:
                 raise ValueError(

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 
+LONGEST_TEXT = 20_000
+"""Most characters of a text that is tokenised. The models here read 1,024 tokens, some 5,000
+characters; ten million letters take gigabytes before their tokens can be counted."""
+
 
 def validate_json(
     type_: type[Value], content: str | bytes, *, extra: Literal["forbid", "ignore"] = "forbid"
@@ -101,8 +105,20 @@ def check_same_settings(given: TokenizerDescription, own: TokenizerDescription) 
         raise ValueError(f"expected {', '.join(odd)} as this program sets them, got others")
 
 
-def refuse_half_characters(text: str) -> None:
-    """Raise a ValueError if a text has lone surrogates, which no encoding can represent."""
+def is_too_long(*texts: str) -> bool:
+    """Return whether one of some texts has more characters than ``LONGEST_TEXT``."""
+    return any(len(text) > LONGEST_TEXT for text in texts)
+
+
+def check_text(text: str) -> None:
+    """Raise a ValueError if a text is not to be tokenised.
+
+    It is longer than ``LONGEST_TEXT``, or has lone surrogates, which no encoding can represent.
+    """
+    if is_too_long(text):
+        raise ValueError(
+            f"the text has {len(text):,} characters, at most {LONGEST_TEXT:,} are read; shorten it"
+        )
     try:
         text.encode()
     except UnicodeEncodeError as error:

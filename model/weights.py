@@ -21,11 +21,15 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from headwise.model.config import TransformerConfig, from_dict, to_dict
-from headwise.model.files import CheckpointError, read_bytes, write_bytes
+from headwise.model.files import CheckpointError, check_regular, read_bytes, write_bytes
 from headwise.model.interface import Seq2SeqModel
 from headwise.model.run_info import FORMAT_VERSION
 from headwise.model.transformer import Transformer
 
+_MOST_OF_HEADER = 2**20
+"""Bytes."""
+_MOST_BYTES = 16 * 2**30
+"""Most bytes of a file whose header is read; of one that is loaded, the model says it."""
 _WEIGHTS_NAME = re.compile(r"step-(\d{7})\.safetensors")
 
 
@@ -92,6 +96,7 @@ def header_of(folder: Path, step: int) -> dict[str, str]:
     It is read also where the tensors are altered, which ``read_weights`` finds out.
     """
     path = weights_path(folder, step)
+    check_regular(path, within=folder, most=_MOST_BYTES)
     try:
         with safe_open(path, "numpy") as file:
             return file.metadata() or {}
@@ -127,7 +132,9 @@ def read_weights(
     if not path.exists():
         known = ", ".join(f"{s:,}" for s in steps_of(folder)) or "none"
         raise CheckpointError(f"{path}: no weights of step {step:,}; there are those of: {known}")
-    content = read_bytes(path)
+    with torch.device("meta"):  # initialising weights that are then replaced took half of the time
+        model = Transformer(config)
+    content = read_bytes(path, within=folder, most=_most_bytes(model))
     try:
         tensors = safetensors.torch.load(content)
         _, _, metadata = _split_file(content)
@@ -148,10 +155,13 @@ def read_weights(
                 f"{path}: altered or foreign: its {key} should be {value}, the header says "
                 f"{metadata.get(key)}; restore the file or remove it"
             )
-    with torch.device("meta"):  # initialising weights that are then replaced took half of the time
-        model = Transformer(config)
     _fill(model, tensors, path, dtype)
     return Checkpoint(model.for_inference(), run, step, metadata["sha256"])
+
+
+def _most_bytes(model: Transformer) -> int:
+    """Return the most bytes of the weights file of a model: float32, and a header."""
+    return 4 * sum(parameter.numel() for parameter in model.parameters()) + _MOST_OF_HEADER
 
 
 def _fill(

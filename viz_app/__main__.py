@@ -12,10 +12,19 @@ from typing import Annotated
 
 import tyro
 
+from headwise.model.decoding.translation import translate
 from headwise.model.files import CheckpointError
 from headwise.model.placement import DEFAULT_PLACEMENT, Placement
-from headwise.model.runs import find_folder, open_folder, open_run
-from headwise.viz_app.served import FOLDER, LESSONS, runs_folder, serve
+from headwise.model.runs import find_folder, load_checkpoint, open_folder, open_run
+from headwise.viz_app.served import (
+    FOLDER,
+    LESSONS,
+    first_run,
+    runs_folder,
+    serve,
+    served_models,
+    served_placement,
+)
 
 
 @dataclass(frozen=True)
@@ -40,6 +49,9 @@ class AppArguments:
     """Where models compute, and how precisely."""
     port: int = 8501
     """Port on this machine."""
+    ready: bool = False
+    """Translate a sentence before the port is opened, and end with an error if that is not
+    possible: for replicas behind a proxy, which take an open port for a sign that pages work."""
 
 
 def main() -> None:
@@ -53,11 +65,28 @@ def main() -> None:
                 raise ValueError(f"{arguments.lessons} is no folder; name one with lessons, *.md")
             os.environ[LESSONS] = str(arguments.lessons.resolve())
         serve(_folders(arguments.models), arguments.placement)
+        if arguments.ready:
+            _translate_once()
     except (CheckpointError, ValueError, OSError) as error:
         sys.exit(f"error: {error}")
     app = Path(__file__).with_name("app.py")
     sys.argv = ["streamlit", "run", str(app), "--server.port", str(arguments.port)]
     runpy.run_module("streamlit", run_name="__main__")
+
+
+def _translate_once() -> None:
+    """Translate with the newest checkpoint of the model that is open at first.
+
+    Raises:
+        CheckpointError: if there is no model, or it cannot be used.
+    """
+    models = served_models()
+    if not models:
+        raise CheckpointError(f"there is no run in {runs_folder()}; mount a folder of runs there")
+    name = list(models)[first_run(models)]
+    run = open_folder(models[name], name)
+    checkpoint = load_checkpoint(run, run.steps()[-1], served_placement())
+    translate(checkpoint.model, run.tokenizers, ["1"])
 
 
 def _folders(models: Sequence[str]) -> dict[str, Path]:

@@ -43,6 +43,7 @@ from headwise.viz_app.views.inside.page import page as inside
 from headwise.viz_app.views.learn.page import page as learn
 from headwise.viz_app.views.shared import frame
 from headwise.viz_app.views.shared.errors import show_user_errors
+from headwise.viz_app.views.shared.memory import sweep_for_ever, use_few_arenas
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.turns import turns
 from headwise.viz_app.views.shared.view import enter, note_unread, write_address
@@ -76,6 +77,8 @@ def _start() -> None:
     Messages look as Streamlit's own. (``--logger.level`` sets the level.)
     """
     use_one_thread()
+    use_few_arenas()
+    sweep_for_ever()
     get_logger("headwise.viz_app")
     logging.getLogger("headwise.viz_app.app").info("started with %s", describe_served())
 

@@ -21,6 +21,8 @@ from torch import Tensor
 from headwise.model.files import CheckpointError, read_bytes, read_json
 from headwise.model.tokenizer import SPECIAL_TOKENS, WordTokenizer
 
+_MOST_BYTES = 16 * 2**30
+"""Most bytes of a file of weights that is converted."""
 _NESTED = ("model_state_dict", "state_dict", "model")
 """Keys under which a training saves the state dict beside other things."""
 _USUAL_NAMES = {
@@ -42,7 +44,7 @@ def read_state_dict(path: Path) -> dict[str, Tensor]:
         CheckpointError: if it cannot be read, would run code, or has other things than tensors of
             finite numbers.
     """
-    content = read_bytes(path)
+    content = read_bytes(path, most=_MOST_BYTES)
     loaded: Any
     if path.suffix == ".safetensors":
         try:

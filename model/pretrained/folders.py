@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headwise.model.files import CheckpointError, read_bytes, read_json
+from headwise.model.files import MOST_BYTES, CheckpointError, check_regular, read_bytes, read_json
 from headwise.model.pretrained.families import family_of
 
 if TYPE_CHECKING:
@@ -25,6 +25,10 @@ _CHECKPOINT = re.compile(r"checkpoint-(\d{1,12})")
 _WEIGHTS = "model.safetensors"
 _INDEX = "model.safetensors.index.json"
 _STATE = "trainer_state.json"
+_READ = (".json", ".safetensors", ".spm", ".model", ".txt", ".jinja")
+"""Endings of the files of a folder that may be read."""
+_MOST_OF_HEADER = 100_000_000
+"""Bytes of the header of a file of safetensors, as its library has it."""
 LOGGED = {
     "loss": "train_loss",
     "learning_rate": "learning_rate",
@@ -53,7 +57,29 @@ _NOT_DONE: dict[str, tuple[Any, ...]] = {
 """Settings of generation that our decoding does not have, and values that ask for nothing."""
 
 
-# --- checkpoints and their log -------------------------------------------------------------------
+# --- files, checkpoints and their log ------------------------------------------------------------
+
+
+def check_files(folder: Path) -> None:
+    """Check all files that may be read from the folder of a model or of one of its checkpoints.
+
+    ``transformers`` opens them by itself, whatever they are.
+
+    Raises:
+        CheckpointError: if one is no regular file, is too large, or is a link that leads out of the
+            folder (or that of the training).
+    """
+    within = _run_of(folder)
+    for path in sorted(folder.iterdir()):
+        if path.suffix in _READ and not path.is_dir():
+            # Weights are mapped into memory, and their header says how many there are.
+            most = None if path.suffix == ".safetensors" else MOST_BYTES
+            check_regular(path, within=within, most=most)
+
+
+def _run_of(folder: Path) -> Path:
+    """Return the folder of the training of which a folder is a checkpoint, or the folder itself."""
+    return folder.parent if _CHECKPOINT.fullmatch(folder.name) else folder
 
 
 def is_pretrained(folder: Path) -> bool:
@@ -77,18 +103,18 @@ def checkpoint_folders(folder: Path) -> dict[int, Path]:
         step: path for step, path in numbered_folders(folder).items() if weights_files(path)
     }
     ended = {step: path for step, path in complete.items() if (path / _STATE).is_file()}
-    if not ended and complete and not all(map(_is_whole, weights_files(complete[max(complete)]))):
+    if not ended and complete and not all(map(is_whole, weights_files(complete[max(complete)]))):
         del complete[max(complete)]
     return ended or complete
 
 
-def _is_whole(file: Path) -> bool:
+def is_whole(file: Path) -> bool:
     """Return whether a file of safetensors is as long as its header says."""
     try:
         size = file.stat().st_size
         with file.open("rb") as opened:
             length = int.from_bytes(opened.read(8), "little")
-            header = json.loads(opened.read(min(length, size)))
+            header = json.loads(opened.read(min(length, size, _MOST_OF_HEADER)))
         ends = [tensor["data_offsets"][1] for name, tensor in header.items() if name[:2] != "__"]
         return size == 8 + length + max(ends)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError):
@@ -138,7 +164,7 @@ def trainer_state(folder: Path) -> dict[str, Any]:
     path = folder / _STATE
     if not path.is_file():
         return {}
-    state = read_json(path)
+    state = read_json(path, within=_run_of(folder))
     return state if isinstance(state, dict) else {}
 
 
@@ -193,6 +219,7 @@ def read_config(folder: Path) -> Any:
             model too large for any memory.
     """
     path = folder / "config.json"
+    check_files(folder)
     values = read_json(path)
     if not isinstance(values, dict):
         raise CheckpointError(f"{path}: expected an object, got {type(values).__name__}")

@@ -25,6 +25,8 @@ from headwise.model.files import CheckpointError, read_bytes
 from headwise.model.interface import Choices, Description, Languages
 from headwise.model.pretrained.attention import ATTENTION
 from headwise.model.pretrained.folders import (
+    check_files,
+    is_whole,
     log_path,
     quiet,
     read_config,
@@ -201,6 +203,7 @@ class PretrainedRun:
                 finite.
         """
         folder = self._folder_of(step)
+        check_files(folder)
         files = weights_files(folder)
         try:
             with quiet():
@@ -244,7 +247,13 @@ class PretrainedRun:
     def sha256(self, step: int) -> str:
         """Return a hash of the weights of a step."""
         digest = hashlib.sha256()
-        for path in weights_files(self._folder_of(step)):
+        folder = self._folder_of(step)
+        check_files(folder)
+        for path in weights_files(folder):
+            if not is_whole(path):
+                raise CheckpointError(
+                    f"{path}: truncated, or not safetensors; restore the file or remove it"
+                )
             with path.open("rb") as file:
                 digest.update(hashlib.file_digest(file, "sha256").digest())
         return digest.hexdigest()

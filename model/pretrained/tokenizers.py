@@ -17,8 +17,13 @@ from transformers import AutoTokenizer
 from headwise.model.files import CheckpointError
 from headwise.model.interface import Choices, Languages, SpecialIds, WordSpan
 from headwise.model.pretrained.folders import quiet
+from headwise.model.pretrained.tokenizer_files import (
+    check_tokenizer_files,
+    panics_as_errors,
+    read_files,
+)
 from headwise.model.tokenizer import word_spans
-from headwise.model.validation import refuse_half_characters
+from headwise.model.validation import check_text
 
 _SPACE = "▁"
 """Stands for the space before a word in SentencePiece's tokens."""
@@ -73,9 +78,9 @@ class PretrainedVocabulary:
         return decoder if type(decoder).__name__ == "ByteLevel" else None
 
     def _encoded(self, text: str, **settings: Any) -> Any:
-        refuse_half_characters(text)
+        check_text(text)
         given = {"text_target" if self._is_target else "text": text}
-        with self._lock:
+        with self._lock, panics_as_errors():
             return self._tokenizer(**given, add_special_tokens=False, **settings)
 
     def encode(self, text: str) -> list[int]:
@@ -163,8 +168,8 @@ class PretrainedTokenizers:
 
     def encode_source(self, text: str) -> list[int]:
         """Encode a source with the special tokens that the model expects."""
-        refuse_half_characters(text)
-        with self._lock:
+        check_text(text)
+        with self._lock, panics_as_errors():
             return list(self._tokenizer(self._before + text)["input_ids"])
 
     def encode_target(self, text: str) -> list[int]:
@@ -260,7 +265,12 @@ def _prefix(
 
 
 def load_tokenizer(folder: Path) -> Any:
-    """Load a tokenizer of ``transformers`` from a folder."""
+    """Load a tokenizer of ``transformers`` from a folder.
+
+    Raises:
+        CheckpointError: naming the file that is missing or broken.
+    """
+    check_tokenizer_files(folder)
     try:
         with quiet():
             return AutoTokenizer.from_pretrained(
@@ -269,6 +279,7 @@ def load_tokenizer(folder: Path) -> Any:
     except Exception as error:  # its loaders raise whatever they meet
         reason = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
         raise CheckpointError(
-            f"{folder}: the tokenizer cannot be loaded ({reason}); copy the files of the tokenizer "
-            "beside those of the model"
+            f"{folder / 'tokenizer_config.json'}: no tokenizer can be made of it and of what is "
+            f"beside it: {read_files(folder)} ({reason}); copy all files of the tokenizer into "
+            "this folder"
         ) from error

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from headwise.model.interface import Tokenizers
 from headwise.model.tokenizer import count_words
+from headwise.model.validation import is_too_long
 
 VALID_FILE = "valid.jsonl"
 """Name of the file in the run's folder that has the pairs that were held back."""
@@ -175,6 +176,8 @@ def first_distinct(pairs: Sequence[Pair], count: int, *, max_tokens: int) -> lis
     """Return the first pairs with distinct sources, ``count`` whose words fit ``max_tokens``."""
     kept: dict[str, Pair] = {}
     for pair in pairs:
+        if is_too_long(*pair):
+            continue
         longest = max(count_words(pair.source) + 1, count_words(pair.target) + 2)
         if pair.source and pair.target and longest <= max_tokens:
             kept.setdefault(pair.source, pair)
@@ -233,6 +236,9 @@ def encode_pairs(pairs: Sequence[Pair], tokenizers: Tokenizers, *, max_tokens: i
             duplicates += 1
         else:
             seen.add(pair)
+            if is_too_long(*pair):
+                too_long += 1
+                continue
             source = tokenizers.encode_source(pair.source)
             target = tokenizers.encode_target(pair.target)
             if len(source) > max_tokens or len(target) > max_tokens:

@@ -40,6 +40,7 @@ from headwise.model.training.evaluation import bleu_note
 from headwise.model.training.options import TrainArguments
 from headwise.model.training.resume import changed_end, latest_resume_step, refuse_changes
 from headwise.model.transformer import Transformer
+from headwise.model.validation import is_too_long
 
 FEW = 20
 """A word that occurs fewer times than this is rare."""
@@ -149,9 +150,11 @@ def describe_vocabulary(
 def rare_words_as_tokens(tokenizer: Tokenizer, texts: Sequence[str]) -> float:
     """Return the share of the distinct rare words that are single tokens; 0 if none is rare.
 
-    Words of one character are left out: they are single tokens in every vocabulary.
+    Words of one character are left out: they are single tokens in every vocabulary. So are texts
+    that are too long to be read.
     """
-    counts = Counter(word for text in texts for word in split_words(text) if len(word) > 1)
+    read = (text for text in texts if not is_too_long(text))
+    counts = Counter(word for text in read for word in split_words(text) if len(word) > 1)
     rare = [word for word, count in counts.items() if count < FEW]
     single = sum(len(tokenizer.encode(word)) == 1 for word in rare)
     return single / len(rare) if rare else 0.0

@@ -27,13 +27,15 @@ from torch import Tensor
 
 from headwise.model.checkpoint import TrainedRun
 from headwise.model.config import TrainingConfig, to_dict
-from headwise.model.files import CheckpointError, parse_json, write_folder
+from headwise.model.files import CheckpointError, parse_json, read_bytes, write_folder
 from headwise.model.run_info import DataSource
 from headwise.model.training.data import Data
 from headwise.model.training.options import TrainArguments
 from headwise.model.training.schedule import learning_rate
 from headwise.model.transformer import Transformer
 
+_MOST_BYTES = 16 * 2**30
+"""Most bytes of the saved weights and moments."""
 _NAME = re.compile(r"step-(\d{7})")
 
 
@@ -113,8 +115,8 @@ def read_resume_state(run_folder: Path) -> ResumeState:
     path = _folders(run_folder)[step] / "state.safetensors"
     try:
         # From bytes: a mapped file could not be removed on Windows.
-        tensors = safetensors.torch.load(path.read_bytes())
-        values = parse_json(path.with_name("state.json").read_bytes())
+        tensors = safetensors.torch.load(read_bytes(path, within=run_folder, most=_MOST_BYTES))
+        values = parse_json(read_bytes(path.with_name("state.json"), within=run_folder))
         tokens = values["tokens"]
         # States of earlier versions have neither.
         loss, unlogged = values.get("unlogged_loss", 0.0), values.get("unlogged_tokens", 0)
@@ -123,7 +125,7 @@ def read_resume_state(run_folder: Path) -> ResumeState:
                 raise ValueError(f"{name}: expected a whole number, got {value!r:.40}")
         if type(loss) is not float or not 0 <= loss < math.inf:
             raise ValueError(f"unlogged_loss: expected a number from 0 on, got {loss!r:.40}")
-    except (SafetensorError, OSError, KeyError, ValueError, TypeError) as error:
+    except (SafetensorError, CheckpointError, KeyError, ValueError, TypeError) as error:
         raise _unusable(path, error) from error
     return ResumeState(path, step, tokens, loss, unlogged, tensors)
 

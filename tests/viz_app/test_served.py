@@ -20,6 +20,7 @@ from headwise.viz_app.served import (
     served_models,
     served_placement,
 )
+from tests.viz_app.views.driver import break_file
 
 
 @pytest.fixture(autouse=True)
@@ -89,3 +90,14 @@ def test_what_cannot_be_opened_is_named_before_the_app_starts(tmp_path: Path, st
     assert start(str(tmp_path), fails="expected a run") == []
     none = str(tmp_path / "none")
     assert start("--lessons", none, fails="is no folder; name one with lessons") == []
+
+
+def test_a_replica_is_ready_when_it_has_translated(
+    own_root: Path, tmp_path: Path, start: Start
+) -> None:
+    assert len(start("--checkpoints", str(own_root), "--ready")) == 1
+    for path in (own_root / "tiny").glob("step-*.safetensors"):
+        break_file(path)
+    start("--checkpoints", str(own_root), "--ready", fails=r"error: .*step-0000060\.safetensors: ")
+    start("--checkpoints", str(tmp_path / "none"), "--ready", fails="error: there is no run in ")
+    assert len(start("--checkpoints", str(own_root))) == 2  # pages say what is wrong

@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl
 
 from pydantic import ValidationError
 
+from headwise.model.files import CheckpointError, read_bytes
 from headwise.viz_app.analysis.questions import KINDS, read_parameters
 from headwise.viz_app.lessons.records import Lesson, Step, names_in
 
@@ -66,8 +67,8 @@ def read_lesson(path: Path, check: Callable[[Step], None] = lambda step: None) -
     try:
         if path.stat().st_size > _MOST_BYTES:
             raise LessonError(path, 1, f"shorten the file to {_MOST_BYTES:,} bytes")
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
+        lines = read_bytes(path, within=path.parent, most=_MOST_BYTES).decode().splitlines()
+    except (CheckpointError, OSError, UnicodeDecodeError) as error:
         raise LessonError(path, 1, f"cannot be read as text in UTF-8 ({error})") from error
     return _Reader(path, lines).read(named[1], check)
 

@@ -98,7 +98,7 @@ def read_alignments(folder: Path) -> Alignments | None:
     if not path.exists():
         return None
     try:
-        first, *rows = read_bytes(path).splitlines()
+        first, *rows = read_bytes(path, within=folder).splitlines()
         version = format_version(first)
         if version == ALIGNMENTS_VERSION:
             about = validate_json(_About, first)

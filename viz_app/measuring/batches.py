@@ -18,6 +18,7 @@ from headwise.model.interface import Kind, Seq2SeqModel, SpecialIds, Tokenizers
 from headwise.model.masks import causal_mask, pad
 from headwise.model.training.data import Pair
 from headwise.model.training.processes import Processes
+from headwise.model.validation import is_too_long
 from headwise.viz_app.trace.attention import run_maps
 
 Result = TypeVar("Result")
@@ -62,6 +63,9 @@ def encode_pair(
     """Encode a pair; return None if a side is empty or too long, and count it in ``left_out``."""
     if not pair.source or not pair.target:
         left_out.empty += 1
+        return None
+    if is_too_long(*pair):
+        left_out.too_long += 1
         return None
     source = tokenizers.encode_source(pair.source)
     target = tokenizers.encode_target(pair.target)

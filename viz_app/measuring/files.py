@@ -198,7 +198,7 @@ def read_measures(folder: Path, step: int) -> Measures:
             f"python -m headwise.viz_app.measure --run {shlex.quote(str(folder))}"
         )
     try:
-        content = read_bytes(path)
+        content = read_bytes(path, within=folder)
         version = format_version(content)
         if version == MEASURES_VERSION:
             return _rebuild(folder, step, validate_json(_File, content))
@@ -272,7 +272,7 @@ def _array(rows: Sequence[Sequence[float | None]]) -> Floats:
 
 def _sentences(folder: Path, sha256: str) -> tuple[Sentence, ...]:
     path = _sentences_path(folder)
-    lines = read_bytes(path)
+    lines = read_bytes(path, within=folder)
     if hashlib.sha256(lines).hexdigest() != sha256:
         raise CheckpointError(
             f"{path}: not the example sentences that were measured; measure this step again"

@@ -19,6 +19,7 @@ import sacrebleu
 
 from headwise.model.interface import Seq2SeqModel, Tokenizers
 from headwise.model.training.data import Pair
+from headwise.model.validation import is_too_long
 from headwise.viz_app.measuring.alignments import WordLinks
 from headwise.viz_app.measuring.batches import EncodedPair, LeftOutCounts
 from headwise.viz_app.measuring.head_alignments import Agreement, align_pairs
@@ -174,7 +175,7 @@ class StageMeasurer:
     def _learn(self, text: Iterable[str]) -> None:
         examples = set(self._references)
         for sentence in text:
-            if sentence and sentence not in examples:
+            if sentence and not is_too_long(sentence) and sentence not in examples:
                 self._language_model.learn(self._tokenizers.encode_target(sentence))
             if self._language_model.tokens >= _MOST_TOKENS:
                 break

@@ -117,6 +117,8 @@ def read_trace(path: Path) -> Trace:
     if (size := path.stat().st_size) > most:
         instead = "; save it as .npz, which may have more" if path.suffix == ".json" else ""
         raise ValueError(f"{path}: expected at most {most:,} bytes, got {size:,}{instead}")
+    if not path.is_file():
+        raise ValueError(f"{path}: expected a regular file")
     content = path.read_bytes()
     try:
         return _rebuild(*read(content))

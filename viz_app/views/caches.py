@@ -22,7 +22,7 @@ from headwise.model.decoding.beam import beam_search
 from headwise.model.decoding.decoder_lens import decoder_lens
 from headwise.model.decoding.greedy import greedy
 from headwise.model.files import CheckpointError
-from headwise.model.interface import Kind, Languages, Seq2SeqModel, Side
+from headwise.model.interface import Description, Kind, Languages, Seq2SeqModel, Side
 from headwise.model.interventions import head_costs, mean_shapes, turn
 from headwise.model.placement import allow_threads
 from headwise.model.runs import Run as Run
@@ -45,6 +45,13 @@ from headwise.viz_app.trace.attention import (
     to_tensor,
 )
 from headwise.viz_app.trace.layer import run_layer_trace
+from headwise.viz_app.trace.memory import (
+    beam_bytes,
+    costs_bytes,
+    layer_bytes,
+    maps_bytes,
+    trace_bytes,
+)
 from headwise.viz_app.trace.sentence import require_source, run_trace
 from headwise.viz_app.trace.sentence import to_tokens as to_tokens
 from headwise.viz_app.views.shared.cache import cached, stamp_if_there, stamp_of
@@ -141,6 +148,8 @@ def trace_of(
     A translation that is also given as a target has one trace: only ``forced`` differs.
     """
     checkpoint, forced = checkpoint_of(run, step), target is not None
+    source = run.tokenizers.encode_source(text.strip())
+    require_source(checkpoint.model, text, source)
     ids = translation_of(run, step, text, turned=turned) if target is None else target
     name, sha256 = run.name, checkpoint.sha256
     # The tokenizers of the run that is open: its files may be others by now.
@@ -171,6 +180,7 @@ def trace_of(
             "target": len(trace.predicted),
         },
         says="Recording the attention",
+        needs=trace_bytes(checkpoint.model.description, len(source), len(ids) - 1),
     )
     return replace(trace, forced=True) if forced else trace
 
@@ -183,6 +193,7 @@ def layer_trace_of(run: Run, trace: Trace, kind: Kind, layer: int) -> LayerTrace
         (checkpoint.sha256, trace.source.ids, trace.target_ids, trace.turned, kind, layer),
         lambda: run_layer_trace(checkpoint.model, trace, kind, layer),
         facts=lambda _: {"run": run.name, "step": trace.step, "of": f"{kind} {layer + 1}"},
+        needs=layer_bytes(checkpoint.model.description, len(trace.source), len(trace.predicted)),
     )
 
 
@@ -249,12 +260,19 @@ def beam_of(run: Run, step: int, text: str, size: int, *, turned: Turned = AS_IT
         entries=24,
         facts=lambda _: {"width": size},
         says="Searching with a beam",
+        needs=lambda model, source: beam_bytes(model, source, size),
     )
 
 
 def attention_of(run: Run, step: int, text: str, target: Ids) -> AttentionTrace:
     """Compute the attention maps of a sentence and a target's ids, without the rest of a trace."""
-    return _of_sentence("attention", (run, step, text), (target,), run_attention)
+    return _of_sentence(
+        "attention",
+        (run, step, text),
+        (target,),
+        run_attention,
+        needs=lambda model, source: maps_bytes(model, source, len(target) - 1),
+    )
 
 
 def log_probability_of(run: Run, step: int, text: str, target: Ids) -> Floats:
@@ -291,6 +309,7 @@ def head_costs_of(
         compute,
         entries=24,
         says="Switching off each head in turn",
+        needs=lambda model, source: costs_bytes(model, source, len(target) - 1),
     )
 
 
@@ -329,11 +348,13 @@ def _of_sentence(
     facts: Callable[[Result], Facts] | None = None,
     entries: int | None = None,
     says: str = "",
+    needs: Callable[[Description, int], int] = lambda model, source: 0,
 ) -> Result:
     """Compute something from a model, the ids of a source and what else is given, and cache it.
 
-    ``sentence`` has the run, the step and the text; all else is as for ``cached``. Without facts,
-    a target is given first, whose length is logged.
+    ``sentence`` has the run, the step and the text; ``needs`` is told the model's description and
+    the source's length; all else is as for ``cached``. Without facts, a target is given first,
+    whose length is logged.
     """
     run, step, text = sentence
     checkpoint = checkpoint_of(run, step)
@@ -351,4 +372,5 @@ def _of_sentence(
         entries=entries,
         facts=described,
         says=says,
+        needs=needs(checkpoint.model.description, len(source)),
     )

@@ -16,6 +16,7 @@ from pydantic import FiniteFloat
 
 from headwise.model.interface import Head, Kind, Side, head_name
 from headwise.model.turned import Turned
+from headwise.model.validation import LONGEST_TEXT, is_too_long
 from headwise.viz_app.analysis.grid import Units
 from headwise.viz_app.views.architecture import ArchitectureChoices
 from headwise.viz_app.views.choices import (
@@ -200,8 +201,10 @@ def decode(parameters: Mapping[str, Sequence[str]]) -> tuple[View, dict[str, lis
 def _read(found: Declared, given: Sequence[str]) -> Any:
     """Read the texts that the address has for a choice.
 
-    A ``ValueError``: they are not of its type, or several for a single choice.
+    A ``ValueError``: they are not of its type, too long, or several for a single choice.
     """
+    if is_too_long(*given):
+        raise ValueError(f"expected at most {LONGEST_TEXT:,} characters")
     if found.several:
         return found.reader.validate_python(() if list(given) == [""] else tuple(given))
     if len(set(given)) > 1:

@@ -96,15 +96,24 @@ def test_unknown_characters_are_reported(folder: Path, tokenizers: PretrainedTok
     assert tokenizers.target.unknown(SPANISH) == []
 
 
-def test_lone_surrogates_are_refused(tokenizers: PretrainedTokenizers) -> None:
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("The \udc9f dog", "character 5 of the text is half a character"),
+        ("a" * 20_001, "the text has 20,001 characters, at most 20,000 are read"),
+    ],
+)
+def test_texts_that_cannot_be_tokenised_are_refused(
+    tokenizers: PretrainedTokenizers, text: str, message: str
+) -> None:
     for encode in (
         tokenizers.source.encode,
         tokenizers.target.encode,
         tokenizers.encode_source,
         tokenizers.encode_target,
     ):
-        with pytest.raises(ValueError, match="character 5 of the text is half a character"):
-            encode("The \udc9f dog")
+        with pytest.raises(ValueError, match=message):
+            encode(text)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -50,6 +50,21 @@ def labels(app: Page) -> list[str]:
 # What is missing or broken
 
 
+@pytest.mark.skipif(os.name != "posix", reason="there are no pipes in a folder")
+@pytest.mark.parametrize("file", ["run.json", "samples.jsonl", "step-0000060.safetensors"])
+def test_a_pipe_that_comes_into_a_run_stops_no_page(
+    start_page: Start, own_root: Path, file: str
+) -> None:
+    app = start_page("app", own_root, q=TYPED)
+    assert app.errors == []
+    path = own_root / "tiny" / file
+    path.unlink()
+    os.mkfifo(path)
+    said = " ".join(app.run().errors)
+    assert f"{file}: expected a regular file" in said or "expected a run (run.json)" in said
+    path.unlink()
+
+
 @every_page
 def test_broken_weights_are_named_where_they_are_read(
     start_page: Start, own_root: Path, page: str, address: dict[str, str]

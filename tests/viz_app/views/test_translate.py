@@ -106,11 +106,31 @@ def test_long_sentences_say_what_that_means(start: Start) -> None:
     assert "longer than anything" not in app.captions
     said = app.choose(sentence="the" + " the" * 21).captions
     assert "23 tokens: longer than anything seen in training (22)." in said
-    note = "The sentence is longer than 1,500 characters and is left out of the page's address."
-    for length, kept in ((1_500, True), (1_501, False)):
-        app.choose(sentence="a" * length)
+
+
+def test_what_is_too_long_for_the_address_is_left_out_and_named(start: Start) -> None:
+    app = start(q="The dog.")
+    note = "Too long for the page's address, and left out of it: "
+    # A Chinese letter is three bytes, each written as three characters.
+    for count, kept in ((600, True), (670, False)):
+        app.choose(sentence="字" * count)
         assert ("q" in app.query_params) is kept
-        assert (note in app.captions) is not kept
+        assert (f"{note}the sentence." in app.captions) is not kept
+    app.choose(sentence="The dog.").choose(target="字" * 670)
+    assert app.address["q"] == "The dog."
+    assert "target" not in app.query_params
+    assert f"{note}the forced translation." in app.captions
+
+
+def test_a_text_of_more_than_20_000_characters_is_not_taken(start: Start) -> None:
+    app = start(q=DOG)
+    for field in ("sentence", "target"):
+        app.choose(**{field: "a" * 20_001})
+        [said] = app.warnings
+        assert "20,001 characters was entered; at most 20,000 are read" in said
+        assert DOG_TRANSLATED in app.texts
+        assert app.widget("sentence").value == DOG
+        assert app.run().warnings == []  # the browser has forgotten it
 
 
 @pytest.mark.parametrize(

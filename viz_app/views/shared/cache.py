@@ -8,7 +8,7 @@ figures.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import is_dataclass
 from pathlib import Path
 from threading import Condition
@@ -17,9 +17,12 @@ from typing import Any, TypeVar
 import cachetools
 import numpy as np
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from headwise.model.files import CheckpointError
 from headwise.viz_app.views.shared.log import Facts, log_timed
+from headwise.viz_app.views.shared.memory import SMALL, memory
+from headwise.viz_app.views.shared.turns import turns
 
 Result = TypeVar("Result")
 Stamp = tuple[int, int]
@@ -43,6 +46,7 @@ def cached(
     model_bytes: int | None = None,
     facts: Callable[[Result], Facts] = lambda _: {},
     says: str = "",
+    needs: int = 0,
 ) -> Result:
     """Return the result that is cached for a key, or compute, log and cache it.
 
@@ -61,11 +65,16 @@ def cached(
             both.
         facts: what is logged of a result, besides the time that it took.
         says: what the page says there, with the seconds, while it takes longer than half of one.
+        needs: the most bytes that it takes while it is computed. If they are not free, it waits
+            for others to end, and the page says so.
+
+    Raises:
+        OutOfMemoryError: if ``needs`` is more than there is.
     """
 
     def compute_and_log() -> Result:
         waiting = st.spinner(says, show_time=True) if says else nullcontext()
-        with waiting, log_timed(what) as logged:
+        with _in_memory(needs), waiting, log_timed(what) as logged:
             result = compute()
             logged |= facts(result)
         return result
@@ -73,6 +82,30 @@ def cached(
     name = "models" if model_bytes is not None else "large" if entries is None else what
     result: Result = _cache(name, entries)((what, key), compute_and_log, model_bytes or 0)
     return result
+
+
+@contextmanager
+def _in_memory(needs: int) -> Iterator[None]:
+    """Reserve memory for the time of the ``with`` block; while it is waited for, the page says so.
+
+    Others may make their pages meanwhile.
+    """
+    places: list[DeltaGenerator] = []
+
+    def say(before: int) -> None:
+        if not places:
+            places.append(st.empty())
+        others = f"; {before} before this" if before else ""
+        places[0].info(f"Waiting until there is memory for so long a sentence{others}.")
+
+    with ExitStack() as reserved:
+        with turns().stand_aside() if needs > SMALL else nullcontext():
+            reserved.enter_context(
+                memory().reserved(needs, on_wait=say, make_room=_cache("large", None).cache.clear)  # type: ignore[attr-defined]
+            )
+        for place in places:
+            place.empty()
+        yield
 
 
 def is_cached(what: str, key: Hashable, *, entries: int) -> bool:

@@ -19,7 +19,7 @@ from headwise.viz_app.trace.saved import to_json, to_npz
 from headwise.viz_app.views.shared.log import log_timed
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.view import current_page, redraw_all, view
+from headwise.viz_app.views.shared.view import address_of, current_page, redraw_all, view
 from headwise.viz_app.views.shared.widgets import choose_one
 from headwise.viz_app.views.state import View, encode
 
@@ -57,7 +57,7 @@ def _show_menu(selection: Selection, trace: Trace | None, grid_options: GridOpti
     with menu:
         st.caption("Link to this page as it is")
         place = (st.context.url or "").partition("?")[0]
-        link = f"{place}?{urlencode(encode(view(), current_page()), doseq=True)}"
+        link = f"{place}?{urlencode(address_of(view(), current_page())[0], doseq=True)}"
         st.code(link, language=None, wrap_lines=True)
         if trace is not None:
             _show_files(selection, trace, grid_options)

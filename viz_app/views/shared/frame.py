@@ -18,12 +18,13 @@ from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.panels import forget_files, note_files, note_offered, watch
 from headwise.viz_app.views.shared.selection import Selection, current_theme
 from headwise.viz_app.views.shared.view import (
-    LONGEST_TEXT_IN_ADDRESS,
+    address_of,
     change_view,
     checked,
     control,
     fill_in,
     read_address,
+    refuse_long_texts,
     view,
 )
 from headwise.viz_app.views.shared.widgets import choose_from_list, choose_on_slider
@@ -35,6 +36,8 @@ _MOST_EXAMPLES = 40
 """Sentences in the menu of examples: more are a long way to scroll."""
 _SHORT = 60
 """Letters of a sentence in this menu."""
+_LONG = {"sentence": "the sentence", "target": "the forced translation"}
+"""Choices that can be too long for the address."""
 _HERE = Path(__file__).parent
 _STYLE, _SCRIPT = ((_HERE / f"frame.{kind}").read_text("utf-8") for kind in ("css", "js"))
 _REPLACED = ", ".join(f".st-key-{name} + .st-key-{name}" for name in CHOICES)
@@ -255,13 +258,13 @@ def _ask_for_text(run: Run) -> str:
                 on_click=lambda: change_view(sentence=examples[st.session_state["example"]]),
             )
     if is_first_run and text != bound["value"]:
+        if refuse_long_texts([text]):
+            st.rerun()  # the field is then a new one
         change_view(sentence=text)
     typed[language] = text
     if view().sentence is not None or text:  # an example may yet come, if a training has just begun
         fill_in(sentence=text)
-    if len(text) > LONGEST_TEXT_IN_ADDRESS:
-        st.caption(
-            f"The sentence is longer than {LONGEST_TEXT_IN_ADDRESS:,} characters and is left out "
-            "of the page's address."
-        )
+    if left_out := address_of(view())[1]:
+        names = " and ".join(_LONG.get(name, name) for name in left_out)
+        st.caption(f"Too long for the page's address, and left out of it: {names}.")
     return text.replace("\n", " ")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import Condition
+from threading import Condition, local
 
 import streamlit as st
 
@@ -34,6 +34,8 @@ class Turns:
         """How often a turn was given or ended."""
         self._waiting: deque[object] = deque()
         self._condition = Condition()
+        self._own = local()
+        """Whether a thread has a turn."""
 
     @contextmanager
     def turn(self) -> Iterator[None]:
@@ -46,11 +48,25 @@ class Turns:
                 pass
             self._waiting.popleft()
             self._change(by=1)
+        self._own.has_turn = True
+        try:
+            yield
+        finally:
+            self._own.has_turn = False
+            with self._condition:
+                self._change(by=-1)
+
+    @contextmanager
+    def stand_aside(self) -> Iterator[None]:
+        """Let others have the turn of this thread, if it has one, while it waits for something."""
+        by = int(getattr(self._own, "has_turn", False))
+        with self._condition:
+            self._change(by=-by)
         try:
             yield
         finally:
             with self._condition:
-                self._change(by=-1)
+                self._change(by=by)
 
     def waiting(self) -> int:
         """Return how many wait for a turn."""

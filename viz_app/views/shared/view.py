@@ -8,13 +8,14 @@ and address speak with each other.
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlencode
 
 import streamlit as st
 
+from headwise.model.validation import LONGEST_TEXT, is_too_long
 from headwise.viz_app.analysis.labels import make_visible
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.state import (
@@ -30,8 +31,9 @@ from headwise.viz_app.views.state import (
     with_choices,
 )
 
-LONGEST_TEXT_IN_ADDRESS = 1_500
-"""Most characters of a sentence that the address keeps; a longer one is left out."""
+MOST_BYTES_IN_ADDRESS = 6_000
+"""Most bytes of the query of an address, in which a letter of Chinese takes nine. Proxies refuse
+lines of more than 8,000 (nginx), or requests of more than ``tune.bufsize`` (HAProxy)."""
 _LONGEST = 80
 """Most characters of a value that are quoted."""
 _FORCED = {"target": "The forced translation", "fork": "The forced token"}
@@ -310,13 +312,28 @@ def _note_use(
     """Note, in the callback of a widget, that it has changed.
 
     An old widget, and a value that is usable no more, are left out: the browser has yet to be told.
+    So is a text that is too long: the widget that is drawn next is a new one, without it, and no
+    browser sends it again, to this server or another.
     """
     if session().widgets[name].key(name) != key:
         return
     value = st.session_state[key]
     values = value if isinstance(value, list) else [value]
+    if refuse_long_texts(each for each in values if isinstance(each, str)):
+        return
     if all(usable(each) if each is not None else optional for each in values):
         session().used.append((name, value, then))
+
+
+def refuse_long_texts(entered: Iterable[str]) -> bool:
+    """Return whether one of the texts that were entered is too long, and say so above the page."""
+    too_long = [text for text in entered if is_too_long(text)]
+    for text in too_long:
+        session().notes.append(
+            f"A text of {len(text):,} characters was entered; at most {LONGEST_TEXT:,} are read, "
+            "and it was not taken. Enter a shorter one."
+        )
+    return bool(too_long)
 
 
 def note_unprompted() -> None:
@@ -388,17 +405,33 @@ def read_address(page: str) -> None:
     here.changed = False
 
 
+def address_of(shown: View, page: str = "") -> tuple[dict[str, list[str]], list[str]]:
+    """Return the parameters of the address of a view, and the choices that are left out.
+
+    These are left out because the address would have more than ``MOST_BYTES_IN_ADDRESS``: the
+    longest first, each with what is a choice of it. ``page`` is as for ``encode``.
+    """
+    left_out: list[str] = []
+    while True:
+        written = encode(shown, page)
+        sizes = {name: len(urlencode({name: texts}, doseq=True)) for name, texts in written.items()}
+        if sum(sizes.values()) + len(sizes) <= MOST_BYTES_IN_ADDRESS:
+            return written, left_out
+        longest = max(sizes, key=sizes.__getitem__)
+        name = next(name for name in CHOICES if parameter_of(name) == longest)
+        shown = change(shown, **{name: CHOICES[name].default})
+        left_out.append(name)
+
+
 def write_address(*, drawn: bool = True) -> None:
     """Write the view into the address; show what of it could not be used, and what was dropped.
 
     Call this when the page or a panel was drawn, or before it is drawn again.
     """
-    here, shown = session(), view()
-    if len(shown.sentence or "") > LONGEST_TEXT_IN_ADDRESS:
-        shown = dataclasses.replace(shown, sentence=None)
+    here = session()
     if not here.whole:
         here.unseen.clear()
-    before, here.written = here.written, encode(shown)
+    before, (here.written, _) = here.written, address_of(view())
     # A run that was overtaken by this one may have sent its address after the browser sent its own.
     overtaken = here.changed and before != here.written
     here.changed = False

@@ -1,0 +1,95 @@
+"""Estimates of memory hold, and are no more than some times what is taken; freed memory goes back.
+
+A process of its own measures the most that it had in memory during each computation (Linux only).
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.imports import ROOT
+
+MOST_TOO_HIGH = 4.0
+"""How many times more an estimate may be than what is taken."""
+ROUNDING = 24 * 2**20
+"""Bytes that a process takes beside arrays, when it computes something for the first time."""
+MEASURED = """
+import json, sys
+from pathlib import Path
+import torch
+from headwise.model.config import BOS, EOS, TransformerConfig
+from headwise.model.decoding.beam import beam_search
+from headwise.model.interventions import head_costs
+from headwise.model.tokenizer import TokenizerPair
+from headwise.model.transformer import Transformer
+from headwise.viz_app.trace import memory
+from headwise.viz_app.trace.attention import run_attention
+from headwise.viz_app.trace.layer import run_layer_trace
+from headwise.viz_app.trace.sentence import run_trace
+from headwise.viz_app.views.shared.memory import give_back, use_few_arenas, used
+
+torch.set_num_threads(1)
+use_few_arenas()
+words = [f"w{i}" for i in range(3000)]
+pair = TokenizerPair.train([(" ".join(words),) * 2], kind="word", vocab_sizes=(3004, 3004),
+                           shared=True)
+size = pair.source.vocab_size
+torch.manual_seed(3)
+model = Transformer(TransformerConfig(
+    source_vocab_size=size, target_vocab_size=size, n_encoder_layers=2, n_decoder_layers=3,
+    n_heads=4, d_k=16, d_model=64, d_ff=128, tied="all", max_length=1024)).eval()
+n = 600
+text = " ".join(["w1"] * n)
+ids = [BOS, *[7] * n, EOS]
+source = [*[7] * n, EOS]
+trace = run_trace(model, pair, "w1", "w2")
+long = run_trace(model, pair, text, text)
+status = Path("/proc/self/status")
+
+def peak():
+    return next(int(line.split()[1]) for line in status.read_text().splitlines()
+                if line.startswith("VmHWM")) * 1024
+
+what = {
+    "trace": (lambda: run_trace(model, pair, text, text),
+              memory.trace_bytes(model.description, n + 1, n + 1)),
+    "maps": (lambda: run_attention(model, source, ids),
+             memory.maps_bytes(model.description, n + 1, n + 1)),
+    "layer": (lambda: run_layer_trace(model, long, "cross", 1),
+              memory.layer_bytes(model.description, n + 1, n + 1)),
+    "costs": (lambda: head_costs(model, source, ids),
+              memory.costs_bytes(model.description, n + 1, n + 1)),
+    "beam": (lambda: beam_search(model, [source[-40:]], size=8, prefix=(BOS,)),
+             memory.beam_bytes(model.description, 40, 8)),
+}
+found = {}
+for name, (compute, estimate) in what.items():
+    give_back()
+    before = used()
+    Path("/proc/self/clear_refs").write_text("5")  # the peak is counted anew
+    result = compute()
+    taken = peak() - before
+    del result
+    give_back()
+    found[name] = (estimate, taken, used() - before)
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="only Linux counts peaks")
+def test_estimates_hold_and_freed_memory_goes_back() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", MEASURED], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stderr[-2_000:]
+    found: dict[str, tuple[int, int, int]] = json.loads(ran.stdout)
+    print(found)
+    for name, (estimate, taken, left) in found.items():
+        assert taken <= estimate + ROUNDING, name
+        assert estimate <= MOST_TOO_HIGH * taken + ROUNDING, name
+        assert left < ROUNDING, name
