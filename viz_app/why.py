@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import logging
 import sys
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from headwise.model.runs import open_checkpoint
 from headwise.viz_app.analysis.labels import make_visible
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.account import run_account, run_whole_effects
+from headwise.viz_app.trace.saved import npz_of
 from headwise.viz_app.trace.sentence import run_trace
 
 _LOG = logging.getLogger(__name__)
@@ -90,7 +90,7 @@ def main(arguments: WhyArguments) -> None:
     account = run_account(checkpoint.model, trace, at, other)
     effects = run_whole_effects(checkpoint.model, trace, account)
     arrays = account.arrays(effects)
-    write_bytes(arguments.out, _npz(arrays) if arguments.out.suffix == ".npz" else _json(arrays))
+    write_bytes(arguments.out, npz_of(arrays) if arguments.out.suffix == ".npz" else _json(arrays))
     _LOG.info("why: run %s, step %d, at %d", run.name, checkpoint.step, arguments.at)
     word = trace.predicted.texts[at]
     against = MEAN if other is None else run.tokenizers.target.tokens([other])[0]
@@ -112,12 +112,6 @@ def _other(tokenizers: Tokenizers, trace: Trace, at: int, instead: str | None) -
         read = " ".join(tokenizers.target.tokens(ids)) or "nothing"
         raise ValueError(f"--instead: expected one token, got {instead!r:.60}, read as {read}")
     return ids[0]
-
-
-def _npz(arrays: Arrays) -> bytes:
-    file = io.BytesIO()
-    np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
-    return file.getvalue()
 
 
 def _json(arrays: Arrays) -> bytes:

@@ -10,7 +10,7 @@ import numpy as np
 from headwise.model.interface import Head, Kind, parse_head
 from headwise.model.ties import descending
 from headwise.viz_app.analysis.labels import KIND_NAMES
-from headwise.viz_app.records.account import Account, StreamParts
+from headwise.viz_app.records.account import Account, Doubles, StreamParts
 
 KINDS_OF_DECODER: tuple[Kind, ...] = ("decoder_self", "cross")
 REST = "rest"
@@ -52,6 +52,24 @@ def bars_by_size(parts: Mapping[str, float], smallest: float) -> list[Bar]:
         others = f"{len(small)} smaller part{'s' * (len(small) > 1)}"
         bars.append(Bar(REST, others, sum(parts[name] for name in small)))
     return bars
+
+
+def largest_bars(parts: Mapping[str, float], most: int) -> list[Bar]:
+    """Return the ``most`` largest parts, and those of the same size, as ``bars_by_size`` does."""
+    sizes = sorted(map(abs, parts.values()), reverse=True)
+    return bars_by_size(parts, sizes[min(most, len(sizes)) - 1])
+
+
+def largest_neurons(values: Doubles, most: int) -> list[int]:
+    """Return the neurons of a feed-forward, (d_ff,), that brought most, the largest first."""
+    return [int(place) for place in descending(np.abs(values))[:most]]
+
+
+def limit_of(account: Account) -> float:
+    """Return the magnitude at both ends of every scale of an account: that of its largest part."""
+    of_heads = [np.abs(heads.sum(axis=-1)).max() for heads in account.parts.heads.values()]
+    largest = max(*of_heads, np.abs(account.parts.feed_forwards).max(), abs(account.parts.token))
+    return float(largest) or 1.0
 
 
 def bars_by_layer(account: Account) -> list[Bar]:

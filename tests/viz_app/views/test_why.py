@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import io
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.viz_app.analysis.labels import token_labels
 from headwise.viz_app.trace.account import run_account
+from headwise.viz_app.views.shared import download
+from headwise.viz_app.why import WhyArguments, main
 from tests.floats import PASS, near, rounding
 from tests.viz_app.views.driver import CATS, STEPS, Page, Start, array, traced, unescaped
 
@@ -123,6 +130,38 @@ def test_every_checkpoint_is_asked_the_same(start_page: Start, run: TrainedRun) 
         expected = near(account.difference, dtype=np.float32, size=LOGITS, operations=PASS)
         assert drawn[-1, column] == expected
         assert drawn[:-2, column].sum() == expected
+
+
+def test_the_menu_gives_what_the_command_writes(
+    start_page: Start,
+    run_root: Path,
+    run: TrainedRun,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its files are made when they are clicked, in a thread that has no page."""
+    given: dict[str, Callable[[], bytes]] = {}
+    monkeypatch.setattr(
+        download.st,
+        "download_button",
+        lambda _, data, file_name, **__: given.update({file_name: data}),
+    )
+    assert start_page("why", **AT, feed_forward="2", smallest="0.5").errors == []
+    out, name = tmp_path / "out.npz", "headwise-tiny-60-why-3"
+    main(WhyArguments(out, run="tiny", text=CATS, at=3, checkpoints=run_root))
+    with ThreadPoolExecutor() as elsewhere:
+        arrays = elsewhere.submit(given[f"{name}.npz"]).result()
+        page = elsewhere.submit(given[f"{name}.html"]).result().decode()
+    with np.load(io.BytesIO(arrays)) as found, np.load(out) as expected:
+        assert found.files == expected.files
+        for each in found.files:
+            np.testing.assert_array_equal(found[each], expected[each])
+    assert "Feed-forward 2, by neuron" in page
+    assert f"<dd>{traced(run).target_text}</dd>" in page
+    given.clear()
+    start_page("why", **AT, instead="unheard of 🙂")
+    assert [each for each in given if "why" in each] == []
+    assert "headwise-tiny-60.npz" in given
 
 
 def test_translate_opens_it_at_the_same_step(start_page: Start) -> None:

@@ -1,4 +1,4 @@
-"""Gives the page Why what it needs of a prediction: accounts, whole effects, contributions.
+"""Gives the page Why what it needs of a prediction: whole effects, drivers, contributions.
 
 As in ``views/caches.py``, each is computed once, for all sessions, and kept in a bounded cache. All
 raise ``CheckpointError`` if the weights cannot be used.
@@ -6,16 +6,14 @@ raise ``CheckpointError`` if the weights cannot be used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from typing import TypeVar
+from collections.abc import Callable
 
-from headwise.model.interface import Seq2SeqModel, WordSpan
+from headwise.model.interface import WordSpan
 from headwise.viz_app.measuring.batches import PaddedIds
 from headwise.viz_app.measuring.contributions import contributions
 from headwise.viz_app.records.account import Account, SourceEffects, StreamParts, WholeEffects
 from headwise.viz_app.records.trace import Floats, Trace
 from headwise.viz_app.trace.account import (
-    run_account,
     run_cell,
     run_drivers,
     run_neuron_words,
@@ -24,44 +22,15 @@ from headwise.viz_app.trace.account import (
 )
 from headwise.viz_app.trace.attention import to_numpy
 from headwise.viz_app.views.caches import Run, checkpoint_of
+from headwise.viz_app.views.shared.accounts import of_prediction
 from headwise.viz_app.views.shared.cache import cached
-
-Result = TypeVar("Result")
-
-
-def account_of(
-    run: Run,
-    trace: Trace,
-    at: int,
-    instead: int | None,
-    *,
-    word: int | None = None,
-    step: int | None = None,
-) -> Account:
-    """Give the account of a word at a position of a trace of this run, as ``run_account``.
-
-    With ``step`` it is that of another checkpoint on the same source and target.
-
-    Raises:
-        CheckpointError: if the weights cannot be used.
-        ValueError: if the two words are the same.
-    """
-    return _of_prediction(
-        "account",
-        run,
-        trace,
-        at,
-        (word, instead),
-        lambda model: run_account(model, trace, at, instead, word=word),
-        step=step,
-    )
 
 
 def cell_of(
     run: Run, trace: Trace, account: Account, layer: int, head: int, key: int
 ) -> StreamParts:
     """Take one cell of cross-attention in an account apart, over the encoder."""
-    return _of_prediction(
+    return of_prediction(
         "cell of an account",
         run,
         trace,
@@ -73,7 +42,7 @@ def cell_of(
 
 def drivers_of(run: Run, trace: Trace, at: int, layer: int, neuron: int) -> dict[str, StreamParts]:
     """Take the input of a neuron apart, before its activation function."""
-    return _of_prediction(
+    return of_prediction(
         "drivers of a neuron",
         run,
         trace,
@@ -87,7 +56,7 @@ def neuron_words_of(
     run: Run, trace: Trace, at: int, layer: int, neuron: int, count: int
 ) -> tuple[list[int], list[int]]:
     """Return the ids of the tokens that a neuron raises most and lowers most."""
-    return _of_prediction(
+    return of_prediction(
         "words of a neuron",
         run,
         trace,
@@ -101,7 +70,7 @@ def whole_effects_of(
     run: Run, trace: Trace, account: Account, note_done: Callable[[int, int], None]
 ) -> WholeEffects:
     """Compute what the difference of an account loses without each head and feed-forward."""
-    return _of_prediction(
+    return of_prediction(
         "whole effects",
         run,
         trace,
@@ -115,7 +84,7 @@ def source_effects_of(
     run: Run, trace: Trace, account: Account, spans: tuple[WordSpan, ...]
 ) -> SourceEffects:
     """Compute what the difference of an account loses when words of the source are left out."""
-    return _of_prediction(
+    return of_prediction(
         "source effects",
         run,
         trace,
@@ -144,26 +113,4 @@ def contributions_of(run: Run, trace: Trace) -> Floats:
         compute,
         entries=64,
         facts=lambda _: {"run": run.name, "step": trace.step},
-    )
-
-
-def _of_prediction(
-    what: str,
-    run: Run,
-    trace: Trace,
-    at: int,
-    key: Hashable,
-    compute: Callable[[Seq2SeqModel], Result],
-    *,
-    step: int | None = None,
-) -> Result:
-    """Compute something about one prediction of a trace of this run."""
-    checkpoint = checkpoint_of(run, trace.step if step is None else step)
-    place = (checkpoint.sha256, trace.source.ids, trace.target_ids[: at + 2], trace.ablated, at)
-    return cached(
-        what,
-        (*place, key),
-        lambda: compute(checkpoint.model),
-        entries=128,
-        facts=lambda _: {"run": run.name, "step": checkpoint.step, "at": at + 1},
     )

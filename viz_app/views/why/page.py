@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.views.shared.download import show_download_menu
+from headwise.viz_app.views.shared.download import Files, show_download_menu
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.target import choose_trace
 from headwise.viz_app.views.shared.widgets import choose_one
+from headwise.viz_app.views.why.files import files_of_account
 from headwise.viz_app.views.why.this_word import show_this_word
 
 _SECTIONS: dict[str, Callable[[Selection, Trace], None]] = {
     "this word": show_this_word,
 }
+
+_FILES: dict[str, Callable[[Selection, Trace], Files | None]] = {"this word": files_of_account}
 
 
 def page(selection: Selection) -> None:
@@ -21,4 +24,5 @@ def page(selection: Selection) -> None:
     trace = choose_trace(selection)
     section = choose_one("Ask", list(_SECTIONS), key="why")
     _SECTIONS[section](selection, trace)
-    show_download_menu(selection, trace)
+    others = _FILES.get(section, lambda *_: None)
+    show_download_menu(selection, trace, others=lambda: others(selection, trace))
