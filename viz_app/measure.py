@@ -5,10 +5,10 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 from tqdm import tqdm
@@ -30,6 +30,8 @@ from headwise.viz_app.measuring.checkpoints import (
     read_examples,
 )
 from headwise.viz_app.measuring.files import write_measures
+from headwise.viz_app.measuring.neuron_files import write_neurons
+from headwise.viz_app.measuring.neurons import measure_neurons
 from headwise.viz_app.measuring.words import LinksLookup, identity_links, links_from_file
 
 SENTENCES = Path(__file__).parent / "sentences"
@@ -65,6 +67,11 @@ class MeasureArguments:
     """How many sentences of the corpus."""
     steps: tuple[int, ...] = ()
     """Checkpoints to measure; without it, all."""
+    neurons: Literal["newest", "all"] = "newest"
+    """Of which of these checkpoints it is stored, too, in which sentences each neuron of a
+    feed-forward is strongest: about 0.1 MB for each."""
+    only_neurons: bool = False
+    """Measure nothing else than that, in one pass over the sentences."""
     examples: Path | None = None
     """Example sentences, an object with "source" and "reference" a line; without it, those that the
     program has for the run's languages, or else the first 200 of the corpus."""
@@ -190,7 +197,10 @@ def _measure(arguments: MeasureArguments, processes: Processes) -> None:
         processes=processes,
         placement=arguments.placement,
     )
-    total = len(steps) * count_sentences(task)
+    of_neurons = steps if arguments.neurons == "all" else steps[-1:]
+    of_heads = [] if arguments.only_neurons else steps
+    task = replace(task, steps=of_heads)
+    total = (len(of_heads) + len(of_neurons)) * count_sentences(task)
     bar = tqdm(total=total, unit="sentence", disable=not processes.is_main)
 
     def say(line: str) -> None:
@@ -205,18 +215,24 @@ def _measure(arguments: MeasureArguments, processes: Processes) -> None:
             printed.add(line)
             say(line)
 
-    say(about_alignments)
-    say(
-        f"examples: {len(examples.sentences):,} sentences of {examples.corpus.name}; left out: "
-        f"{examples.left_out}"
-    )
+    if of_heads:
+        say(about_alignments)
+        say(
+            f"examples: {len(examples.sentences):,} sentences of {examples.corpus.name}; left out: "
+            f"{examples.left_out}"
+        )
     with bar:
-        for measures in measure(task, bar.update, left_out):
+        for measures in measure(task, bar.update, left_out) if of_heads else ():
             count = measures.corpus.sentences
             if processes.is_main:
                 write_measures(run.folder, measures)
             rough = "; the figures are rough" if count < _ROUGH else ""
             say(f"step {measures.step:,}: {count:,} sentences measured{rough}")
+        for step in of_neurons:
+            neurons = measure_neurons(task, step, bar.update)
+            if processes.is_main:
+                write_neurons(run.folder, neurons)
+            say(f"step {step:,}: strongest of {neurons.corpus.sentences:,} sentences, by neuron")
 
 
 if __name__ == "__main__":

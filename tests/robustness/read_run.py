@@ -18,6 +18,7 @@ from headwise.viz_app.analysis.curves import curve_of, progress
 from headwise.viz_app.analysis.embeddings import frequency_groups, most_frequent
 from headwise.viz_app.measuring.alignments import read_alignments
 from headwise.viz_app.measuring.files import read_measures
+from headwise.viz_app.measuring.neuron_files import read_neurons
 from tests.robustness.tiny_run import STEP
 
 _SENTENCE = "Where is the old cat?"
@@ -55,6 +56,18 @@ def _measures_text(folder: Path) -> str:
     np.array([[e.query + 0, e.key + 0, e.weight + 0.0] for e in examples]).tolist()
     values = {n: {k: v.tolist() for k, v in kinds.items()} for n, kinds in measures.values.items()}
     return _text((values, vars(measures) | {"values": None}))
+
+
+def _neurons_text(folder: Path) -> str:
+    found = read_neurons(folder, STEP)
+    for places in found.stacks.values():
+        for number in places.sentence.ravel().tolist():
+            " ".join(vars(found.sentences[number]).values()).encode()
+        f"{places.activation.sum():.3g} {places.position.max() + 1}"
+    stacks = {
+        stack: {n: a.tolist() for n, a in vars(p).items()} for stack, p in found.stacks.items()
+    }
+    return _text(vars(found) | {"stacks": stacks})
 
 
 def read_run(root: Path, name: str, *, translating: bool = True) -> dict[str, Any]:
@@ -98,6 +111,7 @@ def read_run(root: Path, name: str, *, translating: bool = True) -> dict[str, An
     part("metrics", lambda: _logs(run.metrics(), run.info.training.steps))
     part("samples", lambda: _logs(run.samples(), run.info.training.steps))
     part("measures", lambda: _measures_text(run.folder))
+    part("neurons", lambda: _neurons_text(run.folder))
     part("alignments", lambda: repr(read_alignments(run.folder)))
     part("resume", resume)
     return found

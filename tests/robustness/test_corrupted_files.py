@@ -43,6 +43,7 @@ _GIB = 2**30
 _SECONDS = 20
 _WEIGHTS = f"step-{STEP:07d}.safetensors"
 _MEASURES = f"measures/step-{STEP:07d}.json"
+_NEURONS = f"measures/neurons-{STEP:07d}.safetensors"
 _RESUME = f"resume/step-{STEP:07d}"
 
 
@@ -106,6 +107,7 @@ KINDS = {
     "sentences.jsonl+": FileKind(
         "bpe", _SENTENCES, of_json_lines, forge=partial(_forge_in, _MEASURES, _SENTENCES)
     ),
+    "neurons": FileKind("bpe", _NEURONS, of_header),
     "alignments.jsonl": FileKind("bpe", "alignments.jsonl", of_json_lines),
     "resume weights": FileKind("bpe", f"{_RESUME}/state.safetensors", of_header),
     "resume state": FileKind("bpe", f"{_RESUME}/state.json", of_json),

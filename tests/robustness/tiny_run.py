@@ -15,9 +15,10 @@ from headwise.model.training.resume import save_resume_state
 from headwise.model.transformer import Transformer
 from headwise.viz_app.measuring.alignments import Alignments, Links, write_alignments
 from headwise.viz_app.measuring.files import write_measures
+from headwise.viz_app.measuring.neuron_files import write_neurons
 from tests.robustness.texts import MARKUP
 from tests.tiny import tiny_model, write_run
-from tests.viz_app.measures import made_up_measures
+from tests.viz_app.measures import made_up_measures, made_up_neurons
 
 PAIRS = (
     ("The old man gave the little girl a red apple.", "El viejo le dio una manzana roja."),
@@ -68,6 +69,7 @@ def make_run(root: Path, kind: TokenizerKind) -> Path:
     _write_logs(folder)
     sha256 = load_weights(run, STEP).sha256
     write_measures(folder, made_up_measures(STEP, run=kind, sha256=sha256))
+    write_neurons(folder, made_up_neurons(STEP, run=kind, sha256=sha256))
     links = {i: Links(3, 4, frozenset({(0, 0), (2, 3)})) for i in range(6)}
     write_alignments(folder, Alignments("valid.jsonl", "c0", "by hand", links))
     return folder

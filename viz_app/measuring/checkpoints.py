@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch.distributed as dist
 
@@ -86,10 +86,10 @@ class MeasureTask:
 
 def count_sentences(task: MeasureTask) -> int:
     """Count the sentences of the corpus that are measured at each checkpoint."""
-    return sum(1 for _ in _sentences(task, task.open_corpus(), LeftOutCounts()))
+    return sum(1 for _ in sentences_of(task, task.open_corpus(), LeftOutCounts()))
 
 
-def _sentences(
+def sentences_of(
     task: MeasureTask, stream: CorpusStream, left_out: LeftOutCounts
 ) -> Iterator[EncodedPair]:
     """Encode the sentences of a corpus that are measured."""
@@ -129,10 +129,10 @@ def measure(
         sums.all_reduce(task.processes)
         left_out(passed)
         batches = list(enumerate(batches_by_length(task.examples.sentences)))
-        mine = [batch for number, batch in batches if _is_mine(task, number)]
+        mine = [batch for number, batch in batches if is_mine(task, number)]
         model = checkpoint.model
-        best = _gather(task, [examples_in_batch(model, batch) for batch in mine])
-        translations = _gather(
+        best = _gather_examples(task, [examples_in_batch(model, batch) for batch in mine])
+        translations = _gather_examples(
             task, [translate_batch(model, task.run.tokenizers, batch) for batch in mine]
         )
         yield Measures(
@@ -153,7 +153,7 @@ def measure(
 
 
 def _stage_measurer(task: MeasureTask, newest: Seq2SeqModel) -> StageMeasurer:
-    sentences = islice(_sentences(task, task.open_corpus(), LeftOutCounts()), _ALIGNED)
+    sentences = islice(sentences_of(task, task.open_corpus(), LeftOutCounts()), _ALIGNED)
     head = find_aligning_head(newest, task.run.tokenizers, sentences, task.links_of)
     return StageMeasurer(
         task.run.tokenizers,
@@ -164,7 +164,8 @@ def _stage_measurer(task: MeasureTask, newest: Seq2SeqModel) -> StageMeasurer:
     )
 
 
-def _is_mine(task: MeasureTask, batch: int) -> bool:
+def is_mine(task: MeasureTask, batch: int) -> bool:
+    """Return whether this process measures a batch, by its number."""
     return batch % task.processes.count == task.processes.index
 
 
@@ -181,8 +182,8 @@ def _over_corpus(
     tokenizers, device = task.run.tokenizers, task.placement.torch_device
     stream = task.open_corpus()
     sentences = tokens = 0
-    for number, batch in enumerate(batches_by_length(_sentences(task, stream, left_out))):
-        if _is_mine(task, number):
+    for number, batch in enumerate(batches_by_length(sentences_of(task, stream, left_out))):
+        if is_mine(task, number):
             ids = PaddedIds.of_pairs(batch, checkpoint.model)
             links = task.links_of
             aligned = align_batch(batch, tokenizers, links, device) if links is not None else None
@@ -194,11 +195,16 @@ def _over_corpus(
     return CorpusSummary(stream.name, stream.sha256, sentences, tokens)
 
 
-def _gather(task: MeasureTask, found: list[dict[int, Result]]) -> list[Result]:
+def gather(task: MeasureTask, found: Result) -> list[Result]:
+    """Return what each process has found; every process must call this."""
+    if task.processes.count == 1:
+        return [found]
+    gathered: list[Any] = [None] * task.processes.count
+    dist.all_gather_object(gathered, found, group=task.processes.waiting)
+    return gathered
+
+
+def _gather_examples(task: MeasureTask, found: list[dict[int, Result]]) -> list[Result]:
     """Gather the results of all processes for the example sentences, in order of the sentences."""
-    gathered: list[list[dict[int, Result]] | None] = [found]
-    if task.processes.count > 1:
-        gathered = [None] * task.processes.count
-        dist.all_gather_object(gathered, found, group=task.processes.waiting)
-    together = {n: one for results in gathered for part in results or [] for n, one in part.items()}
+    together = {n: one for part in gather(task, found) for each in part for n, one in each.items()}
     return [together[number] for number in sorted(together)]

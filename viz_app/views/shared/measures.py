@@ -37,6 +37,11 @@ class RunMeasures:
     broken: Mapping[int, str]
     """Step → what is wrong with its file, as Markdown."""
 
+    @property
+    def to_measure(self) -> list[int]:
+        """Return the steps that have no measures to be used, in order."""
+        return sorted({*self.missing, *self.stale, *self.broken})
+
 
 def measures_of(run: Run, steps: Sequence[int]) -> RunMeasures:
     """Read the measures of some steps, without loading weights."""
@@ -77,7 +82,7 @@ def show_measure_state(run: Run, measured: RunMeasures) -> None:
     if not (measured.by_step or measured.stale or measured.broken):
         which = "This run" if len(measured.missing) > 1 else "This checkpoint"
         st.info(f"{which} has not been measured yet. In a terminal, with the file to measure on:")
-        st.code(_command(run, measured), language=None)
+        st.code(measure_command(run, measured.to_measure), language=None)
         return
     corpora = [
         f"{escape_markdown(corpus.name)}: {corpus.sentences:,} sentences, {corpus.tokens:,} target "
@@ -101,7 +106,7 @@ def show_measure_state(run: Run, measured: RunMeasures) -> None:
         problems.append(f"Not measured: step {_list_steps(measured.missing)}.")
     if problems:
         st.warning("\n\n".join([*problems, "To measure, in a terminal:"]))
-        st.code(_command(run, measured), language=None)
+        st.code(measure_command(run, measured.to_measure), language=None)
     last = run.steps()[-1]
     ends = {m.distance_to for m in measured.by_step.values()} - {None, last}
     if ends:
@@ -111,7 +116,8 @@ def show_measure_state(run: Run, measured: RunMeasures) -> None:
         )
 
 
-def _command(run: Run, measured: RunMeasures) -> str:
+def measure_command(run: Run, steps: Sequence[int], *options: str) -> str:
+    """Return the command that measures some steps of a run."""
     command = ["python", "-m", "headwise.viz_app.measure", "--run"]
     if run.data is None:
         command += [_from_here(run.folder), "--data", "FILE", "--columns", "SOURCE", "TARGET"]
@@ -121,10 +127,9 @@ def _command(run: Run, measured: RunMeasures) -> str:
         command += [] if run.data.held_back else ["--data", run.data.valid_file]
     if run.data is not None and run.folder.parent.resolve() != CHECKPOINTS.resolve():
         command += ["--checkpoints", _from_here(run.folder.parent)]
-    steps = sorted({*measured.missing, *measured.stale, *measured.broken})
-    if steps != run.steps():
+    if list(steps) != run.steps():
         command += ["--steps", *map(str, steps)]
-    return shlex.join(command)
+    return shlex.join([*command, *options])
 
 
 def _from_here(folder: Path) -> str:

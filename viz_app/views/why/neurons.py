@@ -27,6 +27,7 @@ from headwise.viz_app.views.shared.widgets import (
     show_heading,
 )
 from headwise.viz_app.views.why.caches import drivers_of, neuron_words_of
+from headwise.viz_app.views.why.strongest import show_strongest
 
 _MOST_DRIVERS = 10
 _WORDS = 8
@@ -110,3 +111,4 @@ def _describe(
             alt=f"What drove neuron {neuron} of layer {layer}, as signed bars",
             name=f"drivers-{layer}-{neuron}-{name}",
         )
+    show_strongest(selection, layer, neuron)
