@@ -67,7 +67,7 @@ def _neurons_text(folder: Path) -> str:
     stacks = {
         stack: {n: a.tolist() for n, a in vars(p).items()} for stack, p in found.stacks.items()
     }
-    return _text(vars(found) | {"stacks": stacks})
+    return _text((stacks, vars(found) | {"stacks": None}))
 
 
 def read_run(root: Path, name: str, *, translating: bool = True) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from headwise.model.interface import Head, Kind, parse_head
 from headwise.model.ties import descending
 from headwise.viz_app.analysis.labels import KIND_NAMES
 from headwise.viz_app.records.account import Account, Doubles, StreamParts
+from headwise.viz_app.records.trace import Floats
 
 KINDS_OF_DECODER: tuple[Kind, ...] = ("decoder_self", "cross")
 REST = "rest"
@@ -109,6 +110,17 @@ def stream_parts(parts: StreamParts) -> dict[str, float]:
 def encoder_totals(account: Account) -> dict[str, float]:
     """Return what each part of the encoder brought through all cells of cross-attention."""
     return {name: float(cells.sum()) for name, cells in account.from_encoder.named()}
+
+
+def direct_by_head(account: Account) -> dict[Kind, Floats]:
+    """Return the direct effect of every head, (L, H) for each kind.
+
+    Heads of the encoder write nothing into the decoder: theirs is their part of what the heads of
+    cross-attention brought, all together.
+    """
+    heads = {kind: cells.sum(axis=-1) for kind, cells in account.parts.heads.items()}
+    heads["encoder_self"] = account.from_encoder.heads.sum(axis=(0, 1, 2))
+    return {kind: values.astype(np.float32) for kind, values in heads.items()}
 
 
 def disagrees(direct: float, whole: float, smallest: float) -> bool:

@@ -28,6 +28,9 @@ Result = TypeVar("Result")
 MEAN = "mean"
 """How the view names the mean of all words."""
 
+MOST_ASKED = 40
+"""Checkpoints that are asked about a word; of more, some that are spread evenly."""
+
 
 def account_of(
     run: Run,
