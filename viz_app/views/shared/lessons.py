@@ -11,7 +11,7 @@ from typing import Any, cast
 import streamlit as st
 
 from headwise.viz_app.analysis.curves import curve_of
-from headwise.viz_app.analysis.questions import KINDS, Way
+from headwise.viz_app.analysis.questions import Way, way_on
 from headwise.viz_app.lessons.reading import LessonError, read_lessons
 from headwise.viz_app.lessons.records import Lesson, Step
 from headwise.viz_app.served import first_run, lesson_folders, served_models
@@ -46,8 +46,7 @@ def step_on() -> Step | None:
 
 def way_of(step: Step) -> Way | None:
     """Return what a click answers a step with; None if buttons answer it."""
-    way = KINDS[step.ask].way if step.page == "translate" else None
-    return way if step.answer != "choice" else None
+    return way_on(step.page, step.ask) if step.answer != "choice" else None
 
 
 def answered(way: Way, *place: int) -> dict[str, Any]:
@@ -68,6 +67,7 @@ def missing(lesson: Lesson, run: Run) -> list[str]:
         "several checkpoints": len(run.steps()) > 1,
         "training curves": bool(len(curve_of(rows, "valid_loss"))),
         f"run {run.name}": True,
+        f"languages {run.source_language}-{run.target_language}": True,
     }
     return [need for need in lesson.needs if not has.get(need)]
 
@@ -80,7 +80,8 @@ def fitting_runs(lesson: Lesson) -> list[str]:
 def open_step(name: str, number: int, **choices: Any) -> None:
     """Open a step of a lesson from the callback of a click: its page, with its view.
 
-    What the reader has typed stays. A lesson about a particular run opens that run.
+    What the reader has typed stays, unless the lesson has a sentence of its own. A lesson about a
+    particular run opens that run.
     """
     lesson = served_lessons().lessons[name]
     step = lesson.steps[number - 1]
@@ -92,12 +93,15 @@ def open_step(name: str, number: int, **choices: Any) -> None:
     changes: dict[str, Any] = {name: chosen(wanted, name) for name in CHOICES if name not in KEPT}
     if words.get("step") == "first":
         changes["step"] = next(iter(steps_in(models[run])), None)
+    if lesson.sentence:
+        changes["sentence"] = lesson.sentence
     if words.get("layer") == "first":
         changes["layer"] = 1
     # Places in the sentence are found when it has been translated, before the page is drawn.
     st.session_state["places_to_find"] = {
         field: word for field, word in words.items() if field not in ("step", "layer")
     }
+    st.session_state["other_target"] = step.against
     open_page(
         cast(PageName, step.page),
         **changes,
