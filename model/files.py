@@ -60,6 +60,16 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
             raise
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder in another one, if it is not there."""
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise CheckpointError(
+            f"{folder}: cannot be made ({error.strerror}); see to that and run the command again"
+        ) from error
+
+
 def write_bytes(path: Path, content: bytes) -> None:
     """Write a whole file as ``new_file`` does."""
     with new_file(path) as file:

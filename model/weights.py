@@ -53,15 +53,16 @@ def weights_path(folder: Path, step: int) -> Path:
     return folder / f"step-{step:07d}.safetensors"
 
 
-def _split_file(content: bytes) -> tuple[dict[str, Any], bytes, dict[str, str]]:
+def split_file(content: bytes) -> tuple[dict[str, Any], bytes, dict[str, str]]:
     """Split a safetensors file into tensor table, tensor bytes and metadata."""
     length = int.from_bytes(content[:8], "little")
     header = json.loads(content[8 : 8 + length])
     return header, content[8 + length :], header.pop("__metadata__", {})
 
 
-def _sha256_of_tensors(content: bytes) -> str:
-    table, tensors, _ = _split_file(content)
+def sha256_of_tensors(content: bytes) -> str:
+    """Return the sha256 of the tensors of a safetensors file, whatever its metadata."""
+    table, tensors, _ = split_file(content)
     return hashlib.sha256(json.dumps(table, sort_keys=True).encode() + tensors).hexdigest()
 
 
@@ -78,7 +79,7 @@ def save_weights(
         name: parameter.detach().to("cpu", dtype).contiguous()
         for name, parameter in model.named_parameters()  # tied ones once
     }
-    sha256 = _sha256_of_tensors(safetensors.torch.save(tensors))
+    sha256 = sha256_of_tensors(safetensors.torch.save(tensors))
     metadata = {
         "format_version": str(FORMAT_VERSION),
         "run": run,
@@ -137,7 +138,7 @@ def read_weights(
     content = read_bytes(path, within=folder, most=_most_bytes(model))
     try:
         tensors = safetensors.torch.load(content)
-        _, _, metadata = _split_file(content)
+        _, _, metadata = split_file(content)
     except (SafetensorError, ValueError, KeyError) as error:  # KeyError: a type that torch has not
         raise CheckpointError(
             f"{path}: truncated, or not safetensors ({error}); restore the file or remove it"
@@ -147,7 +148,7 @@ def read_weights(
         "run": run,
         "step": str(step),
         "config_sha256": sha256_of_config(config),
-        "sha256": _sha256_of_tensors(content),
+        "sha256": sha256_of_tensors(content),
     }
     for key, value in expected.items():
         if metadata.get(key) != value:

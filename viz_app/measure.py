@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -35,6 +35,8 @@ from headwise.viz_app.measuring.checkpoints import (
 )
 from headwise.viz_app.measuring.files import write_measures
 from headwise.viz_app.measuring.head_means import write_means
+from headwise.viz_app.measuring.neuron_files import write_neurons
+from headwise.viz_app.measuring.neurons import measure_neurons
 from headwise.viz_app.measuring.pair_files import SENTENCES, shipped_pairs, write_pairs
 from headwise.viz_app.measuring.pairs import PairTask, measure_pairs, read_pairs
 from headwise.viz_app.measuring.words import LinksLookup, identity_links, links_from_file
@@ -76,9 +78,12 @@ class MeasureArguments:
     """How many sentences of the corpus."""
     steps: tuple[int, ...] = ()
     """Checkpoints to measure; without it, all."""
-    only: Literal["all", "means"] = "all"
-    """What is measured over the corpus: all, or in a fraction of the time only the mean outputs of
-    heads; what was measured before stays."""
+    neurons: Literal["newest", "all"] = "newest"
+    """Of which of these checkpoints it is stored in which sentences each neuron of a feed-forward
+    is strongest: about 0.1 MB for each."""
+    only: Literal["all", "means", "neurons"] = "all"
+    """What is measured over the corpus: all, or only the mean outputs of heads, or the sentences of
+    neurons, in a fraction of the time; what was measured before stays."""
     pairs: str | None = None
     """Contrastive pairs: a .jsonl, .tsv, .csv or .parquet file with the columns source, right,
     wrong and phenomenon; or "shipped" for those that the program has for the run's languages."""
@@ -197,10 +202,14 @@ def _measure(arguments: MeasureArguments, processes: Processes) -> None:
     task = _task(arguments, run, steps, processes) if with_heads else None
     if pair_task is not None:
         _measure_pairs(pair_task)
-    if task is not None and arguments.only == "means":
-        _measure_means(task)
-    elif task is not None:
+    if task is None:
+        return
+    if arguments.only == "all":
         _measure_heads(task)
+    if arguments.only == "means":
+        _measure_means(task)
+    else:
+        _measure_neurons(task, steps if arguments.neurons == "all" else steps[-1:])
 
 
 def _say(processes: Processes, line: str) -> None:
@@ -291,6 +300,17 @@ def _measure_means(task: MeasureTask) -> None:
             if task.processes.is_main:
                 write_means(task.run.folder, means)
             line = f"step {means.step:,}: means of heads, {means.corpus.sentences:,} sentences"
+            _say(task.processes, line)
+
+
+def _measure_neurons(task: MeasureTask, steps: Sequence[int]) -> None:
+    total = len(steps) * count_sentences(task)
+    with tqdm(total=total, unit="sentence", disable=not task.processes.is_main) as bar:
+        for step in steps:
+            found = measure_neurons(task, step, bar.update)
+            if task.processes.is_main:
+                write_neurons(task.run.folder, found)
+            line = f"step {step:,}: strongest of {found.corpus.sentences:,} sentences, by neuron"
             _say(task.processes, line)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import logging
 import sys
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from headwise.model.runs import open_checkpoint
 from headwise.viz_app.analysis.labels import make_visible
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.account import run_account, run_whole_effects
+from headwise.viz_app.trace.saved import npz_of
 from headwise.viz_app.trace.sentence import run_trace
 
 _LOG = logging.getLogger(__name__)
@@ -130,13 +130,7 @@ def check_out(path: Path) -> None:
 
 def written_as(path: Path, arrays: Arrays) -> bytes:
     """Return arrays as the ending of a file says: .npz or .json."""
-    return _npz(arrays) if path.suffix == ".npz" else _json(arrays)
-
-
-def _npz(arrays: Arrays) -> bytes:
-    file = io.BytesIO()
-    np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
-    return file.getvalue()
+    return npz_of(arrays) if path.suffix == ".npz" else _json(arrays)
 
 
 def _json(arrays: Arrays) -> bytes:

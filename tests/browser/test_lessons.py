@@ -8,16 +8,17 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import expect
 
-from headwise.model.checkpoint import load_weights, open_trained_run
+from headwise.model.checkpoint import TrainedRun, load_weights, open_trained_run
 from headwise.model.interventions import head_costs
 from headwise.model.runs import log_file, read_log_file
 from headwise.viz_app.analysis.curves import curve_of
-from headwise.viz_app.analysis.question import Place, Question
+from headwise.viz_app.analysis.question import Compared, Place, Question
 from headwise.viz_app.analysis.questions import ask, read_parameters
 from headwise.viz_app.lessons.reading import SHIPPED, read_lessons
 from headwise.viz_app.lessons.records import Lesson, Step
 from headwise.viz_app.measuring.pair_files import read_measured_pairs
 from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.trace.account import run_account
 from headwise.viz_app.trace.sentence import run_trace
 from headwise.viz_app.views.shared.lesson_panel import make_asked
 from headwise.viz_app.views.shared.lessons import way_of
@@ -30,9 +31,9 @@ CURVES = ("valid_loss", "train_sample_loss", "bleu", "chrf")
 
 
 @cache
-def traced(name: str, step: int, sentence: str) -> Trace:
+def traced(name: str, step: int, sentence: str, target: str | None) -> Trace:
     run = open_trained_run(name)
-    return run_trace(load_weights(run, step).model, run.tokenizers, sentence)
+    return run_trace(load_weights(run, step).model, run.tokenizers, sentence, target)
 
 
 def opened_at(app: App, lesson: Lesson, number: int) -> tuple[View, str]:
@@ -50,7 +51,8 @@ def opened_at(app: App, lesson: Lesson, number: int) -> tuple[View, str]:
 def question_of(step: Step, view: View, page: str) -> tuple[Question, Trace]:
     """Compute a step's question, from what the address has."""
     run = open_trained_run(view.run or "")
-    trace = traced(run.name, view.step or 0, view.sentence or "")
+    target = view.target or None
+    trace = traced(run.name, view.step or 0, view.sentence or "", target)
     rows = list(read_log_file(log_file(run.folder, "metrics.jsonl")))
     asked = make_asked(
         view,
@@ -65,8 +67,16 @@ def question_of(step: Step, view: View, page: str) -> tuple[Question, Trace]:
             ).items()
         },
         pairs=lambda: read_measured_pairs(run.folder),
+        account=lambda: compared(run, view, trace),
     )
     return ask(step.ask, read_parameters(step.ask, step.parameters), asked), trace
+
+
+def compared(run: TrainedRun, view: View, trace: Trace) -> Compared:
+    """The account that a step compares two tokens by: their ids are in the address."""
+    other = int(view.instead.removeprefix("id:"))
+    account = run_account(load_weights(run, view.step or 0).model, trace, view.at, other)
+    return Compared(account, "this", "that")
 
 
 def answer(app: App, step: Step, question: Question, view: View, trace: Trace, at: Place) -> None:

@@ -20,6 +20,7 @@ from headwise.viz_app.analysis.pairs import accuracy_curves, accuracy_losses, fa
 from headwise.viz_app.measuring.alignments import read_alignments
 from headwise.viz_app.measuring.files import read_measures
 from headwise.viz_app.measuring.head_means import read_means
+from headwise.viz_app.measuring.neuron_files import read_neurons
 from headwise.viz_app.measuring.pair_files import read_measured_pairs
 from tests.robustness.tiny_run import STEP
 
@@ -78,6 +79,18 @@ def _pairs_text(folder: Path) -> str:
     return _text((measured.run, measured.name, measured.pairs, curves, losses, failing))
 
 
+def _neurons_text(folder: Path) -> str:
+    found = read_neurons(folder, STEP)
+    for places in found.stacks.values():
+        for number in places.sentence.ravel().tolist():
+            " ".join(vars(found.sentences[number]).values()).encode()
+        f"{places.activation.sum():.3g} {places.position.max() + 1}"
+    stacks = {
+        stack: {n: a.tolist() for n, a in vars(p).items()} for stack, p in found.stacks.items()
+    }
+    return _text((stacks, vars(found) | {"stacks": None}))
+
+
 def read_run(root: Path, name: str, *, translating: bool = True) -> dict[str, Any]:
     """What each part of a run holds, or CheckpointError; with ``translating``, weights too."""
     found: dict[str, Any] = {}
@@ -121,6 +134,7 @@ def read_run(root: Path, name: str, *, translating: bool = True) -> dict[str, An
     part("measures", lambda: _measures_text(run.folder))
     part("means", lambda: _means_text(run.folder))
     part("pairs", lambda: _pairs_text(run.folder))
+    part("neurons", lambda: _neurons_text(run.folder))
     part("alignments", lambda: repr(read_alignments(run.folder)))
     part("resume", resume)
     return found

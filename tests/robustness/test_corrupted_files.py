@@ -45,6 +45,7 @@ _WEIGHTS = f"step-{STEP:07d}.safetensors"
 _MEASURES = f"measures/step-{STEP:07d}.json"
 _MEANS = f"measures/step-{STEP:07d}.means.safetensors"
 _PAIRS = "measures/pairs.json"
+_NEURONS = f"measures/neurons-{STEP:07d}.safetensors"
 _RESUME = f"resume/step-{STEP:07d}"
 
 
@@ -128,6 +129,7 @@ KINDS = {
         "bpe", _SENTENCES, of_json_lines, forge=partial(_forge_in, _MEASURES, _SENTENCES)
     ),
     "pairs": FileKind("bpe", _PAIRS, of_json),
+    "neurons": FileKind("bpe", _NEURONS, of_header),
     "alignments.jsonl": FileKind("bpe", "alignments.jsonl", of_json_lines),
     "resume weights": FileKind("bpe", f"{_RESUME}/state.safetensors", of_header),
     "resume state": FileKind("bpe", f"{_RESUME}/state.json", of_json),

@@ -18,6 +18,9 @@ from headwise.viz_app.records.measures import (
     HeadMeans,
     Measures,
     Sentence,
+    StackName,
+    StrongestPositions,
+    StrongestSentences,
     TranslatedSentence,
 )
 from headwise.viz_app.records.trace import Floats
@@ -72,3 +75,26 @@ def made_up_means(step: int = 20, **changes: Any) -> HeadMeans:
     }
     corpus = CorpusSummary("six <sentences>", "5ha", 600, 7_000)
     return replace(HeadMeans("tiny", step, "5ha", corpus, means), **changes)
+
+
+def made_up_neurons(step: int = 20, **changes: Any) -> StrongestSentences:
+    """Two places of each of seven neurons in two layers a stack; the first is never active."""
+    random = np.random.default_rng(step)
+    stacks: dict[StackName, StrongestPositions] = {}
+    for stack, sentence in (("encoder", 0), ("decoder", 1)):
+        activation = random.integers(-9, 9, (2, 7, 2)).astype(np.float32) / 4
+        activation[0, 0] = 0
+        stacks[stack] = StrongestPositions(
+            sentence=np.broadcast_to([sentence, 1 - sentence], (2, 7, 2)).astype(np.int64),
+            position=random.integers(0, 3, (2, 7, 2)),
+            activation=activation,
+        )
+    made = StrongestSentences(
+        run="tiny",
+        step=step,
+        sha256="5ha",
+        corpus=CorpusSummary("six <sentences>", "5ha", 600, 7_000),
+        sentences=SENTENCES,
+        stacks=stacks,
+    )
+    return replace(made, **changes)

@@ -14,9 +14,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 import tyro
 
 from headwise.model.checkpoint import TrainedRun, load_weights, write_info
+from headwise.model.forced import forced_stream
+from headwise.model.hooks import capture
 from headwise.model.interface import KINDS
 from headwise.model.interventions import mean_shapes
 from headwise.model.training.corpora import stream_corpus
@@ -25,6 +28,7 @@ from headwise.viz_app.measure import MeasureArguments, main
 from headwise.viz_app.measuring.alignments import Alignments, Links, write_alignments
 from headwise.viz_app.measuring.files import measured_steps, read_measures
 from headwise.viz_app.measuring.head_means import means_path, read_means
+from headwise.viz_app.measuring.neuron_files import neurons_path, read_neurons
 from headwise.viz_app.measuring.pair_files import read_measured_pairs, shipped_pairs
 from headwise.viz_app.measuring.pairs import read_pairs
 from headwise.viz_app.records.measures import MEASURES, STAGES, CorpusSummary, Measures
@@ -109,6 +113,10 @@ def test_every_checkpoint_is_measured(
     assert "2 sentences of examples.jsonl; left out: 0 with an empty side, 0 with a rep" in said
     assert "step 60: 4 sentences measured; the figures are rough" in said
     assert "12/12" in said  # of 512 a step, as many as there are
+    assert "step 60: strongest of 4 sentences, by neuron" in said
+    assert [path.name for path in sorted((folder / "measures").glob("neurons*"))] == [
+        "neurons-0000060.safetensors"
+    ]
 
 
 def test_means_of_heads_stand_beside_and_can_be_measured_alone(
@@ -145,6 +153,35 @@ def test_steps_and_sentences_can_be_chosen_and_files_are_replaced(
     measure(own_root, *common, "60")
     assert read_measures(own_root / "tiny", 60).corpus.sentences == 4
     assert read_measures(own_root / "tiny", 0).corpus.sentences == 1
+
+
+def test_the_strongest_sentences_of_neurons_can_be_measured_alone(
+    own_root: Path, run: TrainedRun, data: Path
+) -> None:
+    """Sentence by sentence, they are the first of all activations by their size."""
+    measure(own_root, "--data", str(data), "--only-neurons", "--neurons", "all")
+    assert measured_steps(own_root / "tiny") == []
+    for step in (0, 20, 60):
+        found = read_neurons(own_root / "tiny", step)
+        assert found.sha256 == load_weights(run, step).sha256
+        assert found.corpus.sentences == 4
+    model = load_weights(run, 60).model
+    pairs = [PAIRS[number] for number in (0, 1, 3, 4)]
+    assert {each.source for each in found.sentences} <= {pair[0] for pair in pairs}
+    for stack, places in found.stacks.items():
+        points = [f"{stack}.layers.{layer}.feed_forward.hidden" for layer in range(2)]
+        largest = []
+        for source, target in pairs:
+            ids = run.tokenizers.encode_source(source), run.tokenizers.encode_target(target)[:-1]
+            with torch.inference_mode(), capture(model, points) as seen:
+                forced_stream(model, *(torch.tensor([side]) for side in ids))
+            hidden = np.stack([seen[point][0][0].numpy() for point in points])  # (L, n, F)
+            largest.append(np.abs(hidden).max(axis=1))
+        expected = -np.sort(-np.stack(largest, axis=-1))  # (L, F, 4)
+        np.testing.assert_allclose(np.abs(places.activation), expected, rtol=2.0**-10, atol=1e-6)
+        for at in np.argwhere(expected[..., 0] > 1.1 * expected[..., 1]):
+            first = found.sentences[places.sentence[*at, 0]].source
+            assert first == pairs[int(np.argmax([each[*at] for each in largest]))][0]
 
 
 def test_measures_of_short_weights_are_those_of_float32_but_for_rounding(
@@ -310,6 +347,7 @@ def test_two_processes_write_the_same_as_one(own_root: Path, data: Path) -> None
     means = read_means(own_root / "tiny", 60)
     assert means is not None
     by_one = read_measured_pairs(own_root / "tiny")
+    neurons = neurons_path(own_root / "tiny", 60).read_bytes()
     for path in (own_root / "tiny" / "measures").iterdir():
         path.unlink()
     with socket.socket() as free:
@@ -351,6 +389,7 @@ def test_two_processes_write_the_same_as_one(own_root: Path, data: Path) -> None
         np.testing.assert_allclose(there.wrong, here.wrong, rtol=0, atol=2 * most)
     for kind in KINDS:
         np.testing.assert_array_equal(by_two.without_heads[kind], by_one.without_heads[kind])
+    assert neurons_path(own_root / "tiny", 60).read_bytes() == neurons
 
 
 def _as_examples(data: Path) -> Path:

@@ -11,6 +11,7 @@ from html import unescape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pytest
 from plotly.offline import get_plotlyjs
 
 from headwise.model.interface import KINDS
@@ -21,12 +22,15 @@ from headwise.viz_app.analysis.grid import GridOptions, make_grid
 from headwise.viz_app.analysis.labels import KIND_NAMES, KIND_NOTES, token_label, token_labels
 from headwise.viz_app.figures.maps import attention_map
 from headwise.viz_app.figures.mosaic import mosaic
-from headwise.viz_app.figures.standalone import Part, standalone
+from headwise.viz_app.figures.standalone import Drawing, Part, Table, standalone
 from headwise.viz_app.figures.theme import LIGHT, Theme
 from headwise.viz_app.figures.tokens import token_row
 from headwise.viz_app.records.trace import Floats, Trace
-from headwise.viz_app.report import provenance, to_html
+from headwise.viz_app.report import account_to_html, provenance, to_html
+from headwise.viz_app.trace.account import run_account
 from headwise.viz_app.trace.sentence import run_trace
+from tests.floats import rounding
+from tests.viz_app.views.driver import array
 
 if TYPE_CHECKING:
     from tests.viz_app.conftest import HtmlPage
@@ -61,8 +65,8 @@ def page_of(text: str) -> str:
     return standalone(
         title=text,
         tokens=[token_row([text], theme=LIGHT)],
-        steps=[[text] * 5] * 2,
-        parts={"cross": part},
+        parts={"cross": part, "drawing": Drawing(text, text, large)},
+        table=Table(text, [text] * 5, [[text] * 5] * 2),
         facts={text: text},
         theme=LIGHT,
     )
@@ -127,6 +131,8 @@ def test_each_kind_has_a_section_with_lists_of_layers_and_heads(
     lists = [(a["data-kind"], a["data-of"]) for tag, a in shown.tags if tag == "select"]
     assert lists == [(kind, of) for kind in KINDS for of in ("layer", "head")]
     assert [text.strip() for text in shown.texts["option"]] == ["1", "2", "1", "2", "3"] * 3
+    steps = ["consumed", "predicted", "probability", "rank", "likeliest tokens"]
+    assert shown.texts["th"] == steps
 
 
 def test_the_page_holds_every_map_bit_for_bit(read_html: ReadHtml, trace: Trace) -> None:
@@ -135,6 +141,45 @@ def test_the_page_holds_every_map_bit_for_bit(read_html: ReadHtml, trace: Trace)
         np.testing.assert_array_equal(maps_of(tokens, kind), trace.attention[kind])
         expected = make_grid(trace, kind, READINGS[1]).apply(trace.attention[kind])
         np.testing.assert_array_equal(maps_of(words, kind), expected.astype(np.float32))
+
+
+def test_the_pictures_of_an_account_hold_its_parts(
+    read_html: ReadHtml, trace: Trace, trained: Transformer
+) -> None:
+    account = run_account(trained, trace, 3, None)
+    words = ("<b>a", "{{TITLE}}")
+    page = account_to_html(trace, account, words=words, smallest=0.2, feed_forward=1)
+    shown = read_html(page.decode())
+    figures = {key: part["figure"] for key, part in data_of(shown).items()}
+
+    def bars(key: str, axis: str = "x") -> np.ndarray:
+        return array(figures[key]["data"][0][axis])
+
+    bound = rounding(np.float32, 40.0)
+    np.testing.assert_allclose(bars("parts").sum(), account.difference, atol=40 * bound)
+    assert (np.abs(bars("parts")[:-1]) >= 0.2).all()
+    np.testing.assert_allclose(bars("waterfall", "y")[-1], account.difference, atol=40 * bound)
+    for kind in ("cross", "decoder_self"):
+        cells = account.parts.heads[kind]
+        drawn = array(figures[kind]["data"][0]["z"])[:-2, :-2]
+        np.testing.assert_allclose(drawn, cells.reshape(6, -1), atol=bound)
+        np.testing.assert_allclose(
+            array(figures[kind]["data"][0]["z"])[-1, -1], cells.sum(), atol=bound
+        )
+    np.testing.assert_allclose(
+        bars("encoder").sum(), account.parts.heads["cross"].sum(), atol=40 * bound
+    )
+    np.testing.assert_allclose(
+        bars("neurons").sum(), account.parts.neurons[1].sum(), atol=40 * bound
+    )
+    assert shown.texts["title"] == ["Why “<b>a”, and not “{{TITLE}}”?"]
+    values = [float(cell) for cell in shown.texts["td"][1::2]]
+    assert len(values) == len(list(account.named()))
+    assert sum(values) == pytest.approx(account.difference, abs=5e-5 * len(values) + 40 * bound)
+    facts = dict(zip(shown.texts["dt"], shown.texts["dd"], strict=True))
+    assert facts["asked"] == "“<b>a” against “{{TITLE}}” at token 4"
+    assert provenance(trace).items() <= facts.items()
+    assert page.decode().count(get_plotlyjs()) == 1
 
 
 # Safety
@@ -156,7 +201,16 @@ def test_no_text_is_read_as_html_or_ends_the_script(read_html: ReadHtml) -> None
     harmless, shown = read_html(page_of("a")), read_html(page_of(HOSTILE))
     assert [(t, set(a)) for t, a in shown.tags] == [(t, set(a)) for t, a in harmless.tags]
     assert shown.texts["title"] == [HOSTILE]
-    for element, times in {"h1": 1, "h2": 3, "bdi": 1, "td": 10, "dt": 1, "dd": 1, "p": 2}.items():
+    for element, times in {
+        "h1": 1,
+        "h2": 4,
+        "th": 5,
+        "bdi": 1,
+        "td": 10,
+        "dt": 1,
+        "dd": 1,
+        "p": 3,
+    }.items():
         expected = [
             text.replace("a", HOSTILE) if text.strip() == "a" else text
             for text in harmless.texts[element]
@@ -164,9 +218,10 @@ def test_no_text_is_read_as_html_or_ends_the_script(read_html: ReadHtml) -> None
         assert shown.texts[element] == expected, element
         assert len(expected) == times
         assert HOSTILE in [text.strip() for text in expected]
-    layout = data_of(shown)["cross"]["large"]["layout"]
-    for axis in ("xaxis", "yaxis"):
-        assert unescape(layout[axis]["labelalias"]["0"]) == HOSTILE[:21] + "…"
+    data = data_of(shown)
+    for figure in (data["cross"]["large"], data["drawing"]["figure"]):
+        for axis in ("xaxis", "yaxis"):
+            assert unescape(figure["layout"][axis]["labelalias"]["0"]) == HOSTILE[:21] + "…"
     assert page_of(HOSTILE).count("</script>") == page_of("a").count("</script>")
 
 

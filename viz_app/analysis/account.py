@@ -10,7 +10,8 @@ import numpy as np
 from headwise.model.interface import Head, Kind, parse_head
 from headwise.model.ties import descending
 from headwise.viz_app.analysis.labels import KIND_NAMES
-from headwise.viz_app.records.account import Account, StreamParts
+from headwise.viz_app.records.account import Account, Doubles, StreamParts
+from headwise.viz_app.records.trace import Floats
 
 KINDS_OF_DECODER: tuple[Kind, ...] = ("decoder_self", "cross")
 REST = "rest"
@@ -54,6 +55,24 @@ def bars_by_size(parts: Mapping[str, float], smallest: float) -> list[Bar]:
     return bars
 
 
+def largest_bars(parts: Mapping[str, float], most: int) -> list[Bar]:
+    """Return the ``most`` largest parts, and those of the same size, as ``bars_by_size`` does."""
+    sizes = sorted(map(abs, parts.values()), reverse=True)
+    return bars_by_size(parts, sizes[min(most, len(sizes)) - 1])
+
+
+def largest_neurons(values: Doubles, most: int) -> list[int]:
+    """Return the neurons of a feed-forward, (d_ff,), that brought most, the largest first."""
+    return [int(place) for place in descending(np.abs(values))[:most]]
+
+
+def limit_of(account: Account) -> float:
+    """Return the magnitude at both ends of every scale of an account: that of its largest part."""
+    of_heads = [np.abs(heads.sum(axis=-1)).max() for heads in account.parts.heads.values()]
+    largest = max(*of_heads, np.abs(account.parts.feed_forwards).max(), abs(account.parts.token))
+    return float(largest) or 1.0
+
+
 def bars_by_layer(account: Account) -> list[Bar]:
     """Return what each sublayer of the decoder brought, in the order of the computation."""
     parts = account.parts
@@ -91,6 +110,17 @@ def stream_parts(parts: StreamParts) -> dict[str, float]:
 def encoder_totals(account: Account) -> dict[str, float]:
     """Return what each part of the encoder brought through all cells of cross-attention."""
     return {name: float(cells.sum()) for name, cells in account.from_encoder.named()}
+
+
+def direct_by_head(account: Account) -> dict[Kind, Floats]:
+    """Return the direct effect of every head, (L, H) for each kind.
+
+    Heads of the encoder write nothing into the decoder: theirs is their part of what the heads of
+    cross-attention brought, all together.
+    """
+    heads = {kind: cells.sum(axis=-1) for kind, cells in account.parts.heads.items()}
+    heads["encoder_self"] = account.from_encoder.heads.sum(axis=(0, 1, 2))
+    return {kind: values.astype(np.float32) for kind, values in heads.items()}
 
 
 def disagrees(direct: float, whole: float, smallest: float) -> bool:

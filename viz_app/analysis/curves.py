@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,6 +52,18 @@ def downsample(curve: Curve, most: int = MOST_POINTS) -> Curve:
         chosen += [int(stretch[values.argmin()]), int(stretch[values.argmax()])]
     places = np.unique(chosen)
     return Curve(curve.steps[places], curve.values[places])
+
+
+def spread(steps: Sequence[int], most: int) -> list[int]:
+    """Return at most ``most`` of some checkpoints, spread evenly, the first and the last included.
+
+    Raises:
+        ValueError: if ``most`` is below 2.
+    """
+    if most < 2:
+        raise ValueError(f"expected at least 2 checkpoints, got {most}")
+    places = np.linspace(0, len(steps) - 1, min(len(steps), most)).round().astype(int)
+    return [steps[place] for place in places.tolist()]
 
 
 def smooth(curve: Curve, weight: float) -> Curve:

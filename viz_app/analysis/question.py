@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from headwise.model.ties import descending, first_largest
 from headwise.viz_app.analysis.attention import Aggregate
 from headwise.viz_app.analysis.grid import Grid, make_grid
 from headwise.viz_app.analysis.rollout import CellValue, map_of_heads, weights_of
+from headwise.viz_app.records.account import Account
 from headwise.viz_app.records.measures import Curve
 from headwise.viz_app.records.pairs import MeasuredPairs
 from headwise.viz_app.records.trace import Floats, Trace
@@ -37,6 +38,21 @@ def place_of(word: str | int, count: int) -> int:
     places = {"first": 0, "second": 1, "middle": count // 2, "last": count - 1}
     wanted = word if isinstance(word, int) else places[word]
     return max(0, min(wanted, count - 1))
+
+
+def first_difference(target: Sequence[int], other: Sequence[int]) -> tuple[int, int]:
+    """Return at which step two targets, from ``<s>`` on, first differ, and the other's token there.
+
+    Raises:
+        ValueError: if this vocabulary reads both as the same tokens.
+    """
+    for place, (one, two) in enumerate(zip(target, other, strict=False)):
+        if one != two:
+            return place - 1, two
+    raise ValueError(
+        "this model's vocabulary reads both targets of this step as the same tokens; open a run "
+        "that knows their words"
+    )
 
 
 def heaviest_row(weights: Floats) -> int:
@@ -62,6 +78,18 @@ def most_changed_row(trace: Trace, head: Head) -> int:
     return int(first_largest(changes + 2 * overtaken))
 
 
+class Compared(NamedTuple):
+    """The account of a word against another one, and how people read the two."""
+
+    account: Account
+    word: str
+    other: str
+
+
+def _no_account() -> Compared:
+    raise ValueError("there is no account of a word here; open the page Why")
+
+
 @dataclass(frozen=True)
 class Asked:
     """This is what a question is asked of: a trace, and what is chosen on the page."""
@@ -82,6 +110,8 @@ class Asked:
     """Computes what switching off each head costs the target, in nats: kind → (L, H)."""
     pairs: Callable[[], MeasuredPairs | None] = lambda: None
     """Reads what was measured of the run on contrastive pairs; None if nothing was."""
+    account: Callable[[], Compared] = _no_account
+    """Computes why the chosen token was written, and not the other word that is chosen."""
 
     @cached_property
     def grid(self) -> Grid:

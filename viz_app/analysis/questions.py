@@ -10,11 +10,12 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, get_type_hints
+from typing import Any, Literal, get_args, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, create_model
 
 from headwise.viz_app.analysis import (
+    account_questions,
     map_questions,
     pair_questions,
     prediction_questions,
@@ -53,6 +54,7 @@ def _kind(make: Callable[..., Question], *names: str, way: Way | None = None) ->
     return QuestionKind(make, way, frozenset(names))
 
 
+_WORDS = ("word", "other")
 KINDS: dict[str, QuestionKind] = {
     "largest_key": _kind(map_questions.largest_key, "row", "largest", way="cell"),
     "row_sum": _kind(map_questions.row_sum, "row"),
@@ -87,8 +89,27 @@ KINDS: dict[str, QuestionKind] = {
     "likelier_target": _kind(pair_questions.likelier_target, "source", "phenomenon"),
     "above_chance": _kind(pair_questions.above_chance),
     "heads_that_count": _kind(pair_questions.heads_that_count),
+    "word_ratio": _kind(account_questions.word_ratio, *_WORDS),
+    "account_sum": _kind(account_questions.account_sum, *_WORDS),
+    "largest_group": _kind(account_questions.largest_group, *_WORDS),
+    "largest_part": _kind(account_questions.largest_part, *_WORDS),
+    "key_of_head": _kind(account_questions.key_of_head, *_WORDS, "head"),
+    "source_for_word": _kind(account_questions.source_for_word, *_WORDS, way="source"),
+    "head_for_token": _kind(account_questions.head_for_token, *_WORDS, "token"),
+    "encoder_part": _kind(account_questions.encoder_part, *_WORDS, "token"),
 }
 """Name → kind of question."""
+_CLICKED: Mapping[str, tuple[Way, ...]] = {
+    "translate": get_args(Way),
+    "why": ("source", "target"),
+}
+"""Page → what can be clicked there for an answer."""
+
+
+def way_on(page: str, name: str) -> Way | None:
+    """Return what a click answers a kind of question with on a page; None if there is none."""
+    way = KINDS[name].way
+    return way if way in _CLICKED.get(page, ()) else None
 
 
 def read_parameters(name: str, given: Mapping[str, str]) -> dict[str, Any]:

@@ -201,6 +201,33 @@ def waterfall(
     )
 
 
+def heads_map(
+    cells: NDArray[np.float64],
+    *,
+    columns: Sequence[str],
+    column_title: str,
+    limit: float,
+    theme: Theme,
+    column: int | None = None,
+    cell: tuple[int, int] | None = None,
+) -> go.Figure:
+    """Draw heads by the token that they read, (L, H, M), as ``account_map`` draws parts.
+
+    Rows are called layer.head.
+    """
+    layers, heads, keys = cells.shape
+    return account_map(
+        cells.reshape(-1, keys),
+        rows=[f"{layer + 1}.{head + 1}" for layer, head in np.ndindex(layers, heads)],
+        columns=columns,
+        column_title=column_title,
+        limit=limit,
+        theme=theme,
+        column=column,
+        cell=cell,
+    )
+
+
 def account_map(
     cells: NDArray[np.float64],
     *,

@@ -1,4 +1,5 @@
-// The maps of a page that stands by itself: a click on a head, or the lists, enlarge another.
+// The figures of a page that stands by itself. Of maps, a click on a head, or the lists, enlarge
+// another.
 const parts = JSON.parse(document.getElementById("data").textContent);
 const config = { displaylogo: false, modeBarButtons: [["toImage"]], responsive: true };
 
@@ -9,6 +10,10 @@ function floats(text) {
 
 for (const [kind, part] of Object.entries(parts)) {
   const section = document.getElementById(kind);
+  if (part.figure) {
+    Plotly.newPlot(section.querySelector(".drawing"), part.figure.data, part.figure.layout, config);
+    continue;
+  }
   const [mosaic, large] = [section.querySelector(".mosaic"), section.querySelector(".large")];
   const [, heads, rows, columns] = part.shape;
   const cells = floats(part.maps);

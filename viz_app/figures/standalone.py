@@ -1,4 +1,4 @@
-"""Writes a trace as one HTML file that needs no network: all heads, and what was predicted.
+"""Writes figures, tokens and a table as one HTML file that needs no network.
 
 Plotly's script is written into the page once. Every text is escaped, for HTML or inside a script.
 """
@@ -39,36 +39,47 @@ class Part:
     """All maps, (L, H, rows, columns)."""
 
 
+@dataclass(frozen=True)
+class Drawing:
+    """A part of the page shows one figure."""
+
+    name: str
+    note: str
+    figure: go.Figure
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table stands below the parts."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
 def standalone(
     *,
     title: str,
     tokens: Sequence[str],
-    steps: Sequence[Sequence[str]],
-    parts: Mapping[str, Part],
+    parts: Mapping[str, Part | Drawing],
+    table: Table,
     facts: Mapping[str, str],
     theme: Theme,
 ) -> str:
-    """Return a trace as a page of HTML that needs no network.
+    """Return a page of HTML that needs no network.
 
-    Rows of tokens are HTML made by ``token_row``. The page has a table with a row for each step of
-    decoding, a part for each kind, and facts that identify the trace.
+    Rows of tokens are HTML made by ``token_row``. The page has a section for each part, under its
+    name, a table, and facts that identify what is shown.
     """
-    data = {
-        kind: {
-            "mosaic": part.mosaic.to_plotly_json(),
-            "large": part.large.to_plotly_json(),
-            "mosaic_shape": part.mosaic_shape,
-            "shape": part.maps.shape,
-            "maps": base64.b64encode(np.ascontiguousarray(part.maps, "<f4").tobytes()).decode(),
-        }
-        for kind, part in parts.items()
-    }
+    data = {key: _data(part) for key, part in parts.items()}
     written = {
         "TITLE": escape(title),
         "COLOURS": ";".join(f"--{name}:{colour}" for name, colour in page_colours(theme).items()),
         "TOKENS": "".join(tokens),
-        "PARTS": "".join(_part(kind, part) for kind, part in parts.items()),
-        "STEPS": "".join(_row(row) for row in steps),
+        "PARTS": "".join(_part(key, part) for key, part in parts.items()),
+        "TABLE": escape(table.title),
+        "COLUMNS": _row(table.columns, "th"),
+        "ROWS": "".join(map(_row, table.rows)),
         "FACTS": "".join(
             f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts.items()
         ),
@@ -88,23 +99,40 @@ def standalone(
 def _json(data: Any) -> str:
     """Write JSON that can stand inside a script: no text in it can end the script."""
     options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
-    return orjson.dumps(data, option=options).decode().replace("<", "\\u003c")
+    written = orjson.dumps(data, option=options, default=np.ndarray.tolist)  # of texts
+    return written.decode().replace("<", "\\u003c")
 
 
-def _part(kind: str, part: Part) -> str:
+def _data(part: Part | Drawing) -> dict[str, Any]:
+    """Return what the script of the page draws a part from."""
+    if isinstance(part, Drawing):
+        return {"figure": part.figure.to_plotly_json()}
+    return {
+        "mosaic": part.mosaic.to_plotly_json(),
+        "large": part.large.to_plotly_json(),
+        "mosaic_shape": part.mosaic_shape,
+        "shape": part.maps.shape,
+        "maps": base64.b64encode(np.ascontiguousarray(part.maps, "<f4").tobytes()).decode(),
+    }
+
+
+def _part(key: str, part: Part | Drawing) -> str:
+    about = f'<h2>{escape(part.name)}</h2><p class="note">{escape(part.note)}</p>'
+    if isinstance(part, Drawing):
+        return f'<section id="{key}">{about}<div class="drawing"></div></section>'
     layers, heads = part.maps.shape[:2]
     choices = "".join(
-        f'<label>{name} <select data-kind="{kind}" data-of="{name}">'
+        f'<label>{name} <select data-kind="{key}" data-of="{name}">'
         + "".join(f'<option value="{i}">{i + 1}</option>' for i in range(count))
         + "</select></label>"
         for name, count in (("layer", layers), ("head", heads))
     )
     return (
-        f'<section id="{kind}"><h2>{escape(part.name)}</h2><p class="note">{escape(part.note)}</p>'
+        f'<section id="{key}">{about}'
         f'<div class="beside"><div class="mosaic"></div><div><p>{choices}</p>'
         '<div class="large"></div></div></div></section>'
     )
 
 
-def _row(cells: Sequence[str]) -> str:
-    return "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
+def _row(cells: Sequence[str], tag: str = "td") -> str:
+    return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"

@@ -17,14 +17,14 @@ from urllib.parse import parse_qsl
 from pydantic import ValidationError
 
 from headwise.model.files import CheckpointError, read_bytes
-from headwise.viz_app.analysis.questions import KINDS, read_parameters
+from headwise.viz_app.analysis.questions import KINDS, read_parameters, way_on
 from headwise.viz_app.lessons.records import Lesson, Step, names_in
 
 SHIPPED = Path(__file__).parent / "texts"
 """The folder of the lessons that come with the app."""
 _FILE_NAME = re.compile(r"(?:\d+-)?([a-z][a-z0-9-]*)\.md")
-_OF_LESSON = ("title", "teaches", "needs")
-_OF_STEP = ("page", "view", "bright", "ask", "answer", "lever")
+_OF_LESSON = ("title", "teaches", "needs", "sentence")
+_OF_STEP = ("page", "view", "bright", "ask", "answer", "lever", "against")
 _MOST_BYTES = 50_000
 
 
@@ -154,13 +154,15 @@ class _Reader:
         except ValueError as error:
             raise self._error(at["ask"], str(error)) from error
         kind = KINDS[step.ask]
+        if step.against and not step.view.get("target"):
+            raise self._error(at["against"], "against: the view has no target to differ from it")
         for field in ("text", "question"):
             for name in names_in(getattr(step, field)):
                 if name not in kind.names:
                     there = ", ".join(f"{{{each}}}" for each in sorted(kind.names)) or "nothing"
                     said = f"the question {step.ask} can name {there}, not {{{name}}}"
                     raise self._error(at.get(field, step.line), said)
-        if step.answer == "click" and (kind.way is None or step.page != "translate"):
+        if step.answer == "click" and way_on(step.page, step.ask) is None:
             raise self._error(at["answer"], f"{step.ask} has no click here; write answer: choice")
 
     def _explained(

@@ -20,7 +20,8 @@ Need = Literal[
     "training curves",
     "measured pairs",
 ]
-"""What a model or run must have for a lesson; beside these, ``run NAME`` is that very run."""
+"""What a model or run must have for a lesson; beside these, ``run NAME`` is that very run, and
+``languages en-es`` any run from the one language into the other."""
 Style = Literal["plain", "bold", "italic", "formula"]
 
 _MARKED = re.compile(
@@ -82,8 +83,10 @@ def _check_length(text: str) -> str:
 
 def _check_need(need: str) -> str:
     known = get_args(Need)
-    if need not in known and not need.startswith("run "):
-        raise ValueError(f"unknown need {need!r}; write one of: {', '.join(known)}, run NAME")
+    if need not in known and not need.startswith(("run ", "languages ")):
+        raise ValueError(
+            f"unknown need {need!r}; write one of: {', '.join(known)}, run NAME, languages en-es"
+        )
     return need
 
 
@@ -112,6 +115,9 @@ class Step(BaseModel):
     answer: Literal["click", "choice"] | None = None
     """Whether a click in the page or a button answers; a click where the kind of question has one
     and the step is on Translate, if it is None."""
+    against: str = ""
+    """Another target than that of the view: the page then opens at the first token in which the two
+    differ, and compares the two tokens there."""
     lever: Literal["factor"] | None = None
     """Something to try in the panel of the lesson."""
     text: Annotated[Marked, AfterValidator(_check_length)]
@@ -128,4 +134,6 @@ class Lesson(BaseModel):
     title: Line
     teaches: Annotated[str, StringConstraints(min_length=1, max_length=200)]
     needs: tuple[Annotated[str, AfterValidator(_check_need)], ...] = ()
+    sentence: Annotated[str, StringConstraints(max_length=200)] = ""
+    """The sentence that it is about; that of the reader if it is empty."""
     steps: Annotated[tuple[Step, ...], Field(min_length=3, max_length=6)]

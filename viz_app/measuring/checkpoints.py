@@ -84,10 +84,10 @@ class MeasureTask:
 
 def count_sentences(task: MeasureTask) -> int:
     """Count the sentences of the corpus that are measured at each checkpoint."""
-    return sum(1 for _ in _sentences(task, task.open_corpus(), LeftOutCounts()))
+    return sum(1 for _ in sentences_of(task, task.open_corpus(), LeftOutCounts()))
 
 
-def _sentences(
+def sentences_of(
     task: MeasureTask, stream: CorpusStream, left_out: LeftOutCounts
 ) -> Iterator[EncodedPair]:
     """Encode the sentences of a corpus that are measured."""
@@ -192,7 +192,7 @@ def _head_means(
 
 
 def _stage_measurer(task: MeasureTask, newest: Seq2SeqModel) -> StageMeasurer:
-    sentences = islice(_sentences(task, task.open_corpus(), LeftOutCounts()), _ALIGNED)
+    sentences = islice(sentences_of(task, task.open_corpus(), LeftOutCounts()), _ALIGNED)
     head = find_aligning_head(newest, task.run.tokenizers, sentences, task.links_of)
     return StageMeasurer(
         task.run.tokenizers,
@@ -213,7 +213,7 @@ def _over_corpus(
     """Add this process's batches to sums and describe the whole corpus that was read."""
     stream = task.open_corpus()
     sentences = tokens = 0
-    for number, batch in enumerate(batches_by_length(_sentences(task, stream, left_out))):
+    for number, batch in enumerate(batches_by_length(sentences_of(task, stream, left_out))):
         if task.processes.has(number):
             add(batch, PaddedIds.of_pairs(batch, model))
         sentences += len(batch)

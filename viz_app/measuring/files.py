@@ -18,7 +18,7 @@ import numpy as np
 import orjson
 from pydantic import Field
 
-from headwise.model.files import CheckpointError, read_bytes, write_bytes
+from headwise.model.files import CheckpointError, make_folder, read_bytes, write_bytes
 from headwise.model.interface import KINDS, Head, Kind
 from headwise.model.validation import format_version, validate_json
 from headwise.viz_app.records.measures import (
@@ -112,28 +112,13 @@ def measured_steps(folder: Path) -> list[int]:
 # --- writing -------------------------------------------------------------------------------------
 
 
-def make_measures_folder(folder: Path) -> None:
-    """Make the folder of a run's measures, if it is not there.
-
-    Raises:
-        CheckpointError: if it cannot be made.
-    """
-    try:
-        (folder / "measures").mkdir(exist_ok=True)
-    except OSError as error:
-        raise CheckpointError(
-            f"{folder / 'measures'}: cannot be made ({error.strerror}); see to that and measure "
-            "again"
-        ) from error
-
-
 def write_measures(folder: Path, measures: Measures) -> None:
     """Write the measures of a checkpoint into a run's folder, in place of any that were there.
 
     Raises:
         CheckpointError: if they cannot be written.
     """
-    make_measures_folder(folder)
+    make_folder(folder / "measures")
     lines = b"".join(orjson.dumps(sentence) + b"\n" for sentence in measures.sentences)
     path = _sentences_path(folder)
     if not path.is_file() or path.read_bytes() != lines:

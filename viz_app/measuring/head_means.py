@@ -25,14 +25,13 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from headwise.model.files import CheckpointError, read_bytes, write_bytes
+from headwise.model.files import CheckpointError, make_folder, read_bytes, write_bytes
 from headwise.model.forced import forced_stream
 from headwise.model.hooks import capture
 from headwise.model.interface import KINDS, Description, Kind, Seq2SeqModel, attention_path
 from headwise.model.interventions import mean_shapes
 from headwise.model.validation import validate_json
 from headwise.viz_app.measuring.batches import PaddedIds
-from headwise.viz_app.measuring.files import make_measures_folder
 from headwise.viz_app.records.measures import CorpusSummary, HeadMeans
 from headwise.viz_app.records.trace import Floats
 
@@ -104,7 +103,7 @@ def write_means(folder: Path, means: HeadMeans) -> None:
     Raises:
         CheckpointError: if they cannot be written.
     """
-    make_measures_folder(folder)
+    make_folder(folder / "measures")
     header = _Header(MEANS_VERSION, means.run, means.step, means.sha256, means.corpus)
     about = orjson.dumps(asdict(header)).decode()
     tensors = {kind: torch.from_numpy(np.array(array)) for kind, array in means.means.items()}

@@ -15,10 +15,9 @@ import numpy as np
 import orjson
 from pydantic import Field
 
-from headwise.model.files import CheckpointError, read_bytes, write_bytes
+from headwise.model.files import CheckpointError, make_folder, read_bytes, write_bytes
 from headwise.model.interface import KINDS, Kind
 from headwise.model.validation import format_version, validate_json
-from headwise.viz_app.measuring.files import make_measures_folder
 from headwise.viz_app.records.account import Doubles
 from headwise.viz_app.records.pairs import ContrastivePair, MeasuredPairs, PairScores
 from headwise.viz_app.records.trace import Floats
@@ -83,7 +82,7 @@ def write_pairs(folder: Path, measured: MeasuredPairs, steps: Collection[int]) -
         CheckpointError: if it cannot be written.
     """
     measured = _with_earlier(folder, measured, steps)
-    make_measures_folder(folder)
+    make_folder(folder / "measures")
     file = _File(
         format_version=PAIRS_VERSION,
         run=measured.run,

@@ -147,6 +147,41 @@ class TranslatedSentence:
     """chrF against the reference (Popović 2015), from 0 to 100."""
 
 
+StackName = Literal["encoder", "decoder"]
+
+
+@dataclass(frozen=True)
+class StrongestPositions:
+    """Where the neurons of a stack are strongest, (L, F, N): L layers, F = d_ff, N places each.
+
+    The strongest comes first; at most one is of a sentence. The activation, what the second linear
+    layer of a feed-forward is given, may be negative where it is strongest. Where it is 0 there is
+    no place: the neuron was not active in so many sentences.
+    """
+
+    sentence: NDArray[np.int64]
+    """Index among the sentences."""
+    position: NDArray[np.int64]
+    """In the encoder a source token; in the decoder a row, which consumes the target token with
+    this index and predicts the next."""
+    activation: Floats
+
+
+@dataclass(frozen=True)
+class StrongestSentences:
+    """The sentences of a corpus in which the neurons of one checkpoint are strongest."""
+
+    run: str
+    step: int
+    sha256: str
+    """The sha256 of the checkpoint's weights."""
+    corpus: CorpusSummary
+    """Its references were forced as targets."""
+    sentences: tuple[Sentence, ...]
+    """Those that are named."""
+    stacks: Mapping[StackName, StrongestPositions]
+
+
 @dataclass(frozen=True)
 class HeadMeans:
     """The mean output of each head over a corpus, of one checkpoint, as in a file of its own."""

@@ -14,7 +14,6 @@ import torch
 
 from headwise.model import patching
 from headwise.model.interface import Seq2SeqModel
-from headwise.model.interventions import ablate
 from headwise.model.patching import Patch, RecordedPass, Splice
 from headwise.model.placement import in_float32
 from headwise.model.readings import Difference, Stack, difference_of, sublayers
@@ -51,7 +50,7 @@ def run_patching(
     Raises:
         ValueError: if the targets differ, have no such step, or the words are the same or unknown.
     """
-    with ablate(model, a.ablated):
+    with turn(model, a.turned):
         pair = _Pair.of(model, a, b, stretches, step, words)
         places, patches = pair.patches(model)
         odds = patching.patched_odds(
@@ -74,7 +73,7 @@ def run_attribution(
     words: tuple[int, int],
 ) -> Patching:
     """Approximate ``run_patching`` to first order, by one backward pass: attribution patching."""
-    with ablate(model, a.ablated):
+    with turn(model, a.turned):
         pair = _Pair.of(model, a, b, stretches, step, words)
         places, patches = pair.patches(model)
         odds = patching.attributed_odds(model, pair.a, pair.b, pair.difference, patches)
@@ -103,7 +102,7 @@ def run_patched_translation(
     Raises:
         ValueError: if there is no such patch, or nothing in B to take.
     """
-    with ablate(model, a.ablated):
+    with turn(model, a.turned):
         passes = _passes(model, a, b, step)
         patch = _patches(model, stretches, step + 1).get(name)
         if patch is None:

@@ -91,9 +91,14 @@ def _tokens_as_json(tokens: Tokens) -> dict[str, Any]:
 
 def to_npz(trace: Trace) -> bytes:
     """Return a trace as the content of an .npz file, which can be read without pickle."""
+    about = {"about": np.array(orjson.dumps(metadata(trace)).decode())}
+    return npz_of(about | dict(trace.arrays()))
+
+
+def npz_of(arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """Return named arrays as the content of an .npz file."""
     buffer = io.BytesIO()
-    arrays: dict[str, Any] = {"about": np.array(orjson.dumps(metadata(trace)).decode())}
-    np.savez_compressed(buffer, **arrays | dict(trace.arrays()))
+    np.savez_compressed(buffer, **arrays)
     return buffer.getvalue()
 
 

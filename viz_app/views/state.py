@@ -54,8 +54,11 @@ class View:
     hypothesis: int = choice(0, of="sentence step decoding beam", sets="target")
     target: str = choice("", of="sentence", sets="target")
     """A forced target; empty if the model translates."""
-    at: int = choice(0, of="target", on="translate why", where={"below": "steps"})
+    at: int = choice(0, of="target", on="translate why training", where={"below": "steps"})
     """The step of decoding, counted from 0."""
+    instead: str = choice("", of="at step", on="why training")
+    """The word that its token is compared with: empty for the second likeliest, ``mean`` for the
+    mean of all logits, a token of the list, or a typed one."""
     column: int | None = choice(None, of="source", on="translate why")
     """A token of the source that is marked, counted from 0."""
     kind: Kind = choice("cross", sets="head")

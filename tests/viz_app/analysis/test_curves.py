@@ -17,6 +17,7 @@ from headwise.viz_app.analysis.curves import (
     find_overfitting_in,
     progress,
     smooth,
+    spread,
 )
 from headwise.viz_app.records.measures import Curve, OverfittingOnset
 from tests.floats import assert_near, near
@@ -204,3 +205,13 @@ def test_speed_has_two_digits_and_time_is_in_minutes_or_hours(
 ) -> None:
     """One step is left, of as many tokens as take that long."""
     assert str(progress([row(1, speed * left, speed)], 2)) == f"step 1 of 2, {written}"
+
+
+def test_checkpoints_are_spread_from_the_first_to_the_last() -> None:
+    steps = [0, 10, 20, 40, 80, 160, 320]
+    assert spread(steps, 7) == spread(steps, 99) == steps
+    assert spread(steps, 3) == [0, 40, 320]
+    assert spread(steps, 4) == [0, 20, 80, 320]
+    assert spread([5], 3) == [5]
+    with pytest.raises(ValueError, match="at least 2 checkpoints, got 1"):
+        spread(steps, 1)

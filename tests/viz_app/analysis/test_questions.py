@@ -14,15 +14,19 @@ from headwise.model.interface import Head
 from headwise.model.transformer import Transformer
 from headwise.viz_app.analysis.question import (
     Asked,
+    Compared,
     Question,
+    first_difference,
     heaviest_row,
     most_changed_row,
     place_of,
 )
 from headwise.viz_app.analysis.questions import KINDS, ask, read_parameters
+from headwise.viz_app.records.account import Account, EncoderParts, StreamParts
 from headwise.viz_app.records.measures import Curve
 from headwise.viz_app.records.pairs import PairScores
 from headwise.viz_app.records.trace import Tokens, Trace
+from headwise.viz_app.trace.account import run_account
 from tests.floats import assert_near
 from tests.viz_app.pairs import made_up_pairs
 
@@ -74,7 +78,34 @@ def asked(trace: Trace, make_tokens: Callable[..., Tokens], trained: Transformer
         row=1,
         curves=CURVES,
         pairs=made_up_pairs,
+        account=compared,
     )
+
+
+def compared() -> Compared:
+    """The account of two words at the second of these steps, by hand; its parts sum to 6.375."""
+    zeros = np.zeros((2, 2, 3))
+    cells = {name: zeros.copy() for name in ("token", "position", "biases")}
+    heads, feed_forwards = np.zeros((2, 2, 3, 1, 2)), np.zeros((2, 2, 3, 1))
+    cells["token"][0, 0, 0] = cells["biases"][0, 0, 0] = 0.25
+    heads[0, 0, 0, 0], feed_forwards[0, 0, 0, 0], feed_forwards[1, 0, 1, 0] = [1, 0.5], -0.5, 3
+    cross = [[[1, 0, 0], [0, -2, 0.25]], [[0, 3, 0], [0.5, 0, 0]]]
+    of_decoder = [[[0, 0.25], [0, 0]], [[4, 0], [0.5, -1]]]
+    account = Account(
+        step=1,
+        word=5,
+        instead=6,
+        difference=6.375,
+        parts=StreamParts(
+            token=0.5,
+            position=-0.25,
+            heads={"cross": np.array(cross), "decoder_self": np.array(of_decoder)},
+            neurons=np.array([[1, -1, 0.5], [2, -3, 0]]),
+            biases=0.125,
+        ),
+        from_encoder=EncoderParts(**cells, heads=heads, feed_forwards=feed_forwards),
+    )
+    return Compared(account, "b", "c")
 
 
 def right(question: Question) -> list[str]:
@@ -118,6 +149,14 @@ def made(asked: Asked, name: str, **given: str) -> Question:
         ("likelier_target", {}, ["Ve <b>."]),  # of the only pair that fails at step 20
         ("above_chance", {}, ["at none of them"]),  # 3 of 4 is 75%, from 30% to 95%
         ("heads_that_count", {}, ["1"]),
+        ("word_ratio", {}, ["587 times"]),
+        ("account_sum", {}, ["+6.38"]),
+        ("largest_group", {}, ["Decoder self"]),
+        ("largest_part", {}, ["Decoder self 2.1"]),
+        ("key_of_head", {}, ["1: <s>"]),
+        ("source_for_word", {}, ["x"]),
+        ("head_for_token", {}, ["1.1"]),
+        ("encoder_part", {}, ["Encoder self 1.1"]),
     ],
 )
 def test_the_right_answer_by_hand(
@@ -193,6 +232,56 @@ def test_the_head_with_most_of_a_property(
     assert reason in question.reason(place)
 
 
+def test_questions_on_an_account_follow_what_is_marked_and_name_the_words(asked: Asked) -> None:
+    marked = dataclasses.replace(asked, column=1)
+    assert right(made(marked, "head_for_token")) == ["2.1"]
+    assert right(made(marked, "encoder_part")) == ["Feed-forward 1"]
+    assert right(made(marked, "encoder_part", of="head")) != ["Feed-forward 1"]
+    question = made(marked, "head_for_token")
+    assert question.names == {"word": "b", "other": "c", "token": "2: y"}
+    assert (
+        question.reason((1,)) == "1.2 brought -2.00, against “b”; the most, +3.00, came from 2.1."
+    )
+    assert made(asked, "key_of_head").names["head"] == "Decoder self 2.1"
+    heads = made(asked, "largest_part", of="head")
+    assert [choice.label for choice in heads.choices] == [
+        *("Cross 1.1", "Cross 1.2", "Decoder self 2.1", "Cross 2.1"),
+    ]
+    account = compared().account
+    cross = {"cross": account.parts.heads["cross"] + [[[0, 0, 1.496], [0, 0, 0]], [[0] * 3] * 2]}
+    parts = dataclasses.replace(account.parts, heads=account.parts.heads | cross)
+    # Columns of 1.5, 1 and 1.746, of which one more step makes two alike.
+    near = dataclasses.replace(account, parts=parts)
+    alike = dataclasses.replace(asked, account=lambda: Compared(near, "b", "c"))
+    assert right(made(alike, "source_for_word")) == ["</s>"]
+    parts.heads["cross"][0, 0, 0] += 0.245
+    assert right(made(alike, "source_for_word")) == ["x", "</s>"]
+
+
+def test_a_question_on_an_account_says_where_there_is_none(asked: Asked) -> None:
+    for name in ("word_ratio", "account_sum", "source_for_word"):
+        nowhere = Asked(asked.trace, asked.model, asked.head)
+        with pytest.raises(ValueError, match="open the page Why"):
+            made(nowhere, name)
+    mean = dataclasses.replace(compared().account, instead=None)
+    against_mean = dataclasses.replace(asked, account=lambda: Compared(mean, "b", "mean"))
+    with pytest.raises(ValueError, match="has no probability"):
+        made(against_mean, "word_ratio")
+    for power, written in ((0.0, "1 times"), (20.0, "10^8.7 times"), (-1.0, "0.368 times")):
+        account = dataclasses.replace(compared().account, difference=power)
+        other = dataclasses.replace(
+            asked, account=lambda account=account: Compared(account, "b", "c")
+        )
+        assert right(made(other, "word_ratio")) == [written]
+
+
+def test_two_targets_differ_first_at_a_step() -> None:
+    assert first_difference([2, 7, 8, 9, 3], [2, 7, 5, 3]) == (1, 5)
+    assert first_difference([2, 7, 3], [2, 7, 8, 3]) == (1, 8)
+    with pytest.raises(ValueError, match="reads both targets of this step as the same tokens"):
+        first_difference([2, 7, 3], [2, 7, 3])
+
+
 def test_the_costliest_head_is_that_of_the_costs(asked: Asked) -> None:
     costs = {"cross": np.array([[0.1, -0.2], [0.7, 0.3]], np.float32)}
     question = made(dataclasses.replace(asked, costs=lambda: costs), "costliest_head")
@@ -203,6 +292,8 @@ def test_the_costliest_head_is_that_of_the_costs(asked: Asked) -> None:
 def test_every_wrong_answer_has_a_reason_with_a_number(trace: Trace, trained: Transformer) -> None:
     """Of every kind of question, on the trace of a model, for each kind of attention."""
     costs = {kind: np.zeros(maps.shape[:2], np.float32) for kind, maps in trace.attention.items()}
+    other = int(trace.predicted.ids[3])
+    account = run_account(trained, trace, 2, other)
     for kind in trace.attention:
         asked = Asked(
             trace,
@@ -211,6 +302,7 @@ def test_every_wrong_answer_has_a_reason_with_a_number(trace: Trace, trained: Tr
             curves=CURVES,
             costs=lambda: costs,
             pairs=made_up_pairs,
+            account=lambda: Compared(account, "one", "other"),
         )
         for name, of in KINDS.items():
             question = made(asked, name)

@@ -40,6 +40,13 @@ def test_a_lesson_has_what_its_file_says(tmp_path: Path) -> None:
     assert step.bright == ("map", "target")
     assert step.text == "Look at **this** row. It has weights."
     assert step.question == "How many keys has {row}?"
+    assert (lesson.sentence, step.against, lesson.needs) == ("", "", ())
+    head = HEAD.replace("teaches", "sentence: Who: me?\nneeds: languages en-es\nteaches")
+    asked = STEP.replace("view: ", "against: El perro.\nview: target=El+gato.&")
+    lesson = read_lesson(write(tmp_path, head + 3 * asked))
+    assert (lesson.sentence, lesson.needs) == ("Who: me?", ("languages en-es",))
+    assert lesson.steps[0].against == "El perro."
+    assert lesson.steps[0].view["target"] == "El gato."
 
 
 @pytest.mark.parametrize(
@@ -60,6 +67,7 @@ def test_a_lesson_has_what_its_file_says(tmp_path: Path) -> None:
         ("\n\nLook", "\nanswer: click\n\nLook", 11, "has no click here; write answer: choice"),
         ("\n\nLook", "\nlever: all\n\nLook", 11, "lever: Input should be 'factor'"),
         ("title: Rows\n", "", 1, "title is missing"),
+        ("\n\nLook", "\nagainst: El gato.\n\nLook", 11, "the view has no target to differ from it"),
         ("teaches: ", "needs: rain\nteaches: ", 3, "unknown need 'rain'; write one of: additive"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,13 @@ from headwise.model.checkpoint import TrainedRun, list_runs, load_weights, open_
 from headwise.viz_app.lessons.reading import SHIPPED, read_lessons
 from headwise.viz_app.lessons.records import Lesson
 from headwise.viz_app.measuring.pair_files import write_pairs
+from headwise.viz_app.trace.account import run_account
 from headwise.viz_app.views.shared import lesson_panel, lessons
 from headwise.viz_app.views.shared.lessons import check_step, view_of
 from headwise.viz_app.views.shared.markdown import lesson_markdown
 from headwise.viz_app.views.shared.parts import PARTS
 from tests.viz_app.pairs import made_up_pairs
-from tests.viz_app.views.driver import CATS, Page, Start, unescaped
+from tests.viz_app.views.driver import CATS, DOG, Page, Start, traced, unescaped
 
 LESSONS, _ = read_lessons([SHIPPED])
 FIRST = LESSONS["rows"]
@@ -158,6 +160,51 @@ def test_a_lesson_says_what_it_needs(start_page: Start, monkeypatch: pytest.Monk
     assert app.button(key="lesson-run-tiny").label == "Open tiny"
 
 
+def test_a_lesson_with_a_sentence_asks_at_the_first_token_that_differs(
+    start_page: Start, run: TrainedRun
+) -> None:
+    """On Why, where a click on the source answers, too; another language has to be opened."""
+    lesson = LESSONS["agreement"]
+    app = start_page("why", q=DOG, lesson="agreement", lesson_step="1")
+    app = press(app, "lesson-again")
+    assert app.errors == []
+    target = lesson.steps[0].view["target"]
+    assert (app.address["q"], app.address["target"]) == (lesson.sentence, target)
+    one, two = (run.tokenizers.encode_target(text) for text in (target, lesson.steps[0].against))
+    at = next(place for place in range(len(two)) if one[place] != two[place]) - 1
+    assert at > 0
+    assert (app.address["at"], app.address["instead"]) == (str(at), f"id:{two[at + 1]}")
+    account = run_account(
+        load_weights(run, 60).model, traced(run, lesson.sentence, target=target), at, two[at + 1]
+    )
+    times = f"{math.exp(account.difference):.3g} times"
+    [button] = [each for each in app.button if unescaped(each.label) == times]
+    app = press(app, button.key)
+    assert [success.value[:11] for success in app.success] == ["**Right.** "]
+
+    why = {"lesson": "why", "lesson_step": "4", "target": target, "at": str(at)}
+    app = start_page("why", q=lesson.sentence, **why)
+    assert "click a token of the source" in app.captions
+    account = run_account(
+        load_weights(run, 60).model,
+        traced(run, lesson.sentence, target=target),
+        at,
+        likeliest_other(run, lesson.sentence, target, at),
+    )
+    columns = account.parts.heads["cross"].sum(axis=(0, 1))
+    app = start_page("why", q=lesson.sentence, **why, lesson_answer=str(int(columns.argmax())))
+    assert [success.value[:11] for success in app.success] == ["**Right.** "]
+    app = start_page("why", q=lesson.sentence, **why, lesson_answer=str(int(columns.argmin())))
+    assert "**Not so.**" in app.warnings[0]
+
+
+def likeliest_other(run: TrainedRun, text: str, target: str, at: int) -> int:
+    """Return the id of the likeliest token at a step that the target does not have."""
+    trace = traced(run, text, target=target)
+    likeliest = trace.predictions.top_ids[at].tolist()
+    return next(id for id in likeliest if id != trace.predicted.ids[at])
+
+
 def test_lessons_of_a_folder_are_shown_as_text_and_broken_ones_named(
     start_page: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,6 +234,10 @@ def test_shipped_lessons_name_what_there_is(lesson: Lesson) -> None:
     for need in lesson.needs:
         if need.startswith("run "):
             assert need[4:] in list_runs()
+        if need.startswith("languages "):
+            runs = map(open_trained_run, list_runs())
+            pairs = [f"{each.source_language}-{each.target_language}" for each in runs]
+            assert need.removeprefix("languages ") in pairs
     for step in lesson.steps:
         check_step(step)
         view, _ = view_of(step)

@@ -28,9 +28,10 @@ from headwise.viz_app.analysis.labels import token_labels
 from headwise.viz_app.components.player import MapAnimation
 from headwise.viz_app.figures.mosaic import MASKED, tile
 from headwise.viz_app.records.trace import Floats, Trace
+from headwise.viz_app.trace.account import run_account
 from headwise.viz_app.views import caches
 from headwise.viz_app.views.training import play
-from tests.floats import assert_near, rounding
+from tests.floats import PASS, assert_near, near, rounding
 from tests.viz_app.views.driver import (
     CATS,
     CATS_TRANSLATED,
@@ -44,6 +45,7 @@ from tests.viz_app.views.driver import (
     break_file,
     embedding_table,
     log_probability,
+    patch_views,
     record_calls,
     shown,
     traced,
@@ -352,3 +354,57 @@ def test_a_run_with_one_checkpoint_has_nothing_to_follow(start: Start, own_root:
     without_weights(own_root / "tiny", *STEPS[:-1])
     [info] = start(own_root, q=CATS, training="embeddings").info
     assert info.value.startswith("This run has one checkpoint only")
+
+
+# Direct effects on a word
+
+
+DIRECT = {"training": "heads", "matrix_over": "sentence", "q": CATS, "at": "2", "step": "20"}
+
+
+def test_each_head_s_direct_effect_stands_at_every_checkpoint(
+    start_page: Start, run: TrainedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All are given what the newest writes, and asked for the two words of the chosen one."""
+    app = start_page("training", **DIRECT)
+    assert app.errors == []
+    target = traced(run).target_ids
+    likeliest = traced(run, step=20, target=target).predictions.top_ids[2].tolist()
+    word = target[3]
+    other = next(id for id in likeliest if id != word)
+    rows = [1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 12, 13, 15, 16, 17, 18, 19, 20]
+    drawn = app.cells("head_matrix")[rows]
+    for column, step in enumerate(STEPS):
+        trace = traced(run, step=step, target=target)
+        account = run_account(load_weights(run, step).model, trace, 2, other)
+        parts = account.parts
+        heads = [parts.heads[kind].sum(axis=-1).ravel() for kind in ("decoder_self", "cross")]
+        bound = rounding(np.float32, 40.0)
+        np.testing.assert_allclose(drawn[6:, column], np.concatenate(heads), atol=bound)
+        rest = parts.token + (parts.position or 0) + parts.neurons.sum() + parts.biases
+        assert drawn[6:, column].sum() + rest == near(
+            account.difference, dtype=np.float32, size=40.0, operations=PASS
+        )
+        encoder = dict(account.from_encoder.named())
+        names = [f"encoder_self.{layer}.{head}" for layer in (1, 2) for head in (1, 2, 3)]
+        expected = [encoder[name].sum() for name in names]
+        np.testing.assert_allclose(drawn[:6, column], expected, atol=bound)
+    assert "their rows take apart what the rows of cross-attention have" in app.captions
+    figures, opened = record_calls(monkeypatch, "training", "show_figure"), list[Any]()
+    patch_views(
+        monkeypatch, "training", open_page=lambda page, **given: opened.append((page, given))
+    )
+    patch_views(monkeypatch, "training", clicked_value=lambda _: "cross,1,2,60")
+    start_page("training", **DIRECT)
+    figures["head_matrix"]["on_select"]()
+    [(page, given)] = opened
+    head = {"kind": "cross", "layer": 2, "head": 3}
+    asked = {"step": 60, "at": 2, "target": traced(run).target_text, "instead": f"id:{other}"}
+    assert (page, given) == ("why", asked | head)
+
+
+def test_what_is_no_token_is_refused_there_too(start_page: Start) -> None:
+    app = start_page("training", **DIRECT, instead="unheard of 🙂")
+    assert "is no token of this vocabulary" in app.errors[0]
+    assert "head_matrix" not in app.charts
+    assert "mean of all tokens" in start_page("training", **DIRECT, instead="mean").captions

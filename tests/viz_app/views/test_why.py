@@ -2,14 +2,36 @@
 
 from __future__ import annotations
 
+import io
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 
 from headwise.model.checkpoint import TrainedRun, load_weights
-from headwise.viz_app.analysis.labels import token_labels
+from headwise.viz_app.analysis.labels import token_label, token_labels
+from headwise.viz_app.measuring.neuron_files import neurons_path, write_neurons
+from headwise.viz_app.records.measures import StrongestPositions
 from headwise.viz_app.trace.account import run_account
+from headwise.viz_app.views.shared import download
+from headwise.viz_app.why import WhyArguments, main
 from tests.floats import PASS, near, rounding
-from tests.viz_app.views.driver import CATS, STEPS, Page, Start, array, traced, unescaped
+from tests.viz_app.measures import SENTENCES, made_up_neurons
+from tests.viz_app.views.driver import (
+    CATS,
+    STEPS,
+    Page,
+    Start,
+    array,
+    patch_views,
+    record_calls,
+    table,
+    traced,
+    unescaped,
+)
 
 AT = {"q": CATS, "at": "2"}
 LOGITS = 40.0
@@ -96,6 +118,62 @@ def test_a_neuron_is_described_when_it_is_chosen(start_page: Start) -> None:
     )
 
 
+def test_the_strongest_sentences_of_a_neuron_are_shown_and_opened(
+    start_page: Start, own_root: Path, run: TrainedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lists, opened = record_calls(monkeypatch, "why", "row_table"), list[Any]()
+    patch_views(monkeypatch, "why", open_page=lambda page, **given: opened.append((page, given)))
+    folder = own_root / "tiny"
+
+    def shown(neuron: str = "5") -> Page:
+        lists.clear()
+        app = start_page("why", own_root, **AT, feed_forward="2", neuron=neuron)
+        assert app.errors == []
+        return app
+
+    def write(**changes: Any) -> None:
+        shape = (2, load_weights(run, 60).model.config.d_ff, 3)
+        sides = {name: np.zeros(shape, np.int64) for name in ("sentence", "position")}
+        places = StrongestPositions(**sides, activation=np.zeros(shape, np.float32))
+        places.sentence[1, 4], places.position[1, 4] = [1, 0, 0], [2, 0, 99]
+        places.activation[1, 4] = [-2.5, 1.25, 1]  # the last is beyond the end of its sentence
+        stacks = {"encoder": places, "decoder": places}
+        sha256 = load_weights(run, 60).sha256
+        write_neurons(
+            folder, made_up_neurons(60, **({"sha256": sha256, "stacks": stacks} | changes))
+        )
+
+    app = shown()
+    assert "was not measured for this checkpoint" in app.captions
+    [command] = [each.value for each in app.code if "only-neurons" in each.value]
+    assert "--run tiny" in command
+    assert "--steps 60" in command
+    write()
+    app = shown()
+    ids = run.tokenizers.encode_target(SENTENCES[1].reference)
+    consumed, predicted = (token_label(each) for each in run.tokenizers.target.tokens(ids[2:4]))
+    first, second = table(lists, "strongest")
+    assert first[:2] == ["-2.5", f"{predicted} ← {consumed}"]
+    assert first[3] == SENTENCES[1].source
+    assert second[0] == "+1.25"
+    assert second[1].endswith(" ← <s>")
+    assert second[2] == "<s> [query: Los] gatos no ven al perro. </s>"
+    marked = first[2].partition("[query: ")[2].partition("]")[0]
+    assert predicted.removeprefix("·") in marked
+    assert "in 600 sentences (six <sentences>)" in app.captions
+    lists["strongest"]["on_click"]("0")
+    sentence = {"sentence": SENTENCES[1].source, "target": SENTENCES[1].reference}
+    assert opened == [("why", sentence | {"at": 2, "feed_forward": 2, "neuron": 5})]
+    assert "It was not active in any sentence" in shown("6").captions
+    assert "strongest" not in lists
+    write(sha256="other")
+    assert "The weights have changed since" in shown().captions
+    write(stacks=made_up_neurons().stacks)
+    assert "are of another model" in shown("9").captions
+    neurons_path(folder, 60).write_bytes(b"no")
+    assert "measure them again" in shown().captions
+
+
 def test_whole_effects_stand_beside_direct_ones(start_page: Start) -> None:
     app = start_page("why", **AT).choose(whole=True)
     texts = app.charts["account_parts"]["data"][0]["text"]
@@ -123,6 +201,38 @@ def test_every_checkpoint_is_asked_the_same(start_page: Start, run: TrainedRun) 
         expected = near(account.difference, dtype=np.float32, size=LOGITS, operations=PASS)
         assert drawn[-1, column] == expected
         assert drawn[:-2, column].sum() == expected
+
+
+def test_the_menu_gives_what_the_command_writes(
+    start_page: Start,
+    run_root: Path,
+    run: TrainedRun,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its files are made when they are clicked, in a thread that has no page."""
+    given: dict[str, Callable[[], bytes]] = {}
+    monkeypatch.setattr(
+        download.st,
+        "download_button",
+        lambda _, data, file_name, **__: given.update({file_name: data}),
+    )
+    assert start_page("why", **AT, feed_forward="2", smallest="0.5").errors == []
+    out, name = tmp_path / "out.npz", "headwise-tiny-60-why-3"
+    main(WhyArguments(out, run="tiny", text=CATS, at=3, checkpoints=run_root))
+    with ThreadPoolExecutor() as elsewhere:
+        arrays = elsewhere.submit(given[f"{name}.npz"]).result()
+        page = elsewhere.submit(given[f"{name}.html"]).result().decode()
+    with np.load(io.BytesIO(arrays)) as found, np.load(out) as expected:
+        assert found.files == expected.files
+        for each in found.files:
+            np.testing.assert_array_equal(found[each], expected[each])
+    assert "Feed-forward 2, by neuron" in page
+    assert f"<dd>{traced(run).target_text}</dd>" in page
+    given.clear()
+    start_page("why", **AT, instead="unheard of 🙂")
+    assert [each for each in given if "why" in each] == []
+    assert "headwise-tiny-60.npz" in given
 
 
 def test_translate_opens_it_at_the_same_step(start_page: Start) -> None:

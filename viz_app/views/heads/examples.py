@@ -6,13 +6,12 @@ import streamlit as st
 
 from headwise.model.interface import Head
 from headwise.viz_app.analysis.head_ranking import head_values
-from headwise.viz_app.analysis.labels import ROLES, marked_words, token_marks
-from headwise.viz_app.components.row_table import MarkedText, Row, TextPart, row_table
+from headwise.viz_app.analysis.labels import ROLES, token_marks
+from headwise.viz_app.components.row_table import Row, TextPart, row_table
 from headwise.viz_app.records.measures import Measures
-from headwise.viz_app.records.trace import Tokens
-from headwise.viz_app.views.caches import tokens_of
 from headwise.viz_app.views.shared.head_choice import choices_for, choose_head, head_label
 from headwise.viz_app.views.shared.markdown import escape_markdown
+from headwise.viz_app.views.shared.marked_text import marked_text, whole_tokens
 from headwise.viz_app.views.shared.measures import value_in_words
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
@@ -55,11 +54,11 @@ def _show_examples(selection: Selection, measures: Measures, head: Head) -> None
     for place, example in enumerate(found):
         sentence = measures.sentences[example.sentence]
         marks = token_marks(kind, example)
-        texts = (_tokens(selection, "source", sentence.source), run.source_language)
-        others = (_tokens(selection, "target", sentence.reference), run.target_language)
         spans = [
-            MarkedText(_text_parts(tokens, mark), language)
-            for (tokens, language), mark in zip((texts, others), marks, strict=True)
+            marked_text(run, side, whole_tokens(run, side, text), mark)
+            for side, text, mark in zip(
+                ("source", "target"), (sentence.source, sentence.reference), marks, strict=True
+            )
         ]
         rows.append(Row(str(place), (f"{example.weight:.3f}", *spans)))
 
@@ -91,23 +90,3 @@ def _show_examples(selection: Selection, measures: Measures, head: Head) -> None
         "words that they belong to are marked. Click one to open it on Translate, with the "
         "reference as the target."
     )
-
-
-def _tokens(selection: Selection, side: str, text: str) -> Tokens:
-    tokenizers = selection.run.tokenizers
-    encode = tokenizers.encode_source if side == "source" else tokenizers.encode_target
-    return tokens_of(selection.run, side, encode(text.strip()))
-
-
-def _text_parts(tokens: Tokens, marks: dict[int, str]) -> tuple[TextPart, ...]:
-    """Return the marked words, and each text between two of them as one part."""
-    parts: list[TextPart] = []
-    between = ""
-    for word in marked_words(tokens, marks):
-        between += word.before
-        if not word.mark:
-            between += word.text
-            continue
-        parts += [TextPart(between)] * bool(between) + [TextPart(word.text, word.mark)]
-        between = ""
-    return (*parts, *([TextPart(between)] * bool(between)))

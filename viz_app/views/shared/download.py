@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import date
 from functools import partial
 from urllib.parse import urlencode
@@ -34,20 +35,41 @@ _TEX = str.maketrans(
 """Characters that mean something to TeX → how they are written as text."""
 
 
+@dataclass(frozen=True)
+class Files:
+    """What else a page shows than a trace can be downloaded, too."""
+
+    caption: str
+    name: str
+    """Of each file, without its ending."""
+    contents: Mapping[str, Callable[[], bytes]]
+    """Ending → what makes the content when it is clicked."""
+
+
 def show_download_menu(
-    selection: Selection, trace: Trace | None = None, grid_options: GridOptions | None = None
+    selection: Selection,
+    trace: Trace | None = None,
+    grid_options: GridOptions | None = None,
+    *,
+    others: Callable[[], Files | None] = lambda: None,
 ) -> None:
     """Draw the menu in the sidebar, to cite and download a trace, with the options of its maps.
 
     Without one, as on pages that show several, it has the link and the format of pictures only.
+    ``others`` gives more files of the page, while the menu is open.
     """
     with st.sidebar:
         print_figures(selection.theme, form=view().pictures, millimetres=int(view().printed))
-        _show_menu(selection, trace, grid_options or GridOptions())
+        _show_menu(selection, trace, grid_options or GridOptions(), others)
 
 
 @panel("download-menu")
-def _show_menu(selection: Selection, trace: Trace | None, grid_options: GridOptions) -> None:
+def _show_menu(
+    selection: Selection,
+    trace: Trace | None,
+    grid_options: GridOptions,
+    others: Callable[[], Files | None],
+) -> None:
     """Draw the button that opens the menu; what is in it is drawn when it is opened."""
     label = "Link, cite, download" if trace is not None else "Link, pictures"
     icon = ":material/ios_share:"
@@ -60,7 +82,9 @@ def _show_menu(selection: Selection, trace: Trace | None, grid_options: GridOpti
         link = f"{place}?{urlencode(address_of(view(), current_page())[0], doseq=True)}"
         st.code(link, language=None, wrap_lines=True)
         if trace is not None:
-            _show_files(selection, trace, grid_options)
+            _show_files(trace, _files_of_trace(selection, trace, grid_options), key="download")
+            if (more := others()) is not None:
+                _show_files(trace, more, key="download-more")
         choose_one(
             "Pictures are saved as",
             ["svg", "png"],
@@ -85,21 +109,27 @@ def _show_menu(selection: Selection, trace: Trace | None, grid_options: GridOpti
                 st.code(text, language=None, wrap_lines=True)
 
 
-def _show_files(selection: Selection, trace: Trace, grid_options: GridOptions) -> None:
-    st.caption("This sentence: a page that needs no network; all arrays, to be read by programs")
-    with st.container(horizontal=True, gap="small"):
-        name = f"headwise-{trace.run}-{trace.step}"
-        files: dict[str, Callable[[], bytes]] = {
+def _files_of_trace(selection: Selection, trace: Trace, grid_options: GridOptions) -> Files:
+    return Files(
+        "This sentence: a page that needs no network; all arrays, to be read by programs",
+        f"headwise-{trace.run}-{trace.step}",
+        {
             "html": lambda: to_html(trace, grid_options=grid_options, theme=selection.theme),
             "npz": lambda: to_npz(trace),
             "json": lambda: to_json(trace),
-        }
-        for ending, write in files.items():
+        },
+    )
+
+
+def _show_files(trace: Trace, files: Files, *, key: str) -> None:
+    st.caption(files.caption)
+    with st.container(horizontal=True, gap="small"):
+        for ending, write in files.contents.items():
             st.download_button(
                 f".{ending}",
                 partial(_export, trace, ending, write),
-                file_name=f"{name}.{ending}",
-                key=f"download-{ending}",
+                file_name=f"{files.name}.{ending}",
+                key=f"{key}-{ending}",
                 on_click="ignore",
             )
 

@@ -15,7 +15,9 @@ from headwise.viz_app.analysis.curves import curve_of
 from headwise.viz_app.analysis.labels import numbered
 from headwise.viz_app.analysis.question import (
     Asked,
+    Compared,
     Question,
+    first_difference,
     heaviest_row,
     most_changed_row,
     place_of,
@@ -28,6 +30,7 @@ from headwise.viz_app.records.measures import Curve
 from headwise.viz_app.records.pairs import MeasuredPairs
 from headwise.viz_app.records.trace import Floats, Trace
 from headwise.viz_app.views.caches import Run, beam_of, head_costs_of, log_of, trace_of
+from headwise.viz_app.views.shared.accounts import asked_account, compared_words
 from headwise.viz_app.views.shared.errors import show_user_errors
 from headwise.viz_app.views.shared.head_choice import chosen_head, head_label
 from headwise.viz_app.views.shared.lessons import (
@@ -52,6 +55,7 @@ from headwise.viz_app.views.shared.parts import (
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.target import BEAM_SIZES
 from headwise.viz_app.views.shared.view import change_view, checked, current_page, fill_in, view
+from headwise.viz_app.views.shared.vocabulary import token_name
 from headwise.viz_app.views.shared.widgets import PAGE_TITLES, choose_on_slider, show_figure
 from headwise.viz_app.views.state import View
 
@@ -115,6 +119,7 @@ def _show_panel(selection: Selection, lesson: Lesson) -> None:
                 selection.run, selection.step, selection.text, trace.target_ids
             ),
             pairs=lambda: pairs_of(selection.run).measured,
+            account=lambda: _compared(selection, trace),
         )
         question = ask(step.ask, read_parameters(step.ask, step.parameters), asked)
         st.markdown(lesson_markdown(step.text, question.names))
@@ -137,6 +142,7 @@ def make_asked(
     curves: Mapping[str, Curve],
     costs: Callable[[], Mapping[Kind, Floats]],
     pairs: Callable[[], MeasuredPairs | None],
+    account: Callable[[], Compared],
 ) -> Asked:
     """Return what a question is asked of: a trace, and what the view has chosen on a page."""
     kind, inside = shown.kind, page == "inside"
@@ -156,7 +162,14 @@ def make_asked(
         curves=curves,
         costs=costs,
         pairs=pairs,
+        account=account,
     )
+
+
+def _compared(selection: Selection, trace: Trace) -> Compared:
+    """Return why the chosen token was written, and not the other word that is chosen."""
+    account = asked_account(selection, trace)
+    return Compared(account, *compared_words(selection.run, account))
 
 
 def _trace(selection: Selection) -> Trace:
@@ -186,6 +199,10 @@ def _find_places(run: Run, trace: Trace) -> None:
         else:
             place = place_of(word, counts.get(field, weights.shape[1]))
         fill_in(**{field: place})
+    if other := st.session_state.pop("other_target", ""):
+        ids = run.tokenizers.encode_target(other)
+        at, instead = first_difference(trace.target_ids, ids)
+        fill_in(at=at, instead=token_name(instead))
 
 
 def _offer_runs(lesson: Lesson, run: Run, lacks: list[str], number: int) -> None:

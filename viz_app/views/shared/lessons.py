@@ -13,7 +13,7 @@ import streamlit as st
 
 from headwise.model.files import CheckpointError
 from headwise.viz_app.analysis.curves import curve_of
-from headwise.viz_app.analysis.questions import KINDS, Way
+from headwise.viz_app.analysis.questions import Way, way_on
 from headwise.viz_app.lessons.reading import LessonError, read_lessons
 from headwise.viz_app.lessons.records import Lesson, Step
 from headwise.viz_app.served import first_run, lesson_folders, served_models
@@ -49,8 +49,7 @@ def step_on() -> Step | None:
 
 def way_of(step: Step) -> Way | None:
     """Return what a click answers a step with; None if buttons answer it."""
-    way = KINDS[step.ask].way if step.page == "translate" else None
-    return way if step.answer != "choice" else None
+    return way_on(step.page, step.ask) if step.answer != "choice" else None
 
 
 def answered(way: Way, *place: int) -> dict[str, Any]:
@@ -72,6 +71,7 @@ def missing(lesson: Lesson, run: Run) -> list[str]:
         "training curves": bool(len(curve_of(rows, "valid_loss"))),
         "measured pairs": _has_pairs(run),
         f"run {run.name}": True,
+        f"languages {run.source_language}-{run.target_language}": True,
     }
     return [need for need in lesson.needs if not has.get(need)]
 
@@ -93,7 +93,8 @@ def fitting_runs(lesson: Lesson) -> list[str]:
 def open_step(name: str, number: int, **choices: Any) -> None:
     """Open a step of a lesson from the callback of a click: its page, with its view.
 
-    What the reader has typed stays. A lesson about a particular run opens that run.
+    What the reader has typed stays, unless the lesson has a sentence of its own. A lesson about a
+    particular run opens that run.
     """
     lesson = served_lessons().lessons[name]
     step = lesson.steps[number - 1]
@@ -105,12 +106,15 @@ def open_step(name: str, number: int, **choices: Any) -> None:
     changes: dict[str, Any] = {name: chosen(wanted, name) for name in CHOICES if name not in KEPT}
     if words.get("step") == "first":
         changes["step"] = next(iter(steps_in(models[run])), None)
+    if lesson.sentence:
+        changes["sentence"] = lesson.sentence
     if words.get("layer") == "first":
         changes["layer"] = 1
     # Places in the sentence are found when it has been translated, before the page is drawn.
     st.session_state["places_to_find"] = {
         field: word for field, word in words.items() if field not in ("step", "layer")
     }
+    st.session_state["other_target"] = step.against
     open_page(
         cast(PageName, step.page),
         **changes,

@@ -37,6 +37,11 @@ class RunMeasures:
     broken: Mapping[int, str]
     """Step → what is wrong with its file, as Markdown."""
 
+    @property
+    def to_measure(self) -> list[int]:
+        """Return the steps that have no measures to be used, in order."""
+        return sorted({*self.missing, *self.stale, *self.broken})
+
 
 def measures_of(run: Run, steps: Sequence[int]) -> RunMeasures:
     """Read the measures of some steps, without loading weights."""
@@ -77,7 +82,7 @@ def show_measure_state(run: Run, measured: RunMeasures) -> None:
     if not (measured.by_step or measured.stale or measured.broken):
         which = "This run" if len(measured.missing) > 1 else "This checkpoint"
         st.info(f"{which} has not been measured yet. In a terminal, with the file to measure on:")
-        st.code(measure_command(run, *corpus_options(run, _to_measure(measured))), language=None)
+        st.code(measure_command(run, *corpus_options(run, measured.to_measure)), language=None)
         return
     corpora = [
         f"{escape_markdown(corpus.name)}: {corpus.sentences:,} sentences, {corpus.tokens:,} target "
@@ -101,7 +106,7 @@ def show_measure_state(run: Run, measured: RunMeasures) -> None:
         problems.append(f"Not measured: step {list_steps(measured.missing)}.")
     if problems:
         st.warning("\n\n".join([*problems, "To measure, in a terminal:"]))
-        st.code(measure_command(run, *corpus_options(run, _to_measure(measured))), language=None)
+        st.code(measure_command(run, *corpus_options(run, measured.to_measure)), language=None)
     last = run.steps()[-1]
     ends = {m.distance_to for m in measured.by_step.values()} - {None, last}
     if ends:
@@ -119,11 +124,6 @@ def measure_command(run: Run, *options: str) -> str:
     if own and run.folder.parent.resolve() != CHECKPOINTS.resolve():
         command += ["--checkpoints", _from_here(run.folder.parent)]
     return shlex.join(command)
-
-
-def _to_measure(measured: RunMeasures) -> list[int]:
-    """Return the steps whose measures are missing, stale or broken."""
-    return sorted({*measured.missing, *measured.stale, *measured.broken})
 
 
 def corpus_options(run: Run, steps: Sequence[int]) -> list[str]:

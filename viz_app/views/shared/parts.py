@@ -39,6 +39,7 @@ PARTS: dict[str, dict[str, tuple[str, ...]]] = {
         "residual": ("residual-attention-step", "residual-feed_forward-step"),
     },
     "why": {
+        "source": ("source_tokens",),
         "target": ("target_tokens",),
         "words": ("compared",),
         "account": ("account_parts-box",),

@@ -40,6 +40,8 @@ class TrainingChoices:
     other_head: int | None = choice(None, of="run other_run", where=_OTHER_HEAD)
     overview: Literal["B − A", "A", "B"] = choice("B − A", where=_COMPARE)
     playing: Literal["head", "all"] = choice("head", where={"training": "play"})
+    matrix_over: Literal["corpus", "sentence"] = choice("corpus", where={"training": "heads"})
+    """What heads are measured on."""
     matrix_rows: Literal["layout", "last value"] = choice("layout", where={"training": "heads"})
     pair_tokens: tuple[Text, ...] | None = choice(None, of="sentence side", where=_EMBEDDINGS)
     moving_number: int | None = choice(None, of="run", where=_EMBEDDINGS)

@@ -7,21 +7,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import cast
 
 import numpy as np
 import streamlit as st
 
-from headwise.model.interface import KINDS, Head, Kind
-from headwise.viz_app.analysis.head_ranking import head_table, head_values, order_by_last_value
-from headwise.viz_app.analysis.labels import KIND_NAMES
+from headwise.model.interface import Head
+from headwise.viz_app.analysis.curves import spread
+from headwise.viz_app.analysis.head_ranking import head_table, head_values
 from headwise.viz_app.analysis.measure_descriptions import (
     MEASURE_DESCRIPTIONS,
     STAGE_DESCRIPTIONS,
     describe_stage,
 )
 from headwise.viz_app.figures.checkpoint_lines import StageChart, measure_lines, stage_charts
-from headwise.viz_app.figures.head_matrix import HeadRows, head_matrix
 from headwise.viz_app.measuring.files import measured_steps
 from headwise.viz_app.records.measures import MEASURES, Measures
 from headwise.viz_app.views.shared.head_choice import choices_for, choose_head, head_label
@@ -40,11 +38,12 @@ from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import change_view, redraw_all
 from headwise.viz_app.views.shared.widgets import (
     THE_HEAD_ALONE,
-    choose_one,
     clicked_value,
     open_page,
     show_figure,
 )
+from headwise.viz_app.views.training.direct import show_direct
+from headwise.viz_app.views.training.head_cells import choose_order, choose_over, show_cells
 
 _MOST_LINES = 6
 _MOST_COLUMNS = 60
@@ -53,13 +52,16 @@ _MOST_COLUMNS = 60
 
 def show_matrix(selection: Selection) -> None:
     """Draw the section."""
+    if choose_over() == "sentence":
+        show_direct(selection)
+        return
     every = selection.run.steps()
     steps = every
     if len(every) > _MOST_COLUMNS:
         there = set(measured_steps(selection.run.folder))
         steps = [step for step in every if step in there] or every
-        even = np.linspace(0, len(steps) - 1, min(len(steps), _MOST_COLUMNS)).round().astype(int)
-        steps = sorted({every[0], every[-1], selection.step, *(steps[place] for place in even)})
+        even = spread(steps, _MOST_COLUMNS)
+        steps = sorted({every[0], every[-1], selection.step, *even})
     measured = measures_of(selection.run, steps)
     show_measure_state(selection.run, measured)
     if len(steps) < len(every):
@@ -85,14 +87,7 @@ def _show_panel(
     choices, picture = st.columns([2, 3], gap="large")
     with choices:
         name = choose_measure(selection.run)
-        order = choose_one(
-            "Rows",
-            ["layout", "last value"],
-            key="matrix_rows",
-            format_func=lambda order: {"layout": "by layer", "last value": "by last value"}[order],
-            help="Kind by kind: by layer and head, or the largest value at the last checkpoint "
-            "that was measured first.",
-        )
+        order = choose_order()
         head = choose_head(selection.run.description)
         st.button(
             f"Open {head_label(head)} at step {selection.step:,} on Translate",
@@ -103,7 +98,7 @@ def _show_panel(
         if len(steps) > 1:
             _show_lines(selection, by_step, steps, head, name)
     with picture:
-        _show_cells(selection, by_step, steps, name, head, by_value=order == "last value")
+        _show_cells(selection, by_step, steps, name, head, order)
         if len(steps) > 1:
             show_stages(selection, by_step, steps)
 
@@ -114,8 +109,7 @@ def _show_cells(
     steps: Sequence[int],
     name: str,
     head: Head,
-    *,
-    by_value: bool,
+    order: str,
 ) -> None:
     columns = [
         values_of(selection.run, by_step[step], name) if step in by_step else None for step in steps
@@ -125,50 +119,30 @@ def _show_cells(
     if not heads:
         st.info(f"There is no value of “{escape_markdown(about.name)}” in these measures.")
         return
-    order = order_by_last_value(heads, cells) if by_value else list(range(len(heads)))
-    heads, cells = [heads[i] for i in order], cells[order]
-    words = [
-        [
-            value_in_words(selection.run, by_step[step], name, each, float(value))
-            if step in by_step
-            else "not measured"
-            for step, value in zip(steps, row, strict=True)
-        ]
-        for each, row in zip(heads, cells, strict=True)
-    ]
 
-    def open_cell() -> None:
-        if clicked := clicked_value("head_matrix"):
-            kind, layer, number, step = clicked.split(",")
-            clicked_head = Head(cast(Kind, kind), int(layer), int(number))
-            open_page("translate", step=int(step), **choices_for(clicked_head), **THE_HEAD_ALONE)
+    def words(each: Head, step: int, value: float) -> str:
+        if step not in by_step:
+            return "not measured"
+        return value_in_words(selection.run, by_step[step], name, each, value)
 
-    left_out = [KIND_NAMES[kind] for kind in KINDS if all(one[0] != kind for one in heads)]
-    figure = head_matrix(
-        HeadRows(heads, [head_label(each) for each in heads], cells, words),
+    note = show_cells(
+        selection,
+        heads,
+        cells,
         steps=steps,
-        kinds=KIND_NAMES,
+        order=order,
+        words=words,
+        name=name,
         measured=about.name,
         values=about.range,
-        theme=selection.theme,
-        selected=(head, selection.step),
+        about=about.note,
+        selected=head,
+        on_click=lambda each, step: open_page(
+            "translate", step=step, **choices_for(each), **THE_HEAD_ALONE
+        ),
     )
-    show_figure(
-        figure,
-        key="head_matrix",
-        alt=f"{about.name} of {len(heads)} heads at {len(steps)} checkpoint"
-        f"{'s' * (len(steps) != 1)}. {about.note}",
-        name=f"heads-{name}",
-        on_select=open_cell,
-    )
-    note = "Rows are layer.head, columns training steps. Click a cell to open that head at that "
-    note += "step on Translate."
-    if np.isnan(cells).any():
-        note += " Grey cells have no value."
-    note += baselines_note(name, list(by_step.values())[-1])
-    if left_out:
-        note += f" It has no meaning for {' and '.join(left_out)} attention."
-    st.caption(note)
+    note += " Click a cell to open that head at that step on Translate."
+    st.caption(note + baselines_note(name, list(by_step.values())[-1]))
 
 
 def _show_lines(

@@ -20,9 +20,6 @@ class WhyChoices:
 
     why: Literal["this word", "two sentences", "turn heads"] = "this word"
     """The section."""
-    instead: str = choice("", of="at step")
-    """The word that is compared with: empty for the second likeliest, ``mean`` for the mean of all
-    logits, a token of the list, or a typed one."""
     account: Literal["bars", "waterfall"] = "bars"
     smallest: FiniteFloat = choice(0.1, where={"account": "bars"})
     """Least magnitude of a part that has a bar of its own."""

@@ -1,4 +1,4 @@
-"""Gives the page Why what it needs of a prediction: accounts, effects, contributions, patches.
+"""Gives the page Why what it needs of a prediction: effects, drivers, contributions, patches.
 
 As in ``views/caches.py``, each is computed once, for all sessions, and kept in a bounded cache. All
 raise ``CheckpointError`` if the weights cannot be used.
@@ -6,18 +6,16 @@ raise ``CheckpointError`` if the weights cannot be used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
 
-from headwise.model.interface import Seq2SeqModel, WordSpan
+from headwise.model.interface import WordSpan
 from headwise.viz_app.measuring.batches import PaddedIds
 from headwise.viz_app.measuring.contributions import contributions
 from headwise.viz_app.records.account import Account, SourceEffects, StreamParts, WholeEffects
 from headwise.viz_app.records.patching import Patching, Stretch
 from headwise.viz_app.records.trace import Floats, Trace
 from headwise.viz_app.trace.account import (
-    run_account,
     run_cell,
     run_drivers,
     run_neuron_words,
@@ -31,9 +29,8 @@ from headwise.viz_app.trace.patching import (
     run_patching,
 )
 from headwise.viz_app.views.caches import Run, checkpoint_of
+from headwise.viz_app.views.shared.accounts import of_prediction
 from headwise.viz_app.views.shared.cache import cached
-
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -45,39 +42,11 @@ class TracedPair:
     stretches: tuple[Stretch, ...]
 
 
-def account_of(
-    run: Run,
-    trace: Trace,
-    at: int,
-    instead: int | None,
-    *,
-    word: int | None = None,
-    step: int | None = None,
-) -> Account:
-    """Give the account of a word at a position of a trace of this run, as ``run_account``.
-
-    With ``step`` it is that of another checkpoint on the same source and target.
-
-    Raises:
-        CheckpointError: if the weights cannot be used.
-        ValueError: if the two words are the same.
-    """
-    return _of_prediction(
-        "account",
-        run,
-        trace,
-        at,
-        (word, instead),
-        lambda model: run_account(model, trace, at, instead, word=word),
-        step=step,
-    )
-
-
 def cell_of(
     run: Run, trace: Trace, account: Account, layer: int, head: int, key: int
 ) -> StreamParts:
     """Take one cell of cross-attention in an account apart, over the encoder."""
-    return _of_prediction(
+    return of_prediction(
         "cell of an account",
         run,
         trace,
@@ -89,7 +58,7 @@ def cell_of(
 
 def drivers_of(run: Run, trace: Trace, at: int, layer: int, neuron: int) -> dict[str, StreamParts]:
     """Take the input of a neuron apart, before its activation function."""
-    return _of_prediction(
+    return of_prediction(
         "drivers of a neuron",
         run,
         trace,
@@ -103,7 +72,7 @@ def neuron_words_of(
     run: Run, trace: Trace, at: int, layer: int, neuron: int, count: int
 ) -> tuple[list[int], list[int]]:
     """Return the ids of the tokens that a neuron raises most and lowers most."""
-    return _of_prediction(
+    return of_prediction(
         "words of a neuron",
         run,
         trace,
@@ -117,7 +86,7 @@ def whole_effects_of(
     run: Run, trace: Trace, account: Account, note_done: Callable[[int, int], None]
 ) -> WholeEffects:
     """Compute what the difference of an account loses without each head and feed-forward."""
-    return _of_prediction(
+    return of_prediction(
         "whole effects",
         run,
         trace,
@@ -131,7 +100,7 @@ def source_effects_of(
     run: Run, trace: Trace, account: Account, spans: tuple[WordSpan, ...]
 ) -> SourceEffects:
     """Compute what the difference of an account loses when words of the source are left out."""
-    return _of_prediction(
+    return of_prediction(
         "source effects",
         run,
         trace,
@@ -154,7 +123,7 @@ def patching_of(
         CheckpointError: if the weights cannot be used.
         ValueError: if the two words are the same.
     """
-    return _of_prediction(
+    return of_prediction(
         "patching",
         run,
         pair.a,
@@ -170,7 +139,7 @@ def attribution_of(
     run: Run, pair: TracedPair, at: int, words: tuple[int, int], *, step: int | None = None
 ) -> Patching:
     """Approximate ``patching_of`` by one backward pass, perhaps of another checkpoint."""
-    return _of_prediction(
+    return of_prediction(
         "attribution patching",
         run,
         pair.a,
@@ -183,7 +152,7 @@ def attribution_of(
 
 def patched_translation_of(run: Run, pair: TracedPair, at: int, name: str) -> tuple[int, ...]:
     """Translate the first sentence of a pair under one patch; return the ids from ``<s>`` on."""
-    return _of_prediction(
+    return of_prediction(
         "translated under a patch",
         run,
         pair.a,
@@ -216,26 +185,4 @@ def contributions_of(run: Run, trace: Trace) -> Floats:
         compute,
         entries=64,
         facts=lambda _: {"run": run.name, "step": trace.step},
-    )
-
-
-def _of_prediction(
-    what: str,
-    run: Run,
-    trace: Trace,
-    at: int,
-    key: Hashable,
-    compute: Callable[[Seq2SeqModel], Result],
-    *,
-    step: int | None = None,
-) -> Result:
-    """Compute something about one prediction of a trace of this run."""
-    checkpoint = checkpoint_of(run, trace.step if step is None else step)
-    place = (checkpoint.sha256, trace.source.ids, trace.target_ids[: at + 2], trace.turned, at)
-    return cached(
-        what,
-        (*place, key),
-        lambda: compute(checkpoint.model),
-        entries=128,
-        facts=lambda _: {"run": run.name, "step": checkpoint.step, "at": at + 1},
     )

@@ -5,20 +5,23 @@ from __future__ import annotations
 import numpy as np
 import streamlit as st
 
-from headwise.viz_app.analysis.account import bars_by_size, encoder_totals, stream_parts
+from headwise.viz_app.analysis.account import (
+    encoder_totals,
+    largest_bars,
+    limit_of,
+    stream_parts,
+)
 from headwise.viz_app.analysis.labels import token_labels
-from headwise.viz_app.figures.account import account_map, signed_bars
+from headwise.viz_app.figures.account import heads_map, signed_bars
 from headwise.viz_app.records.account import Account, Doubles
 from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.report import MOST_ENCODER_BARS
 from headwise.viz_app.views.shared.head_choice import chosen_head, head_label
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import view
 from headwise.viz_app.views.shared.widgets import show_figure, show_heading
 from headwise.viz_app.views.why.caches import cell_of
-from headwise.viz_app.views.why.parts import limit_of
-
-_MOST_BARS = 16
 
 
 def show_encoder(selection: Selection, trace: Trace, account: Account) -> None:
@@ -43,9 +46,7 @@ def show_encoder(selection: Selection, trace: Trace, account: Account) -> None:
             "written by the encoder. Choose a cell of the cross map above to see one of them."
         )
         parts = encoder_totals(account)
-    sizes = sorted(map(abs, parts.values()), reverse=True)
-    smallest = sizes[min(_MOST_BARS, len(sizes)) - 1]
-    bars = bars_by_size(parts, smallest)
+    bars = largest_bars(parts, MOST_ENCODER_BARS)
     largest = max((abs(bar.value) for bar in bars), default=0.0)
     show_figure(
         signed_bars(
@@ -68,15 +69,12 @@ def show_encoder(selection: Selection, trace: Trace, account: Account) -> None:
 
 def _show_heads(selection: Selection, trace: Trace, cells: Doubles) -> None:
     """Draw the encoder's heads by the token that they read for the chosen one."""
-    layers, heads, keys = cells.shape
-    flat = cells.reshape(-1, keys)
     show_figure(
-        account_map(
-            flat,
-            rows=[f"{layer + 1}.{n + 1}" for layer, n in np.ndindex(layers, heads)],
-            columns=token_labels(trace.source)[:keys],
+        heads_map(
+            cells,
+            columns=token_labels(trace.source)[: cells.shape[-1]],
             column_title="source token that an encoder head read",
-            limit=float(np.abs(flat).max()) or 1.0,
+            limit=float(np.abs(cells).max()) or 1.0,
             theme=selection.theme,
             column=view().column,
         ),

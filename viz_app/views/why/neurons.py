@@ -5,13 +5,18 @@ from __future__ import annotations
 import numpy as np
 import streamlit as st
 
-from headwise.model.ties import descending, first_largest
-from headwise.viz_app.analysis.account import bars_by_size, stream_parts
-from headwise.viz_app.analysis.labels import next_token_label
+from headwise.model.ties import first_largest
+from headwise.viz_app.analysis.account import (
+    largest_bars,
+    largest_neurons,
+    limit_of,
+    stream_parts,
+)
 from headwise.viz_app.figures.account import signed_bars
 from headwise.viz_app.records.account import Account
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.views.caches import tokens_of
+from headwise.viz_app.report import MOST_NEURONS
+from headwise.viz_app.views.shared.accounts import target_labels
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import change_view, view
@@ -22,9 +27,8 @@ from headwise.viz_app.views.shared.widgets import (
     show_heading,
 )
 from headwise.viz_app.views.why.caches import drivers_of, neuron_words_of
-from headwise.viz_app.views.why.parts import limit_of
+from headwise.viz_app.views.why.strongest import show_strongest
 
-_MOST_NEURONS = 12
 _MOST_DRIVERS = 10
 _WORDS = 8
 _INPUTS = {"expand": "its input", "gate": "its factor"}
@@ -42,9 +46,8 @@ def show_neurons(selection: Selection, trace: Trace, account: Account) -> None:
         default=int(first_largest(np.abs(sums))) + 1,
     )
     values = account.parts.neurons[layer - 1]
-    order = descending(np.abs(values))[:_MOST_NEURONS]
     neuron = view().why.neuron
-    shown = [int(place) for place in order]
+    shown = largest_neurons(values, MOST_NEURONS)
     if neuron is not None and 1 <= neuron <= len(values) and neuron - 1 not in shown:
         shown.append(neuron - 1)
     rest = float(values.sum() - values[shown].sum())
@@ -89,19 +92,13 @@ def _describe(
 ) -> None:
     run, at = selection.run, account.step
     raised, lowered = neuron_words_of(run, trace, at, layer - 1, neuron - 1, _WORDS)
-    spaced = run.tokenizers.target.kind == "bpe"
     for title, ids in (("raises", raised), ("lowers", lowered)):
-        labels = [
-            next_token_label(text, spaced=spaced) for text in tokens_of(run, "target", ids).texts
-        ]
-        written = ", ".join(escape_markdown(label) for label in labels)
+        written = ", ".join(map(escape_markdown, target_labels(run, ids)))
         st.markdown(
             f"Neuron {neuron:,} of layer {layer} {title} most, where it is active: {written}"
         )
     for name, parts in drivers_of(run, trace, at, layer - 1, neuron - 1).items():
-        found = stream_parts(parts)
-        sizes = sorted(map(abs, found.values()), reverse=True)
-        bars = bars_by_size(found, sizes[min(_MOST_DRIVERS, len(sizes)) - 1])
+        bars = largest_bars(stream_parts(parts), _MOST_DRIVERS)
         st.markdown(f"What drove {_INPUTS[name]} here, {parts.total:+.3f} in all:")
         show_figure(
             signed_bars(
@@ -114,3 +111,4 @@ def _describe(
             alt=f"What drove neuron {neuron} of layer {layer}, as signed bars",
             name=f"drivers-{layer}-{neuron}-{name}",
         )
+    show_strongest(selection, layer, neuron)

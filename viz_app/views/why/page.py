@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.views.shared.download import show_download_menu
+from headwise.viz_app.views.shared.download import Files, show_download_menu
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.target import choose_trace
 from headwise.viz_app.views.shared.widgets import choose_one
+from headwise.viz_app.views.why.files import files_of_account
 from headwise.viz_app.views.why.this_word import show_this_word
 from headwise.viz_app.views.why.turn_heads import show_turn_heads
 from headwise.viz_app.views.why.two_sentences import show_two_sentences
@@ -20,10 +21,13 @@ _SECTIONS: dict[str, Callable[[Selection, Trace], Trace | None]] = {
 }
 """Each draws itself, and returns the trace to download where that is not the page's."""
 
+_FILES: dict[str, Callable[[Selection, Trace], Files | None]] = {"this word": files_of_account}
+
 
 def page(selection: Selection) -> None:
     """Draw the page."""
     trace = choose_trace(selection)
     section = choose_one("Ask", list(_SECTIONS), key="why")
     shown = _SECTIONS[section](selection, trace)
-    show_download_menu(selection, shown or trace)
+    others = _FILES.get(section, lambda *_: None)
+    show_download_menu(selection, shown or trace, others=lambda: others(selection, trace))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
 import streamlit as st
 
 from headwise.model.interface import Head, Kind, head_name
@@ -15,12 +14,14 @@ from headwise.viz_app.analysis.account import (
     disagrees,
     encoder_totals,
     head_of,
+    limit_of,
     part_label,
 )
 from headwise.viz_app.analysis.labels import KIND_NAMES, token_labels
-from headwise.viz_app.figures.account import account_map, signed_bars, waterfall
+from headwise.viz_app.figures.account import heads_map, signed_bars, waterfall
 from headwise.viz_app.records.account import Account, WholeEffects
 from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.report import DIRECT, READ_TOKENS
 from headwise.viz_app.views.shared.head_choice import choices_for, chosen_head
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import change_view, control, view
@@ -36,13 +37,6 @@ from headwise.viz_app.views.why.caches import whole_effects_of
 
 SIZES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 """Least magnitudes of a part with a bar of its own that are offered, in logits."""
-
-
-def limit_of(account: Account) -> float:
-    """Return the magnitude at both ends of every scale of the page: that of the largest part."""
-    of_heads = [np.abs(heads.sum(axis=-1)).max() for heads in account.parts.heads.values()]
-    largest = max(*of_heads, np.abs(account.parts.feed_forwards).max(), abs(account.parts.token))
-    return float(largest) or 1.0
 
 
 def show_parts(selection: Selection, trace: Trace, account: Account) -> None:
@@ -79,18 +73,12 @@ def show_parts(selection: Selection, trace: Trace, account: Account) -> None:
         )
         alt = "The difference sublayer by sublayer"
         show_figure(figure, key="account_parts", alt=alt, name="waterfall")
-        st.caption(f"{_DIRECT} Heads of a sublayer are added up.")
+        st.caption(f"{DIRECT} Heads of a sublayer are added up.")
         return
     effects = _whole_effects(selection, trace, account) if with_whole else None
     _show_bars(selection, account, effects.decoder if effects else {}, smallest)
     if effects:
         _show_encoder_wholes(account, effects.encoder, smallest)
-
-
-_DIRECT = (
-    "A bar is a direct effect: what the part itself wrote for the one word and against the other. "
-    "What later layers make of it is in their bars."
-)
 
 
 def _whole_effects(selection: Selection, trace: Trace, account: Account) -> WholeEffects:
@@ -144,7 +132,7 @@ def _show_bars(
         name="parts",
         on_select=choose,
     )
-    note = f"{_DIRECT} The bars sum to {account.parts.total:+.3f}."
+    note = f"{DIRECT} The bars sum to {account.parts.total:+.3f}."
     if wholes:
         note += (
             " “Whole” is what the difference loses when the part is taken out of the pass: for "
@@ -203,7 +191,7 @@ def show_maps(selection: Selection, trace: Trace, account: Account) -> None:
 def _show_map(selection: Selection, trace: Trace, account: Account, kind: Kind) -> None:
     head, column = chosen_head(selection.run.description, view()), view().column
     cells, is_cross, key = account.parts.heads[kind], kind == "cross", f"account_{kind}"
-    layers, heads, keys = cells.shape
+    _, heads, keys = cells.shape
     tokens = trace.source if is_cross else trace.consumed
 
     def choose() -> None:
@@ -221,11 +209,10 @@ def _show_map(selection: Selection, trace: Trace, account: Account, kind: Kind) 
         cell = (head.layer * heads + head.head, column)
     st.markdown(f"**{KIND_NAMES[kind]}**")
     show_figure(
-        account_map(
-            cells.reshape(-1, keys),
-            rows=[f"{layer + 1}.{n + 1}" for layer, n in np.ndindex(layers, heads)],
+        heads_map(
+            cells,
             columns=token_labels(tokens)[:keys],
-            column_title="source token, as the encoder left it" if is_cross else "token so far",
+            column_title=READ_TOKENS[kind],
             limit=limit_of(account),
             theme=selection.theme,
             column=column if is_cross else None,

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import streamlit as st
 
-from headwise.viz_app.analysis.labels import next_token_label, token_labels
+from headwise.viz_app.analysis.labels import token_labels
 from headwise.viz_app.components.token_buttons import token_buttons
 from headwise.viz_app.records.account import Account
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.views.caches import tokens_of
+from headwise.viz_app.views.shared.accounts import (
+    asked_account,
+    choose_other_word,
+    compared_words,
+)
 from headwise.viz_app.views.shared.errors import describe_error
 from headwise.viz_app.views.shared.lessons import answered
 from headwise.viz_app.views.shared.log import log_refusal
@@ -19,23 +22,12 @@ from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.target import target_probabilities
-from headwise.viz_app.views.shared.view import change_view, checked, control
-from headwise.viz_app.views.shared.vocabulary import (
-    TOKEN_HELP,
-    find_token,
-    offered_in,
-    token_name,
-    vocabulary_of,
-)
-from headwise.viz_app.views.why.caches import account_of
+from headwise.viz_app.views.shared.view import change_view, checked
 from headwise.viz_app.views.why.encoder import show_encoder
 from headwise.viz_app.views.why.neurons import show_neurons
 from headwise.viz_app.views.why.parts import show_maps, show_parts
 from headwise.viz_app.views.why.source import show_source_words
 from headwise.viz_app.views.why.training import show_through_training
-
-_MEAN = "mean"
-"""How the view names the mean of all words."""
 
 
 @panel("this word")
@@ -97,49 +89,19 @@ def _choose_word(selection: Selection, trace: Trace) -> int:
 
 def _choose_other(selection: Selection, trace: Trace, at: int) -> Account | None:
     """Ask for the word to compare with, and give the account; None if what is typed is no token."""
-    word = trace.predicted.ids[at]
-    others = [id for id in trace.predictions.top_ids[at].tolist() if id != word]
-    vocabulary = vocabulary_of(selection, "target")
-
-    def written(name: str) -> str:
-        if name == "":
-            return f"{vocabulary.labels[others[0]]} — the likeliest other token"
-        if name == _MEAN:
-            return "the mean of all tokens of the vocabulary"
-        return vocabulary.written(name)
-
-    likeliest = [token_name(id) for id in others]
-    offered = dict.fromkeys([*likeliest, *offered_in(vocabulary)])
-    offered.pop(token_name(word), None)
-    with st.container(key="compared"):
-        chosen: str = st.selectbox(
-            f"Why “{escape_markdown(token_labels(trace.predicted)[at])}” and not",
-            ["", _MEAN, *offered],
-            format_func=written,
-            accept_new_options=True,
-            help=TOKEN_HELP.replace("of the sentence", "that are likeliest here"),
-            **control("instead", "Other word", written=written),
-        )
+    word = escape_markdown(token_labels(trace.predicted)[at])
+    choose_other_word(selection, trace, at, f"Why “{word}” and not")
     try:
-        if chosen == _MEAN:
-            return account_of(selection.run, trace, at, None)
-        other = others[0] if chosen == "" else find_token(selection, vocabulary, chosen)
-        return account_of(selection.run, trace, at, other)
+        return asked_account(selection, trace)
     except ValueError as problem:
         log_refusal(problem)
         st.error(describe_error(problem))
         return None
 
 
-def _labels(selection: Selection, ids: Sequence[int]) -> list[str]:
-    spaced = selection.run.tokenizers.target.kind == "bpe"
-    texts = tokens_of(selection.run, "target", ids).texts
-    return [next_token_label(text, spaced=spaced) for text in texts]
-
-
 def _say_difference(selection: Selection, trace: Trace, account: Account) -> None:
-    ids = [account.word] if account.instead is None else [account.word, account.instead]
-    names = [f"**{escape_markdown(label)}**" for label in _labels(selection, ids)]
+    words = compared_words(selection.run, account)
+    names = [f"**{escape_markdown(label)}**" for label in words]
     size = abs(account.difference)
     way = "higher" if account.difference >= 0 else "lower"
     if account.instead is None:

@@ -6,16 +6,14 @@ import numpy as np
 import streamlit as st
 
 from headwise.viz_app.analysis.account import bars_by_layer
+from headwise.viz_app.analysis.curves import spread
 from headwise.viz_app.figures.account import account_map
 from headwise.viz_app.records.account import Account
 from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.views.shared.accounts import MOST_ASKED, accounts_by_step
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import change_view, control
 from headwise.viz_app.views.shared.widgets import clicked_value, show_figure, show_heading
-from headwise.viz_app.views.why.caches import account_of
-
-_MOST = 40
-"""Checkpoints that are drawn; of more, some that are spread evenly."""
 
 
 def show_through_training(selection: Selection, trace: Trace, account: Account) -> None:
@@ -31,26 +29,8 @@ def show_through_training(selection: Selection, trace: Trace, account: Account) 
         **control("through", "Through training"),
     ):
         return
-    if len(steps) > _MOST:
-        places = np.linspace(0, len(steps) - 1, _MOST).round().astype(int)
-        steps = sorted({selection.step, *(steps[place] for place in places)})
-    progress = st.progress(0.0, "Asking every checkpoint")
-    columns = []
-    for done, step in enumerate(steps):
-        progress.progress(done / len(steps), f"Asking every checkpoint: step {step:,}")
-        columns.append(
-            bars_by_layer(
-                account_of(
-                    selection.run,
-                    trace,
-                    account.step,
-                    account.instead,
-                    word=account.word,
-                    step=step,
-                )
-            )
-        )
-    progress.empty()
+    steps = sorted({selection.step, *spread(steps, MOST_ASKED)})
+    columns = [bars_by_layer(each) for each in accounts_by_step(selection, trace, account, steps)]
     cells = np.array([[bar.value for bar in bars] for bars in columns]).T
     limit = float(np.abs(cells).max()) or 1.0
 

@@ -1,0 +1,146 @@
+"""The strongest sentences of neurons on disk: ``measures/neurons-0000000.safetensors``.
+
+A file of its own for a checkpoint, beside that of its measures. Its tensors are, for each stack,
+sentence, position and activation, (layers, d_ff, examples); all else is JSON in its header, under
+``about``, with the sha256 of the tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import orjson
+import safetensors.numpy
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+
+from headwise.model.files import CheckpointError, make_folder, read_bytes, write_bytes
+from headwise.model.validation import validate_json
+from headwise.model.weights import sha256_of_tensors, split_file
+from headwise.viz_app.records.measures import (
+    CorpusSummary,
+    Sentence,
+    StackName,
+    StrongestPositions,
+    StrongestSentences,
+)
+
+_VERSION = 1
+_SIDES = ("sentence", "position", "activation")
+_Arrays = Mapping[str, NDArray[np.generic]]
+
+
+@dataclass(frozen=True)
+class _About:
+    """What the header has under ``about``."""
+
+    format_version: int
+    run: str
+    step: int
+    sha256: str
+    corpus: CorpusSummary
+    sentences: list[tuple[str, str]]
+    """Source and reference."""
+    tensors_sha256: str
+
+
+def neurons_path(folder: Path, step: int) -> Path:
+    """Return the path of the strongest sentences of a checkpoint, in a run's folder."""
+    return folder / "measures" / f"neurons-{step:07d}.safetensors"
+
+
+def write_neurons(folder: Path, found: StrongestSentences) -> None:
+    """Write the strongest sentences of a checkpoint into a run's folder, in place of earlier ones.
+
+    Raises:
+        CheckpointError: if they cannot be written.
+    """
+    tensors = {
+        f"{stack}.{side}": _small(getattr(places, side))
+        for stack, places in found.stacks.items()
+        for side in _SIDES
+    }
+    about = _About(
+        format_version=_VERSION,
+        run=found.run,
+        step=found.step,
+        sha256=found.sha256,
+        corpus=found.corpus,
+        sentences=[(each.source, each.reference) for each in found.sentences],
+        tensors_sha256=sha256_of_tensors(safetensors.numpy.save(tensors)),
+    )
+    path = neurons_path(folder, found.step)
+    make_folder(path.parent)
+    header = {"about": orjson.dumps(about).decode()}
+    write_bytes(path, safetensors.numpy.save(tensors, header))
+
+
+def _small(array: NDArray[np.generic]) -> NDArray[np.generic]:
+    """Return an array in the shortest type that holds its numbers; they have 11 bits at most."""
+    if array.dtype.kind == "f":
+        fits = np.abs(array).max(initial=0) <= np.finfo(np.float16).max
+        return array.astype(np.float16 if fits else np.float32, order="C")
+    return array.astype(np.min_scalar_type(int(array.max(initial=0))), order="C")
+
+
+def read_neurons(folder: Path, step: int) -> StrongestSentences:
+    """Read the strongest sentences of a checkpoint; the caller compares their sha256.
+
+    Raises:
+        CheckpointError: if the file is missing, damaged, foreign or of another version.
+    """
+    path = neurons_path(folder, step)
+    content = read_bytes(path)
+    try:
+        tensors: _Arrays = safetensors.numpy.load(content)
+        _, _, metadata = split_file(content)
+        about = validate_json(_About, metadata["about"])
+        if about.format_version != _VERSION:
+            raise ValueError(
+                f"format version {about.format_version}, this program reads {_VERSION}"
+            )
+        if about.step != step:
+            raise ValueError(f"its step is {about.step}")
+        if about.tensors_sha256 != sha256_of_tensors(content):
+            raise ValueError("its numbers were altered")
+        stacks = {stack: _positions(stack, tensors) for stack in get_args(StackName)}
+        _require_sentences(stacks, len(about.sentences))
+    except (ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
+        raise CheckpointError(
+            f"{path}: not the strongest sentences of step {step:,}, or damaged ({error}); measure "
+            "them again"
+        ) from error
+    return StrongestSentences(
+        run=about.run,
+        step=step,
+        sha256=about.sha256,
+        corpus=about.corpus,
+        sentences=tuple(Sentence(*texts) for texts in about.sentences),
+        stacks=stacks,
+    )
+
+
+def _positions(stack: str, tensors: _Arrays) -> StrongestPositions:
+    sentence, position, activation = (tensors[f"{stack}.{side}"] for side in _SIDES)
+    shapes = {each.shape for each in (sentence, position, activation)}
+    kinds = sentence.dtype.kind + position.dtype.kind + activation.dtype.kind
+    if len(shapes) != 1 or sentence.ndim != 3 or kinds != "uuf":
+        raise ValueError(f"expected whole numbers and floats of one shape, got {sorted(shapes)}")
+    if not np.isfinite(activation).all():
+        raise ValueError("expected finite activations, got others")
+    found = StrongestPositions(
+        sentence.astype(np.int64), position.astype(np.int64), activation.astype(np.float32)
+    )
+    for array in vars(found).values():
+        array.flags.writeable = False
+    return found
+
+
+def _require_sentences(stacks: Mapping[StackName, StrongestPositions], count: int) -> None:
+    largest = max(int(places.sentence.max(initial=-1)) for places in stacks.values())
+    if largest >= count:
+        raise ValueError(f"expected places in {count} sentences, got one in sentence {largest}")

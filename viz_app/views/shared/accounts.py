@@ -1,0 +1,168 @@
+"""The account of a word that the view asks about, for all pages that speak of one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import TypeVar
+
+import streamlit as st
+
+from headwise.model.interface import Seq2SeqModel
+from headwise.viz_app.analysis.labels import next_token_label
+from headwise.viz_app.records.account import Account
+from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.trace.account import run_account
+from headwise.viz_app.views.caches import Run, checkpoint_of, tokens_of
+from headwise.viz_app.views.shared.cache import cached
+from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.view import control, view
+from headwise.viz_app.views.shared.vocabulary import (
+    TOKEN_HELP,
+    find_token,
+    offered_in,
+    token_name,
+    vocabulary_of,
+)
+
+Result = TypeVar("Result")
+MEAN = "mean"
+"""How the view names the mean of all words."""
+
+MOST_ASKED = 40
+"""Checkpoints that are asked about a word; of more, some that are spread evenly."""
+
+
+def account_of(
+    run: Run,
+    trace: Trace,
+    at: int,
+    instead: int | None,
+    *,
+    word: int | None = None,
+    step: int | None = None,
+) -> Account:
+    """Give the account of a word at a position of a trace of this run, as ``run_account``.
+
+    With ``step`` it is that of another checkpoint on the same source and target.
+
+    Raises:
+        CheckpointError: if the weights cannot be used.
+        ValueError: if the two words are the same.
+    """
+    return of_prediction(
+        "account",
+        run,
+        trace,
+        at,
+        (word, instead),
+        lambda model: run_account(model, trace, at, instead, word=word),
+        step=step,
+    )
+
+
+def asked_account(selection: Selection, trace: Trace) -> Account:
+    """Give the account of the token of a trace that the view asks about, against its other word.
+
+    Raises:
+        CheckpointError: if the weights cannot be used.
+        ValueError: if the other word is no token, or the same one.
+    """
+    at = min(view().at, len(trace.predicted) - 1)
+    return account_of(selection.run, trace, at, _other_word(selection, trace, at))
+
+
+def _likeliest_others(trace: Trace, at: int) -> list[int]:
+    return [id for id in trace.predictions.top_ids[at].tolist() if id != trace.predicted.ids[at]]
+
+
+def _other_word(selection: Selection, trace: Trace, at: int) -> int | None:
+    """Return the id of the word that is compared with; None for the mean of all."""
+    chosen = view().instead
+    if chosen == MEAN:
+        return None
+    if chosen == "":
+        return _likeliest_others(trace, at)[0]
+    return find_token(selection, vocabulary_of(selection, "target"), chosen)
+
+
+def choose_other_word(selection: Selection, trace: Trace, at: int, label: str) -> None:
+    """Ask for the word that the token at a position is compared with."""
+    others = _likeliest_others(trace, at)
+    vocabulary = vocabulary_of(selection, "target")
+
+    def written(name: str) -> str:
+        if name == "":
+            return f"{vocabulary.labels[others[0]]} — the likeliest other token"
+        if name == MEAN:
+            return "the mean of all tokens of the vocabulary"
+        return vocabulary.written(name)
+
+    likeliest = [token_name(id) for id in others]
+    offered = dict.fromkeys([*likeliest, *offered_in(vocabulary)])
+    offered.pop(token_name(trace.predicted.ids[at]), None)
+    with st.container(key="compared"):
+        st.selectbox(
+            label,
+            ["", MEAN, *offered],
+            format_func=written,
+            accept_new_options=True,
+            help=TOKEN_HELP.replace("of the sentence", "that are likeliest here"),
+            **control("instead", "Other word", written=written),
+        )
+
+
+def compared_words(run: Run, account: Account) -> tuple[str, str]:
+    """Return what people read for the two words of an account."""
+    ids = [account.word] if account.instead is None else [account.word, account.instead]
+    names = target_labels(run, ids)
+    return names[0], names[1] if account.instead is not None else "the mean of all tokens"
+
+
+def target_labels(run: Run, ids: Sequence[int]) -> list[str]:
+    """Return how people read target tokens that may come next."""
+    spaced = run.tokenizers.target.kind == "bpe"
+    return [next_token_label(text, spaced=spaced) for text in tokens_of(run, "target", ids).texts]
+
+
+def accounts_by_step(
+    selection: Selection, trace: Trace, account: Account, steps: Sequence[int]
+) -> list[Account]:
+    """Ask checkpoints for the same two words on the same source and target; show the progress."""
+    progress = st.progress(0.0, "Asking every checkpoint")
+    found = []
+    for done, step in enumerate(steps):
+        progress.progress(done / len(steps), f"Asking every checkpoint: step {step:,}")
+        found.append(
+            account_of(
+                selection.run,
+                trace,
+                account.step,
+                account.instead,
+                word=account.word,
+                step=step,
+            )
+        )
+    progress.empty()
+    return found
+
+
+def of_prediction(
+    what: str,
+    run: Run,
+    trace: Trace,
+    at: int,
+    key: Hashable,
+    compute: Callable[[Seq2SeqModel], Result],
+    *,
+    step: int | None = None,
+) -> Result:
+    """Compute something about one prediction of a trace of this run, once."""
+    checkpoint = checkpoint_of(run, trace.step if step is None else step)
+    place = (checkpoint.sha256, trace.source.ids, trace.target_ids[: at + 2], trace.turned, at)
+    return cached(
+        what,
+        (*place, key),
+        lambda: compute(checkpoint.model),
+        entries=128,
+        facts=lambda _: {"run": run.name, "step": checkpoint.step, "at": at + 1},
+    )
