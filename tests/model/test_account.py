@@ -15,11 +15,12 @@ from headwise.model.config import BOS, EOS
 from headwise.model.forced import forced_stream
 from headwise.model.hooks import capture
 from headwise.model.interface import Head, WordSpan
-from headwise.model.interventions import ablate, effects_of_parts, effects_of_sources, turn
+from headwise.model.interventions import effects_of_parts, effects_of_sources
 from headwise.model.layers import sinusoidal_positions
 from headwise.model.readings import ForcedPass, Sublayer, difference_of
 from headwise.model.transformer import Transformer
 from headwise.model.turned import Turned
+from headwise.model.turning import ablate, turn
 from tests.floats import PASS, assert_near, rounding
 from tests.model.pretrained.tiny import FAMILY_NAMES, build
 

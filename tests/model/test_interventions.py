@@ -22,15 +22,11 @@ from headwise.model.interface import (
     head_name,
     parse_head,
 )
-from headwise.model.interventions import (
-    ablate,
-    batch_head_costs,
-    batch_head_importance,
-    head_costs,
-)
+from headwise.model.interventions import batch_head_costs, batch_head_importance, head_costs
 from headwise.model.masks import pad
 from headwise.model.stream import HeldNorm, attention_as_sum, points_of_attention
 from headwise.model.transformer import Transformer
+from headwise.model.turning import ablate
 from tests.floats import PASS, assert_near, near, rounding
 
 SOURCE = [5, 17, 9, 30, 8, EOS]

@@ -13,10 +13,11 @@ from torch import Tensor
 
 from headwise.model import account as accounts
 from headwise.model.interface import Head, Seq2SeqModel, WordSpan, head_name
-from headwise.model.interventions import effects_of_parts, effects_of_sources, turn
+from headwise.model.interventions import effects_of_parts, effects_of_sources
 from headwise.model.placement import in_float32
 from headwise.model.readings import ForcedPass, Stack, Sublayer, difference_of
 from headwise.model.ties import top_k
+from headwise.model.turning import turn
 from headwise.viz_app.records.account import (
     Account,
     Doubles,

@@ -18,6 +18,7 @@ from headwise.model.patching import Patch, RecordedPass, Splice
 from headwise.model.placement import in_float32
 from headwise.model.readings import Difference, Stack, difference_of, sublayers
 from headwise.model.ties import rounding
+from headwise.model.turning import turn
 from headwise.viz_app.records.patching import Doubles, Patching, Stretch, patch_names
 from headwise.viz_app.records.trace import Trace
 

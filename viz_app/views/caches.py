@@ -23,13 +23,14 @@ from headwise.model.decoding.decoder_lens import decoder_lens
 from headwise.model.decoding.greedy import greedy
 from headwise.model.files import CheckpointError
 from headwise.model.interface import Description, Kind, Languages, Seq2SeqModel, Side
-from headwise.model.interventions import head_costs, mean_shapes, turn
+from headwise.model.interventions import head_costs, mean_shapes
 from headwise.model.placement import allow_threads
 from headwise.model.runs import Run as Run
 from headwise.model.runs import load_checkpoint, open_folder, read_log_file
 from headwise.model.runs import log_file as log_file
 from headwise.model.runs import steps_in as steps_in
 from headwise.model.turned import AS_IT_IS, Turned
+from headwise.model.turning import turn
 from headwise.viz_app.analysis.curves import LogRow as LogRow
 from headwise.viz_app.measuring.head_means import means_path, read_means
 from headwise.viz_app.records.measures import HeadMeans as HeadMeans

@@ -13,10 +13,10 @@ from headwise.model.decoding.beam import beam_search
 from headwise.model.decoding.greedy import greedy, longest_target
 from headwise.model.hooks import Edit, capture, edit, hook_names
 from headwise.model.interface import KINDS, Head, Kind, attention_path
-from headwise.model.interventions import turn
 from headwise.model.pretrained.families import FAMILIES
 from headwise.model.pretrained.model import PretrainedModel
 from headwise.model.turned import PinnedRow, Turned
+from headwise.model.turning import turn
 from tests.model.pretrained.tiny import (
     LANGUAGE,
     VOCABULARY,

@@ -14,9 +14,9 @@ from torch import Tensor
 
 from headwise.model.hooks import capture, edit, hook_names
 from headwise.model.interface import Head, attention_path
-from headwise.model.interventions import ablate
 from headwise.model.pretrained.model import PretrainedModel
 from headwise.model.transformer import Transformer
+from headwise.model.turning import ablate
 from tests.model.pretrained.tiny import Twins, assert_same, inputs, run
 
 
