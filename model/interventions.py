@@ -25,10 +25,12 @@ from headwise.model.hooks import Edit, edit
 from headwise.model.interface import (
     KINDS,
     Head,
+    HeadLike,
     Kind,
     Seq2SeqModel,
     WordSpan,
     attention_path,
+    to_heads,
 )
 from headwise.model.readings import Difference, Sublayer
 
@@ -67,14 +69,14 @@ def _multiply(factor: Tensor) -> Edit:
 
 
 @contextmanager
-def ablate(model: Seq2SeqModel, heads: Collection[Head]) -> Iterator[None]:
+def ablate(model: Seq2SeqModel, heads: Collection[HeadLike]) -> Iterator[None]:
     """Ablate heads while the calling thread runs the model, also in cached decoding.
 
-    A head that the model does not have is a ValueError.
+    They are named as ``to_head`` reads. One that the model does not have is a ValueError.
     """
     known = set(model.description.all_heads())
     by_module: dict[str, list[int]] = defaultdict(list)
-    for head in heads:
+    for head in to_heads(heads):
         if head not in known:
             shapes = model.description.shapes.items()
             sizes = ", ".join(f"{layers} and {heads} ({kind})" for kind, (layers, heads) in shapes)

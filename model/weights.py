@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from headwise.model.config import TransformerConfig, from_dict, to_dict
 from headwise.model.files import CheckpointError, read_bytes, write_bytes
-from headwise.model.interface import Seq2SeqModel
+from headwise.model.interface import Origin, Seq2SeqModel
 from headwise.model.run_info import FORMAT_VERSION
 from headwise.model.transformer import Transformer
 
@@ -103,12 +103,24 @@ def header_of(folder: Path, step: int) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A loaded model, in evaluation mode, with its run, step and sha256."""
+    """A loaded model, in evaluation mode, which knows the run, the step and the sha256."""
 
     model: Seq2SeqModel
-    run: str
-    step: int
-    sha256: str
+
+    @property
+    def run(self) -> str:
+        """Return the name of the run."""
+        return self.model.origin.run
+
+    @property
+    def step(self) -> int:
+        """Return the step of the weights."""
+        return self.model.origin.step
+
+    @property
+    def sha256(self) -> str:
+        """Return the sha256 of the weights."""
+        return self.model.origin.sha256
 
 
 def read_weights(
@@ -151,7 +163,8 @@ def read_weights(
     with torch.device("meta"):  # initialising weights that are then replaced took half of the time
         model = Transformer(config)
     _fill(model, tensors, path, dtype)
-    return Checkpoint(model.for_inference(), run, step, metadata["sha256"])
+    model.origin = Origin(run, step, metadata["sha256"])
+    return Checkpoint(model.for_inference())
 
 
 def _fill(

@@ -17,8 +17,8 @@ from headwise.model.placement import DEFAULT_PLACEMENT, Placement
 from headwise.model.runs import open_checkpoint
 from headwise.viz_app.analysis.labels import make_visible
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.report import to_html
-from headwise.viz_app.trace.saved import read_trace, to_json, to_npz
+from headwise.viz_app.report import writer_for
+from headwise.viz_app.trace.saved import read_trace
 from headwise.viz_app.trace.sentence import run_trace
 
 _LOG = logging.getLogger(__name__)
@@ -54,16 +54,9 @@ class ExportArguments:
     """Folder of the runs."""
 
 
-_WRITERS = {".html": to_html, ".npz": to_npz, ".json": to_json}
-
-
 def main(arguments: ExportArguments) -> None:
     """Write a trace to a file and print its translation."""
-    writer = _WRITERS.get(arguments.out.suffix)
-    if writer is None:
-        raise ValueError(f"{arguments.out}: expected a name that ends in .html, .npz or .json")
-    if not arguments.out.parent.is_dir():
-        raise ValueError(f"{arguments.out.parent}: no such folder; create it first")
+    writer = writer_for(arguments.out)
     trace = _trace(arguments)
     content = writer(trace)
     write_bytes(arguments.out, content)
@@ -86,15 +79,7 @@ def _trace(arguments: ExportArguments) -> Trace:
         arguments.placement,
         arguments.languages,
     )
-    return run_trace(
-        checkpoint.model,
-        run.tokenizers,
-        arguments.text,
-        arguments.target,
-        run=checkpoint.run,
-        step=checkpoint.step,
-        sha256=checkpoint.sha256,
-    )
+    return run_trace(checkpoint.model, run.tokenizers, arguments.text, arguments.target)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,9 @@
-"""Writes a trace as an HTML page that needs neither the app nor a network."""
+"""Writes a trace as an HTML page that needs neither the app nor a network, or as any file."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 
@@ -20,6 +23,7 @@ from headwise.viz_app.figures.standalone import Part, standalone
 from headwise.viz_app.figures.theme import LIGHT, Theme
 from headwise.viz_app.figures.tokens import token_row
 from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.trace.saved import to_json, to_npz
 
 _LIKELIEST = 5
 _DEFAULT_OPTIONS = GridOptions()
@@ -104,3 +108,17 @@ def _part(trace: Trace, kind: Kind, grid_options: GridOptions, theme: Theme) -> 
         ),
         maps=maps,
     )
+
+
+def writer_for(path: Path) -> Callable[[Trace], bytes]:
+    """Return what makes the content of a trace's file, by the end of its name.
+
+    Raises:
+        ValueError: if the name ends in none of .html, .npz and .json, or there is no such folder.
+    """
+    writers = {".html": to_html, ".npz": to_npz, ".json": to_json}
+    if path.suffix not in writers:
+        raise ValueError(f"{path}: expected a name that ends in .html, .npz or .json")
+    if not path.parent.is_dir():
+        raise ValueError(f"{path.parent}: no such folder; create it first")
+    return writers[path.suffix]

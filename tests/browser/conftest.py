@@ -131,7 +131,7 @@ def trace_at(run: TrainedRun) -> Callable[..., Trace]:
 
     @cache
     def trace(step: int, sentence: str, target: tuple[int, ...] | None = None) -> Trace:
-        return run_trace(load(step).model, run.tokenizers, sentence, target, step=step)
+        return run_trace(load(step).model, run.tokenizers, sentence, target)
 
     return trace
 

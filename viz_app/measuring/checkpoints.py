@@ -8,7 +8,7 @@ sentences, and the language model's count of each sequence of three tokens in it
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import TypeVar
 
@@ -29,11 +29,17 @@ from headwise.viz_app.measuring.batches import (
 )
 from headwise.viz_app.measuring.examples import examples_in_batch, strongest_examples
 from headwise.viz_app.measuring.failures import translate_batch
-from headwise.viz_app.measuring.heads import weight_measures
+from headwise.viz_app.measuring.heads import RowMeasure, weight_measures
 from headwise.viz_app.measuring.stages import StageMeasurer, find_aligning_head
 from headwise.viz_app.measuring.sums import Measurer, MeasureSums
 from headwise.viz_app.measuring.words import LinksLookup, align_batch
-from headwise.viz_app.records.measures import CorpusSummary, Measures, Sentence
+from headwise.viz_app.records.measures import (
+    CorpusSummary,
+    Measures,
+    OwnMeasure,
+    Sentence,
+    require_own_names,
+)
 
 Result = TypeVar("Result")
 _ALIGNED = 128
@@ -82,6 +88,13 @@ class MeasureTask:
     processes: Processes
     placement: Placement
     """Where the models compute, and how precisely."""
+    own: Mapping[str, RowMeasure] = field(default_factory=dict)
+    """Measures of a person's own, by name."""
+    about_own: Mapping[str, OwnMeasure] = field(default_factory=dict)
+    """What each of these is."""
+
+    def __post_init__(self) -> None:
+        require_own_names(self.own)
 
 
 def count_sentences(task: MeasureTask) -> int:
@@ -107,7 +120,7 @@ def measure(
     after each checkpoint with the counts of pairs that were left out.
     """
     device = task.placement.torch_device
-    measurer = Measurer(task.run.tokenizers, task.run.counts, device)
+    measurer = Measurer(task.run.tokenizers, task.run.counts, device, task.own)
     last = load_checkpoint(task.run, task.run.steps()[-1], task.placement)
     loaded = {last.step: last}
     stages = _stage_measurer(task, last.model)
@@ -123,14 +136,14 @@ def measure(
         if before:
             compared["velocity"] = before[0]
         others = {name: loaded[one].model for name, one in compared.items()}
-        sums = MeasureSums(checkpoint.model.description, device)
+        sums = MeasureSums(checkpoint.model.description, device, task.own)
         passed = LeftOutCounts()
         corpus = _over_corpus(task, measurer, sums, checkpoint, others, passed, advance)
         sums.all_reduce(task.processes)
         left_out(passed)
         batches = list(enumerate(batches_by_length(task.examples.sentences)))
         mine = [batch for number, batch in batches if _is_mine(task, number)]
-        model = checkpoint.model
+        model, errors = checkpoint.model, sums.errors()
         best = _gather(task, [examples_in_batch(model, batch) for batch in mine])
         translations = _gather(
             task, [translate_batch(model, task.run.tokenizers, batch) for batch in mine]
@@ -141,13 +154,15 @@ def measure(
             sha256=checkpoint.sha256,
             corpus=corpus,
             values=sums.values() | weight_measures(model),
-            cost_errors=sums.cost_errors(),
+            cost_errors=errors["cost"],
             alignment=sums.alignment(),
             stages=sums.contributions() | stages.measure([t.translation for t in translations]),
             examples_corpus=task.examples.corpus,
             sentences=tuple(Sentence(*s.pair) for s in task.examples.sentences),
             examples=strongest_examples(model, best),
             translated=tuple(translations),
+            own=dict(task.about_own),
+            errors=errors,
             distance_to=there[-1],
         )
 

@@ -170,7 +170,7 @@ def _align(
     chosen = hard_alignment(weights, aligned, queries).cpu().numpy()
     of_batch = [links[s.number] for s in batch]
     if agreement is not None:
-        agreement.correct += count_correct_links(weights, aligned, queries).cpu().numpy()
+        agreement.correct += count_correct_links(weights, aligned, queries).sum(0).cpu().numpy()
         agreement.made += sum(pair.target_words for pair in of_batch)
         agreement.sure += sum(len(pair.pairs) for pair in of_batch)
         agreement.sentences += len(batch)

@@ -81,10 +81,10 @@ class AlignedBatch:
     """Which source words a target word is aligned to, bool (B, V, W)."""
 
     @property
-    def size(self) -> Tensor:
-        """|A| + |S|: links in the hard alignment (one a target word) and in the reference."""
+    def sizes(self) -> Tensor:
+        """|A| + |S| of each sentence, (B,): links made, one a target word, and in the reference."""
         words = self.predicted.amax(dim=-1) + 1
-        return words.sum().double() + self.reference.sum().double()
+        return words.double() + self.reference.sum(dim=(1, 2)).double()
 
 
 def align_batch(
@@ -156,7 +156,7 @@ def hard_alignment(weights: Tensor, aligned: AlignedBatch, queries: Tensor) -> T
 
 
 def count_correct_links(weights: Tensor, aligned: AlignedBatch, queries: Tensor) -> Tensor:
-    """Count for each head the links of its hard alignment that are in the reference, |A ∩ S|: (H,).
+    """Count the links of hard alignments that are in the reference, |A ∩ S|: (B, H).
 
     With A the links of ``hard_alignment``, S sure and no other possible links, the alignment error
     rate of Och and Ney (2003) is 1 − 2 |A ∩ S| / (|A| + |S|). The arguments are those of
@@ -164,7 +164,7 @@ def count_correct_links(weights: Tensor, aligned: AlignedBatch, queries: Tensor)
     """
     chosen = hard_alignment(weights, aligned, queries)
     right = aligned.reference[:, None].expand(-1, chosen.shape[1], -1, -1)
-    return right.gather(-1, chosen[..., None])[..., 0].sum(dim=(0, 2)).double()
+    return right.gather(-1, chosen[..., None])[..., 0].sum(dim=-1).double()
 
 
 def count_baseline_links(aligned: AlignedBatch) -> Tensor:

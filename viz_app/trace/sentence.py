@@ -23,11 +23,13 @@ from headwise.model.hooks import capture, hook_names
 from headwise.model.interface import (
     KINDS,
     Head,
+    HeadLike,
     Kind,
     Seq2SeqModel,
     Tokenizers,
     Vocabulary,
     attention_path,
+    to_heads,
 )
 from headwise.model.interventions import ablate
 from headwise.model.placement import in_float32
@@ -54,29 +56,27 @@ def run_trace(
     source: str,
     target: str | Sequence[int] | None = None,
     *,
-    run: str = "",
-    step: int = 0,
-    sha256: str = "",
     top_k: int = 10,
-    ablated: Collection[tuple[Kind, int, int]] = (),
+    ablated: Collection[HeadLike] = (),
 ) -> Trace:
     """Translate a sentence (or take a forced target) and record everything on the way.
+
+    The trace names the run, step and weights that the model was loaded from.
 
     Args:
         model: the model, in evaluation mode.
         tokenizers: those of the model's run.
         source: the text to translate.
         target: the target's text, or its ids from ``<s>`` on; None lets the model decode greedily.
-        run, step, sha256: what identifies the weights; kept in the trace.
         top_k: how many of the likeliest tokens to keep at each step.
-        ablated: heads whose output is set to zero, in decoding too: kind, layer, head from 0.
+        ablated: heads whose output is set to zero, in decoding too, named as ``to_head`` reads.
 
     Raises:
         ValueError: if the source or the target is empty or too long for the model, or the model
             does not have an ablated head.
     """
     source_ids = tokenizers.encode_source(source.strip())
-    off = [Head(*head) for head in ablated]
+    off = to_heads(ablated)
     require_source(model, source, source_ids)
     with ablate(model, off):
         target_ids = _target_ids(model, tokenizers, source_ids, target)
@@ -89,9 +89,7 @@ def run_trace(
     tokens = tokenizers.target.tokens
     norms = {kind: _value_norms(model, seen, kind, off) for kind in KINDS}
     return Trace(
-        run=run,
-        step=step,
-        sha256=sha256,
+        **model.origin._asdict(),
         source_text=source.strip(),
         target_text=tokenizers.target.decode(target_ids),
         forced=target is not None,

@@ -139,17 +139,8 @@ def trace_of(
     tokenizers = run.tokenizers_sha256
 
     def compute() -> Trace:
-        trace = run_trace(
-            checkpoint.model,
-            run.tokenizers,
-            text,
-            ids,
-            run=name,
-            step=step,
-            sha256=sha256,
-            ablated=ablated,
-        )
-        return replace(trace, forced=False)
+        trace = run_trace(checkpoint.model, run.tokenizers, text, ids, ablated=ablated)
+        return replace(trace, run=name, forced=False)  # the name under which the app lists it
 
     trace = cached(
         "trace",

@@ -15,11 +15,7 @@ import streamlit as st
 from headwise.model.interface import KINDS, Head, Kind
 from headwise.viz_app.analysis.head_ranking import head_table, head_values, order_by_last_value
 from headwise.viz_app.analysis.labels import KIND_NAMES
-from headwise.viz_app.analysis.measure_descriptions import (
-    MEASURE_DESCRIPTIONS,
-    STAGE_DESCRIPTIONS,
-    describe_stage,
-)
+from headwise.viz_app.analysis.measure_descriptions import STAGE_DESCRIPTIONS, describe_stage
 from headwise.viz_app.figures.checkpoint_lines import StageChart, measure_lines, stage_charts
 from headwise.viz_app.figures.head_matrix import HeadRows, head_matrix
 from headwise.viz_app.measuring.files import measured_steps
@@ -31,6 +27,7 @@ from headwise.viz_app.views.shared.measures import (
     choose_measure,
     measure_description,
     measures_of,
+    own_measures_of,
     show_measure_state,
     value_in_words,
     values_of,
@@ -184,8 +181,8 @@ def _show_lines(
     ]
     lines = {
         name: [values.get(name, np.nan) for values in over_steps]
-        for name in MEASURES
-        if MEASURE_DESCRIPTIONS[name].range == "share"
+        for name in (*MEASURES, *own_measures_of(selection.run))
+        if measure_description(name, selection.run).range == "share"
     }
     highest = {
         name: max(values, key=lambda v: -1.0 if np.isnan(v) else v)
