@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from headwise.model.placement import DEFAULT_PLACEMENT, Placement
 from headwise.model.runs import Run, choose_languages, open_run, require_languages
 from headwise.model.training.corpora import COPY, HUB_CORPORA, CorpusStream, stream_corpus
 from headwise.model.training.data import DataError
-from headwise.model.training.processes import LostProcessError, Processes, join_processes
+from headwise.model.training.processes import ALONE, LostProcessError, Processes, join_processes
 from headwise.viz_app.measuring.alignments import alignments_path, read_alignments
 from headwise.viz_app.measuring.batches import LeftOutCounts
 from headwise.viz_app.measuring.checkpoints import (
@@ -30,7 +30,9 @@ from headwise.viz_app.measuring.checkpoints import (
     read_examples,
 )
 from headwise.viz_app.measuring.files import write_measures
+from headwise.viz_app.measuring.heads import RowMeasure
 from headwise.viz_app.measuring.words import LinksLookup, identity_links, links_from_file
+from headwise.viz_app.records.measures import Measures, OwnMeasure
 
 SENTENCES = Path(__file__).parent / "sentences"
 """Folder of example sentences, a file for each pair of languages, such as en-es.jsonl."""
@@ -169,11 +171,23 @@ def main(arguments: MeasureArguments) -> None:
         raise ValueError(f"sentences: expected at least 1, got {arguments.sentences}")
     device = arguments.placement.torch_device
     with join_processes(on_cpu=device.type == "cpu") as processes:
-        _measure(arguments, processes)
+        run = open_run(arguments.run, root=arguments.checkpoints)
+        for _ in measure_run(choose_languages(run, arguments.languages), arguments, processes):
+            pass
 
 
-def _measure(arguments: MeasureArguments, processes: Processes) -> None:
-    run = choose_languages(open_run(arguments.run, root=arguments.checkpoints), arguments.languages)
+def measure_run(
+    run: Run,
+    arguments: MeasureArguments,
+    processes: Processes = ALONE,
+    *,
+    own: Mapping[str, RowMeasure] | None = None,
+    about_own: Mapping[str, OwnMeasure] | None = None,
+) -> Iterator[Measures]:
+    """Measure the checkpoints of a run, write the file of each, and yield what it has.
+
+    ``own`` has measures besides ours, ``about_own`` what each is; they are in the files too.
+    """
     steps = _steps(arguments.steps, run.steps())
     require_languages(run, arguments.columns)
     open_corpus = _opener(_data_name(arguments, run), arguments, run)
@@ -189,6 +203,8 @@ def _measure(arguments: MeasureArguments, processes: Processes) -> None:
         links_of=links_of,
         processes=processes,
         placement=arguments.placement,
+        own=own or {},
+        about_own=about_own or {},
     )
     total = len(steps) * count_sentences(task)
     bar = tqdm(total=total, unit="sentence", disable=not processes.is_main)
@@ -216,7 +232,8 @@ def _measure(arguments: MeasureArguments, processes: Processes) -> None:
             if processes.is_main:
                 write_measures(run.folder, measures)
             rough = "; the figures are rough" if count < _ROUGH else ""
-            say(f"step {measures.step:,}: {count:,} sentences measured{rough}")
+            say(f"step {measures.step:,}: {count:,} sentence{'s' * (count != 1)} measured{rough}")
+            yield measures
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from headwise.viz_app.analysis.labels import (
 )
 from headwise.viz_app.figures.maps import attention_map
 from headwise.viz_app.figures.mosaic import mosaic
+from headwise.viz_app.figures.notebook import NotebookMaps, notebook_maps
 from headwise.viz_app.figures.standalone import Part, standalone
 from headwise.viz_app.figures.theme import LIGHT, Theme
 from headwise.viz_app.figures.tokens import token_row
@@ -85,6 +86,36 @@ def to_html(
         theme=theme,
     )
     return page.encode()
+
+
+def to_notebook(trace: Trace) -> str:
+    """Return a piece of HTML with all heads of a trace, at most 300 kB, for a notebook's output."""
+    probability = np.exp(trace.predictions.log_probability)
+    shown = {name: fact for name, fact in provenance(trace).items() if fact}
+    shown["weights, sha256"] = trace.sha256[:12] or "in memory"
+    return notebook_maps(
+        source=make_visible(trace.source_text),
+        translation=make_visible(trace.target_text),
+        tokens=list(zip(token_labels(trace.predicted), probability.tolist(), strict=True)),
+        parts={kind: _notebook_part(trace, kind) for kind in KINDS},
+        facts=shown,
+        too_large='The maps have too many cells to stand here: trace.save("trace.html") makes a '
+        "page of them.",
+    )
+
+
+def _notebook_part(trace: Trace, kind: Kind) -> NotebookMaps:
+    grid = make_grid(trace, kind)
+    return NotebookMaps(
+        name=KIND_NAMES[kind],
+        note=KIND_NOTES[kind],
+        maps=grid.apply(trace.attention[kind]),
+        allowed=grid.allowed,
+        rows=grid.rows,
+        columns=grid.columns,
+        row_title=grid.row_title,
+        column_title=grid.column_title,
+    )
 
 
 def _part(trace: Trace, kind: Kind, grid_options: GridOptions, theme: Theme) -> Part:

@@ -108,9 +108,7 @@ class OpenedCheckpoint(Checkpoint):
 
         ``run_with_cache`` in ``model/passes.py`` has the details.
         """
-        return run_with_cache(
-            self.model, self.tokenizers, sources, targets, names=names, grad=grad
-        )
+        return run_with_cache(self.model, self.tokenizers, sources, targets, names=names, grad=grad)
 
     def edit(self, edits: Mapping[str, Edit | NamedEdit]) -> AbstractContextManager[None]:
         """Replace tensors by functions of them, within a ``with``: ``edit`` in ``model/hooks.py``.
@@ -283,5 +281,3 @@ def wrap(
         target_tokenizer=target_tokenizer,
     )
     return OpenedCheckpoint(run.checkpoint.model, run)
-
-

@@ -187,13 +187,15 @@ class Measurer:
         counts: Counts | None,
         device: torch.device,
         own: Mapping[str, RowMeasure] | None = None,
+        *,
+        wanted: Collection[str] = (*MEASURES, *CONTRIBUTIONS),
     ) -> None:
         """Prepare for a run.
 
         ``counts`` say how often tokens occur in its training data, ``own`` has measures besides
-        ours.
+        ours, ``wanted`` names those of ours that are computed.
         """
-        self._own = own or {}
+        self._own, self._wanted = own or {}, frozenset(wanted)
         source, target = (
             punctuation_ids(side).to(device) for side in (tokenizers.source, tokenizers.target)
         )
@@ -229,13 +231,13 @@ class Measurer:
             for kind, weights in maps.items():
                 found = distance(weights, there[kind], ids.allowed(kind))
                 sums.add(name, kind, found, places)
-        sums.add_contributions(contributions(model, ids), ids.is_predicted)
+        if not self._wanted.isdisjoint(CONTRIBUTIONS):
+            sums.add_contributions(contributions(model, ids), ids.is_predicted)
         tokens = ids.is_predicted.sum(dim=-1).double()
-        for name, of_kinds in (
-            ("cost", batch_head_costs(model, ids.source, ids.target)),
-            ("gradient", batch_head_importance(model, ids.source, ids.target)),
-        ):
-            for kind, values in of_kinds.items():
+        for name, of_batch in (("cost", batch_head_costs), ("gradient", batch_head_importance)):
+            if name not in self._wanted:
+                continue
+            for kind, values in of_batch(model, ids.source, ids.target).items():
                 sums.add(name, kind, HeadSum(values.double().flatten(1), tokens), places)
         if aligned is not None:
             sums.add_baselines(aligned)

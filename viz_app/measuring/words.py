@@ -146,13 +146,29 @@ def hard_alignment(weights: Tensor, aligned: AlignedBatch, queries: Tensor) -> T
     consumed words some 18 points better in six-layer models; in the small ones of this project rows
     by predicted words are.
     """
+    by_word, _ = _sums_by_word(weights, aligned, queries)
+    is_word = _one_hot(aligned.keys, by_word.shape[-1]).any(dim=1)  # (B, W)
+    return first_largest_of(by_word.masked_fill(~is_word[:, None, None], -1.0))  # (B, H, V)
+
+
+def word_weights(weights: Tensor, aligned: AlignedBatch, queries: Tensor) -> Tensor:
+    """Compute the weights between words: (B, H, V, W).
+
+    They are summed over the tokens of a source word, averaged over the rows of a target word. The
+    arguments are those of ``hard_alignment``.
+    """
+    by_word, rows = _sums_by_word(weights, aligned, queries)
+    return by_word / rows[:, None, :, None].clamp(min=1)
+
+
+def _sums_by_word(weights: Tensor, aligned: AlignedBatch, queries: Tensor) -> tuple[Tensor, Tensor]:
+    """Sum weights over the tokens of both words, (B, H, V, W), and count their rows, (B, V)."""
     n_target, n_source = aligned.reference.shape[1:]
     maps = weights[aligned.rows][:, :, : queries.shape[1], : aligned.keys.shape[1]]
     by_key = maps @ _one_hot(aligned.keys, n_source)[:, None].to(maps.dtype)  # (B, H, Q, W)
     member = _one_hot(queries, n_target).to(maps.dtype)  # (B, Q, V)
     by_word = member.transpose(1, 2)[:, None] @ by_key  # (B, H, V, W); a sum has the same largest
-    is_word = _one_hot(aligned.keys, n_source).any(dim=1)  # (B, W)
-    return first_largest_of(by_word.masked_fill(~is_word[:, None, None], -1.0))  # (B, H, V)
+    return by_word, member.sum(dim=1)
 
 
 def count_correct_links(weights: Tensor, aligned: AlignedBatch, queries: Tensor) -> Tensor:

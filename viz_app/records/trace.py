@@ -161,7 +161,8 @@ class Trace:
 
     def __repr__(self) -> str:
         of = f" of {self.run}, step {self.step:,}" if self.run else ""
-        off = f", {len(self.ablated)} heads off" if self.ablated else ""
+        count = len(self.ablated)
+        off = f", {count} head{'s' * (count > 1)} off" if count else ""
         return (
             f"<Trace{of}: {_short(self.source_text)} → {_short(self.target_text)}, "
             f"{len(self.source)} and {len(self.predicted)} tokens{off}>"
@@ -228,5 +229,5 @@ _WITHOUT_ARRAYS = (
 
 
 def _short(text: str) -> str:
-    """Quote a text, without its middle if it is long."""
-    return repr(text if len(text) <= 60 else f"{text[:40]} … {text[-15:]}")
+    """Quote a text, or its beginning if it is long."""
+    return repr(text if len(text) <= 60 else f"{text[:59]}…")
