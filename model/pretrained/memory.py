@@ -32,8 +32,8 @@ def wrap_pretrained(
         )
     with quiet():
         model.set_attn_implementation(ATTENTION)
+        tokenizer, target_tokenizer = copy.deepcopy((tokenizer, target_tokenizer))
     wrapped = PretrainedModel(model)
-    tokenizer, target_tokenizer = copy.deepcopy((tokenizer, target_tokenizer))
     known = getattr(tokenizer, "tgt_lang", None)
     if languages.target is None and isinstance(known, str):
         languages = replace(languages, target=known)

@@ -62,7 +62,7 @@
 
   function drawAll(style, fills) {
     const [layers, heads, rows, columns] = part().shape;
-    const size = Math.max(1, Math.min(6, Math.floor(420 / (heads * (columns + 2)))));
+    const size = Math.max(1, Math.min(6, Math.floor(340 / (heads * (columns + 2)))));
     const [width, height] = [columns * size + 4, rows * size + 4];
     const pen = start(all, heads * width + 2, layers * height + 2);
     for (let layer = 0; layer < layers; layer++)
@@ -88,7 +88,7 @@
     const { shape, rows, columns, rowTitle, columnTitle } = part();
     const [, heads, n, m] = shape;
     const [layer, head] = chosen();
-    const size = Math.max(9, Math.min(24, Math.floor(460 / Math.max(n, m))));
+    const size = Math.max(9, Math.min(24, Math.floor(390 / Math.max(n, m))));
     let pen = start(large, 10, 10);
     const widest = (texts) => Math.max(...texts.map((text) => pen.measureText(cut(text)).width));
     const [left, top] = [widest(rows) + 24, widest(columns) + 24];

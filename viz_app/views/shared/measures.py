@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -194,16 +194,15 @@ def baselines_note(name: str, measures: Measures) -> str:
     )
 
 
-def own_measures_of(run: Run) -> dict[str, OwnMeasure]:
-    """Return the measures that somebody added to ours at any checkpoint of a run."""
-    by_step = measures_of(run, measured_steps(run.folder)).by_step
-    return {name: own for measures in by_step.values() for name, own in measures.own.items()}
+def own_measures(measured: Iterable[Measures]) -> dict[str, OwnMeasure]:
+    """Return the measures that somebody added to ours at any of some checkpoints."""
+    return {name: own for measures in measured for name, own in measures.own.items()}
 
 
-def measure_description(name: str, run: Run) -> MeasureDescription:
-    """Describe a measure of heads with the special tokens of a run."""
+def measure_description(name: str, run: Run, measured: Iterable[Measures]) -> MeasureDescription:
+    """Describe a measure of heads, which some checkpoints have, with a run's special tokens."""
     if name not in MEASURE_DESCRIPTIONS:
-        own = own_measures_of(run)[name]
+        own = own_measures(measured)[name]
         return MeasureDescription(name, own.note, "", range=own.range, form=".3f")
     about = MEASURE_DESCRIPTIONS[name]
     tokens = special_tokens_of(run)
@@ -213,12 +212,12 @@ def measure_description(name: str, run: Run) -> MeasureDescription:
     )
 
 
-def choose_measure(run: Run) -> str:
-    """Ask for a measure, and show its description and formula."""
-    known = (*MEASURE_DESCRIPTIONS, *own_measures_of(run))
-    names = {name: measure_description(name, run).name for name in known}
+def choose_measure(run: Run, measured: Collection[Measures]) -> str:
+    """Ask for a measure that some checkpoints have, and show its description and formula."""
+    known = (*MEASURE_DESCRIPTIONS, *own_measures(measured))
+    names = {name: measure_description(name, run, measured).name for name in known}
     name = choose_from_list("Measure", list(names), key="measure", format_func=names.__getitem__)
-    about = measure_description(name, run)
+    about = measure_description(name, run, measured)
     st.caption(escape_markdown(about.note))
     if about.formula:  # a measure that somebody added has none
         st.latex(about.formula)

@@ -27,7 +27,7 @@ from headwise.viz_app.views.shared.measures import (
     choose_measure,
     measure_description,
     measures_of,
-    own_measures_of,
+    own_measures,
     show_measure_state,
     value_in_words,
     values_of,
@@ -81,7 +81,7 @@ def _show_panel(
     """Draw the measures at these steps, some of which may have none."""
     choices, picture = st.columns([2, 3], gap="large")
     with choices:
-        name = choose_measure(selection.run)
+        name = choose_measure(selection.run, by_step.values())
         order = choose_one(
             "Rows",
             ["layout", "last value"],
@@ -118,7 +118,7 @@ def _show_cells(
         values_of(selection.run, by_step[step], name) if step in by_step else None for step in steps
     ]
     heads, cells = head_table(columns)
-    about = measure_description(name, selection.run)
+    about = measure_description(name, selection.run, by_step.values())
     if not heads:
         st.info(f"There is no value of “{escape_markdown(about.name)}” in these measures.")
         return
@@ -181,8 +181,8 @@ def _show_lines(
     ]
     lines = {
         name: [values.get(name, np.nan) for values in over_steps]
-        for name in (*MEASURES, *own_measures_of(selection.run))
-        if measure_description(name, selection.run).range == "share"
+        for name in (*MEASURES, *own_measures(by_step.values()))
+        if measure_description(name, selection.run, by_step.values()).range == "share"
     }
     highest = {
         name: max(values, key=lambda v: -1.0 if np.isnan(v) else v)
@@ -190,7 +190,10 @@ def _show_lines(
     }
     known = [name for name in lines if not np.isnan(highest[name])]
     known.sort(key=lambda name: (name != first, -highest[name]))
-    names = {name: measure_description(name, selection.run).name for name in known[:_MOST_LINES]}
+    names = {
+        name: measure_description(name, selection.run, by_step.values()).name
+        for name in known[:_MOST_LINES]
+    }
     shown = {names[name]: lines[name] for name in names}
     if not shown:
         return
