@@ -190,9 +190,7 @@ def test_a_pattern_stands_for_every_point_that_it_matches(model: Transformer, pa
     expected = [name for name in hook_names(model) if name.endswith(".heads")]
     assert list(seen) == [*expected, QUERY]
     assert len(expected) == 3 * LAYERS
-    with pytest.raises(
-        ValueError, match=r"no hook point matches 'decoder\.\*\.wights'; did you"
-    ):
+    with pytest.raises(ValueError, match=r"no hook point matches 'decoder\.\*\.wights'; did you"):
         edit(model, {"decoder.*.wights": double}).__enter__()
     assert_no_hook_in_use(model)
 
