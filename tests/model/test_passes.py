@@ -85,7 +85,7 @@ def test_what_is_no_batch_is_refused(
 def central_difference(f: Callable[[Tensor], Tensor], x: Tensor, direction: Tensor) -> float:
     """How fast f grows along a direction: of order h², which float64 leaves near 1e-9 here."""
     step = 1e-4
-    return float(f(x + step * direction) - f(x - step * direction)) / (2 * step)
+    return (f(x + step * direction) - f(x - step * direction)).item() / (2 * step)
 
 
 @pytest.mark.parametrize("name", ["ours", "marian", "bart", "m2m_100"])
@@ -122,7 +122,7 @@ def test_gradients_are_finite_differences(
     with edit(model, half):
         logits, cache = run_with_cache(model, tokenizers, source, target, names=inner, grad=True)
     whole = cache[TOKENS[0]].detach()
-    assert float(logits[0, 1, 7]) == near(float(logit(TOKENS[0], whole)), operations=PASS)
+    assert logits[0, 1, 7].item() == near(logit(TOKENS[0], whole).item(), operations=PASS)
     [found] = torch.autograd.grad(logits[0, 1, 7], cache[TOKENS[0]])
     expected = central_difference(lambda x: logit(TOKENS[0], x), whole, torch.ones_like(whole))
     assert float(found.sum()) == pytest.approx(expected, rel=1e-5, abs=1e-8)

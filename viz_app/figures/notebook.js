@@ -79,6 +79,7 @@
     pen.lineWidth = 2;
     pen.strokeRect(head * width + 1, layer * height + 1, width, height);
     layout = { ...layout, width, height };
+    all.dataset.head = `${width} ${height}`; // how far heads are apart
     all.setAttribute("aria-label", `${layers} layers of ${heads} heads; click one to enlarge it`);
   }
 
@@ -123,6 +124,7 @@
       pen.strokeRect(left + cell[1] * size, top + cell[0] * size, size - 1, size - 1);
     }
     layout = { ...layout, left, top, size };
+    large.dataset.cells = `${left} ${top} ${size}`; // where the first is, and how far they are apart
     const name = `${part().name}, layer ${layer + 1}, head ${head + 1} of ${heads}`;
     large.setAttribute("aria-label", `${name}; arrow keys go from cell to cell`);
   }
