@@ -8,6 +8,7 @@ runs the notebooks and the pages with ``>>>`` and writes what they give into the
 from __future__ import annotations
 
 import ast
+import base64
 import contextlib
 import doctest
 import io
@@ -18,7 +19,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import plotly.graph_objects as go
+from numpy.typing import NDArray
 
 from tests.imports import ROOT
 
@@ -67,6 +70,16 @@ def shown(kind: str, value: Any) -> Output:
             data["text/html"] = lines(value._repr_html_())
         data["text/plain"] = lines(repr(value))
     return {"output_type": kind, "metadata": {}, "data": data}
+
+
+def cells_of(data: dict[str, Any]) -> list[NDArray[np.float64]]:
+    """The numbers of the heat maps in the figure of an output; none where it is no figure."""
+    found = []
+    for trace in data.get(PLOTLY, {"data": []})["data"]:
+        if isinstance(z := trace.get("z"), dict):  # Plotly writes arrays as the bytes of numbers
+            flat = np.frombuffer(base64.b64decode(z["bdata"]), z["dtype"])
+            found.append(flat.reshape([int(n) for n in z["shape"].split(",")]).astype(np.float64))
+    return found
 
 
 def lines(text: str) -> list[str]:

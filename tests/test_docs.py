@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
 import pytest
 import torch
 import tyro
@@ -40,9 +39,9 @@ from tests.floats import PASS, near, rounding
 from tests.imports import ROOT
 from tests.printed import (
     NOTEBOOKS,
-    PLOTLY,
     PRINTED,
     assert_same_text,
+    cells_of,
     code_cells,
     examples,
     given_by,
@@ -211,18 +210,9 @@ def test_a_notebook_gives_what_it_has_kept(notebook: Path) -> None:
         for one, other in zip(found, kept, strict=True):
             data, kept_data = one.get("data", {}), other.get("data", {})
             assert data.keys() == kept_data.keys()
-            if PLOTLY in data:
-                [drawn, expected] = (
-                    go.Figure(each[PLOTLY], skip_invalid=True) for each in (data, kept_data)
-                )
-                for one_trace, other_trace in zip(drawn.data, expected.data, strict=True):
-                    assert one_trace.type == other_trace.type
-                    if one_trace.z is not None:
-                        np.testing.assert_allclose(
-                            np.array(one_trace.z, np.float64),
-                            np.array(other_trace.z, np.float64),
-                            atol=rounding(np.float32, 1, PASS),
-                        )
+            for drawn, expected in zip(cells_of(data), cells_of(kept_data), strict=True):
+                bound = rounding(np.float32, 1, PASS)
+                np.testing.assert_allclose(drawn, expected, rtol=0, atol=bound)
             assert len("".join(kept_data.get("text/html", ""))) <= 300_000
     _CHECKS[notebook.stem](names)
 

@@ -121,7 +121,8 @@ def write_measures(folder: Path, measures: Measures) -> None:
 
     Raises:
         CheckpointError: if they cannot be written.
-        ValueError: if there is a measure among the values that neither is ours nor in ``own``.
+        ValueError: if there is a measure among the values that neither is ours nor in ``own``, or a
+            value beyond the range of its measure.
     """
     require_own_names(measures.own)
     names = (*MEASURES, *measures.own)
@@ -131,6 +132,8 @@ def write_measures(folder: Path, measures: Measures) -> None:
             f"expected a value for each measure of Headwise and each in own, got a difference in "
             f"{', '.join(map(repr, odd[:5]))}"
         )
+    for name, about in measures.own.items():
+        about.require_range(name, measures.values[name])
     try:
         (folder / "measures").mkdir(exist_ok=True)
     except OSError as error:
@@ -225,6 +228,8 @@ def _rebuild(folder: Path, step: int, file: _File) -> Measures:
     names = (*MEASURES, *file.own)
     values = {name: {kind: _array(file.values[name][kind]) for kind in KINDS} for name in names}
     errors = {kind: _array(file.cost_errors[kind]) for kind in KINDS}
+    for name, about in file.own.items():
+        about.require_range(name, values[name])
     arrays = [*values.values(), errors]
     shapes = {kind: {of_kinds[kind].shape for of_kinds in arrays} for kind in KINDS}
     for kind, found_shapes in shapes.items():

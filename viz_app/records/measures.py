@@ -44,6 +44,8 @@ MeasureRange = Literal["share", "signed", "amount"]
 OWN_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 """What a measure of a person's own may be called; names in ``MEASURES`` and "emergence" are taken.
 """
+_ROUNDING = 1e-5
+"""How far a value may be beyond its range."""
 MOST_NOTE = 500
 """Most letters of what is said of such a measure."""
 FAILURES = ("log_probability", "least_attended", "left_out", "repetition")
@@ -75,6 +77,18 @@ class OwnMeasure:
             raise ValueError(
                 f"expected a sentence of at most {MOST_NOTE} letters about a measure, got "
                 f"{len(self.note)}"
+            )
+
+    def require_range(self, name: str, values: Mapping[Kind, Floats]) -> None:
+        """Refuse, by a ValueError, values that a measure of this range cannot have."""
+        least, most = (0.0 if self.range != "signed" else -np.inf), np.inf
+        most = 1.0 if self.range == "share" else most
+        found = np.concatenate([of_kind.ravel() for of_kind in values.values()])
+        found = found[~np.isnan(found)]
+        if found.size and (found.min() < least - _ROUNDING or found.max() > most + _ROUNDING):
+            raise ValueError(
+                f"measure {name!r}: expected values of the range {self.range!r}, got "
+                f"{found.min():.3g} to {found.max():.3g}; give another in ranges"
             )
 
 

@@ -123,6 +123,10 @@ def test_a_file_holds_what_was_measured_and_no_name_is_lost(tmp_path: Path) -> N
     without = {name: made.values[name] for name in MEASURES if name != "cost"}
     with pytest.raises(ValueError, match="got a difference in 'cost'"):
         write_measures(tmp_path, made_up_measures(20, values=without))
+    share = {"reach": OwnMeasure("How far a row looks.", "share")}
+    beyond = {**values, "reach": {kind: 1 + each for kind, each in values["reach"].items()}}
+    with pytest.raises(ValueError, match=r"measure 'reach': expected values of the range 'share'"):
+        write_measures(tmp_path, made_up_measures(20, values=beyond, own=share))
     own = {"reach": OwnMeasure("How far a row looks.", "amount")}
     write_measures(tmp_path, made_up_measures(20, values=values, own=own))
     read = read_measures(tmp_path, 20)

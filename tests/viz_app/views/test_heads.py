@@ -136,8 +136,9 @@ def test_a_measure_that_somebody_added_is_on_both_pages(
     """Its name and note are text; at a checkpoint that lacks it there is no value."""
     note = "How <b>far</b> it *looks*."
     reach = {kind: 3 + measured[60].values["entropy"][kind] for kind in KINDS}
+    of_first = measured[0].values["entropy"]
     for step in (20, 60):
-        values = {**measured[step].values, "reach": reach, "half": reach}
+        values = {**measured[step].values, "reach": reach, "half": of_first}
         own = {"reach": OwnMeasure(note), "half": OwnMeasure("A half.", "share")}
         write_measures(own_root / "tiny", replace(measured[step], values=values, own=own))
     app = matrix(measure="reach")

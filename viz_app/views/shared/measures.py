@@ -155,7 +155,7 @@ def value_in_words(run: Run, measures: Measures, name: str, head: Head, value: f
     """Say what a value of a measure means for a head."""
     if name == "distance" and measures.distance_to == measures.step:
         return "the checkpoint from which the others' distances are measured"
-    if name in measures.own:
+    if name not in MEASURE_DESCRIPTIONS:  # somebody added it
         return f"{name}: {value:.3f}" if not math.isnan(value) else f"{name}: no value"
     text = describe_value(
         name,
