@@ -84,8 +84,9 @@ def to_head(given: HeadLike) -> Head:
     """
     if isinstance(given, str):
         return parse_head(given)
-    if isinstance(given, Sequence) and len(given) == 3:
-        kind, layer, head = given
+    parts: Any = given
+    if isinstance(parts, Sequence) and len(parts) == 3:
+        kind, layer, head = parts
         if isinstance(kind, str) and hasattr(layer, "__index__") and hasattr(head, "__index__"):
             return Head(cast(Kind, kind), operator.index(layer), operator.index(head))
     raise ValueError(
@@ -94,11 +95,10 @@ def to_head(given: HeadLike) -> Head:
     )
 
 
-def to_heads(given: Iterable[HeadLike] | HeadLike) -> list[Head]:
-    """Return the heads that a collection, or a single one, names, as ``to_head`` does."""
-    if isinstance(given, str | Head):
-        return [to_head(given)]
-    return [to_head(head) for head in given]
+def to_heads(given: Iterable[HeadLike] | str | Head) -> list[Head]:
+    """Return the heads that a collection, or a single name, stands for, as ``to_head`` does."""
+    several: Iterable[Any] = [given] if isinstance(given, str | Head) else given
+    return [to_head(head) for head in several]
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 from headwise.model.checkpoint import CHECKPOINTS, Checkpoint
 from headwise.model.decoding.translation import GREEDY, Decoding, translate
@@ -65,7 +65,11 @@ class OpenedCheckpoint(Checkpoint):
         """Return the names of all tensors that can be read or replaced."""
         return hook_names(self.model)
 
-    def translate(self, texts: str | Sequence[str], decoding: Decoding = GREEDY) -> Any:
+    @overload
+    def translate(self, texts: str, decoding: Decoding = ...) -> str: ...
+    @overload
+    def translate(self, texts: Sequence[str], decoding: Decoding = ...) -> list[str]: ...
+    def translate(self, texts: str | Sequence[str], decoding: Decoding = GREEDY) -> str | list[str]:
         """Translate a text, or several, which gives a list."""
         if isinstance(texts, str):
             return translate(self.model, self.tokenizers, [texts], decoding=decoding)[0]
@@ -221,10 +225,15 @@ class OpenedRun(Sequence[OpenedCheckpoint]):
     def __len__(self) -> int:
         return len(self.steps)
 
-    def __getitem__(self, place: Any) -> Any:
+    @overload
+    def __getitem__(self, place: int) -> OpenedCheckpoint: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[OpenedCheckpoint]: ...
+    def __getitem__(self, place: int | slice) -> OpenedCheckpoint | list[OpenedCheckpoint]:
         """Load the checkpoint at a place in the order of steps, or those of a slice of places."""
-        steps = self.steps[place]
-        return [self.at(step) for step in steps] if isinstance(place, slice) else self.at(steps)
+        if isinstance(place, slice):
+            return [self.at(step) for step in self.steps[place]]
+        return self.at(self.steps[place])
 
     def __iter__(self) -> Iterator[OpenedCheckpoint]:
         return map(self.at, self.steps)

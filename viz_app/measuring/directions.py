@@ -121,7 +121,7 @@ class Direction:
     def measured_error_rates(self) -> Numbers:
         """Return the alignment error rate of each head in the measures of the checkpoint, (H,)."""
         run, step = self.run, self.checkpoint.step
-        expected = "expected the name of a head, --reference, or measures of alignment errors"
+        expected = "expected the name of a head, a reference, or measures of alignment errors"
         if step not in measured_steps(run.folder):
             raise ValueError(
                 f"{expected}: {run.name} has no measures of step {step:,}; "

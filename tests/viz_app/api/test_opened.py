@@ -134,5 +134,5 @@ def test_a_wrapped_model_has_the_same_abilities(run: TrainedRun) -> None:
     assert trace.target_text == headwise.open("tiny", root=run.folder.parent)[-1].translate(TEXT)
     table = headwise.measure(checkpoint, [(TEXT, "¿Dónde?")], ours=["confidence"])
     assert set(table["step"]) == {9}
-    with pytest.raises(ValueError, match="expected the name of a head, --reference, or measures"):
+    with pytest.raises(ValueError, match="expected the name of a head, a reference, or measures"):
         headwise.align(checkpoint, [(TEXT, "¿Dónde?")])

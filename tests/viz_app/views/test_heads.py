@@ -136,17 +136,17 @@ def test_a_measure_that_somebody_added_is_on_both_pages(
     """Its name and note are text; at a checkpoint that lacks it there is no value."""
     note = "How <b>far</b> it *looks*."
     reach = {kind: 3 + measured[60].values["entropy"][kind] for kind in KINDS}
-    of_first = measured[0].values["entropy"]
+    full = {kind: np.ones((2, 3), np.float32) for kind in KINDS}
     for step in (20, 60):
-        values = {**measured[step].values, "reach": reach, "half": of_first}
-        own = {"reach": OwnMeasure(note), "half": OwnMeasure("A half.", "share")}
+        values = {**measured[step].values, "reach": reach, "full": full}
+        own = {"reach": OwnMeasure(note), "full": OwnMeasure("All of it.", "share")}
         write_measures(own_root / "tiny", replace(measured[step], values=values, own=own))
     app = matrix(measure="reach")
     drawn = app.cells("head_matrix")
     assert np.isnan(drawn[1:7, 0]).all()
     assert_written(drawn[1:7, 2], reach["encoder_self"].ravel())
     assert note in said(app)
-    assert "half" in [line["name"] for line in app.charts["head_lines"]["data"]]
+    assert "full" in [line["name"] for line in app.charts["head_lines"]["data"]]
     app = start(measure="reach", step="60")
     assert note in said(app)
     expected = {head: float(reach[head.kind][head[1:]]) for head in HEADS}
