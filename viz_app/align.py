@@ -181,7 +181,7 @@ def main(arguments: HeadAlignArguments) -> None:
         backward = _open_backward(arguments, forward)
         is_scored = arguments.reference is not None
         left_out, left_out_backward = LeftOutCounts(), LeftOutCounts()
-        bar.set_description("comparing heads" if is_scored else "aligning")
+        bar.set_description_str("comparing heads" if is_scored else "aligning")
         place, scores = _choose(forward, arguments.head, is_scored=is_scored)
         aligned = forward.align(place, left_out)
         chosen: dict[str, Any] = {"head": head_name(forward.heads[place])}
@@ -197,7 +197,7 @@ def main(arguments: HeadAlignArguments) -> None:
                 "reverse_head": head_name(backward.heads[other]),
             }
         bar.reset()  # what was read to choose heads is read once more
-        bar.set_description("aligning")
+        bar.set_description_str("aligning")
         agreement, empty = Agreement(np.zeros(1)), 0
         with _writer(arguments.out) as write:
             for pair in aligned:

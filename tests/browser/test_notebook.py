@@ -19,7 +19,9 @@ from headwise.viz_app.trace.sentence import run_trace
 COLOURS = """(canvas, [rows, columns]) => {
     const [left, top, size] = canvas.dataset.cells.split(" ").map(Number);
     const ratio = canvas.width / parseFloat(canvas.style.width);
-    const pen = canvas.getContext("2d");
+    const copy = new OffscreenCanvas(canvas.width, canvas.height);
+    const pen = copy.getContext("2d", { willReadFrequently: true });
+    pen.drawImage(canvas, 0, 0);
     return Array.from({ length: rows }, (_, row) =>
         Array.from({ length: columns }, (_, column) => {
             const at = [left + (column + 0.5) * size, top + (row + 0.5) * size];
@@ -90,7 +92,7 @@ def test_every_head_is_drawn_in_the_colours_of_the_notebook(
     every.click(position={"x": 2.5 * width, "y": 1.5 * height})
     expect_map(page, trace, "cross", 1, 2, theme)
     page.locator('select[data-of="kind"]').select_option("decoder_self")
-    page.locator('select[data-of="layer"]').select_option("3")
+    page.locator('select[data-of="layer"]').select_option(value="3")
     expect_map(page, trace, "decoder_self", 3, 2, theme)
     page.evaluate(
         "dark => { document.body.dataset.jpThemeLight = dark; }", str(other is LIGHT).lower()
