@@ -1,13 +1,74 @@
 """Headwise: encoder-decoder transformers, and every attention head of them.
 
+``import headwise`` gives what ``__all__`` names: texts in, and everything that the pages can do.
+
+    run = headwise.open("en-es")
+    trace = run[-1].trace("Where is my book?")
+
+``docs/from-python.md`` shows each. Importing this costs nothing: what a name needs is imported when
+it is first asked for.
+
 In a clone, ``headwise.model`` and ``headwise.viz_app`` are the folders ``model/`` and ``viz_app/``
 beside this one. What is installed has them inside this folder.
 """
 
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from headwise.model.interface import Head as Head
+    from headwise.viz_app.api.alignments import HeadAlignment as HeadAlignment
+    from headwise.viz_app.api.alignments import align as align
+    from headwise.viz_app.api.opened import OpenedCheckpoint as OpenedCheckpoint
+    from headwise.viz_app.api.opened import OpenedRun as OpenedRun
+    from headwise.viz_app.api.opened import open as open
+    from headwise.viz_app.api.opened import wrap as wrap
+    from headwise.viz_app.api.scores import evaluate as evaluate
+    from headwise.viz_app.api.scores import prune_curve as prune_curve
+    from headwise.viz_app.api.tables import measure as measure
+    from headwise.viz_app.api.traces import OpenedTrace as OpenedTrace
+    from headwise.viz_app.api.traces import read_trace as read_trace
 
 __version__ = "0.1.0"
+
+__all__ = [  # noqa: RUF022 (in the order in which a person needs them)
+    "open",
+    "wrap",
+    "measure",
+    "evaluate",
+    "prune_curve",
+    "align",
+    "read_trace",
+    "Head",
+    "OpenedRun",
+    "OpenedCheckpoint",
+    "OpenedTrace",
+    "HeadAlignment",
+]
+
+_PLACES = {
+    "headwise.model.interface": ("Head",),
+    "headwise.viz_app.api.alignments": ("align", "HeadAlignment"),
+    "headwise.viz_app.api.opened": ("open", "wrap", "OpenedRun", "OpenedCheckpoint"),
+    "headwise.viz_app.api.scores": ("evaluate", "prune_curve"),
+    "headwise.viz_app.api.tables": ("measure",),
+    "headwise.viz_app.api.traces": ("read_trace", "OpenedTrace"),
+}
 
 _FOLDER = Path(__file__).resolve().parent
 if not (_FOLDER / "model").is_dir():
     __path__.append(str(_FOLDER.parent))
+
+
+def __getattr__(name: str) -> object:
+    """Import what a name stands for when it is first asked for."""
+    for module, names in _PLACES.items():
+        if name in names:
+            found = globals()[name] = getattr(import_module(module), name)
+            return found
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

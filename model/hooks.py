@@ -8,16 +8,21 @@ module: sessions that share one model cannot see each other's tensors, and no lo
 from __future__ import annotations
 
 import difflib
+import inspect
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import partial
 from operator import attrgetter
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from torch import Tensor, nn
 
 Edit = Callable[[Tensor], Tensor]
+NamedEdit = Callable[[Tensor, str], Tensor]
+"""An edit that is given the name of the hook point too."""
 
 
 class HasModules(Protocol):
@@ -85,17 +90,40 @@ def hook_names(model: HasModules) -> list[str]:
     return [name for name, module in model.named_modules() if isinstance(module, HookPoint)]
 
 
+def matching_names(model: HasModules, patterns: Iterable[str]) -> list[str]:
+    """Return the names that patterns such as ``decoder.*.weights`` stand for, each once, in order.
+
+    ``*`` stands for any text, dots included, ``?`` for a character and ``[01]`` for one of some. A
+    pattern that no hook point matches is a ValueError; a name without such signs is taken as it is.
+    """
+    known: list[str] = []
+    found: dict[str, None] = {}
+    for pattern in patterns:
+        if not any(sign in pattern for sign in "*?["):
+            found[pattern] = None
+            continue
+        known = known or hook_names(model)
+        matches = [name for name in known if fnmatchcase(name, pattern)]
+        if not matches:
+            raise ValueError(f"no hook point matches {pattern!r}{_hint(pattern, known)}")
+        found.update(dict.fromkeys(matches))
+    return list(found)
+
+
+def _hint(name: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=3)
+    return f"; did you mean {' or '.join(near)}?" if near else "; hook_names() lists them"
+
+
 def _find(model: HasModules, names: Iterable[str]) -> dict[str, HookPoint]:
     found = {}
-    for name in names:
+    for name in matching_names(model, [names] if isinstance(names, str) else names):
         try:
             point = attrgetter(name)(model)  # get_submodule takes twenty times as long
         except AttributeError:
             point = None
         if not isinstance(point, HookPoint):
-            near = difflib.get_close_matches(name, hook_names(model), n=3)
-            hint = f"; did you mean {' or '.join(near)}?" if near else "; hook_names() lists them"
-            raise ValueError(f"no hook point named {name!r}{hint}")
+            raise ValueError(f"no hook point named {name!r}{_hint(name, hook_names(model))}")
         found[name] = point
     return found
 
@@ -117,8 +145,11 @@ def _remove(items: list[Any], item: object) -> None:
 def capture(model: HasModules, names: Iterable[str]) -> Iterator[dict[str, list[Tensor]]]:
     """Record tensors at hook points while the calling thread runs the model.
 
-    Yield for each name its tensors, in call order, after any edits. A name that is not that of a
-    hook point is a ValueError.
+    Names may be patterns, as for ``matching_names``. Yield for each hook point its tensors, in call
+    order, after any edits. A name that is not that of a hook point is a ValueError.
+
+    Where scores or weights are recorded, or edited, attention is computed step by step and not
+    fused, which rounds differently: results move by some units of the last digit.
     """
     points = _find(model, names)
     seen: dict[str, list[Tensor]] = {name: [] for name in points}
@@ -134,22 +165,48 @@ def capture(model: HasModules, names: Iterable[str]) -> Iterator[dict[str, list[
 
 
 @contextmanager
-def edit(model: HasModules, edits: Mapping[str, Edit]) -> Iterator[None]:
+def edit(model: HasModules, edits: Mapping[str, Edit | NamedEdit]) -> Iterator[None]:
     """Replace tensors at hook points while the calling thread runs the model.
 
-    ``edits`` has by name a function from the tensor to its replacement, of the same shape. A name
-    that is not that of a hook point is a ValueError at once, another shape in the pass. If a key or
-    value is replaced, a decoding cache stores the replacement. Without edits, results are
-    bit-identical.
+    ``edits`` has by name, or by a pattern as for ``matching_names``, a function from the tensor to
+    its replacement, of the same shape; a function of two arguments is given the name as well. A
+    name that is not that of a hook point is a ValueError at once, another shape in the pass. If a
+    key or value is replaced, a decoding cache stores the replacement.
+
+    An empty mapping changes nothing, to the bit. An edit of scores or weights that returns what it
+    is given moves results by some units of the last digit, since attention is then not fused.
     """
-    edits = dict(edits)
-    points = _find(model, edits)
-    for name, point in points.items():
-        _thread.uses.setdefault(point, _Uses()).edits.append(edits[name])
+    opened: list[tuple[HookPoint, Edit]] = []
+    for pattern, function in edits.items():
+        takes_name = _takes_name(function)
+        for name, point in _find(model, [pattern]).items():
+            one = partial(_with_name, function, name) if takes_name else cast(Edit, function)
+            opened.append((point, one))
+    for point, function in opened:
+        _thread.uses.setdefault(point, _Uses()).edits.append(function)
     try:
         yield
     finally:
-        for name, point in points.items():
+        for point, function in opened:
             uses = _thread.uses[point]
-            _remove(uses.edits, edits[name])
+            _remove(uses.edits, function)
             _release(point, uses)
+
+
+def _with_name(function: Any, name: str, x: Tensor) -> Tensor:
+    return function(x, name)
+
+
+def _takes_name(function: Edit | NamedEdit) -> bool:
+    """Return whether a function can only be called with two arguments, not with one."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # functions of PyTorch have none
+        return False
+    for arguments in (("tensor",), ("tensor", "name")):
+        try:
+            signature.bind(*arguments)
+        except TypeError:
+            continue
+        return len(arguments) == 2
+    return False

@@ -10,12 +10,14 @@ each token, (B, T, D).
 
 from __future__ import annotations
 
+import operator
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, cast
 
 if TYPE_CHECKING:  # pages and analyses import the names below without torch
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     import torch
     from torch import Tensor, nn
@@ -47,6 +49,9 @@ class Head(NamedTuple):
     head: int
 
 
+HeadLike = Head | str | tuple[str, int, int]
+"""A head as a person may name it: ``cross.2.4``, counted from 1, or kind, layer, head from 0."""
+
 _HEAD_NAME = re.compile(rf"({'|'.join(KINDS)})\.([1-9][0-9]{{0,5}})\.([1-9][0-9]{{0,5}})")
 
 
@@ -66,6 +71,34 @@ def parse_head(name: str) -> Head:
         raise ValueError(f"expected a head such as cross.2.4, got {name!r}")
     kind = next(kind for kind in KINDS if kind == match[1])
     return Head(kind, int(match[2]) - 1, int(match[3]) - 1)
+
+
+def to_head(given: HeadLike) -> Head:
+    """Return the head that is named by a text such as ``cross.2.4``, a ``Head`` or a tuple.
+
+    In a text layer and head are counted from 1, as on the pages; in a ``Head`` or a tuple of kind,
+    layer and head they are counted from 0. Whether a model has it is not asked here.
+
+    Raises:
+        ValueError: if it has none of these forms.
+    """
+    if isinstance(given, str):
+        return parse_head(given)
+    parts: Any = given
+    if isinstance(parts, Sequence) and len(parts) == 3:
+        kind, layer, head = parts
+        if isinstance(kind, str) and hasattr(layer, "__index__") and hasattr(head, "__index__"):
+            return Head(cast(Kind, kind), operator.index(layer), operator.index(head))
+    raise ValueError(
+        "expected a head such as 'cross.2.4' (layer and head from 1) or ('cross', 1, 3) (from 0), "
+        f"got {given!r:.60}"
+    )
+
+
+def to_heads(given: Iterable[HeadLike] | str | Head) -> list[Head]:
+    """Return the heads that a collection, or a single name, stands for, as ``to_head`` does."""
+    several: Iterable[Any] = [given] if isinstance(given, str | Head) else given
+    return [to_head(head) for head in several]
 
 
 @dataclass(frozen=True)
@@ -269,6 +302,18 @@ class NormParameters(NamedTuple):
     """Added to the variance before its root is taken."""
 
 
+class Origin(NamedTuple):
+    """Which weights a model has: run, step, and the sha256 of the weights."""
+
+    run: str
+    step: int
+    sha256: str
+
+
+NO_ORIGIN = Origin("", 0, "")
+"""That of a model that was not loaded: its weights are those of no checkpoint."""
+
+
 class Cache(Protocol):
     """A cache has the keys and values that the decoder has computed for the target so far."""
 
@@ -283,6 +328,9 @@ class Seq2SeqModel(Protocol):
     are below ``attention_path(kind, layer)``: ``query``, ``key``, ``value``, ``scores``,
     ``weights``, ``heads`` and ``output``.
     """
+
+    origin: Origin
+    """Which weights it has; what loads them sets it, and what is recorded of the model has it."""
 
     @property
     def description(self) -> Description:

@@ -11,7 +11,14 @@ from torch import Tensor, nn
 from headwise.model.attention import KeyValueCache, MultiHeadAttention
 from headwise.model.config import BOS, EOS, PAD, UNK, TransformerConfig
 from headwise.model.hooks import HookPoint
-from headwise.model.interface import Description, LinearParameters, NormParameters, Side, SpecialIds
+from headwise.model.interface import (
+    NO_ORIGIN,
+    Description,
+    LinearParameters,
+    NormParameters,
+    Side,
+    SpecialIds,
+)
 from headwise.model.layers import FeedForward, InputEmbedding, Norm, residual, transpose_in_memory
 from headwise.model.masks import causal_mask, padding_mask_if_padded
 
@@ -188,6 +195,7 @@ class Transformer(nn.Module):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.config = config
+        self.origin = NO_ORIGIN
         source = _embedding(config.source_vocab_size, config.d_model)
         target = source
         if config.tied != "all":

@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from torch import Tensor
 
 from headwise.model.hooks import Edit, edit
-from headwise.model.interface import KINDS, Head, Kind, Seq2SeqModel, attention_path
+from headwise.model.interface import KINDS, Kind, Seq2SeqModel, attention_path
 from headwise.model.turned import PinnedRow, Turned
 
 _FAR_BELOW = -1e4
@@ -53,9 +53,9 @@ def turn(model: Seq2SeqModel, turned: Turned) -> Iterator[None]:
 
 
 @contextmanager
-def ablate(model: Seq2SeqModel, heads: Iterable[Head]) -> Iterator[None]:
-    """Switch heads off: ``turn`` them to the strength 0."""
-    with turn(model, Turned.off(heads)):
+def ablate(model: Seq2SeqModel, heads: Iterable[HeadLike]) -> Iterator[None]:
+    """Switch heads off, named as ``to_head`` reads: ``turn`` them to the strength 0."""
+    with turn(model, Turned.off(to_heads(heads))):
         yield
 
 

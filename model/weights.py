@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from headwise.model.config import TransformerConfig, from_dict, to_dict
 from headwise.model.files import CheckpointError, check_regular, read_bytes, write_bytes
-from headwise.model.interface import Seq2SeqModel
+from headwise.model.interface import Origin, Seq2SeqModel
 from headwise.model.run_info import FORMAT_VERSION
 from headwise.model.transformer import Transformer
 
@@ -109,12 +109,24 @@ def header_of(folder: Path, step: int) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A loaded model, in evaluation mode, with its run, step and sha256."""
+    """A loaded model, in evaluation mode, which knows the run, the step and the sha256."""
 
     model: Seq2SeqModel
-    run: str
-    step: int
-    sha256: str
+
+    @property
+    def run(self) -> str:
+        """Return the name of the run."""
+        return self.model.origin.run
+
+    @property
+    def step(self) -> int:
+        """Return the step of the weights."""
+        return self.model.origin.step
+
+    @property
+    def sha256(self) -> str:
+        """Return the sha256 of the weights."""
+        return self.model.origin.sha256
 
 
 def read_weights(
@@ -157,7 +169,8 @@ def read_weights(
                 f"{metadata.get(key)}; restore the file or remove it"
             )
     _fill(model, tensors, path, dtype)
-    return Checkpoint(model.for_inference(), run, step, metadata["sha256"])
+    model.origin = Origin(run, step, metadata["sha256"])
+    return Checkpoint(model.for_inference())
 
 
 def _most_bytes(model: Transformer) -> int:

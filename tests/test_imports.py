@@ -62,6 +62,8 @@ def test_imports_are_found(line: str, file: str, expected: set[str]) -> None:
         ("torch", ["model/", "viz_app/trace/", "viz_app/measuring/"]),
         ("plotly", ["viz_app/figures/", "viz_app/export.py"]),
         ("transformers", ["model/pretrained/"]),
+        ("pandas", ["viz_app/api/"]),
+        ("headwise.viz_app.api", ["viz_app/api/", "headwise/__init__.py"]),
         ("streamlit", ["viz_app/app.py", "viz_app/views/", "viz_app/components/"]),
         ("headwise.viz_app.views", ["viz_app/app.py", "viz_app/views/"]),
         (
@@ -91,6 +93,7 @@ def test_a_module_is_imported_in_its_places_only(module: str, places: list[str])
             "viz_app/lessons/",
             ["headwise.viz_app.figures", "headwise.viz_app.trace", "torch", "streamlit", "plotly"],
         ),
+        ("viz_app/api/", ["headwise.viz_app.views", "torch", "streamlit", "plotly"]),
         ("viz_app/records/", ["torch", "streamlit", "plotly"]),
         ("viz_app/trace/", ["headwise.viz_app.analysis", "headwise.viz_app.figures"]),
         ("viz_app/measure.py", ["headwise.viz_app.analysis", "headwise.viz_app.figures"]),

@@ -26,6 +26,13 @@ print([each.value for each in app.exception], [each.label for each in app.text_a
 """
 
 
+TRANSLATED = f"""
+import headwise
+
+print(headwise.open("copy", root={str(ROOT / "checkpoints")!r})[-1].translate("c a f e"))
+"""
+
+
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of what is installed, for setuptools writes beside it."""
@@ -80,10 +87,11 @@ def programs(
         (["python", "-c", "import headwise; print(headwise.__version__)"], "0.1.0"),
         (["python", "-c", "from headwise.model.runs import open_run; print(open_run)"], "open_run"),
         (["python", "-m", "headwise.model.translate", "--help"], "--checkpoints"),
+        (["python", "-c", TRANSLATED], "c a f e"),
         (["headwise", "--help"], "usage: headwise"),
         (["python", "-c", STARTED], "[] ['Sentence in "),
     ],
-    ids=["headwise", "headwise.model", "a command line", "the command", "the app"],
+    ids=["headwise", "headwise.model", "a command line", "its names", "the command", "the app"],
 )
 def test_it_works_in_a_folder_with_files_of_the_same_names(
     programs: Path, tmp_path: Path, command: list[str], said: str

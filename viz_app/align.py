@@ -181,14 +181,14 @@ def main(arguments: HeadAlignArguments) -> None:
         backward = _open_backward(arguments, forward)
         is_scored = arguments.reference is not None
         left_out, left_out_backward = LeftOutCounts(), LeftOutCounts()
+        bar.set_description_str("comparing heads" if is_scored else "aligning")
         place, scores = _choose(forward, arguments.head, is_scored=is_scored)
         aligned = forward.align(place, left_out)
         chosen: dict[str, Any] = {"head": head_name(forward.heads[place])}
         if backward is not None and arguments.symmetrise is not None:
             other, _ = _choose(backward, arguments.reverse_head, is_scored=is_scored)
-            aligned = combine(
-                aligned, backward.align(other, left_out_backward), arguments.symmetrise
-            )
+            back = backward.align(other, left_out_backward, advances=False)
+            aligned = combine(aligned, back, arguments.symmetrise)
             chosen |= {
                 "symmetrised": arguments.symmetrise,
                 "reverse": backward.checkpoint.run,
@@ -196,6 +196,8 @@ def main(arguments: HeadAlignArguments) -> None:
                 "reverse_sha256": backward.checkpoint.sha256,
                 "reverse_head": head_name(backward.heads[other]),
             }
+        bar.reset()  # what was read to choose heads is read once more
+        bar.set_description_str("aligning")
         agreement, empty = Agreement(np.zeros(1)), 0
         with _writer(arguments.out) as write:
             for pair in aligned:
@@ -211,15 +213,19 @@ def main(arguments: HeadAlignArguments) -> None:
     if backward is not None:
         about += f"with {chosen['reverse_head']} of {backward.run.name}; "
         without += f", {left_out_backward.too_long:,} too long for {backward.run.name}"
-    about += f"{agreement.sentences:,} pairs"
+    about += _pairs(agreement.sentences)
     if scores is not None:
         about += f"; alignment error rate {agreement.error_rate[0]:.4f}"
     print(about, file=sys.stderr)
     if empty:
-        print(f"{empty:,} pairs got an empty line: {without}", file=sys.stderr)
+        print(f"{_pairs(empty)} got an empty line: {without}", file=sys.stderr)
     if arguments.report is not None and scores is not None:
         report = _about(arguments, forward) | _scores(forward, scores)
         write_json(arguments.report, report | {"written": chosen | _figures(agreement, 0)})
+
+
+def _pairs(count: int) -> str:
+    return f"{count:,} pair{'s' * (count != 1)}"
 
 
 def _choose(direction: Direction, name: str, *, is_scored: bool) -> tuple[int, Agreement | None]:

@@ -18,8 +18,8 @@ from headwise.model.runs import open_checkpoint
 from headwise.model.turned import Turned, parse_pinned, parse_turned
 from headwise.viz_app.analysis.labels import make_visible
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.report import to_html
-from headwise.viz_app.trace.saved import read_trace, to_json, to_npz
+from headwise.viz_app.report import writer_for
+from headwise.viz_app.trace.saved import read_trace
 from headwise.viz_app.trace.sentence import run_trace
 
 _LOG = logging.getLogger(__name__)
@@ -60,16 +60,9 @@ class ExportArguments:
     """Folder of the runs."""
 
 
-_WRITERS = {".html": to_html, ".npz": to_npz, ".json": to_json}
-
-
 def main(arguments: ExportArguments) -> None:
     """Write a trace to a file and print its translation."""
-    writer = _WRITERS.get(arguments.out.suffix)
-    if writer is None:
-        raise ValueError(f"{arguments.out}: expected a name that ends in .html, .npz or .json")
-    if not arguments.out.parent.is_dir():
-        raise ValueError(f"{arguments.out.parent}: no such folder; create it first")
+    writer = writer_for(arguments.out)
     trace = _trace(arguments)
     content = writer(trace)
     write_bytes(arguments.out, content)
@@ -92,17 +85,11 @@ def _trace(arguments: ExportArguments) -> Trace:
         arguments.placement,
         arguments.languages,
     )
+    turned = Turned(
+        tuple(map(parse_turned, arguments.turn)), tuple(map(parse_pinned, arguments.pin))
+    )
     return run_trace(
-        checkpoint.model,
-        run.tokenizers,
-        arguments.text,
-        arguments.target,
-        run=checkpoint.run,
-        step=checkpoint.step,
-        sha256=checkpoint.sha256,
-        turned=Turned(
-            tuple(map(parse_turned, arguments.turn)), tuple(map(parse_pinned, arguments.pin))
-        ),
+        checkpoint.model, run.tokenizers, arguments.text, arguments.target, turned=turned
     )
 
 

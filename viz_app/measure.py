@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,7 @@ from headwise.model.placement import DEFAULT_PLACEMENT, Placement
 from headwise.model.runs import Run, choose_languages, open_run, require_languages
 from headwise.model.training.corpora import COPY, HUB_CORPORA, CorpusStream, stream_corpus
 from headwise.model.training.data import DataError
-from headwise.model.training.processes import LostProcessError, Processes, join_processes
+from headwise.model.training.processes import ALONE, LostProcessError, Processes, join_processes
 from headwise.viz_app.measuring.alignments import alignments_path, read_alignments
 from headwise.viz_app.measuring.batches import LeftOutCounts
 from headwise.viz_app.measuring.checkpoints import (
@@ -35,11 +35,13 @@ from headwise.viz_app.measuring.checkpoints import (
 )
 from headwise.viz_app.measuring.files import write_measures
 from headwise.viz_app.measuring.head_means import write_means
+from headwise.viz_app.measuring.heads import RowMeasure
 from headwise.viz_app.measuring.neuron_files import write_neurons
 from headwise.viz_app.measuring.neurons import measure_neurons
 from headwise.viz_app.measuring.pair_files import SENTENCES, shipped_pairs, write_pairs
 from headwise.viz_app.measuring.pairs import PairTask, measure_pairs, read_pairs
 from headwise.viz_app.measuring.words import LinksLookup, identity_links, links_from_file
+from headwise.viz_app.records.measures import Measures, OwnMeasure
 
 SHIPPED = "shipped"
 """What stands for the contrastive pairs that the program has for the run's languages."""
@@ -191,11 +193,23 @@ def main(arguments: MeasureArguments) -> None:
         raise ValueError(f"sentences: expected at least 1, got {arguments.sentences}")
     device = arguments.placement.torch_device
     with join_processes(on_cpu=device.type == "cpu") as processes:
-        _measure(arguments, processes)
+        run = open_run(arguments.run, root=arguments.checkpoints)
+        for _ in measure_run(choose_languages(run, arguments.languages), arguments, processes):
+            pass
 
 
-def _measure(arguments: MeasureArguments, processes: Processes) -> None:
-    run = choose_languages(open_run(arguments.run, root=arguments.checkpoints), arguments.languages)
+def measure_run(
+    run: Run,
+    arguments: MeasureArguments,
+    processes: Processes = ALONE,
+    *,
+    own: Mapping[str, RowMeasure] | None = None,
+    about_own: Mapping[str, OwnMeasure] | None = None,
+) -> Iterator[Measures]:
+    """Measure the checkpoints of a run, write the file of each, and yield what it has.
+
+    ``own`` has measures besides ours, ``about_own`` what each is; they are in the files too.
+    """
     steps = _steps(arguments.steps, run.steps())
     pair_task = _pair_task(arguments, run, steps, processes) if arguments.pairs else None
     with_heads = arguments.data is not None or pair_task is None
@@ -205,7 +219,7 @@ def _measure(arguments: MeasureArguments, processes: Processes) -> None:
     if task is None:
         return
     if arguments.only == "all":
-        _measure_heads(task)
+        yield from _measure_heads(replace(task, own=own or {}, about_own=about_own or {}))
     if arguments.only == "means":
         _measure_means(task)
     else:
@@ -272,7 +286,7 @@ def _task(
     )
 
 
-def _measure_heads(task: MeasureTask) -> None:
+def _measure_heads(task: MeasureTask) -> Iterator[Measures]:
     processes = task.processes
     total = len(task.steps) * count_sentences(task)
     printed: set[str] = set()
@@ -290,7 +304,9 @@ def _measure_heads(task: MeasureTask) -> None:
                 write_measures(task.run.folder, measures)
                 write_means(task.run.folder, means)
             rough = "; the figures are rough" if count < _ROUGH else ""
-            _say(processes, f"step {measures.step:,}: {count:,} sentences measured{rough}")
+            sentences = f"{count:,} sentence{'s' * (count != 1)}"
+            _say(processes, f"step {measures.step:,}: {sentences} measured{rough}")
+            yield measures
 
 
 def _measure_means(task: MeasureTask) -> None:

@@ -17,9 +17,10 @@ from headwise.model.placement import DEFAULT_PLACEMENT, Placement
 from headwise.model.runs import open_checkpoint
 from headwise.viz_app.analysis.correspondence import corresponding, parting
 from headwise.viz_app.analysis.labels import make_visible
+from headwise.viz_app.trace.account import single_token
 from headwise.viz_app.trace.patching import run_attribution, run_patching
 from headwise.viz_app.trace.sentence import run_trace
-from headwise.viz_app.why import check_out, single_token, written_as
+from headwise.viz_app.why import check_out, written_as
 
 _LOG = logging.getLogger(__name__)
 
@@ -107,7 +108,7 @@ def main(arguments: PatchArguments) -> None:
 
 
 def _ids(tokenizers: Tokenizers, words: tuple[str, str]) -> tuple[int, int]:
-    first, second = (single_token(tokenizers, word, option="--words") for word in words)
+    first, second = (single_token(tokenizers, word, name="words") for word in words)
     return first, second
 
 

@@ -1,8 +1,9 @@
-"""Writes a trace, or the account of a word, as an HTML page that needs no app and no network."""
+"""Writes a trace, or the account of a word, as a file, such as an HTML page without a network."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import numpy as np
 
@@ -29,11 +30,13 @@ from headwise.viz_app.analysis.labels import (
 from headwise.viz_app.figures.account import heads_map, signed_bars, waterfall
 from headwise.viz_app.figures.maps import attention_map
 from headwise.viz_app.figures.mosaic import mosaic
+from headwise.viz_app.figures.notebook import NotebookMaps, notebook_maps
 from headwise.viz_app.figures.standalone import Drawing, Part, Table, standalone
 from headwise.viz_app.figures.theme import LIGHT, Theme
 from headwise.viz_app.figures.tokens import token_row
 from headwise.viz_app.records.account import Account
 from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.trace.saved import to_json, to_npz
 
 MOST_ENCODER_BARS, MOST_NEURONS = 16, 12
 """Most parts of the encoder, and most neurons of a feed-forward, that have a bar of their own."""
@@ -124,6 +127,36 @@ def to_html(
         theme=theme,
     )
     return page.encode()
+
+
+def to_notebook(trace: Trace) -> str:
+    """Return a piece of HTML with all heads of a trace, at most 300 kB, for a notebook's output."""
+    probability = np.exp(trace.predictions.log_probability)
+    shown = {name: fact for name, fact in provenance(trace).items() if fact}
+    shown["weights, sha256"] = trace.sha256[:12] or "in memory"
+    return notebook_maps(
+        source=make_visible(trace.source_text),
+        translation=make_visible(trace.target_text),
+        tokens=list(zip(token_labels(trace.predicted), probability.tolist(), strict=True)),
+        parts={kind: _notebook_part(trace, kind) for kind in KINDS},
+        facts=shown,
+        too_large='The maps have too many cells to stand here: trace.save("trace.html") makes a '
+        "page of them.",
+    )
+
+
+def _notebook_part(trace: Trace, kind: Kind) -> NotebookMaps:
+    grid = make_grid(trace, kind)
+    return NotebookMaps(
+        name=KIND_NAMES[kind],
+        note=KIND_NOTES[kind],
+        maps=grid.apply(trace.attention[kind]),
+        allowed=grid.allowed,
+        rows=grid.rows,
+        columns=grid.columns,
+        row_title=grid.row_title,
+        column_title=grid.column_title,
+    )
 
 
 def _part(trace: Trace, kind: Kind, grid_options: GridOptions, theme: Theme) -> Part:
@@ -247,3 +280,17 @@ def _drawings(
             of_neurons,
         ),
     }
+
+
+def writer_for(path: Path) -> Callable[[Trace], bytes]:
+    """Return what makes the content of a trace's file, by the end of its name.
+
+    Raises:
+        ValueError: if the name ends in none of .html, .npz and .json, or there is no such folder.
+    """
+    writers = {".html": to_html, ".npz": to_npz, ".json": to_json}
+    if path.suffix not in writers:
+        raise ValueError(f"{path}: expected a name that ends in .html, .npz or .json")
+    if not path.parent.is_dir():
+        raise ValueError(f"{path.parent}: no such folder; create it first")
+    return writers[path.suffix]

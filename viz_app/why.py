@@ -15,19 +15,21 @@ from numpy.typing import NDArray
 
 from headwise.model.checkpoint import CHECKPOINTS, CheckpointError
 from headwise.model.files import write_bytes
-from headwise.model.interface import DEFAULT_LANGUAGES, Languages, Tokenizers
+from headwise.model.interface import DEFAULT_LANGUAGES, Languages
 from headwise.model.placement import DEFAULT_PLACEMENT, Placement
 from headwise.model.runs import open_checkpoint
 from headwise.viz_app.analysis.labels import make_visible
-from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.trace.account import run_account, run_whole_effects
+from headwise.viz_app.trace.account import (
+    MEAN,
+    run_account,
+    run_whole_effects,
+    word_to_compare,
+)
 from headwise.viz_app.trace.saved import npz_of
 from headwise.viz_app.trace.sentence import run_trace
 
 _LOG = logging.getLogger(__name__)
 Arrays = dict[str, NDArray[np.generic]]
-MEAN = "mean"
-"""Compares a word with the mean of all logits."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ def main(arguments: WhyArguments) -> None:
             f"{arguments.at}"
         )
     at = arguments.at - 1
-    other = _other(run.tokenizers, trace, at, arguments.instead)
+    other = word_to_compare(run.tokenizers, trace, at, arguments.instead)
     account = run_account(checkpoint.model, trace, at, other)
     effects = run_whole_effects(checkpoint.model, trace, account)
     arrays = account.arrays(effects)
@@ -95,29 +97,6 @@ def main(arguments: WhyArguments) -> None:
         f"{make_visible(word.strip())} against {make_visible(against.strip())}: "
         f"{account.difference:+.4f}"
     )
-
-
-def _other(tokenizers: Tokenizers, trace: Trace, at: int, instead: str | None) -> int | None:
-    """Return the id of the word to compare with; None for the mean of all."""
-    if instead == MEAN:
-        return None
-    if instead is None:
-        likeliest = trace.predictions.top_ids[at].tolist()
-        return next(id for id in likeliest if id != trace.predicted.ids[at])
-    return single_token(tokenizers, instead, option="--instead")
-
-
-def single_token(tokenizers: Tokenizers, word: str, *, option: str) -> int:
-    """Return the id of a word of the target that is one token.
-
-    Raises:
-        ValueError: if it is not; the message begins with the option that has it.
-    """
-    ids = tokenizers.target.encode(word.strip())
-    if len(ids) != 1:
-        read = " ".join(tokenizers.target.tokens(ids)) or "nothing"
-        raise ValueError(f"{option}: expected one token, got {word!r:.60}, read as {read}")
-    return ids[0]
 
 
 def check_out(path: Path) -> None:

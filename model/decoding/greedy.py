@@ -87,24 +87,29 @@ def decode_step_by_step(
     sources: Sequence[Sequence[int]],
     choose: Choose,
     prefix: Sequence[int] | None = None,
+    *,
+    keep_rows: bool = False,
 ) -> list[list[int]]:
     """Decode a batch token by token; ``choose`` picks the next token of each row.
 
-    Rows that have ended leave the batch. The rest is as in ``greedy``.
+    Rows that have ended leave the batch, unless all are to be kept. The rest is as in ``greedy``.
     """
     batch = Generation(model, sources, prefix)
     targets, end = [list(batch.prefix) for _ in sources], model.special_ids.end
     longest = [len(batch.prefix) + most for most in batch.most_generated]
-    rows = list(range(len(sources)))
+    rows, done = list(range(len(sources))), set[int]()
     while rows:
         continued, ids = [], []
         for place, id in enumerate(choose(batch.logits(), rows)):
-            target = targets[rows[place]]
-            target.append(id)
-            if id != end and len(target) < longest[rows[place]]:
+            target, ended = targets[rows[place]], rows[place] in done
+            if not ended:
+                target.append(id)
+                if id == end or len(target) >= longest[rows[place]]:
+                    done.add(rows[place])
+            if keep_rows or rows[place] not in done:
                 continued.append(place)
                 ids.append(id)
-        rows = [rows[place] for place in continued]
+        rows = [rows[place] for place in continued] if len(done) < len(targets) else []
         if rows:
             batch.append(continued, ids)
     return targets
@@ -115,14 +120,22 @@ def greedy(
     model: Seq2SeqModel,
     sources: Sequence[Sequence[int]],
     prefix: Sequence[int] | None = None,
+    *,
+    keep_rows: bool = False,
 ) -> list[list[int]]:
     """Decode a batch of sources, choosing the likeliest token at every step.
 
     Of tokens that are equally likely, as ``model/ties.py`` says, it is the one of the lowest id.
     Sources include ``</s>``. Each target begins with ``prefix``, by default the model's start
     token, and ends with ``</s>`` unless the limit of ``longest_target`` is reached first.
+
+    A source whose target has ended leaves the batch, so that what ``capture`` records has fewer and
+    fewer rows. With ``keep_rows`` row b of every tensor is source b to the end; what a row computes
+    after its target has ended is part of no target.
     """
-    return decode_step_by_step(model, sources, lambda logits, _: _argmax(logits), prefix)
+    return decode_step_by_step(
+        model, sources, lambda logits, _: _argmax(logits), prefix, keep_rows=keep_rows
+    )
 
 
 def _argmax(logits: Tensor) -> list[int]:

@@ -13,6 +13,7 @@ from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
 
 from headwise.model.hooks import HookPoint
 from headwise.model.interface import (
+    NO_ORIGIN,
     Description,
     LinearParameters,
     NormParameters,
@@ -55,6 +56,7 @@ class PretrainedModel(nn.Module):
         transpose_in_memory(inner)
         self.description = _describe(inner, self._family)
         self.special_ids = _special_ids(inner)
+        self.origin = NO_ORIGIN
         self.eval()
 
     @property

@@ -8,7 +8,6 @@ modules pass their tensors through it by PyTorch hooks that are registered once 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor, nn
@@ -38,17 +37,32 @@ def _pass_input(module: nn.Module, point: HookPoint) -> None:
     module.register_forward_pre_hook(hook)
 
 
-def _pass_reshaped(
-    module: nn.Module, point: HookPoint, there: Callable[[Tensor], Tensor], back: Any
-) -> None:
-    """Pass what a module returns through a hook point in another form; ``back`` undoes it."""
+def _pass_scaled(module: nn.Module, point: HookPoint, scale: float) -> None:
+    """Pass what a module returns, times a factor that comes later, through a hook point."""
 
     def hook(_module: nn.Module, _args: Any, output: Tensor) -> Tensor | None:
         if not point.in_use:
             return None
-        shown = there(output)
-        passed = point(shown)
-        return None if passed is shown else back(passed, output)
+        scaled = output * scale
+        passed = point(scaled)
+        return None if passed is scaled else passed / scale
+
+    module.register_forward_hook(hook)
+
+
+def _pass_for_each_row(module: nn.Module, point: HookPoint) -> None:
+    """Pass positions through a hook point for each row of the batch, also where all share them.
+
+    The first argument of the module is the ids, (B, S), or that shape.
+    """
+
+    def hook(_module: nn.Module, args: tuple[Any, ...], output: Tensor) -> Tensor | None:
+        if not point.in_use:
+            return None
+        rows, *_ = getattr(args[0], "shape", args[0])
+        shared = output.view(-1, *output.shape[-2:])  # (1, S, D) or (B, S, D)
+        # A copy, or an edit in place would change the table.
+        return point(shared.expand(rows, -1, -1).clone())
 
     module.register_forward_hook(hook)
 
@@ -94,15 +108,10 @@ class EmbeddingPoints(nn.Module):
         super().__init__()
         self.tokens = HookPoint()
         scale = getattr(stack, "embed_scale", 1.0)  # some scale outside of the module
-        _pass_reshaped(stack.embed_tokens, self.tokens, lambda x: x * scale, lambda x, _: x / scale)
+        _pass_scaled(stack.embed_tokens, self.tokens, scale)
         if hasattr(stack, family.position_table):
             self.positions = HookPoint()
-            _pass_reshaped(
-                getattr(stack, family.position_table),
-                self.positions,
-                lambda x: x.view(-1, *x.shape[-2:]),
-                lambda x, output: x.view_as(output),
-            )
+            _pass_for_each_row(getattr(stack, family.position_table), self.positions)
         if hasattr(stack, family.embedding_norm):
             self.norm = NormPoints(getattr(stack, family.embedding_norm))
         self.output = HookPoint()

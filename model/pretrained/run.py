@@ -22,7 +22,7 @@ from transformers import AutoModelForSeq2SeqLM, GenerationConfig
 
 from headwise.model.checkpoint import Checkpoint
 from headwise.model.files import CheckpointError, read_bytes
-from headwise.model.interface import Choices, Description, Languages
+from headwise.model.interface import Choices, Description, Languages, Origin
 from headwise.model.pretrained.attention import ATTENTION
 from headwise.model.pretrained.folders import (
     check_files,
@@ -242,7 +242,9 @@ class PretrainedRun:
                     "diverged, or its weights are beyond float16"
                 )
         inner.generation_config = self._generation
-        return Checkpoint(PretrainedModel(inner), self.name, step, self.sha256(step))
+        model = PretrainedModel(inner)
+        model.origin = Origin(self.name, step, self.sha256(step))
+        return Checkpoint(model)
 
     def sha256(self, step: int) -> str:
         """Return a hash of the weights of a step."""

@@ -208,17 +208,46 @@ def load_tokenizers(
     forced: int | None,
     languages: Languages,
 ) -> PretrainedTokenizers:
-    """Load the tokenizer of a model for a choice of languages.
-
-    ``sizes`` are the rows of the embeddings of source and target; ``forced`` is the id that
-    generation forces after the start, if the model has one.
+    """Load the tokenizer of a model for a choice of languages, as ``tokenizers_of`` sets it up.
 
     Raises:
-        CheckpointError: if the files are missing or broken, or the tokenizer has more tokens than
-            the model.
+        CheckpointError: if the files are missing or broken, and as ``tokenizers_of``.
+        ValueError: as ``tokenizers_of``.
+    """
+    own_target = folder / TARGET_TOKENIZER
+    return tokenizers_of(
+        load_tokenizer(folder),
+        special,
+        config=config,
+        sizes=sizes,
+        forced=forced,
+        languages=languages,
+        own_target=load_tokenizer(own_target) if own_target.is_dir() else None,
+        place=str(folder),
+    )
+
+
+def tokenizers_of(
+    tokenizer: Any,
+    special: SpecialIds,
+    *,
+    config: Any,
+    sizes: tuple[int, int],
+    forced: int | None,
+    languages: Languages,
+    own_target: Any = None,
+    place: str,
+) -> PretrainedTokenizers:
+    """Set a tokenizer, which is changed, up for a model and a choice of languages.
+
+    ``sizes`` are the rows of the embeddings of source and target; ``forced`` is the id that
+    generation forces after the start, if the model has one; ``own_target`` is a tokenizer that is
+    only for the target; errors begin with ``place``.
+
+    Raises:
+        CheckpointError: if the tokenizer has more tokens than the model.
         ValueError: if a language or prefix is not among the choices.
     """
-    tokenizer = load_tokenizer(folder)
     choices = choices_of(tokenizer, config)
     for what, chosen, expected in (
         ("source language", languages.source, choices.sources),
@@ -228,7 +257,6 @@ def load_tokenizers(
         if chosen and chosen not in expected:
             one = f"one of {', '.join(map(repr, expected))}" if expected else "none"
             raise ValueError(f"{what} {chosen!r:.60}: expected {one}")
-    own_target = folder / TARGET_TOKENIZER
     known = _language_ids(tokenizer)
     if languages.source:
         tokenizer.src_lang = languages.source
@@ -236,7 +264,7 @@ def load_tokenizers(
         tokenizer.tgt_lang = tokenizer.src_lang
     if len(tokenizer) > max(sizes):
         raise CheckpointError(
-            f"{folder}: the tokenizer has {len(tokenizer):,} tokens, the model embeds "
+            f"{place}: the tokenizer has {len(tokenizer):,} tokens, the model embeds "
             f"{max(sizes):,}; is it the tokenizer of this model?"
         )
     return PretrainedTokenizers(
@@ -245,7 +273,7 @@ def load_tokenizers(
         sizes=sizes,
         prefix=_prefix(special, known, forced, languages.target),
         before=languages.prefix or "",
-        own_target=load_tokenizer(own_target) if own_target.is_dir() else None,
+        own_target=own_target,
     )
 
 

@@ -100,23 +100,50 @@ def evaluate(
     loss, tokens = mean_loss(model, examples.sources, examples.targets)
     references = references_by_source(examples.pairs)
     translations = translate(model, tokenizers, list(references), decoding=decoding)
-    most = max(map(len, references.values()))
-    # sacrebleu wants one list per reference number; None where a sentence has fewer.
-    columns = [
-        [lines[number] if number < len(lines) else None for lines in references.values()]
-        for number in range(most)
-    ]
-    bleu, chrf = sacrebleu.BLEU(), sacrebleu.CHRF()
+    scores = score_translations(translations, list(references.values()))
     return Evaluation(
         loss=loss,
-        perplexity=math.exp(min(loss, 700.0)),
-        bleu=bleu.corpus_score(translations, columns).score,
-        chrf=chrf.corpus_score(translations, columns).score,
-        exact=sum(map(list.__contains__, references.values(), translations)) / len(references),
+        perplexity=perplexity_of(loss),
         tokens=tokens,
         pairs=len(examples.pairs),
         dropped=examples.read - len(examples.pairs),
         sources=len(references),
+        **vars(scores),
+    )
+
+
+def perplexity_of(loss: float) -> float:
+    """Return e to the loss, which is held below what a float can be."""
+    return math.exp(min(loss, 700.0))
+
+
+@dataclass(frozen=True)
+class TranslationScores:
+    """Scores of translations, as ``Evaluation`` has them."""
+
+    bleu: float
+    chrf: float
+    exact: float
+    bleu_signature: str
+    chrf_signature: str
+
+
+def score_translations(
+    translations: Sequence[str], references: Sequence[Sequence[str]]
+) -> TranslationScores:
+    """Compare each translation with one or more references by sacrebleu, and letter by letter."""
+    most = max(map(len, references))
+    # sacrebleu wants one list per reference number; None where a sentence has fewer.
+    columns = [
+        [lines[number] if number < len(lines) else None for lines in references]
+        for number in range(most)
+    ]
+    bleu, chrf = sacrebleu.BLEU(), sacrebleu.CHRF()
+    equal = (text in lines for text, lines in zip(translations, references, strict=True))
+    return TranslationScores(
+        bleu=bleu.corpus_score(translations, columns).score,
+        chrf=chrf.corpus_score(translations, columns).score,
+        exact=sum(equal) / len(references),
         bleu_signature=str(bleu.get_signature()),
         chrf_signature=str(chrf.get_signature()),
     )

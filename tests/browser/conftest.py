@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ViewportSize, expect
+from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, expect
 
 from benchmarks.load_server import APP, ROOT, started
 from headwise.model.checkpoint import TrainedRun, load_weights, open_trained_run
@@ -131,7 +131,7 @@ def trace_at(run: TrainedRun) -> Callable[..., Trace]:
 
     @cache
     def trace(step: int, sentence: str, target: tuple[int, ...] | None = None) -> Trace:
-        return run_trace(load(step).model, run.tokenizers, sentence, target, step=step)
+        return run_trace(load(step).model, run.tokenizers, sentence, target)
 
     return trace
 
@@ -140,3 +140,25 @@ def trace_at(run: TrainedRun) -> Callable[..., Trace]:
 def traced(newest: int, trace_at: Callable[..., Trace]) -> Traced:
     """Traces by sentence, of the checkpoint that the app chooses at first."""
     return lambda sentence: trace_at(newest, sentence)
+
+
+@pytest.fixture
+def open_page(browser: Browser, tmp_path: Path) -> Iterator[Callable[[bytes], Page]]:
+    """Opens a page from disk, offline; nothing may be asked for or complained of."""
+    context = browser.new_context(offline=True, viewport={"width": 1300, "height": 900})
+    complaints: list[object] = []
+
+    def make(content: bytes) -> Page:
+        file = tmp_path / f"page{len(context.pages)}.html"
+        file.write_bytes(content)
+        page = context.new_page()
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(error))
+        page.on("websocket", lambda socket: complaints.append(socket.url))
+        page.on("request", lambda each: each.url == file.as_uri() or complaints.append(each.url))
+        page.goto(file.as_uri())
+        return page
+
+    yield make
+    context.close()
+    assert complaints == []

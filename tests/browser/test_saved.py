@@ -133,14 +133,7 @@ def test_citation_and_downloads_are_of_the_trace(
     app: App, run: TrainedRun, newest: int, tmp_path: Path
 ) -> None:
     checkpoint = load_weights(run, newest)
-    trace = run_trace(
-        checkpoint.model,
-        run.tokenizers,
-        SENTENCE,
-        run="en-es",
-        step=newest,
-        sha256=checkpoint.sha256,
-    )
+    trace = run_trace(checkpoint.model, run.tokenizers, SENTENCE)
     app.open(q=SENTENCE, layer=2, head=3)
     app.expect_drawn("large", trace.attention["cross"][1, 2])
     picture = saved(app, "large", f"headwise-en-es-{newest}-cross-layer2-head3.svg")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, Page, TimeoutError, expect
+from playwright.sync_api import Page, TimeoutError, expect
 
 from headwise.model.checkpoint import TrainedRun
 from headwise.model.interface import KINDS, Kind
@@ -34,28 +33,6 @@ MIDDLES = """(plot, head) => {
 @pytest.fixture
 def trace(run: TrainedRun, trace_at: Callable[..., Trace]) -> Trace:
     return trace_at(run.steps()[-1], SENTENCE)
-
-
-@pytest.fixture
-def open_page(browser: Browser, tmp_path: Path) -> Iterator[Callable[[bytes], Page]]:
-    """Opens a page from disk, offline; nothing may be asked for or complained of."""
-    context = browser.new_context(offline=True, viewport={"width": 1300, "height": 900})
-    complaints: list[object] = []
-
-    def make(content: bytes) -> Page:
-        file = tmp_path / f"page{len(context.pages)}.html"
-        file.write_bytes(content)
-        page = context.new_page()
-        page.on("console", lambda message: complaints.append(message.text))
-        page.on("pageerror", lambda error: complaints.append(error))
-        page.on("websocket", lambda socket: complaints.append(socket.url))
-        page.on("request", lambda each: each.url == file.as_uri() or complaints.append(each.url))
-        page.goto(file.as_uri())
-        return page
-
-    yield make
-    context.close()
-    assert complaints == []
 
 
 def expect_large(page: Page, kind: Kind, expected: Floats) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import re
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -180,6 +181,37 @@ def test_zero_weights_of_a_head_equal_a_zero_slice_of_its_output_projection(
         logits = model(*pair)
     assert_near(logits, without(*pair), operations=PASS)
     assert (logits - model(*pair)).abs().max() > 1e-3
+
+
+def test_a_pattern_stands_for_every_point_that_it_matches(model: Transformer, pair: Pair) -> None:
+    """Dots are letters like others, so that ``*`` reaches over layers and sides."""
+    with capture(model, ["*.heads", QUERY]) as seen:
+        model(*pair)
+    expected = [name for name in hook_names(model) if name.endswith(".heads")]
+    assert list(seen) == [*expected, QUERY]
+    assert len(expected) == 3 * LAYERS
+    with pytest.raises(ValueError, match=r"no hook point matches 'decoder\.\*\.wights'; did you"):
+        edit(model, {"decoder.*.wights": double}).__enter__()
+    assert_no_hook_in_use(model)
+
+
+def test_an_edit_that_takes_a_name_is_given_it(model: Transformer, pair: Pair) -> None:
+    """Of two patterns that match a point both edit it, the first one first."""
+    given: list[str] = []
+
+    def named(x: Tensor, name: str) -> Tensor:
+        given.append(name)
+        return x + 1
+
+    with capture(model, [QUERY, "encoder.layers.0.self_attention.query"]) as seen:
+        model(*pair)
+        with edit(model, {"*.query": double, "decoder.*.query": named, "logits": torch.zeros_like}):
+            logits = model(*pair)
+    assert given == [name for name in hook_names(model) if re.fullmatch(r"decoder.*\.query", name)]
+    (other, other_edited) = seen["encoder.layers.0.self_attention.query"]
+    assert torch.equal(other_edited, 2 * other)
+    assert not logits.any()
+    assert_no_hook_in_use(model)
 
 
 # Errors and cleaning up

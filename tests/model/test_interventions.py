@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -16,11 +18,14 @@ from headwise.model.hooks import capture, edit
 from headwise.model.interface import (
     KINDS,
     Head,
+    HeadLike,
     Kind,
     NormParameters,
     attention_path,
     head_name,
     parse_head,
+    to_head,
+    to_heads,
 )
 from headwise.model.interventions import batch_head_costs, batch_head_importance, head_costs
 from headwise.model.masks import pad
@@ -49,6 +54,24 @@ def log_probability(model: Transformer, source: list[int], target: list[int]) ->
 
 
 # Heads
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["cross.2.4", ("cross", 1, 3), Head("cross", 1, 3), ("cross", np.int64(1), np.int64(3))],
+)
+def test_a_head_has_one_name_in_several_forms(given: HeadLike) -> None:
+    assert to_head(given) == Head("cross", 1, 3)
+    assert to_heads([given, given]) == [Head("cross", 1, 3)] * 2
+    assert to_heads("cross.2.4") == to_heads(Head("cross", 1, 3)) == [Head("cross", 1, 3)]
+
+
+@pytest.mark.parametrize(
+    "given", ["cross.0.1", "cross", ("cross", 1), ("cross", 1, 0.5), 3, "crossed"]
+)
+def test_what_names_no_head_is_refused_with_both_forms(given: Any) -> None:
+    with pytest.raises(ValueError, match=r"expected a head such as '?cross\.2\.4"):
+        to_head(given)
 
 
 def test_heads_are_listed_kind_by_kind_and_layer_by_layer_and_named_from_1(

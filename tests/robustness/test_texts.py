@@ -64,7 +64,8 @@ class Case:
 def check(model: Transformer, tokenizers: TokenizerPair, case: Case) -> str:
     """Trace a text and check the result; return "refused" or "traced"."""
     try:
-        trace = run_trace(model, tokenizers, case.text, case.target, run=case.text[:30])
+        trace = run_trace(model, tokenizers, case.text, case.target)
+        trace = replace(trace, run=case.text[:30])
     except ValueError as error:
         if CLEAR.search(str(error)):
             return "refused"

@@ -9,6 +9,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -193,15 +194,10 @@ def precise(run: TrainedRun) -> Transformer:
 @pytest.fixture(scope="session")
 def trace(trained: Transformer, tokenizers: TokenizerPair) -> Trace:
     """The trace of a sentence and a forced target that differ in length."""
-    return run_trace(
-        trained,
-        tokenizers,
-        "Don't worry, she sees him.",
-        "No te preocupes, ella lo ve.",
-        run="tiny",
-        step=60,
-        sha256="5ha",
+    made = run_trace(
+        trained, tokenizers, "Don't worry, she sees him.", "No te preocupes, ella lo ve."
     )
+    return replace(made, sha256="5ha")
 
 
 @pytest.fixture(scope="session")

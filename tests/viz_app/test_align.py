@@ -114,6 +114,20 @@ def test_lines_go_to_standard_output_and_words_about_them_to_the_other(
 # Reference, report, best head
 
 
+def test_progress_counts_each_pair_once(
+    run_root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Though they are read once more to compare heads; one pair is not "1 pairs"."""
+    data = write_pairs(tmp_path / "pairs.jsonl", PAIRS[:1])
+    reference = tmp_path / "links.txt"
+    reference.write_text("0-0\n")
+    out = ["--out", str(tmp_path / "out.txt"), "--reference", str(reference)]
+    align(run_root, data, *out)
+    err = capsys.readouterr().err
+    assert re.findall(r"aligning: (\d+)pair", err)[-1] == "1"
+    assert re.findall(r"step 60; (1 \w+)", err) == ["1 pair"]
+
+
 def report(root: Path, data: Path, reference: Path, *rest: str, run: str = "tiny") -> Any:
     path = data.with_name("report.json")
     more = ["--reference", str(reference), "--report", str(path), *rest]

@@ -32,8 +32,7 @@ def of_run(root: Path, *rest: str) -> list[str]:
 
 def traced(run: TrainedRun, placement: Placement = DEFAULT_PLACEMENT) -> Trace:
     checkpoint = load_checkpoint(run, 60, placement)
-    about = {"run": "tiny", "step": 60, "sha256": checkpoint.sha256}
-    return run_trace(checkpoint.model, run.tokenizers, TEXT, **about)
+    return run_trace(checkpoint.model, run.tokenizers, TEXT)
 
 
 @pytest.mark.parametrize("name", ["out.npz", "out.json"])

@@ -60,7 +60,7 @@ def test_json_has_the_same(run_root: Path, tmp_path: Path) -> None:
     [
         (["--at", "99"], "--at: expected 1 to"),
         (["--at", "0"], "--at: expected 1 to"),
-        (["--at", "1", "--instead", "no such token here"], "--instead: expected one token"),
+        (["--at", "1", "--instead", "no such token here"], "instead: expected one token"),
     ],
 )
 def test_what_cannot_be_asked_is_refused(

@@ -83,12 +83,16 @@ def standalone(
         "FACTS": "".join(
             f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts.items()
         ),
-        "DATA": _json(data),
+        "DATA": json_in_script(data),
         "SCRIPT": (_HERE / "standalone.js").read_text(encoding="utf-8"),
         "PLOTLY": get_plotlyjs(),
     }
-    page = (_HERE / "standalone.html").read_text(encoding="utf-8")
-    before, *places = page.split("{{")
+    return fill_template((_HERE / "standalone.html").read_text(encoding="utf-8"), written)
+
+
+def fill_template(template: str, written: Mapping[str, str]) -> str:
+    """Fill each ``{{NAME}}`` of a template."""
+    before, *places = template.split("{{")
     filled = [before]
     for place in places:  # once over the template: what was filled in is never filled again
         name, _, rest = place.partition("}}")
@@ -96,7 +100,7 @@ def standalone(
     return "".join(filled)
 
 
-def _json(data: Any) -> str:
+def json_in_script(data: Any) -> str:
     """Write JSON that can stand inside a script: no text in it can end the script."""
     options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
     written = orjson.dumps(data, option=options, default=np.ndarray.tolist)  # of texts

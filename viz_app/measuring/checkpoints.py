@@ -8,7 +8,7 @@ sentences, and the language model's count of each sequence of three tokens in it
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 
 from headwise.model.checkpoint import Checkpoint
@@ -28,11 +28,18 @@ from headwise.viz_app.measuring.batches import (
 from headwise.viz_app.measuring.examples import examples_in_batch, strongest_examples
 from headwise.viz_app.measuring.failures import translate_batch
 from headwise.viz_app.measuring.head_means import MeanSums
-from headwise.viz_app.measuring.heads import weight_measures
+from headwise.viz_app.measuring.heads import RowMeasure, weight_measures
 from headwise.viz_app.measuring.stages import StageMeasurer, find_aligning_head
 from headwise.viz_app.measuring.sums import Measurer, MeasureSums
 from headwise.viz_app.measuring.words import LinksLookup, align_batch
-from headwise.viz_app.records.measures import CorpusSummary, HeadMeans, Measures, Sentence
+from headwise.viz_app.records.measures import (
+    CorpusSummary,
+    HeadMeans,
+    Measures,
+    OwnMeasure,
+    Sentence,
+    require_own_names,
+)
 
 _ALIGNED = 128
 """Number of sentences of the corpus by which a head is chosen whose links align words."""
@@ -80,6 +87,13 @@ class MeasureTask:
     processes: Processes
     placement: Placement
     """Where the models compute, and how precisely."""
+    own: Mapping[str, RowMeasure] = field(default_factory=dict)
+    """Measures of a person's own, by name."""
+    about_own: Mapping[str, OwnMeasure] = field(default_factory=dict)
+    """What each of these is."""
+
+    def __post_init__(self) -> None:
+        require_own_names(self.own)
 
 
 def count_sentences(task: MeasureTask) -> int:
@@ -105,7 +119,7 @@ def measure(
     after each checkpoint with the counts of pairs that were left out.
     """
     device = task.placement.torch_device
-    measurer = Measurer(task.run.tokenizers, task.run.counts, device)
+    measurer = Measurer(task.run.tokenizers, task.run.counts, device, task.own)
     last = load_checkpoint(task.run, task.run.steps()[-1], task.placement)
     loaded = {last.step: last}
     stages = _stage_measurer(task, last.model)
@@ -122,7 +136,8 @@ def measure(
             compared["velocity"] = before[0]
         others = {name: loaded[one].model for name, one in compared.items()}
         model = checkpoint.model
-        sums, means = MeasureSums(model.description, device), MeanSums(model.description, device)
+        sums = MeasureSums(model.description, device, task.own)
+        means = MeanSums(model.description, device)
 
         def add(
             batch: Sequence[EncodedPair],
@@ -146,6 +161,7 @@ def measure(
         left_out(passed)
         batches = list(enumerate(batches_by_length(task.examples.sentences)))
         mine = [batch for number, batch in batches if task.processes.has(number)]
+        errors = sums.errors()
         best = gather(task.processes, [examples_in_batch(model, batch) for batch in mine])
         translations = gather(
             task.processes, [translate_batch(model, task.run.tokenizers, batch) for batch in mine]
@@ -156,13 +172,15 @@ def measure(
             sha256=checkpoint.sha256,
             corpus=corpus,
             values=sums.values() | weight_measures(model),
-            cost_errors=sums.cost_errors(),
+            cost_errors=errors["cost"],
             alignment=sums.alignment(),
             stages=sums.contributions() | stages.measure([t.translation for t in translations]),
             examples_corpus=task.examples.corpus,
             sentences=tuple(Sentence(*s.pair) for s in task.examples.sentences),
             examples=strongest_examples(model, best),
             translated=tuple(translations),
+            own=dict(task.about_own),
+            errors=errors,
             distance_to=there[-1],
         )
         yield measures, _head_means(task, checkpoint, corpus, means)

@@ -40,6 +40,9 @@ class PairLinks:
     target_words: int
     links: WordLinks
     reference: WordLinks
+    weights: Numbers
+    """The head's weights, (target words, source words): summed over the tokens of a source word,
+    averaged over the rows of a target word. Tokens without a word have the rest of a row."""
 
 
 @dataclass(frozen=True)
@@ -60,11 +63,17 @@ class Direction:
         return [head for head in self.run.description.all_heads() if head.kind == "cross"]
 
     def align(
-        self, place: int, left_out: LeftOutCounts, agreement: Agreement | None = None
+        self,
+        place: int,
+        left_out: LeftOutCounts,
+        agreement: Agreement | None = None,
+        *,
+        advances: bool = True,
     ) -> Iterator[PairLinks | None]:
         """Align all pairs by the head at a place among ``heads``; None for a pair that is left out.
 
         ``left_out`` and ``agreement``, which is of all heads, are those of ``align_pairs``.
+        ``advance`` is called for each pair, unless another direction counts it.
         """
         for pair in align_pairs(
             self.checkpoint.model,
@@ -73,13 +82,17 @@ class Direction:
             rows=self.rows,
             left_out=left_out,
             agreement=agreement,
+            weights_of=place,
         ):
-            self.advance()
+            if advances:
+                self.advance()
             if pair is None:
                 yield None
             else:
-                links = pair.links(place)
-                yield PairLinks(pair.source_words, pair.target_words, links, pair.reference)
+                links, weights = pair.links(place), pair.weights
+                yield PairLinks(
+                    pair.source_words, pair.target_words, links, pair.reference, weights
+                )
 
     def score(self) -> Agreement:
         """Compare the alignments of every head with the reference."""
@@ -108,7 +121,7 @@ class Direction:
     def measured_error_rates(self) -> Numbers:
         """Return the alignment error rate of each head in the measures of the checkpoint, (H,)."""
         run, step = self.run, self.checkpoint.step
-        expected = "expected the name of a head, --reference, or measures of alignment errors"
+        expected = "expected the name of a head, a reference, or measures of alignment errors"
         if step not in measured_steps(run.folder):
             raise ValueError(
                 f"{expected}: {run.name} has no measures of step {step:,}; "

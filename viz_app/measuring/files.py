@@ -10,7 +10,7 @@ import hashlib
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -29,8 +29,10 @@ from headwise.viz_app.records.measures import (
     CorpusSummary,
     Example,
     Measures,
+    OwnMeasure,
     Sentence,
     TranslatedSentence,
+    require_own_names,
 )
 from headwise.viz_app.records.trace import Floats
 
@@ -63,6 +65,8 @@ class _File:
     examples: list[tuple[Kind, int, int, list[tuple[int, int, int, _Number]]]]
     """Kind, layer, head, and the fields of its examples."""
     translated: list[_TranslatedRow]
+    own: dict[str, OwnMeasure] = field(default_factory=dict)
+    """The measures in ``values`` that somebody added to ours; left out where there are none."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +121,19 @@ def write_measures(folder: Path, measures: Measures) -> None:
 
     Raises:
         CheckpointError: if they cannot be written.
+        ValueError: if there is a measure among the values that neither is ours nor in ``own``, or a
+            value beyond the range of its measure.
     """
+    require_own_names(measures.own)
+    names = (*MEASURES, *measures.own)
+    if {*measures.values} != {*names}:
+        odd = sorted({*measures.values} ^ {*names})
+        raise ValueError(
+            f"expected a value for each measure of Headwise and each in own, got a difference in "
+            f"{', '.join(map(repr, odd[:5]))}"
+        )
+    for name, about in measures.own.items():
+        about.require_range(name, measures.values[name])
     make_folder(folder / "measures")
     lines = b"".join(orjson.dumps(sentence) + b"\n" for sentence in measures.sentences)
     path = _sentences_path(folder)
@@ -134,7 +150,7 @@ def write_measures(folder: Path, measures: Measures) -> None:
         sentences_sha256=hashlib.sha256(lines).hexdigest(),
         values={
             name: {kind: _rounded(array) for kind, array in measures.values[name].items()}
-            for name in MEASURES
+            for name in names
         },
         cost_errors={kind: _rounded(array) for kind, array in measures.cost_errors.items()},
         alignment=None
@@ -153,10 +169,13 @@ def write_measures(folder: Path, measures: Measures) -> None:
             )
             for t in measures.translated
         ],
+        own=dict(measures.own),
     )
     # A line for each of these, so that a change can be read; a NaN becomes null.
     text = b",\n".join(
-        orjson.dumps(k) + b":" + orjson.dumps(v, default=tuple) for k, v in vars(file).items()
+        orjson.dumps(k) + b":" + orjson.dumps(v, default=tuple)
+        for k, v in vars(file).items()
+        if v or k != "own"
     )
     write_bytes(measures_path(folder, measures.step), b"{" + text + b"}\n")
 
@@ -199,8 +218,12 @@ def read_measures(folder: Path, step: int) -> Measures:
 def _rebuild(folder: Path, step: int, file: _File) -> Measures:
     if file.step != step:
         raise ValueError(f"its step is {file.step}")
-    values = {name: {kind: _array(file.values[name][kind]) for kind in KINDS} for name in MEASURES}
+    require_own_names(file.own)
+    names = (*MEASURES, *file.own)
+    values = {name: {kind: _array(file.values[name][kind]) for kind in KINDS} for name in names}
     errors = {kind: _array(file.cost_errors[kind]) for kind in KINDS}
+    for name, about in file.own.items():
+        about.require_range(name, values[name])
     arrays = [*values.values(), errors]
     shapes = {kind: {of_kinds[kind].shape for of_kinds in arrays} for kind in KINDS}
     for kind, found_shapes in shapes.items():
@@ -239,6 +262,7 @@ def _rebuild(folder: Path, step: int, file: _File) -> Measures:
             )
             for row in file.translated
         ),
+        own=file.own,
         distance_to=file.distance_to,
     )
 

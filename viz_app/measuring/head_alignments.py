@@ -33,6 +33,7 @@ from headwise.viz_app.measuring.words import (
     hard_alignment,
     source_word_numbers,
     word_numbers,
+    word_weights,
 )
 
 PAIRS_AT_A_TIME = 128
@@ -51,6 +52,8 @@ class AlignedPair:
     """Source word of each target word, (H, V)."""
     reference: WordLinks
     """The links with which those of the heads are compared."""
+    weights: Numbers
+    """Weights between words of the head that was asked for, (V, source words)."""
 
     @property
     def target_words(self) -> int:
@@ -109,12 +112,14 @@ def align_pairs(
     rows: AlignedRows,
     left_out: LeftOutCounts,
     agreement: Agreement | None = None,
+    weights_of: int = 0,
 ) -> Iterator[AlignedPair | None]:
     """Align pairs by all heads, in order; None for a pair with an empty side or too many tokens.
 
     The model is forced to write the target of each pair, which comes with its reference links.
     ``PAIRS_AT_A_TIME`` of them are read ahead. Pairs that are left out are counted in ``left_out``;
-    the links of every head are compared with the reference in ``agreement``, if it is given.
+    the links of every head are compared with the reference in ``agreement``, if it is given; the
+    weights between words are those of the head at place ``weights_of``.
 
     Raises:
         DataError: if a reference links words that are not there.
@@ -136,7 +141,7 @@ def align_pairs(
                 left_out.empty += 1
         found: dict[int, AlignedPair] = {}
         for batch in batches_by_length(encoded):
-            found |= _align(model, tokenizers, batch, links, rows, agreement)
+            found |= _align(model, tokenizers, batch, links, rows, agreement, weights_of)
         yield from (found.get(number) for number, _ in chunk)
 
 
@@ -160,6 +165,7 @@ def _align(
     links: Mapping[int, Links],
     rows: AlignedRows,
     agreement: Agreement | None,
+    weights_of: int,
 ) -> dict[int, AlignedPair]:
     aligned = align_batch(batch, tokenizers, lambda s: links[s.number], model.device)
     if aligned is None:
@@ -168,15 +174,19 @@ def _align(
     weights = attention_maps(model, ids)[0]["cross"]
     queries = aligned.predicted if rows == "predicted" else aligned.consumed
     chosen = hard_alignment(weights, aligned, queries).cpu().numpy()
+    by_word = word_weights(weights[:, [weights_of]], aligned, queries)[:, 0].double().cpu().numpy()
     of_batch = [links[s.number] for s in batch]
     if agreement is not None:
-        agreement.correct += count_correct_links(weights, aligned, queries).cpu().numpy()
+        agreement.correct += count_correct_links(weights, aligned, queries).sum(0).cpu().numpy()
         agreement.made += sum(pair.target_words for pair in of_batch)
         agreement.sure += sum(len(pair.pairs) for pair in of_batch)
         agreement.sentences += len(batch)
     return {
         s.number: AlignedPair(
-            pair.source_words, chosen[row, :, : pair.target_words], set(pair.pairs)
+            pair.source_words,
+            chosen[row, :, : pair.target_words],
+            set(pair.pairs),
+            by_word[row, : pair.target_words, : pair.source_words],
         )
         for row, (s, pair) in enumerate(zip(batch, of_batch, strict=True))
     }

@@ -6,13 +6,14 @@ d_model, ``K`` = d_k.
 A measure of maps takes ``weights`` (B, H, Q, M) and ``allowed``, bool (B, Q, M): which keys each
 query may attend to, none at padding. A row with only one allowed key says nothing about a head,
 since its weight is always 1; no measure counts such rows. (In decoder self-attention it is the
-first row.) These measures are returned as sums and counts in float64, so that batches of a corpus
-can be added up.
+first row.) These measures are returned as sums and counts of each sentence in float64, so that
+batches of a corpus can be added up, and sentences resampled.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -25,12 +26,15 @@ from headwise.viz_app.records.trace import Floats
 
 @dataclass(frozen=True)
 class HeadSum:
-    """A measure is summed over the rows of a batch: its mean is ``total / count``."""
+    """A measure is summed over the rows of each sentence of a batch.
+
+    Its mean is that of all totals over that of all counts, so that rows weigh the same.
+    """
 
     total: Tensor
-    """Sum over rows for each head, (H,)."""
+    """Sum over rows for each sentence and head, (B, H)."""
     count: Tensor
-    """Number of rows, ()."""
+    """Number of rows of each sentence, (B,)."""
 
 
 def rows_with_several_keys(allowed: Tensor) -> Tensor:
@@ -38,10 +42,35 @@ def rows_with_several_keys(allowed: Tensor) -> Tensor:
     return allowed.sum(dim=-1) > 1
 
 
-def _sum(values: Tensor, rows: Tensor) -> HeadSum:
-    """Sum values (B, H, Q) over rows, bool (B, Q)."""
-    total = values.double().masked_fill(~rows[:, None], 0.0).sum(dim=(0, 2))
-    return HeadSum(total, rows.sum().double())
+def sum_rows(values: Tensor, rows: Tensor) -> HeadSum:
+    """Sum values (B, H, Q) over the rows that count, bool (B, Q)."""
+    total = values.double().masked_fill(~rows[:, None], 0.0).sum(dim=-1)
+    return HeadSum(total, rows.sum(dim=-1).double())
+
+
+RowMeasure = Callable[[Tensor, Tensor], Tensor]
+"""A measure of a person's own: from ``weights`` and ``allowed`` to a value of each row, (B, H, Q).
+What it returns for a row with only one allowed key is not used."""
+
+
+def measure_rows(name: str, measure: RowMeasure, weights: Tensor, allowed: Tensor) -> HeadSum:
+    """Compute a measure of a person's own, and sum it over the rows that count.
+
+    Raises:
+        ValueError: if it does not return a finite number for each row that counts.
+    """
+    values = measure(weights, allowed)
+    expected = tuple(weights.shape[:3])
+    got = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
+    if got != expected:
+        raise ValueError(
+            f"measure {name!r}: expected a tensor with a value for each sentence, head and row, of "
+            f"shape {expected}, got {got}"
+        )
+    rows = rows_with_several_keys(allowed)
+    if not bool(values.detach()[rows[:, None].expand_as(values)].isfinite().all()):
+        raise ValueError(f"measure {name!r}: expected finite values, got others")
+    return sum_rows(values, rows)
 
 
 def entropy(weights: Tensor, allowed: Tensor) -> HeadSum:
@@ -53,7 +82,7 @@ def entropy(weights: Tensor, allowed: Tensor) -> HeadSum:
     weights = weights.double()
     most = allowed.sum(dim=-1).clamp(min=2).double().log()  # (B, Q)
     values = -torch.xlogy(weights, weights).sum(dim=-1) / most[:, None]
-    return _sum(values, rows_with_several_keys(allowed))
+    return sum_rows(values, rows_with_several_keys(allowed))
 
 
 def confidence(weights: Tensor, allowed: Tensor) -> HeadSum:
@@ -62,7 +91,7 @@ def confidence(weights: Tensor, allowed: Tensor) -> HeadSum:
     (Voita et al. 2019, section 4, leave out the weight on ``</s>``; here it counts like any other,
     since the measure ``end`` says how much weight is on ``</s>``.)
     """
-    return _sum(weights.amax(dim=-1), rows_with_several_keys(allowed))
+    return sum_rows(weights.amax(dim=-1), rows_with_several_keys(allowed))
 
 
 def on_offset(weights: Tensor, allowed: Tensor, offset: int) -> HeadSum:
@@ -79,7 +108,7 @@ def on_offset(weights: Tensor, allowed: Tensor, offset: int) -> HeadSum:
     at = keys.clamp(0, n_keys - 1)[None, :, None].expand(len(weights), -1, 1)  # (B, Q, 1)
     there = inside & allowed.gather(-1, at)[..., 0]  # (B, Q)
     values = weights.gather(-1, at[:, None].expand(-1, weights.shape[1], -1, -1))[..., 0]
-    return _sum(values.masked_fill(~there[:, None], 0.0), rows_with_several_keys(allowed))
+    return sum_rows(values.masked_fill(~there[:, None], 0.0), rows_with_several_keys(allowed))
 
 
 def on_keys(weights: Tensor, allowed: Tensor, keys: Tensor) -> HeadSum:
@@ -90,7 +119,7 @@ def on_keys(weights: Tensor, allowed: Tensor, keys: Tensor) -> HeadSum:
     """
     here = allowed & keys[:, None]  # (B, Q, M)
     values = weights.masked_fill(~here[:, None], 0.0).sum(dim=-1)
-    return _sum(values, rows_with_several_keys(allowed))
+    return sum_rows(values, rows_with_several_keys(allowed))
 
 
 def on_rarest(weights: Tensor, allowed: Tensor, occurrences: Tensor) -> HeadSum:
@@ -105,7 +134,7 @@ def on_rarest(weights: Tensor, allowed: Tensor, occurrences: Tensor) -> HeadSum:
     rarest = candidates & (counts == counts.amin(dim=-1, keepdim=True))
     largest = first_largest_of(weights.masked_fill(~allowed[:, None], -1.0))  # (B, H, Q)
     hits = rarest[:, None].expand_as(weights).gather(-1, largest[..., None])[..., 0]
-    return _sum(hits, rows_with_several_keys(allowed) & (candidates.sum(dim=-1) > 1))
+    return sum_rows(hits, rows_with_several_keys(allowed) & (candidates.sum(dim=-1) > 1))
 
 
 def distance(weights: Tensor, others: Tensor, allowed: Tensor) -> HeadSum:
@@ -119,7 +148,7 @@ def distance(weights: Tensor, others: Tensor, allowed: Tensor) -> HeadSum:
     # Where the middle is 0, both are, and add nothing.
     safe = middle.masked_fill(middle == 0, 1.0)
     divergence = (torch.xlogy(p, p / safe) + torch.xlogy(q, q / safe)).sum(dim=-1) / 2
-    return _sum((divergence.clamp(min=0) / math.log(2)).sqrt(), rows_with_several_keys(allowed))
+    return sum_rows((divergence.clamp(min=0) / math.log(2)).sqrt(), rows_with_several_keys(allowed))
 
 
 # --- of the weights of a model --------------------------------------------------------------------

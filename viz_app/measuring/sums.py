@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from headwise.model.interface import KINDS, Description, Kind, Seq2SeqModel, Tokenizers, Vocabulary
@@ -20,9 +22,11 @@ from headwise.viz_app.measuring.batches import PaddedIds, attention_maps
 from headwise.viz_app.measuring.contributions import Contributions, contributions
 from headwise.viz_app.measuring.heads import (
     HeadSum,
+    RowMeasure,
     confidence,
     distance,
     entropy,
+    measure_rows,
     on_keys,
     on_offset,
     on_rarest,
@@ -34,6 +38,8 @@ from headwise.viz_app.records.trace import Floats
 _RESAMPLES = 200
 """Resamples of the bootstrap."""
 _SEED = 0
+_ERROR_RATES = ("aer_predicted", "aer_consumed")
+"""Measures that are 1 − 2 of the mean."""
 
 
 def punctuation_ids(tokenizer: Vocabulary) -> Tensor:
@@ -45,6 +51,12 @@ def punctuation_ids(tokenizer: Vocabulary) -> Tensor:
 
     tokens = tokenizer.tokens(range(tokenizer.vocab_size))
     return torch.tensor([is_punctuation(token) for token in tokens])
+
+
+@lru_cache(maxsize=64)  # a batch's, which every measure and kind of head asks for
+def _draws(place: int) -> NDArray[np.int64]:
+    """Draw how often each resample has the sentence at a place in the corpus."""
+    return np.random.default_rng((_SEED, place)).poisson(1, _RESAMPLES)
 
 
 class Bootstrap:
@@ -65,8 +77,8 @@ class Bootstrap:
 
         The figures are summed over the tokens of a sentence.
         """
-        draws = [np.random.default_rng((_SEED, at)).poisson(1, _RESAMPLES) for at in places]
-        times = torch.tensor(np.array(draws), dtype=torch.float64, device=self._sums.device)
+        draws = np.array([_draws(place) for place in places])
+        times = torch.tensor(draws, dtype=torch.float64, device=self._sums.device)
         columns = torch.cat([figures, tokens[:, None]], dim=1).double()
         self._sums += times.T @ columns
 
@@ -85,36 +97,36 @@ class Bootstrap:
 class MeasureSums:
     """Running sums and counts are held for every measure, kind and head of a model."""
 
-    def __init__(self, model: Description, device: torch.device) -> None:
+    def __init__(self, model: Description, device: torch.device, own: Collection[str] = ()) -> None:
+        """Begin with nothing; ``own`` names the measures besides ours."""
         self._shapes = model.shapes
+        self._names = (*MEASURES, *own)
         # By measure and head, layer by layer; in the last column the count.
         self._sums = {
-            kind: torch.zeros(len(MEASURES), layers * heads + 1, dtype=torch.float64, device=device)
+            kind: torch.zeros(
+                len(self._names), layers * heads + 1, dtype=torch.float64, device=device
+            )
             for kind, (layers, heads) in self._shapes.items()
         }
-        self._costs = {
-            kind: Bootstrap(layers * heads, device)
+        self._resampled = {
+            (name, kind): Bootstrap(layers * heads, device)
             for kind, (layers, heads) in self._shapes.items()
+            for name in self._names
         }
         # Sum and count of each measure of the contributions to predictions.
         self._contributions = torch.zeros(len(CONTRIBUTIONS), 2, dtype=torch.float64, device=device)
         # Correct links of the two baselines of alignment, and |A| + |S|.
         self._baselines = torch.zeros(3, dtype=torch.float64, device=device)
 
-    def add(self, name: str, kind: Kind, found: HeadSum) -> None:
-        """Add a batch's sum of a measure for a kind of attention."""
-        row = self._sums[kind][MEASURES.index(name)]
-        row[:-1] += found.total
-        row[-1] += found.count
+    def add(self, name: str, kind: Kind, found: HeadSum, places: Sequence[int]) -> None:
+        """Add a batch's sums of a measure for a kind of attention.
 
-    def add_costs(self, kind: Kind, places: Sequence[int], costs: Tensor, tokens: Tensor) -> None:
-        """Add the costs of ablating the heads of a kind, in nats, (B, L H).
-
-        ``places`` are the indices of the sentences in the corpus, ``tokens`` (B,) their numbers of
-        predicted tokens.
+        ``places`` are the indices of the batch's sentences in the corpus.
         """
-        self.add("cost", kind, HeadSum(costs.double().sum(dim=0), tokens.sum().double()))
-        self._costs[kind].add(places, costs, tokens)
+        row = self._sums[kind][self._names.index(name)]
+        row[:-1] += found.total.sum(dim=0)
+        row[-1] += found.count.sum()
+        self._resampled[name, kind].add(places, found.total, found.count)
 
     def add_contributions(self, found: Contributions, is_predicted: Tensor) -> None:
         """Add the contributions to a batch's predictions, which are where bool (B, T) says."""
@@ -125,32 +137,33 @@ class MeasureSums:
     def add_baselines(self, aligned: AlignedBatch) -> None:
         """Add the links of a batch that the two baselines of alignment have right."""
         self._baselines[:-1] += count_baseline_links(aligned)
-        self._baselines[-1] += aligned.size
+        self._baselines[-1] += aligned.sizes.sum()
 
     def all_reduce(self, processes: Processes) -> None:
         """Add the sums of all processes; every process must call this."""
         self._sums = {kind: processes.sum(sums) for kind, sums in self._sums.items()}
-        for costs in self._costs.values():
-            costs.all_reduce(processes)
+        for resampled in self._resampled.values():
+            resampled.all_reduce(processes)
         self._contributions = processes.sum(self._contributions)
         self._baselines = processes.sum(self._baselines)
 
     def values(self) -> dict[str, dict[Kind, Floats]]:
         """Return the mean of each measure and kind, (L, H); NaN where no row was counted."""
-        found: dict[str, dict[Kind, Floats]] = {name: {} for name in MEASURES}
+        found: dict[str, dict[Kind, Floats]] = {name: {} for name in self._names}
         for kind, sums in self._sums.items():
             means = (sums[:, :-1] / sums[:, -1:]).float().unflatten(-1, self._shapes[kind])
-            for name, values in zip(MEASURES, means.cpu(), strict=True):
-                is_error = name in ("aer_predicted", "aer_consumed")  # 1 - 2 hits / links
-                found[name][kind] = (1 - 2 * values if is_error else values).numpy()
+            for name, values in zip(self._names, means.cpu(), strict=True):
+                # 1 - 2 hits / links
+                found[name][kind] = (1 - 2 * values if name in _ERROR_RATES else values).numpy()
         return found
 
-    def cost_errors(self) -> dict[Kind, Floats]:
-        """Return the standard error of the mean cost of each head, (L, H) for each kind."""
-        return {
-            kind: costs.standard_errors().float().cpu().view(self._shapes[kind]).numpy()
-            for kind, costs in self._costs.items()
-        }
+    def errors(self) -> dict[str, dict[Kind, Floats]]:
+        """Return the standard error of each mean that ``values`` has, (L, H) for each kind."""
+        found: dict[str, dict[Kind, Floats]] = {name: {} for name in self._names}
+        for (name, kind), resampled in self._resampled.items():
+            errors = resampled.standard_errors().float().cpu().view(self._shapes[kind]).numpy()
+            found[name][kind] = 2 * errors if name in _ERROR_RATES else errors
+        return found
 
     def contributions(self) -> dict[str, float]:
         """Return the mean over predictions for each name in ``CONTRIBUTIONS``."""
@@ -168,8 +181,21 @@ class MeasureSums:
 class Measurer:
     """A measurer computes all measures of a batch for any checkpoint of a run."""
 
-    def __init__(self, tokenizers: Tokenizers, counts: Counts | None, device: torch.device) -> None:
-        """Prepare for a run; ``counts`` say how often tokens occur in its training data."""
+    def __init__(
+        self,
+        tokenizers: Tokenizers,
+        counts: Counts | None,
+        device: torch.device,
+        own: Mapping[str, RowMeasure] | None = None,
+        *,
+        wanted: Collection[str] = (*MEASURES, *CONTRIBUTIONS),
+    ) -> None:
+        """Prepare for a run.
+
+        ``counts`` say how often tokens occur in its training data, ``own`` has measures besides
+        ours, ``wanted`` names those of ours that are computed.
+        """
+        self._own, self._wanted = own or {}, frozenset(wanted)
         source, target = (
             punctuation_ids(side).to(device) for side in (tokenizers.source, tokenizers.target)
         )
@@ -198,42 +224,50 @@ class Measurer:
         """
         maps, _ = attention_maps(model, ids)
         for kind, weights in maps.items():
-            self._add_places(sums, kind, weights, ids)
+            for name, found in self._of_maps(kind, weights, ids):
+                sums.add(name, kind, found, places)
         for name, other in others.items():
             there = maps if other is model else attention_maps(other, ids)[0]
             for kind, weights in maps.items():
-                sums.add(name, kind, distance(weights, there[kind], ids.allowed(kind)))
-        sums.add_contributions(contributions(model, ids), ids.is_predicted)
-        tokens = ids.is_predicted.sum(dim=-1)
-        for kind, costs in batch_head_costs(model, ids.source, ids.target).items():
-            sums.add_costs(kind, places, costs.flatten(1), tokens)
-        for kind, values in batch_head_importance(model, ids.source, ids.target).items():
-            total = values.double().sum(dim=0).flatten()
-            sums.add("gradient", kind, HeadSum(total, tokens.sum().double()))
+                found = distance(weights, there[kind], ids.allowed(kind))
+                sums.add(name, kind, found, places)
+        if not self._wanted.isdisjoint(CONTRIBUTIONS):
+            sums.add_contributions(contributions(model, ids), ids.is_predicted)
+        tokens = ids.is_predicted.sum(dim=-1).double()
+        for name, of_batch in (("cost", batch_head_costs), ("gradient", batch_head_importance)):
+            if name not in self._wanted:
+                continue
+            for kind, values in of_batch(model, ids.source, ids.target).items():
+                sums.add(name, kind, HeadSum(values.double().flatten(1), tokens), places)
         if aligned is not None:
             sums.add_baselines(aligned)
+            of_aligned = [places[row] for row in aligned.rows.tolist()]
             for name, queries in (
                 ("aer_predicted", aligned.predicted),
                 ("aer_consumed", aligned.consumed),
             ):
                 correct = count_correct_links(maps["cross"], aligned, queries)
-                sums.add(name, "cross", HeadSum(correct, aligned.size))
+                sums.add(name, "cross", HeadSum(correct, aligned.sizes), of_aligned)
 
-    def _add_places(self, sums: MeasureSums, kind: Kind, weights: Tensor, ids: PaddedIds) -> None:
-        """Add the measures of where the heads of a kind look; weights are (B, H, Q, M)."""
+    def _of_maps(
+        self, kind: Kind, weights: Tensor, ids: PaddedIds
+    ) -> Iterator[tuple[str, HeadSum]]:
+        """Yield the measures of where the heads of a kind look; weights are (B, H, Q, M)."""
         allowed, keys = ids.allowed(kind), ids.keys(kind)
-        sums.add("entropy", kind, entropy(weights, allowed))
-        sums.add("confidence", kind, confidence(weights, allowed))
+        yield "entropy", entropy(weights, allowed)
+        yield "confidence", confidence(weights, allowed)
         offsets = {"previous": -1, "same": 0, "next": 1}
         if kind == "decoder_self":
             del offsets["next"]  # the mask hides it
         for name, offset in offsets.items():
-            sums.add(name, kind, on_offset(weights, allowed, offset))
+            yield name, on_offset(weights, allowed, offset)
         if kind == "decoder_self":
-            sums.add("begin", kind, on_keys(weights, allowed, keys == ids.special.start))
+            yield "begin", on_keys(weights, allowed, keys == ids.special.start)
         else:
-            sums.add("end", kind, on_keys(weights, allowed, keys == ids.special.end))
+            yield "end", on_keys(weights, allowed, keys == ids.special.end)
         if self._punctuation[kind].any():
-            sums.add("punctuation", kind, on_keys(weights, allowed, self._punctuation[kind][keys]))
+            yield "punctuation", on_keys(weights, allowed, self._punctuation[kind][keys])
         if kind in self._occurrences:
-            sums.add("rare", kind, on_rarest(weights, allowed, self._occurrences[kind][keys]))
+            yield "rare", on_rarest(weights, allowed, self._occurrences[kind][keys])
+        for name, measure in self._own.items():
+            yield name, measure_rows(name, measure, weights, allowed)

@@ -81,10 +81,10 @@ class AlignedBatch:
     """Which source words a target word is aligned to, bool (B, V, W)."""
 
     @property
-    def size(self) -> Tensor:
-        """|A| + |S|: links in the hard alignment (one a target word) and in the reference."""
+    def sizes(self) -> Tensor:
+        """|A| + |S| of each sentence, (B,): links made, one a target word, and in the reference."""
         words = self.predicted.amax(dim=-1) + 1
-        return words.sum().double() + self.reference.sum().double()
+        return words.double() + self.reference.sum(dim=(1, 2)).double()
 
 
 def align_batch(
@@ -146,17 +146,33 @@ def hard_alignment(weights: Tensor, aligned: AlignedBatch, queries: Tensor) -> T
     consumed words some 18 points better in six-layer models; in the small ones of this project rows
     by predicted words are.
     """
+    by_word, _ = _sums_by_word(weights, aligned, queries)
+    is_word = _one_hot(aligned.keys, by_word.shape[-1]).any(dim=1)  # (B, W)
+    return first_largest_of(by_word.masked_fill(~is_word[:, None, None], -1.0))  # (B, H, V)
+
+
+def word_weights(weights: Tensor, aligned: AlignedBatch, queries: Tensor) -> Tensor:
+    """Compute the weights between words: (B, H, V, W).
+
+    They are summed over the tokens of a source word, averaged over the rows of a target word. The
+    arguments are those of ``hard_alignment``.
+    """
+    by_word, rows = _sums_by_word(weights, aligned, queries)
+    return by_word / rows[:, None, :, None].clamp(min=1)
+
+
+def _sums_by_word(weights: Tensor, aligned: AlignedBatch, queries: Tensor) -> tuple[Tensor, Tensor]:
+    """Sum weights over the tokens of both words, (B, H, V, W), and count their rows, (B, V)."""
     n_target, n_source = aligned.reference.shape[1:]
     maps = weights[aligned.rows][:, :, : queries.shape[1], : aligned.keys.shape[1]]
     by_key = maps @ _one_hot(aligned.keys, n_source)[:, None].to(maps.dtype)  # (B, H, Q, W)
     member = _one_hot(queries, n_target).to(maps.dtype)  # (B, Q, V)
     by_word = member.transpose(1, 2)[:, None] @ by_key  # (B, H, V, W); a sum has the same largest
-    is_word = _one_hot(aligned.keys, n_source).any(dim=1)  # (B, W)
-    return first_largest_of(by_word.masked_fill(~is_word[:, None, None], -1.0))  # (B, H, V)
+    return by_word, member.sum(dim=1)
 
 
 def count_correct_links(weights: Tensor, aligned: AlignedBatch, queries: Tensor) -> Tensor:
-    """Count for each head the links of its hard alignment that are in the reference, |A ∩ S|: (H,).
+    """Count the links of hard alignments that are in the reference, |A ∩ S|: (B, H).
 
     With A the links of ``hard_alignment``, S sure and no other possible links, the alignment error
     rate of Och and Ney (2003) is 1 − 2 |A ∩ S| / (|A| + |S|). The arguments are those of
@@ -164,7 +180,7 @@ def count_correct_links(weights: Tensor, aligned: AlignedBatch, queries: Tensor)
     """
     chosen = hard_alignment(weights, aligned, queries)
     right = aligned.reference[:, None].expand(-1, chosen.shape[1], -1, -1)
-    return right.gather(-1, chosen[..., None])[..., 0].sum(dim=(0, 2)).double()
+    return right.gather(-1, chosen[..., None])[..., 0].sum(dim=-1).double()
 
 
 def count_baseline_links(aligned: AlignedBatch) -> Tensor:

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -40,6 +41,13 @@ MEASURES = (
 its formula."""
 MeasureRange = Literal["share", "signed", "amount"]
 """Whether values are from 0 to 1, of either sign, or from 0 upwards."""
+OWN_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
+"""What a measure of a person's own may be called; names in ``MEASURES`` and "emergence" are taken.
+"""
+_ROUNDING = 1e-5
+"""How far a value may be beyond its range."""
+MOST_NOTE = 500
+"""Most letters of what is said of such a measure."""
 FAILURES = ("log_probability", "least_attended", "left_out", "repetition")
 """Names of the measures of how a translation may have failed; see ``analysis.failures``."""
 CONTRIBUTIONS = ("source_contribution", "source_entropy", "prefix_entropy")
@@ -54,6 +62,45 @@ STAGES = (
 )
 """Names of the measures of a whole checkpoint; see ``analysis.measure_descriptions``. The last two
 are of the references in place of the translations, the same for all checkpoints."""
+
+
+@dataclass(frozen=True)
+class OwnMeasure:
+    """A measure that somebody added to ours is described for people by these texts."""
+
+    note: str
+    """What a value says, in a sentence."""
+    range: MeasureRange = "amount"
+
+    def __post_init__(self) -> None:
+        if not 0 < len(self.note) <= MOST_NOTE:
+            raise ValueError(
+                f"expected a sentence of at most {MOST_NOTE} letters about a measure, got "
+                f"{len(self.note)}"
+            )
+
+    def require_range(self, name: str, values: Mapping[Kind, Floats]) -> None:
+        """Refuse, by a ValueError, values that a measure of this range cannot have."""
+        least, most = (0.0 if self.range != "signed" else -np.inf), np.inf
+        most = 1.0 if self.range == "share" else most
+        found = np.concatenate([of_kind.ravel() for of_kind in values.values()])
+        found = found[~np.isnan(found)]
+        if found.size and (found.min() < least - _ROUNDING or found.max() > most + _ROUNDING):
+            raise ValueError(
+                f"measure {name!r}: expected values of the range {self.range!r}, got "
+                f"{found.min():.3g} to {found.max():.3g}; give another in ranges"
+            )
+
+
+def require_own_names(names: Iterable[str]) -> None:
+    """Refuse, by a ValueError, a name that a measure of a person's own cannot have."""
+    for name in names:
+        if not OWN_NAME.fullmatch(name):
+            raise ValueError(
+                f"measure {name!r:.60}: expected a name of small letters, digits and _, at most 40"
+            )
+        if name in (*MEASURES, "emergence"):
+            raise ValueError(f"measure {name!r}: Headwise has one of this name; choose another")
 
 
 @dataclass(frozen=True)
@@ -221,5 +268,9 @@ class Measures:
     """The largest weights of each head, at most one for each sentence, largest first."""
     translated: tuple[TranslatedSentence, ...]
     """The translations of ``sentences``, in the same order."""
+    own: Mapping[str, OwnMeasure] = field(default_factory=dict)
+    """The measures in ``values`` that are not in ``MEASURES``, by name."""
+    errors: Mapping[str, Mapping[Kind, Floats]] = field(default_factory=dict)
+    """Standard error of every measure, as ``cost_errors``; empty where they were read of a file."""
     distance_to: int | None = None
     """Step of the checkpoint to which the measure ``distance`` is taken; None if unknown."""

@@ -106,9 +106,11 @@ class Predictions:
     """Log-probabilities of ``lens_ids``, (L + 1, T, k)."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class Trace:
     """A trace holds all arrays of one teacher-forced pass over a (source, target) pair, read-only.
+
+    Two traces are equal if all that they hold is, arrays to the bit.
 
     Row t of ``decoder_self`` and ``cross`` consumes ``consumed[t]`` and predicts ``predicted[t]``.
     The keys of ``encoder_self`` and ``cross`` are the source, those of ``decoder_self`` the
@@ -158,6 +160,26 @@ class Trace:
     turned: Turned
     """Heads that were turned, and rows that were pinned, during the pass."""
 
+    def __repr__(self) -> str:
+        of = f" of {self.run}, step {self.step:,}" if self.run else ""
+        count = len(self.ablated)
+        off = f", {count} head{'s' * (count > 1)} off" if count else ""
+        return (
+            f"<Trace{of}: {_short(self.source_text)} → {_short(self.target_text)}, "
+            f"{len(self.source)} and {len(self.predicted)} tokens{off}>"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Trace):
+            return NotImplemented
+        mine, others = dict(self.arrays()), dict(other.arrays())
+        return mine.keys() == others.keys() and (
+            all(getattr(self, name) == getattr(other, name) for name in _WITHOUT_ARRAYS)
+            and all(np.array_equal(mine[name], others[name], equal_nan=True) for name in mine)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
     @property
     def target_ids(self) -> tuple[int, ...]:
         """Ids of the whole target: ``<s>`` and all predicted tokens."""
@@ -198,3 +220,15 @@ class Trace:
         yield "encoder_stream", self.encoder_stream
         yield "decoder_stream", self.decoder_stream
         yield from vars(self.predictions).items()
+
+
+_WITHOUT_ARRAYS = (
+    *("run", "step", "sha256", "source_text", "target_text", "forced", "source", "consumed"),
+    *("predicted", "top_tokens", "lens_tokens", "summary", "checks", "ablated"),
+)
+"""The fields of a trace that have no arrays."""
+
+
+def _short(text: str) -> str:
+    """Quote a text, or its beginning if it is long."""
+    return repr(text if len(text) <= 60 else f"{text[:59]}…")

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from headwise.model import account as accounts
-from headwise.model.interface import Head, Seq2SeqModel, WordSpan, head_name
+from headwise.model.interface import Head, Seq2SeqModel, Tokenizers, WordSpan, head_name
 from headwise.model.interventions import effects_of_parts, effects_of_sources
 from headwise.model.placement import in_float32
 from headwise.model.readings import ForcedPass, Stack, Sublayer, difference_of
@@ -27,6 +27,9 @@ from headwise.viz_app.records.account import (
     WholeEffects,
 )
 from headwise.viz_app.records.trace import Trace
+
+MEAN = "mean"
+"""Compares a word with the mean of all logits."""
 
 
 def run_account(
@@ -148,6 +151,38 @@ def run_neuron_words(
     """
     added = in_float32(accounts.neuron_logits(_pass(model, trace, step), step, layer, neuron))
     return top_k(added, count).tolist(), top_k(-added, count).tolist()
+
+
+def word_to_compare(
+    tokenizers: Tokenizers, trace: Trace, step: int, instead: str | None
+) -> int | None:
+    """Return the id of the token with which the word at a step is compared.
+
+    ``instead`` is its text, ``MEAN`` for the mean of all logits, which gives None, or None for the
+    likeliest other token.
+
+    Raises:
+        ValueError: if the text is not one token.
+    """
+    if instead == MEAN:
+        return None
+    if instead is None:
+        likeliest = trace.predictions.top_ids[step].tolist()
+        return next(id for id in likeliest if id != trace.predicted.ids[step])
+    return single_token(tokenizers, instead, name="instead")
+
+
+def single_token(tokenizers: Tokenizers, word: str, *, name: str) -> int:
+    """Return the id of a word of the target that is one token.
+
+    Raises:
+        ValueError: if it is not; the message begins with the name of what is asked for.
+    """
+    ids = tokenizers.target.encode(word.strip())
+    if len(ids) != 1:
+        read = " ".join(tokenizers.target.tokens(ids)) or "nothing"
+        raise ValueError(f"{name}: expected one token, got {word!r:.60}, read as {read}")
+    return ids[0]
 
 
 def _word_of(trace: Trace, step: int) -> int:

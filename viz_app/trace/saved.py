@@ -108,13 +108,14 @@ def to_json(trace: Trace) -> bytes:
     return orjson.dumps(values, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
-def read_trace(path: Path) -> Trace:
+def read_trace(path: Path | str) -> Trace:
     """Read a trace that was saved.
 
     Raises:
         OSError: if the file cannot be read.
         ValueError: if it is not a saved trace, of another version, too large, or damaged.
     """
+    path = Path(path)
     readers = {".npz": (_read_npz, MOST_BYTES), ".json": (_read_json, MOST_JSON_BYTES)}
     if path.suffix not in readers:
         raise ValueError(f"{path}: expected a name that ends in .npz or .json")

@@ -54,20 +54,18 @@ def run_trace(
     source: str,
     target: str | Sequence[int] | None = None,
     *,
-    run: str = "",
-    step: int = 0,
-    sha256: str = "",
     top_k: int = 10,
     turned: Turned = AS_IT_IS,
 ) -> Trace:
     """Translate a sentence (or take a forced target) and record everything on the way.
+
+    The trace names the run, step and weights that the model was loaded from.
 
     Args:
         model: the model, in evaluation mode.
         tokenizers: those of the model's run.
         source: the text to translate.
         target: the target's text, or its ids from ``<s>`` on; None lets the model decode greedily.
-        run, step, sha256: what identifies the weights; kept in the trace.
         top_k: how many of the likeliest tokens to keep at each step.
         turned: strengths of heads and pinned rows, in decoding too.
 
@@ -88,9 +86,7 @@ def run_trace(
     tokens = tokenizers.target.tokens
     norms = {kind: _value_norms(model, seen, kind, turned) for kind in KINDS}
     return Trace(
-        run=run,
-        step=step,
-        sha256=sha256,
+        **model.origin._asdict(),
         source_text=source.strip(),
         target_text=tokenizers.target.decode(target_ids),
         forced=target is not None,

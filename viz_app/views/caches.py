@@ -157,17 +157,8 @@ def trace_of(
     tokenizers = run.tokenizers_sha256
 
     def compute() -> Trace:
-        trace = run_trace(
-            checkpoint.model,
-            run.tokenizers,
-            text,
-            ids,
-            run=name,
-            step=step,
-            sha256=sha256,
-            turned=turned,
-        )
-        return replace(trace, forced=False)
+        trace = run_trace(checkpoint.model, run.tokenizers, text, ids, turned=turned)
+        return replace(trace, run=name, forced=False)  # the name under which the app lists it
 
     trace = cached(
         "trace",

@@ -44,6 +44,20 @@ def test_greedy_is_one_argmax_after_another(model: Transformer, sources: list[li
     assert greedy(model, sources) == targets
 
 
+def test_rows_that_are_kept_belong_to_their_sources(
+    model: Transformer, sources: list[list[int]]
+) -> None:
+    """Row b of every step is source b; until its target ends, the logits are those of it alone."""
+    with capture(model, ["logits"]) as seen:
+        targets = greedy(model, sources, keep_rows=True)
+    assert targets == greedy(model, sources)
+    steps = torch.stack(seen["logits"], dim=1)  # (B, steps, V)
+    assert steps.shape[:2] == (len(sources), max(map(len, targets)) - 1)
+    for row, source in enumerate(sources):
+        target, alone = uncached(model, source)
+        assert_near(steps[row, : len(target) - 1], alone, operations=PASS)
+
+
 def test_decoding_continues_a_prefix(model: Transformer, sources: list[list[int]]) -> None:
     """A prefix of the greedy target gives that target; another token changes the rest."""
     for source in sources[1:4]:

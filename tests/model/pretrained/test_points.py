@@ -155,6 +155,30 @@ def test_positions_can_be_taken_away_and_logits_edited(twins: Twins) -> None:
         assert torch.equal(seen[points[0]][0], seen[points[1]][0])
 
 
+def test_positions_belong_to_each_sentence_of_a_batch(twins: Twins) -> None:
+    """As in our own model, so that one sentence's can be changed, though the table is shared."""
+    model = twins.ours
+    if model.description.positions == "relative":
+        return
+    source, target = inputs(twins, 7, 4)
+    points = ["encoder.embedding.positions", "decoder.embedding.positions"]
+
+    def of_first_only(x: Tensor) -> Tensor:
+        x[0] = 0
+        return x
+
+    with capture(model, points) as seen:
+        plain = run(model, source, target)
+        with edit(model, dict.fromkeys(points, of_first_only)):
+            edited = run(model, source, target)
+        again = run(model, source, target)
+    for name, length in zip(points, (7, 9), strict=True):
+        assert seen[name][0].shape == (2, length, model.description.d_model)
+    assert torch.equal(again, plain)
+    assert_same(twins, edited[1], plain[1])
+    assert float((edited[0] - plain[0]).abs().max()) > 1e-3
+
+
 @pytest.mark.usefixtures("one_thread")
 def test_threads_are_never_mixed(make_twins: Callable[[str], Twins]) -> None:
     """Several share a model, captured, ablated or plain; others edit the same point, or another's.

@@ -114,7 +114,8 @@ def test_trace_of_a_sentence_passes_its_checks(name: str, make_folder: MakeFolde
     run = open_run(str(make_folder(name)))
     loaded = run.load(run.steps()[-1])
     for target in (None, "El gato duerme."):
-        trace = run_trace(loaded.model, run.tokenizers, "The cat sleeps.", target, run=run.name)
+        trace = run_trace(loaded.model, run.tokenizers, "The cat sleeps.", target)
+        assert (trace.run, trace.step, trace.sha256) == (run.name, 0, run.sha256(0))
         assert [check.name for check in trace.checks if not check.passed] == []
         assert {kind: maps.shape[:2] for kind, maps in trace.attention.items()} == (
             run.description.shapes

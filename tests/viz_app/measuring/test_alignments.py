@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 
 from headwise.model.files import CheckpointError
@@ -128,8 +129,9 @@ def test_links_grow_from_those_that_both_directions_have() -> None:
 
 def test_directions_of_other_words_are_refused() -> None:
     """The second pair has four source words in one direction, and three in the other."""
-    forward = [PairLinks(1, 1, {(0, 0)}, set()), PairLinks(4, 5, {(2, 3)}, set())]
-    backward = [PairLinks(1, 1, {(0, 0)}, set()), PairLinks(5, 3, set(), set())]
+    none = np.zeros((0, 0))
+    forward = [PairLinks(1, 1, {(0, 0)}, set(), none), PairLinks(4, 5, {(2, 3)}, set(), none)]
+    backward = [PairLinks(1, 1, {(0, 0)}, set(), none), PairLinks(5, 3, set(), set(), none)]
     with pytest.raises(DataError, match=r"pair 2: .* \(4, 5\) .* forward, \(3, 5\) in reverse"):
         list(combine(iter(forward), iter(backward), "union"))
 

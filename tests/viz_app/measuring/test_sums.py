@@ -182,9 +182,9 @@ def test_costs_have_standard_errors(
     run: TrainedRun, sentences: list[EncodedPair], sums: MeasureSums
 ) -> None:
     """The same sentence 300 times has nearly none."""
-    errors = sums.cost_errors()
+    errors = sums.errors()["cost"]
     repeated = [replace(sentences[1], number=number) for number in range(300, 600)]
-    same = measured(run, 20, [repeated]).cost_errors()
+    same = measured(run, 20, [repeated]).errors()["cost"]
     # A cost is the difference of two log-probabilities of a target, each of some 60 nats.
     nothing = rounding(np.float64, 60)
     for kind in KINDS:
@@ -200,9 +200,10 @@ def test_mean_divides_by_counted_rows() -> None:
     )
     sums = MeasureSums(config.description, CPU)
     for total, count in ((3.0, 2), (4.0, 5)):
-        found = HeadSum(torch.tensor([total, 2 * total], dtype=torch.float64), torch.tensor(count))
-        sums.add("same", "cross", found)
-        sums.add("aer_consumed", "cross", found)
+        totals = torch.tensor([[total, 2 * total]], dtype=torch.float64)
+        found = HeadSum(totals, torch.tensor([count]))
+        sums.add("same", "cross", found, [0])
+        sums.add("aer_consumed", "cross", found, [0])
     values = sums.values()
     assert_near(values["same"]["cross"], [[1, 2]])
     assert_near(values["aer_consumed"]["cross"], [[-1, -3]])

@@ -24,6 +24,7 @@ from headwise.viz_app.records.measures import (
     STAGES,
     CorpusSummary,
     Measures,
+    OwnMeasure,
     TranslatedSentence,
 )
 from tests.floats import rounding
@@ -127,6 +128,33 @@ def test_every_head_stands_beside_every_checkpoint(matrix: Start, measured: Ever
     shown = app.view
     assert (shown.run, shown.step, shown.sentence) == ("tiny", 20, SENTENCES[0].source)
     assert (shown.kind, shown.layer, shown.head) == ("encoder_self", 1, 2)
+
+
+def test_a_measure_that_somebody_added_is_on_both_pages(
+    matrix: Start, start: Start, own_root: Path, measured: Every, lists: Calls
+) -> None:
+    """Its name and note are text; at a checkpoint that lacks it there is no value."""
+    note = "How <b>far</b> it *looks*."
+    reach = {kind: 3 + measured[60].values["entropy"][kind] for kind in KINDS}
+    full = {kind: np.ones((2, 3), np.float32) for kind in KINDS}
+    for step in (20, 60):
+        values = {**measured[step].values, "reach": reach, "full": full}
+        own = {"reach": OwnMeasure(note), "full": OwnMeasure("All of it.", "share")}
+        write_measures(own_root / "tiny", replace(measured[step], values=values, own=own))
+    app = matrix(measure="reach")
+    drawn = app.cells("head_matrix")
+    assert np.isnan(drawn[1:7, 0]).all()
+    assert_written(drawn[1:7, 2], reach["encoder_self"].ravel())
+    assert note in said(app)
+    assert "full" in [line["name"] for line in app.charts["head_lines"]["data"]]
+    app = start(measure="reach", step="60")
+    assert note in said(app)
+    expected = {head: float(reach[head.kind][head[1:]]) for head in HEADS}
+    titles, rows = lists["head_table"]["given"]
+    assert titles[1] == "reach"
+    assert [row.name for row in rows] == ranked(expected)
+    start(measure="reach", step="0")  # where there is none of it
+    assert "reach" not in lists["head_table"]["given"][0]
 
 
 def test_rows_are_sorted_by_what_came_last(matrix: Start, measured: Every) -> None:

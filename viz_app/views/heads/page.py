@@ -69,8 +69,8 @@ def show_list(selection: Selection, measures: Measures) -> None:
     show_heading(f"What the heads do at step {selection.step:,}")
     what, how = st.columns([2, 3], gap="large")
     with what:
-        name = choose_measure(selection.run)
-    about = measure_description(name, selection.run)
+        name = choose_measure(selection.run, (measures,))
+    about = measure_description(name, selection.run, (measures,))
     with how, st.container(horizontal=True, gap="small"):
         kind: Kind | Literal["all"] = choose_one(
             "Attention",

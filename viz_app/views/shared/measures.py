@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import streamlit as st
 
 from headwise.model.files import CheckpointError
@@ -15,7 +17,7 @@ from headwise.viz_app.analysis.head_descriptions import describe_head, describe_
 from headwise.viz_app.analysis.head_ranking import emergence, head_values
 from headwise.viz_app.analysis.measure_descriptions import MEASURE_DESCRIPTIONS, MeasureDescription
 from headwise.viz_app.measuring.files import measured_steps, measures_path, read_measures
-from headwise.viz_app.records.measures import Measures
+from headwise.viz_app.records.measures import Measures, OwnMeasure
 from headwise.viz_app.records.trace import Floats
 from headwise.viz_app.views.caches import CHECKPOINTS, Run, weights_sha256
 from headwise.viz_app.views.shared.cache import cached, stamp_of
@@ -163,6 +165,8 @@ def value_in_words(run: Run, measures: Measures, name: str, head: Head, value: f
     """Say what a value of a measure means for a head."""
     if name == "distance" and measures.distance_to == measures.step:
         return "the checkpoint from which the others' distances are measured"
+    if name not in MEASURE_DESCRIPTIONS:  # somebody added it
+        return f"{name}: {value:.3f}" if not math.isnan(value) else f"{name}: no value"
     text = describe_value(
         name,
         head.kind,
@@ -177,9 +181,13 @@ def values_of(run: Run, measures: Measures, name: str) -> Mapping[Kind, Floats]:
     """Return the values of a measure of a checkpoint, (L, H) for each kind.
 
     The emergence of heads is found from all checkpoints that are measured; it is the same for each.
+    A measure that somebody added is NaN at checkpoints that were measured without it.
     """
-    if name != "emergence":
+    if name in measures.values:
         return measures.values[name]
+    if name != "emergence":
+        of_cost = measures.values["cost"].items()
+        return {kind: np.full_like(values, np.nan) for kind, values in of_cost}
     by_step = measures_of(run, run.steps()).by_step
     return emergence(list(by_step), [one.values["from_first"] for one in by_step.values()])
 
@@ -196,8 +204,16 @@ def baselines_note(name: str, measures: Measures) -> str:
     )
 
 
-def measure_description(name: str, run: Run) -> MeasureDescription:
-    """Describe a measure of heads with the special tokens of a run."""
+def own_measures(measured: Iterable[Measures]) -> dict[str, OwnMeasure]:
+    """Return the measures that somebody added to ours at any of some checkpoints."""
+    return {name: own for measures in measured for name, own in measures.own.items()}
+
+
+def measure_description(name: str, run: Run, measured: Iterable[Measures]) -> MeasureDescription:
+    """Describe a measure of heads, which some checkpoints have, with a run's special tokens."""
+    if name not in MEASURE_DESCRIPTIONS:
+        own = own_measures(measured)[name]
+        return MeasureDescription(name, own.note, "", range=own.range, form=".3f")
     about = MEASURE_DESCRIPTIONS[name]
     tokens = special_tokens_of(run)
     in_formulas = replace(tokens, start=escape_latex(tokens.start), end=escape_latex(tokens.end))
@@ -206,11 +222,13 @@ def measure_description(name: str, run: Run) -> MeasureDescription:
     )
 
 
-def choose_measure(run: Run) -> str:
-    """Ask for a measure, and show its description and formula."""
-    names = {name: measure_description(name, run).name for name in MEASURE_DESCRIPTIONS}
+def choose_measure(run: Run, measured: Collection[Measures]) -> str:
+    """Ask for a measure that some checkpoints have, and show its description and formula."""
+    known = (*MEASURE_DESCRIPTIONS, *own_measures(measured))
+    names = {name: measure_description(name, run, measured).name for name in known}
     name = choose_from_list("Measure", list(names), key="measure", format_func=names.__getitem__)
-    about = measure_description(name, run)
+    about = measure_description(name, run, measured)
     st.caption(escape_markdown(about.note))
-    st.latex(about.formula)
+    if about.formula:  # a measure that somebody added has none
+        st.latex(about.formula)
     return name

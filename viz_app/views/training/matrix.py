@@ -14,11 +14,7 @@ import streamlit as st
 from headwise.model.interface import Head
 from headwise.viz_app.analysis.curves import spread
 from headwise.viz_app.analysis.head_ranking import head_table, head_values
-from headwise.viz_app.analysis.measure_descriptions import (
-    MEASURE_DESCRIPTIONS,
-    STAGE_DESCRIPTIONS,
-    describe_stage,
-)
+from headwise.viz_app.analysis.measure_descriptions import STAGE_DESCRIPTIONS, describe_stage
 from headwise.viz_app.figures.checkpoint_lines import StageChart, measure_lines, stage_charts
 from headwise.viz_app.measuring.files import measured_steps
 from headwise.viz_app.records.measures import MEASURES, Measures
@@ -29,6 +25,7 @@ from headwise.viz_app.views.shared.measures import (
     choose_measure,
     measure_description,
     measures_of,
+    own_measures,
     show_measure_state,
     value_in_words,
     values_of,
@@ -86,7 +83,7 @@ def _show_panel(
     """Draw the measures at these steps, some of which may have none."""
     choices, picture = st.columns([2, 3], gap="large")
     with choices:
-        name = choose_measure(selection.run)
+        name = choose_measure(selection.run, by_step.values())
         order = choose_order()
         head = choose_head(selection.run.description)
         st.button(
@@ -115,7 +112,7 @@ def _show_cells(
         values_of(selection.run, by_step[step], name) if step in by_step else None for step in steps
     ]
     heads, cells = head_table(columns)
-    about = measure_description(name, selection.run)
+    about = measure_description(name, selection.run, by_step.values())
     if not heads:
         st.info(f"There is no value of “{escape_markdown(about.name)}” in these measures.")
         return
@@ -158,8 +155,8 @@ def _show_lines(
     ]
     lines = {
         name: [values.get(name, np.nan) for values in over_steps]
-        for name in MEASURES
-        if MEASURE_DESCRIPTIONS[name].range == "share"
+        for name in (*MEASURES, *own_measures(by_step.values()))
+        if measure_description(name, selection.run, by_step.values()).range == "share"
     }
     highest = {
         name: max(values, key=lambda v: -1.0 if np.isnan(v) else v)
@@ -167,7 +164,10 @@ def _show_lines(
     }
     known = [name for name in lines if not np.isnan(highest[name])]
     known.sort(key=lambda name: (name != first, -highest[name]))
-    names = {name: measure_description(name, selection.run).name for name in known[:_MOST_LINES]}
+    names = {
+        name: measure_description(name, selection.run, by_step.values()).name
+        for name in known[:_MOST_LINES]
+    }
     shown = {names[name]: lines[name] for name in names}
     if not shown:
         return

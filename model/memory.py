@@ -1,0 +1,181 @@
+"""A model that is in memory, such as one's own in a notebook, as a checkpoint.
+
+It is copied as it is now: what its owner goes on to do with it changes nothing here, so that what
+is recorded belongs to the sha256 that it names, and nothing here changes the owner's model.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from headwise.model.interface import (
+    DEFAULT_LANGUAGES,
+    Choices,
+    Description,
+    Languages,
+    Origin,
+    Tokenizers,
+)
+from headwise.model.weights import Checkpoint
+
+
+@dataclass(frozen=True)
+class MemoryRun:
+    """A run of one checkpoint, which is in memory; ``Run`` in ``model/runs.py`` describes it."""
+
+    checkpoint: Checkpoint
+    tokenizers: Tokenizers
+    languages: Languages = DEFAULT_LANGUAGES
+    # Nothing is known of how the weights came about.
+    data: None = field(default=None, init=False, repr=False)
+    training: None = field(default=None, init=False, repr=False)
+    config: None = field(default=None, init=False, repr=False)
+    counts: None = field(default=None, init=False, repr=False)
+    planned_steps: None = field(default=None, init=False, repr=False)
+    choices: Choices = field(default_factory=Choices, init=False, repr=False)
+
+    @property
+    def folder(self) -> Path:
+        """Return a path that is no folder: it has no files."""
+        return Path(f"<{self.name}>")
+
+    @property
+    def name(self) -> str:
+        return self.checkpoint.run
+
+    @property
+    def source_language(self) -> str:
+        return self.languages.source or ""
+
+    @property
+    def target_language(self) -> str:
+        return self.languages.target or ""
+
+    @property
+    def parameters(self) -> int:
+        return sum(weights.numel() for _, weights in self.checkpoint.model.named_parameters())
+
+    @property
+    def description(self) -> Description:
+        return self.checkpoint.model.description
+
+    @property
+    def tokenizers_sha256(self) -> str:
+        """Return nothing that any tokenizers have: those in memory are only these."""
+        return f"in memory {id(self.tokenizers)}"
+
+    @property
+    def ignored_settings(self) -> dict[str, Any]:
+        return {}
+
+    def for_languages(self, languages: Languages) -> MemoryRun:
+        """Refuse another choice: it is made when the model is wrapped."""
+        if languages != self.languages:
+            raise ValueError("languages: expected those with which the model was wrapped")
+        return self
+
+    def steps(self) -> list[int]:
+        return [self.checkpoint.step]
+
+    def weights_path(self, step: int) -> Path:
+        return self.folder
+
+    def load(self, step: int, dtype: torch.dtype = torch.float32) -> Checkpoint:
+        """Return the checkpoint as it is, in the type that its weights have."""
+        if step != self.checkpoint.step:
+            raise ValueError(f"expected step {self.checkpoint.step:,}, the only one, got {step:,}")
+        return self.checkpoint
+
+    def sha256(self, step: int) -> str:
+        return self.load(step).sha256
+
+    def metrics(self) -> list[dict[str, Any]]:
+        return []
+
+
+def wrap_model(
+    model: nn.Module,
+    tokenizer: Any,
+    *,
+    name: str = "in memory",
+    step: int = 0,
+    languages: Languages = DEFAULT_LANGUAGES,
+    target_tokenizer: Any = None,
+) -> MemoryRun:
+    """Copy a model of ours, or of ``transformers``, into a run of one checkpoint.
+
+    Its owner's model keeps its mode, gradients, hooks and attention. Hooks of the owner are not
+    copied: they do not act here. The copy takes as much memory as the weights.
+
+    Args:
+        model: a ``Seq2SeqModel``, or an encoder-decoder of ``transformers`` of a known family.
+        tokenizer: the ``Tokenizers`` of a model of ours, or the tokenizer of ``transformers``.
+        name: what stands for the run in what is recorded.
+        step: the step of training, if the model is from one.
+        languages: a choice, of a model that knows several.
+        target_tokenizer: a tokenizer of ``transformers`` that is only for the target.
+
+    Raises:
+        CheckpointError: if the family is not known, or the tokenizer has more tokens than the
+            model.
+        ValueError: if it is no encoder-decoder with an output layer, or cannot be copied, or there
+            is no such language.
+    """
+    ours = hasattr(model, "new_cache") and hasattr(model, "unembed")
+    if not ours:
+        from headwise.model.pretrained.memory import wrap_pretrained
+
+    copied = copy_without_hooks(model)
+    origin = Origin(name, step, sha256_of(copied))
+    if not ours:
+        wrapped, tokenizers = wrap_pretrained(
+            copied, tokenizer, languages=languages, target_tokenizer=target_tokenizer
+        )
+        wrapped.origin = origin
+        return MemoryRun(Checkpoint(wrapped), tokenizers, languages)
+    if not hasattr(tokenizer, "encode_source"):
+        raise ValueError(
+            "tokenizer: expected the tokenizers of a run, such as headwise.open(…).tokenizers, got "
+            f"{type(tokenizer).__name__}"
+        )
+    inner: Any = copied.requires_grad_(False).eval()
+    inner.origin = origin
+    return MemoryRun(Checkpoint(inner), tokenizer, languages)
+
+
+def copy_without_hooks(model: nn.Module) -> nn.Module:
+    """Copy a model and its weights, without hooks and gradients.
+
+    Raises:
+        ValueError: if it has weights that are not in memory, or that are computed from others.
+    """
+    memo: dict[int, Any] = {}
+    for module in model.modules():
+        for attribute, value in vars(module).items():
+            if "_hooks" in attribute and isinstance(value, dict):
+                memo[id(value)] = type(value)()  # what the copy has in its place
+    if any(tensor.is_meta for tensor in model.parameters()):
+        raise ValueError("expected a model whose weights are in memory, got some on no device")
+    try:
+        return copy.deepcopy(model, memo)
+    except RuntimeError as error:
+        raise ValueError(
+            f"the model cannot be copied ({error!s:.200}); save it, and open the folder"
+        ) from error
+
+
+def sha256_of(model: nn.Module) -> str:
+    """Return a hash of the weights and buffers in memory: of names, types, shapes and values."""
+    digest = hashlib.sha256()
+    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        flat = tensor.detach().cpu().contiguous().flatten()
+        digest.update(flat.view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,129 @@
+"""A forced pass over texts or ids, with the tensors at hook points, perhaps with gradients.
+
+``B`` batch, ``S`` source length, ``T`` target steps, ``V`` vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from headwise.model.decoding.greedy import greedy
+from headwise.model.forced import forced_stream
+from headwise.model.hooks import capture, edit, matching_names
+from headwise.model.interface import Seq2SeqModel, Tokenizers
+from headwise.model.masks import pad
+
+Texts = str | Sequence[str] | Sequence[Sequence[int]] | Tensor
+"""A text, several, or ids: rows of a batch, which are padded on the right."""
+_LEAVES = ("encoder.embedding.tokens", "decoder.embedding.tokens")
+
+
+class PassTensors(dict[str, Tensor]):
+    """The tensors of a pass by the names of their hook points, batch first, and the ids it read."""
+
+    def __init__(
+        self, tensors: Iterable[tuple[str, Tensor]], source_ids: Tensor, target_ids: Tensor
+    ) -> None:
+        super().__init__(tensors)
+        self.source_ids = source_ids
+        """(B, S), padded on the right."""
+        self.target_ids = target_ids
+        """(B, T + 1), from the start token on, padded on the right."""
+
+
+class Pass(NamedTuple):
+    """The logits of a pass, (B, T, V), and its tensors."""
+
+    logits: Tensor
+    cache: PassTensors
+
+
+def run_with_cache(
+    model: Seq2SeqModel,
+    tokenizers: Tokenizers,
+    sources: Texts,
+    targets: Texts | None = None,
+    *,
+    names: str | Iterable[str] = "*",
+    grad: bool = False,
+) -> Pass:
+    """Run a model once on sources and given targets, and return logits and tensors.
+
+    Row t of the logits predicts token t + 1 of ``cache.target_ids``; rows whose token there is
+    padding mean nothing. Attention masks hide padding: a sentence has the same tensors alone as in
+    a batch, up to rounding.
+
+    With ``grad`` all that follows from the embedded tokens has gradients: ``cache[
+    "encoder.embedding.tokens"]`` and that of the decoder are leaves, after any edits. The weights
+    have none. ``torch.autograd.grad(logits[0, 3, 7], cache[name])`` is the derivative by a tensor.
+
+    Args:
+        model: the model, in evaluation mode.
+        tokenizers: those of the model.
+        sources: texts or ids.
+        targets: texts or ids; None for the model's own translations, greedy.
+        names: hook points, or patterns such as ``*.heads`` (``matching_names`` of ``hooks.py``).
+        grad: whether to record what gradients need.
+
+    Raises:
+        ValueError: if there are more sources than targets or fewer, one is empty or too long, or
+            no hook point has a name.
+    """
+    wanted = matching_names(model, [names] if isinstance(names, str) else list(names))
+    source_rows = _rows(sources, tokenizers.encode_source, "source")
+    target_rows = (
+        greedy(model, source_rows, tokenizers.prefix)
+        if targets is None
+        else _rows(targets, tokenizers.encode_target, "target")
+    )
+    if len(source_rows) != len(target_rows):
+        raise ValueError(
+            f"expected a target for each source, got {len(source_rows)} and {len(target_rows)}"
+        )
+    padding = model.special_ids.padding
+    source = pad(source_rows, padding).to(model.device)
+    target = pad(target_rows, padding).to(model.device)
+    recorded = [*dict.fromkeys((*wanted, *(_LEAVES if grad else ())))]
+    with _gradients(model, grad), capture(model, recorded) as seen:
+        logits = model.unembed(forced_stream(model, source, target[:, :-1]))
+    found = ((name, tensors[0]) for name, tensors in seen.items() if tensors)
+    return Pass(logits, PassTensors(found, source, target))
+
+
+@contextmanager
+def _gradients(model: Seq2SeqModel, wanted: bool) -> Iterator[None]:
+    """Record what gradients need from the embedded tokens on, or nothing."""
+    if not wanted:
+        with torch.no_grad():
+            yield
+        return
+    leaves = dict.fromkeys(_LEAVES, lambda tokens: tokens.detach().requires_grad_())
+    with torch.inference_mode(False), torch.enable_grad(), edit(model, leaves):
+        yield
+
+
+def _rows(given: Texts, encode: Callable[[str], list[int]], side: str) -> list[list[int]]:
+    """Return the ids of texts, or ids as they are, one list a row."""
+    if isinstance(given, Tensor):
+        given = given.tolist() if given.dim() == 2 else [given.tolist()]
+    rows = [given] if isinstance(given, str) else list(given)
+    if not rows:
+        raise ValueError(f"expected at least one {side}, got none")
+    if not isinstance(rows[0], str | Sequence):
+        raise ValueError(
+            f"{side}: expected texts, or a list of ids for each, got {type(rows[0]).__name__}; "
+            "put the ids of one sentence into a list"
+        )
+    least = 1 if side == "source" else 2
+    found = []
+    for row in rows:
+        ids = encode(row.strip()) if isinstance(row, str) else list(row)
+        if len(ids) < least or (isinstance(row, str) and not row.strip()):
+            raise ValueError(f"expected a {side} with tokens in it, got an empty one")
+        found.append(ids)
+    return found

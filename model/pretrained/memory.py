@@ -1,0 +1,51 @@
+"""A Hugging Face model that is in memory behind the interface of ours."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from typing import Any
+
+from transformers import PreTrainedModel
+
+from headwise.model.interface import Languages
+from headwise.model.pretrained.attention import ATTENTION
+from headwise.model.pretrained.folders import quiet
+from headwise.model.pretrained.model import PretrainedModel
+from headwise.model.pretrained.tokenizers import PretrainedTokenizers, tokenizers_of
+
+
+def wrap_pretrained(
+    model: Any, tokenizer: Any, *, languages: Languages, target_tokenizer: Any
+) -> tuple[PretrainedModel, PretrainedTokenizers]:
+    """Put a model, which is changed, and a copy of its tokenizer behind the interface of ours.
+
+    Where no target language is chosen it is the tokenizer's, if that has one.
+
+    Raises:
+        CheckpointError, ValueError: as ``wrap_model`` of ``headwise.model.memory``.
+    """
+    if not (isinstance(model, PreTrainedModel) and hasattr(model, "lm_head")):
+        raise ValueError(
+            "model: expected an encoder-decoder of transformers with an output layer, such as "
+            f"AutoModelForSeq2SeqLM loads, got {type(model).__name__}"
+        )
+    with quiet():
+        model.set_attn_implementation(ATTENTION)
+        tokenizer, target_tokenizer = copy.deepcopy((tokenizer, target_tokenizer))
+    wrapped = PretrainedModel(model)
+    known = getattr(tokenizer, "tgt_lang", None)
+    if languages.target is None and isinstance(known, str):
+        languages = replace(languages, target=known)
+    sizes = wrapped.description.source_vocab_size, wrapped.description.target_vocab_size
+    tokenizers = tokenizers_of(
+        tokenizer,
+        wrapped.special_ids,
+        config=model.config,
+        sizes=sizes,
+        forced=getattr(model.generation_config, "forced_bos_token_id", None),
+        languages=languages,
+        own_target=target_tokenizer,
+        place=type(model).__name__,
+    )
+    return wrapped, tokenizers

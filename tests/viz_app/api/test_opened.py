@@ -1,0 +1,138 @@
+"""Runs, checkpoints and traces as a person uses them from Python."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import headwise
+from headwise.model.checkpoint import CheckpointError, TrainedRun, load_weights
+from headwise.model.decoding.greedy import greedy
+from headwise.model.interface import Head
+from headwise.model.turning import ablate
+from headwise.viz_app.trace.sentence import run_trace
+from tests.imports import ROOT
+
+TEXT = "Where is the old dog?"
+
+
+@pytest.fixture(scope="module")
+def opened(run_root: Path) -> headwise.OpenedRun:
+    return headwise.open("tiny", root=run_root)
+
+
+def test_importing_it_imports_nothing_else() -> None:
+    """And what it names is there, with a docstring."""
+    code = (
+        "import sys, headwise; before = set(sys.modules);"
+        "print(sorted({'torch', 'streamlit', 'plotly', 'pandas', 'numpy'} & before),"
+        "[name for name in headwise.__all__ if not getattr(headwise, name).__doc__],"
+        "set(headwise.__all__) <= set(dir(headwise)), 'streamlit' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout.strip() == "[] [] True False", done.stderr
+    with pytest.raises(AttributeError, match="module 'headwise' has no attribute 'opne'"):
+        headwise.opne  # noqa: B018
+
+
+def test_a_run_is_the_sequence_of_its_checkpoints(opened: headwise.OpenedRun) -> None:
+    assert (opened.steps, len(opened)) == ([0, 20, 60], 3)
+    assert [checkpoint.step for checkpoint in opened] == [0, 20, 60]
+    assert (opened[-1].step, opened[1].step, opened.at(20).step) == (60, 20, 20)
+    assert [checkpoint.step for checkpoint in opened[1:]] == [20, 60]
+    assert repr(opened) == "<run tiny: 3 checkpoints, steps 0 to 60>"
+    assert repr(opened[0]).startswith("<checkpoint of tiny, step 0, sha256 ")
+    with pytest.raises(IndexError):
+        opened[3]
+    with pytest.raises(CheckpointError, match="no weights of step 7; there are those of: 0, 20"):
+        opened.at(7)
+
+
+def test_a_trace_names_its_checkpoint_and_is_short_in_print(
+    opened: headwise.OpenedRun, run: TrainedRun, tmp_path: Path
+) -> None:
+    weights = load_weights(run, 20)
+    trace = opened[1].trace(TEXT, ablated=("cross.2.3", Head("encoder_self", 0, 1)))
+    assert (trace.run, trace.step, trace.sha256) == ("tiny", 20, run.sha256(20))
+    expected = run_trace(
+        weights.model, run.tokenizers, TEXT, ablated=[("cross", 1, 2), ("encoder_self", 0, 1)]
+    )
+    assert trace == expected
+    assert trace != opened[1].trace(TEXT)
+    assert trace != run_trace(load_weights(run, 60).model, run.tokenizers, TEXT)
+    assert (trace == TEXT) is False
+    assert len(repr(trace)) < 300
+    assert repr(trace).startswith("<Trace of tiny, step 20: 'Where is the old dog?' → ")
+    assert repr(trace).endswith("tokens, 2 heads off>")
+    for name in ("trace.npz", "trace.json"):
+        read = headwise.read_trace(str(trace.save(tmp_path / name)))
+        np.testing.assert_allclose(read.attention["cross"], trace.attention["cross"], atol=1e-7)
+        assert (read.sha256, read.ablated) == (trace.sha256, trace.ablated)
+    assert headwise.read_trace(tmp_path / "trace.npz") == trace
+    assert trace.sha256 in trace.save(tmp_path / "trace.html").read_text(encoding="utf-8")
+    with pytest.raises(ValueError, match=r"expected a name that ends in \.html, \.npz or \.json"):
+        trace.save(tmp_path / "trace.txt")
+
+
+def test_heads_that_are_off_are_off_in_decoding(
+    opened: headwise.OpenedRun, run: TrainedRun
+) -> None:
+    checkpoint, model = opened[-1], load_weights(run, 60).model
+    source = [run.tokenizers.encode_source(TEXT)]
+    off = [head for head in checkpoint.heads if head.kind == "cross"]
+    with ablate(model, off):
+        expected = run.tokenizers.target.decode(greedy(model, source)[0])
+    with checkpoint.ablate(off):
+        assert checkpoint.translate(TEXT) == expected
+    assert (
+        checkpoint.translate([TEXT, TEXT])
+        == [run.tokenizers.target.decode(greedy(model, source)[0])] * 2
+    )
+    assert checkpoint.translate(TEXT) != expected
+
+
+def test_edits_and_tensors_by_patterns(opened: headwise.OpenedRun) -> None:
+    """Cross-attention that is spread evenly: every row of every map is the same."""
+    checkpoint = opened[-1]
+    seen: list[str] = []
+
+    def even(weights: torch.Tensor, name: str) -> torch.Tensor:
+        seen.append(name)
+        return torch.full_like(weights, 1 / weights.shape[-1])
+
+    with checkpoint.edit({"decoder.*.cross_attention.weights": even}):
+        _, cache = checkpoint.run_with_cache(TEXT, "No sé.", names="*.weights")
+    assert seen == [name for name in checkpoint.hook_names if "cross_attention.weights" in name]
+    for name, weights in cache.items():
+        assert bool((weights == 1 / weights.shape[-1]).all()) == ("cross" in name)
+
+
+def test_an_account_is_of_the_word_that_is_named(opened: headwise.OpenedRun) -> None:
+    checkpoint = opened[-1]
+    trace = checkpoint.trace(TEXT)
+    first = trace.predicted.texts[0].strip()
+    account = checkpoint.why(TEXT, 1)
+    top = trace.predictions.top_log_probability[0]
+    assert account.difference == pytest.approx(float(top[0] - top[1]), abs=1e-4)
+    assert sum(dict(account.named()).values()) == pytest.approx(account.difference, abs=1e-4)
+    assert checkpoint.why(TEXT, first, instead="mean").word == account.word
+    for at in (0, len(trace.predicted) + 1, "no such token"):
+        with pytest.raises(ValueError, match="at: expected"):
+            checkpoint.why(TEXT, at)
+
+
+def test_a_wrapped_model_has_the_same_abilities(run: TrainedRun) -> None:
+    model = load_weights(run, 60).model
+    checkpoint = headwise.wrap(model, run.tokenizers, name="mine", step=9)
+    trace = checkpoint.trace(TEXT)
+    assert (trace.run, trace.step) == ("mine", 9)
+    assert trace.target_text == headwise.open("tiny", root=run.folder.parent)[-1].translate(TEXT)
+    table = headwise.measure(checkpoint, [(TEXT, "¿Dónde?")], ours=["confidence"])
+    assert set(table["step"]) == {9}
+    with pytest.raises(ValueError, match="expected the name of a head, a reference, or measures"):
+        headwise.align(checkpoint, [(TEXT, "¿Dónde?")])

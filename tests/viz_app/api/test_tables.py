@@ -1,0 +1,160 @@
+"""Measures of heads as a table, with errors; measures of one's own, in files and on pages."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import headwise
+from headwise.model.checkpoint import TrainedRun, load_weights
+from headwise.model.files import CheckpointError
+from headwise.model.interface import KINDS, Head, Kind
+from headwise.model.interventions import head_costs
+from headwise.viz_app.measuring.files import measures_path, read_measures, write_measures
+from headwise.viz_app.records.measures import MEASURES, OwnMeasure
+from headwise.viz_app.trace.attention import run_attention
+from tests.floats import PASS, near
+from tests.viz_app.conftest import ENGLISH, SPANISH
+from tests.viz_app.measures import made_up_measures
+
+pytestmark = pytest.mark.usefixtures("datasets_cache")
+
+PAIRS = list(zip(ENGLISH, SPANISH, strict=True))
+
+
+def reach(weights: Tensor, allowed: Tensor) -> Tensor:
+    """How many tokens a row looks away from its own place. It is 0 on the diagonal."""
+    queries, keys = weights.shape[-2:]
+    away = (torch.arange(keys) - torch.arange(queries)[:, None]).abs()
+    return (weights * away).sum(dim=-1)
+
+
+def sums_by_hand(run: TrainedRun, step: int, kind: Kind) -> tuple[np.ndarray, np.ndarray]:
+    """Reach of each sentence and head, summed over rows with a choice, and how many these are."""
+    model = load_weights(run, step).model
+    totals, counts = [], []
+    for source, target in PAIRS:
+        ids = run.tokenizers.encode_source(source), run.tokenizers.encode_target(target)
+        maps = run_attention(model, *ids).attention[kind].astype(np.float64)  # (L, H, Q, M)
+        rows, columns = np.indices(maps.shape[-2:])
+        first = 1 if kind == "decoder_self" else 0
+        values = (maps * np.abs(rows - columns)).sum(axis=-1)[..., first:]
+        totals.append(values.sum(axis=-1))
+        counts.append(values.shape[-1])
+    return np.array(totals), np.array(counts)
+
+
+def test_a_measure_of_ones_own_at_all_checkpoints(run: TrainedRun) -> None:
+    """A mean over the rows of all sentences, and what it varies by over resampled sentences."""
+    opened = headwise.open("tiny", root=run.folder.parent)
+    table = headwise.measure(opened, PAIRS, measures={"reach": reach})
+    assert set(table["measure"]) == {"reach"}
+    assert list(table.columns[:5]) == ["run", "step", "measure", "head", "kind"]
+    heads = sum(layers * heads for layers, heads in run.description.shapes.values())
+    assert len(table) == 3 * heads
+    draws = np.array([np.random.default_rng((0, place)).poisson(1, 200) for place in range(6)])
+    for step in (0, 20, 60):
+        for kind in KINDS:
+            part = table[(table["step"] == step) & (table["kind"] == kind)]
+            totals, counts = sums_by_hand(run, step, kind)
+            means = (totals.sum(axis=0) / counts.sum()).ravel()
+            assert part["value"].to_numpy() == near(means, dtype=np.float32, operations=PASS)
+            assert part["head"].tolist() == [
+                f"{kind}.{layer + 1}.{head + 1}" for layer in range(2) for head in range(3)
+            ]
+            with np.errstate(invalid="ignore"):
+                resampled = np.tensordot(draws.T, totals, 1) / (draws.T @ counts)[:, None, None]
+            errors = resampled.std(axis=0, ddof=1).ravel()
+            assert part["error"].to_numpy() == near(errors, dtype=np.float32, operations=PASS)
+
+
+def test_ours_by_name_of_one_checkpoint(run: TrainedRun) -> None:
+    checkpoint = headwise.open("tiny", root=run.folder.parent).at(20)
+    table = headwise.measure(checkpoint, PAIRS, ours=["cost", "qk_norm"])
+    assert set(table["step"]) == {20}
+    assert set(table["measure"]) == {"cost", "qk_norm"}
+    tokens, total = 0, 0.0
+    for source, target in PAIRS:
+        ids = run.tokenizers.encode_source(source), run.tokenizers.encode_target(target)
+        total += float(head_costs(checkpoint.model, *ids)["cross"][1, 2])
+        tokens += len(ids[1]) - 1
+    [row] = table[(table["measure"] == "cost") & (table["head"] == "cross.2.3")].to_dict("records")
+    assert row["value"] == pytest.approx(total / tokens, abs=1e-5)
+    assert (row["layer"], row["number"]) == (2, 3)
+    assert table[table["measure"] == "qk_norm"]["error"].isna().all()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"ours": ["entropi"]}, r"ours: expected names among entropy, .*; got entropi"),
+        ({"measures": {"cost": reach}}, "measure 'cost': Headwise has one of this name"),
+        ({"measures": {"My reach": reach}}, "expected a name of small letters"),
+        ({"steps": [7]}, r"steps: expected those of tiny, \[0, 20, 60\]; there is none of \[7\]"),
+        ({"measures": {"odd": lambda w, a: w}}, r"measure 'odd': expected a tensor with a value"),
+        (
+            {"measures": {"odd": lambda w, a: w[..., 0] / 0}},
+            "measure 'odd': expected finite values",
+        ),
+        ({"save": True}, "a file or a corpus by name with save=True"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(
+    run: TrainedRun, given: dict[str, object], message: str
+) -> None:
+    opened = headwise.open("tiny", root=run.folder.parent)
+    with pytest.raises(ValueError, match=message):
+        headwise.measure(opened, PAIRS, **given)  # type: ignore[arg-type]
+
+
+# In files
+
+
+def test_a_file_holds_what_was_measured_and_no_name_is_lost(tmp_path: Path) -> None:
+    made = made_up_measures(20)
+    values = {**made.values, "reach": made.values["entropy"]}
+    with pytest.raises(ValueError, match="got a difference in 'reach'"):
+        write_measures(tmp_path, made_up_measures(20, values=values))
+    without = {name: made.values[name] for name in MEASURES if name != "cost"}
+    with pytest.raises(ValueError, match="got a difference in 'cost'"):
+        write_measures(tmp_path, made_up_measures(20, values=without))
+    share = {"reach": OwnMeasure("How far a row looks.", "share")}
+    beyond = {**values, "reach": {kind: 1 + each for kind, each in values["reach"].items()}}
+    with pytest.raises(ValueError, match=r"measure 'reach': expected values of the range 'share'"):
+        write_measures(tmp_path, made_up_measures(20, values=beyond, own=share))
+    own = {"reach": OwnMeasure("How far a row looks.", "amount")}
+    write_measures(tmp_path, made_up_measures(20, values=values, own=own))
+    read = read_measures(tmp_path, 20)
+    assert dict(read.own) == own
+    for kind in KINDS:
+        assert read.values["reach"][kind] == pytest.approx(values["reach"][kind], abs=1e-5)
+    content = json.loads(measures_path(tmp_path, 20).read_text())
+    for change in ({"own": {}}, {"own": {"cost": own["reach"].__dict__}}):
+        changed = {**content, **change, "values": {**content["values"]}}
+        if change["own"]:
+            del changed["values"]["reach"]
+            measures_path(tmp_path, 20).write_text(json.dumps(changed))
+            with pytest.raises(CheckpointError, match="damaged"):
+                read_measures(tmp_path, 20)
+    write_measures(tmp_path, made_up_measures(20))
+    assert b'"own"' not in measures_path(tmp_path, 20).read_bytes()
+
+
+def test_what_is_saved_is_in_the_files_with_what_it_is(own_root: Path, tmp_path: Path) -> None:
+    data = tmp_path / "pairs.jsonl"
+    lines = [json.dumps({"en": source, "es": target}) for source, target in PAIRS]
+    data.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    opened = headwise.open("tiny", root=own_root)
+    table = headwise.measure(opened, data, measures={"reach": reach}, steps=[20, 60], save=True)
+    assert set(table["step"]) == {20, 60}
+    read = read_measures(opened.folder, 60)
+    assert read.own == {"reach": OwnMeasure("How many tokens a row looks away from its own place.")}
+    row = table[(table["step"] == 60) & (table["head"] == "cross.1.2")].iloc[0]
+    assert read.values["reach"]["cross"][0, 1] == pytest.approx(row["value"], abs=1e-5)
+    assert row["error"] > 0
+    assert Head("cross", 0, 1) in read.examples

@@ -1,0 +1,117 @@
+"""A trace in a notebook: how maps are packed, how large it is, and that texts are texts."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from headwise.model.interface import KINDS
+from headwise.viz_app.analysis.labels import token_labels
+from headwise.viz_app.figures.notebook import NotebookMaps, notebook_maps, pack
+from headwise.viz_app.figures.theme import DARK, LIGHT
+from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.report import provenance, to_notebook
+
+if TYPE_CHECKING:
+    from tests.viz_app.conftest import HtmlPage
+
+ReadHtml = Callable[[str], "HtmlPage"]
+HOSTILE = "</script><b onclick='x'>&amp; {{DATA}} }} <!--<script>\u2028\"]]>"
+
+
+def unpack(text: str, bits: int, size: int) -> np.ndarray:
+    """The integers, by the bits of the bytes one after another."""
+    of_bytes = np.unpackbits(np.frombuffer(base64.b64decode(text), np.uint8))
+    groups = of_bytes[: size * bits].reshape(size, bits)
+    return groups @ (1 << np.arange(bits)[::-1])
+
+
+def part_of(maps: np.ndarray, text: str = "a") -> NotebookMaps:
+    rows, columns = maps.shape[-2:]
+    allowed = np.tri(rows, columns, dtype=bool)
+    return NotebookMaps(text, text, maps, allowed, [text] * rows, [text] * columns, text, text)
+
+
+def page_of(layers: int, heads: int, tokens: int, text: str = "a") -> str:
+    maps = np.random.default_rng(3).random((layers, heads, tokens, tokens), dtype=np.float32)
+    return notebook_maps(
+        source=text,
+        translation=text,
+        tokens=[(text, 0.5)] * tokens,
+        parts={kind: part_of(maps, text) for kind in KINDS},
+        facts={text: text},
+        too_large="too large",
+    )
+
+
+@pytest.mark.parametrize("bits", [8, 4])
+def test_packed_weights_are_near_and_masked_cells_apart(bits: int) -> None:
+    maps = np.random.default_rng(5).random((1, 3, 5, 7), dtype=np.float32)
+    maps[0, 0, 1, :2] = 0, 1
+    allowed = np.tri(5, 7, dtype=bool)
+    codes = unpack(pack(maps, allowed, bits), bits, maps.size).reshape(maps.shape)
+    largest = 2**bits - 2
+    assert (codes == largest + 1).tolist() == np.broadcast_to(~allowed, maps.shape).tolist()
+    weights = (codes / largest) ** 2
+    # The root is off by half a unit, so that a square is off by at most one and a quarter of one.
+    off = np.abs(weights - maps)[:, :, allowed]
+    assert off.max() <= 1 / largest + 1 / (4 * largest**2)
+    assert (codes[0, 0, 1, 0], codes[0, 0, 1, 1]) == (0, largest)
+
+
+def test_a_trace_shows_its_maps_labels_and_origin(read_html: ReadHtml, trace: Trace) -> None:
+    page = to_notebook(trace)
+    shown = read_html(page)
+    data = json.loads(shown.texts["script"][0])
+    for kind, part in data.items():
+        maps = trace.attention[kind]
+        assert tuple(part["shape"]) == maps.shape
+        codes = unpack(part["maps"], part["bits"], maps.size).reshape(maps.shape)
+        there = codes <= 254
+        assert np.abs((codes / 254) ** 2 - maps)[there].max() <= 1 / 254 + 1 / (4 * 254**2)
+        assert there.all() == (kind != "decoder_self")
+    assert data["cross"]["columns"] == token_labels(trace.source)
+    assert shown.texts["bdi"][:2] == [trace.source_text, trace.target_text]
+    assert shown.texts["bdi"][2:] == token_labels(trace.predicted)
+    probability = np.exp(trace.predictions.log_probability)
+    assert shown.texts["small"] == [f"{each:.2f}" for each in probability]
+    said = " ".join(shown.texts["p"])
+    for name, fact in provenance(trace).items():
+        assert f"{name}: {fact[:12]}" in said
+    for theme in (LIGHT, DARK):
+        assert f"--text:{theme.text}" in page
+    for word in ("http:", "https:", "import(", "fetch"):
+        assert word not in page
+
+
+@pytest.mark.parametrize(
+    ("layers", "heads", "bits"), [(3, 4, 8), (6, 8, 8), (12, 16, 4)], ids=["ours", "base", "large"]
+)
+def test_twenty_tokens_take_at_most_300_kb(
+    read_html: ReadHtml, layers: int, heads: int, bits: int
+) -> None:
+    page = page_of(layers, heads, 20)
+    assert len(page.encode()) <= 300_000
+    assert {part["bits"] for part in json.loads(read_html(page).texts["script"][0]).values()} == {
+        bits
+    }
+
+
+def test_what_is_too_large_is_said_and_not_sent(read_html: ReadHtml) -> None:
+    page = page_of(12, 16, 60)
+    assert len(page.encode()) <= 300_000
+    assert json.loads(read_html(page).texts["script"][0]) == {}
+    assert "too large" in read_html(page).texts["p"]
+
+
+def test_texts_are_never_markup(read_html: ReadHtml) -> None:
+    shown, plain = read_html(page_of(1, 2, 3, HOSTILE)), read_html(page_of(1, 2, 3))
+    assert [tag for tag, _ in shown.tags] == [tag for tag, _ in plain.tags]
+    assert shown.texts["bdi"] == [HOSTILE] * 5
+    data = json.loads(shown.texts["script"][0])
+    assert data["cross"]["rows"] == [HOSTILE] * 3

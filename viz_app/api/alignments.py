@@ -1,0 +1,149 @@
+"""Word alignments by a head of cross-attention."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from tqdm import tqdm
+
+from headwise.model.interface import HeadLike, head_name, to_head
+from headwise.model.training.data import DataError, Pair
+from headwise.viz_app.api.opened import OpenedCheckpoint
+from headwise.viz_app.api.pairs import Pairs, read_pairs
+from headwise.viz_app.measuring.alignments import WordLinks, parse_links
+from headwise.viz_app.measuring.batches import LeftOutCounts
+from headwise.viz_app.measuring.directions import BEST, Direction, PairLinks
+from headwise.viz_app.measuring.head_alignments import Agreement, AlignedRows
+
+
+@dataclass(frozen=True)
+class HeadAlignment:
+    """The word alignments of pairs by one head, and how they agree with a reference."""
+
+    head: str
+    """The head, such as ``cross.2.4``."""
+    pairs: tuple[PairLinks | None, ...]
+    """Of each pair ``links``, (source word, target word) from 0, one for each target word, and
+    ``weights`` (target words, source words); None for a pair with an empty side or too long."""
+    error: float | None
+    """Alignment error rate (Och and Ney 2003), 0 to 1; None without a reference."""
+    errors: Mapping[str, float]
+    """That of every head, the best first; empty without a reference. The error of the best is too
+    low for other pairs, since it was chosen by these."""
+    diagonal: float | None
+    """That of linking every target word to the source word with its number: the chance level."""
+    lowest: float | None
+    """The lowest that one link for each target word can have."""
+
+
+def align(
+    checkpoint: OpenedCheckpoint,
+    pairs: Pairs,
+    *,
+    reference: Path | str | Iterable[WordLinks | str] | None = None,
+    head: HeadLike = BEST,
+    rows: AlignedRows = "predicted",
+    columns: tuple[str, str] | None = None,
+) -> HeadAlignment:
+    """Align the words of pairs by a head of cross-attention, with the targets forced.
+
+    A target word is linked to the source word with the largest weight. Words are those of the
+    tokenizers; ``<s>`` and ``</s>`` are none.
+
+    Args:
+        checkpoint: the checkpoint.
+        pairs: (source, target) texts, a file, or a corpus by name.
+        reference: the right links of each pair, as a file with a line such as ``0-0 1-2`` for each,
+            such lines, or sets of pairs of numbers.
+        head: which head; "best" for the one with the lowest error against the reference or, without
+            one, in the measures of the run.
+        rows: whether the rows of a target word are those that predict its tokens or consume them.
+        columns: names of the two columns of a file, where they are not the languages.
+
+    Raises:
+        ValueError: if there is no such head, or nothing says which is best.
+        DataError: if a reference does not fit the pairs, or no pair can be aligned.
+    """
+    read = read_pairs(pairs, checkpoint.opened, columns=columns)
+    links = _links(reference, len(read))
+    name = head if head == BEST else head_name(to_head(head))
+    with tqdm(unit="pair", leave=False) as bar:
+        direction = Direction(
+            checkpoint.opened, checkpoint, rows, lambda: _with_links(read, links), bar.update
+        )
+        agreement = direction.score() if links is not None else None
+        if name == BEST and agreement is not None:
+            place = int(agreement.error_rate.argmin())
+        else:
+            place = direction.choose(str(name))
+        bar.reset()
+        found = tuple(direction.align(place, LeftOutCounts()))
+    aligned = [pair for pair in found if pair is not None]
+    if not aligned:
+        raise DataError("expected pairs that can be aligned, got none")
+    names = [head_name(each) for each in direction.heads]
+    if agreement is None:
+        return HeadAlignment(names[place], found, None, {}, None, None)
+    rates = agreement.error_rate
+    order = np.argsort(rates, kind="stable")
+    return HeadAlignment(
+        head=names[place],
+        pairs=found,
+        error=float(rates[place]),
+        errors={names[at]: float(rates[at]) for at in order},
+        diagonal=_error_rate(aligned, _diagonal),
+        lowest=_error_rate(aligned, _right),
+    )
+
+
+def _links(
+    reference: Path | str | Iterable[WordLinks | str] | None, count: int
+) -> list[WordLinks] | None:
+    if reference is None:
+        return None
+    place = "reference"
+    if isinstance(reference, str | Path):
+        place = str(reference)
+        reference = Path(reference).read_text(encoding="utf-8-sig").splitlines()
+    found = []
+    for number, each in enumerate(reference, start=1):
+        try:
+            found.append(parse_links(each) if isinstance(each, str) else _as_links(each))
+        except (TypeError, ValueError) as error:
+            raise DataError(f"{place}, pair {number}: {error}") from error
+    if len(found) != count:
+        raise DataError(f"{place}: expected links of {count:,} pairs, got {len(found):,}")
+    return found
+
+
+def _as_links(given: WordLinks) -> WordLinks:
+    links = {(int(source), int(target)) for source, target in given}
+    if any(number < 0 for link in links for number in link):
+        raise ValueError(f"expected words that are counted from 0, got {sorted(links)[0]}")
+    return links
+
+
+def _with_links(
+    pairs: list[Pair], links: list[WordLinks] | None
+) -> Iterator[tuple[Pair, WordLinks]]:
+    return zip(pairs, links or [set() for _ in pairs], strict=True)
+
+
+def _diagonal(pair: PairLinks) -> WordLinks:
+    return {(min(word, pair.source_words - 1), word) for word in range(pair.target_words)}
+
+
+def _right(pair: PairLinks) -> WordLinks:
+    """Link each target word to one of its words in the reference, or else to any."""
+    chosen = {target: source for source, target in pair.reference}
+    return {(chosen.get(word, 0), word) for word in range(pair.target_words)}
+
+
+def _error_rate(pairs: list[PairLinks], link: Callable[[PairLinks], WordLinks]) -> float:
+    agreement = Agreement(np.zeros(1))
+    for pair in pairs:
+        agreement.add(link(pair), pair.reference)
+    return float(agreement.error_rate[0])

@@ -1,0 +1,299 @@
+"""Runs and checkpoints as a person uses them from Python."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, overload
+
+from headwise.model.checkpoint import CHECKPOINTS, Checkpoint
+from headwise.model.decoding.translation import GREEDY, Decoding, translate
+from headwise.model.hooks import Edit, NamedEdit, edit, hook_names
+from headwise.model.interface import (
+    DEFAULT_LANGUAGES,
+    Description,
+    Head,
+    HeadLike,
+    Languages,
+    Tokenizers,
+)
+from headwise.model.memory import wrap_model
+from headwise.model.passes import Pass, Texts, run_with_cache
+from headwise.model.placement import Device, Dtype, Placement
+from headwise.model.runs import Run, choose_languages, load_checkpoint, open_run
+from headwise.model.turning import ablate
+from headwise.viz_app.api.traces import OpenedTrace
+from headwise.viz_app.records.account import Account
+from headwise.viz_app.trace.account import run_account, word_to_compare
+from headwise.viz_app.trace.sentence import run_trace
+
+
+@dataclass(frozen=True, repr=False)
+class OpenedCheckpoint(Checkpoint):
+    """A loaded model with the tokenizers of its run: texts in, texts and arrays out.
+
+    It is a ``Checkpoint``: ``model``, ``run``, ``step`` and ``sha256`` are there too, and functions
+    that want a model take ``checkpoint.model``. Layers and heads are named as in ``cross.2.4``,
+    from 1, or as tuples from 0.
+    """
+
+    opened: Run
+    """Where it is from."""
+
+    def __repr__(self) -> str:
+        return f"<checkpoint of {self.run}, step {self.step:,}, sha256 {self.sha256[:12]}>"
+
+    @property
+    def tokenizers(self) -> Tokenizers:
+        """Return the vocabularies of source and target."""
+        return self.opened.tokenizers
+
+    @property
+    def description(self) -> Description:
+        """Return the properties of the model: layers, heads, widths, kinds of norms and so on."""
+        return self.model.description
+
+    @property
+    def heads(self) -> list[Head]:
+        """Return all heads, kind by kind, layer by layer."""
+        return self.description.all_heads()
+
+    @property
+    def hook_names(self) -> list[str]:
+        """Return the names of all tensors that can be read or replaced."""
+        return hook_names(self.model)
+
+    @overload
+    def translate(self, texts: str, decoding: Decoding = ...) -> str: ...
+    @overload
+    def translate(self, texts: Sequence[str], decoding: Decoding = ...) -> list[str]: ...
+    def translate(self, texts: str | Sequence[str], decoding: Decoding = GREEDY) -> str | list[str]:
+        """Translate a text, or several, which gives a list."""
+        if isinstance(texts, str):
+            return translate(self.model, self.tokenizers, [texts], decoding=decoding)[0]
+        return translate(self.model, self.tokenizers, list(texts), decoding=decoding)
+
+    def trace(
+        self,
+        text: str,
+        target: str | Sequence[int] | None = None,
+        *,
+        ablated: Collection[HeadLike] = (),
+        top_k: int = 10,
+    ) -> OpenedTrace:
+        """Translate a sentence, or force a target, and record all arrays of the pass.
+
+        The trace names run, step and sha256 of this checkpoint; a notebook shows it as a map.
+
+        Args:
+            text: the source.
+            target: the translation to force, as a text or as ids from the start token on; None
+                for the model's own, greedy.
+            ablated: heads that are switched off, in decoding too.
+            top_k: how many of the likeliest tokens are named at each step.
+
+        Raises:
+            ValueError: if source or target is empty or too long, or there is no such head.
+        """
+        made = run_trace(
+            self.model,
+            self.tokenizers,
+            text,
+            target,
+            top_k=top_k,
+            turned=Turned.off(to_heads(ablated)),
+        )
+        return OpenedTrace.of(made)
+
+    def run_with_cache(
+        self,
+        sources: Texts,
+        targets: Texts | None = None,
+        *,
+        names: str | Iterable[str] = "*",
+        grad: bool = False,
+    ) -> Pass:
+        """Run once on sources and targets; return logits (B, T, V) and the tensors by hook point.
+
+        ``run_with_cache`` in ``model/passes.py`` has the details.
+        """
+        return run_with_cache(self.model, self.tokenizers, sources, targets, names=names, grad=grad)
+
+    def edit(self, edits: Mapping[str, Edit | NamedEdit]) -> AbstractContextManager[None]:
+        """Replace tensors by functions of them, within a ``with``: ``edit`` in ``model/hooks.py``.
+
+        Keys are names of hook points or patterns such as ``decoder.*.weights``; a function gets
+        the tensor and, if it takes two arguments, the name.
+        """
+        return edit(self.model, edits)
+
+    def ablate(self, heads: Collection[HeadLike]) -> AbstractContextManager[None]:
+        """Switch heads off, within a ``with``: their output is zero.
+
+        Raises:
+            ValueError: if there is no such head.
+        """
+        return ablate(self.model, heads)
+
+    def why(
+        self,
+        text: str,
+        at: int | str,
+        *,
+        instead: str | None = None,
+        target: str | Sequence[int] | None = None,
+        ablated: Collection[HeadLike] = (),
+    ) -> Account:
+        """Say why a word was written, and not another: a sum over what each part wrote.
+
+        ``dict(account.named())`` has the parts, in nats of the difference of the two logits.
+
+        Args:
+            text: the source.
+            at: which token of the translation, from 1, or its text if that is there once.
+            instead: the token to compare with; None for the likeliest other one, "mean" for the
+                mean of all logits.
+            target: as for ``trace``.
+            ablated: as for ``trace``.
+
+        Raises:
+            ValueError: as ``trace``, and if there is no such token.
+        """
+        trace = self.trace(text, target, ablated=ablated)
+        step = _step_of(trace, at)
+        other = word_to_compare(self.tokenizers, trace, step, instead)
+        return run_account(self.model, trace, step, other)
+
+
+def _step_of(trace: OpenedTrace, at: int | str) -> int:
+    """Return the row of the decoder that predicts a token, from 0."""
+    texts = [text.strip() for text in trace.predicted.texts]
+    if isinstance(at, str):
+        if texts.count(at.strip()) == 1:
+            return texts.index(at.strip())
+        raise ValueError(f"at: expected one token of {' '.join(texts)}, got {at!r:.60}")
+    if 1 <= at <= len(texts):
+        return at - 1
+    raise ValueError(f"at: expected 1 to {len(texts)}, the tokens of the translation, got {at}")
+
+
+@dataclass(frozen=True, repr=False)
+class OpenedRun(Sequence[OpenedCheckpoint]):
+    """A run is a sequence of its checkpoints, which are loaded when they are asked for.
+
+    ``run[-1]`` is the last, ``run.at(500)`` that of step 500, and ``for checkpoint in run`` loads
+    one after another.
+    """
+
+    opened: Run
+    placement: Placement = field(default_factory=Placement)
+
+    def __repr__(self) -> str:
+        steps = self.steps
+        several = f"{len(steps)} checkpoints, steps {steps[0]:,} to {steps[-1]:,}"
+        return f"<run {self.name}: {several if len(steps) > 1 else f'step {steps[0]:,}'}>"
+
+    @property
+    def name(self) -> str:
+        """Return the name under which it is listed."""
+        return self.opened.name
+
+    @property
+    def folder(self) -> Path:
+        """Return the folder of its files."""
+        return self.opened.folder
+
+    @property
+    def steps(self) -> list[int]:
+        """Return the steps that have weights, in order."""
+        return self.opened.steps()
+
+    @property
+    def tokenizers(self) -> Tokenizers:
+        """Return the vocabularies of source and target."""
+        return self.opened.tokenizers
+
+    @property
+    def description(self) -> Description:
+        """Return the properties of the model."""
+        return self.opened.description
+
+    def at(self, step: int) -> OpenedCheckpoint:
+        """Load the checkpoint of a step.
+
+        Raises:
+            CheckpointError: if there is none, or its file is damaged.
+        """
+        loaded = load_checkpoint(self.opened, step, self.placement)
+        return OpenedCheckpoint(loaded.model, self.opened)
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    @overload
+    def __getitem__(self, place: int) -> OpenedCheckpoint: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[OpenedCheckpoint]: ...
+    def __getitem__(self, place: int | slice) -> OpenedCheckpoint | list[OpenedCheckpoint]:
+        """Load the checkpoint at a place in the order of steps, or those of a slice of places."""
+        if isinstance(place, slice):
+            return [self.at(step) for step in self.steps[place]]
+        return self.at(self.steps[place])
+
+    def __iter__(self) -> Iterator[OpenedCheckpoint]:
+        return map(self.at, self.steps)
+
+
+def open(
+    name: str | Path,
+    *,
+    root: Path | str = CHECKPOINTS,
+    device: Device = "auto",
+    dtype: Dtype = "float32",
+    source_language: str | None = None,
+    target_language: str | None = None,
+    prefix: str | None = None,
+) -> OpenedRun:
+    """Open a run by its name, the path of a folder, or a name on the Hugging Face hub.
+
+    Args:
+        name: which run.
+        root: the folder of runs in which a name is looked up.
+        device: where models compute; auto takes a GPU if there is one.
+        dtype: the type of the weights.
+        source_language, target_language, prefix: a choice, of a model that knows several.
+
+    Raises:
+        CheckpointError: if there is no such run, or its files cannot be used.
+        ValueError: if the model does not know the language or prefix.
+    """
+    languages = Languages(source_language, target_language, prefix)
+    opened = choose_languages(open_run(str(name), root=Path(root)), languages)
+    return OpenedRun(opened, Placement(device, dtype))
+
+
+def wrap(
+    model: Any,
+    tokenizer: Any,
+    *,
+    name: str = "in memory",
+    step: int = 0,
+    languages: Languages = DEFAULT_LANGUAGES,
+    target_tokenizer: Any = None,
+) -> OpenedCheckpoint:
+    """Take a model that is in memory, such as one's own in a training: a copy of it as it is now.
+
+    The model itself is left as it is: its mode, gradients, hooks and attention. ``wrap_model`` in
+    ``model/memory.py`` has the arguments and errors.
+    """
+    run = wrap_model(
+        model,
+        tokenizer,
+        name=name,
+        step=step,
+        languages=languages,
+        target_tokenizer=target_tokenizer,
+    )
+    return OpenedCheckpoint(run.checkpoint.model, run)
