@@ -14,7 +14,14 @@ from contextlib import ExitStack, contextmanager
 from torch import Tensor
 
 from headwise.model.hooks import Edit, edit
-from headwise.model.interface import KINDS, Kind, Seq2SeqModel, attention_path
+from headwise.model.interface import (
+    KINDS,
+    HeadLike,
+    Kind,
+    Seq2SeqModel,
+    attention_path,
+    to_heads,
+)
 from headwise.model.turned import PinnedRow, Turned
 
 _FAR_BELOW = -1e4

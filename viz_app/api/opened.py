@@ -18,11 +18,13 @@ from headwise.model.interface import (
     HeadLike,
     Languages,
     Tokenizers,
+    to_heads,
 )
 from headwise.model.memory import wrap_model
 from headwise.model.passes import Pass, Texts, run_with_cache
 from headwise.model.placement import Device, Dtype, Placement
 from headwise.model.runs import Run, choose_languages, load_checkpoint, open_run
+from headwise.model.turned import Turned
 from headwise.model.turning import ablate
 from headwise.viz_app.api.traces import OpenedTrace
 from headwise.viz_app.records.account import Account
@@ -97,14 +99,8 @@ class OpenedCheckpoint(Checkpoint):
         Raises:
             ValueError: if source or target is empty or too long, or there is no such head.
         """
-        made = run_trace(
-            self.model,
-            self.tokenizers,
-            text,
-            target,
-            top_k=top_k,
-            turned=Turned.off(to_heads(ablated)),
-        )
+        off = Turned.off(to_heads(ablated))
+        made = run_trace(self.model, self.tokenizers, text, target, top_k=top_k, turned=off)
         return OpenedTrace.of(made)
 
     def run_with_cache(

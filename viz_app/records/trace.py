@@ -162,8 +162,9 @@ class Trace:
 
     def __repr__(self) -> str:
         of = f" of {self.run}, step {self.step:,}" if self.run else ""
-        count = len(self.ablated)
-        off = f", {count} head{'s' * (count > 1)} off" if count else ""
+        count = len(self.turned.heads)
+        how = "off" if len(self.turned.are_off) == count else "turned"
+        off = f", {count} head{'s' * (count > 1)} {how}" if count else ""
         return (
             f"<Trace{of}: {_short(self.source_text)} → {_short(self.target_text)}, "
             f"{len(self.source)} and {len(self.predicted)} tokens{off}>"

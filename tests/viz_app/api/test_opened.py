@@ -14,6 +14,7 @@ import headwise
 from headwise.model.checkpoint import CheckpointError, TrainedRun, load_weights
 from headwise.model.decoding.greedy import greedy
 from headwise.model.interface import Head
+from headwise.model.turned import Turned
 from headwise.model.turning import ablate
 from headwise.viz_app.trace.sentence import run_trace
 from tests.imports import ROOT
@@ -60,7 +61,10 @@ def test_a_trace_names_its_checkpoint_and_is_short_in_print(
     trace = opened[1].trace(TEXT, ablated=("cross.2.3", Head("encoder_self", 0, 1)))
     assert (trace.run, trace.step, trace.sha256) == ("tiny", 20, run.sha256(20))
     expected = run_trace(
-        weights.model, run.tokenizers, TEXT, ablated=[("cross", 1, 2), ("encoder_self", 0, 1)]
+        weights.model,
+        run.tokenizers,
+        TEXT,
+        turned=Turned.off([("cross", 1, 2), ("encoder_self", 0, 1)]),
     )
     assert trace == expected
     assert trace != opened[1].trace(TEXT)
@@ -72,7 +76,7 @@ def test_a_trace_names_its_checkpoint_and_is_short_in_print(
     for name in ("trace.npz", "trace.json"):
         read = headwise.read_trace(str(trace.save(tmp_path / name)))
         np.testing.assert_allclose(read.attention["cross"], trace.attention["cross"], atol=1e-7)
-        assert (read.sha256, read.ablated) == (trace.sha256, trace.ablated)
+        assert (read.sha256, read.turned) == (trace.sha256, trace.turned)
     assert headwise.read_trace(tmp_path / "trace.npz") == trace
     assert trace.sha256 in trace.save(tmp_path / "trace.html").read_text(encoding="utf-8")
     with pytest.raises(ValueError, match=r"expected a name that ends in \.html, \.npz or \.json"):

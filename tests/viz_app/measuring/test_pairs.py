@@ -16,6 +16,7 @@ from headwise.model.interface import KINDS
 from headwise.model.placement import DEFAULT_PLACEMENT
 from headwise.model.training.data import DataError
 from headwise.model.training.processes import ALONE
+from headwise.model.turned import Turned
 from headwise.viz_app.export import ExportArguments
 from headwise.viz_app.export import main as export
 from headwise.viz_app.measuring import pairs as module
@@ -162,7 +163,11 @@ def test_heads_are_switched_off_one_at_a_time_at_the_last_checkpoint(
             for place, pair in enumerate(PAIRS):
                 right, wrong = (
                     run_trace(
-                        model, run.tokenizers, pair.source, target, ablated=[(kind, layer, head)]
+                        model,
+                        run.tokenizers,
+                        pair.source,
+                        target,
+                        turned=Turned.off([(kind, layer, head)]),
                     ).predictions.log_probability.sum()
                     for target in (pair.right, pair.wrong)
                 )
