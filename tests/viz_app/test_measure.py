@@ -159,7 +159,7 @@ def test_the_strongest_sentences_of_neurons_can_be_measured_alone(
     own_root: Path, run: TrainedRun, data: Path
 ) -> None:
     """Sentence by sentence, they are the first of all activations by their size."""
-    measure(own_root, "--data", str(data), "--only-neurons", "--neurons", "all")
+    measure(own_root, "--data", str(data), "--only", "neurons", "--neurons", "all")
     assert measured_steps(own_root / "tiny") == []
     for step in (0, 20, 60):
         found = read_neurons(own_root / "tiny", step)

@@ -10,16 +10,18 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from torch import Tensor
 
 from headwise.model.interface import Kind, Seq2SeqModel, SpecialIds, Tokenizers
 from headwise.model.masks import causal_mask, pad
 from headwise.model.training.data import Pair
-from headwise.model.training.processes import Processes
 from headwise.model.validation import is_too_long
 from headwise.viz_app.trace.attention import run_maps
+
+if TYPE_CHECKING:  # the app need not load what trains in several processes
+    from headwise.model.training.processes import Processes
 
 Result = TypeVar("Result")
 _REMEMBERED = 10_000

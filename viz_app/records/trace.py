@@ -225,7 +225,7 @@ class Trace:
 
 _WITHOUT_ARRAYS = (
     *("run", "step", "sha256", "source_text", "target_text", "forced", "source", "consumed"),
-    *("predicted", "top_tokens", "lens_tokens", "summary", "checks", "ablated"),
+    *("predicted", "top_tokens", "lens_tokens", "summary", "checks", "turned"),
 )
 """The fields of a trace that have no arrays."""
 

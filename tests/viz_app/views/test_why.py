@@ -145,7 +145,7 @@ def test_the_strongest_sentences_of_a_neuron_are_shown_and_opened(
 
     app = shown()
     assert "was not measured for this checkpoint" in app.captions
-    [command] = [each.value for each in app.code if "only-neurons" in each.value]
+    [command] = [each.value for each in app.code if "--only neurons" in each.value]
     assert "--run tiny" in command
     assert "--steps 60" in command
     write()
