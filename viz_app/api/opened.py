@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, overload
 
 from headwise.model.checkpoint import CHECKPOINTS, Checkpoint
@@ -18,6 +19,7 @@ from headwise.model.interface import (
     HeadLike,
     Languages,
     Tokenizers,
+    to_head,
     to_heads,
 )
 from headwise.model.memory import wrap_model
@@ -25,11 +27,13 @@ from headwise.model.passes import Pass, Texts, run_with_cache
 from headwise.model.placement import Device, Dtype, Placement
 from headwise.model.runs import Run, choose_languages, load_checkpoint, open_run
 from headwise.model.turned import Turned
-from headwise.model.turning import ablate
+from headwise.model.turning import ablate, turn
 from headwise.viz_app.api.traces import OpenedTrace
 from headwise.viz_app.records.account import Account
 from headwise.viz_app.trace.account import run_account, word_to_compare
 from headwise.viz_app.trace.sentence import run_trace
+
+_NONE: Mapping[HeadLike, float] = MappingProxyType({})
 
 
 @dataclass(frozen=True, repr=False)
@@ -83,6 +87,7 @@ class OpenedCheckpoint(Checkpoint):
         target: str | Sequence[int] | None = None,
         *,
         ablated: Collection[HeadLike] = (),
+        strengths: Mapping[HeadLike, float] = _NONE,
         top_k: int = 10,
     ) -> OpenedTrace:
         """Translate a sentence, or force a target, and record all arrays of the pass.
@@ -94,13 +99,16 @@ class OpenedCheckpoint(Checkpoint):
             target: the translation to force, as a text or as ids from the start token on; None
                 for the model's own, greedy.
             ablated: heads that are switched off, in decoding too.
+            strengths: factors of the outputs of heads, from -1 to 3: 0 is off, 1 the model.
             top_k: how many of the likeliest tokens are named at each step.
 
         Raises:
             ValueError: if source or target is empty or too long, or there is no such head.
         """
-        off = Turned.off(to_heads(ablated))
-        made = run_trace(self.model, self.tokenizers, text, target, top_k=top_k, turned=off)
+        of_heads = {to_head(head): 0.0 for head in to_heads(ablated)}
+        of_heads |= {to_head(head): strength for head, strength in strengths.items()}
+        turned = Turned.of(of_heads)
+        made = run_trace(self.model, self.tokenizers, text, target, top_k=top_k, turned=turned)
         return OpenedTrace.of(made)
 
     def run_with_cache(
@@ -132,6 +140,27 @@ class OpenedCheckpoint(Checkpoint):
             ValueError: if there is no such head.
         """
         return ablate(self.model, heads)
+
+    def turn(
+        self,
+        strengths: Mapping[HeadLike, float] = _NONE,
+        pinned: Iterable[tuple[HeadLike, int, int | None]] = (),
+    ) -> AbstractContextManager[None]:
+        """Turn heads and pin rows of attention weights, within a ``with``.
+
+        Args:
+            strengths: factors of the outputs of heads, from -1 to 3: 0 is off, 1 the model.
+            pinned: head, row and the key that has all its weight, counted from 0; None in place
+                of the key spreads it evenly.
+
+        Raises:
+            ValueError: if there is no such head, or a strength or place is out of range.
+        """
+        turned = Turned.of(
+            {to_head(head): strength for head, strength in strengths.items()},
+            [(to_head(head), row, onto) for head, row, onto in pinned],
+        )
+        return turn(self.model, turned)
 
     def why(
         self,

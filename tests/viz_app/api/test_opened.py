@@ -68,6 +68,9 @@ def test_a_trace_names_its_checkpoint_and_is_short_in_print(
     )
     assert trace == expected
     assert trace != opened[1].trace(TEXT)
+    strong = Turned.of({("cross", 1, 2): 1.5})
+    expected = run_trace(weights.model, run.tokenizers, TEXT, trace.target_ids, turned=strong)
+    assert opened[1].trace(TEXT, trace.target_ids, strengths={"cross.2.3": 1.5}) == expected
     assert trace != run_trace(load_weights(run, 60).model, run.tokenizers, TEXT)
     assert (trace == TEXT) is False
     assert len(repr(trace)) < 300
