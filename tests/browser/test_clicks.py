@@ -11,6 +11,7 @@ from headwise.viz_app.analysis.curves import curve_of
 from headwise.viz_app.analysis.grid import make_grid
 from headwise.viz_app.analysis.labels import next_token_label, token_labels
 from headwise.viz_app.measuring.files import read_measures
+from headwise.viz_app.measuring.pair_files import read_measured_pairs
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.sentence import run_trace
 from tests.browser.driver import App, NewApp, Traced, either, step_label
@@ -196,6 +197,26 @@ def expect_opened(app: App, head: Head, *, step: int, q: str, target: str | None
     app.expect_drawn("large", trace.attention[head.kind][head.layer, head.head])
     app.expect_text("translation", trace.target_text)
     app.expect_address(run="copy", q=q, target=target)
+
+
+def test_a_mark_of_the_accuracy_lists_what_fails_there_and_a_pair_asks_why(app: App) -> None:
+    measured = read_measured_pairs(open_trained_run("de-en").folder)
+    assert measured is not None
+    scores = measured.checkpoints[4_000]
+    app.open("/training", run="de-en", q="Ein Hund.")
+    of_chart = measured.phenomena.index("negation") + 2  # after that of all pairs
+    axes = f"gd._fullLayout.xaxis{of_chart}.range, gd._fullLayout.yaxis{of_chart}.range"
+    (left, right), (low, high) = app.read("pair_curves", f"[{axes}]")
+    share = float(scores.outcomes[measured.places("negation")].mean())
+    x, y = (4_000 - left) / (right - left), (high - share) / (high - low)
+    app.click_in("pair_curves", x, y, subplot=f"x{of_chart}y{of_chart}")
+    app.expect_address(step="4000", phenomenon="negation")
+    rows = app.page.locator(".st-key-failing_pairs tbody tr")
+    failing = [n for n in measured.places("negation") if scores.margins[n] < 0]
+    expect(rows).to_have_count(len(failing))
+    worst = measured.pairs[min(failing, key=lambda n: scores.margins[n])]
+    rows.first.get_by_role("button").click()
+    app.expect_address(q=worst.source, target=worst.right)
 
 
 def test_a_cell_of_the_matrix_opens_its_head_at_its_step(app: App) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 
@@ -23,6 +24,9 @@ from headwise.viz_app.records.pairs import (
 )
 from headwise.viz_app.records.trace import Floats
 
+_Z = NormalDist().inv_cdf(0.975)
+"""Standard deviations on either side of an interval of 95%."""
+
 
 def accuracy(outcomes: Floats) -> Accuracy:
     """Return the mean of outcomes, (n,), with the 95% interval of Wilson (1927).
@@ -35,13 +39,15 @@ def accuracy(outcomes: Floats) -> Accuracy:
 
 
 def _wilson(total: float, count: int) -> tuple[float, float]:
-    from scipy.stats import binomtest  # imported late: only accuracies need it
+    """Return the ends of the interval. (To load SciPy for it takes a second or more.)"""
 
-    low, high = (
-        binomtest(whole, count).proportion_ci(method="wilson")
-        for whole in (math.floor(total), math.ceil(total))
-    )
-    return float(low.low), float(high.high)
+    def end(right: int, sign: int) -> float:
+        share = right / count
+        half = _Z * math.sqrt(share * (1 - share) / count + (_Z / (2 * count)) ** 2)
+        centre = share + _Z**2 / (2 * count)
+        return min(max((centre + sign * half) / (1 + _Z**2 / count), 0.0), 1.0)
+
+    return end(math.floor(total), -1), end(math.ceil(total), 1)
 
 
 @dataclass(frozen=True)

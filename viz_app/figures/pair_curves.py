@@ -26,8 +26,8 @@ def accuracy_charts(
 ) -> go.Figure:
     """Draw accuracies with their intervals, a chart a curve, two a row, and the level of chance.
 
-    Each curve is a trace; the ``customdata`` of a mark is its step and its phenomenon, as in
-    ``"500,tense"``, without a phenomenon where the curve is of all pairs.
+    Each curve is a trace, after one of chance; the ``customdata`` of a mark is its step and its
+    phenomenon, as in ``"500,tense"``, without a phenomenon where the curve is of all pairs.
 
     Args:
         curves: each has at least one step.
@@ -54,11 +54,8 @@ def accuracy_charts(
     shapes: list[Properties] = []
     for place, curve in enumerate(curves):
         x, y = axis_names(place)
-        data.append(_line(curve, steps, theme) | {"xaxis": x, "yaxis": y})
-        dotted = {"color": theme.muted, "width": 1.5, "dash": "dot"}
-        chance = {"x0": 0, "x1": 1, "xref": f"{x} domain", "y0": CHANCE, "y1": CHANCE, "yref": y}
-        # Above the line of the grid, which is at one half, too.
-        shapes.append({"type": "line", "line": dotted, "layer": "between", **chance})
+        chance = _chance(layout[f"xaxis{x[1:]}"], theme)
+        data += [each | {"xaxis": x, "yaxis": y} for each in (chance, _line(curve, steps, theme))]
         below = {"xref": x, "yref": f"{y} domain", "layer": "below"}
         shapes.append(vertical_line(steps.place(step), theme=theme, **below))
     layout["annotations"].append(
@@ -75,6 +72,23 @@ def accuracy_charts(
         }
     )
     return new_figure(theme, data, layout | {"shapes": shapes})
+
+
+def _chance(axis: Properties, theme: Theme) -> Properties:
+    """Return a trace along an axis of steps: a shape would lie below the grid's line, or above all.
+
+    (``between`` them is a layer that the browser's Plotly does not know.)
+    """
+    ends = [10**end for end in axis["range"]] if axis.get("type") == "log" else axis["range"]
+    return {
+        "type": "scatter",
+        "x": ends,
+        "y": [CHANCE, CHANCE],
+        "mode": "lines",
+        "line": {"color": theme.muted, "width": 1.5, "dash": "dot"},
+        "name": "chance",
+        "hoverinfo": "skip",
+    }
 
 
 def _as_logged(curve: AccuracyCurve) -> RunCurves:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from headwise.model.decoding.beam import beam_search
 from headwise.model.decoding.greedy import greedy, longest_target
+from headwise.model.forced import forced_stream, target_log_probabilities
 from headwise.model.hooks import Edit, capture, edit, hook_names
 from headwise.model.interface import KINDS, Head, Kind, attention_path
 from headwise.model.pretrained.families import FAMILIES
@@ -61,6 +62,26 @@ def test_greedy_decoding_is_that_of_generate(twins: Twins) -> None:
     found = greedy(twins.ours, sources, prefix)
     assert found == [_theirs(twins, source) for source in sources]
     assert len({tuple(target) for target in found}) > 1
+
+
+def test_log_p_of_a_target_is_the_sum_of_what_transformers_gives_its_tokens(twins: Twins) -> None:
+    """Of a batch whose targets differ in length: what is after the end counts for nothing."""
+    source, consumed = inputs(twins, 7, 4, 6)
+    padding = twins.ours.special_ids.padding
+    targets = torch.cat([consumed, torch.full_like(consumed[:, :1], 7)], dim=1)
+    lengths = [len(targets[0]) - 1 - row % 3 for row in range(len(targets))]
+    for row, length in enumerate(lengths):
+        targets[row, length + 1 :] = padding
+    with torch.inference_mode():
+        stream = forced_stream(twins.ours, source, targets[:, :-1])
+        found = target_log_probabilities(twins.ours, stream, targets)
+    scores = twins.logits(source, targets[:, :-1]).logits.log_softmax(dim=-1)
+    expected = [
+        sum(float(scores[row, at, targets[row, at + 1]]) for at in range(length))
+        for row, length in enumerate(lengths)
+    ]
+    assert len({*lengths}) > 1
+    assert_same(twins, found, torch.tensor(expected, dtype=torch.float64), size=1_000)
 
 
 def test_greedy_decoding_ends_where_generate_ends() -> None:

@@ -127,6 +127,10 @@ def measured(folders: Folders, data_folder: Path) -> Folders:
         folder = shutil.copytree(trained, trained.parent / "measured")
         line = ["--run", str(folder), "--data", str(data_folder / "train.jsonl")]
         line += ["--columns", "en", "es", "--sentences", "3"]
+        pairs = folder / "pairs.tsv"
+        rows = ("source right wrong phenomenon", "cat gato perro word")
+        pairs.write_text("".join(row.replace(" ", "\t") + "\n" for row in rows))
+        line += ["--pairs", str(pairs)]
         main(tyro.cli(MeasureArguments, args=line))
         return folder
 

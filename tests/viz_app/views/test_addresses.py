@@ -147,7 +147,7 @@ def test_a_choice_drops_what_it_makes_meaningless(
         ("translate", {"at": ["2"]}),
         ("inside", {"query": ["1"]}),
         ("architecture", {"unfold": ["layers"]}),
-        ("training", {"training": ["heads"]}),
+        ("training", {"training": ["heads"], "at": ["2"]}),
         ("learn", {}),
     ],
 )
