@@ -150,9 +150,7 @@ def test_memory_has_a_limit_and_levels_off(
         ({"faults": ["session 3, beam: ConnectionClosedError: "]}, 1),
     ],
 )
-def test_a_stage_with_the_longest_sentences_is_judged(
-    changes: dict[str, Any], faults: int
-) -> None:
+def test_a_stage_with_the_longest_sentences_is_judged(changes: dict[str, Any], faults: int) -> None:
     fine = {"answered": 8, "most": 2_000.0, "ordinary": [0.5] * 20}
     stage = load_memory.MemoryStage(8, **(fine | changes))
     assert len(load_memory.faults_of(stage, 2_048.0)) == faults
