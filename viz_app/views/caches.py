@@ -10,14 +10,11 @@ Only ``continuation_of`` and ``beam_of`` decode; all others are given the target
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
-
-import streamlit as st
 
 from headwise.model.checkpoint import CHECKPOINTS as CHECKPOINTS
 from headwise.model.checkpoint import Checkpoint
@@ -53,6 +50,7 @@ from headwise.viz_app.trace.sentence import to_tokens as to_tokens
 from headwise.viz_app.views.shared.cache import (
     MOST_BYTES,
     cached,
+    note_recipe,
     size_of,
     stamp_if_there,
     stamp_of,
@@ -186,30 +184,8 @@ def trace_of(
     )
     found = replace(trace, forced=True) if forced else trace
     if size_of(found) <= MOST_BYTES:  # else it would be computed anew each time
-        _note_recipe(found, partial(trace_of, run, step, text, target, ablated=ablated))
+        note_recipe(found, partial(trace_of, run, step, text, target, ablated=ablated))
     return found
-
-
-@st.cache_resource(show_spinner=False)
-def _recipes() -> dict[int, Callable[[], Trace]]:
-    """Return, for each trace that is in use, by its identity, what gives it again."""
-    return {}
-
-
-def _note_recipe(trace: Trace, recipe: Callable[[], Trace]) -> None:
-    recipes = _recipes()
-    if id(trace) not in recipes:
-        weakref.finalize(trace, recipes.pop, id(trace), None)
-        recipes[id(trace)] = recipe
-
-
-def recipe_of(trace: Trace) -> Callable[[], Trace] | None:
-    """Return what gives a trace of ``trace_of`` again; None for one that is too large to be kept.
-
-    Whoever may need a trace later keeps this, and not the trace, which would take its memory from
-    others for as long.
-    """
-    return _recipes().get(id(trace))
 
 
 def layer_trace_of(run: Run, trace: Trace, kind: Kind, layer: int) -> LayerTrace:

@@ -20,8 +20,8 @@ from headwise.viz_app.analysis.curves import progress
 from headwise.viz_app.components.unseen import draw_again
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.served import served_models
-from headwise.viz_app.views.caches import log_file, log_of, recipe_of, run_named, steps_in
-from headwise.viz_app.views.shared.cache import Stamp, stamp_if_there
+from headwise.viz_app.views.caches import log_file, log_of, run_named, steps_in
+from headwise.viz_app.views.shared.cache import Stamp, recipe_of, stamp_if_there
 from headwise.viz_app.views.shared.errors import describe_error, show_user_errors
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.view import (
