@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -22,6 +23,7 @@ from benchmarks import (
     chromium,
     load,
     load_answers,
+    load_memory,
     load_replicas,
     load_server,
     load_session,
@@ -134,6 +136,33 @@ def test_memory_has_a_limit_and_levels_off(
     assert load_server.growth([1, 100, 50, 100, 100, 99]) == 0
     assert load_server.growth([1, 2, 100, 90, 110, 105]) == near(0.1, size=1)
     assert load_server.growth([7, 8]) == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "faults"),
+    [
+        ({}, 0),
+        ({"answered": 3, "refused": 5}, 0),
+        ({"answered": 7}, 1),
+        ({"most": 2_049.0}, 1),
+        ({"ordinary": [0.2] * 9 + [50.0]}, 1),
+        ({"ordinary": []}, 1),
+        ({"faults": ["session 3, beam: ConnectionClosedError: "]}, 1),
+    ],
+)
+def test_a_stage_with_the_longest_sentences_is_judged(changes: dict[str, Any], faults: int) -> None:
+    fine = {"answered": 8, "most": 2_000.0, "ordinary": [0.5] * 20}
+    stage = load_memory.MemoryStage(8, **(fine | changes))
+    assert len(load_memory.faults_of(stage, 2_048.0)) == faults
+
+
+def test_the_longest_sentences_fill_the_model_and_are_all_different() -> None:
+    run = open_trained_run("copy")
+    longest = [load_memory.longest_sentence(run, seed) for seed in range(3)]
+    assert len(set(longest)) == 3
+    for text in longest:
+        lengths = [len(run.tokenizers.encode_source(more)) for more in (text, f"{text} a")]
+        assert lengths[0] == run.description.max_length < lengths[1]
 
 
 # In a browser

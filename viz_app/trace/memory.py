@@ -7,7 +7,7 @@ layers, ``H`` heads, ``D`` = d_model, ``V`` vocabulary.
 
 from __future__ import annotations
 
-from headwise.model.interface import Description
+from headwise.model.interface import Description, Kind
 
 _FLOAT = 4
 """Bytes of a float32, of which all that is recorded is made."""
@@ -15,7 +15,7 @@ _FLOAT = 4
 
 def _maps(model: Description, source: int, target: int) -> int:
     """Return the number of weights in all attention maps of a pass."""
-    sizes = {
+    sizes: dict[Kind, int] = {
         "encoder_self": source * source,
         "decoder_self": target * target,
         "cross": target * source,

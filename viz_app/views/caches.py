@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -55,7 +56,14 @@ from headwise.viz_app.trace.memory import (
 )
 from headwise.viz_app.trace.sentence import require_source, run_trace
 from headwise.viz_app.trace.sentence import to_tokens as to_tokens
-from headwise.viz_app.views.shared.cache import cached, stamp_if_there, stamp_of
+from headwise.viz_app.views.shared.cache import (
+    MOST_BYTES,
+    cached,
+    note_recipe,
+    size_of,
+    stamp_if_there,
+    stamp_of,
+)
 from headwise.viz_app.views.shared.log import Facts
 
 Ids = tuple[int, ...]
@@ -174,7 +182,10 @@ def trace_of(
         says="Recording the attention",
         needs=trace_bytes(checkpoint.model.description, len(source), len(ids) - 1),
     )
-    return replace(trace, forced=True) if forced else trace
+    found = replace(trace, forced=True) if forced else trace
+    if size_of(found) <= MOST_BYTES:  # else it would be computed anew each time
+        note_recipe(found, partial(trace_of, run, step, text, target, ablated=ablated))
+    return found
 
 
 def layer_trace_of(run: Run, trace: Trace, kind: Kind, layer: int) -> LayerTrace:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,9 @@ import pytest
 import streamlit as st
 from streamlit.runtime.memory_session_storage import MemorySessionStorage
 
+from headwise.model.checkpoint import TrainedRun
+from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.views.caches import trace_of
 from headwise.viz_app.views.shared import memory as module
 from headwise.viz_app.views.shared.cache import cached
 from headwise.viz_app.views.shared.memory import (
@@ -23,6 +27,7 @@ from headwise.viz_app.views.shared.memory import (
     budget,
     parse_bytes,
 )
+from headwise.viz_app.views.shared.panels import _lightened, _restored
 from headwise.viz_app.views.shared.turns import Turns
 from tests.viz_app.views.driver import Start
 
@@ -200,6 +205,52 @@ def test_a_page_says_that_a_sentence_takes_too_much(
     st.cache_resource.clear()
     [said] = app.errors
     assert "give a shorter sentence, or close other pages" in said
+
+
+def live_traces() -> int:
+    gc.collect()
+    return sum(type(each) is Trace for each in gc.get_objects())
+
+
+@pytest.mark.parametrize(
+    ("page", "address"),
+    [
+        ("translate", {}),
+        ("translate", {"target": "El perro ve."}),
+        ("inside", {}),
+        ("why", {}),
+        ("architecture", {}),
+        ("training", {"training": "compare"}),
+    ],
+)
+def test_an_open_page_holds_no_trace_beside_the_cache(
+    start_page: Start, page: str, address: dict[str, str]
+) -> None:
+    st.cache_resource.clear()
+    before = live_traces()
+    app = start_page(page, q="The dog sees a red house.", **address)
+    assert app.errors == []
+    st.cache_resource.clear()
+    assert live_traces() == before
+    assert app.run().errors == []
+
+
+def test_a_panel_gets_its_trace_again(run: TrainedRun) -> None:
+    st.cache_resource.clear()
+    trace = trace_of(run, 60, "The dog.")
+    forced = trace_of(run, 60, "The dog.", trace.target_ids)
+    given = (trace, [forced, 3], "text")
+    light = [_lightened(each) for each in given]
+    assert not any(isinstance(each, Trace) for each in [light[0], *light[1]])
+    assert _restored(light[0]) is trace  # while it is in use
+    expected = [(each.source.ids, each.target_ids, each.forced) for each in (trace, forced)]
+    maps = trace.attention["cross"].copy()
+    del trace, forced, given
+    st.cache_resource.clear()
+    again = [_restored(light[0]), _restored(light[1])[0]]
+    assert [(each.source.ids, each.target_ids, each.forced) for each in again] == expected
+    assert again[0].attention["cross"].tobytes() == maps.tobytes()
+    assert _restored(light[1])[1:] == [3]
 
 
 def test_ended_sessions_are_dropped_when_their_time_is_over(

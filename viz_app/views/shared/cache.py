@@ -7,6 +7,7 @@ figures.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import is_dataclass
@@ -161,6 +162,29 @@ def _memory(result: object) -> Iterator[tuple[int, int]]:
     elif parameters := getattr(result, "parameters", None):  # a PyTorch module
         for parameter in parameters():
             yield parameter.data_ptr(), parameter.nbytes
+
+
+@st.cache_resource(show_spinner=False)
+def _recipes() -> dict[int, Callable[[], Any]]:
+    """Return, for each result in use that has a recipe, by its identity, what gives it again."""
+    return {}
+
+
+def note_recipe(result: object, recipe: Callable[[], Any]) -> None:
+    """Note what gives a result again, for as long as the result is in use."""
+    recipes = _recipes()
+    if id(result) not in recipes:
+        weakref.finalize(result, recipes.pop, id(result), None)
+        recipes[id(result)] = recipe
+
+
+def recipe_of(result: object) -> Callable[[], Any] | None:
+    """Return what gives a result again, if that was noted.
+
+    Whoever may need a large result later keeps this, and not the result, which would take its
+    memory from others for as long.
+    """
+    return _recipes().get(id(result))
 
 
 def stamp_of(path: Path) -> Stamp:

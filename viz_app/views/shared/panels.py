@@ -6,19 +6,22 @@ has the whole page drawn again when they change.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, is_dataclass, replace
 from functools import wraps
 from pathlib import Path
-from typing import ParamSpec
+from typing import Any, ParamSpec
 
 import streamlit as st
 
 from headwise.model.files import CheckpointError, has_writer
 from headwise.viz_app.analysis.curves import progress
 from headwise.viz_app.components.unseen import draw_again
+from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.served import served_models
 from headwise.viz_app.views.caches import log_file, log_of, run_named, steps_in
-from headwise.viz_app.views.shared.cache import Stamp, stamp_if_there
+from headwise.viz_app.views.shared.cache import Stamp, recipe_of, stamp_if_there
 from headwise.viz_app.views.shared.errors import describe_error, show_user_errors
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.view import (
@@ -61,22 +64,62 @@ def panel(key: str) -> Callable[[Callable[Arguments, None]], Callable[Arguments,
     A panel shows its errors in place. Other panels are drawn again only by ``change_view`` and
     ``redraw_all``. If a noted file has changed, the whole page is drawn again, since the panel's
     arguments were read from the old one.
+
+    Streamlit keeps the arguments of a panel as long as the session is open, and two minutes more.
+    So it is given no trace, but what gives the trace again (``_Again``), mostly from the cache.
     """
 
     def decorate(draw: Callable[Arguments, None]) -> Callable[Arguments, None]:
         @st.fragment(key=key)
         @wraps(draw)
-        def run_panel(*args: Arguments.args, **kwargs: Arguments.kwargs) -> None:
+        def run_panel(*args: Any, **kwargs: Any) -> None:
             if apply_changes() or _files_changed():
                 write_address(drawn=False)  # the browser may have asked with the one before
                 st.rerun()
             with show_user_errors():
-                draw(*args, **kwargs)
+                draw(*map(_restored, args), **{k: _restored(v) for k, v in kwargs.items()})
             write_address()
 
-        return run_panel
+        @wraps(draw)
+        def run_first(*args: Arguments.args, **kwargs: Arguments.kwargs) -> None:
+            run_panel(*map(_lightened, args), **{k: _lightened(v) for k, v in kwargs.items()})
+
+        return run_first
 
     return decorate
+
+
+@dataclass(frozen=True)
+class _Again:
+    """Stands for a trace: it is the same while it is in use elsewhere, or else asked for again."""
+
+    trace: weakref.ReferenceType[Trace]
+    recipe: Callable[[], Trace]
+
+
+def _lightened(value: Any) -> Any:
+    """Return an argument with its traces replaced: itself, or those that are items or fields."""
+    if isinstance(value, Trace):
+        recipe = recipe_of(value)
+        return value if recipe is None else _Again(weakref.ref(value), recipe)
+    return _with_parts(value, Trace, _lightened)
+
+
+def _restored(value: Any) -> Any:
+    """Return an argument with the traces that ``_lightened`` replaced."""
+    if isinstance(value, _Again):
+        return value.trace() or value.recipe()
+    return _with_parts(value, _Again, _restored)
+
+
+def _with_parts(value: Any, kind: type[Any], change: Callable[[Any], Any]) -> Any:
+    """Change the items of a list or tuple, and the fields of a record that has any of a kind."""
+    if type(value) in (list, tuple):
+        return type(value)(map(change, value))
+    if is_dataclass(value) and not isinstance(value, type):
+        found = {k: v for k, v in vars(value).items() if isinstance(v, kind)}
+        return replace(value, **{k: change(v) for k, v in found.items()}) if found else value
+    return value
 
 
 def note_offered(names: Sequence[str], steps: Sequence[int]) -> None:
