@@ -11,6 +11,7 @@ from playwright.sync_api import expect
 from headwise.model.checkpoint import TrainedRun, load_weights, open_trained_run
 from headwise.model.interventions import head_costs
 from headwise.model.runs import log_file, read_log_file
+from headwise.model.turned import Turned
 from headwise.viz_app.analysis.curves import curve_of
 from headwise.viz_app.analysis.question import Compared, Place, Question
 from headwise.viz_app.analysis.questions import ask, read_parameters
@@ -67,9 +68,16 @@ def question_of(step: Step, view: View, page: str) -> tuple[Question, Trace]:
             ).items()
         },
         pairs=lambda: read_measured_pairs(run.folder),
+        turned=lambda: traced_turned(run, view, trace),
         account=lambda: compared(run, view, trace),
     )
     return ask(step.ask, read_parameters(step.ask, step.parameters), asked), trace
+
+
+def traced_turned(run: TrainedRun, view: View, trace: Trace) -> Trace:
+    model = load_weights(run, view.step or 0).model
+    turned = Turned(view.strengths)
+    return run_trace(model, run.tokenizers, trace.source_text, trace.target_ids, turned=turned)
 
 
 def compared(run: TrainedRun, view: View, trace: Trace) -> Compared:

@@ -171,3 +171,20 @@ def _curve(asked: Asked, name: Curves) -> tuple[np.ndarray, np.ndarray]:
     if curve is None or not len(curve):
         raise ValueError(f"the log of this run has no {_CURVES[name]}; open a run that has it")
     return curve.steps, curve.values
+
+
+def tokens_changed(asked: Asked) -> Question:
+    """Ask how many tokens of the target are no longer the likeliest with the heads turned."""
+    if asked.turned is None:
+        raise ValueError("no head is turned here; open the page Translate")
+    turned, count = asked.turned(), len(asked.trace.predicted)
+    before, after = (int((each.predictions.rank > 1).sum()) for each in (asked.trace, turned))
+    lost = [float(each.predictions.log_probability.sum()) for each in (asked.trace, turned)]
+    names = ", ".join(map(str, turned.turned.strengths)) or "no head"
+    note = (
+        f"With {names} turned, {after} of {count} tokens of the same target are not the likeliest "
+        f"at their step, without that {before}. The log-probability of all goes from {lost[0]:.2f} "
+        f"to {lost[1]:.2f} nats."
+    )
+    others = (0, 1, count // 2, count)
+    return numbers(after, others, written="{:.0f}".format, note=note, names={"count": str(count)})

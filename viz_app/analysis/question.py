@@ -110,6 +110,8 @@ class Asked:
     """Computes what switching off each head costs the target, in nats: kind → (L, H)."""
     pairs: Callable[[], MeasuredPairs | None] = lambda: None
     """Reads what was measured of the run on contrastive pairs; None if nothing was."""
+    turned: Callable[[], Trace] | None = None
+    """Traces the same target with the heads turned that the view names."""
     account: Callable[[], Compared] = _no_account
     """Computes why the chosen token was written, and not the other word that is chosen."""
 

@@ -85,6 +85,7 @@ KINDS: dict[str, QuestionKind] = {
     "first_loss": _kind(prediction_questions.first_loss),
     "best_milestone": _kind(prediction_questions.best_milestone, "curve"),
     "last_value": _kind(prediction_questions.last_value, "curve"),
+    "tokens_changed": _kind(prediction_questions.tokens_changed, "count"),
     "weakest_phenomenon": _kind(pair_questions.weakest_phenomenon),
     "likelier_target": _kind(pair_questions.likelier_target, "source", "phenomenon"),
     "above_chance": _kind(pair_questions.above_chance),

@@ -184,7 +184,7 @@ def trace_of(
     )
     found = replace(trace, forced=True) if forced else trace
     if size_of(found) <= MOST_BYTES:  # else it would be computed anew each time
-        note_recipe(found, partial(trace_of, run, step, text, target, ablated=ablated))
+        note_recipe(found, partial(trace_of, run, step, text, target, turned=turned))
     return found
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from headwise.model.interface import Head
 from headwise.model.transformer import Transformer
+from headwise.model.turned import Turned
 from headwise.viz_app.analysis.question import (
     Asked,
     Compared,
@@ -71,6 +72,11 @@ def asked(trace: Trace, make_tokens: Callable[..., Tokens], trained: Transformer
             log_probability=np.log(np.array([0.25, 0.5, 0.9], np.float32)),
         ),
     )
+    turned = dataclasses.replace(
+        small,
+        turned=Turned.off([("cross", 0, 0)]),
+        predictions=dataclasses.replace(small.predictions, rank=np.array([3, 1, 2])),
+    )
     return Asked(
         small,
         trained.description,
@@ -78,6 +84,7 @@ def asked(trace: Trace, make_tokens: Callable[..., Tokens], trained: Transformer
         row=1,
         curves=CURVES,
         pairs=made_up_pairs,
+        turned=lambda: turned,
         account=compared,
     )
 
@@ -145,6 +152,7 @@ def made(asked: Asked, name: str, **given: str) -> Question:
         ("best_milestone", {}, ["step 20"]),
         ("best_milestone", {"of": "bleu"}, ["step 10"]),
         ("last_value", {}, ["0.100"]),
+        ("tokens_changed", {}, ["2"]),
         ("weakest_phenomenon", {}, ["negation"]),
         ("likelier_target", {}, ["Ve <b>."]),  # of the only pair that fails at step 20
         ("above_chance", {}, ["at none of them"]),  # 3 of 4 is 75%, from 30% to 95%
@@ -302,6 +310,7 @@ def test_every_wrong_answer_has_a_reason_with_a_number(trace: Trace, trained: Tr
             curves=CURVES,
             costs=lambda: costs,
             pairs=made_up_pairs,
+            turned=lambda: trace,
             account=lambda: Compared(account, "one", "other"),
         )
         for name, of in KINDS.items():

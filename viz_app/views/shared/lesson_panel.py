@@ -11,6 +11,7 @@ import streamlit as st
 
 from headwise.model.interface import Description, Head, Kind
 from headwise.model.ties import descending
+from headwise.model.turned import Turned
 from headwise.viz_app.analysis.curves import curve_of
 from headwise.viz_app.analysis.labels import numbered
 from headwise.viz_app.analysis.question import (
@@ -119,6 +120,13 @@ def _show_panel(selection: Selection, lesson: Lesson) -> None:
                 selection.run, selection.step, selection.text, trace.target_ids
             ),
             pairs=lambda: pairs_of(selection.run).measured,
+            turned=lambda: trace_of(
+                selection.run,
+                selection.step,
+                selection.text,
+                trace.target_ids,
+                turned=Turned(view().strengths),
+            ),
             account=lambda: _compared(selection, trace),
         )
         question = ask(step.ask, read_parameters(step.ask, step.parameters), asked)
@@ -142,6 +150,7 @@ def make_asked(
     curves: Mapping[str, Curve],
     costs: Callable[[], Mapping[Kind, Floats]],
     pairs: Callable[[], MeasuredPairs | None],
+    turned: Callable[[], Trace],
     account: Callable[[], Compared],
 ) -> Asked:
     """Return what a question is asked of: a trace, and what the view has chosen on a page."""
@@ -162,6 +171,7 @@ def make_asked(
         curves=curves,
         costs=costs,
         pairs=pairs,
+        turned=turned,
         account=account,
     )
 
