@@ -12,7 +12,7 @@ from headwise.viz_app.records.patching import Patching
 
 def sublayer_label(name: str) -> str:
     """Return how people read a sublayer of ``SUBLAYERS``."""
-    return {**KIND_NAMES, "feed_forward": "Feed-forward"}[name]  # type: ignore[dict-item]
+    return next((label for kind, label in KIND_NAMES.items() if kind == name), "Feed-forward")
 
 
 def patch_label(name: str, stretches: Sequence[str], tokens: Sequence[str]) -> str:

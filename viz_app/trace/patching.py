@@ -151,10 +151,10 @@ class _Pair:
         shapes = model.description.shapes
         steps, columns = self.step + 1, len(self.stretches)
         encoder, decoder = shapes["encoder_self"][0], shapes["decoder_self"][0]
-        sizes = {
+        sizes: dict[str, tuple[int, int]] = {
             "stream_encoder": (encoder + 1, columns),
             "stream_decoder": (decoder + 1, steps),
-            **shapes,
+            **{str(kind): shape for kind, shape in shapes.items()},
             "encoder": (encoder, 2),
             "decoder": (decoder, 3),
         }

@@ -29,12 +29,12 @@ def show_pair_maps(selection: Selection, pair: TracedPair) -> None:
     head = choose_head(selection.run.description)
     kind, layer, number = head
     grids = make_grid(pair.a, kind), make_grid(pair.b, kind)
-    maps = [trace.attention[kind][layer, number] for trace in (pair.a, pair.b)]
+    maps = tuple(trace.attention[kind][layer, number] for trace in (pair.a, pair.b))
     every: NDArray[np.int64] = np.arange(len(pair.a.consumed))
     of_source = places_of(pair.stretches, len(pair.a.source))
     rows = of_source if kind == "encoder_self" else every
     columns = every if kind == "decoder_self" else of_source
-    difference = difference_where_corresponding(*maps, rows, columns)
+    difference = difference_where_corresponding(maps[0], maps[1], rows, columns)
     name = f"{kind}-layer{layer + 1}-head{number + 1}"
     places = st.columns(3, gap="small")
     for letter, place, grid, cells in zip("AB", places, grids, maps, strict=False):
