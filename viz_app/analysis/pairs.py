@@ -7,7 +7,8 @@ equal within rounding. ``n`` pairs, ``L`` layers, ``H`` heads.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -19,6 +20,7 @@ from headwise.viz_app.analysis.head_ranking import rank_heads
 from headwise.viz_app.records.pairs import (
     Accuracy,
     AccuracyCurve,
+    ContrastivePair,
     MeasuredPairs,
     PairScores,
 )
@@ -137,3 +139,24 @@ def accuracy_losses(measured: MeasuredPairs) -> list[AccuracyLoss]:
         for head, _ in rank_heads(losses, kinds=list(losses))
         for without in [measured.without_heads[head.kind][head.layer, head.head]]
     ]
+
+
+def counterpart(pairs: Iterable[ContrastivePair], pair: ContrastivePair) -> ContrastivePair | None:
+    """Return the first pair with the same two words of which the other one is right; None if none.
+
+    Its source is the second sentence that goes with the pair: what is right there is wrong here.
+    """
+
+    def words(one: str, other: str) -> Counter[str]:
+        return Counter(one.split()) - Counter(other.split())
+
+    own = words(pair.right, pair.wrong), words(pair.wrong, pair.right)
+    return next(
+        (
+            each
+            for each in pairs
+            if each.source != pair.source
+            and (words(each.wrong, each.right), words(each.right, each.wrong)) == own
+        ),
+        None,
+    )

@@ -114,18 +114,24 @@ def test_a_pair_is_asked_about_where_its_targets_part(
     )
     start(root, step="0")
     calls["failing_pairs"]["on_click"]("0")
+    calls["failing_pairs"]["on_click"]("2")
     right, wrong = (run.tokenizers.encode_target(text) for text in (PAIRS[0].right, PAIRS[0].wrong))
     parting = [a == b for a, b in zip(right, wrong, strict=False)].index(False)
     assert right[:parting] == wrong[:parting]
-    [(page, given)] = opened
+    (page, given), (_, alone) = opened
     assert page == "why"
     assert given == {
-        "why": "two sentences",
         "sentence": "The old dog.",
         "target": "El perro viejo.",
         "at": parting - 1,
         "instead": token_name(wrong[parting]),
+        "why": "two sentences",
+        "other": "The old cat.",  # of which the other word is right
+        "parting": parting - 1,
+        "first_word": token_name(right[parting]),
+        "second_word": token_name(wrong[parting]),
     }
+    assert alone.keys() == {"sentence", "target", "at", "instead"}
 
 
 def test_the_page_why_opens_with_a_pair(start_page: Start, run: TrainedRun) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from difflib import SequenceMatcher
+from typing import Any
 
 import streamlit as st
 
@@ -10,6 +11,7 @@ from headwise.viz_app.analysis.pairs import (
     AccuracyLoss,
     accuracy_curves,
     accuracy_losses,
+    counterpart,
     failing_pairs,
 )
 from headwise.viz_app.components.row_table import Bar, MarkedText, Row, TextPart, row_table
@@ -164,7 +166,7 @@ def _show_failing(selection: Selection, measured: MeasuredPairs) -> None:
         label=f"Pairs that fail at step {selection.step:,}",
         theme=selection.theme,
         key="failing_pairs",
-        on_click=lambda name: _open_pair(run, measured.pairs[int(name)]),
+        on_click=lambda name: _open_pair(run, measured, int(name)),
         action="Ask why",
     )
     only = f" Shown are the first {_MOST_ROWS}." * (len(failing) > len(shown))
@@ -190,22 +192,23 @@ def _marked(pair: ContrastivePair, language: str) -> tuple[MarkedText, MarkedTex
     return MarkedText(tuple(found[0]), language), MarkedText(tuple(found[1]), language)
 
 
-def _open_pair(run: Run, pair: ContrastivePair) -> None:
-    """Ask why the wrong translation is the likelier, where it leaves the right one."""
+def _open_pair(run: Run, measured: MeasuredPairs, place: int) -> None:
+    """Ask why the wrong translation is the likelier, where it leaves the right one.
+
+    Where another pair has the same words the other way round, its source is the second sentence.
+    """
+    pair = measured.pairs[place]
     right, wrong = (run.tokenizers.encode_target(text) for text in (pair.right, pair.wrong))
     parting = next(
         (place for place, (a, b) in enumerate(zip(right, wrong, strict=False)) if a != b), None
     )
     # An unknown word may be written for both: then they part nowhere.
     at, instead = (parting - 1, token_name(wrong[parting])) if parting is not None else (0, "")
-    open_page(
-        "why",
-        why="two sentences",
-        sentence=pair.source,
-        target=pair.right,
-        at=at,
-        instead=instead,
-    )
+    second: dict[str, Any] = {}
+    if parting is not None and (other := counterpart(measured.pairs, pair)) is not None:
+        words = {"first_word": token_name(right[parting]), "second_word": instead}
+        second = {"why": "two sentences", "other": other.source, "parting": at, **words}
+    open_page("why", sentence=pair.source, target=pair.right, at=at, instead=instead, **second)
 
 
 # --- heads ---------------------------------------------------------------------------------------
