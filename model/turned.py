@@ -15,7 +15,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from headwise.model.interface import Head, Kind, head_name, parse_head
 
@@ -25,6 +25,10 @@ MEAN = "mean"
 _PIN_NAME = re.compile(rf"([a-z_.0-9]+):([1-9][0-9]{{0,6}}):([1-9][0-9]{{0,6}}|{MEAN})")
 _ROUNDING = 1e-2
 """How far from 1 the sum of a row may be, which may be of a model in bfloat16."""
+
+
+HeadPlace = TypeVar("HeadPlace", Head, tuple[Kind, int, int])
+"""A head, or kind, layer and head as a plain tuple."""
 
 
 class TurnedHead(NamedTuple):
@@ -117,7 +121,7 @@ class Turned:
 
     def __post_init__(self) -> None:
         strengths = [Turned.checked(TurnedHead(*each)) for each in self.strengths]
-        pinned = [_checked_pin(PinnedRow(Head(*head), *rest)) for head, *rest in self.pinned]
+        pinned = [_checked_pin(PinnedRow(Head(*head), row, on)) for head, row, on in self.pinned]
         _require_once([head_name(each.head) for each in strengths])
         _require_once([each.described for each in pinned])
         kept = tuple(each for each in strengths if each.strength != 1)
@@ -138,8 +142,8 @@ class Turned:
     @classmethod
     def of(
         cls,
-        strengths: Mapping[tuple[Kind, int, int], float] | None = None,
-        pinned: Iterable[tuple[tuple[Kind, int, int], int, int | tuple[float, ...] | None]] = (),
+        strengths: Mapping[HeadPlace, float] | None = None,
+        pinned: Iterable[tuple[HeadPlace, int, int | tuple[float, ...] | None]] = (),
     ) -> Turned:
         """Make it from strengths by head and rows as (head, row, onto), of plain tuples too."""
         of_heads = (TurnedHead(Head(*head), each) for head, each in (strengths or {}).items())
@@ -163,7 +167,8 @@ class Turned:
     @property
     def heads(self) -> tuple[Head, ...]:
         """Every head that is turned or has a pinned row."""
-        return tuple(dict.fromkeys(each.head for each in (*self.strengths, *self.pinned)))
+        turned, pinned = [each.head for each in self.strengths], [each.head for each in self.pinned]
+        return tuple(dict.fromkeys([*turned, *pinned]))
 
     def strengths_in(self, kind: Kind, layer: int) -> dict[int, float]:
         """Return the strengths of one attention, by the numbers of its heads."""

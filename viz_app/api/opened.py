@@ -74,8 +74,12 @@ class OpenedCheckpoint(Checkpoint):
     @overload
     def translate(self, texts: str, decoding: Decoding = ...) -> str: ...
     @overload
-    def translate(self, texts: Sequence[str], decoding: Decoding = ...) -> list[str]: ...
-    def translate(self, texts: str | Sequence[str], decoding: Decoding = GREEDY) -> str | list[str]:
+    def translate(
+        self, texts: list[str] | tuple[str, ...], decoding: Decoding = ...
+    ) -> list[str]: ...
+    def translate(
+        self, texts: str | list[str] | tuple[str, ...], decoding: Decoding = GREEDY
+    ) -> str | list[str]:
         """Translate a text, or several, which gives a list."""
         if isinstance(texts, str):
             return translate(self.model, self.tokenizers, [texts], decoding=decoding)[0]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import cast
 
 import pandas as pd
 from tqdm import tqdm
@@ -137,7 +136,7 @@ def prune_curve(
                 others = read_pairs(order_pairs, run, columns=columns)
                 by = encode_all(others, checkpoint.tokenizers, max_length=most)
             with tqdm(total=len(by), unit="sentence", leave=False, desc="importance") as bar:
-                found = importance_of_heads(model, by, cast(Importance, order), advance=bar.update)
+                found = importance_of_heads(model, by, order, advance=bar.update)
             ordered = least_important_first({head: found[head] for head in heads})
         else:
             raise ValueError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +12,7 @@ import pandas as pd
 from tqdm import tqdm
 
 from headwise.model.interface import Head, Kind, head_name
+from headwise.model.training.data import Pair
 from headwise.viz_app.api.opened import OpenedCheckpoint, OpenedRun
 from headwise.viz_app.api.pairs import Pairs, read_pairs
 from headwise.viz_app.measure import MeasureArguments, measure_run
@@ -151,7 +152,7 @@ def _measure(
     run: OpenedRun,
     loaded: OpenedCheckpoint | None,
     steps: list[int],
-    pairs: list[tuple[str, str]],
+    pairs: Sequence[Pair],
     names: list[str],
     own: Mapping[str, RowMeasure],
 ) -> Iterator[tuple[int, Values, Values]]:

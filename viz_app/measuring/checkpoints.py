@@ -192,13 +192,16 @@ def measure_means(task: MeasureTask, advance: Callable[[int], object]) -> Iterat
         checkpoint = load_checkpoint(task.run, step, task.placement)
         model = checkpoint.model
         means = MeanSums(model.description, task.placement.torch_device)
-        corpus = _over_corpus(
-            task,
-            model,
-            lambda _, ids, model=model, means=means: means.add(model, ids),
-            LeftOutCounts(),
-            advance,
-        )
+
+        def add(
+            _: Sequence[EncodedPair],
+            ids: PaddedIds,
+            model: Seq2SeqModel = model,
+            means: MeanSums = means,
+        ) -> None:
+            means.add(model, ids)
+
+        corpus = _over_corpus(task, model, add, LeftOutCounts(), advance)
         means.all_reduce(task.processes)
         yield _head_means(task, checkpoint, corpus, means)
 

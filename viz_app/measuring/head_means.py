@@ -106,7 +106,9 @@ def write_means(folder: Path, means: HeadMeans) -> None:
     make_folder(folder / "measures")
     header = _Header(MEANS_VERSION, means.run, means.step, means.sha256, means.corpus)
     about = orjson.dumps(asdict(header)).decode()
-    tensors = {kind: torch.from_numpy(np.array(array)) for kind, array in means.means.items()}
+    tensors: dict[str, Tensor] = {
+        kind: torch.from_numpy(np.array(array)) for kind, array in means.means.items()
+    }
     metadata = {"about": about, "sha256": _sha256(about, tensors)}
     write_bytes(means_path(folder, means.step), safetensors.torch.save(tensors, metadata))
 

@@ -98,7 +98,7 @@ def to_npz(trace: Trace) -> bytes:
 def npz_of(arrays: Mapping[str, NDArray[Any]]) -> bytes:
     """Return named arrays as the content of an .npz file."""
     buffer = io.BytesIO()
-    np.savez_compressed(buffer, **arrays)
+    np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
     return buffer.getvalue()
 
 

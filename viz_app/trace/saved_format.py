@@ -141,12 +141,10 @@ class About:
     @property
     def turned(self) -> Turned:
         """What was turned; a ``ValueError`` if that cannot be."""
-        heads = [(Head(*head), 0.0) for head in dict.fromkeys(self.switched_off)]
-        heads += [(Head(*head), strength) for *head, strength in self.strengths]
-        rows = [(Head(*head), row, onto) for *head, row, onto in self.pinned]
-        return Turned(
-            tuple(TurnedHead(*each) for each in heads), tuple(PinnedRow(*each) for each in rows)
-        )
+        heads = [TurnedHead(Head(*head)) for head in dict.fromkeys(self.switched_off)]
+        heads += [TurnedHead(Head(k, i, h), strength) for k, i, h, strength in self.strengths]
+        rows = [PinnedRow(Head(k, i, h), row, onto) for k, i, h, row, onto in self.pinned]
+        return Turned(tuple(heads), tuple(rows))
 
 
 @dataclass(frozen=True)

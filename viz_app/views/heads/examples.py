@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import streamlit as st
 
-from headwise.model.interface import Head
+from headwise.model.interface import Head, Side
 from headwise.viz_app.analysis.head_ranking import head_values
 from headwise.viz_app.analysis.labels import ROLES, token_marks
 from headwise.viz_app.components.row_table import Row, TextPart, row_table
@@ -57,7 +59,7 @@ def _show_examples(selection: Selection, measures: Measures, head: Head) -> None
         spans = [
             marked_text(run, side, whole_tokens(run, side, text), mark)
             for side, text, mark in zip(
-                ("source", "target"), (sentence.source, sentence.reference), marks, strict=True
+                get_args(Side), (sentence.source, sentence.reference), marks, strict=True
             )
         ]
         rows.append(Row(str(place), (f"{example.weight:.3f}", *spans)))

@@ -29,5 +29,7 @@ def page(selection: Selection) -> None:
     trace = choose_trace(selection)
     section = choose_one("Ask", list(_SECTIONS), key="why")
     shown = _SECTIONS[section](selection, trace)
-    others = _FILES.get(section, lambda *_: None)
-    show_download_menu(selection, shown or trace, others=lambda: others(selection, trace))
+    files = _FILES.get(section)
+    show_download_menu(
+        selection, shown or trace, others=lambda: files(selection, trace) if files else None
+    )

@@ -10,7 +10,7 @@ from headwise.model.files import CheckpointError
 from headwise.viz_app.analysis.labels import token_labels
 from headwise.viz_app.components.row_table import Row, TextPart, row_table
 from headwise.viz_app.measuring.neuron_files import neurons_path, read_neurons
-from headwise.viz_app.records.measures import StrongestSentences
+from headwise.viz_app.records.measures import Sentence, StrongestSentences
 from headwise.viz_app.views.caches import weights_sha256
 from headwise.viz_app.views.shared.cache import cached, stamp_of
 from headwise.viz_app.views.shared.errors import describe_error
@@ -32,7 +32,9 @@ def show_strongest(selection: Selection, layer: int, neuron: int) -> None:
         _ask_to_measure(selection, "The sentences that were measured are of another model.")
         return
     at = (layer - 1, neuron - 1)
-    run, rows, targets = selection.run, [], {}
+    run = selection.run
+    rows: list[Row] = []
+    targets: dict[str, tuple[Sentence, int]] = {}
     for number, position, activation in zip(
         *(side[at].tolist() for side in (places.sentence, places.position, places.activation)),
         strict=True,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import streamlit as st
 
@@ -99,7 +101,7 @@ def _show_sliders(head: Head, turned: Turned) -> None:
                 **control_part(
                     f"strength-{head_name(each)}",
                     round(strength, _DECIMALS),
-                    on_change=lambda value, each=each: _set_strength(each, value),
+                    on_change=partial(_set_strength, each),
                 ),
             )
             st.button(
