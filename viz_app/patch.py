@@ -12,14 +12,11 @@ import tyro
 
 from headwise.model.checkpoint import CHECKPOINTS, CheckpointError
 from headwise.model.files import write_bytes
-from headwise.model.interface import DEFAULT_LANGUAGES, Languages, Tokenizers
+from headwise.model.interface import DEFAULT_LANGUAGES, Languages
 from headwise.model.placement import DEFAULT_PLACEMENT, Placement
 from headwise.model.runs import open_checkpoint
-from headwise.viz_app.analysis.correspondence import corresponding, parting
 from headwise.viz_app.analysis.labels import make_visible
-from headwise.viz_app.trace.account import single_token
-from headwise.viz_app.trace.patching import run_attribution, run_patching
-from headwise.viz_app.trace.sentence import run_trace
+from headwise.viz_app.api.patches import patch_texts
 from headwise.viz_app.why import check_out, written_as
 
 _LOG = logging.getLogger(__name__)
@@ -76,40 +73,24 @@ def main(arguments: PatchArguments) -> None:
         arguments.placement,
         arguments.languages,
     )
-    model, tokenizers = checkpoint.model, run.tokenizers
-    a = run_trace(model, tokenizers, arguments.text, arguments.target)
-    own = run_trace(model, tokenizers, arguments.other)
-    parts_at = parting(a.predicted.ids, own.predicted.ids)
-    if arguments.at is None and parts_at is None:
-        raise ValueError("--at: the two translations do not part; say which token")
-    at = parts_at if arguments.at is None else arguments.at - 1
-    if at is None or not 0 <= at < len(a.predicted):
-        raise ValueError(
-            f"--at: expected 1 to {len(a.predicted)}, the tokens of the shared target, got "
-            f"{arguments.at}"
-        )
-    if arguments.words is None and at != parts_at:
-        raise ValueError("--words: the two translations do not part at this token; name two words")
-    words = (
-        (a.predicted.ids[at], own.predicted.ids[at])
-        if arguments.words is None
-        else _ids(tokenizers, arguments.words)
+    found = patch_texts(
+        checkpoint.model,
+        run.tokenizers,
+        arguments.text,
+        arguments.other,
+        target=arguments.target,
+        at=arguments.at,
+        words=arguments.words,
+        attribution=arguments.attribution,
     )
-    b = run_trace(model, tokenizers, arguments.other, a.target_ids)
-    stretches = corresponding(a.source, b.source)
-    run_it = run_attribution if arguments.attribution else run_patching
-    found = run_it(model, a, b, stretches, at, words)
     write_bytes(arguments.out, written_as(arguments.out, found.arrays()))
-    _LOG.info("patch: run %s, step %d, at %d", run.name, checkpoint.step, at + 1)
-    first, second = (make_visible(text.strip()) for text in tokenizers.target.tokens(words))
+    _LOG.info("patch: run %s, step %d, at %d", run.name, checkpoint.step, found.step + 1)
+    first, second = (
+        make_visible(text.strip()) for text in run.tokenizers.target.tokens(found.words)
+    )
     print(f"{first} against {second}: {found.odds_a:+.4f} in A, {found.odds_b:+.4f} in B")
     if found.nothing_to_restore:
         print("There is nothing to restore: both are the same but for rounding.")
-
-
-def _ids(tokenizers: Tokenizers, words: tuple[str, str]) -> tuple[int, int]:
-    first, second = (single_token(tokenizers, word, name="words") for word in words)
-    return first, second
 
 
 if __name__ == "__main__":

@@ -139,12 +139,12 @@ def test_without_at_and_words_it_is_where_the_translations_part(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--at", "99", "--words", "perro", "está"], "--at: expected 1 to"),
-        (["--at", "0", "--words", "perro", "está"], "--at: expected 1 to"),
+        (["--at", "99", "--words", "perro", "está"], "at: expected 1 to"),
+        (["--at", "0", "--words", "perro", "está"], "at: expected 1 to"),
         (["--at", "1", "--words", "no such token", "está"], "words: expected one token"),
         (["--at", "1", "--words", "perro", "perro"], "expected two different tokens"),
-        (["--other", A], "--at: the two translations do not part"),
-        (["--other", A, "--at", "1"], "--words: the two translations do not part"),
+        (["--other", A], "at: the two translations do not part"),
+        (["--other", A, "--at", "1"], "words: the two translations do not part"),
     ],
 )
 def test_what_cannot_be_asked_is_refused(

@@ -28,8 +28,10 @@ from headwise.model.placement import Device, Dtype, Placement
 from headwise.model.runs import Run, choose_languages, load_checkpoint, open_run
 from headwise.model.turned import Turned
 from headwise.model.turning import ablate, turn
+from headwise.viz_app.api.patches import patch_texts
 from headwise.viz_app.api.traces import OpenedTrace
 from headwise.viz_app.records.account import Account
+from headwise.viz_app.records.patching import Patching
 from headwise.viz_app.trace.account import run_account, word_to_compare
 from headwise.viz_app.trace.sentence import run_trace
 
@@ -194,6 +196,31 @@ class OpenedCheckpoint(Checkpoint):
         step = _step_of(trace, at)
         other = word_to_compare(self.tokenizers, trace, step, instead)
         return run_account(self.model, trace, step, other)
+
+    def patch(
+        self,
+        text: str,
+        other: str,
+        *,
+        target: str | Sequence[int] | None = None,
+        at: int | None = None,
+        words: tuple[str, str] | None = None,
+        attribution: bool = False,
+    ) -> Patching:
+        """Say what of another sentence brings its answer back, put into this one.
+
+        ``patch_texts`` in ``viz_app/api/patches.py`` has the arguments and errors.
+        """
+        return patch_texts(
+            self.model,
+            self.tokenizers,
+            text,
+            other,
+            target=target,
+            at=at,
+            words=words,
+            attribution=attribution,
+        )
 
 
 def _step_of(trace: OpenedTrace, at: int | str) -> int:

@@ -1,0 +1,61 @@
+"""Two texts, and what of the second brings its answer back when it stands in the first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headwise.model.interface import Seq2SeqModel, Tokenizers
+from headwise.viz_app.analysis.correspondence import corresponding, parting
+from headwise.viz_app.records.patching import Patching
+from headwise.viz_app.trace.account import single_token
+from headwise.viz_app.trace.patching import run_attribution, run_patching
+from headwise.viz_app.trace.sentence import run_trace
+
+
+def patch_texts(
+    model: Seq2SeqModel,
+    tokenizers: Tokenizers,
+    text: str,
+    other: str,
+    *,
+    target: str | Sequence[int] | None = None,
+    at: int | None = None,
+    words: tuple[str, str] | None = None,
+    attribution: bool = False,
+) -> Patching:
+    """Run a text A once with each thing of a text B in its place, both on one target.
+
+    Args:
+        model: the model, in evaluation mode.
+        tokenizers: those of its run.
+        text: A, which is patched.
+        other: B, which is taken from.
+        target: the translation that both are given; None for the model's own of A.
+        at: which token of it is asked about, from 1; None for the first in which the translations
+            of A and B part.
+        words: the two words whose log-odds are computed; None for those with which the two
+            translations go on there.
+        attribution: whether to approximate all patches to first order, by one backward pass.
+
+    Raises:
+        ValueError: if a text is empty or too long, the translations do not part where that is
+            needed, or ``at`` or ``words`` cannot be.
+    """
+    a, own = run_trace(model, tokenizers, text, target), run_trace(model, tokenizers, other)
+    parts_at = parting(a.predicted.ids, own.predicted.ids)
+    if at is None and parts_at is None:
+        raise ValueError("at: the two translations do not part; say which token")
+    step = parts_at if at is None else at - 1
+    if step is None or not 0 <= step < len(a.predicted):
+        raise ValueError(
+            f"at: expected 1 to {len(a.predicted)}, the tokens of the shared target, got {at}"
+        )
+    if words is not None:
+        first, second = (single_token(tokenizers, word, name="words") for word in words)
+    elif step == parts_at:
+        first, second = a.predicted.ids[step], own.predicted.ids[step]
+    else:
+        raise ValueError("words: the two translations do not part at this token; name two words")
+    b = run_trace(model, tokenizers, other, a.target_ids)
+    run_it = run_attribution if attribution else run_patching
+    return run_it(model, a, b, corresponding(a.source, b.source), step, (first, second))
