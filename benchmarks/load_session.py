@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from html import unescape
 from http.cookiejar import CookieJar
 from typing import TypeVar
 from urllib.parse import parse_qs
@@ -200,8 +202,8 @@ class Session:
                 problems.append(f"{element.exception.type}: {element.exception.message}")
             elif kind == "alert":
                 problems.append(f"message on the page: {element.alert.body}")
-            elif kind == "text" and path[:-1] == block:
-                translation = element.text.body
+            elif kind == "html" and path[:-1] == block:
+                translation = unescape(re.sub("<[^>]*>", "", element.html.body))
             elif kind == "plotly_chart" and element.plotly_chart.id.endswith("-large"):
                 weights = cells_of(element.plotly_chart.spec)
             elif kind == "text_area" and element.text_area.id.rstrip().endswith("-sentence"):

@@ -13,7 +13,7 @@ from headwise.model.tokenizer import TokenizerPair
 from headwise.model.training.data import Pair
 from headwise.model.transformer import Transformer
 
-VOCABULARY = 8_000
+VOCABULARY = 9_760
 
 
 def model_of(

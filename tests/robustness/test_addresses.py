@@ -67,7 +67,8 @@ _HEAD = "kind layer head"
 _OF_SEVERAL = (
     Page("translate", f"{_TARGET} units {_HEAD}", {}),
     Page("translate", "at column", {"below": "steps"}),
-    Page("why", f"{_TARGET} at column {_HEAD}", {}),
+    Page("translate", "off", {"below": "off"}),
+    Page("why", f"{_TARGET} at column instead {_HEAD}", {}),
     Page("translate", "beam hypothesis", {"decoding": "beam"}),
     Page("inside", f"{_TARGET} {_HEAD}", {}),
     Page("embeddings", f"{_TARGET} side", {}),

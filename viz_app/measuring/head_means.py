@@ -122,7 +122,7 @@ def read_means(folder: Path, step: int) -> HeadMeans | None:
         CheckpointError: if the file is damaged, foreign or of another version.
     """
     path = means_path(folder, step)
-    if not path.is_file():
+    if not path.exists():
         return None
     try:
         return _read(read_bytes(path), step)

@@ -149,7 +149,7 @@ def read_measured_pairs(folder: Path) -> MeasuredPairs | None:
         CheckpointError: if the file is damaged, foreign or of another version.
     """
     path = pairs_path(folder)
-    if not path.is_file():
+    if not path.exists():
         return None
     try:
         content = read_bytes(path)

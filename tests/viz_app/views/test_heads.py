@@ -190,19 +190,20 @@ def test_a_run_without_measures_says_how_to_make_them(
     start_page: Start, own_root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The folder of the runs is named from where the app was started, if it is in there."""
-    command = "python -m headwise.viz_app.measure --run tiny --data valid.jsonl --checkpoints"
-    for page in ("training", "heads"):
+    command = "python -m headwise.viz_app.measure --run tiny --data valid.jsonl"
+    newest = f"{command} --steps 60 --checkpoints"
+    for page, asked in (("training", f"{command} --checkpoints"), ("heads", newest)):
         app = start_page(page, own_root, training="heads")
         assert "not been measured yet" in said(app)
-        assert f"{command} PATH/{own_root.name}" in said(app)
+        assert f"{asked} PATH/{own_root.name}" in said(app)
         assert not app.get("plotly_chart")
     monkeypatch.chdir(own_root.parent.parent)
     place = own_root.relative_to(own_root.parent.parent)
-    assert f"{command} {place}" in said(start_page("heads", own_root))
+    assert f"{newest} {place}" in said(start_page("heads", own_root))
     info = open_trained_run("tiny", root=own_root).info
     assert info.data is not None
     write_info(own_root / "tiny", replace(info, data=replace(info.data, held_back=6)))
-    assert command.replace("--data valid.jsonl ", "") in said(start_page("heads", own_root))
+    assert newest.replace("--data valid.jsonl ", "") in said(start_page("heads", own_root))
 
 
 def test_checkpoints_that_are_missing_stale_or_broken_are_named_and_the_rest_is_drawn(

@@ -51,7 +51,7 @@ def show_download_menu(
     trace: Trace | None = None,
     grid_options: GridOptions | None = None,
     *,
-    others: Callable[[], Files | None] = lambda: None,
+    others: Callable[[Selection, Trace], Files | None] | None = None,
 ) -> None:
     """Draw the menu in the sidebar, to cite and download a trace, with the options of its maps.
 
@@ -68,7 +68,7 @@ def _show_menu(
     selection: Selection,
     trace: Trace | None,
     grid_options: GridOptions,
-    others: Callable[[], Files | None],
+    others: Callable[[Selection, Trace], Files | None] | None,
 ) -> None:
     """Draw the button that opens the menu; what is in it is drawn when it is opened."""
     label = "Link, cite, download" if trace is not None else "Link, pictures"
@@ -83,14 +83,14 @@ def _show_menu(
         st.code(link, language=None, wrap_lines=True)
         if trace is not None:
             _show_files(trace, _files_of_trace(selection, trace, grid_options), key="download")
-            if (more := others()) is not None:
+            if others is not None and (more := others(selection, trace)) is not None:
                 _show_files(trace, more, key="download-more")
         choose_one(
             "Pictures are saved as",
             ["svg", "png"],
             key="pictures",
             on_change=redraw_all,
-            help="By the camera that appears at the top right of a picture under the mouse: in "
+            help="By the camera that appears at a corner of a picture under the mouse: in "
             "light colours, without marks of what is chosen here. Played maps, lines and clouds of "
             "points have a button for it.",
         )

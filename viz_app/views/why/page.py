@@ -29,7 +29,4 @@ def page(selection: Selection) -> None:
     trace = choose_trace(selection)
     section = choose_one("Ask", list(_SECTIONS), key="why")
     shown = _SECTIONS[section](selection, trace)
-    files = _FILES.get(section)
-    show_download_menu(
-        selection, shown or trace, others=lambda: files(selection, trace) if files else None
-    )
+    show_download_menu(selection, shown or trace, others=_FILES.get(section))

@@ -94,7 +94,7 @@ def _measured(selection: Selection) -> StrongestSentences | None:
     """Return what was measured of the checkpoint; where it is missing or unusable, say so."""
     run, step = selection.run, selection.step
     path = neurons_path(run.folder, step)
-    if not path.is_file():
+    if not path.exists():
         _ask_to_measure(
             selection, "In which sentences it is strongest was not measured for this checkpoint."
         )
