@@ -20,6 +20,7 @@ from headwise.model.interface import Description, Head, Kind
 from headwise.model.ties import descending, first_largest
 from headwise.viz_app.analysis.attention import Aggregate
 from headwise.viz_app.analysis.grid import Grid, make_grid
+from headwise.viz_app.analysis.patching import PatchedPair
 from headwise.viz_app.analysis.rollout import CellValue, map_of_heads, weights_of
 from headwise.viz_app.records.measures import Curve
 from headwise.viz_app.records.trace import Floats, Trace
@@ -61,6 +62,10 @@ def most_changed_row(trace: Trace, head: Head) -> int:
     return int(first_largest(changes + 2 * overtaken))
 
 
+def _no_pair() -> PatchedPair:
+    raise ValueError("expected a second sentence to compare with; type one on the page Why")
+
+
 @dataclass(frozen=True)
 class Asked:
     """This is what a question is asked of: a trace, and what is chosen on the page."""
@@ -79,6 +84,8 @@ class Asked:
     """The training curves of the run, by their names in its log."""
     costs: Callable[[], Mapping[Kind, Floats]] = dict
     """Computes what switching off each head costs the target, in nats: kind → (L, H)."""
+    patched_pair: Callable[[], PatchedPair] = _no_pair
+    """Patches the sentence by the second one of the page."""
 
     @cached_property
     def grid(self) -> Grid:

@@ -14,7 +14,12 @@ from typing import Any, Literal, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, create_model
 
-from headwise.viz_app.analysis import map_questions, prediction_questions, vector_questions
+from headwise.viz_app.analysis import (
+    map_questions,
+    patching_questions,
+    prediction_questions,
+    vector_questions,
+)
 from headwise.viz_app.analysis.question import Asked, Question
 
 Way = Literal["cell", "row", "source", "target", "head"]
@@ -78,6 +83,9 @@ KINDS: dict[str, QuestionKind] = {
     "first_loss": _kind(prediction_questions.first_loss),
     "best_milestone": _kind(prediction_questions.best_milestone, "curve"),
     "last_value": _kind(prediction_questions.last_value, "curve"),
+    "restoring_token": _kind(patching_questions.restoring_token, "first", "second"),
+    "restoring_sublayer": _kind(patching_questions.restoring_sublayer, "first", "second"),
+    "restoring_head": _kind(patching_questions.restoring_head, "first", "second"),
 }
 """Name → kind of question."""
 

@@ -13,6 +13,7 @@ from headwise.model.interface import Description, Head, Kind
 from headwise.model.ties import descending
 from headwise.viz_app.analysis.curves import curve_of
 from headwise.viz_app.analysis.labels import numbered
+from headwise.viz_app.analysis.patching import PatchedPair
 from headwise.viz_app.analysis.question import (
     Asked,
     Question,
@@ -51,6 +52,7 @@ from headwise.viz_app.views.shared.target import BEAM_SIZES
 from headwise.viz_app.views.shared.view import change_view, checked, current_page, fill_in, view
 from headwise.viz_app.views.shared.widgets import PAGE_TITLES, choose_on_slider, show_figure
 from headwise.viz_app.views.state import View
+from headwise.viz_app.views.why.pair import patched_pair_of
 
 _HINTS: dict[Way, str] = {
     "cell": "Answer in the page: click a cell of the large map, or press Enter on it.",
@@ -111,6 +113,7 @@ def _show_panel(selection: Selection, lesson: Lesson) -> None:
             costs=lambda: head_costs_of(
                 selection.run, selection.step, selection.text, trace.target_ids
             ),
+            patched_pair=lambda: patched_pair_of(selection, trace),
         )
         question = ask(step.ask, read_parameters(step.ask, step.parameters), asked)
         st.markdown(lesson_markdown(step.text, question.names))
@@ -130,6 +133,7 @@ def make_asked(
     *,
     curves: Mapping[str, Curve],
     costs: Callable[[], Mapping[Kind, Floats]],
+    patched_pair: Callable[[], PatchedPair],
 ) -> Asked:
     """Return what a question is asked of: a trace, and what the view has chosen on a page."""
     kind, inside = shown.kind, page == "inside"
@@ -146,6 +150,7 @@ def make_asked(
         show="head" if inside else shown.translate.show,
         curves=curves,
         costs=costs,
+        patched_pair=patched_pair,
     )
 
 

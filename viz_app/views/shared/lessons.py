@@ -33,7 +33,7 @@ KEPT = (
     *("run", "sentence", "source_language", "target_language", "task", "pictures", "printed"),
     *("lesson", "lesson_step", "lesson_answer", "lessons"),
 )
-"""Fields of the view that a step leaves as they are."""
+"""Fields of the view that a step leaves as they are, unless it names a run or a sentence."""
 
 
 def step_on() -> Step | None:
@@ -80,7 +80,8 @@ def fitting_runs(lesson: Lesson) -> list[str]:
 def open_step(name: str, number: int, **choices: Any) -> None:
     """Open a step of a lesson from the callback of a click: its page, with its view.
 
-    What the reader has typed stays. A lesson about a particular run opens that run.
+    What the reader has typed stays, unless the step is about a sentence. A lesson about a
+    particular run opens that run.
     """
     lesson = served_lessons().lessons[name]
     step = lesson.steps[number - 1]
@@ -90,6 +91,8 @@ def open_step(name: str, number: int, **choices: Any) -> None:
     runs = (choices.get("run"), wanted.run, named, view().run, list(models)[first_run(models)])
     run = next(name for name in runs if name in models)
     changes: dict[str, Any] = {name: chosen(wanted, name) for name in CHOICES if name not in KEPT}
+    if wanted.sentence is not None:
+        changes["sentence"] = wanted.sentence
     if words.get("step") == "first":
         changes["step"] = next(iter(steps_in(models[run])), None)
     if words.get("layer") == "first":
@@ -156,7 +159,7 @@ def view_of(step: Step) -> tuple[View, dict[str, str]]:
     """
     words = {name: word for name, word in step.view.items() if word in PLACES.get(name, ())}
     plain = {name: [value] for name, value in step.view.items() if name not in words}
-    known = {parameter_of(name) for name in CHOICES} - set(KEPT) | {"run"}
+    known = {parameter_of(name) for name in CHOICES} - set(KEPT) | {"run", parameter_of("sentence")}
     if unknown := plain.keys() - known:
         raise ValueError(f"view: a step cannot set {', '.join(sorted(unknown))}; leave it out")
     view, unreadable = decode(plain)

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headwise.viz_app.analysis.correspondence import corresponding, parting
+from headwise.viz_app.analysis.correspondence import corresponding, parting, stretch_labels
+from headwise.viz_app.analysis.patching import PatchedPair
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import trace_of
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import view
-from headwise.viz_app.views.why.caches import TracedPair
+from headwise.viz_app.views.shared.vocabulary import SideVocabulary, find_token, vocabulary_of
+from headwise.viz_app.views.why.caches import TracedPair, patching_of
 from headwise.viz_app.views.why.prepared import prepared_pairs
 
 
@@ -70,3 +72,41 @@ def asked_of(selection: Selection, trace: Trace, other: str) -> Asked:
     a = trace_of(run, step, selection.text, shared)
     b = trace_of(run, step, other, shared)
     return Asked(trace, own, TracedPair(a, b, corresponding(a.source, b.source)))
+
+
+def chosen_words(
+    selection: Selection, asked: Asked, at: int, vocabulary: SideVocabulary
+) -> tuple[int, int]:
+    """Return the two words that compete at a step: those of the view, or the first ones.
+
+    Raises:
+        ValueError: if what was typed is no token, or both are the same.
+    """
+    chosen = (view().why.first_word, view().why.second_word)
+    first, second = (
+        own if name == "" else find_token(selection, vocabulary, name)
+        for own, name in zip(asked.first_words(at), chosen, strict=True)
+    )
+    if first == second:
+        raise ValueError("The two words are the same; choose another one.")
+    return first, second
+
+
+def patched_pair_of(selection: Selection, trace: Trace) -> PatchedPair:
+    """Patch the sentence of a trace by the second one, at the step and the words of the view.
+
+    Raises:
+        ValueError: if there is no second sentence, or what was typed is no token.
+    """
+    other = second_sentence(selection)
+    if not other:
+        raise ValueError("expected a second sentence to compare with; type one on the page Why")
+    asked = asked_of(selection, trace, other)
+    at = view().why.parting
+    at = asked.first_step if at is None or at >= len(asked.pair.a.predicted) else at
+    vocabulary = vocabulary_of(selection, "target")
+    words = chosen_words(selection, asked, at, vocabulary)
+    found = patching_of(selection.run, asked.pair, at, words, lambda done, of: None)
+    labels = stretch_labels(asked.pair.a.source, asked.pair.b.source, asked.pair.stretches)
+    first, second = (vocabulary.labels[word] for word in words)
+    return PatchedPair(found, tuple(labels), (first, second))
