@@ -12,7 +12,9 @@ from headwise.model.checkpoint import TrainedRun, load_weights, open_trained_run
 from headwise.model.interventions import head_costs
 from headwise.model.runs import log_file, read_log_file
 from headwise.model.turned import Turned
+from headwise.viz_app.analysis.correspondence import corresponding, stretch_labels
 from headwise.viz_app.analysis.curves import curve_of
+from headwise.viz_app.analysis.patching import PatchedPair
 from headwise.viz_app.analysis.question import Compared, Place, Question
 from headwise.viz_app.analysis.questions import ask, read_parameters
 from headwise.viz_app.lessons.reading import SHIPPED, read_lessons
@@ -20,6 +22,7 @@ from headwise.viz_app.lessons.records import Lesson, Step
 from headwise.viz_app.measuring.pair_files import read_measured_pairs
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.account import run_account
+from headwise.viz_app.trace.patching import run_patching
 from headwise.viz_app.trace.sentence import run_trace
 from headwise.viz_app.views.shared.lesson_panel import make_asked
 from headwise.viz_app.views.shared.lessons import way_of
@@ -69,6 +72,7 @@ def question_of(step: Step, view: View, page: str) -> tuple[Question, Trace]:
         },
         pairs=lambda: read_measured_pairs(run.folder),
         turned=lambda: traced_turned(run, view, trace),
+        patched_pair=lambda: patched(run, view, trace),
         account=lambda: compared(run, view, trace),
     )
     return ask(step.ask, read_parameters(step.ask, step.parameters), asked), trace
@@ -78,6 +82,18 @@ def traced_turned(run: TrainedRun, view: View, trace: Trace) -> Trace:
     model = load_weights(run, view.step or 0).model
     turned = Turned(view.strengths)
     return run_trace(model, run.tokenizers, trace.source_text, trace.target_ids, turned=turned)
+
+
+def patched(run: TrainedRun, view: View, a: Trace) -> PatchedPair:
+    """Patches by the second sentence of the address, where the two translations part."""
+    model, other = load_weights(run, view.step or 0).model, view.why.other or ""
+    own = run_trace(model, run.tokenizers, other)
+    b = run_trace(model, run.tokenizers, other, a.target_ids)
+    both = zip(a.predicted.ids, own.predicted.ids, strict=False)
+    at, words = next((at, words) for at, words in enumerate(both) if words[0] != words[1])
+    stretches = corresponding(a.source, b.source)
+    labels = tuple(stretch_labels(a.source, b.source, stretches))
+    return PatchedPair(run_patching(model, a, b, stretches, at, words), labels, ("one", "other"))
 
 
 def compared(run: TrainedRun, view: View, trace: Trace) -> Compared:

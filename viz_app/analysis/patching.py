@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from headwise.model.interface import KINDS
 from headwise.viz_app.analysis.labels import KIND_NAMES
 from headwise.viz_app.records.patching import Patching
+
+
+@dataclass(frozen=True)
+class PatchedPair:
+    """What patches of a sentence by another do, with the labels that people read."""
+
+    patching: Patching
+    stretches: tuple[str, ...]
+    """Of the columns of its ``stream_encoder``."""
+    words: tuple[str, str]
 
 
 def sublayer_label(name: str) -> str:

@@ -20,6 +20,7 @@ from headwise.model.interface import Description, Head, Kind
 from headwise.model.ties import descending, first_largest
 from headwise.viz_app.analysis.attention import Aggregate
 from headwise.viz_app.analysis.grid import Grid, make_grid
+from headwise.viz_app.analysis.patching import PatchedPair
 from headwise.viz_app.analysis.rollout import CellValue, map_of_heads, weights_of
 from headwise.viz_app.records.account import Account
 from headwise.viz_app.records.measures import Curve
@@ -90,6 +91,10 @@ def _no_account() -> Compared:
     raise ValueError("there is no account of a word here; open the page Why")
 
 
+def _no_pair() -> PatchedPair:
+    raise ValueError("expected a second sentence to compare with; type one on the page Why")
+
+
 @dataclass(frozen=True)
 class Asked:
     """This is what a question is asked of: a trace, and what is chosen on the page."""
@@ -114,6 +119,8 @@ class Asked:
     """Traces the same target with the heads turned that the view names."""
     account: Callable[[], Compared] = _no_account
     """Computes why the chosen token was written, and not the other word that is chosen."""
+    patched_pair: Callable[[], PatchedPair] = _no_pair
+    """Patches the sentence by the second one of the page."""
 
     @cached_property
     def grid(self) -> Grid:

@@ -18,6 +18,7 @@ from headwise.viz_app.analysis import (
     account_questions,
     map_questions,
     pair_questions,
+    patching_questions,
     prediction_questions,
     vector_questions,
 )
@@ -98,6 +99,9 @@ KINDS: dict[str, QuestionKind] = {
     "source_for_word": _kind(account_questions.source_for_word, *_WORDS, way="source"),
     "head_for_token": _kind(account_questions.head_for_token, *_WORDS, "token"),
     "encoder_part": _kind(account_questions.encoder_part, *_WORDS, "token"),
+    "restoring_token": _kind(patching_questions.restoring_token, "first", "second"),
+    "restoring_sublayer": _kind(patching_questions.restoring_sublayer, "first", "second"),
+    "restoring_head": _kind(patching_questions.restoring_head, "first", "second"),
 }
 """Name → kind of question."""
 _CLICKED: Mapping[str, tuple[Way, ...]] = {

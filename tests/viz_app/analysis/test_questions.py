@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headwise.model.interface import Head
+from headwise.model.interface import Head, WordSpan
 from headwise.model.transformer import Transformer
 from headwise.model.turned import Turned
+from headwise.viz_app.analysis.patching import PatchedPair
 from headwise.viz_app.analysis.question import (
     Asked,
     Compared,
@@ -26,6 +27,7 @@ from headwise.viz_app.analysis.questions import KINDS, ask, read_parameters
 from headwise.viz_app.records.account import Account, EncoderParts, StreamParts
 from headwise.viz_app.records.measures import Curve
 from headwise.viz_app.records.pairs import PairScores
+from headwise.viz_app.records.patching import Patching, Stretch
 from headwise.viz_app.records.trace import Tokens, Trace
 from headwise.viz_app.trace.account import run_account
 from tests.floats import assert_near
@@ -86,7 +88,31 @@ def asked(trace: Trace, make_tokens: Callable[..., Tokens], trained: Transformer
         pairs=made_up_pairs,
         turned=lambda: turned,
         account=compared,
+        patched_pair=patched,
     )
+
+
+def patched() -> PatchedPair:
+    """Patches of one layer a stack, by hand: of odds p in place of 1 and −1, (1 − p) / 2 is restored."""
+    spans = [Stretch(WordSpan(n, n + 1), WordSpan(n, n + 1), same=bool(n)) for n in range(2)]
+    patching = Patching(
+        step=1,
+        words=(5, 6),
+        odds_a=1.0,
+        odds_b=-1.0,
+        rounding=1e-6,
+        exact=True,
+        stretches=tuple(spans),
+        stream_encoder=np.array([[-0.8, 0.9], [0.5, -0.2]]),
+        stream_decoder=np.array([[1.0, 0.2], [1.0, -0.9]]),
+        heads={
+            "encoder_self": np.array([[0.5, 1.0]]),
+            "decoder_self": np.array([[0.0, 1.0]]),
+            "cross": np.array([[0.75, -0.5]]),
+        },
+        sublayers={"encoder": np.array([[0.9, 0.1]]), "decoder": np.array([[1.0, -0.6, 0.4]])},
+    )
+    return PatchedPair(patching, ("x → z", "y"), ("one", "other"))
 
 
 def compared() -> Compared:
@@ -165,6 +191,10 @@ def made(asked: Asked, name: str, **given: str) -> Question:
         ("source_for_word", {}, ["x"]),
         ("head_for_token", {}, ["1.1"]),
         ("encoder_part", {}, ["Encoder self 1.1"]),
+        ("restoring_token", {}, ["x → z"]),
+        ("restoring_token", {"layer": "last"}, ["y"]),
+        ("restoring_head", {}, ["head Cross 1.2"]),
+        ("restoring_sublayer", {}, ["Cross of layer 1 of the decoder"]),
     ],
 )
 def test_the_right_answer_by_hand(
@@ -311,6 +341,7 @@ def test_every_wrong_answer_has_a_reason_with_a_number(trace: Trace, trained: Tr
             costs=lambda: costs,
             pairs=made_up_pairs,
             turned=lambda: trace,
+            patched_pair=patched,
             account=lambda: Compared(account, "one", "other"),
         )
         for name, of in KINDS.items():

@@ -14,6 +14,7 @@ from headwise.model.ties import descending
 from headwise.model.turned import Turned
 from headwise.viz_app.analysis.curves import curve_of
 from headwise.viz_app.analysis.labels import numbered
+from headwise.viz_app.analysis.patching import PatchedPair
 from headwise.viz_app.analysis.question import (
     Asked,
     Compared,
@@ -54,6 +55,7 @@ from headwise.viz_app.views.shared.parts import (
     tell_height,
 )
 from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.sentence_pairs import patched_pair_of
 from headwise.viz_app.views.shared.target import BEAM_SIZES
 from headwise.viz_app.views.shared.view import change_view, checked, current_page, fill_in, view
 from headwise.viz_app.views.shared.vocabulary import token_name
@@ -128,6 +130,7 @@ def _show_panel(selection: Selection, lesson: Lesson) -> None:
                 turned=Turned(view().strengths),
             ),
             account=lambda: _compared(selection, trace),
+            patched_pair=lambda: patched_pair_of(selection, trace),
         )
         question = ask(step.ask, read_parameters(step.ask, step.parameters), asked)
         st.markdown(lesson_markdown(step.text, question.names))
@@ -152,6 +155,7 @@ def make_asked(
     pairs: Callable[[], MeasuredPairs | None],
     turned: Callable[[], Trace],
     account: Callable[[], Compared],
+    patched_pair: Callable[[], PatchedPair],
 ) -> Asked:
     """Return what a question is asked of: a trace, and what the view has chosen on a page."""
     kind, inside = shown.kind, page == "inside"
@@ -173,6 +177,7 @@ def make_asked(
         pairs=pairs,
         turned=turned,
         account=account,
+        patched_pair=patched_pair,
     )
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import streamlit as st
 
+from headwise.model.interface import KINDS
 from headwise.viz_app.figures.theme import DARK, Theme
 
 PARTS: dict[str, dict[str, tuple[str, ...]]] = {
@@ -47,6 +48,12 @@ PARTS: dict[str, dict[str, tuple[str, ...]]] = {
         "target map": ("account_decoder_self-box",),
         "encoder": ("encoder_parts-box",),
         "neurons": ("neurons-box",),
+        "two sentences": ("pair", "pair_target"),
+        "maps of both": ("pair_map_A-box", "pair_map_B-box", "pair_difference-box"),
+        "stream of the encoder": ("patch_stream_encoder-box",),
+        "stream of the decoder": ("patch_stream_decoder-box",),
+        "patched heads": tuple(f"patch_heads_{kind}-box" for kind in KINDS),
+        "patched sublayers": ("patch_sublayers_encoder-box", "patch_sublayers_decoder-box"),
     },
     "architecture": {
         "translation": ("translation",),

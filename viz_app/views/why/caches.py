@@ -7,13 +7,12 @@ raise ``CheckpointError`` if the weights cannot be used.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from headwise.model.interface import WordSpan
 from headwise.viz_app.measuring.batches import PaddedIds
 from headwise.viz_app.measuring.contributions import contributions
 from headwise.viz_app.records.account import Account, SourceEffects, StreamParts, WholeEffects
-from headwise.viz_app.records.patching import Patching, Stretch
+from headwise.viz_app.records.patching import Patching
 from headwise.viz_app.records.trace import Floats, Trace
 from headwise.viz_app.trace.account import (
     run_cell,
@@ -26,20 +25,11 @@ from headwise.viz_app.trace.attention import to_numpy
 from headwise.viz_app.trace.patching import (
     run_attribution,
     run_patched_translation,
-    run_patching,
 )
 from headwise.viz_app.views.caches import Run, checkpoint_of
 from headwise.viz_app.views.shared.accounts import of_prediction
 from headwise.viz_app.views.shared.cache import cached
-
-
-@dataclass(frozen=True)
-class TracedPair:
-    """Two sentences are traced on one target, and it is known which of their tokens correspond."""
-
-    a: Trace
-    b: Trace
-    stretches: tuple[Stretch, ...]
+from headwise.viz_app.views.shared.sentence_pairs import TracedPair
 
 
 def cell_of(
@@ -107,31 +97,6 @@ def source_effects_of(
         account.step,
         (account.word, account.instead, spans),
         lambda model: run_source_effects(model, trace, account, spans),
-    )
-
-
-def patching_of(
-    run: Run,
-    pair: TracedPair,
-    at: int,
-    words: tuple[int, int],
-    note_done: Callable[[int, int], None],
-) -> Patching:
-    """Run the first sentence of a pair once for each thing that can be taken from the second.
-
-    Raises:
-        CheckpointError: if the weights cannot be used.
-        ValueError: if the two words are the same.
-    """
-    return of_prediction(
-        "patching",
-        run,
-        pair.a,
-        at,
-        (pair.b.source.ids, words),
-        lambda model: run_patching(
-            model, pair.a, pair.b, pair.stretches, at, words, note_done=note_done
-        ),
     )
 
 

@@ -16,8 +16,8 @@ from headwise.viz_app.figures.maps import attention_map, difference_map
 from headwise.viz_app.views.shared.head_choice import choose_head, head_label, map_arguments
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.sentence_pairs import TracedPair
 from headwise.viz_app.views.shared.widgets import show_figure, show_heading
-from headwise.viz_app.views.why.caches import TracedPair
 
 _WIDTH = 380
 """Pixels of a map in a window of 1,280."""

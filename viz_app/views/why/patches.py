@@ -15,15 +15,14 @@ from headwise.viz_app.figures.maps import share_map
 from headwise.viz_app.records.patching import SUBLAYERS, Doubles, Patching
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.sentence_pairs import Asked, patching_of
 from headwise.viz_app.views.shared.target import show_target_text
 from headwise.viz_app.views.shared.view import change_view, checked, control, redraw_all
 from headwise.viz_app.views.shared.widgets import clicked_value, show_figure, show_heading
 from headwise.viz_app.views.why.caches import (
     attribution_of,
     patched_translation_of,
-    patching_of,
 )
-from headwise.viz_app.views.why.pair import Asked
 
 _WIDE, _HALF, _THIRD = 620, 420, 300
 """Pixels of maps in a window of 1,280."""

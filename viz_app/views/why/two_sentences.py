@@ -15,21 +15,25 @@ from headwise.viz_app.views.shared.errors import describe_error
 from headwise.viz_app.views.shared.log import log_refusal
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.panels import panel
+from headwise.viz_app.views.shared.prepared import prepared_pairs, with_word, words_in
 from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.sentence_pairs import (
+    Asked,
+    asked_of,
+    chosen_words,
+    second_sentence,
+)
 from headwise.viz_app.views.shared.target import show_target, target_probabilities
 from headwise.viz_app.views.shared.view import change_view, checked, control, redraw_all, view
 from headwise.viz_app.views.shared.vocabulary import (
     TOKEN_HELP,
-    find_token,
     token_name,
     vocabulary_of,
 )
 from headwise.viz_app.views.shared.widgets import choose_one
 from headwise.viz_app.views.why.caches import attribution_of
-from headwise.viz_app.views.why.pair import Asked, asked_of, second_sentence
 from headwise.viz_app.views.why.pair_maps import show_pair_maps
 from headwise.viz_app.views.why.patches import show_patching
-from headwise.viz_app.views.why.prepared import prepared_pairs, with_word, words_in
 
 
 @panel("two sentences")
@@ -197,7 +201,6 @@ def _choose_words(selection: Selection, asked: Asked, at: int) -> tuple[int, int
     first = asked.first_words(at)
     likeliest = [each.predictions.top_ids[at].tolist() for each in (asked.pair.a, asked.pair.b)]
     offered = [token_name(id) for id in dict.fromkeys([*first, *likeliest[0], *likeliest[1]])]
-    found = []
     places = st.columns(2, gap="medium")
     for place, key, own, label in zip(
         places,
@@ -211,7 +214,7 @@ def _choose_words(selection: Selection, asked: Asked, at: int) -> tuple[int, int
             return vocabulary.labels[own] if name == "" else vocabulary.written(name)
 
         with place:
-            chosen: str = st.selectbox(
+            st.selectbox(
                 label,
                 ["", *(name for name in offered if name != token_name(own))],
                 format_func=written,
@@ -219,16 +222,12 @@ def _choose_words(selection: Selection, asked: Asked, at: int) -> tuple[int, int
                 help=TOKEN_HELP.replace("of the sentence", "that are likeliest here"),
                 **control(key, label, written=written),
             )
-        try:
-            found.append(own if chosen == "" else find_token(selection, vocabulary, chosen))
-        except ValueError as problem:
-            log_refusal(problem)
-            st.error(describe_error(problem))
-            return None
-    if found[0] == found[1]:
-        st.error("The two words are the same; choose another one.")
+    try:
+        return chosen_words(selection, asked, at, vocabulary)
+    except ValueError as problem:
+        log_refusal(problem)
+        st.error(describe_error(problem))
         return None
-    return found[0], found[1]
 
 
 def _labels(selection: Selection, ids: tuple[int, int]) -> list[str]:

@@ -1,0 +1,149 @@
+"""Two sentences, the target that both are given, and the two words that compete at a step of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from headwise.viz_app.analysis.correspondence import corresponding, parting, stretch_labels
+from headwise.viz_app.analysis.patching import PatchedPair
+from headwise.viz_app.records.patching import Patching, Stretch
+from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.trace.patching import run_patching
+from headwise.viz_app.views.caches import Run, trace_of
+from headwise.viz_app.views.shared.accounts import of_prediction
+from headwise.viz_app.views.shared.prepared import prepared_pairs
+from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.view import view
+from headwise.viz_app.views.shared.vocabulary import SideVocabulary, find_token, vocabulary_of
+
+
+@dataclass(frozen=True)
+class TracedPair:
+    """Two sentences are traced on one target, and it is known which of their tokens correspond."""
+
+    a: Trace
+    b: Trace
+    stretches: tuple[Stretch, ...]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A pair of sentences is asked about one step of the target that both are given."""
+
+    own_a: Trace
+    """A with the target that the page shows: the model's, or one that is forced."""
+    own_b: Trace
+    """B with the model's translation."""
+    pair: TracedPair
+    """Both with the shared target."""
+
+    @property
+    def parts_at(self) -> int | None:
+        """The step at which the two translations part; None if no token of them differs."""
+        return parting(self.own_a.predicted.ids, self.own_b.predicted.ids)
+
+    @property
+    def first_step(self) -> int:
+        """The step that is asked about at first: where they part, or the odds differ most."""
+        place = self.parts_at
+        if place is not None and place < len(self.pair.a.predicted):
+            return place
+        of_a, of_b = (each.predictions.log_probability for each in (self.pair.a, self.pair.b))
+        return int(np.abs(of_a - of_b).argmax())
+
+    def first_words(self, at: int) -> tuple[int, int]:
+        """Return the words that compete at a step at first.
+
+        Where the translations part, these are their next tokens; elsewhere the target's token and
+        the one that is likeliest in B besides.
+        """
+        if at == self.parts_at:
+            return self.own_a.predicted.ids[at], self.own_b.predicted.ids[at]
+        word = self.pair.a.predicted.ids[at]
+        likeliest = self.pair.b.predictions.top_ids[at].tolist()
+        return word, next(id for id in likeliest if id != word)
+
+
+def second_sentence(selection: Selection) -> str:
+    """Return B: what was chosen, or that of the prepared pair whose first sentence is open."""
+    chosen = view().why.other
+    if chosen is not None:
+        return chosen.strip()
+    text = selection.text.strip()
+    return next((pair.b for pair in prepared_pairs(selection.run) if pair.a == text), "")
+
+
+def asked_of(selection: Selection, trace: Trace, other: str) -> Asked:
+    """Trace B, and both sentences with the target that they share."""
+    run, step = selection.run, selection.step
+    own = trace_of(run, step, other)
+    shared = (trace if view().why.shared_by == "A" else own).target_ids
+    a = trace_of(run, step, selection.text, shared)
+    b = trace_of(run, step, other, shared)
+    return Asked(trace, own, TracedPair(a, b, corresponding(a.source, b.source)))
+
+
+def chosen_words(
+    selection: Selection, asked: Asked, at: int, vocabulary: SideVocabulary
+) -> tuple[int, int]:
+    """Return the two words that compete at a step: those of the view, or the first ones.
+
+    Raises:
+        ValueError: if what was typed is no token, or both are the same.
+    """
+    chosen = (view().why.first_word, view().why.second_word)
+    first, second = (
+        own if name == "" else find_token(selection, vocabulary, name)
+        for own, name in zip(asked.first_words(at), chosen, strict=True)
+    )
+    if first == second:
+        raise ValueError("The two words are the same; choose another one.")
+    return first, second
+
+
+def patched_pair_of(selection: Selection, trace: Trace) -> PatchedPair:
+    """Patch the sentence of a trace by the second one, at the step and the words of the view.
+
+    Raises:
+        ValueError: if there is no second sentence, or what was typed is no token.
+    """
+    other = second_sentence(selection)
+    if not other:
+        raise ValueError("expected a second sentence to compare with; type one on the page Why")
+    asked = asked_of(selection, trace, other)
+    at = view().why.parting
+    at = asked.first_step if at is None or at >= len(asked.pair.a.predicted) else at
+    vocabulary = vocabulary_of(selection, "target")
+    words = chosen_words(selection, asked, at, vocabulary)
+    found = patching_of(selection.run, asked.pair, at, words, lambda done, of: None)
+    labels = stretch_labels(asked.pair.a.source, asked.pair.b.source, asked.pair.stretches)
+    first, second = (vocabulary.labels[word] for word in words)
+    return PatchedPair(found, tuple(labels), (first, second))
+
+
+def patching_of(
+    run: Run,
+    pair: TracedPair,
+    at: int,
+    words: tuple[int, int],
+    note_done: Callable[[int, int], None],
+) -> Patching:
+    """Run the first sentence of a pair once for each thing that can be taken from the second.
+
+    Raises:
+        CheckpointError: if the weights cannot be used.
+        ValueError: if the two words are the same.
+    """
+    return of_prediction(
+        "patching",
+        run,
+        pair.a,
+        at,
+        (pair.b.source.ids, words),
+        lambda model: run_patching(
+            model, pair.a, pair.b, pair.stretches, at, words, note_done=note_done
+        ),
+    )
