@@ -93,7 +93,7 @@ def asked(trace: Trace, make_tokens: Callable[..., Tokens], trained: Transformer
 
 
 def patched() -> PatchedPair:
-    """Patches of one layer a stack, by hand: of odds p in place of 1 and −1, (1 − p) / 2 is restored."""
+    """Patches of one layer a stack, by hand; odds of p restore (1 − p) / 2."""
     spans = [Stretch(WordSpan(n, n + 1), WordSpan(n, n + 1), same=bool(n)) for n in range(2)]
     patching = Patching(
         step=1,

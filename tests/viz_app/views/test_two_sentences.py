@@ -13,7 +13,7 @@ from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.viz_app.analysis.correspondence import corresponding
 from headwise.viz_app.trace.patching import run_attribution, run_patched_translation, run_patching
 from headwise.viz_app.views.shared.prepared import prepared_pairs, with_word, words_in
-from headwise.viz_app.views.why.caches import TracedPair, patching_of
+from headwise.viz_app.views.shared.sentence_pairs import TracedPair, patching_of
 from tests.floats import rounding
 from tests.imports import ROOT
 from tests.viz_app.views.driver import CATS, DOG, STEPS, Page, Start, array, traced, unescaped
