@@ -19,6 +19,7 @@ SHARED: list[tuple[str, dict[str, str], str]] = [
     ("translate", {}, "target"),
     ("translate", {"below": "beam"}, "decoding beam hypothesis"),
     ("translate", {"below": "off"}, "strengths"),
+    ("why", {}, "instead"),
     ("inside", {}, "pictures printed"),
     ("embeddings", {}, "side"),
     ("training", {"training": "heads"}, "measure"),
@@ -29,6 +30,8 @@ ELSEWHERE = {
     "pairs_among",  # of models without counts of tokens
     *("at", "column"),  # test_clicks.py
     "pinned",  # by clicks; test_turn_heads.py, without a browser
+    "smallest_line",  # of a component; test_lines.py
+    *("parting", "changed_word", "patch"),  # by clicks; test_two_sentences.py, without a browser
     *("tree_from", "neuron"),  # tests of a page without a browser
     *("lesson", "lesson_step", "lesson_answer", "lessons", "factor"),  # test_lessons.py
 }

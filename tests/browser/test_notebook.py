@@ -92,7 +92,7 @@ def test_every_head_is_drawn_in_the_colours_of_the_notebook(
     every.click(position={"x": 2.5 * width, "y": 1.5 * height})
     expect_map(page, trace, "cross", 1, 2, theme)
     page.locator('select[data-of="kind"]').select_option("decoder_self")
-    page.locator('select[data-of="layer"]').select_option(value="3")
+    page.locator('select[data-of="layer"]').select_option(index=3)
     expect_map(page, trace, "decoder_self", 3, 2, theme)
     page.evaluate(
         "dark => { document.body.dataset.jpThemeLight = dark; }", str(other is LIGHT).lower()

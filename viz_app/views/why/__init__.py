@@ -9,6 +9,7 @@ from pydantic import FiniteFloat
 
 from headwise.viz_app.views.choices import NamedPins, choice
 
+_WORD = {"why": "this word"}
 _TWO = {"why": "two sentences"}
 _PAIR = _TWO | {"other": "?"}
 _PATCHED = _PAIR | {"patching": "true"}
@@ -20,16 +21,16 @@ class WhyChoices:
 
     why: Literal["this word", "two sentences", "turn heads"] = "this word"
     """The section."""
-    account: Literal["bars", "waterfall"] = "bars"
-    smallest: FiniteFloat = choice(0.1, where={"account": "bars"})
+    account: Literal["bars", "waterfall"] = choice("bars", where=_WORD)
+    smallest: FiniteFloat = choice(0.1, where=_WORD | {"account": "bars"})
     """Least magnitude of a part that has a bar of its own."""
-    whole: bool = False
+    whole: bool = choice(False, where=_WORD)
     """Whether the whole effects are computed and drawn beside the direct ones."""
-    through: bool = False
+    through: bool = choice(False, where=_WORD)
     """Whether the account is drawn at every checkpoint."""
-    feed_forward: int | None = choice(None, of="run")
+    feed_forward: int | None = choice(None, of="run", where=_WORD)
     """The feed-forward whose neurons are drawn, by its layer."""
-    neuron: int | None = choice(None, of="at step feed_forward")
+    neuron: int | None = choice(None, of="at step feed_forward", where=_WORD)
     """The neuron that is described."""
     pinned: NamedPins = choice((), of="source", where={"why": "turn heads"})
     """Rows of attention weights that are set."""

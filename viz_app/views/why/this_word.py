@@ -58,7 +58,8 @@ def _choose_word(selection: Selection, trace: Trace) -> int:
     )
 
     def mark(place: int) -> None:
-        change_view(column=None if column == place else place, **answered("source", place))
+        marked = None if column == place else place
+        change_view("this word", column=marked, **answered("source", place))
 
     at: int = checked("at", "Position", usable=range(len(target)).__contains__)
     st.caption("The source: a click marks a token in all pictures below")
@@ -78,7 +79,7 @@ def _choose_word(selection: Selection, trace: Trace) -> int:
         name="Tokens of the target: each asks why it was written",
         theme=selection.theme,
         key="target_tokens",
-        on_click=lambda place: change_view(at=place, **answered("target", place)),
+        on_click=lambda place: change_view("this word", at=place, **answered("target", place)),
         chosen=at,
         probabilities=probabilities,
         titles=titles,
