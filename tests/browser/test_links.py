@@ -32,6 +32,7 @@ ELSEWHERE = {
     "pinned",  # by clicks; test_turn_heads.py, without a browser
     "smallest_line",  # of a component; test_lines.py
     *("parting", "changed_word", "patch"),  # by clicks; test_two_sentences.py, without a browser
+    *("first_word", "second_word"),  # there, too: any two may be the same
     *("tree_from", "neuron"),  # tests of a page without a browser
     *("lesson", "lesson_step", "lesson_answer", "lessons", "factor"),  # test_lessons.py
 }
