@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from headwise.model.interface import Kind
-from headwise.model.readings import Difference, ForcedPass, Stack, Sublayer
+from headwise.model.readings import Difference, ForcedPass, Readings, Stack, Sublayer
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def parts_of(
         into: the sublayer whose input is read; None for the output of the stack.
     """
     places = torch.tensor([position], device=reading.device)
-    followed = forced.follow(stack, reading[None, None], places, into=into)
+    followed = forced.follow(stack, Readings.one(reading), places, into=into)
     heads: dict[Kind, list[Tensor]] = {}
     neurons, biases = [], followed.of_norms.sum()
     for sublayer, readings in followed.at:
@@ -144,37 +144,43 @@ def _cross_readings(
 ) -> list[tuple[Sublayer, Tensor]]:
     """Return the cross-attentions and the reading (D,) of what each wrote at a step."""
     places = torch.tensor([step], device=reading.device)
-    followed = forced.follow("decoder", reading[None, None], places)
-    return [(sub, readings[0, 0]) for sub, readings in followed.at if sub.kind == "cross"]
+    followed = forced.follow("decoder", Readings.one(reading), places)
+    return [
+        (sub, read.directions[0] * read.factors[0])
+        for sub, read in followed.at
+        if sub.kind == "cross"
+    ]
 
 
 def _encoder_parts(forced: ForcedPass, step: int, reading: Tensor) -> EncoderParts:
-    places = torch.arange(forced.seen["encoder.embedding.tokens"].shape[0], device=reading.device)
-    tokens, positions, heads, feed_forwards, biases = [], [], [], [], []
-    for cross, read in _cross_readings(forced, step, reading):
-        of_memory = forced.value_readings(cross, read, step)  # (H, S, D)
-        followed = forced.follow("encoder", of_memory, places)
-        bias = followed.of_norms + forced.value_biases(cross, read, step)
-        by_layer, by_feed_forward = [], []
-        for sublayer, readings in followed.at:
-            bias = bias + forced.bias(sublayer, readings)
-            if sublayer.kind is None:
-                by_feed_forward.append(forced.feed_forward(sublayer, readings, places))
-            else:
-                by_layer.append(forced.heads(sublayer, readings, places))
-        token, position = forced.embedding("encoder", followed.embedding, places)
-        tokens.append(token)
-        positions.append(position)
-        heads.append(torch.stack(by_layer, dim=-2))
-        feed_forwards.append(torch.stack(by_feed_forward, dim=-1))
-        biases.append(bias)
-    added = [position for position in positions if position is not None]
+    crosses = _cross_readings(forced, step, reading)
+    of_values = [forced.value_readings(cross, read, step) for cross, read in crosses]
+    biases = torch.cat([forced.value_biases(cross, read, step) for cross, read in crosses])
+    all_of_values = Readings(  # of each layer and head, (L H, S)
+        torch.cat([each.directions for each in of_values]),
+        torch.cat([each.factors for each in of_values]),
+    )
+    places = torch.arange(biases.shape[1], device=reading.device)
+    followed = forced.follow("encoder", all_of_values, places)
+    biases = biases + followed.of_norms
+    heads, feed_forwards = [], []
+    for sublayer, readings in followed.at:
+        biases = biases + forced.bias(sublayer, readings)
+        if sublayer.kind is None:
+            feed_forwards.append(forced.feed_forward(sublayer, readings, places))
+        else:
+            heads.append(forced.heads(sublayer, readings, places))
+    token, position = forced.embedding("encoder", followed.embedding, places)
+
+    def by_layer(found: Tensor) -> Tensor:  # (L H, …) → (L, H, …)
+        return found.view(len(crosses), -1, *found.shape[1:])
+
     return EncoderParts(
-        token=torch.stack(tokens),
-        position=torch.stack(added) if added else None,
-        heads=torch.stack(heads),
-        feed_forwards=torch.stack(feed_forwards),
-        biases=torch.stack(biases),
+        token=by_layer(token),
+        position=None if position is None else by_layer(position),
+        heads=by_layer(torch.stack(heads, dim=-2)),
+        feed_forwards=by_layer(torch.stack(feed_forwards, dim=-1)),
+        biases=by_layer(biases),
     )
 
 
@@ -190,7 +196,9 @@ def cell_parts(
         key: the source token that it read, from 0.
     """
     cross, read = _cross_readings(forced, step, difference.reading)[layer]
-    parts = parts_of(forced, "encoder", forced.value_readings(cross, read, step)[head, key], key)
+    readings = forced.value_readings(cross, read, step)
+    reading = readings.directions[head] * readings.factors[head, key]
+    parts = parts_of(forced, "encoder", reading, key)
     own = forced.value_biases(cross, read, step)[head, key]
     return Parts(parts.token, parts.position, parts.heads, parts.neurons, parts.biases + own)
 
