@@ -190,17 +190,21 @@ def test_three_answers_name_the_source_words(start_page: Start, run: TrainedRun)
 
 
 def test_every_checkpoint_is_asked_the_same(start_page: Start, run: TrainedRun) -> None:
-    """The sums are the differences that each checkpoint gives the two words after this target."""
+    """The lines of the parts sum to that of the difference, which is of the two words."""
     app = start_page("why", **AT, through="true", instead="mean")
-    drawn = app.cells("account_training")
-    assert drawn.shape[1] == len(STEPS)
+    figure = app.charts["account_training"]
+    names = [note["text"] for note in figure["layout"]["annotations"]]
+    assert names[0] == "Difference"
+    assert names[-1].endswith("smaller parts")
+    drawn = np.array([array(line["y"]) for line in figure["data"]])
+    assert drawn.shape == (len(names), len(STEPS))
     trace = traced(run)
     for column, step in enumerate(STEPS):
         other = traced(run, step=step, target=trace.target_ids)
         account = run_account(load_weights(run, step).model, other, 2, None)
         expected = near(account.difference, dtype=np.float32, size=LOGITS, operations=PASS)
-        assert drawn[-1, column] == expected
-        assert drawn[:-2, column].sum() == expected
+        assert drawn[0, column] == expected
+        assert drawn[1:, column].sum() == expected
 
 
 def test_the_menu_gives_what_the_command_writes(
