@@ -21,8 +21,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from headwise.model.interface import Kind
-from headwise.model.readings import Difference, ForcedPass, Readings, Stack, Sublayer
+from headwise.model.interface import Kind, Stack
+from headwise.model.readings import Difference, ForcedPass, Readings, Sublayer
 
 
 @dataclass(frozen=True)
@@ -204,8 +204,10 @@ def cell_parts(
 
 
 @torch.inference_mode()
-def neuron_drivers(forced: ForcedPass, step: int, layer: int, neuron: int) -> dict[str, Parts]:
-    """Take the input of a neuron of the decoder apart, before its activation function.
+def neuron_drivers(
+    forced: ForcedPass, position: int, layer: int, neuron: int, *, stack: Stack = "decoder"
+) -> dict[str, Parts]:
+    """Take the input of a neuron apart, at a position of a stack, before its activation function.
 
     Returns:
         By the name of the linear layer: ``expand``, and ``gate`` where the feed-forward is gated
@@ -215,16 +217,21 @@ def neuron_drivers(forced: ForcedPass, step: int, layer: int, neuron: int) -> di
         ValueError: if there is no such neuron.
     """
     sizes = forced.model.description
-    if not (0 <= layer < sizes.n_decoder_layers and 0 <= neuron < sizes.decoder_d_ff):
+    layers, width = (
+        (sizes.n_decoder_layers, sizes.decoder_d_ff)
+        if stack == "decoder"
+        else (sizes.n_encoder_layers, sizes.encoder_d_ff)
+    )
+    if not (0 <= layer < layers and 0 <= neuron < width):
         raise ValueError(
-            f"expected a layer below {sizes.n_decoder_layers} and a neuron below "
-            f"{sizes.decoder_d_ff}, got {layer} and {neuron}"
+            f"expected a layer below {layers} and a neuron below {width}, got {layer} and {neuron}"
         )
-    feed_forward = Sublayer("decoder", layer, None)
+    feed_forward = Sublayer(stack, layer, None)
     found = {}
     for name in ("expand", "gate") if sizes.gated else ("expand",):
         weight, bias = forced.model.linear(f"{feed_forward.path}.{name}")
-        parts = parts_of(forced, "decoder", weight[:, neuron].double(), step, into=feed_forward)
+        reading = weight[:, neuron].double()
+        parts = parts_of(forced, stack, reading, position, into=feed_forward)
         own = 0.0 if bias is None else bias[neuron].double()
         found[name] = Parts(
             parts.token, parts.position, parts.heads, parts.neurons, parts.biases + own

@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 import torch
 from torch import Tensor
@@ -31,13 +30,13 @@ from headwise.model.interface import (
     NormParameters,
     Seq2SeqModel,
     Side,
+    Stack,
     attention_path,
 )
 from headwise.model.stream import HeldNorm
 from headwise.model.turned import AS_IT_IS, Turned
 from headwise.model.turning import turn
 
-Stack = Literal["encoder", "decoder"]
 _SIDES: dict[Stack, Side] = {"encoder": "source", "decoder": "target"}
 _WANTED = (".weights", ".value", ".hidden", "feed_forward.output", ".norm.before", ".norm.after")
 _WANTED_ONCE = ("_norm.before", "_norm.after", "embedding.tokens", "embedding.positions")

@@ -103,16 +103,24 @@ def test_a_cell_of_cross_attention_unfolds_into_the_encoder(
     assert sum(parts.values()) == near(shown, dtype=np.float32, size=LOGITS)
     assert "encoder_heads" in app.charts
     assert "encoder_heads" not in start_page("why", **AT).charts
+    address = app.address | {"encoder_feed_forward": "2", "encoder_neuron": "5"}
+    unfolded = start_page("why", **address)
+    neurons = drawn_bars(unfolded, "encoder_neurons")
+    assert "neuron 5" in neurons
+    of_layer = parts.get("Feed-forward 2")
+    assert of_layer is not None
+    assert sum(neurons.values()) == near(of_layer, dtype=np.float32, size=LOGITS)
+    assert "encoder_drivers_expand" in unfolded.charts
 
 
 def test_a_neuron_is_described_when_it_is_chosen(start_page: Start) -> None:
     app = start_page("why", **AT, feed_forward="1")
-    assert "drivers_expand" not in app.charts
+    assert "decoder_drivers_expand" not in app.charts
     neurons = drawn_bars(app, "neurons")
     app = start_page("why", **AT, feed_forward="1", neuron="5")
     said = " ".join(unescaped(each.value) for each in app.markdown)
     assert "Neuron 5 of layer 1 raises most" in said
-    assert "drivers_expand" in app.charts
+    assert "decoder_drivers_expand" in app.charts
     assert sum(neurons.values()) == near(
         sum(drawn_bars(app, "neurons").values()), dtype=np.float32, size=LOGITS
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from headwise.model.interface import WordSpan
+from headwise.model.interface import Stack, WordSpan
 from headwise.viz_app.measuring.batches import PaddedIds
 from headwise.viz_app.measuring.contributions import contributions
 from headwise.viz_app.records.account import Account, SourceEffects, StreamParts, WholeEffects
@@ -46,15 +46,17 @@ def cell_of(
     )
 
 
-def drivers_of(run: Run, trace: Trace, at: int, layer: int, neuron: int) -> dict[str, StreamParts]:
-    """Take the input of a neuron apart, before its activation function."""
+def drivers_of(
+    run: Run, trace: Trace, stack: Stack, position: int, layer: int, neuron: int
+) -> dict[str, StreamParts]:
+    """Take the input of a neuron at a position of a stack apart, as ``run_drivers``."""
     return of_prediction(
         "drivers of a neuron",
         run,
         trace,
-        at,
-        (layer, neuron),
-        lambda model: run_drivers(model, trace, at, layer, neuron),
+        position if stack == "decoder" else 0,
+        (stack, position, layer, neuron),
+        lambda model: run_drivers(model, trace, position, layer, neuron, stack=stack),
     )
 
 
