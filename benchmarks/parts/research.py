@@ -78,7 +78,9 @@ def measure(*, rounds: int, tick: Tick) -> Findings:
             else [None, None, None]
         )
     columns = ("", *(f"{name}: {unit}" for name in TOOLS for unit in ("lines", "s", "MiB")))
-    note = "MiB: after loading, and at most more than that during a task."
+    note = (
+        "s: of the processor, one thread; MiB: after loading, and at most more than that in a task."
+    )
     table = Table("Heads of a Marian, from Python", columns, (tuple(start), *rows))
     return Findings((table,), (), (note,), raw=raw)
 
@@ -115,6 +117,7 @@ def _done(tool: str, task: str, folder: Path, rounds: int) -> dict[str, Any] | N
     done = subprocess.run(
         [python, "-m", "benchmarks.peers.one_task", tool, task, folder, SOURCE, TARGET, str(times)],
         cwd=ROOT,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
     )

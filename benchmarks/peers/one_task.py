@@ -1,4 +1,4 @@
-"""One task by one tool in a process of its own: seconds, memory and the result, as JSON.
+"""One task by one tool in a process of its own: seconds of its processor, memory and the result.
 
 It needs nothing of Headwise, so that a tool may be installed in an environment without it.
 """
@@ -15,16 +15,16 @@ from typing import Any
 
 
 def main(tool: str, task: str, folder: str, source: str, target: str, rounds: str) -> None:
-    """Load a model, do the task so many times after a first time, and print what that took."""
-    began = time.perf_counter()
+    """Load a model, do the task so many times after a first time, and print what that took as JSON."""
+    began = time.process_time()
     module = importlib.import_module(f"benchmarks.peers.{tool}")
     opened = module.load(Path(folder))
-    loading, loaded, seconds = time.perf_counter() - began, _resident("VmRSS"), []
+    loading, loaded, seconds = time.process_time() - began, _resident("VmRSS"), []
     result = getattr(module, task)(opened, source, target)
     for _ in range(int(rounds)):
-        began = time.perf_counter()
+        began = time.process_time()
         getattr(module, task)(opened, source, target)
-        seconds.append(time.perf_counter() - began)
+        seconds.append(time.process_time() - began)
     found = {
         "loading": loading,
         "loaded": loaded,

@@ -25,6 +25,12 @@ TEXT = "Ein kleiner Hund läuft über die grüne Wiese und ein Mann spielt im Pa
 CELL = f"import headwise\nheadwise.open('de-en')[-1].trace({TEXT!r})"
 PATIENCE = 60_000
 """Milliseconds in which a page and a kernel start."""
+RUN = """async () => {
+    const { sessionContext } = jupyterapp.shell.currentWidget;
+    await sessionContext.ready;
+    await sessionContext.session.kernel.info;
+    await jupyterapp.commands.execute("notebook:run-all-cells");
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +86,7 @@ def _address(folder: Path, process: subprocess.Popen[bytes]) -> str:
 def opened(browser: Browser, address: str, name: str) -> Page:
     page = browser.new_page(viewport={"width": 1280, "height": 1000})
     page.set_default_timeout(PATIENCE)
-    page.goto(f"{address}/lab/tree/{name}")
+    page.goto(f"{address}/lab/tree/{name}?reset")  # without what was open before
     expect(page.locator(".jp-Notebook .jp-CodeCell")).to_be_visible(timeout=PATIENCE)
     return page
 
@@ -97,16 +103,15 @@ def test_a_trace_shows_itself_as_a_map_in_both_themes(
     trace = headwise.open("de-en")[-1].trace(TEXT)
     assert len(trace.source) >= 20
     page = opened(browser, address, "new.ipynb")
-    expect(page.locator('[data-status="idle"]').first).to_be_visible(timeout=PATIENCE)
-    page.locator(".jp-CodeCell .cm-content").click()
-    page.keyboard.press("Shift+Enter")
+    page.wait_for_function("jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel")
+    page.evaluate(RUN)
     expect(page.locator("canvas.large")).to_be_visible(timeout=PATIENCE)
     expect_map(page, trace, "cross", 0, 0, LIGHT)
     page.locator('select[data-of="kind"]').select_option("decoder_self")
     page.locator('select[data-of="layer"]').select_option(index=3)
     expect_map(page, trace, "decoder_self", 3, 0, LIGHT)
     do(page, "apputils:change-theme", theme="JupyterLab Dark")
-    expect(page.locator('body[data-jp-theme-light="false"]')).to_be_visible(timeout=PATIENCE)
+    expect(page.locator("body")).to_have_attribute("data-jp-theme-light", "false")
     page.wait_for_timeout(300)
     expect_map(page, trace, "decoder_self", 3, 0, DARK)
     do(page, "docmanager:save")
@@ -121,5 +126,5 @@ def test_a_trace_shows_itself_as_a_map_in_both_themes(
     strange = text.replace(' sie."', ' er."').replace("sagt sie.", "sagt er.")
     (folder / "strange.ipynb").write_text(strange, encoding="utf-8")
     other = opened(browser, address, "strange.ipynb")
-    expect(other.locator(".waiting")).to_be_visible()
+    expect(other.locator(".waiting")).to_be_visible(timeout=PATIENCE)
     other.close()

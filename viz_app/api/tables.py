@@ -50,7 +50,8 @@ class Row:
     """From 1."""
     value: float
     error: float
-    """Standard error by 200 resamples of the sentences; NaN for measures of weights alone."""
+    """Standard error by 200 resamples of the sentences; NaN for measures of weights alone, and of
+    so few sentences that a resample has none."""
 
 
 def measure(
