@@ -15,7 +15,7 @@ from typing import Any
 
 
 def main(tool: str, task: str, folder: str, source: str, target: str, rounds: str) -> None:
-    """Load a model, do the task so many times after a first time, and print what that took as JSON."""
+    """Load a model, do the task once and so many times more, and print what that took as JSON."""
     began = time.process_time()
     module = importlib.import_module(f"benchmarks.peers.{tool}")
     opened = module.load(Path(folder))
