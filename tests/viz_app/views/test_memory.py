@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from threading import Event, Thread
@@ -18,7 +21,8 @@ from headwise.model.checkpoint import TrainedRun
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import trace_of
 from headwise.viz_app.views.shared import memory as module
-from headwise.viz_app.views.shared.cache import cached
+from headwise.viz_app.views.shared.cache import _cache, cached, drop_large
+from headwise.viz_app.views.shared.marks import CACHE, DiedOfError, marked
 from headwise.viz_app.views.shared.memory import (
     MEMORY,
     SMALL,
@@ -29,6 +33,7 @@ from headwise.viz_app.views.shared.memory import (
 )
 from headwise.viz_app.views.shared.panels import _lightened, _restored
 from headwise.viz_app.views.shared.turns import Turns
+from tests.imports import ROOT
 from tests.viz_app.views.driver import Start
 
 MIB = 2**20
@@ -109,7 +114,7 @@ class Taker(Thread):
 
 def memory_of(mebibytes: int, used: Callable[[], int] = lambda: 0, **settings: Any) -> Memory:
     """So much beside what is kept free."""
-    settings = {"free": lambda: None, "every": 0.01} | settings
+    settings = {"free": lambda: None, "every": 0.01, "patience": 0.0} | settings
     return Memory(mebibytes * MIB + 4 * SMALL, used=used, **settings)
 
 
@@ -144,6 +149,15 @@ def test_what_can_never_fit_is_refused_after_room_was_made() -> None:
         raise KeyError
     with memory.reserved(200 * MIB):  # an error has given it back
         pass
+
+
+def test_what_is_first_waits_for_pages_that_are_being_drawn() -> None:
+    taken = iter([900, 900, 900, 900, 900])
+    memory = memory_of(1000, lambda: next(taken, 100) * MIB, patience=SOON)
+    with memory.reserved(500 * MIB):
+        pass
+    with pytest.raises(OutOfMemoryError), memory.reserved(1001 * MIB):  # never, so at once
+        raise AssertionError
 
 
 def test_whoever_stops_waiting_leaves_the_queue() -> None:
@@ -183,8 +197,6 @@ def test_results_are_dropped_where_memory_is_needed(monkeypatch: pytest.MonkeyPa
     kept = [800 * MIB]
     monkeypatch.setattr("headwise.viz_app.views.shared.cache.memory", lambda: memory)
     memory = memory_of(1000, lambda: kept[0] if ("old", 1) in large.cache else 0)
-    from headwise.viz_app.views.shared.cache import _cache
-
     large: Any = _cache("large", None)
     cached("old", 1, lambda: SimpleNamespace())
     assert ("old", 1) in large.cache
@@ -259,11 +271,91 @@ def test_ended_sessions_are_dropped_when_their_time_is_over(
     storage = MemorySessionStorage(ttl_seconds=0)
     session: Any = SimpleNamespace(session=SimpleNamespace(id="a"))
     storage.save(session)
-    runtime = SimpleNamespace(_session_mgr=SimpleNamespace(_session_storage=storage))
-    monkeypatch.setattr(module, "exists", lambda: True)
-    monkeypatch.setattr(module, "get_instance", lambda: runtime)
+    monkeypatch.setattr(module, "_sessions", lambda: SimpleNamespace(_session_storage=storage))
     assert module._drop_ended_sessions()
     assert not module._drop_ended_sessions()
+
+
+def test_what_is_kept_is_dropped_when_nobody_is_connected(monkeypatch: pytest.MonkeyPatch) -> None:
+    st.cache_resource.clear()
+    connected, given_back = [1], []
+    manager = SimpleNamespace(num_active_sessions=lambda: connected[0])
+    monkeypatch.setattr(module, "_sessions", lambda: manager)
+    monkeypatch.setattr(module, "_drop_ended_sessions", lambda: False)
+    monkeypatch.setattr(module, "give_back", lambda: given_back.append(True))
+    large: Any = _cache("large", None)
+    cached("old", 1, lambda: SimpleNamespace())
+    module.sweep(drop_large)
+    assert (len(large.cache), given_back) == (1, [])
+    connected[0] = 0
+    for _ in range(2):  # the second one has nothing to give
+        module.sweep(drop_large)
+        assert (len(large.cache), given_back) == (0, [True])
+
+
+DIES = """
+import os
+from headwise.viz_app.views.shared.marks import marked
+
+with marked(("trace", "long")):
+    pass
+with marked(("trace", "long")):
+    os.kill(os.getpid(), 9)
+"""
+
+
+def test_what_a_process_died_of_is_not_taken_by_the_next(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    st.cache_resource.clear()
+    monkeypatch.setenv(CACHE, str(tmp_path))
+    died = subprocess.run([sys.executable, "-c", DIES], cwd=ROOT, check=False)
+    assert died.returncode == -9
+
+    def ask(key: str) -> str:
+        return cached("trace", key, lambda: "computed", entries=2, needs=SMALL + 1)
+
+    with pytest.raises(DiedOfError, match=r"ended while it computed this.*for 10 minutes"):
+        ask("long")
+    with pytest.raises(DiedOfError):  # nor by the one after that
+        ask("long")
+    assert ask("another") == "computed"
+    [mark] = (tmp_path / "computing").iterdir()  # that of the other is gone, and all locks
+    os.utime(mark, (0, 0))
+    assert ask("long") == "computed"
+    assert [*(tmp_path / "computing").iterdir()] == []
+
+
+def test_what_another_process_computes_now_is_computed_too(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(CACHE, str(tmp_path))
+    with marked("a"), marked("a"):  # another lock, as another process has
+        assert len([*(tmp_path / "computing").iterdir()]) == 2
+    with pytest.raises(KeyError), marked("a"):
+        raise KeyError
+    with marked("a"):  # an error is no death
+        pass
+
+
+@pytest.mark.parametrize("where", ["a file", "read-only", "full"])
+def test_without_a_folder_for_marks_everything_is_computed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, where: str
+) -> None:
+    monkeypatch.setenv(CACHE, str(tmp_path))
+    if where == "a file":
+        (tmp_path / "computing").touch()
+    else:  # root may write anywhere, and no disk of a test is full
+        error = {"read-only": errno.EROFS, "full": errno.ENOSPC}[where]
+
+        def refuse(*_: object, **__: object) -> None:
+            raise OSError(error, os.strerror(error))
+
+        monkeypatch.setattr(Path, "mkdir" if where == "read-only" else "touch", refuse)
+    with marked("a"):
+        pass
+    with pytest.raises(KeyError), marked("a"):
+        raise KeyError
 
 
 def test_the_system_says_how_much_the_process_has() -> None:

@@ -34,6 +34,9 @@ _LEAST = 512 * 2**20
 """Bytes of the smallest budget; with less, not even one page can be made."""
 _LOOKS = 0.5
 """Seconds between two looks at what is free."""
+_PATIENCE = 15.0
+"""Seconds for which what is first in the queue waits for pages that are being drawn, which have no
+reservation, to give memory back."""
 _SWEEP = 30.0
 """Seconds after which memory of sessions that have ended is given back."""
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
@@ -114,14 +117,15 @@ def give_back() -> None:
 
 
 def _drop_ended_sessions() -> bool:
-    """Drop the sessions of browsers that went away long enough ago; return whether there were any.
-
-    (Streamlit has no public function for it.)
-    """
-    manager = getattr(get_instance(), "_session_mgr", None) if exists() else None
-    storage = getattr(getattr(manager, "_session_storage", None), "_cache", None)
+    """Drop the sessions of browsers that went away long enough ago; return whether it did."""
+    storage = getattr(getattr(_sessions(), "_session_storage", None), "_cache", None)
     expire = getattr(storage, "expire", None)
     return bool(expire and expire())
+
+
+def _sessions() -> object:
+    """Return what Streamlit has of its sessions, for which it has no public function."""
+    return getattr(get_instance(), "_session_mgr", None) if exists() else None
 
 
 def _libc() -> ctypes.CDLL | None:
@@ -144,16 +148,31 @@ def use_few_arenas() -> None:
         set_option(_MAPPED, 2**20)
 
 
-def sweep_for_ever() -> None:
-    """Start a thread that gives memory back when sessions have ended."""
+def _nobody_is_connected() -> bool:
+    """Return whether no browser is connected."""
+    active = getattr(_sessions(), "num_active_sessions", None)
+    return active is not None and active() == 0
 
-    def sweep() -> None:
+
+def sweep(drop_kept: Callable[[], bool]) -> None:
+    """Give memory back if sessions have ended, and what is kept for others if there are none.
+
+    ``drop_kept`` drops what is kept only to save time, and returns whether there was anything.
+    """
+    ended = _drop_ended_sessions()
+    if (_nobody_is_connected() and drop_kept()) or ended:
+        give_back()  # not each time, since Python's collector would hold up pages
+
+
+def sweep_for_ever(drop_kept: Callable[[], bool]) -> None:
+    """Start a thread that sweeps now and then."""
+
+    def run() -> None:
         while True:
             time.sleep(_SWEEP)
-            if _drop_ended_sessions():  # Python's collector would hold up pages each time
-                give_back()
+            sweep(drop_kept)
 
-    Thread(target=sweep, daemon=True, name="memory").start()
+    Thread(target=run, daemon=True, name="memory").start()
 
 
 @st.cache_resource(show_spinner=False)
@@ -175,10 +194,11 @@ class Memory:
         used: Callable[[], int] = used,
         free: Callable[[], None] = give_back,
         every: float = _LOOKS,
+        patience: float = _PATIENCE,
     ) -> None:
         """Set up; ``free`` gives memory back, and ``every`` so many seconds it is looked at."""
         self.budget = budget
-        self._used, self._free, self._every = used, free, every
+        self._used, self._free, self._every, self._patience = used, free, every, patience
         self._reserved = 0
         self._waiting: deque[object] = deque()
         self._condition = Condition()
@@ -189,7 +209,7 @@ class Memory:
         needed: int,
         *,
         on_wait: Callable[[int], None] = lambda before: None,
-        make_room: Callable[[], None] = lambda: None,
+        make_room: Callable[[], object] = lambda: None,
     ) -> Iterator[None]:
         """Reserve bytes for the time of the ``with`` block.
 
@@ -199,7 +219,7 @@ class Memory:
             make_room: drops what is kept only to save time.
 
         Raises:
-            OutOfMemoryError: if they are not free though nothing else is computed.
+            OutOfMemoryError: if they do not get free though nothing else is computed.
         """
         if needed <= SMALL:
             yield
@@ -218,12 +238,12 @@ class Memory:
         return len(self._waiting)
 
     def _wait(
-        self, needed: int, on_wait: Callable[[int], None], make_room: Callable[[], None]
+        self, needed: int, on_wait: Callable[[int], None], make_room: Callable[[], object]
     ) -> None:
         ticket = object()
         with self._condition:
             self._waiting.append(ticket)
-        made_room = False
+        until: float | None = None
         try:
             while True:
                 with self._condition:
@@ -232,13 +252,15 @@ class Memory:
                         self._reserved += needed
                         return
                     alone = before == 0 and not self._reserved
-                if alone and made_room:
-                    raise OutOfMemoryError(self._refusal(needed))
                 if alone:
+                    now = time.monotonic()
+                    if until is not None and (now >= until or self.budget < needed + _KEPT_FREE):
+                        raise OutOfMemoryError(self._refusal(needed))
                     make_room()
                     self._free()
-                    made_room = True
-                    continue
+                    if until is None:
+                        until = now + self._patience
+                        continue
                 on_wait(before)
                 with self._condition:
                     self._condition.wait(self._every)
