@@ -23,7 +23,7 @@ from streamlit.delta_generator import DeltaGenerator
 from headwise.model.files import CheckpointError
 from headwise.viz_app.views.shared.log import Facts, log_timed
 from headwise.viz_app.views.shared.marks import marked
-from headwise.viz_app.views.shared.memory import SMALL, memory
+from headwise.viz_app.views.shared.reservations import SMALL, memory
 from headwise.viz_app.views.shared.turns import turns
 
 Result = TypeVar("Result")

@@ -7,6 +7,7 @@ not compute the same again for some time. Processes that share the folder know o
 
 from __future__ import annotations
 
+import atexit
 import os
 import time
 from collections.abc import Iterator
@@ -20,6 +21,18 @@ CACHE = "HEADWISE_CACHE"
 """The environment variable with the folder of the marks; one in the home folder without it."""
 REMEMBERED = 600.0
 """Seconds for which what a process died of is not computed again."""
+
+
+_own: set[Path] = set()
+"""The marks of this process."""
+
+
+@atexit.register
+def _remove_own() -> None:
+    """Remove the marks of what a process leaves unfinished that is told to stop."""
+    for mark in _own.copy():
+        with suppress(OSError):
+            mark.unlink(missing_ok=True)
 
 
 class DiedOfError(ValueError):
@@ -47,6 +60,7 @@ def marked(key: object) -> Iterator[None]:
         died = mark.exists() and time.time() - mark.stat().st_mtime < REMEMBERED
         if not died:
             mark.touch()
+            _own.add(mark)
     except (Timeout, OSError, RuntimeError):  # there may be no home folder
         with suppress(OSError):
             lock.release()
@@ -62,6 +76,7 @@ def marked(key: object) -> Iterator[None]:
             yield
         finally:
             mark.unlink(missing_ok=True)
+            _own.discard(mark)
     finally:
         lock.release()
         Path(lock.lock_file).unlink(missing_ok=True)
