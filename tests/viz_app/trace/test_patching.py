@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from headwise.model.interface import Head
+from headwise.model.interface import Head, WordSpan
 from headwise.model.tokenizer import TokenizerPair
 from headwise.model.transformer import Transformer
 from headwise.model.turned import AS_IT_IS, Turned
@@ -16,6 +16,7 @@ from headwise.model.turning import turn
 from headwise.viz_app.analysis.correspondence import corresponding
 from headwise.viz_app.records.patching import Patching
 from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.trace.account import run_account, run_source_effects
 from headwise.viz_app.trace.patching import run_attribution, run_patched_translation, run_patching
 from headwise.viz_app.trace.sentence import run_trace
 from tests.floats import PASS, near
@@ -131,3 +132,21 @@ def test_targets_and_steps_that_do_not_fit_are_refused(
         run_patching(precise, a, b, stretches, 3, (5, 6))
     with pytest.raises(ValueError, match=f"a step from 0 to {len(a.predicted) - 1}"):
         run_patching(precise, a, a, stretches, len(a.predicted), (5, 6))
+
+
+def test_words_of_the_source_are_left_out_with_strengths_but_not_with_pinned_rows(
+    precise: Transformer, tokenizers: TokenizerPair
+) -> None:
+    strengths, spans = Turned(TURNED.strengths), [WordSpan(1, 3)]
+    a = run_trace(precise, tokenizers, A, OWN, turned=strengths)
+    account = run_account(precise, a, 3, None)
+    [loss] = run_source_effects(precise, a, account, spans).losses
+    odds = []
+    for ids in (a.source.ids, a.source.ids[:1] + a.source.ids[3:]):
+        with torch.inference_mode(), turn(precise, strengths):
+            logits = precise(torch.tensor([ids]), torch.tensor([a.consumed.ids[:4]]))[0, -1]
+        odds.append(float(logits[account.word] - logits.mean()))
+    assert loss == near(odds[0] - odds[1], **BOUND)
+    pinned = run_trace(precise, tokenizers, A, OWN, turned=TURNED)
+    with pytest.raises(ValueError, match="once a source word is left out"):
+        run_source_effects(precise, pinned, account, spans)
