@@ -296,7 +296,7 @@ def test_the_first_order_is_the_slope_of_finite_differences(
         monkeypatch.setattr(norm, _rms_in_float64)
     a, b = (RecordedPass.run(model, source, CONSUMED) for source in (A, B))
     difference = difference_of(model, *WORDS)
-    patches = every_patch(model)
+    patches = [*every_patch(model), Patch("encoder.layers.0.output", (3, 1), (1, 4))]
     with torch.inference_mode():
         found = attributed_odds(model, a, b, difference, [*patches, Splice(*[WordSpan(0, 1)] * 2)])
     assert torch.isnan(found[-1])

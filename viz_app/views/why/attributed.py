@@ -117,7 +117,7 @@ def _show_correlations(
     """Draw a table of how far the approximation of each checkpoint orders as exact passes do."""
     if not st.toggle(
         "Exact passes at every checkpoint, to compare with",
-        help="As many passes for each checkpoint as above. Turn it off to stop.",
+        help="As many passes for each checkpoint as above.",
         **control("compared", "Exact passes at every checkpoint"),
     ):
         return

@@ -44,7 +44,7 @@ def show_patching(selection: Selection, asked: Asked, quick: Patching, names: li
     count = sum(np.isfinite(odds) for _, odds in quick.named())
     if not st.toggle(
         f"Run A about {count:,} times, each with one thing of B",
-        help="A batch at a time. Turn it off to stop.",
+        help="A batch at a time.",
         **control("patching", "Patching"),
     ):
         return
