@@ -11,7 +11,13 @@ import streamlit as st
 from headwise.viz_app.analysis.correspondence import stretch_labels
 from headwise.viz_app.analysis.curves import spread
 from headwise.viz_app.analysis.labels import token_labels
-from headwise.viz_app.analysis.patching import PATCH_MAPS, map_of, rank_correlations, row_label
+from headwise.viz_app.analysis.patching import (
+    PATCH_MAPS,
+    PatchMap,
+    map_of,
+    rank_correlations,
+    row_label,
+)
 from headwise.viz_app.figures.maps import share_map
 from headwise.viz_app.records.patching import Doubles, Patching
 from headwise.viz_app.views.shared.selection import Selection
@@ -24,7 +30,7 @@ _MOST = 40
 """Checkpoints that are drawn; of more, some that are spread evenly."""
 
 
-def correlations_said(correlations: Mapping[str, float]) -> str:
+def correlations_said(correlations: Mapping[PatchMap, float]) -> str:
     """Say the rank correlation of each map, or that there is none."""
     return ", ".join(
         f"{name} {value:.2f}" if math.isfinite(value) else f"{name} none (too few, or all alike)"
