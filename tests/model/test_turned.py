@@ -317,3 +317,8 @@ def test_costs_by_means_equal_those_of_each_head_replaced_by_hand(model: Transfo
     assert all(torch.equal(off[kind], none[kind]) for kind in KINDS)
     with pytest.raises(ValueError, match="means of heads: expected shapes"):
         head_costs(model, SOURCE, target, means=means | {"cross": means["cross"][:1]})
+
+
+def test_a_head_that_writes_the_opposite_is_not_off() -> None:
+    turned = Turned.of({("cross", 0, 0): -1.0, ("cross", 0, 1): 0.0, ("cross", 0, 2): 2.0})
+    assert turned.are_off == (Head("cross", 0, 1),)

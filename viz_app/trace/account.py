@@ -135,8 +135,8 @@ def run_source_effects(
     """
     if trace.turned.pinned:
         raise ValueError(
-            "expected a trace without pinned rows, which are rows of this source as it is; leave "
-            "them out"
+            "expected a trace without pinned rows, since rows and keys have other numbers once a "
+            "source word is left out; trace the sentence without them (strengths may stay)"
         )
     with turn(model, trace.turned):
         losses = effects_of_sources(

@@ -136,8 +136,12 @@ def patching_of(
     at: int,
     words: tuple[int, int],
     note_done: Callable[[int, int], None],
+    *,
+    step: int | None = None,
 ) -> Patching:
     """Run the first sentence of a pair once for each thing that can be taken from the second.
+
+    ``step`` is that of another checkpoint, if it is not the one of the traces.
 
     Raises:
         CheckpointError: if the weights cannot be used.
@@ -152,5 +156,6 @@ def patching_of(
         lambda model: run_patching(
             model, pair.a, pair.b, pair.stretches, at, words, note_done=note_done
         ),
+        step=step,
         needs=pair.needs,
     )

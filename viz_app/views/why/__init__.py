@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import FiniteFloat
 
+from headwise.viz_app.analysis.patching import PatchMap
 from headwise.viz_app.views.choices import NamedPins, choice
 
 _WORD = {"why": "this word"}
@@ -64,3 +65,7 @@ class WhyChoices:
     """The patch under which A is translated anew, by its name."""
     attributed: bool = choice(False, where=_PATCHED)
     """Whether attribution patching is drawn at every checkpoint."""
+    attributed_map: PatchMap = choice("sublayers", where=_PATCHED | {"attributed": "true"})
+    """Which map of attribution patching is drawn at every checkpoint."""
+    compared: bool = choice(False, where=_PATCHED | {"attributed": "true"})
+    """Whether every checkpoint's attribution patching is compared with exact passes."""
