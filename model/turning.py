@@ -15,11 +15,11 @@ from torch import Tensor
 
 from headwise.model.hooks import Edit, edit
 from headwise.model.interface import (
-    KINDS,
     HeadLike,
     Kind,
     Seq2SeqModel,
     attention_path,
+    head_name,
     to_heads,
 )
 from headwise.model.turned import PinnedRow, Turned
@@ -43,12 +43,11 @@ def turn(model: Seq2SeqModel, turned: Turned) -> Iterator[None]:
     known = set(model.description.all_heads())
     for head in turned.heads:
         if head not in known:
-            shapes = model.description.shapes.items()
-            sizes = ", ".join(f"{layers} and {heads} ({kind})" for kind, (layers, heads) in shapes)
-            raise ValueError(
-                f"no head {tuple(head)}: expected one of {', '.join(KINDS)}, with a layer and a "
-                f"head below {sizes}"
+            there = ", ".join(
+                f"{kind}.1.1 to {kind}.{layers}.{heads}"
+                for kind, (layers, heads) in model.description.shapes.items()
             )
+            raise ValueError(f"no head {head_name(head)}: expected one of {there}")
     with ExitStack() as stack:
         for kind, layer in dict.fromkeys((head.kind, head.layer) for head in turned.heads):
             if strengths := turned.strengths_in(kind, layer):

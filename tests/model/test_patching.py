@@ -288,7 +288,7 @@ def test_the_first_order_is_the_slope_of_finite_differences(
     model: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """T5's norms take their variance in float32, in which no small step can be seen."""
-    for family, name in (("t5", "T5"), ("mt5", "MT5")):
+    for family, name in (("t5", "T5"), ("mt5", "MT5"), ("umt5", "UMT5")):
         norm = f"transformers.models.{family}.modeling_{family}.{name}LayerNorm.forward"
         monkeypatch.setattr(norm, _rms_in_float64)
     a, b = (RecordedPass.run(model, source, CONSUMED) for source in (A, B))

@@ -13,8 +13,9 @@ from tqdm import tqdm
 
 from headwise.model.interface import Head, Kind, head_name
 from headwise.model.training.data import Pair
-from headwise.viz_app.api.opened import OpenedCheckpoint, OpenedRun
+from headwise.viz_app.api.opened import OpenedCheckpoint
 from headwise.viz_app.api.pairs import Pairs, read_pairs
+from headwise.viz_app.api.runs import OpenedRun
 from headwise.viz_app.measure import MeasureArguments, measure_run
 from headwise.viz_app.measuring.heads import RowMeasure, weight_measures
 from headwise.viz_app.measuring.plain import encode_all, measure_pairs
@@ -49,7 +50,8 @@ class Row:
     """From 1."""
     value: float
     error: float
-    """Standard error by 200 resamples of the sentences; NaN for measures of weights alone."""
+    """Standard error by 200 resamples of the sentences; NaN for measures of weights alone, and of
+    so few sentences that a resample has none."""
 
 
 def measure(

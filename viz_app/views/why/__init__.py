@@ -32,6 +32,12 @@ class WhyChoices:
     """The feed-forward whose neurons are drawn, by its layer."""
     neuron: int | None = choice(None, of="at step feed_forward", where=_WORD)
     """The neuron that is described."""
+    encoder_feed_forward: int | None = choice(None, of="run", where=_WORD | {"column": "0"})
+    """The feed-forward of the encoder whose neurons are drawn at the marked token."""
+    encoder_neuron: int | None = choice(
+        None, of="source step encoder_feed_forward", where=_WORD | {"column": "0"}
+    )
+    """The neuron of it that is described."""
     pinned: NamedPins = choice((), of="source", where={"why": "turn heads"})
     """Rows of attention weights that are set."""
 
