@@ -20,7 +20,6 @@ from headwise.model.interface import (
     Seq2SeqModel,
     attention_path,
     head_name,
-    to_heads,
 )
 from headwise.model.turned import PinnedRow, Turned
 
@@ -61,7 +60,7 @@ def turn(model: Seq2SeqModel, turned: Turned) -> Iterator[None]:
 @contextmanager
 def ablate(model: Seq2SeqModel, heads: Iterable[HeadLike]) -> Iterator[None]:
     """Switch heads off, named as ``to_head`` reads: ``turn`` them to the strength 0."""
-    with turn(model, Turned.off(to_heads(heads))):
+    with turn(model, Turned.off(heads)):
         yield
 
 

@@ -23,7 +23,7 @@ from headwise.model.passes import Pass, Texts, run_with_cache
 from headwise.model.runs import Run
 from headwise.model.turned import Turned
 from headwise.model.turning import ablate, turn
-from headwise.viz_app.api.patches import patch_texts
+from headwise.viz_app.api.patches import patch_texts, step_of
 from headwise.viz_app.api.traces import OpenedTrace
 from headwise.viz_app.records.account import Account
 from headwise.viz_app.records.patching import Patching
@@ -106,7 +106,9 @@ class OpenedCheckpoint(Checkpoint):
         Raises:
             ValueError: if source or target is empty or too long, or there is no such head.
         """
-        of_heads = {to_head(head): 0.0 for head in to_heads(ablated)}
+        if not isinstance(text, str):
+            raise ValueError(f"text: expected one text, got a {type(text).__name__}")
+        of_heads = dict.fromkeys(to_heads(ablated), 0.0)
         of_heads |= {to_head(head): strength for head, strength in strengths.items()}
         turned = Turned.of(of_heads)
         made = run_trace(self.model, self.tokenizers, text, target, top_k=top_k, turned=turned)
@@ -157,11 +159,7 @@ class OpenedCheckpoint(Checkpoint):
         Raises:
             ValueError: if there is no such head, or a strength or place is out of range.
         """
-        turned = Turned.of(
-            {to_head(head): strength for head, strength in strengths.items()},
-            [(to_head(head), row, onto) for head, row, onto in pinned],
-        )
-        return turn(self.model, turned)
+        return turn(self.model, Turned.of(strengths, pinned))
 
     def why(
         self,
@@ -188,7 +186,7 @@ class OpenedCheckpoint(Checkpoint):
             ValueError: as ``trace``, and if there is no such token.
         """
         trace = self.trace(text, target, ablated=ablated)
-        step = _step_of(trace, at)
+        step = step_of(trace, at)
         other = word_to_compare(self.tokenizers, trace, step, instead)
         return run_account(self.model, trace, step, other)
 
@@ -198,7 +196,7 @@ class OpenedCheckpoint(Checkpoint):
         other: str,
         *,
         target: str | Sequence[int] | None = None,
-        at: int | None = None,
+        at: int | str | None = None,
         words: tuple[str, str] | None = None,
         attribution: bool = False,
     ) -> Patching:
@@ -216,15 +214,3 @@ class OpenedCheckpoint(Checkpoint):
             words=words,
             attribution=attribution,
         )
-
-
-def _step_of(trace: OpenedTrace, at: int | str) -> int:
-    """Return the row of the decoder that predicts a token, from 0."""
-    texts = [text.strip() for text in trace.predicted.texts]
-    if isinstance(at, str):
-        if texts.count(at.strip()) == 1:
-            return texts.index(at.strip())
-        raise ValueError(f"at: expected one token of {' '.join(texts)}, got {at!r:.60}")
-    if 1 <= at <= len(texts):
-        return at - 1
-    raise ValueError(f"at: expected 1 to {len(texts)}, the tokens of the translation, got {at}")

@@ -58,7 +58,7 @@ def measure(
     run: OpenedRun | OpenedCheckpoint,
     pairs: Pairs,
     *,
-    ours: Iterable[str] | None = None,
+    ours: str | Iterable[str] | None = None,
     measures: Mapping[str, RowMeasure] | None = None,
     steps: Iterable[int] | None = None,
     save: bool = False,
@@ -97,6 +97,9 @@ def measure(
     """
     own = dict(measures or {})
     require_own_names(own)
+    if odd := [name for name, function in own.items() if not callable(function)]:
+        raise ValueError(f"measures: expected functions by name, got none for {', '.join(odd)}")
+    ours = [ours] if isinstance(ours, str) else ours
     if odd := sorted({*(ours or ())} - {*MEASURES}):
         raise ValueError(f"ours: expected names among {', '.join(MEASURES)}; got {', '.join(odd)}")
     names = [*ours] if ours is not None else [] if own else [*MEASURES]
