@@ -1,11 +1,15 @@
-"""What is installed has one name, headwise: the folders model/ and viz_app/ lie below it."""
+"""What is installed has one name, headwise: model/, viz_app/ and some of checkpoints/ lie below it.
+
+Which of the checkpoints is said in pyproject.toml.
+"""
 
 from setuptools import find_packages, setup
 
 setup(
-    package_dir={"headwise.model": "model", "headwise.viz_app": "viz_app"},
+    package_dir={f"headwise.{name}": name for name in ("model", "viz_app", "checkpoints")},
     packages=[
         "headwise",
+        "headwise.checkpoints",
         *(f"headwise.{name}" for name in find_packages(include=["model*", "viz_app*"])),
     ],
 )

@@ -29,9 +29,12 @@ from headwise.model.weights import steps_of as steps_of
 from headwise.model.weights import weights_path as weights_path
 
 _PROJECT = Path(__file__).resolve().parents[1]
-CHECKPOINTS = (_PROJECT if (_PROJECT / "pyproject.toml").is_file() else Path.cwd()) / "checkpoints"
-"""Default folder of runs: the project's own or, where the packages are installed without the rest
-of the project, that in the folder where a program is started."""
+NEW_RUNS = (_PROJECT if (_PROJECT / "pyproject.toml").is_file() else Path.cwd()) / "checkpoints"
+"""Default folder that runs are written to: the project's own or, where the packages are installed
+without the rest of the project, that in the folder where a program is started."""
+CHECKPOINTS = NEW_RUNS if NEW_RUNS.is_dir() else _PROJECT / "checkpoints"
+"""Default folder that runs are read from: the same or, until that is there, the runs that come with
+the installed packages."""
 
 _TOKENIZER_NAMES = (["tokenizer.json"], ["source.tokenizer.json", "target.tokenizer.json"])
 

@@ -22,14 +22,14 @@ from streamlit.testing.v1 import AppTest
 
 app = AppTest.from_file(Path(headwise.viz_app.__file__).with_name("app.py"), default_timeout=600)
 app.run()
-print([each.value for each in app.exception], [each.label for each in app.text_area])
+app.text_area[0].set_value("I am hungry.").run()
+print([each.value for each in (*app.exception, *app.error)], app.query_params["q"])
 """
-
-
-TRANSLATED = f"""
+TRANSLATED = """
 import headwise
 
-print(headwise.open("copy", root={str(ROOT / "checkpoints")!r})[-1].translate("c a f e"))
+print(headwise.open("copy")[-1].translate("c a f e"))
+print(headwise.open("en-es").steps, headwise.open("en-es")[-1].translate("I am hungry."))
 """
 
 
@@ -39,6 +39,10 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("clone")
     for name in ("headwise", "model", "viz_app"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    between = shutil.ignore_patterns("step-0000[1-9]*", "step-000[1-9]*")
+    for run, left_out in (("copy", None), ("en-es", between)):
+        path = Path("checkpoints", run)
+        shutil.copytree(ROOT / path, folder / path, ignore=left_out)
     for name in ("LICENSE", "README.md", "pyproject.toml", "setup.py"):
         shutil.copy(ROOT / name, folder)
     return folder
@@ -87,9 +91,9 @@ def programs(
         (["python", "-c", "import headwise; print(headwise.__version__)"], "0.1.0"),
         (["python", "-c", "from headwise.model.runs import open_run; print(open_run)"], "open_run"),
         (["python", "-m", "headwise.model.translate", "--help"], "--checkpoints"),
-        (["python", "-c", TRANSLATED], "c a f e"),
+        (["python", "-c", TRANSLATED], "c a f e\n[0, 15000] Tengo hambre."),
         (["headwise", "--help"], "usage: headwise"),
-        (["python", "-c", STARTED], "[] ['Sentence in "),
+        (["python", "-c", STARTED], "[] I am hungry."),
     ],
     ids=["headwise", "headwise.model", "a command line", "its names", "the command", "the app"],
 )
@@ -99,11 +103,10 @@ def test_it_works_in_a_folder_with_files_of_the_same_names(
     (tmp_path / "tests").mkdir()
     for name in ("model.py", "viz_app.py", "tests/__init__.py"):
         (tmp_path / name).write_text("raise SystemExit('this is another project')\n")
-    own = {"HEADWISE_CHECKPOINTS": str(ROOT / "checkpoints"), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         [programs / command[0], *command[1:]],
         cwd=tmp_path,
-        env=ENVIRONMENT | own,
+        env=ENVIRONMENT | {"OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
     )
@@ -112,7 +115,7 @@ def test_it_works_in_a_folder_with_files_of_the_same_names(
 
 
 def test_a_wheel_has_all_files_below_one_name(clone: Path, wheel: Path) -> None:
-    """The app's settings, scripts, lessons and sentences among them."""
+    """The app's settings, scripts, lessons, sentences and runs to begin with among them."""
     names = set(zipfile.ZipFile(wheel).namelist())
     [about] = {name.split("/")[0] for name in names} - {"headwise"}
     assert about.startswith("headwise-")
@@ -122,7 +125,8 @@ def test_a_wheel_has_all_files_below_one_name(clone: Path, wheel: Path) -> None:
     expected = {
         name if name.startswith("headwise/") else f"headwise/{name}"
         for name in written
-        if name.startswith(("headwise/", "model/", "viz_app/"))
+        if name.startswith(("headwise/", "model/", "viz_app/", "checkpoints/"))
     }
     assert "headwise/viz_app/.streamlit/config.toml" in expected
+    assert wheel.stat().st_size < 30e6
     assert {name for name in names if name.startswith("headwise/")} == expected

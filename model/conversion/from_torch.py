@@ -16,7 +16,7 @@ import tyro
 from torch import Tensor
 
 from headwise.model.checkpoint import (
-    CHECKPOINTS,
+    NEW_RUNS,
     create_run,
     open_trained_run,
     save_weights,
@@ -102,7 +102,7 @@ class FromTorchArguments:
     """Code of the source language, such as de."""
     target_language: str = ""
     """Code of the target language."""
-    checkpoints: Path = CHECKPOINTS
+    checkpoints: Path = NEW_RUNS
     """Folder of the runs."""
 
 

@@ -49,6 +49,8 @@ class Family:
     """A norm between embeddings and first layer; used if it is there."""
     position_table: str = "embed_positions"
     """The module that gives positional encodings; used if it is there."""
+    scale_output: str = "scale_decoder_outputs"
+    """The setting that says whether the decoder's output is divided by √d_model; used if there."""
 
 
 _MARIAN = Family(
@@ -88,17 +90,31 @@ FAMILIES: dict[str, Family] = {
     "pegasus": replace(_MARIAN, title="Pegasus", norm="pre"),
     "mbart": replace(_MARIAN, title="mBART", norm="pre", positions="learned"),
     "m2m_100": replace(_MARIAN, title="M2M100 or NLLB", norm="pre"),
+    "blenderbot": replace(_MARIAN, title="Blenderbot", norm="pre", positions="learned"),
+    "plbart": replace(_MARIAN, title="PLBart", positions="learned"),
     "t5": _T5,
     "mt5": replace(_T5, title="mT5"),
+    "umt5": replace(_T5, title="UMT5", scale_output="tie_word_embeddings"),
 }
-"""The families that can be opened, by the ``model_type`` of their configuration."""
+"""The families that can be opened, by the ``model_type`` of their configuration.
+
+Not Blenderbot Small: its decoder adds the positions after a norm of the embeddings, its encoder
+before it.
+"""
 
 
 def family_of(model_type: object, path: object) -> Family:
     """Return the family of a model by the ``model_type`` of its configuration."""
-    if not isinstance(model_type, str) or model_type not in FAMILIES:
-        raise CheckpointError(
-            f"{path}: model_type {model_type!r:.60} cannot be opened; expected one of "
-            f"{', '.join(FAMILIES)} (docs/add-a-family.md shows how to add one)"
-        )
-    return FAMILIES[model_type]
+    if isinstance(model_type, str) and model_type in FAMILIES:
+        return FAMILIES[model_type]
+    from transformers.models.auto.modeling_auto import (
+        MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES as ENCODER_DECODERS,
+    )
+
+    known = isinstance(model_type, str) and model_type in ENCODER_DECODERS
+    raise CheckpointError(
+        f"{path}: model_type {model_type!r:.60} cannot be opened"
+        f"{'' if known else ': it is no encoder-decoder of transformers'}; "
+        f"expected one of {', '.join(FAMILIES)}"
+        f"{' (docs/add-a-family.md says what another needs to have)' if known else ''}"
+    )

@@ -224,6 +224,11 @@ def read_config(folder: Path) -> Any:
     if not isinstance(values, dict):
         raise CheckpointError(f"{path}: expected an object, got {type(values).__name__}")
     family_of(values.get("model_type"), path)
+    if values.get("quantization_config") is not None:
+        raise CheckpointError(
+            f"{path}: the weights are quantised (quantization_config), so that what heads write "
+            "cannot be read from them; open the model that they were made of"
+        )
     _check_sizes(values, path)
     from transformers import AutoConfig
 

@@ -112,7 +112,7 @@ class PretrainedModel(nn.Module):
 
     def unembed(self, stream: Tensor) -> Tensor:
         """Compute the logits (…, V) of the decoder's output (…, D)."""
-        if getattr(self.inner.config, "scale_decoder_outputs", False):
+        if self.description.scale_output:
             stream = stream * self.inner.config.d_model**-0.5
         logits = self.inner.lm_head(stream)
         if hasattr(self.inner, "final_logits_bias"):
@@ -282,5 +282,5 @@ def _describe(inner: Any, family: Family) -> Description:
         feed_forward_bias=contract.bias is not None,
         norm_kind="rms" if relative else "layer",
         embedding_norm=hasattr(encoder, family.embedding_norm),
-        scale_output=bool(getattr(config, "scale_decoder_outputs", False)),
+        scale_output=bool(getattr(config, family.scale_output, False)),
     )

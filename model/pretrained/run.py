@@ -202,14 +202,14 @@ class PretrainedRun:
             CheckpointError: if they are missing, truncated, pickled, of another model, or not
                 finite.
         """
-        folder = self._folder_of(step)
+        folder, config = self._folder_of(step), self._config
         check_files(folder)
         files = weights_files(folder)
         try:
             with quiet():
                 inner, found = AutoModelForSeq2SeqLM.from_pretrained(
                     folder,
-                    config=self._config,
+                    config=config,
                     attn_implementation=ATTENTION,
                     local_files_only=True,
                     use_safetensors=True,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import tyro
 
-from headwise.model.checkpoint import CHECKPOINTS
+from headwise.model.checkpoint import NEW_RUNS
 from headwise.model.config import TrainingConfig, TransformerConfig
 from headwise.model.presets import PRESETS, PresetName
 from headwise.model.tokenizer import TokenizerKind
@@ -72,7 +72,7 @@ class TrainArguments:
     tensorboard: bool = False
     """Also write the metrics for TensorBoard, which pip install -e ".[tensorboard]" installs:
     tensorboard --logdir checkpoints/RUN."""
-    checkpoints: Path = CHECKPOINTS
+    checkpoints: Path = NEW_RUNS
     """Folder of the runs."""
     model: TransformerConfig = field(default_factory=lambda: PRESETS["default"].model)
     """The model; its vocabulary sizes are upper limits for the tokenizer. Byte-pair encoding stays

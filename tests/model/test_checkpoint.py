@@ -426,17 +426,25 @@ def test_counts_that_do_not_fit_are_refused(
 
 
 def test_installed_without_the_project_runs_are_in_the_folder_of_the_start(tmp_path: Path) -> None:
-    """Never beside the packages, where a training would write among other people's files."""
+    """Never beside the packages, where only runs to begin with are, read until there are others."""
     root, installed = Path(__file__).parents[2], tmp_path / "site"
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     for folder in ("headwise", "model"):
         shutil.copytree(root / folder, installed / "headwise" / folder.removeprefix("headwise"))
-    code = "from headwise.model.checkpoint import CHECKPOINTS; print(CHECKPOINTS)"
-    for packages, folder in ((installed, elsewhere), (root, root)):
+    code = (
+        "from headwise.model.checkpoint import CHECKPOINTS, NEW_RUNS; print(CHECKPOINTS, NEW_RUNS)"
+    )
+
+    def folders(packages: Path) -> list[Path]:
         environment = os.environ | {"PYTHONPATH": str(packages), "PYTHONSAFEPATH": "1"}
         command = [sys.executable, "-c", code]
         done = subprocess.run(
             command, capture_output=True, text=True, check=True, cwd=elsewhere, env=environment
         )
-        assert Path(done.stdout.strip()) == folder / "checkpoints"
+        return [Path(folder).parent for folder in done.stdout.split()]
+
+    assert folders(root) == [root, root]
+    assert folders(installed) == [installed / "headwise", elsewhere]
+    (elsewhere / "checkpoints").mkdir()
+    assert folders(installed) == [elsewhere, elsewhere]

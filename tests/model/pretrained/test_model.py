@@ -218,21 +218,22 @@ def test_lens_of_the_last_layer_equals_the_logits(twins: Twins) -> None:
 def test_description_says_what_the_model_is(twins: Twins) -> None:
     config, description = twins.eager.config, twins.ours.description
     kind = config.model_type
-    is_t5 = kind in ("t5", "mt5")
+    is_t5 = kind.endswith("t5")
     heads = 3 if is_t5 else 2
     assert list(description.shapes.values()) == [(3, heads), (2, 3), (2, 3)]
     assert (description.encoder_d_k, description.decoder_d_k) == ((5, 5) if is_t5 else (12, 8))
     assert (description.encoder_d_ff, description.decoder_d_ff) == ((31, 31) if is_t5 else (31, 29))
-    assert description.norm == ("post" if kind in ("marian", "bart") else "pre")
+    assert description.norm == ("post" if kind in ("marian", "bart", "plbart") else "pre")
     assert description.final_norm == (description.norm == "pre")
-    assert description.embedding_norm == (kind in ("bart", "mbart"))
-    positions = {"bart": "learned", "mbart": "learned", "t5": "relative", "mt5": "relative"}
-    assert description.positions == positions.get(kind, "sinusoidal")
+    assert description.embedding_norm == (kind in ("bart", "plbart", "mbart"))
+    learned = kind in ("bart", "mbart", "blenderbot", "plbart")
+    positions = "relative" if is_t5 else "learned" if learned else "sinusoidal"
+    assert description.positions == positions
     assert description.norm_kind == ("rms" if is_t5 else "layer")
     assert description.scale_scores == description.attention_bias == (not is_t5)
-    assert description.output_bias == (kind in ("marian", "bart", "mbart", "pegasus"))
+    assert description.output_bias == (not is_t5 and kind != "m2m_100")
     assert description.gated == (config.to_dict().get("feed_forward_proj") == "gated-gelu")
-    assert description.scale_embeddings == (kind in ("marian", "mbart", "pegasus", "m2m_100"))
+    assert description.scale_embeddings == (not is_t5 and kind not in ("bart", "plbart"))
     assert description.tied == "all"
     assert description.source_vocab_size == description.target_vocab_size == VOCABULARY
 

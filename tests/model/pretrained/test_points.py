@@ -44,7 +44,9 @@ def test_hook_points_have_the_names_of_our_own_model(
         assert ours - theirs == set()
         norms = {f"{side}.embedding.norm.{at}" for side in sides for at in ("before", "after")}
         assert theirs - ours == (norms if description.embedding_norm else set())
-    assert description.embedding_norm == (twins.eager.config.model_type in ("bart", "mbart"))
+    assert description.embedding_norm == (
+        twins.eager.config.model_type in ("bart", "plbart", "mbart")
+    )
 
 
 def test_streams_and_embeddings_add_up(twins: Twins) -> None:

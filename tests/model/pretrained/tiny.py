@@ -31,7 +31,10 @@ MakeFolder = Callable[[str], Path]
 """The fixture ``make_folder``: from a name of ``FOLDERS`` to a folder."""
 WEIGHTS = "model.safetensors"
 _SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
-FAMILY_NAMES = ("marian", "bart", "mbart", "pegasus", "m2m_100", "t5", "t5_1_1", "mt5")
+FAMILY_NAMES = (
+    *("marian", "bart", "mbart", "pegasus", "m2m_100", "blenderbot", "plbart"),
+    *("t5", "t5_1_1", "mt5", "umt5"),
+)
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ class Twins:
 
 def _settings(name: str) -> tuple[str, dict[str, Any]]:
     """The ``model_type`` and the configuration of a family's tiny model."""
-    if name in ("t5", "t5_1_1", "mt5"):
+    if name.endswith(("t5", "t5_1_1")):
         values: dict[str, Any] = {
             "d_kv": 5,
             "d_ff": 31,
@@ -80,7 +83,7 @@ def _settings(name: str) -> tuple[str, dict[str, Any]]:
             "encoder_ffn_dim": 31,
             "decoder_ffn_dim": 29,
             "max_position_embeddings": 43,
-            "scale_embedding": name != "bart",
+            "scale_embedding": name not in ("bart", "plbart"),
             "forced_eos_token_id": None,
             "decoder_start_token_id": 2,
         }
@@ -88,6 +91,8 @@ def _settings(name: str) -> tuple[str, dict[str, Any]]:
             padding = VOCABULARY - 1
             values |= {"pad_token_id": padding, "decoder_start_token_id": padding}
             values |= {"eos_token_id": 0, "decoder_vocab_size": VOCABULARY}
+        if name == "blenderbot":
+            values |= {"pad_token_id": 0, "decoder_start_token_id": 1}
         if name == "pegasus":
             values |= {"pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0}
     kind = "t5" if name == "t5_1_1" else name

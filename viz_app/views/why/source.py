@@ -9,6 +9,7 @@ from headwise.model.interface import WordSpan
 from headwise.viz_app.analysis.labels import word_labels
 from headwise.viz_app.records.account import Account
 from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.views.shared.markdown import table_cell
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.widgets import show_heading
 from headwise.viz_app.views.why.caches import contributions_of, source_effects_of
@@ -29,7 +30,7 @@ def show_source_words(selection: Selection, trace: Trace, account: Account) -> N
     }
     first = {name: int(np.nanargmax(values)) for name, values in columns.items()}
     st.dataframe(
-        {"word": word_labels(trace.source), **columns},
+        {"word": [*map(table_cell, word_labels(trace.source))], **columns},
         hide_index=True,
         column_config={
             "word": st.column_config.TextColumn("source word"),
