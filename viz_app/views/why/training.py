@@ -12,7 +12,7 @@ from headwise.viz_app.records.account import Account
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.shared.accounts import MOST_ASKED, accounts_by_step
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.view import change_view, control
+from headwise.viz_app.views.shared.view import change_view, control, redraw_all
 from headwise.viz_app.views.shared.widgets import clicked_value, show_figure, show_heading
 
 
@@ -38,6 +38,7 @@ def show_through_training(selection: Selection, trace: Trace, account: Account) 
         clicked = clicked_value("account_training")
         if clicked:
             change_view(step=steps[int(clicked.partition(",")[2])])
+            redraw_all()
 
     show_figure(
         account_map(
