@@ -1,8 +1,10 @@
 """The worst that is allowed, by many: ``python -m benchmarks.load_memory --sessions 1 8 30``.
 
 For each number of sessions the app is started with a budget of memory. Each session opens a
-sentence of as many tokens as the model takes, no two the same, in one of these ways, in turn: as it
-is, with the widest beam, with the ranking of all heads by cost, compared with another checkpoint.
+sentence of as many tokens as the model takes, no two the same, in one of these ways, in turn: with
+a translation of its own that is as long, with the widest beam, with the ranking of all heads by
+what they cost that translation, compared with another checkpoint on it, and with the account of its
+last word.
 Beside them one visitor types ordinary sentences. A sentence that is refused for its memory counts
 as refused; no session may lose its connection. Ends with 1 if one did, if the process took more
 than its budget or ended, or if an ordinary sentence took longer than 5 seconds (95 of 100). Linux
@@ -32,13 +34,18 @@ from headwise.model.checkpoint import TrainedRun
 from headwise.viz_app.views.shared.memory import MEMORY, parse_bytes
 from headwise.viz_app.views.shared.target import BEAM_SIZES
 
+LONG = {"target": " ".join("a" * 1_000)}
+"""A translation of about as many tokens as the model takes."""
 WAYS: dict[str, dict[str, str]] = {
-    "alone": {},
+    "own translation": LONG,
     "beam": {"decoding": "beam", "beam": str(max(BEAM_SIZES)), "below": "beam"},
-    "ranking": {"below": "off", "rank": "true"},
-    "comparison": {"training": "compare"},
+    "ranking": LONG | {"below": "off", "rank": "true"},
+    "comparison": LONG | {"training": "compare"},
+    "account": LONG | {"at": "1000"},
 }
 """How a sentence is opened: choices of the address."""
+PAGES = {"comparison": "training", "account": "why"}
+"""Which page is opened then."""
 MOST_SECONDS = 5.0
 """That an ordinary sentence may take, 95 of 100."""
 _WORDS = "a an at be by do go he hi if in is it me my no of on or so to up us we"
@@ -100,8 +107,8 @@ async def _open_longest(
 ) -> None:
     try:
         await session.open(run, sentence, **WAYS[way])
-        if way == "comparison":
-            await session.go_to("training")
+        if page := PAGES.get(way):
+            await session.go_to(page)
     except ValueError as error:
         refused = _REFUSED in str(error)
         stage.refused += refused

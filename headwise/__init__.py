@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from headwise.viz_app.api.alignments import HeadAlignment as HeadAlignment
     from headwise.viz_app.api.alignments import align as align
     from headwise.viz_app.api.opened import OpenedCheckpoint as OpenedCheckpoint
-    from headwise.viz_app.api.opened import OpenedRun as OpenedRun
-    from headwise.viz_app.api.opened import open as open
-    from headwise.viz_app.api.opened import wrap as wrap
+    from headwise.viz_app.api.runs import OpenedRun as OpenedRun
+    from headwise.viz_app.api.runs import open as open
+    from headwise.viz_app.api.runs import wrap as wrap
     from headwise.viz_app.api.scores import evaluate as evaluate
     from headwise.viz_app.api.scores import prune_curve as prune_curve
     from headwise.viz_app.api.tables import measure as measure
@@ -50,7 +50,8 @@ __all__ = [  # noqa: RUF022 (in the order in which a person needs them)
 _PLACES = {
     "headwise.model.interface": ("Head",),
     "headwise.viz_app.api.alignments": ("align", "HeadAlignment"),
-    "headwise.viz_app.api.opened": ("open", "wrap", "OpenedRun", "OpenedCheckpoint"),
+    "headwise.viz_app.api.opened": ("OpenedCheckpoint",),
+    "headwise.viz_app.api.runs": ("open", "wrap", "OpenedRun"),
     "headwise.viz_app.api.scores": ("evaluate", "prune_curve"),
     "headwise.viz_app.api.tables": ("measure",),
     "headwise.viz_app.api.traces": ("read_trace", "OpenedTrace"),

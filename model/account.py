@@ -21,8 +21,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from headwise.model.interface import Kind
-from headwise.model.readings import Difference, ForcedPass, Stack, Sublayer
+from headwise.model.interface import Kind, Stack
+from headwise.model.readings import Difference, ForcedPass, Readings, Sublayer
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def parts_of(
         into: the sublayer whose input is read; None for the output of the stack.
     """
     places = torch.tensor([position], device=reading.device)
-    followed = forced.follow(stack, reading[None, None], places, into=into)
+    followed = forced.follow(stack, Readings.one(reading), places, into=into)
     heads: dict[Kind, list[Tensor]] = {}
     neurons, biases = [], followed.of_norms.sum()
     for sublayer, readings in followed.at:
@@ -144,37 +144,43 @@ def _cross_readings(
 ) -> list[tuple[Sublayer, Tensor]]:
     """Return the cross-attentions and the reading (D,) of what each wrote at a step."""
     places = torch.tensor([step], device=reading.device)
-    followed = forced.follow("decoder", reading[None, None], places)
-    return [(sub, readings[0, 0]) for sub, readings in followed.at if sub.kind == "cross"]
+    followed = forced.follow("decoder", Readings.one(reading), places)
+    return [
+        (sub, read.directions[0] * read.factors[0])
+        for sub, read in followed.at
+        if sub.kind == "cross"
+    ]
 
 
 def _encoder_parts(forced: ForcedPass, step: int, reading: Tensor) -> EncoderParts:
-    places = torch.arange(forced.seen["encoder.embedding.tokens"].shape[0], device=reading.device)
-    tokens, positions, heads, feed_forwards, biases = [], [], [], [], []
-    for cross, read in _cross_readings(forced, step, reading):
-        of_memory = forced.value_readings(cross, read, step)  # (H, S, D)
-        followed = forced.follow("encoder", of_memory, places)
-        bias = followed.of_norms + forced.value_biases(cross, read, step)
-        by_layer, by_feed_forward = [], []
-        for sublayer, readings in followed.at:
-            bias = bias + forced.bias(sublayer, readings)
-            if sublayer.kind is None:
-                by_feed_forward.append(forced.feed_forward(sublayer, readings, places))
-            else:
-                by_layer.append(forced.heads(sublayer, readings, places))
-        token, position = forced.embedding("encoder", followed.embedding, places)
-        tokens.append(token)
-        positions.append(position)
-        heads.append(torch.stack(by_layer, dim=-2))
-        feed_forwards.append(torch.stack(by_feed_forward, dim=-1))
-        biases.append(bias)
-    added = [position for position in positions if position is not None]
+    crosses = _cross_readings(forced, step, reading)
+    of_values = [forced.value_readings(cross, read, step) for cross, read in crosses]
+    biases = torch.cat([forced.value_biases(cross, read, step) for cross, read in crosses])
+    all_of_values = Readings(  # of each layer and head, (L H, S)
+        torch.cat([each.directions for each in of_values]),
+        torch.cat([each.factors for each in of_values]),
+    )
+    places = torch.arange(biases.shape[1], device=reading.device)
+    followed = forced.follow("encoder", all_of_values, places)
+    biases = biases + followed.of_norms
+    heads, feed_forwards = [], []
+    for sublayer, readings in followed.at:
+        biases = biases + forced.bias(sublayer, readings)
+        if sublayer.kind is None:
+            feed_forwards.append(forced.feed_forward(sublayer, readings, places))
+        else:
+            heads.append(forced.heads(sublayer, readings, places))
+    token, position = forced.embedding("encoder", followed.embedding, places)
+
+    def by_layer(found: Tensor) -> Tensor:  # (L H, …) → (L, H, …)
+        return found.view(len(crosses), -1, *found.shape[1:])
+
     return EncoderParts(
-        token=torch.stack(tokens),
-        position=torch.stack(added) if added else None,
-        heads=torch.stack(heads),
-        feed_forwards=torch.stack(feed_forwards),
-        biases=torch.stack(biases),
+        token=by_layer(token),
+        position=None if position is None else by_layer(position),
+        heads=by_layer(torch.stack(heads, dim=-2)),
+        feed_forwards=by_layer(torch.stack(feed_forwards, dim=-1)),
+        biases=by_layer(biases),
     )
 
 
@@ -190,14 +196,18 @@ def cell_parts(
         key: the source token that it read, from 0.
     """
     cross, read = _cross_readings(forced, step, difference.reading)[layer]
-    parts = parts_of(forced, "encoder", forced.value_readings(cross, read, step)[head, key], key)
+    readings = forced.value_readings(cross, read, step)
+    reading = readings.directions[head] * readings.factors[head, key]
+    parts = parts_of(forced, "encoder", reading, key)
     own = forced.value_biases(cross, read, step)[head, key]
     return Parts(parts.token, parts.position, parts.heads, parts.neurons, parts.biases + own)
 
 
 @torch.inference_mode()
-def neuron_drivers(forced: ForcedPass, step: int, layer: int, neuron: int) -> dict[str, Parts]:
-    """Take the input of a neuron of the decoder apart, before its activation function.
+def neuron_drivers(
+    forced: ForcedPass, position: int, layer: int, neuron: int, *, stack: Stack = "decoder"
+) -> dict[str, Parts]:
+    """Take the input of a neuron apart, at a position of a stack, before its activation function.
 
     Returns:
         By the name of the linear layer: ``expand``, and ``gate`` where the feed-forward is gated
@@ -207,16 +217,21 @@ def neuron_drivers(forced: ForcedPass, step: int, layer: int, neuron: int) -> di
         ValueError: if there is no such neuron.
     """
     sizes = forced.model.description
-    if not (0 <= layer < sizes.n_decoder_layers and 0 <= neuron < sizes.decoder_d_ff):
+    layers, width = (
+        (sizes.n_decoder_layers, sizes.decoder_d_ff)
+        if stack == "decoder"
+        else (sizes.n_encoder_layers, sizes.encoder_d_ff)
+    )
+    if not (0 <= layer < layers and 0 <= neuron < width):
         raise ValueError(
-            f"expected a layer below {sizes.n_decoder_layers} and a neuron below "
-            f"{sizes.decoder_d_ff}, got {layer} and {neuron}"
+            f"expected a layer below {layers} and a neuron below {width}, got {layer} and {neuron}"
         )
-    feed_forward = Sublayer("decoder", layer, None)
+    feed_forward = Sublayer(stack, layer, None)
     found = {}
     for name in ("expand", "gate") if sizes.gated else ("expand",):
         weight, bias = forced.model.linear(f"{feed_forward.path}.{name}")
-        parts = parts_of(forced, "decoder", weight[:, neuron].double(), step, into=feed_forward)
+        reading = weight[:, neuron].double()
+        parts = parts_of(forced, stack, reading, position, into=feed_forward)
         own = 0.0 if bias is None else bias[neuron].double()
         found[name] = Parts(
             parts.token, parts.position, parts.heads, parts.neurons, parts.biases + own

@@ -28,6 +28,7 @@ Kind = Literal["encoder_self", "decoder_self", "cross"]
 KINDS: tuple[Kind, ...] = ("encoder_self", "decoder_self", "cross")
 
 Side = Literal["source", "target"]
+Stack = Literal["encoder", "decoder"]
 
 _ATTENTION = {
     "encoder_self": "encoder.layers.{}.self_attention",

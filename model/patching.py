@@ -24,9 +24,9 @@ from torch import Tensor
 from headwise.model.decoding.greedy import greedy
 from headwise.model.forced import forced_stream
 from headwise.model.hooks import Edit, capture, edit
-from headwise.model.interface import Seq2SeqModel, WordSpan
+from headwise.model.interface import Seq2SeqModel, Stack, WordSpan
 from headwise.model.interventions import POSITIONS_AT_A_TIME, run_copies
-from headwise.model.readings import Difference, Stack, Sublayer, sublayers
+from headwise.model.readings import Difference, Sublayer, sublayers
 
 _STACKS: tuple[Stack, Stack] = ("encoder", "decoder")
 

@@ -7,6 +7,9 @@ every feed-forward wrote, and biases. Nothing else is needed than the reading th
 multiplied with: going back from the end of a stack, a reading changes at norms only. With a norm
 before each sublayer that is the last norm; with a norm after each sublayer, every later one.
 
+A norm's gain and mean change a reading in the same way at all positions; only the divisor differs.
+So readings are kept as directions, and factors by position.
+
 ``F`` readings, ``n`` positions, ``D`` = d_model, ``H`` heads, ``M`` keys, ``K`` = d_k.
 """
 
@@ -15,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 import torch
 from torch import Tensor
@@ -28,15 +30,15 @@ from headwise.model.interface import (
     NormParameters,
     Seq2SeqModel,
     Side,
+    Stack,
     attention_path,
 )
 from headwise.model.stream import HeldNorm
 from headwise.model.turned import AS_IT_IS, Turned
 from headwise.model.turning import turn
 
-Stack = Literal["encoder", "decoder"]
 _SIDES: dict[Stack, Side] = {"encoder": "source", "decoder": "target"}
-_WANTED = (".weights", ".value", ".hidden", ".norm.before", ".norm.after")
+_WANTED = (".weights", ".value", ".hidden", "feed_forward.output", ".norm.before", ".norm.after")
 _WANTED_ONCE = ("_norm.before", "_norm.after", "embedding.tokens", "embedding.positions")
 
 
@@ -106,13 +108,40 @@ def sublayers(model: Seq2SeqModel, stack: Stack) -> list[Sublayer]:
 
 
 @dataclass(frozen=True)
+class Readings:
+    """Some readings at some positions of a stream: factor times direction · stream."""
+
+    directions: Tensor
+    """(F, D)."""
+    factors: Tensor
+    """(F, n)."""
+
+    @classmethod
+    def one(cls, direction: Tensor) -> Readings:
+        """Return one reading (D,) at one position."""
+        return cls(direction[None], direction.new_ones(1, 1))
+
+    def of(self, vectors: Tensor) -> Tensor:
+        """Read vectors (n, D) of the positions, or one (D,) for all of them: (F, n)."""
+        return (self.directions @ vectors.view(-1, vectors.shape[-1]).T) * self.factors
+
+    def of_heads(self, vectors: Tensor) -> Tensor:
+        """Read what each head wrote at the positions, (n, H, D): (F, n, H)."""
+        return torch.einsum("fd,nhd->fnh", self.directions, vectors) * self.factors[..., None]
+
+    def before(self, norm: HeldNorm) -> Readings:
+        """Return the readings of what a norm was given, without what its bias brings."""
+        return Readings(norm.direction_before(self.directions), self.factors * norm.rate[:, 0])
+
+
+@dataclass(frozen=True)
 class Followed:
     """Readings of a stream, followed back: what each part of the stream is multiplied with."""
 
-    at: tuple[tuple[Sublayer, Tensor], ...]
-    """Each sublayer in order, with the readings (F, n, D) of what it wrote."""
-    embedding: Tensor
-    """The readings of tokens and positions, (F, n, D)."""
+    at: tuple[tuple[Sublayer, Readings], ...]
+    """Each sublayer in order, with the readings of what it wrote."""
+    embedding: Readings
+    """The readings of tokens and positions."""
     of_norms: Tensor
     """What the biases of norms on the way bring to the readings, (F, n)."""
 
@@ -154,24 +183,23 @@ class ForcedPass:
         return cls(model, tensors, stream[0].double(), turned)
 
     def follow(
-        self, stack: Stack, readings: Tensor, positions: Tensor, *, into: Sublayer | None = None
+        self, stack: Stack, readings: Readings, positions: Tensor, *, into: Sublayer | None = None
     ) -> Followed:
-        """Follow readings (F, n, D) at some positions (n,) back through a stack.
+        """Follow readings at some positions (n,) back through a stack.
 
         They read the output of the stack, or, with ``into``, what that sublayer is given.
         """
         earlier = sublayers(self.model, stack)
         is_pre = self.model.description.norm == "pre"
-        of_norms = readings.new_zeros(readings.shape[:2])
+        of_norms = torch.zeros_like(readings.factors)
 
         def back(path: str, norm: NormParameters | None) -> None:
             nonlocal readings, of_norms
             if norm is None:
                 return
             if norm.bias is not None:
-                of_norms = of_norms + readings @ norm.bias.double()
-            held = self._held(path, norm, positions)
-            readings = held.pull_back(readings)
+                of_norms = of_norms + readings.of(norm.bias.double())
+            readings = readings.before(self._held(path, norm, positions))
 
         if into is None:
             back(f"{stack}.final_norm", self.model.final_norm(_SIDES[stack]))
@@ -229,32 +257,33 @@ class ForcedPass:
                 weights[head] *= strength
         return weights
 
-    def heads_by_key(self, attention: Sublayer, readings: Tensor, positions: Tensor) -> Tensor:
+    def heads_by_key(self, attention: Sublayer, readings: Readings, positions: Tensor) -> Tensor:
         """Return what heads bring to readings from each key: α v W_O · r, (F, n, H, M)."""
         value = self.seen[f"{attention.path}.value"]  # (H, M, K)
-        projected = torch.einsum("fnd,hkd->fnhk", readings, self.projections[attention.path])
-        by_key = torch.einsum("fnhk,hmk->fnhm", projected, value)
-        return by_key * self._weights(attention, positions).transpose(0, 1)
+        projection = self.projections[attention.path]
+        projected = torch.einsum("fd,hkd->fhk", readings.directions, projection)
+        by_key = torch.einsum("fhk,hmk->fhm", projected, value)[:, None]
+        weights = self._weights(attention, positions).transpose(0, 1)  # (n, H, M)
+        return by_key * weights * readings.factors[..., None, None]
 
-    def heads(self, attention: Sublayer, readings: Tensor, positions: Tensor) -> Tensor:
+    def heads(self, attention: Sublayer, readings: Readings, positions: Tensor) -> Tensor:
         """Return what heads bring to readings from all keys together, (F, n, H)."""
-        return torch.einsum("fnd,nhd->fnh", readings, self._written(attention)[positions])
+        return readings.of_heads(self._written(attention)[positions])
 
-    def value_readings(self, attention: Sublayer, readings: Tensor, position: int) -> Tensor:
-        """Return how heads read, at each key, what their values are made from: (H, M, D).
+    def value_readings(self, attention: Sublayer, reading: Tensor, position: int) -> Readings:
+        """Return how heads read, at each key, what their values are made from: F = H, n = M.
 
-        ``readings`` is one reading (D,) of what the attention wrote at one position. The sum over D
-        of the result times the memory is what ``heads_by_key`` has, but for the values' biases.
+        ``reading`` (D,) is of what the attention wrote at one position. The result times the memory
+        is what ``heads_by_key`` has, but for the values' biases.
         """
         values = self._linear(attention, "value_projection").weight.double()  # (D, H K)
         projection = self.projections[attention.path]
         into = torch.einsum(
-            "dhk,hk->hd", values.view(len(values), *projection.shape[:2]), projection @ readings
+            "dhk,hk->hd", values.view(len(values), *projection.shape[:2]), projection @ reading
         )
-        weights = self._weights(attention, torch.tensor([position]))[:, 0]  # (H, M)
-        return weights[..., None] * into[:, None]
+        return Readings(into, self._weights(attention, torch.tensor([position]))[:, 0])
 
-    def value_biases(self, attention: Sublayer, readings: Tensor, position: int) -> Tensor:
+    def value_biases(self, attention: Sublayer, reading: Tensor, position: int) -> Tensor:
         """Return what the biases of the values bring to one reading (D,): (H, M)."""
         bias = self._linear(attention, "value_projection").bias
         weights = self._weights(attention, torch.tensor([position]))[:, 0]
@@ -262,58 +291,40 @@ class ForcedPass:
             return torch.zeros_like(weights)
         projection = self.projections[attention.path]
         per_head = torch.einsum(
-            "hk,hk->h", bias.double().view(projection.shape[:2]), projection @ readings
+            "hk,hk->h", bias.double().view(projection.shape[:2]), projection @ reading
         )
         return weights * per_head[:, None]
 
-    def neurons(self, feed_forward: Sublayer, readings: Tensor, positions: Tensor) -> Tensor:
+    def neurons(self, feed_forward: Sublayer, readings: Readings, positions: Tensor) -> Tensor:
         """Return what the neurons of a feed-forward bring to readings: (F, n, d_ff)."""
         hidden = self.seen[f"{feed_forward.path}.hidden"][positions]  # (n, d_ff)
         contract = self._linear(feed_forward, "contract").weight.double()  # (d_ff, D)
-        return (readings @ contract.T) * hidden
+        each = (readings.directions @ contract.T)[:, None] * hidden
+        return each * readings.factors[..., None]
 
-    def feed_forward(self, feed_forward: Sublayer, readings: Tensor, positions: Tensor) -> Tensor:
+    def feed_forward(self, feed_forward: Sublayer, readings: Readings, positions: Tensor) -> Tensor:
         """Return what a feed-forward brings to readings, all its neurons together: (F, n)."""
-        return torch.einsum("fnd,nd->fn", readings, self._written(feed_forward)[positions])
+        written = self.seen[f"{feed_forward.path}.output"][positions]
+        return readings.of(written) - self.bias(feed_forward, readings)
 
-    def _written(self, sublayer: Sublayer) -> Tensor:
-        """Return what each head, (n, H, D), or a feed-forward, (n, D), wrote, without its bias.
+    def _written(self, attention: Sublayer) -> Tensor:
+        """Return what each head wrote at all positions, (n, H, D), without the bias."""
+        queries = torch.arange(self.seen[f"{attention.path}.weights"].shape[1])
+        brought = self._weights(attention, queries) @ self.seen[f"{attention.path}.value"]
+        return torch.einsum("hnk,hkd->nhd", brought, self.projections[attention.path])
 
-        It is of all positions, and computed once: many readings are followed through one encoder.
-        """
-        if sublayer.path not in self._vectors:
-            if sublayer.kind is None:
-                hidden = self.seen[f"{sublayer.path}.hidden"]
-                vectors = hidden @ self._linear(sublayer, "contract").weight.double()
-            else:
-                queries = torch.arange(self.seen[f"{sublayer.path}.weights"].shape[1])
-                value = self.seen[f"{sublayer.path}.value"]
-                brought = self._weights(sublayer, queries) @ value
-                projection = self.projections[sublayer.path]
-                vectors = torch.einsum("hnk,hkd->nhd", brought, projection)
-            self._vectors[sublayer.path] = vectors
-        return self._vectors[sublayer.path]
-
-    @cached_property
-    def _vectors(self) -> dict[str, Tensor]:
-        return {}
-
-    def bias(self, sublayer: Sublayer, readings: Tensor) -> Tensor:
+    def bias(self, sublayer: Sublayer, readings: Readings) -> Tensor:
         """Return what the bias of a sublayer's last projection brings to readings: (F, n)."""
         name = "contract" if sublayer.kind is None else "output_projection"
         bias = self._linear(sublayer, name).bias
-        return readings.new_zeros(readings.shape[:2]) if bias is None else readings @ bias.double()
+        return torch.zeros_like(readings.factors) if bias is None else readings.of(bias.double())
 
     def embedding(
-        self, stack: Stack, readings: Tensor, positions: Tensor
+        self, stack: Stack, readings: Readings, positions: Tensor
     ) -> tuple[Tensor, Tensor | None]:
         """Return what tokens and positions bring to readings: (F, n) each; None without them."""
-        path = f"{stack}.embedding"
-        brought = [
-            torch.einsum("fnd,nd->fn", readings, vectors[positions])
-            if vectors is not None
-            else None
-            for vectors in (self.seen[f"{path}.tokens"], self.seen.get(f"{path}.positions"))
-        ]
-        assert brought[0] is not None
-        return brought[0], brought[1]
+        tokens = self.seen[f"{stack}.embedding.tokens"]
+        added = self.seen.get(f"{stack}.embedding.positions")
+        return readings.of(tokens[positions]), None if added is None else readings.of(
+            added[positions]
+        )

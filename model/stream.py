@@ -73,10 +73,10 @@ class HeldNorm:
         """Return what the norm makes of a part of its input, (…, D), without its bias."""
         return self.direction(x) * self.rate
 
-    def pull_back(self, reading: Tensor) -> Tensor:
-        """Return r′ (…, D) for which r′ · x = r · norm(x), without the norm's bias."""
+    def direction_before(self, reading: Tensor) -> Tensor:
+        """Return r′ (…, D) for which r′ · x = r · direction(x)."""
         scaled = reading * self.gain
-        return (_centred(scaled) if self.centres else scaled) * self.rate
+        return _centred(scaled) if self.centres else scaled
 
 
 def _centred(x: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
-from headwise.model.interface import Head, Kind, head_name, parse_head
+from headwise.model.interface import Head, HeadLike, Kind, head_name, parse_head, to_head, to_heads
 
 LEAST_STRENGTH, MOST_STRENGTH = -1.0, 3.0
 MEAN = "mean"
@@ -27,8 +27,8 @@ _ROUNDING = 1e-2
 """How far from 1 the sum of a row may be, which may be of a model in bfloat16."""
 
 
-HeadPlace = TypeVar("HeadPlace", Head, tuple[Kind, int, int])
-"""A head, or kind, layer and head as a plain tuple."""
+HeadPlace = TypeVar("HeadPlace", bound=HeadLike)
+"""A head as ``to_head`` reads it."""
 
 
 class TurnedHead(NamedTuple):
@@ -121,7 +121,7 @@ class Turned:
 
     def __post_init__(self) -> None:
         strengths = [Turned.checked(TurnedHead(*each)) for each in self.strengths]
-        pinned = [_checked_pin(PinnedRow(Head(*head), row, on)) for head, row, on in self.pinned]
+        pinned = [_checked_pin(PinnedRow(to_head(head), row, on)) for head, row, on in self.pinned]
         _require_once([head_name(each.head) for each in strengths])
         _require_once([each.described for each in pinned])
         kept = tuple(each for each in strengths if each.strength != 1)
@@ -131,7 +131,7 @@ class Turned:
     @staticmethod
     def checked(turned: TurnedHead) -> TurnedHead:
         """Return a turned head if its strength is in range; else it is a ValueError."""
-        head, strength = Head(*turned.head), float(turned.strength) + 0.0  # no −0
+        head, strength = to_head(turned.head), float(turned.strength) + 0.0  # no −0
         if not LEAST_STRENGTH <= strength <= MOST_STRENGTH:  # nor is NaN
             raise ValueError(
                 f"strength of {head_name(head)}: expected {LEAST_STRENGTH:g} to "
@@ -145,15 +145,15 @@ class Turned:
         strengths: Mapping[HeadPlace, float] | None = None,
         pinned: Iterable[tuple[HeadPlace, int, int | tuple[float, ...] | None]] = (),
     ) -> Turned:
-        """Make it from strengths by head and rows as (head, row, onto), of plain tuples too."""
-        of_heads = (TurnedHead(Head(*head), each) for head, each in (strengths or {}).items())
-        rows = (PinnedRow(Head(*head), row, onto) for head, row, onto in pinned)
+        """Make it from strengths by head and rows as (head, row, onto); ``to_head`` reads heads."""
+        of_heads = (TurnedHead(to_head(head), each) for head, each in (strengths or {}).items())
+        rows = (PinnedRow(to_head(head), row, onto) for head, row, onto in pinned)
         return cls(tuple(of_heads), tuple(rows))
 
     @classmethod
-    def off(cls, heads: Iterable[tuple[Kind, int, int]]) -> Turned:
-        """Switch heads off."""
-        return cls.of(dict.fromkeys(heads, 0.0))
+    def off(cls, heads: Iterable[HeadLike] | str | Head) -> Turned:
+        """Switch heads off, or one."""
+        return cls.of(dict.fromkeys(to_heads(heads), 0.0))
 
     def __bool__(self) -> bool:
         """Return whether anything is turned."""

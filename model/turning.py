@@ -15,12 +15,11 @@ from torch import Tensor
 
 from headwise.model.hooks import Edit, edit
 from headwise.model.interface import (
-    KINDS,
     HeadLike,
     Kind,
     Seq2SeqModel,
     attention_path,
-    to_heads,
+    head_name,
 )
 from headwise.model.turned import PinnedRow, Turned
 
@@ -43,12 +42,11 @@ def turn(model: Seq2SeqModel, turned: Turned) -> Iterator[None]:
     known = set(model.description.all_heads())
     for head in turned.heads:
         if head not in known:
-            shapes = model.description.shapes.items()
-            sizes = ", ".join(f"{layers} and {heads} ({kind})" for kind, (layers, heads) in shapes)
-            raise ValueError(
-                f"no head {tuple(head)}: expected one of {', '.join(KINDS)}, with a layer and a "
-                f"head below {sizes}"
+            there = ", ".join(
+                f"{kind}.1.1 to {kind}.{layers}.{heads}"
+                for kind, (layers, heads) in model.description.shapes.items()
             )
+            raise ValueError(f"no head {head_name(head)}: expected one of {there}")
     with ExitStack() as stack:
         for kind, layer in dict.fromkeys((head.kind, head.layer) for head in turned.heads):
             if strengths := turned.strengths_in(kind, layer):
@@ -62,7 +60,7 @@ def turn(model: Seq2SeqModel, turned: Turned) -> Iterator[None]:
 @contextmanager
 def ablate(model: Seq2SeqModel, heads: Iterable[HeadLike]) -> Iterator[None]:
     """Switch heads off, named as ``to_head`` reads: ``turn`` them to the strength 0."""
-    with turn(model, Turned.off(to_heads(heads))):
+    with turn(model, Turned.off(heads)):
         yield
 
 

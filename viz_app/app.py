@@ -42,8 +42,10 @@ from headwise.viz_app.views.heads.page import page as heads
 from headwise.viz_app.views.inside.page import page as inside
 from headwise.viz_app.views.learn.page import page as learn
 from headwise.viz_app.views.shared import frame
+from headwise.viz_app.views.shared.cache import drop_large
 from headwise.viz_app.views.shared.errors import show_user_errors
 from headwise.viz_app.views.shared.memory import sweep_for_ever, use_few_arenas
+from headwise.viz_app.views.shared.reservations import memory
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.turns import turns
 from headwise.viz_app.views.shared.view import enter, note_unread, write_address
@@ -78,7 +80,7 @@ def _start() -> None:
     """
     use_one_thread()
     use_few_arenas()
-    sweep_for_ever()
+    sweep_for_ever(drop_large)
     get_logger("headwise.viz_app")
     logging.getLogger("headwise.viz_app.app").info("started with %s", describe_served())
 
@@ -99,7 +101,7 @@ chosen = st.navigation(list(pages.values()), position="top")
 if opening := page_to_open():
     st.switch_page(pages[opening])
 enter(chosen.url_path)
-with turns().turn():
+with turns().turn(), memory().page():
     selection = frame.select(chosen.url_path)
     chosen.run()
     note_unread()

@@ -6,7 +6,7 @@ import copy
 from dataclasses import replace
 from typing import Any
 
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from headwise.model.interface import Languages
 from headwise.model.pretrained.attention import ATTENTION
@@ -30,6 +30,12 @@ def wrap_pretrained(
             "model: expected an encoder-decoder of transformers with an output layer, such as "
             f"AutoModelForSeq2SeqLM loads, got {type(model).__name__}"
         )
+    for given in (tokenizer, target_tokenizer or tokenizer):
+        if not isinstance(given, PreTrainedTokenizerBase):
+            raise ValueError(
+                "tokenizer: expected one of transformers, such as AutoTokenizer loads, got "
+                f"{type(given).__name__}"
+            )
     with quiet():
         model.set_attn_implementation(ATTENTION)
         tokenizer, target_tokenizer = copy.deepcopy((tokenizer, target_tokenizer))

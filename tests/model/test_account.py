@@ -14,7 +14,7 @@ from headwise.model.account import account_of, cell_parts, neuron_drivers, neuro
 from headwise.model.config import BOS, EOS
 from headwise.model.forced import forced_stream
 from headwise.model.hooks import capture
-from headwise.model.interface import Head, WordSpan
+from headwise.model.interface import Head, Stack, WordSpan
 from headwise.model.interventions import effects_of_parts, effects_of_sources
 from headwise.model.layers import sinusoidal_positions
 from headwise.model.readings import ForcedPass, Sublayer, difference_of
@@ -89,17 +89,23 @@ def test_the_drivers_of_a_neuron_are_its_input(model: Any) -> None:
     """A gated neuron multiplies two inputs, the first of them through an activation function."""
     forced = ForcedPass.run(model, SOURCE, CONSUMED)
     layer, neuron = 1, 3
-    path = f"decoder.layers.{layer}.feed_forward"
-    before = path if model.description.norm == "pre" else f"decoder.layers.{layer}.cross_attention"
-    given = forced.seen[f"{before}_residual.norm.after"][STEP]
-    drivers = neuron_drivers(forced, STEP, layer, neuron)
-    assert set(drivers) == ({"expand", "gate"} if model.description.gated else {"expand"})
-    for name, parts in drivers.items():
-        weight, bias = model.linear(f"{path}.{name}")
-        with torch.no_grad():
-            expected = float(given @ weight[:, neuron] + (0 if bias is None else bias[neuron]))
-        assert float(parts.total) == pytest.approx(expected, abs=rounding(np.float64, 20, PASS))
-        assert len(parts.neurons) == layer
+    stacks: tuple[tuple[Stack, str], ...] = (
+        ("encoder", "self_attention"),
+        ("decoder", "cross_attention"),
+    )
+    for stack, attention in stacks:
+        path = f"{stack}.layers.{layer}.feed_forward"
+        is_pre = model.description.norm == "pre"
+        before = path if is_pre else f"{stack}.layers.{layer}.{attention}"
+        given = forced.seen[f"{before}_residual.norm.after"][STEP]
+        drivers = neuron_drivers(forced, STEP, layer, neuron, stack=stack)
+        assert set(drivers) == ({"expand", "gate"} if model.description.gated else {"expand"})
+        for name, parts in drivers.items():
+            weight, bias = model.linear(f"{path}.{name}")
+            with torch.no_grad():
+                expected = float(given @ weight[:, neuron] + (0 if bias is None else bias[neuron]))
+            assert float(parts.total) == pytest.approx(expected, abs=rounding(np.float64, 20, PASS))
+            assert len(parts.neurons) == layer
     words = neuron_logits(forced, STEP, layer, neuron)
     active = float(forced.seen[f"{path}.hidden"][STEP, neuron])
     account = account_of(forced, STEP, difference_of(model, WORD, INSTEAD))

@@ -140,12 +140,18 @@ def test_heads_of_several_layers_are_ablated_in_cached_decoding_too(model: Trans
 
 
 @pytest.mark.parametrize(
-    "head", [Head("cross", 2, 0), Head("cross", 0, 3), Head("cross", -1, 0), ("self", 0, 0)]
+    ("head", "name"),
+    [
+        (Head("cross", 2, 0), "cross.3.1"),
+        ("cross.1.4", "cross.1.4"),
+        (Head("cross", -1, 0), "cross.0.1"),
+        (("self", 0, 0), "self.1.1"),
+    ],
 )
-def test_an_unknown_head_is_refused(model: Transformer, head: Head) -> None:
-    message = (
-        r"no head .*: expected one of encoder_self, .* below 3 and 3 \(encoder_self\), 2 and 3"
-    )
+def test_an_unknown_head_is_refused_by_its_name(
+    model: Transformer, head: Head | str, name: str
+) -> None:
+    message = rf"no head {name}: expected one of encoder_self.1.1 to encoder_self.3.3, .*2.3"
     with pytest.raises(ValueError, match=message), ablate(model, [head]):
         pass
 

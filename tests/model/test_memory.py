@@ -121,8 +121,9 @@ def test_a_model_of_ours_is_wrapped_too(trained_run: TrainedRun) -> None:
         (lambda m, t: (torch.nn.Linear(2, 2), t), ValueError, "got Linear"),
         (lambda m, t: (m.to("meta"), t), ValueError, "weights are in memory"),
         (lambda m, t: (_of_unknown_family(m), t), CheckpointError, "rag"),
+        (lambda m, t: (m, None), ValueError, "tokenizer: expected one of transformers.*NoneType"),
     ],
-    ids=["without output layer", "no model of transformers", "on no device", "unknown family"],
+    ids=["without output layer", "no transformers", "on no device", "unknown", "no tokenizer"],
 )
 def test_what_cannot_be_wrapped_is_refused(
     change: Callable[..., tuple[Any, Any]],

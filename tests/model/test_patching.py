@@ -261,10 +261,13 @@ def test_a_batch_of_patches_is_each_by_itself_and_padding_changes_nothing(
     difference = difference_of(model, *WORDS)
     bound = rounding(torch.float64, LOGITS, PASS)
     found = []
+    reversed_order = patches[::-1]  # of the decoder before those of the encoder
     for source, other in ((A, B), (padded(model, A), padded(model, B))):
         a, b = (RecordedPass.run(model, each, CONSUMED) for each in (source, other))
         found.append(patched_odds(model, a, b, difference, patches).tolist())
     assert found[0] == pytest.approx(found[1], abs=bound)
+    backwards = patched_odds(model, a, b, difference, reversed_order).tolist()
+    assert backwards[::-1] == pytest.approx(found[0], abs=bound)
     done: list[int] = []
     monkeypatch.setattr("headwise.model.patching.POSITIONS_AT_A_TIME", 50)
     few = patched_odds(model, a, b, difference, patches, note_done=done.append).tolist()
@@ -293,7 +296,7 @@ def test_the_first_order_is_the_slope_of_finite_differences(
         monkeypatch.setattr(norm, _rms_in_float64)
     a, b = (RecordedPass.run(model, source, CONSUMED) for source in (A, B))
     difference = difference_of(model, *WORDS)
-    patches = every_patch(model)
+    patches = [*every_patch(model), Patch("encoder.layers.0.output", (3, 1), (1, 4))]
     with torch.inference_mode():
         found = attributed_odds(model, a, b, difference, [*patches, Splice(*[WordSpan(0, 1)] * 2)])
     assert torch.isnan(found[-1])
@@ -318,6 +321,7 @@ def test_the_first_order_is_the_slope_of_finite_differences(
     assert max(abs(odds - a.odds(difference)) for odds in found[:-1].tolist()) > 1e-3
 
 
+@pytest.mark.parametrize("begun", [1, 3])
 @pytest.mark.parametrize(
     ("point", "here"),
     [
@@ -328,12 +332,12 @@ def test_the_first_order_is_the_slope_of_finite_differences(
     ],
 )
 def test_a_translation_under_a_patch_is_that_of_whole_passes(
-    model: Any, point: str | None, here: tuple[int, ...]
+    model: Any, point: str | None, here: tuple[int, ...], begun: int
 ) -> None:
     """Step by step with a cache, a position of the target is patched once and no other."""
     consumed = torch.tensor([[model.special_ids.start, 12, 7, 33, 8, 9]])
     a, b = (RecordedPass.run(model, source, consumed) for source in (A, LONGER))
-    prefix = [model.special_ids.start]
+    prefix = consumed[0, :begun].tolist()
     head = 1 if point and point.endswith("heads") else None
     patch: Patch | Splice = Splice(WordSpan(1, 2), WordSpan(1, 4))
     if point is not None:
@@ -354,7 +358,7 @@ def test_a_translation_under_a_patch_is_that_of_whole_passes(
                 memory, mask = model.encode(A)
             logits = model.unembed(model.decode(row, memory, mask))[0].clone()
         logits[:, list(model.special_ids.never_generated)] = -torch.inf
-    assert logits.argmax(dim=-1).tolist() == target[1 : length + 1]
+    assert logits.argmax(dim=-1).tolist()[begun - 1 :] == target[begun : length + 1]
 
 
 def test_targets_that_differ_are_refused(make_model: MakeModel) -> None:

@@ -123,6 +123,18 @@ def test_heads_of_strength_1_are_left_out() -> None:
     assert not Turned.of({HEAD: 1.0})
 
 
+def test_heads_have_one_name_everywhere() -> None:
+    """Names count from 1, tuples from 0."""
+    place = Head("cross", 1, 3)
+    turned = Turned.of({"cross.2.4": 0}, [("cross.2.4", 0, None)])
+    assert turned == Turned.of({("cross", 1, 3): 0}, [(place, 0, None)])
+    assert turned.heads == (place,)
+    assert Turned.off(["cross.2.4"]) == Turned.off("cross.2.4") == Turned.off([place])
+    assert Turned((("cross.2.4", 2.0),)).strengths == ((place, 2.0),)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"expected a head such as cross\.2\.4, got 'cross\.2'"):
+        Turned.off(["cross.2"])
+
+
 # Strengths
 
 
@@ -317,3 +329,8 @@ def test_costs_by_means_equal_those_of_each_head_replaced_by_hand(model: Transfo
     assert all(torch.equal(off[kind], none[kind]) for kind in KINDS)
     with pytest.raises(ValueError, match="means of heads: expected shapes"):
         head_costs(model, SOURCE, target, means=means | {"cross": means["cross"][:1]})
+
+
+def test_a_head_that_writes_the_opposite_is_not_off() -> None:
+    turned = Turned.of({("cross", 0, 0): -1.0, ("cross", 0, 1): 0.0, ("cross", 0, 2): 2.0})
+    assert turned.are_off == (Head("cross", 0, 1),)

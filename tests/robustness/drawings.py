@@ -16,7 +16,7 @@ import orjson
 import plotly.graph_objects as go
 
 from headwise.viz_app.figures.charts import token_bars
-from headwise.viz_app.figures.checkpoint_lines import cosine_lines
+from headwise.viz_app.figures.checkpoint_lines import named_lines
 from headwise.viz_app.figures.curves import training_curves
 from headwise.viz_app.figures.maps import attention_map, mask_map, similarity_map, vector_map
 from headwise.viz_app.figures.modules import comparison_table
@@ -54,7 +54,7 @@ def drawings(labels: Sequence[str]) -> dict[str, go.Figure | str]:
         ),
         "tree": beam_tree(range(-1, n - 1), steps=range(n), **beam, theme=LIGHT),
         "curves": training_curves(runs, step=1, theme=LIGHT),
-        "drift": cosine_lines(square, steps=range(n), names=labels, theme=LIGHT, marked=0),
+        "drift": named_lines(square, steps=range(n), names=labels, title="", theme=LIGHT, marked=0),
         "tokens": token_row(labels, theme=LIGHT, titles=labels, language=first),
         "lens": lens_table(
             [labels] * n,

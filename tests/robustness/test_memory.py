@@ -24,12 +24,18 @@ from pathlib import Path
 import torch
 from headwise.model.config import BOS, EOS, TransformerConfig
 from headwise.model.decoding.beam import beam_search
+from headwise.model.decoding.greedy import greedy
 from headwise.model.interventions import head_costs
 from headwise.model.tokenizer import TokenizerPair
 from headwise.model.transformer import Transformer
+from headwise.viz_app.analysis.correspondence import corresponding
+from headwise.viz_app.measuring.batches import PaddedIds
+from headwise.viz_app.measuring.contributions import contributions
 from headwise.viz_app.trace import memory
-from headwise.viz_app.trace.attention import run_attention
+from headwise.viz_app.trace.account import run_account, run_source_effects, run_whole_effects
+from headwise.viz_app.trace.attention import run_attention, target_log_probability
 from headwise.viz_app.trace.layer import run_layer_trace
+from headwise.viz_app.trace.patching import run_attribution, run_patching
 from headwise.viz_app.trace.sentence import run_trace
 from headwise.viz_app.views.shared.memory import give_back, use_few_arenas, used
 
@@ -49,6 +55,9 @@ ids = [BOS, *[7] * n, EOS]
 source = [*[7] * n, EOS]
 trace = run_trace(model, pair, "w1", "w2")
 long = run_trace(model, pair, text, text)
+other = run_trace(model, pair, "w2" + text[2:], text)
+stretches = corresponding(long.source, other.source)
+account = run_account(model, long, 1, 9)
 status = Path("/proc/self/status")
 
 def peak():
@@ -65,7 +74,23 @@ what = {
     "costs": (lambda: head_costs(model, source, ids),
               memory.costs_bytes(model.description, n + 1, n + 1)),
     "beam": (lambda: beam_search(model, [source[-40:]], size=8, prefix=(BOS,)),
-             memory.beam_bytes(model.description, 40, 8)),
+             memory.decoding_bytes(model.description, 40, 8)),
+    "account": (lambda: run_account(model, long, n, 9),
+                memory.account_bytes(model.description, n + 1, n + 1)),
+    "whole effects": (lambda: run_whole_effects(model, long, account),
+                      memory.effects_bytes(model.description, n + 1, n + 1)),
+    "source effects": (lambda: run_source_effects(model, long, account, long.source.words[:9]),
+                       memory.effects_bytes(model.description, n + 1, n + 1)),
+    "contributions": (lambda: contributions(model, PaddedIds.of([source], [ids], model)).source,
+                      memory.contributions_bytes(model.description, n + 1, n + 1)),
+    "attribution": (lambda: run_attribution(model, long, other, stretches, n, (5, 9)),
+                    memory.patching_bytes(model.description, n + 1, n + 1)),
+    "patching": (lambda: run_patching(model, long, other, stretches[:1], 20, (5, 9)),
+                 memory.patching_bytes(model.description, n + 1, 21)),
+    "greedy": (lambda: greedy(model, [source], (BOS,)),
+               memory.decoding_bytes(model.description, n + 1)),
+    "log-probability": (lambda: target_log_probability(model, source, ids),
+                        memory.logits_bytes(model.description, n + 1, n + 1)),
 }
 found = {}
 for name, (compute, estimate) in what.items():

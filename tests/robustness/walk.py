@@ -16,7 +16,8 @@ import random
 import re
 import sys
 import tempfile
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -27,6 +28,7 @@ from tqdm import tqdm
 
 from benchmarks.chromium import chromium
 from benchmarks.load_server import serving
+from headwise.viz_app.views.state import CHOICES, parameter_of
 from tests.browser.driver import App
 
 SCREEN: ViewportSize = {"width": 1440, "height": 4000}
@@ -101,7 +103,7 @@ class Act:
     what: str
     key: str
     place: int
-    luck: float
+    luck: float = 0.0
     """From 0 to 1: which of the options, keys, texts or places."""
 
     def __str__(self) -> str:
@@ -117,6 +119,10 @@ class Walker:
             each.page.set_viewport_size(SCREEN)
         self.random = random.Random(seed)
         self.done: list[str] = []
+        self.used: Counter[Act] = Counter()
+        """How often each thing was used, whatever the luck."""
+        self.chosen: set[str] = set()
+        """The parameters that links have had."""
 
     def step(self) -> None:
         """Do an act, or two at once, and compare.
@@ -131,7 +137,7 @@ class Walker:
         self.compare()
 
     def _choose(self, *, resting: bool = True) -> Act:
-        """Choose a kind of thing, then one of these, so that a row of buttons is no more likely."""
+        """Choose a kind of thing, then one of these, rather one that was seldom used before."""
         if resting:
             found = self.app.find(_ACTS)
         else:
@@ -139,13 +145,13 @@ class Walker:
                 "() => { const roots = [], visible = place => [...document.querySelectorAll(place)]"
                 f".filter(element => element.checkVisibility()); return ({_ACTS})(); }}"
             )
-        acts = sorted({(what, key, place) for what, key, place in found if self._allowed(key)})
-        kind = self.random.choice(sorted({what for what, _, _ in acts}))
-        chosen = self.random.choice([each for each in acts if each[0] == kind])
-        return Act(*chosen, luck=self.random.random())
-
-    def _allowed(self, key: str) -> bool:
-        return _LEFT_ALONE.match(key) is None
+        things = sorted({tuple(each) for each in found if not _LEFT_ALONE.match(each[1])})
+        kind = self.random.choice(sorted({what for what, _, _ in things}))
+        acts = [Act(*each) for each in things if each[0] == kind]
+        rarity = [1 / (1 + self.used[each]) ** 2 for each in acts]
+        [act] = self.random.choices(acts, rarity)
+        self.used[act] += 1
+        return replace(act, luck=self.random.random())
 
     def _do(self, act: Act) -> None:
         self.done.append(str(act))
@@ -213,6 +219,7 @@ class Walker:
         has_menu = path != "/learn"
         link, *citations = app.link_and_citations() if has_menu else [app.page.url]
         view = query(link)
+        self.chosen |= {*view}
         assert view.items() <= query(app.page.url).items()
         for citation in citations[:1]:  # the second is the same in BibTeX
             cited = re.search(r"; view: ([^;]*?)(; beside it,.*)?\.$", citation, re.DOTALL)
@@ -260,8 +267,10 @@ def main(arguments: Arguments) -> None:
     """Walk; exit with status 1 where something differs."""
     with contextlib.ExitStack() as running:
         address = arguments.at or running.enter_context(serving()).address
-        context = running.enter_context(chromium("--process-per-site"))().new_context()
-        walker = Walker(App(context, address), App(context, address), arguments.seed)
+        browser = running.enter_context(chromium("--process-per-site"))()
+        # A page that is behind another in one window is drawn twice a second.
+        walked, fresh = (App(browser.new_context(), address) for _ in range(2))
+        walker = Walker(walked, fresh, arguments.seed)
         walker.app.open(q=TEXTS[0])
         for _ in tqdm(range(arguments.acts), unit="act"):
             try:
@@ -270,7 +279,8 @@ def main(arguments: Arguments) -> None:
                 print("\n".join(walker.done[-40:]), "\nat", walker.app.page.url, "\n", error)
                 print("pictures of both pages:", *walker.photograph())
                 sys.exit(1)
-    print(f"{arguments.acts} acts without a difference")
+    never = {parameter_of(name) for name in CHOICES} - walker.chosen
+    print(f"{arguments.acts} acts without a difference; never chosen: {', '.join(sorted(never))}")
 
 
 if __name__ == "__main__":

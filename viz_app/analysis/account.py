@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -92,6 +92,24 @@ def bars_by_layer(account: Account) -> list[Bar]:
             )
         )
     return [*bars, Bar("biases", "Biases", parts.biases)]
+
+
+def lines_by_part(accounts: Sequence[Account], most: int) -> dict[str, list[float]]:
+    """Return what parts of the decoder brought in each of some accounts of the same two words.
+
+    Returns:
+        The difference, then the ``most`` sublayers and inputs that were largest in any account,
+        in the order of the computation, and the sum of all others; a value for each account.
+    """
+    columns = [bars_by_layer(each) for each in accounts]
+    values = np.array([[bar.value for bar in bars] for bars in columns])  # (accounts, parts)
+    largest = sorted(descending(np.abs(values).max(axis=0))[:most])
+    lines = {"Difference": [each.parts.total for each in accounts]}
+    lines |= {columns[0][place].label: values[:, place].tolist() for place in largest}
+    if others := values.shape[1] - len(largest):
+        name = f"{others} smaller part{'s' * (others > 1)}"
+        lines[name] = (values.sum(axis=1) - values[:, largest].sum(axis=1)).tolist()
+    return lines
 
 
 def stream_parts(parts: StreamParts) -> dict[str, float]:

@@ -1,5 +1,8 @@
-"""Descriptions of the figures of failed translations, sentences listed by one of them, and how well
-a figure agrees with chrF."""
+"""Signs of a failed translation: their descriptions, sentences in the order of one, and chrF.
+
+The least of a sentence's words is less, the more words it has. So a sentence's figure is ranked
+among those of sentences that are about as long.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,16 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from headwise.model.ties import descending
-from headwise.viz_app.analysis.head_ranking import rank_correlation
+from headwise.viz_app.analysis.head_ranking import rank_correlation, rank_correlation_interval
+from headwise.viz_app.records.measures import has_enough_letters
+
+_ALIKE = 20
+"""Sentences, nearest in length, among which a figure is ranked."""
+_FEWEST = 20
+"""Fewest figures other than 0 that are compared with chrF."""
 
 
 @dataclass(frozen=True)
@@ -34,18 +45,19 @@ FAILURE_DESCRIPTIONS: Mapping[str, FailureDescription] = {
         "There are no translations.",
     ),
     "least_attended": FailureDescription(
-        "least looked-at content word",
+        "least looked-at word",
         "weight",
-        "Of the source words of at least four letters the one that is looked at least: the largest "
-        "weight that any head of cross-attention, in any layer and at any step, puts on it.",
+        "Of the source words of at least four letters, function words among them, the one that "
+        "is looked at least: the largest weight that any head of cross-attention, in any layer and "
+        "at any step, puts on it.",
         _NO_WORD,
     ),
     "left_out": FailureDescription(
-        "loss when a content word is left out",
+        "loss when a word is left out",
         "loss",
         "Each source word of at least four letters is left out in turn, and the same translation "
-        "forced: the least that its log-probability loses, in nats. About 0 or less says that the "
-        "model ignored a word.",
+        "forced: the least that its log-probability loses, in nats. At about 0 or less a word may "
+        "be redundant, a function word that the rest of the sentence implies, or ignored.",
         _NO_WORD,
     ),
     "repetition": FailureDescription(
@@ -60,32 +72,65 @@ FAILURE_DESCRIPTIONS: Mapping[str, FailureDescription] = {
 """Description of each name in ``FAILURES``."""
 
 
-def worst_first(name: str, figures: Sequence[float]) -> list[int]:
-    """Return the indices of the sentences to list, worst figure first.
+def shares_below(figures: Sequence[float], sources: Sequence[str]) -> list[float]:
+    """Return for each sentence the share of those about as long whose figure is lower.
 
-    Those without a figure (NaN) are left out, and those at 0 where the largest figure is the worst.
+    Sentences are as long as they have words of at least four letters, then letters; the 20 nearest
+    are compared, and equal figures are half lower. NaN without a figure, or without others.
     """
-    highest_first = FAILURE_DESCRIPTIONS[name].highest_first
-    listed = [
-        place
-        for place, figure in enumerate(figures)
-        if not math.isnan(figure) and (figure > 0 or not highest_first)
-    ]
-    sign = 1 if highest_first else -1
-    return [listed[i] for i in descending([sign * figures[place] for place in listed])]
+
+    def length(place: int) -> tuple[int, int]:
+        return sum(map(has_enough_letters, sources[place].split())), len(sources[place])
+
+    known = [place for place, figure in enumerate(figures) if not math.isnan(figure)]
+    known.sort(key=length)
+    shares = [math.nan] * len(figures)
+    for at, place in enumerate(known):
+        first = max(0, min(at - _ALIKE // 2, len(known) - _ALIKE - 1))
+        others = [figures[i] for i in known[first : first + _ALIKE + 1] if i != place]
+        if others:
+            below = sum((o < figures[place]) + (o == figures[place]) / 2 for o in others)
+            shares[place] = below / len(others)
+    return shares
 
 
-def compare_with_chrf(name: str, figures: Sequence[float], scores: Sequence[float]) -> str:
-    """Say how well a figure orders sentences as the chrF of their translations, 0 to 100, does.
+def worst_first(name: str, figures: Sequence[float], sources: Sequence[str]) -> list[int]:
+    """Return the indices of the sentences to list: those first that have a sign of failure most.
+
+    They are in order of ``shares_below``, then of the figures; where the largest figure is the
+    worst, of the figures alone. Those without a figure (NaN) are left out, and those at 0 where the
+    largest figure is the worst.
+    """
+    if FAILURE_DESCRIPTIONS[name].highest_first:
+        listed = [place for place, figure in enumerate(figures) if figure > 0]
+        return [listed[i] for i in descending([figures[place] for place in listed])]
+    shares = shares_below(figures, sources)
+    listed = [place for place, figure in enumerate(figures) if not math.isnan(figure)]
+    listed = [listed[i] for i in descending([-figures[place] for place in listed])]
+    return [listed[i] for i in descending([-np.nan_to_num(shares[place]) for place in listed])]
+
+
+def compare_with_chrf(
+    name: str, figures: Sequence[float], scores: Sequence[float], sources: Sequence[str]
+) -> str:
+    """Say how well a sign orders sentences as the chrF of their translations, 0 to 100, does.
 
     Sentences without a figure (NaN) are left out.
     """
     known = sum(not math.isnan(figure) for figure in figures)
-    found = rank_correlation(figures, scores)
-    shown = "–" if math.isnan(found) else f"{round(found, 2) + 0.0:+.2f}"
-    best = "-1" if FAILURE_DESCRIPTIONS[name].highest_first else "+1"
+    if FAILURE_DESCRIPTIONS[name].highest_first:
+        above = sum(figure > 0 for figure in figures)
+        return f"It is above 0 in {above:,} of {known:,} example sentences" + (
+            ", too few to be compared with chrF." if above < _FEWEST else "."
+        )
+    shares = shares_below(figures, sources)
+    found = rank_correlation(shares, scores)
+    if math.isnan(found):
+        return f"Over {known:,} example sentences it cannot be compared with chrF."
+    low, high = rank_correlation_interval(shares, scores)
     return (
-        f"Over {known:,} example sentences its rank correlation with chrF, which compares "
-        f"translation and reference, is {shown}: at {best} it would find the same sentences "
-        "the worst, at 0 it would find them no better than chance."
+        f"Over {known:,} example sentences the rank correlation of this order with chrF, which "
+        f"compares translation and reference, is {found:+.2f}, 95% interval {low:+.2f} to "
+        f"{high:+.2f} by resamples of the sentences: at +1 it would find the same sentences the "
+        "worst, at 0 it would find them no better than chance."
     )

@@ -5,10 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from headwise.model.interface import KINDS
+from headwise.viz_app.analysis.head_ranking import rank_correlation
 from headwise.viz_app.analysis.labels import KIND_NAMES
 from headwise.viz_app.records.patching import Patching
+
+PatchMap = Literal["streams", "heads", "sublayers"]
+PATCH_MAPS: tuple[PatchMap, ...] = get_args(PatchMap)
 
 
 @dataclass(frozen=True)
@@ -46,15 +51,34 @@ def patch_label(name: str, stretches: Sequence[str], tokens: Sequence[str]) -> s
     return f"head {KIND_NAMES[kind]} {'.'.join(place)}"
 
 
-def compared(exact: Patching, approximate: Patching) -> tuple[list[float], list[float]]:
-    """Return the odds of the patches that both have and that change anything, in the same order.
+def row_label(name: str, stretches: Sequence[str], tokens: Sequence[str]) -> str:
+    """Return the short label of a patch, for the row of a map; arguments as of ``patch_label``."""
+    what, *place = name.split(".")
+    if what == "stream":
+        token = (stretches if place[0] == "encoder" else tokens)[int(place[2]) - 1]
+        return f"{place[0]} {place[1]}: {token}"
+    if what == "sublayer":
+        return f"{place[0]} {place[1]}: {sublayer_label(place[2])}"
+    return f"{KIND_NAMES[next(kind for kind in KINDS if kind == what)]} {'.'.join(place)}"
 
-    A patch that puts in what is there already has A's odds in both, which would flatter the
-    approximation.
+
+def map_of(name: str) -> PatchMap:
+    """Return the map in which a patch, one of ``patch_names``, is drawn."""
+    return "streams" if name[:6] == "stream" else "sublayers" if name[:8] == "sublayer" else "heads"
+
+
+def rank_correlations(exact: Patching, approximate: Patching) -> dict[PatchMap, float]:
+    """Return the rank correlation of approximate with exact odds, over the patches of each map.
+
+    Left out are those that change nothing: a patch that puts in what is there already has A's odds
+    in both, which would flatter the approximation. NaN where too few are left.
     """
-    pairs = [
-        (found, near)
-        for (_, found), (_, near) in zip(exact.named(), approximate.named(), strict=True)
-        if math.isfinite(near) and math.isfinite(found) and found != exact.odds_a
-    ]
-    return [found for found, _ in pairs], [near for _, near in pairs]
+    found = {}
+    for shown in PATCH_MAPS:
+        pairs = [
+            (odds, near)
+            for (name, odds), (_, near) in zip(exact.named(), approximate.named(), strict=True)
+            if map_of(name) == shown and odds != exact.odds_a
+        ]
+        found[shown] = rank_correlation(*map(list, zip(*pairs, strict=True))) if pairs else math.nan
+    return found

@@ -1,34 +1,29 @@
-"""Runs and checkpoints as a person uses them from Python."""
+"""A checkpoint as a person uses it from Python: texts in, texts and arrays out."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, overload
+from typing import overload
 
-from headwise.model.checkpoint import CHECKPOINTS, Checkpoint
+from headwise.model.checkpoint import Checkpoint
 from headwise.model.decoding.translation import GREEDY, Decoding, translate
 from headwise.model.hooks import Edit, NamedEdit, edit, hook_names
 from headwise.model.interface import (
-    DEFAULT_LANGUAGES,
     Description,
     Head,
     HeadLike,
-    Languages,
     Tokenizers,
     to_head,
     to_heads,
 )
-from headwise.model.memory import wrap_model
 from headwise.model.passes import Pass, Texts, run_with_cache
-from headwise.model.placement import Device, Dtype, Placement
-from headwise.model.runs import Run, choose_languages, load_checkpoint, open_run
+from headwise.model.runs import Run
 from headwise.model.turned import Turned
 from headwise.model.turning import ablate, turn
-from headwise.viz_app.api.patches import patch_texts
+from headwise.viz_app.api.patches import patch_texts, step_of
 from headwise.viz_app.api.traces import OpenedTrace
 from headwise.viz_app.records.account import Account
 from headwise.viz_app.records.patching import Patching
@@ -111,7 +106,9 @@ class OpenedCheckpoint(Checkpoint):
         Raises:
             ValueError: if source or target is empty or too long, or there is no such head.
         """
-        of_heads = {to_head(head): 0.0 for head in to_heads(ablated)}
+        if not isinstance(text, str):
+            raise ValueError(f"text: expected one text, got a {type(text).__name__}")
+        of_heads = dict.fromkeys(to_heads(ablated), 0.0)
         of_heads |= {to_head(head): strength for head, strength in strengths.items()}
         turned = Turned.of(of_heads)
         made = run_trace(self.model, self.tokenizers, text, target, top_k=top_k, turned=turned)
@@ -162,11 +159,7 @@ class OpenedCheckpoint(Checkpoint):
         Raises:
             ValueError: if there is no such head, or a strength or place is out of range.
         """
-        turned = Turned.of(
-            {to_head(head): strength for head, strength in strengths.items()},
-            [(to_head(head), row, onto) for head, row, onto in pinned],
-        )
-        return turn(self.model, turned)
+        return turn(self.model, Turned.of(strengths, pinned))
 
     def why(
         self,
@@ -193,7 +186,7 @@ class OpenedCheckpoint(Checkpoint):
             ValueError: as ``trace``, and if there is no such token.
         """
         trace = self.trace(text, target, ablated=ablated)
-        step = _step_of(trace, at)
+        step = step_of(trace, at)
         other = word_to_compare(self.tokenizers, trace, step, instead)
         return run_account(self.model, trace, step, other)
 
@@ -203,7 +196,7 @@ class OpenedCheckpoint(Checkpoint):
         other: str,
         *,
         target: str | Sequence[int] | None = None,
-        at: int | None = None,
+        at: int | str | None = None,
         words: tuple[str, str] | None = None,
         attribution: bool = False,
     ) -> Patching:
@@ -221,135 +214,3 @@ class OpenedCheckpoint(Checkpoint):
             words=words,
             attribution=attribution,
         )
-
-
-def _step_of(trace: OpenedTrace, at: int | str) -> int:
-    """Return the row of the decoder that predicts a token, from 0."""
-    texts = [text.strip() for text in trace.predicted.texts]
-    if isinstance(at, str):
-        if texts.count(at.strip()) == 1:
-            return texts.index(at.strip())
-        raise ValueError(f"at: expected one token of {' '.join(texts)}, got {at!r:.60}")
-    if 1 <= at <= len(texts):
-        return at - 1
-    raise ValueError(f"at: expected 1 to {len(texts)}, the tokens of the translation, got {at}")
-
-
-@dataclass(frozen=True, repr=False)
-class OpenedRun(Sequence[OpenedCheckpoint]):
-    """A run is a sequence of its checkpoints, which are loaded when they are asked for.
-
-    ``run[-1]`` is the last, ``run.at(500)`` that of step 500, and ``for checkpoint in run`` loads
-    one after another.
-    """
-
-    opened: Run
-    placement: Placement = field(default_factory=Placement)
-
-    def __repr__(self) -> str:
-        steps = self.steps
-        several = f"{len(steps)} checkpoints, steps {steps[0]:,} to {steps[-1]:,}"
-        return f"<run {self.name}: {several if len(steps) > 1 else f'step {steps[0]:,}'}>"
-
-    @property
-    def name(self) -> str:
-        """Return the name under which it is listed."""
-        return self.opened.name
-
-    @property
-    def folder(self) -> Path:
-        """Return the folder of its files."""
-        return self.opened.folder
-
-    @property
-    def steps(self) -> list[int]:
-        """Return the steps that have weights, in order."""
-        return self.opened.steps()
-
-    @property
-    def tokenizers(self) -> Tokenizers:
-        """Return the vocabularies of source and target."""
-        return self.opened.tokenizers
-
-    @property
-    def description(self) -> Description:
-        """Return the properties of the model."""
-        return self.opened.description
-
-    def at(self, step: int) -> OpenedCheckpoint:
-        """Load the checkpoint of a step.
-
-        Raises:
-            CheckpointError: if there is none, or its file is damaged.
-        """
-        loaded = load_checkpoint(self.opened, step, self.placement)
-        return OpenedCheckpoint(loaded.model, self.opened)
-
-    def __len__(self) -> int:
-        return len(self.steps)
-
-    @overload
-    def __getitem__(self, place: int) -> OpenedCheckpoint: ...
-    @overload
-    def __getitem__(self, place: slice) -> list[OpenedCheckpoint]: ...
-    def __getitem__(self, place: int | slice) -> OpenedCheckpoint | list[OpenedCheckpoint]:
-        """Load the checkpoint at a place in the order of steps, or those of a slice of places."""
-        if isinstance(place, slice):
-            return [self.at(step) for step in self.steps[place]]
-        return self.at(self.steps[place])
-
-    def __iter__(self) -> Iterator[OpenedCheckpoint]:
-        return map(self.at, self.steps)
-
-
-def open(
-    name: str | Path,
-    *,
-    root: Path | str = CHECKPOINTS,
-    device: Device = "auto",
-    dtype: Dtype = "float32",
-    source_language: str | None = None,
-    target_language: str | None = None,
-    prefix: str | None = None,
-) -> OpenedRun:
-    """Open a run by its name, the path of a folder, or a name on the Hugging Face hub.
-
-    Args:
-        name: which run.
-        root: the folder of runs in which a name is looked up.
-        device: where models compute; auto takes a GPU if there is one.
-        dtype: the type of the weights.
-        source_language, target_language, prefix: a choice, of a model that knows several.
-
-    Raises:
-        CheckpointError: if there is no such run, or its files cannot be used.
-        ValueError: if the model does not know the language or prefix.
-    """
-    languages = Languages(source_language, target_language, prefix)
-    opened = choose_languages(open_run(str(name), root=Path(root)), languages)
-    return OpenedRun(opened, Placement(device, dtype))
-
-
-def wrap(
-    model: Any,
-    tokenizer: Any,
-    *,
-    name: str = "in memory",
-    step: int = 0,
-    languages: Languages = DEFAULT_LANGUAGES,
-    target_tokenizer: Any = None,
-) -> OpenedCheckpoint:
-    """Take a model that is in memory, such as one's own in a training: a copy of it as it is now.
-
-    The model itself is left as it is: its mode, gradients, hooks and attention. ``wrap_model`` in
-    ``model/memory.py`` has the arguments and errors.
-    """
-    run = wrap_model(
-        model,
-        tokenizer,
-        name=name,
-        step=step,
-        languages=languages,
-        target_tokenizer=target_tokenizer,
-    )
-    return OpenedCheckpoint(run.checkpoint.model, run)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from headwise.model.interface import Seq2SeqModel, Tokenizers
 from headwise.viz_app.analysis.correspondence import corresponding, parting
 from headwise.viz_app.records.patching import Patching
+from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.account import single_token
 from headwise.viz_app.trace.patching import run_attribution, run_patching
 from headwise.viz_app.trace.sentence import run_trace
@@ -19,7 +20,7 @@ def patch_texts(
     other: str,
     *,
     target: str | Sequence[int] | None = None,
-    at: int | None = None,
+    at: int | str | None = None,
     words: tuple[str, str] | None = None,
     attribution: bool = False,
 ) -> Patching:
@@ -31,8 +32,8 @@ def patch_texts(
         text: A, which is patched.
         other: B, which is taken from.
         target: the translation that both are given; None for the model's own of A.
-        at: which token of it is asked about, from 1; None for the first in which the translations
-            of A and B part.
+        at: which token of it is asked about, from 1, or its text if that is there once; None for
+            the first in which the translations of A and B part.
         words: the two words whose log-odds are computed; None for those with which the two
             translations go on there.
         attribution: whether to approximate all patches to first order, by one backward pass.
@@ -43,13 +44,12 @@ def patch_texts(
     """
     a, own = run_trace(model, tokenizers, text, target), run_trace(model, tokenizers, other)
     parts_at = parting(a.predicted.ids, own.predicted.ids)
-    if at is None and parts_at is None:
+    if at is not None:
+        step = step_of(a, at)
+    elif parts_at is not None:
+        step = parts_at
+    else:
         raise ValueError("at: the two translations do not part; say which token")
-    step = parts_at if at is None else at - 1
-    if step is None or not 0 <= step < len(a.predicted):
-        raise ValueError(
-            f"at: expected 1 to {len(a.predicted)}, the tokens of the shared target, got {at}"
-        )
     if words is not None:
         first, second = (single_token(tokenizers, word, name="words") for word in words)
     elif step == parts_at:
@@ -59,3 +59,19 @@ def patch_texts(
     b = run_trace(model, tokenizers, other, a.target_ids)
     run_it = run_attribution if attribution else run_patching
     return run_it(model, a, b, corresponding(a.source, b.source), step, (first, second))
+
+
+def step_of(trace: Trace, at: int | str) -> int:
+    """Return the row of the decoder that predicts a token, from 0.
+
+    Raises:
+        ValueError: if there is no such token, or no single one with this text.
+    """
+    texts = [text.strip() for text in trace.predicted.texts]
+    if isinstance(at, str):
+        if texts.count(at.strip()) == 1:
+            return texts.index(at.strip())
+        raise ValueError(f"at: expected one token of {' '.join(texts)}, got {at!r:.60}")
+    if 1 <= at <= len(texts):
+        return at - 1
+    raise ValueError(f"at: expected 1 to {len(texts)}, the tokens of the target, got {at}")

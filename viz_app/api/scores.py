@@ -36,7 +36,7 @@ def evaluate(
     pairs: Pairs,
     *,
     ablated: Collection[HeadLike] = (),
-    metrics: Iterable[str] | Mapping[str, Score] = ("loss", "bleu", "chrf"),
+    metrics: str | Iterable[str] | Mapping[str, Score] = ("loss", "bleu", "chrf"),
     decoding: Decoding = GREEDY,
     columns: tuple[str, str] | None = None,
 ) -> dict[str, float]:
@@ -49,7 +49,7 @@ def evaluate(
         checkpoint: the checkpoint.
         pairs: (source, target) texts, a file, or a corpus by name.
         ablated: heads that are switched off, in decoding too.
-        metrics: names among ``METRICS``, or scores of one's own by name.
+        metrics: names among ``METRICS``, or one, or scores of one's own by name.
         decoding: how texts are translated, if a metric needs translations.
         columns: names of the two columns of a file, where they are not the languages.
 
@@ -58,7 +58,7 @@ def evaluate(
         DataError: if no pair is left.
     """
     own = metrics if isinstance(metrics, Mapping) else {}
-    names = list(metrics)
+    names = [metrics] if isinstance(metrics, str) else list(metrics)
     if odd := [name for name in names if name not in METRICS and name not in own]:
         raise ValueError(
             f"metrics: expected {', '.join(METRICS)}, or functions by name; got {', '.join(odd)}"
@@ -89,7 +89,7 @@ def prune_curve(
     order_pairs: Pairs | None = None,
     kinds: Collection[Kind] = KINDS,
     points: int | None = None,
-    metrics: Sequence[str] = (),
+    metrics: str | Sequence[str] = (),
     seed: int = 0,
     columns: tuple[str, str] | None = None,
 ) -> pd.DataFrame:
@@ -121,6 +121,7 @@ def prune_curve(
     model, run = checkpoint.model, checkpoint.opened
     if odd := [kind for kind in kinds if kind not in KINDS]:
         raise ValueError(f"kinds: expected some of {', '.join(KINDS)}, got {odd}")
+    metrics = [metrics] if isinstance(metrics, str) else metrics
     if odd_metrics := [name for name in metrics if name not in METRICS]:
         raise ValueError(f"metrics: expected some of {', '.join(METRICS)}, got {odd_metrics}")
     read = read_pairs(pairs, run, columns=columns)

@@ -13,8 +13,9 @@ from tqdm import tqdm
 
 from headwise.model.interface import Head, Kind, head_name
 from headwise.model.training.data import Pair
-from headwise.viz_app.api.opened import OpenedCheckpoint, OpenedRun
+from headwise.viz_app.api.opened import OpenedCheckpoint
 from headwise.viz_app.api.pairs import Pairs, read_pairs
+from headwise.viz_app.api.runs import OpenedRun
 from headwise.viz_app.measure import MeasureArguments, measure_run
 from headwise.viz_app.measuring.heads import RowMeasure, weight_measures
 from headwise.viz_app.measuring.plain import encode_all, measure_pairs
@@ -49,14 +50,15 @@ class Row:
     """From 1."""
     value: float
     error: float
-    """Standard error by 200 resamples of the sentences; NaN for measures of weights alone."""
+    """Standard error by 200 resamples of the sentences; NaN for measures of weights alone, and of
+    so few sentences that a resample has none."""
 
 
 def measure(
     run: OpenedRun | OpenedCheckpoint,
     pairs: Pairs,
     *,
-    ours: Iterable[str] | None = None,
+    ours: str | Iterable[str] | None = None,
     measures: Mapping[str, RowMeasure] | None = None,
     steps: Iterable[int] | None = None,
     save: bool = False,
@@ -95,6 +97,9 @@ def measure(
     """
     own = dict(measures or {})
     require_own_names(own)
+    if odd := [name for name, function in own.items() if not callable(function)]:
+        raise ValueError(f"measures: expected functions by name, got none for {', '.join(odd)}")
+    ours = [ours] if isinstance(ours, str) else ours
     if odd := sorted({*(ours or ())} - {*MEASURES}):
         raise ValueError(f"ours: expected names among {', '.join(MEASURES)}; got {', '.join(odd)}")
     names = [*ours] if ours is not None else [] if own else [*MEASURES]

@@ -214,61 +214,32 @@ def heads_map(
     column: int | None = None,
     cell: tuple[int, int] | None = None,
 ) -> go.Figure:
-    """Draw heads by the token that they read, (L, H, M), as ``account_map`` draws parts.
-
-    Rows are called layer.head.
-    """
-    layers, heads, keys = cells.shape
-    return account_map(
-        cells.reshape(-1, keys),
-        rows=[f"{layer + 1}.{head + 1}" for layer, head in np.ndindex(layers, heads)],
-        columns=columns,
-        column_title=column_title,
-        limit=limit,
-        theme=theme,
-        column=column,
-        cell=cell,
-    )
-
-
-def account_map(
-    cells: NDArray[np.float64],
-    *,
-    rows: Sequence[str],
-    columns: Sequence[str],
-    column_title: str,
-    limit: float,
-    theme: Theme,
-    column: int | None = None,
-    cell: tuple[int, int] | None = None,
-    with_rows: bool = True,
-) -> go.Figure:
-    """Draw parts by what they read, or by checkpoint, with sums at the margins.
+    """Draw heads by the token that they read, with sums at both margins.
 
     The sums stand after an empty row and column. A click on a cell gives "row,column", on the sum
     of a row "row," and on the sum of a column ",column".
 
     Args:
-        cells: (rows, columns).
-        rows: names of the parts.
-        columns: labels of the tokens, or of the checkpoints.
-        column_title: what the columns are.
+        cells: (L, H, M); rows are called layer.head.
+        columns: labels of the tokens.
+        column_title: what the tokens are.
         limit: magnitude at both ends of the scale; sums beyond it have the colour of the end.
         theme: colours.
         column: the marked token.
-        cell: the chosen cell.
-        with_rows: whether rows have sums, too.
+        cell: row and column of the chosen cell.
 
     Raises:
         ValueError: if labels and cells do not fit.
     """
-    if cells.shape != (len(rows), len(columns)):
-        raise ValueError(f"expected {(len(rows), len(columns))} cells, got {cells.shape}")
-    names, tokens = [*rows, "", "sum"], [*columns, *(["", "sum"] if with_rows else [])]
+    layers, heads, keys = cells.shape
+    if keys != len(columns):
+        raise ValueError(f"expected {len(columns)} columns, got {keys}")
+    cells = cells.reshape(-1, keys)
+    rows = [f"{layer + 1}.{head + 1}" for layer, head in np.ndindex(layers, heads)]
+    names, tokens = [*rows, "", "sum"], [*columns, "", "sum"]
     drawn = np.full((len(names), len(tokens)), np.nan)
-    drawn[:-2, : len(columns)], drawn[-1, : len(columns)] = cells, cells.sum(0)
-    if with_rows:
-        drawn[:-2, -1], drawn[-1, -1] = cells.sum(1), cells.sum()
+    drawn[:-2, :-2], drawn[-1, :-2] = cells, cells.sum(0)
+    drawn[:-2, -1], drawn[-1, -1] = cells.sum(1), cells.sum()
     left, top = label_width([*names, "layer.head"]), label_width(tokens) + 22
     width = min(float(_COLUMN), max(14.0, 700 / len(tokens)))
 

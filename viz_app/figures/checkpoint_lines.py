@@ -1,4 +1,4 @@
-"""Draws values by checkpoint: measures of a head, cosines, and measures of whole checkpoints.
+"""Draws values by checkpoint: measures of a head, named lines, and measures of whole checkpoints.
 
 Checkpoints are evenly spaced, the first on the left.
 """
@@ -21,7 +21,7 @@ from headwise.viz_app.figures.theme import Properties, Theme, escape_plotly, new
 from headwise.viz_app.records.trace import Floats
 
 _LINES, _ABOVE, _BELOW = 340, 12, 44
-"""Pixels of the chart of cosines, and of what is above and below its lines."""
+"""Pixels of the chart of named lines, and of what is above and below its lines."""
 _APART, _LONGEST = 17, 26
 """Least pixels between the names of two lines, and most characters of a name."""
 _HEIGHT, _TITLE, _TOP = 76, 30, 24
@@ -82,20 +82,37 @@ def measure_lines(
     )
 
 
-def cosine_lines(
-    cosines: Floats, *, steps: Sequence[int], names: Sequence[str], theme: Theme, marked: int
+def named_lines(
+    values: Floats,
+    *,
+    steps: Sequence[int],
+    names: Sequence[str],
+    title: str,
+    theme: Theme,
+    marked: int,
 ) -> go.Figure:
-    """Draw cosines, (checkpoints, lines), as lines with their names at the right end.
+    """Draw values, (checkpoints, lines), as lines with their names at the right end.
 
-    A vertical line marks the checkpoint whose index is ``marked``.
+    A vertical line marks the checkpoint whose index is ``marked``; the ``customdata`` of a mark is
+    the index of its checkpoint.
+
+    Args:
+        values: (checkpoints, lines).
+        steps: of the checkpoints.
+        names: of the lines.
+        title: what the values are.
+        theme: colours.
+        marked: index of a checkpoint.
     """
     places = list(range(len(steps)))
     written = [f"{step:,}" for step in steps]
     colours = [theme.series[line % len(theme.series)] for line in range(len(names))]
-    least = float(cosines.min(initial=0.0)) - 0.06
-    most = float(cosines.max(initial=0.5)) + 0.06
+    least, most = float(values.min(initial=0.0)), float(values.max(initial=0.5))
+    beyond = 0.04 * (most - least)
+    least, most = least - beyond, most + beyond
     inner = _LINES - _ABOVE - _BELOW
-    heights = (cosines[-1] - least) / (most - least) * inner
+    heights = (values[-1] - least) / (most - least) * inner
+    opaque = {"marker": {"opacity": 1}}
     longest = min(_LONGEST, max(map(len, names), default=0))
     left, right = 56, 24 + 8 * longest
     return new_figure(
@@ -104,11 +121,14 @@ def cosine_lines(
             {
                 "type": "scatter",
                 "x": places,
-                "y": cosines[:, line],
+                "y": values[:, line],
                 "mode": "lines+markers",
                 "line": {"color": colour, "dash": ("solid", "dash")[line // len(theme.series) % 2]},
                 "marker": {"size": 6},
                 "text": written,
+                "customdata": [str(place) for place in places],
+                "selected": opaque,
+                "unselected": opaque,
                 "hovertemplate": f"{escape_plotly(name)}<br>step %{{text}}: %{{y:.3f}}"
                 "<extra></extra>",
             }
@@ -126,7 +146,7 @@ def cosine_lines(
             },
             "yaxis": {
                 "range": [least, most],
-                "title": {"text": "cosine"},
+                "title": {"text": title},
                 "showgrid": True,
                 "zeroline": True,
                 "zerolinecolor": theme.line,
@@ -145,18 +165,22 @@ def cosine_lines(
                     "text": escape_plotly(shorten(name, _LONGEST)),
                     "font": {"color": colour, "size": 13},
                 }
-                for name, colour, height in zip(names, colours, _spread(heights), strict=True)
+                for name, colour, height in zip(
+                    names, colours, _spread(heights, inner), strict=True
+                )
             ],
         },
     )
 
 
-def _spread(heights: Floats) -> list[float]:
-    """Return the heights, moved up where they are too close to the next lower one."""
+def _spread(heights: Floats, most: float) -> list[float]:
+    """Return the heights, moved up, and down again below ``most``, where they are too close."""
     moved = heights.astype(float)
-    below = -np.inf
+    below, above = -np.inf, most + _APART
     for line in descending(-heights):
         below = moved[line] = max(moved[line], below + _APART)
+    for line in descending(-heights)[::-1]:
+        above = moved[line] = min(moved[line], above - _APART)
     return [float(height) for height in moved]
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
@@ -29,6 +30,8 @@ ALIGNMENTS_VERSION = 1
 """Version of the format of ``alignments.jsonl``."""
 WordLinks = set[tuple[int, int]]
 """Pairs of source word and target word."""
+_LONGEST_LINE = 1_000_000
+"""Characters; more than a link of each word of a long sentence with ten others."""
 _LINK = re.compile(r"([0-9]{1,6})-([0-9]{1,6})")
 
 
@@ -148,15 +151,22 @@ def with_reference(
     """Yield each pair of the corpus ``file`` with the links in its line of a reference.
 
     Raises:
-        DataError: if a line has anything but links, or there are more pairs or more lines.
+        DataError: if a line has anything but links or is too long, or there are more pairs or more
+            lines.
     """
-    with reference.open(encoding="utf-8-sig", errors="replace", newline="\n") as lines:
+    with reference.open(encoding="utf-8-sig", errors="replace", newline="\n") as file_of_lines:
+        lines = iter(partial(file_of_lines.readline, _LONGEST_LINE + 1), "")
         for number, (pair, line) in enumerate(zip_longest(pairs, lines), start=1):
             if pair is None or line is None:
                 longer = file if line is None else reference
                 raise DataError(
                     f"{reference}: expected a line for each pair of {file}, got more than "
                     f"{number - 1:,} only in {longer}"
+                )
+            if len(line) > _LONGEST_LINE:
+                raise DataError(
+                    f"{reference}, line {number}: expected links, in at most {_LONGEST_LINE:,} "
+                    "characters; put a pair on each line"
                 )
             try:
                 yield pair, parse_links(line)

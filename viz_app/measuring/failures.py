@@ -1,8 +1,6 @@
 """Figures of how a checkpoint's translations of the example sentences may have failed.
 
-``B`` batch, ``L`` layers, ``H`` heads, ``S`` source length, ``T`` target steps. A content word is a
-source word of at least four letters: shorter ones are mostly those that another language may do
-without.
+``B`` batch, ``L`` layers, ``H`` heads, ``S`` source length, ``T`` target steps.
 """
 
 from __future__ import annotations
@@ -26,23 +24,17 @@ from headwise.viz_app.measuring.batches import (
     batches_by_length,
 )
 from headwise.viz_app.measuring.words import source_word_numbers, word_numbers
-from headwise.viz_app.records.measures import TranslatedSentence
+from headwise.viz_app.records.measures import TranslatedSentence, has_enough_letters
 
-_LETTERS = 4
-"""Fewest letters of a content word."""
 _SHORTENED = 256
 """Most shortened sources in a batch."""
 
 
-def content_words(tokenizers: Tokenizers, source: Sequence[int]) -> list[list[int]]:
-    """List the content words of an encoded source, each as the places of its tokens."""
+def words_of_letters(tokenizers: Tokenizers, source: Sequence[int]) -> list[list[int]]:
+    """List the words of at least four letters of an encoded source, as the places of tokens."""
     words = _words(source_word_numbers(tokenizers, source))
     texts = _texts(tokenizers.source, source, words)
-    return [
-        word
-        for word, text in zip(words, texts, strict=True)
-        if sum(map(str.isalpha, text)) >= _LETTERS
-    ]
+    return [word for word, text in zip(words, texts, strict=True) if has_enough_letters(text)]
 
 
 def _words(numbers: Sequence[int]) -> list[list[int]]:
@@ -143,7 +135,7 @@ def translate_batch(
     steps = [len(target) - 1 for target in targets]
     scores = _scores(model, stream, ids)
     whole = [float(score[:n].sum()) for score, n in zip(scores, steps, strict=True)]
-    words = [content_words(tokenizers, source) for source in sources]
+    words = [words_of_letters(tokenizers, source) for source in sources]
     forced = [replace(s, target=target) for s, target in zip(sentences, targets, strict=True)]
     left_out = least_losses(model, forced, words, whole)
     found = {}

@@ -50,6 +50,8 @@ MOST_NOTE = 500
 """Most letters of what is said of such a measure."""
 FAILURES = ("log_probability", "least_attended", "left_out", "repetition")
 """Names of the measures of how a translation may have failed; see ``analysis.failures``."""
+_LETTERS = 4
+"""Fewest letters of a word that these look for in the source."""
 CONTRIBUTIONS = ("source_contribution", "source_entropy", "prefix_entropy")
 """Names of the measures of what contributes to a checkpoint's predictions."""
 STAGES = (
@@ -62,6 +64,15 @@ STAGES = (
 )
 """Names of the measures of a whole checkpoint; see ``analysis.measure_descriptions``. The last two
 are of the references in place of the translations, the same for all checkpoints."""
+
+
+def has_enough_letters(word: str) -> bool:
+    """Return whether a source word has at least four letters.
+
+    Shorter ones are mostly those that another language may do without; of the longer ones, too,
+    many are function words.
+    """
+    return sum(map(str.isalpha, word)) >= _LETTERS
 
 
 @dataclass(frozen=True)

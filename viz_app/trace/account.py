@@ -12,10 +12,17 @@ import torch
 from torch import Tensor
 
 from headwise.model import account as accounts
-from headwise.model.interface import Head, Seq2SeqModel, Tokenizers, WordSpan, head_name
+from headwise.model.interface import (
+    Head,
+    Seq2SeqModel,
+    Stack,
+    Tokenizers,
+    WordSpan,
+    head_name,
+)
 from headwise.model.interventions import effects_of_parts, effects_of_sources
 from headwise.model.placement import in_float32
-from headwise.model.readings import ForcedPass, Stack, Sublayer, difference_of
+from headwise.model.readings import ForcedPass, Sublayer, difference_of
 from headwise.model.ties import top_k
 from headwise.model.turning import turn
 from headwise.viz_app.records.account import (
@@ -70,14 +77,15 @@ def run_cell(
 
 
 def run_drivers(
-    model: Seq2SeqModel, trace: Trace, step: int, layer: int, neuron: int
+    model: Seq2SeqModel, trace: Trace, position: int, layer: int, neuron: int, *, stack: Stack
 ) -> dict[str, StreamParts]:
-    """Take the input of a neuron of the decoder apart, before its activation function.
+    """Take the input of a neuron apart, at a position of a stack, before its activation function.
 
     Returns:
         By the name of the linear layer: ``expand``, and ``gate`` of a gated feed-forward.
     """
-    found = accounts.neuron_drivers(_pass(model, trace, step), step, layer, neuron)
+    forced = _pass(model, trace, position if stack == "decoder" else 0)
+    found = accounts.neuron_drivers(forced, position, layer, neuron, stack=stack)
     return {name: _stream_parts(parts) for name, parts in found.items()}
 
 
@@ -127,8 +135,8 @@ def run_source_effects(
     """
     if trace.turned.pinned:
         raise ValueError(
-            "expected a trace without pinned rows, which are rows of this source as it is; leave "
-            "them out"
+            "expected a trace without pinned rows, since rows and keys have other numbers once a "
+            "source word is left out; trace the sentence without them (strengths may stay)"
         )
     with turn(model, trace.turned):
         losses = effects_of_sources(

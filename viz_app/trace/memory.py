@@ -7,10 +7,13 @@ layers, ``H`` heads, ``D`` = d_model, ``V`` vocabulary.
 
 from __future__ import annotations
 
+from headwise.model.decoding.greedy import longest_target
 from headwise.model.interface import Description, Kind
+from headwise.model.interventions import POSITIONS_AT_A_TIME
 
 _FLOAT = 4
 """Bytes of a float32, of which all that is recorded is made."""
+_DOUBLE = 8
 
 
 def _maps(model: Description, source: int, target: int) -> int:
@@ -33,19 +36,59 @@ def _streams(model: Description, source: int, target: int) -> int:
 def trace_bytes(model: Description, source: int, target: int) -> int:
     """Estimate ``run_trace`` on S source and T target tokens, in bytes.
 
-    Scores and weights of all maps are recorded, and copied when layers are put together; of the
-    logits (T, V) there are several at once, and those that are read from each layer.
+    Scores and weights of all maps are recorded, then the weights of all layers put together; of the
+    logits (T, V) there are several at once.
     """
-    logits = target * model.target_vocab_size * (6 + 3 * model.n_decoder_layers)
+    logits = 6 * target * model.target_vocab_size
     return _FLOAT * (
-        4 * _maps(model, source, target) + logits + 2 * _streams(model, source, target)
+        3 * _maps(model, source, target) + logits + 2 * _streams(model, source, target)
     )
+
+
+def logits_bytes(model: Description, source: int, target: int) -> int:
+    """Estimate the log-probabilities of T target tokens after S source tokens, in bytes."""
+    return _FLOAT * 3 * min(target, 1024) * model.target_vocab_size + _passes(model, source, target)
 
 
 def maps_bytes(model: Description, source: int, target: int) -> int:
     """Estimate ``run_attention`` on S source and T target tokens, in bytes."""
-    logits = 3 * min(target, 1024) * model.target_vocab_size
-    return _FLOAT * (3 * _maps(model, source, target) + logits + _streams(model, source, target))
+    recorded = 3 * _maps(model, source, target) + _streams(model, source, target)
+    return _FLOAT * recorded + logits_bytes(model, source, target)
+
+
+def account_bytes(model: Description, source: int, target: int) -> int:
+    """Estimate an account, or what else takes one pass apart, on S source and T target tokens.
+
+    Half of what layers write and one map of each head are held as the pass had them and in float64.
+    """
+    held = _maps(model, source, target) + _streams(model, source, target) // 2
+    return (_FLOAT + _DOUBLE) * held
+
+
+def contributions_bytes(model: Description, source: int, target: int) -> int:
+    """Estimate ``contributions`` of one sentence of S source and T target tokens, in bytes."""
+    mixed = 3 * (source + target) * (source + target)
+    return _FLOAT * (_maps(model, source, target) + _streams(model, source, target) + mixed)
+
+
+def effects_bytes(model: Description, source: int, target: int) -> int:
+    """Estimate passes without each part, or each word, on S source and T target tokens, in bytes.
+
+    As many copies run together as have some number of positions, but at least two.
+    """
+    return 2 * _passes(model, source, target)
+
+
+def patching_bytes(model: Description, source: int, target: int) -> int:
+    """Estimate patches between two sentences of at most S tokens, on T target tokens, in bytes."""
+    recorded = 4 * _FLOAT * _streams(model, source, target)
+    return recorded + effects_bytes(model, source, target)
+
+
+def _passes(model: Description, source: int, target: int) -> int:
+    """Return the bytes of passes of which nothing is recorded: those of their widest layer."""
+    width = 10 * model.d_model + 3 * max(model.encoder_d_ff, model.decoder_d_ff)
+    return _FLOAT * max(POSITIONS_AT_A_TIME, source + target) * width
 
 
 def layer_bytes(model: Description, source: int, target: int) -> int:
@@ -58,16 +101,19 @@ def layer_bytes(model: Description, source: int, target: int) -> int:
 def costs_bytes(model: Description, source: int, target: int) -> int:
     """Estimate ``head_costs`` on S source and T target tokens, in bytes: a row for each head."""
     rows = 1 + len(model.all_heads())
-    encoder = source * (8 * model.d_model + 2 * model.encoder_d_ff)
-    decoder = target * (10 * model.d_model + 2 * model.decoder_d_ff)
-    return _FLOAT * (rows * (encoder + decoder) + 3 * 2048 * model.target_vocab_size)
+    decoder = source * 2 * model.d_model + target * (5 * model.d_model + 2 * model.decoder_d_ff)
+    logits = 3 * min(1024, rows * target) * model.target_vocab_size
+    return _FLOAT * (rows * decoder + logits) + _passes(model, source, target)
 
 
-def beam_bytes(model: Description, source: int, size: int) -> int:
-    """Estimate a beam search of some width on S source tokens, in bytes.
+def decoding_bytes(model: Description, source: int, size: int = 1) -> int:
+    """Estimate decoding after S source tokens, greedily or with a beam of some width, in bytes.
 
-    Keys and values of all layers are kept for each hypothesis, and copied at each step.
+    Keys and values of all layers are kept for each hypothesis, and copied at each step. One layer
+    at a time may have its attention explicit, where heads are turned.
     """
-    target = min(2 * source + 10, model.max_length)
+    target = longest_target(source, model.max_length)
     kept = 2 * model.n_decoder_layers * model.d_model * (source + target) * size
-    return _FLOAT * (3 * kept + 4 * size * model.target_vocab_size) + maps_bytes(model, source, 1)
+    explicit = 2 * model.n_encoder_heads * source * source
+    encoder = source * (10 * model.d_model + 3 * model.encoder_d_ff)
+    return _FLOAT * (3 * kept + 4 * size * model.target_vocab_size + explicit + encoder)

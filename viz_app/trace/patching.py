@@ -13,10 +13,10 @@ import numpy as np
 import torch
 
 from headwise.model import patching
-from headwise.model.interface import Seq2SeqModel
+from headwise.model.interface import Seq2SeqModel, Stack
 from headwise.model.patching import Patch, RecordedPass, Splice
 from headwise.model.placement import in_float32
-from headwise.model.readings import Difference, Stack, difference_of, sublayers
+from headwise.model.readings import Difference, difference_of, sublayers
 from headwise.model.ties import rounding
 from headwise.model.turning import turn
 from headwise.viz_app.records.patching import Doubles, Patching, Stretch, patch_names

@@ -79,12 +79,19 @@ def run_trace(
         target_ids = _target_ids(model, tokenizers, source_ids, target)
         consumed, predicted = target_ids[:-1], target_ids[1:]
         plain_logits = _logits(model, source_ids, consumed)
-        with capture(model, hook_names(model)) as seen:
+        with capture(model, hook_names(model)) as captured:
             logits = _logits(model, source_ids, consumed)
-    top_k = min(top_k, logits.shape[-1])
-    predictions = _predictions(model, seen, logits, predicted, top_k)
+    apart = float((plain_logits - logits).abs().max() / logits.abs().max().clamp(min=1))
+    del plain_logits
+    summary = tuple(_summarise(name, tensors[0]) for name, tensors in captured.items())
+    # Scores are as large as all that a trace keeps, and only their summary is kept.
+    seen = {name: tensors for name, tensors in captured.items() if not name.endswith(".scores")}
+    captured.clear()
+    predictions = _predictions(model, seen, logits, predicted, min(top_k, logits.shape[-1]))
+    del logits
     tokens = tokenizers.target.tokens
-    norms = {kind: _value_norms(model, seen, kind, turned) for kind in KINDS}
+    weights = {kind: _layers(seen, kind, "weights") for kind in KINDS}
+    norms = {kind: _value_norms(model, seen, kind, weights[kind], turned) for kind in KINDS}
     return Trace(
         **model.origin._asdict(),
         source_text=source.strip(),
@@ -93,7 +100,7 @@ def run_trace(
         source=to_tokens(tokenizers.source, source_ids),
         consumed=to_tokens(tokenizers.target, consumed),
         predicted=to_tokens(tokenizers.target, predicted),
-        attention=_by_kind(seen, "weights"),
+        attention={kind: to_numpy(weights[kind]) for kind in KINDS},
         value_norms={kind: of_values for kind, (of_values, _) in norms.items()},
         head_sum_norms={kind: of_sums for kind, (_, of_sums) in norms.items()},
         queries=_by_kind(seen, "query"),
@@ -108,8 +115,8 @@ def run_trace(
         lens_tokens=tuple(
             tuple(tuple(tokens(row)) for row in layer) for layer in predictions.lens_ids.tolist()
         ),
-        summary=tuple(_summarise(name, tensors[0]) for name, tensors in seen.items()),
-        checks=_checks(seen, logits, plain_logits, turned),
+        summary=summary,
+        checks=_checks(seen, weights, apart, turned),
         turned=turned,
     )
 
@@ -194,18 +201,18 @@ def _by_kind(seen: Captured, point: str) -> dict[Kind, Floats]:
 
 
 def _value_norms(
-    model: Seq2SeqModel, seen: Captured, kind: Kind, turned: Turned
+    model: Seq2SeqModel, seen: Captured, kind: Kind, weights: Tensor, turned: Turned
 ) -> tuple[Floats, Floats]:
     """Compute the norms of a trace: ``value_norms`` and ``head_sum_norms`` of a kind."""
     of_values, of_sums = [], []
-    layers = zip(_layers(seen, kind, "value"), _layers(seen, kind, "weights"), strict=True)
-    for layer, (values, weights) in enumerate(layers):  # (H, M, K), (H, Q, M)
+    layers = zip(_layers(seen, kind, "value"), weights, strict=True)
+    for layer, (values, of_layer) in enumerate(layers):  # (H, M, K), (H, Q, M)
         projection = model.linear(f"{attention_path(kind, layer)}.output_projection").weight
         transformed = transform_values(values, projection)  # (H, M, D)
         of_values.append(transformed.norm(dim=-1))
         for head, strength in turned.strengths_in(kind, layer).items():
             transformed[head] *= strength
-        of_sums.append(head_sum_norms(weights, transformed))
+        of_sums.append(head_sum_norms(of_layer, transformed))
     return to_numpy(torch.stack(of_values)), to_numpy(torch.stack(of_sums))
 
 
@@ -238,18 +245,20 @@ def _predictions(
     actual, own = log_probability.gather(-1, ids)[:, 0], logits.gather(-1, ids)
     top = top_k(logits, count)  # (T, k)
     top_log_probability = log_probability.gather(-1, top)
-    streams = _stream_tensors(seen, "decoder")[:-1]
-    below = in_float32(model.lens(streams))  # (L, T, V), all but the last layer
-    lens = top_k(below, count)  # (L, T, k)
-    lens_log_probability = below.gather(-1, lens) - below.logsumexp(dim=-1, keepdim=True)
+    lens, lens_log_probability = [], []
+    for stream in _stream_tensors(seen, "decoder")[:-1]:  # of all but the last layer
+        below = in_float32(model.lens(stream[None]))[0]  # (T, V)
+        lens.append(top_k(below, count))  # (T, k)
+        likeliest = below.gather(-1, lens[-1])
+        lens_log_probability.append(likeliest - below.logsumexp(dim=-1, keepdim=True))
     return Predictions(
         log_probability=to_numpy(actual),
         rank=_integers((logits > own + rounding_of(logits)).sum(dim=-1) + 1),
         entropy=to_numpy(-(log_probability.exp() * log_probability).sum(dim=-1)),
         top_ids=_integers(top),
         top_log_probability=to_numpy(top_log_probability),
-        lens_ids=_integers(torch.cat([lens, top[None]])),
-        lens_log_probability=to_numpy(torch.cat([lens_log_probability, top_log_probability[None]])),
+        lens_ids=_integers(torch.stack([*lens, top])),
+        lens_log_probability=to_numpy(torch.stack([*lens_log_probability, top_log_probability])),
     )
 
 
@@ -269,9 +278,10 @@ def _largest(deviations: Iterable[Tensor]) -> float:
     return float(torch.stack([deviation.abs().max() for deviation in deviations]).max())
 
 
-def _checks(seen: Captured, logits: Tensor, plain: Tensor, turned: Turned) -> tuple[Check, ...]:
-    """Check a pass in itself, and its logits against those of the ``plain`` pass: each (T, V)."""
-    weights = {kind: _layers(seen, kind, "weights") for kind in KINDS}
+def _checks(
+    seen: Captured, weights: Mapping[Kind, Tensor], apart: float, turned: Turned
+) -> tuple[Check, ...]:
+    """Check a pass in itself, and how far its logits are from those without recording."""
     sums = _largest(w.sum(dim=-1) - 1 for w in weights.values())
     values = {kind: _layers(seen, kind, "value") for kind in KINDS}
     rounding = torch.finfo(values["cross"].dtype).eps  # of a model's weights; 1.2e-7 for float32
@@ -279,7 +289,6 @@ def _checks(seen: Captured, logits: Tensor, plain: Tensor, turned: Turned) -> tu
     for (kind, layer, head), strength in turned.strengths:
         outputs[kind][layer, head] *= strength
     heads = _largest(output - _layers(seen, kind, "heads") for kind, output in outputs.items())
-    apart = float((plain - logits).abs().max() / logits.abs().max().clamp(min=1))
     return (
         Check("each row of attention weights sums to 1", sums, 1e-5),
         Check(

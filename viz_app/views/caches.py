@@ -48,9 +48,10 @@ from headwise.viz_app.trace.attention import (
 )
 from headwise.viz_app.trace.layer import run_layer_trace
 from headwise.viz_app.trace.memory import (
-    beam_bytes,
     costs_bytes,
+    decoding_bytes,
     layer_bytes,
+    logits_bytes,
     maps_bytes,
     trace_bytes,
 )
@@ -225,6 +226,7 @@ def continuation_of(
         entries=64,
         facts=lambda ids: {"target": len(ids) - 1},
         says="Translating",
+        needs=decoding_bytes,
     )
 
 
@@ -245,6 +247,7 @@ def decoder_lens_of(run: Run, step: int, texts: tuple[str, ...]) -> list[list[st
         compute,
         entries=64,
         facts=lambda _: {"run": run.name, "step": step, "sentences": len(texts)},
+        needs=decoding_bytes(run.description, max(map(len, sources), default=0), len(sources)),
     )
 
 
@@ -263,7 +266,7 @@ def beam_of(run: Run, step: int, text: str, size: int, *, turned: Turned = AS_IT
         entries=24,
         facts=lambda _: {"width": size},
         says="Searching with a beam",
-        needs=lambda model, source: beam_bytes(model, source, size),
+        needs=lambda model, source: decoding_bytes(model, source, size),
     )
 
 
@@ -281,7 +284,12 @@ def attention_of(run: Run, step: int, text: str, target: Ids) -> AttentionTrace:
 def log_probability_of(run: Run, step: int, text: str, target: Ids) -> Floats:
     """Return the log-probability of each token of a target's ids after ``<s>``, (T,), in nats."""
     return _of_sentence(
-        "log-probability", (run, step, text), (target,), target_log_probability, entries=64
+        "log-probability",
+        (run, step, text),
+        (target,),
+        target_log_probability,
+        entries=64,
+        needs=lambda model, source: logits_bytes(model, source, len(target) - 1),
     )
 
 

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import math
+import re
 
+import numpy as np
 import pytest
 
 from headwise.model.interface import Kind
-from headwise.viz_app.analysis.failures import FAILURE_DESCRIPTIONS, compare_with_chrf, worst_first
+from headwise.viz_app.analysis.failures import (
+    FAILURE_DESCRIPTIONS,
+    compare_with_chrf,
+    shares_below,
+    worst_first,
+)
 from headwise.viz_app.analysis.head_descriptions import describe_head, describe_value
 from headwise.viz_app.analysis.measure_descriptions import (
     MEASURE_DESCRIPTIONS,
@@ -158,27 +165,43 @@ def test_whole_descriptions_of_a_head() -> None:
     ]
 
 
-def test_worst_sentence_comes_first() -> None:
+SOURCES = ["Those", "long words", "Three longer words", "a b c"]
+
+
+def test_sentence_with_the_strongest_sign_comes_first() -> None:
     for name in ("log_probability", "least_attended", "left_out"):
-        assert worst_first(name, [0.3, NAN, 0.9, -0.5]) == [3, 0, 2]
+        assert worst_first(name, [0.3, NAN, 0.9, -0.5], SOURCES) == [3, 0, 2]
     # Only sentences that repeat themselves are listed.
-    assert worst_first("repetition", [0.0, 0.2, NAN, 0.5, 0.0, 0.2]) == [3, 1, 5]
-    assert worst_first("repetition", [0.0, 0.0]) == []
+    assert worst_first("repetition", [0.0, 0.2, 0.5, 0.2], SOURCES) == [2, 1, 3]
+    assert worst_first("repetition", [0.0, 0.0], SOURCES[:2]) == []
 
 
-@pytest.mark.parametrize(
-    ("name", "figures", "known", "found", "best"),
-    [
-        ("left_out", [0.5, NAN, 1.0, 7.0], 3, "+1.00", "at +1 "),
-        ("left_out", [0.5, 1.0, 2.0, 1.0], 4, "+0.63", "at +1 "),
-        ("repetition", [0.5, 0.1, 0.0, 0.0], 4, "-0.95", "at -1 "),
-        ("repetition", [0.0, 0.0, 0.0, 0.0], 4, "–", "at -1 "),
-        ("left_out", [NAN] * 4, 0, "–", "at +1 "),
-    ],
-)
-def test_comparison_with_chrf_says_what_was_found(
-    name: str, figures: list[float], known: int, found: str, best: str
-) -> None:
-    said = compare_with_chrf(name, figures, [20.0, 30.0, 40.0, 50.0])
-    assert said.startswith(f"Over {known} example sentences ")
-    assert f" is {found}: {best}" in said
+def test_order_of_sentences_does_not_follow_their_length() -> None:
+    generator = np.random.default_rng(1)
+    lengths = np.repeat(np.arange(1, 21), 20)
+    least = [generator.random(n).min() for n in lengths]
+    sources = [" ".join(["word"] * n) for n in lengths]
+    shares = shares_below(least, sources)
+    assert abs(float(np.corrcoef(lengths, shares)[0, 1])) < 0.1
+    assert float(np.corrcoef(lengths, least)[0, 1]) < -0.5
+    # A short sentence whose least word is low for its length comes before longer ones.
+    first = worst_first("left_out", [*least, 0.05], [*sources, "word"])[:40]
+    assert len(lengths) in first
+
+
+def test_sentence_alone_has_no_share() -> None:
+    assert np.isnan(shares_below([0.5], ["word"])).all()
+    assert shares_below([0.5, 0.2], ["word", "word"]) == [1.0, 0.0]
+
+
+def test_comparison_with_chrf_says_what_was_found() -> None:
+    figures = np.arange(60) / 60
+    said = compare_with_chrf("left_out", figures.tolist(), (figures * 90).tolist(), ["word"] * 60)
+    assert said.startswith("Over 60 example sentences ")
+    low, high = re.findall(r"[+-]\d\.\d\d", said)[1:3]
+    assert -1 < float(low) <= float(high) <= 1
+    same = compare_with_chrf("left_out", [0.5] * 4, [1.0, 2.0, 3.0, 4.0], ["word"] * 4)
+    assert same == "Over 4 example sentences it cannot be compared with chrF."
+    assert compare_with_chrf("repetition", [0.5, 0.1, 0.0, NAN], [1.0] * 4, ["word"] * 4) == (
+        "It is above 0 in 2 of 3 example sentences, too few to be compared with chrF."
+    )

@@ -133,6 +133,24 @@ def test_an_account_is_of_the_word_that_is_named(opened: headwise.OpenedRun) -> 
             checkpoint.why(TEXT, at)
 
 
+def test_a_token_has_a_number_or_its_text_everywhere(opened: headwise.OpenedRun) -> None:
+    checkpoint, other = opened[-1], "Where is my dog?"
+    texts = [text.strip() for text in checkpoint.trace(TEXT).predicted.texts]
+    place = next(place for place, text in enumerate(texts) if texts.count(text) == 1)
+    target = checkpoint.tokenizers.target
+    every = target.tokens(range(target.vocab_size))
+    first, second, *_ = (text for text in every if len(target.encode(text.strip())) == 1)
+    found = [
+        checkpoint.patch(TEXT, other, at=at, words=(first, second), attribution=True)
+        for at in (place + 1, texts[place])
+    ]
+    assert [patching.step for patching in found] == [place, place]
+    with pytest.raises(ValueError, match="at: expected one token of"):
+        checkpoint.patch(TEXT, other, at="no such token")
+    with pytest.raises(ValueError, match="text: expected one text, got a list"):
+        checkpoint.trace([TEXT])  # type: ignore[arg-type]
+
+
 def test_a_wrapped_model_has_the_same_abilities(run: TrainedRun) -> None:
     model = load_weights(run, 60).model
     checkpoint = headwise.wrap(model, run.tokenizers, name="mine", step=9)

@@ -64,8 +64,10 @@ def test_evaluation_without_heads(checkpoint: headwise.OpenedCheckpoint, run: Tr
     lengths = {"letters": lambda texts, references: sum(map(len, texts))}
     own = headwise.evaluate(checkpoint, PAIRS, ablated=off, metrics=lengths)
     assert own == {"letters": sum(map(len, texts))}
-    with pytest.raises(ValueError, match=r"metrics: expected loss, .* got blue"):
-        headwise.evaluate(checkpoint, PAIRS, metrics=["blue"])
+    assert headwise.evaluate(checkpoint, PAIRS, metrics="exact").keys() == {"exact"}
+    for wrong in ("blue", ["blue"]):
+        with pytest.raises(ValueError, match=r"metrics: expected loss, .* got blue"):
+            headwise.evaluate(checkpoint, PAIRS, metrics=wrong)
 
 
 def test_heads_go_from_the_least_costly_on(

@@ -101,6 +101,8 @@ def test_ours_by_name_of_one_checkpoint(run: TrainedRun) -> None:
             {"measures": {"odd": lambda w, a: w[..., 0] / 0}},
             "measure 'odd': expected finite values",
         ),
+        ({"measures": {"odd": 5}}, "measures: expected functions by name, got none for odd"),
+        ({"ours": "entropi"}, "got entropi"),
         ({"save": True}, "a file or a corpus by name with save=True"),
     ],
 )

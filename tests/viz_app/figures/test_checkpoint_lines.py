@@ -9,8 +9,8 @@ import pytest
 
 from headwise.viz_app.figures.checkpoint_lines import (
     StageChart,
-    cosine_lines,
     measure_lines,
+    named_lines,
     stage_charts,
 )
 from headwise.viz_app.figures.head_matrix import HeadRows, head_matrix
@@ -33,13 +33,16 @@ def test_measures_are_lines_over_the_checkpoints() -> None:
     assert figure.layout.xaxis.ticktext == ("0", "20", "10,000")
 
 
-def test_cosines_are_lines_that_are_named_at_their_ends_without_overlap() -> None:
+def test_named_lines_have_their_names_at_their_ends_without_overlap() -> None:
     cosines = np.array([[0, 0.1, -0.2], [0.5, 0.51, 0.9]], np.float32)
     names = ["a ~ b", "<b> ~ $x$", "c ~ d"]
-    figure = cosine_lines(cosines, steps=[0, 1000], names=names, theme=LIGHT, marked=1)
+    figure = named_lines(
+        cosines, steps=[0, 1000], names=names, title="cosine", theme=LIGHT, marked=1
+    )
     for line, trace in enumerate(figure.data):
         np.testing.assert_array_equal(trace.y, cosines[:, line])
         assert list(trace.x) == [0, 1]
+        assert list(trace.customdata) == ["0", "1"]
     assert list(figure.layout.xaxis.ticktext) == ["0", "1,000"]
     notes = figure.layout.annotations
     assert [note.text for note in notes] == ["a ~ b", "&lt;b&gt; ~ &#36;x&#36;", "c ~ d"]
@@ -48,8 +51,13 @@ def test_cosines_are_lines_that_are_named_at_their_ends_without_overlap() -> Non
     assert heights[1] - heights[0] == near(17, size=inner)
     assert heights[2] > heights[1] + 17
     assert figure.layout.shapes[0].x0 == 1
+    crowded = np.array([[0] * 3, [1, 0.999, 0.998]], np.float32)
+    figure = named_lines(crowded, steps=[0, 1], names=names, title="", theme=LIGHT, marked=0)
+    top = [note.y * inner for note in figure.layout.annotations]
+    assert max(top) <= inner
+    assert [top[0] - top[1], top[1] - top[2]] == near([17, 17], size=inner)
     empty = np.zeros((2, 0), np.float32)
-    assert not cosine_lines(empty, steps=[0, 1], names=[], theme=LIGHT, marked=0).data
+    assert not named_lines(empty, steps=[0, 1], names=[], title="", theme=LIGHT, marked=0).data
 
 
 # Measures of whole checkpoints

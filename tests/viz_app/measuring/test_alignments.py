@@ -102,6 +102,7 @@ def test_every_pair_gets_the_links_of_its_line(tmp_path: Path) -> None:
         (b"0-0\n", r": expected a line for each pair of data, got more than 1 only in data"),
         (b"0-0\n\n1-1\n", r"got more than 2 only in .*links\.txt"),
         (b"0-0\n0?0\n", r"links\.txt, line 2: expected sure links .*, got '0\?0'"),
+        (b"0-0 " * 250_001, r"links\.txt, line 1: expected links, in at most 1,000,000 characters"),
         (b"0-0\n\xff\xfe\n", r"links\.txt, line 2: expected sure links"),
     ],
 )

@@ -24,11 +24,11 @@ from headwise.viz_app.measuring.examples import (
     strongest_examples,
 )
 from headwise.viz_app.measuring.failures import (
-    content_words,
     least_attended,
     least_losses,
     repetition,
     translate_batch,
+    words_of_letters,
 )
 from headwise.viz_app.records.measures import Example
 from headwise.viz_app.records.trace import Floats
@@ -106,11 +106,11 @@ def total(log_probability: Floats) -> float:
         ("", []),
     ],
 )
-def test_content_words_have_four_letters(
+def test_words_of_letters_have_four_letters(
     tokenizers: TokenizerPair, source: str, words: list[str]
 ) -> None:
     ids = tokenizers.encode_source(source)
-    places = content_words(tokenizers, ids)
+    places = words_of_letters(tokenizers, ids)
     found = [tokenizers.source.decode([ids[place] for place in word]) for word in places]
     assert found == words
 
@@ -133,7 +133,7 @@ def test_least_loss_is_that_of_the_word_that_matters_least(
     where = Pair("Where", "Dónde")
     (only,) = encode([where], tokenizers, max_length=31, left_out=LeftOutCounts())
     given = [*sentences[::-1], only]  # their numbers are not their places in the batch
-    words = [content_words(tokenizers, sentence.source) for sentence in given]
+    words = [words_of_letters(tokenizers, sentence.source) for sentence in given]
     assert [len(of_sentence) for of_sentence in words] == [0, 1, 2, 1]
     whole = [total(target_log_probability(precise, s.source, s.target)) for s in given]
     found = least_losses(precise, given, words, whole)
@@ -174,7 +174,7 @@ def test_translations_and_figures_match_traces(
     for number, pair in enumerate(PAIRS):
         trace = run_trace(precise, tokenizers, pair.source)
         log_probability = trace.predictions.log_probability
-        places = content_words(tokenizers, trace.source.ids)
+        places = words_of_letters(tokenizers, trace.source.ids)
         cross = torch.tensor(trace.attention["cross"]).flatten(0, 1)
         alone = EncodedPair(0, pair, [*trace.source.ids], [BOS, *trace.predicted.ids])
         words = [

@@ -59,7 +59,7 @@ def test_every_cache_of_the_app_is_bounded() -> None:
     decorator = r"@(?:st\.cache|(?:functools\.)?(?:lru_)?cache\b)"
     pattern = rf"(?m)^ *{decorator}[^\n]*\n *def \w+\([^)]*\)"
     found = {name: caches for name, text in texts.items() if (caches := re.findall(pattern, text))}
-    assert found.keys() == {"cache.py", "turns.py", "memory.py", "app.py"}
+    assert found.keys() == {"cache.py", "turns.py", "reservations.py", "app.py"}
     for one in (each for calls in found.values() for each in calls):
         assert "max_entries=" in one or one.endswith("()")
 

@@ -25,7 +25,7 @@ from headwise.viz_app.trace.saved import read_trace, to_npz
 from headwise.viz_app.views.shared import download
 from headwise.viz_app.views.shared.errors import describe_error
 from headwise.viz_app.views.shared.log import log_refusal, log_timed
-from headwise.viz_app.views.shared.markdown import escape_latex, escape_markdown
+from headwise.viz_app.views.shared.markdown import escape_latex, escape_markdown, table_cell
 from tests.robustness import tiny_run
 from tests.robustness.hostile_run import NAME, SAID, make_hostile_run
 from tests.viz_app.conftest import ENGLISH, SPANISH
@@ -218,6 +218,20 @@ def test_escaped_markdown(text: str, expected: str) -> None:
 def test_a_name_in_a_formula_is_text() -> None:
     assert escape_latex("</s>") == "</s>"
     assert escape_latex("\\a_{b}$") == r"\char92{}a\char95{}\char123{}b\char125{}\char36{}"
+
+
+@pytest.mark.parametrize("sign", ["=", "+", "-", "@", " =", "\t@"])
+def test_no_spreadsheet_computes_what_a_table_says(
+    start_page: Start, unequal_root: Path, monkeypatch: pytest.MonkeyPatch, sign: str
+) -> None:
+    assert table_cell(f"{sign}1") == f"\u2060{sign}1"
+    assert [table_cell(text) for text in ("", "a=1", "<s>", "niña-")] == ["", "a=1", "<s>", "niña-"]
+    if sign == "=":
+        words = ["=1+1", *["a"] * 50]
+        patch_views(monkeypatch, "why", word_labels=lambda tokens: words[: len(tokens.words)])
+        app = start_page("why", unequal_root, q=CATS)
+        [table] = [each.value for each in app.dataframe if "word" in each.value]
+        assert table["word"][0] == "\u2060=1+1"
 
 
 # What visitors are told of errors

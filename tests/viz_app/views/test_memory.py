@@ -1,12 +1,10 @@
-"""The memory of the process: its budget, who waits for it, and what is told and refused."""
+"""The memory of the process: its budget, what is kept in it and what is given back."""
 
 from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Callable
 from pathlib import Path
-from threading import Event, Thread
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,22 +16,11 @@ from headwise.model.checkpoint import TrainedRun
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import trace_of
 from headwise.viz_app.views.shared import memory as module
-from headwise.viz_app.views.shared.cache import cached
-from headwise.viz_app.views.shared.memory import (
-    MEMORY,
-    SMALL,
-    Memory,
-    OutOfMemoryError,
-    budget,
-    parse_bytes,
-)
+from headwise.viz_app.views.shared.cache import _cache, cached, drop_large
+from headwise.viz_app.views.shared.memory import MEMORY, budget, parse_bytes
 from headwise.viz_app.views.shared.panels import _lightened, _restored
-from headwise.viz_app.views.shared.turns import Turns
 from tests.viz_app.views.driver import Start
-
-MIB = 2**20
-SOON = 30.0
-"""Seconds; spent only where something is broken."""
+from tests.viz_app.views.test_reservations import MIB, memory_of
 
 
 @pytest.mark.parametrize(
@@ -83,108 +70,11 @@ def test_the_budget_is_the_limit_of_the_container_or_what_is_given(
     assert budget() == 3 * 2**30
 
 
-class Taker(Thread):
-    """Reserves memory in a thread of its own, until it is told to give it back."""
-
-    def __init__(self, memory: Memory, needed: int) -> None:
-        super().__init__(daemon=True)
-        self.has, self.waits, self.may_end = Event(), Event(), Event()
-        self.told: list[int] = []
-        self._memory, self._needed = memory, needed
-        self.start()
-
-    def _note(self, before: int) -> None:
-        self.told.append(before)
-        self.waits.set()
-
-    def run(self) -> None:
-        with self._memory.reserved(self._needed, on_wait=self._note):
-            self.has.set()
-            assert self.may_end.wait(SOON)
-
-    def end(self) -> None:
-        self.may_end.set()
-        self.join(SOON)
-
-
-def memory_of(mebibytes: int, used: Callable[[], int] = lambda: 0, **settings: Any) -> Memory:
-    """So much beside what is kept free."""
-    settings = {"free": lambda: None, "every": 0.01} | settings
-    return Memory(mebibytes * MIB + 4 * SMALL, used=used, **settings)
-
-
-def test_what_does_not_fit_beside_others_waits_in_order_and_small_ones_never_do() -> None:
-    memory = memory_of(1000)
-    first = Taker(memory, 600 * MIB)
-    assert first.has.wait(SOON)
-    second = Taker(memory, 500 * MIB)
-    assert second.waits.wait(SOON)
-    third = Taker(memory, 100 * MIB)  # it would fit, and has its place behind the second
-    assert third.waits.wait(SOON)
-    assert (second.told[0], third.told[0], memory.waiting()) == (0, 1, 2)
-    with memory.reserved(SMALL):
-        assert not second.has.is_set()
-    first.end()
-    assert second.has.wait(SOON)
-    assert third.has.wait(SOON)
-    for each in (second, third):
-        each.end()
-    assert memory.waiting() == 0
-
-
-def test_what_can_never_fit_is_refused_after_room_was_made() -> None:
-    taken = [900 * MIB]
-    memory = memory_of(1000, lambda: taken[0])
-    message = "takes some 200 MiB of memory, and 100 are free"
-    with pytest.raises(OutOfMemoryError, match=message), memory.reserved(200 * MIB):
-        raise AssertionError
-    with memory.reserved(200 * MIB, make_room=lambda: taken.__setitem__(0, 700 * MIB)):
-        assert taken == [700 * MIB]
-    with pytest.raises(KeyError), memory.reserved(200 * MIB):
-        raise KeyError
-    with memory.reserved(200 * MIB):  # an error has given it back
-        pass
-
-
-def test_whoever_stops_waiting_leaves_the_queue() -> None:
-    memory = memory_of(1000)
-    first = Taker(memory, 900 * MIB)
-    assert first.has.wait(SOON)
-
-    def stop(_: int) -> None:
-        raise KeyboardInterrupt  # as Streamlit does when a person has typed something else
-
-    with pytest.raises(KeyboardInterrupt), memory.reserved(500 * MIB, on_wait=stop):
-        raise AssertionError
-    assert memory.waiting() == 0
-    first.end()
-
-
-def test_who_waits_for_memory_lets_others_make_their_pages() -> None:
-    turns = Turns(1, patience=SOON)
-    inside, may_end = Event(), Event()
-
-    def wait_inside() -> None:
-        with turns.turn(), turns.stand_aside():
-            inside.set()
-            assert may_end.wait(SOON)
-
-    thread = Thread(target=wait_inside, daemon=True)
-    thread.start()
-    assert inside.wait(SOON)
-    with turns.turn():
-        may_end.set()
-    thread.join(SOON)
-    assert turns._taken == 0
-
-
 def test_results_are_dropped_where_memory_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     st.cache_resource.clear()
     kept = [800 * MIB]
     monkeypatch.setattr("headwise.viz_app.views.shared.cache.memory", lambda: memory)
     memory = memory_of(1000, lambda: kept[0] if ("old", 1) in large.cache else 0)
-    from headwise.viz_app.views.shared.cache import _cache
-
     large: Any = _cache("large", None)
     cached("old", 1, lambda: SimpleNamespace())
     assert ("old", 1) in large.cache
@@ -197,10 +87,8 @@ def test_a_page_says_that_a_sentence_takes_too_much(
     start_page: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     st.cache_resource.clear()
-    monkeypatch.setattr("headwise.viz_app.views.shared.memory.SMALL", 0)
-    monkeypatch.setattr("headwise.viz_app.views.shared.memory.budget", lambda: 512 * MIB)
-    monkeypatch.setattr(Memory, "_used", lambda _: 511 * MIB, raising=False)
-    monkeypatch.setattr(Memory, "_fits", lambda *_: False)
+    monkeypatch.setattr("headwise.viz_app.views.shared.reservations.SMALL", 0)
+    monkeypatch.setattr("headwise.viz_app.views.shared.reservations.budget", lambda: MIB)
     app = start_page("app", q="The dog sees a red house.")
     st.cache_resource.clear()
     [said] = app.errors
@@ -259,11 +147,26 @@ def test_ended_sessions_are_dropped_when_their_time_is_over(
     storage = MemorySessionStorage(ttl_seconds=0)
     session: Any = SimpleNamespace(session=SimpleNamespace(id="a"))
     storage.save(session)
-    runtime = SimpleNamespace(_session_mgr=SimpleNamespace(_session_storage=storage))
-    monkeypatch.setattr(module, "exists", lambda: True)
-    monkeypatch.setattr(module, "get_instance", lambda: runtime)
+    monkeypatch.setattr(module, "_sessions", lambda: SimpleNamespace(_session_storage=storage))
     assert module._drop_ended_sessions()
     assert not module._drop_ended_sessions()
+
+
+def test_what_is_kept_is_dropped_when_nobody_is_connected(monkeypatch: pytest.MonkeyPatch) -> None:
+    st.cache_resource.clear()
+    connected, given_back = [1], []
+    manager = SimpleNamespace(num_active_sessions=lambda: connected[0])
+    monkeypatch.setattr(module, "_sessions", lambda: manager)
+    monkeypatch.setattr(module, "_drop_ended_sessions", lambda: False)
+    monkeypatch.setattr(module, "give_back", lambda: given_back.append(True))
+    large: Any = _cache("large", None)
+    cached("old", 1, lambda: SimpleNamespace())
+    module.sweep(drop_large)
+    assert (len(large.cache), given_back) == (1, [])
+    connected[0] = 0
+    for _ in range(2):  # the second one has nothing to give
+        module.sweep(drop_large)
+        assert (len(large.cache), given_back) == (0, [True])
 
 
 def test_the_system_says_how_much_the_process_has() -> None:

@@ -11,6 +11,7 @@ import streamlit as st
 
 from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.viz_app.analysis.correspondence import corresponding
+from headwise.viz_app.records.patching import Patching
 from headwise.viz_app.trace.patching import run_attribution, run_patched_translation, run_patching
 from headwise.viz_app.views.shared.prepared import prepared_pairs, with_word, words_in
 from headwise.viz_app.views.shared.sentence_pairs import TracedPair, patching_of
@@ -124,23 +125,40 @@ def test_maps_stand_side_by_side_and_their_difference_where_tokens_correspond(
     assert np.isfinite(found).sum() == len(rows) * len(columns)
 
 
+@pytest.mark.parametrize("shown", ["streams", "heads", "sublayers"])
 def test_every_checkpoint_has_the_shares_of_attribution_patching(
-    start_page: Start, run: TrainedRun
+    start_page: Start, run: TrainedRun, shown: str
 ) -> None:
-    app = start_page("why", **AT, **PARTING, patching="true", attributed="true")
+    asked = {"patching": "true", "attributed": "true", "attributed_map": shown, "compared": "true"}
+    app = start_page("why", **AT, **PARTING, **asked)
+    assert (app.errors, app.warnings) == ([], [])
     drawn = app.cells("patch_training")
-    assert drawn.shape == (4 + 6, len(STEPS))
+    [table] = [each.value for each in app.dataframe]
+    assert table["training step"].tolist() == list(STEPS)
     for column, step in enumerate(STEPS):
-        found = run_attribution(load_weights(run, step).model, *patched(run))
-        shares = [
-            (odds - found.odds_a) / (found.odds_b - found.odds_a)
-            for stack in ("encoder", "decoder")
-            for odds in found.sublayers[stack].ravel()
-        ]
-        bound = rounding(np.float32, LOGITS / abs(found.odds_b - found.odds_a))
-        if not found.nothing_to_restore:
-            np.testing.assert_allclose(drawn[:, column], shares, rtol=0, atol=bound)
-    assert "rank correlation (Spearman) of" in app.captions
+        model = load_weights(run, step).model
+        near, exact = run_attribution(model, *patched(run)), run_patching(model, *patched(run))
+        odds, others = (parts_of(each)[shown] for each in (near, exact))
+        shares = (odds - near.odds_a) / (near.odds_b - near.odds_a)
+        bound = rounding(np.float32, LOGITS / abs(near.odds_b - near.odds_a))
+        if not near.nothing_to_restore:
+            drawn_there = drawn[:, column]
+            np.testing.assert_allclose(drawn_there, np.nan_to_num(shares), rtol=0, atol=bound)
+        differs = np.isfinite(odds) & (others != exact.odds_a)
+        ranks = (np.argsort(np.argsort(each[differs])) for each in (odds, others))
+        expected = np.corrcoef(*ranks)[0, 1]
+        assert table[shown.capitalize()][column] == pytest.approx(expected, abs=0.02)
+        if step == STEPS[-1]:
+            assert f"{shown} {table[shown.capitalize()][column]:.2f}" in app.captions
+
+
+def parts_of(found: Patching) -> dict[str, np.ndarray]:  # type: ignore[type-arg]
+    """The patches of each map, in the order of its rows."""
+    return {
+        "streams": np.concatenate([found.stream_encoder.ravel(), found.stream_decoder.ravel()]),
+        "heads": np.concatenate([each.ravel() for each in found.heads.values()]),
+        "sublayers": np.concatenate([each.ravel() for each in found.sublayers.values()]),
+    }
 
 
 def test_the_target_of_b_can_be_shared_and_one_of_ones_own(

@@ -12,6 +12,7 @@ from headwise.model.files import CheckpointError
 from headwise.viz_app.analysis.predictions import agreement
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import decoder_lens_of, log_of
+from headwise.viz_app.views.shared.markdown import table_cell
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import control
 
@@ -26,7 +27,10 @@ def show_decoder_lens(selection: Selection, trace: Trace) -> None:
     ]
     names = _layer_names(len(texts))
     st.dataframe(
-        {"encoder": names, "the decoder writes": [text or "(no text)" for text in texts]},
+        {
+            "encoder": names,
+            "the decoder writes": [table_cell(text) or "(no text)" for text in texts],
+        },
         hide_index=True,
         key="decoder_lens",
     )

@@ -17,7 +17,7 @@ from headwise.viz_app.figures.charts import cosine_bars
 from headwise.viz_app.figures.maps import similarity_map
 from headwise.viz_app.views.embeddings.input import TraceSide
 from headwise.viz_app.views.shared.cache import cached
-from headwise.viz_app.views.shared.markdown import escape_markdown
+from headwise.viz_app.views.shared.markdown import escape_markdown, table_cell
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import change_view, control
@@ -196,8 +196,8 @@ def show_similar_pairs(selection: Selection, side: TraceSide) -> None:
         occurrences = {"token occurs": counts[pairs.first], "other occurs": counts[pairs.second]}
         st.dataframe(
             {
-                "token": [vocabulary.labels[id] for id in pairs.first],
-                "other token": [vocabulary.labels[id] for id in pairs.second],
+                "token": [table_cell(vocabulary.labels[id]) for id in pairs.first],
+                "other token": [table_cell(vocabulary.labels[id]) for id in pairs.second],
                 "cosine": pairs.cosine,
                 **(occurrences if vocabulary.counted else {}),
             },

@@ -1,7 +1,7 @@
-"""Draw the page Heads: the heads of a checkpoint, examples of one, and failed sentences.
+"""Draw the page Heads: the heads of a checkpoint, examples of one, and sentences.
 
-Heads have what their measures say, sorted by one of them; sentences are listed by how their
-translation may have failed, the worst first.
+Heads have what their measures say, sorted by one of them; sentences are listed by a sign that their
+translation may have failed.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def _choose(name: str) -> None:
 @panel("failures")
 def show_failures(selection: Selection, measures: Measures) -> None:
     """Ask for a kind of failure, and list its worst sentences."""
-    show_heading("Sentences that the model translates worst")
+    heading = st.empty()
     name = choose_one(
         "By",
         FAILURES,
@@ -182,17 +182,26 @@ def show_failures(selection: Selection, measures: Measures) -> None:
         format_func=lambda name: FAILURE_DESCRIPTIONS[name].name,
     )
     about = FAILURE_DESCRIPTIONS[name]
+    with heading:
+        show_heading(f"Sentences that may be translated badly, by {about.name}")
     figures = [translated.figures[name] for translated in measures.translated]
-    found = worst_first(name, figures)
+    sources = [sentence.source for sentence in measures.sentences]
+    found = worst_first(name, figures, sources)
     if found:
         _show_table(selection, measures, name, found[:_MOST])
     else:
         st.info(about.none)
     note = special_tokens_of(selection.run).name_in(about.note)
     scores = [translated.chrf for translated in measures.translated]
-    more = f", the worst {_MOST} of {len(found)}" if len(found) > _MOST else ""
-    listed = f" The worst first{more}. Click one to open it on Translate." if found else ""
-    st.caption(escape_markdown(f"{note}{listed} {compare_with_chrf(name, figures, scores)}"))
+    more = f", {_MOST} of {len(found)}" if len(found) > _MOST else ""
+    by = (
+        "Largest first"
+        if about.highest_first
+        else "Lower than in most sentences that are about as long first"
+    )
+    listed = f" {by}{more}. Click one to open it on Translate." if found else ""
+    compared = compare_with_chrf(name, figures, scores, sources)
+    st.caption(escape_markdown(f"{note}{listed} {compared}"))
 
 
 def _show_table(selection: Selection, measures: Measures, name: str, order: list[int]) -> None:
@@ -215,7 +224,7 @@ def _show_table(selection: Selection, measures: Measures, name: str, order: list
     row_table(
         [about.column, "source", f"translation at step {selection.step:,}", "reference"],
         rows,
-        label=f"Sentences by {about.name}, the worst first",
+        label=f"Sentences by {about.name}",
         theme=selection.theme,
         key="failure_table",
         on_click=lambda place: open_page(

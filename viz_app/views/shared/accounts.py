@@ -7,11 +7,12 @@ from typing import TypeVar
 
 import streamlit as st
 
-from headwise.model.interface import Seq2SeqModel
+from headwise.model.interface import Description, Seq2SeqModel
 from headwise.viz_app.analysis.labels import next_token_label
 from headwise.viz_app.records.account import Account
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.account import run_account
+from headwise.viz_app.trace.memory import account_bytes
 from headwise.viz_app.views.caches import Run, checkpoint_of, tokens_of
 from headwise.viz_app.views.shared.cache import cached
 from headwise.viz_app.views.shared.selection import Selection
@@ -155,8 +156,13 @@ def of_prediction(
     compute: Callable[[Seq2SeqModel], Result],
     *,
     step: int | None = None,
+    needs: Callable[[Description, int, int], int] = account_bytes,
 ) -> Result:
-    """Compute something about one prediction of a trace of this run, once."""
+    """Compute something about one prediction of a trace of this run, once.
+
+    ``needs`` estimates its memory from the model's description and the lengths of source and target
+    (``viz_app/trace/memory.py``).
+    """
     checkpoint = checkpoint_of(run, trace.step if step is None else step)
     place = (checkpoint.sha256, trace.source.ids, trace.target_ids[: at + 2], trace.turned, at)
     return cached(
@@ -165,4 +171,5 @@ def of_prediction(
         lambda: compute(checkpoint.model),
         entries=128,
         facts=lambda _: {"run": run.name, "step": checkpoint.step, "at": at + 1},
+        needs=needs(checkpoint.model.description, len(trace.source), at + 1),
     )

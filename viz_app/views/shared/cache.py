@@ -22,7 +22,8 @@ from streamlit.delta_generator import DeltaGenerator
 
 from headwise.model.files import CheckpointError
 from headwise.viz_app.views.shared.log import Facts, log_timed
-from headwise.viz_app.views.shared.memory import SMALL, memory
+from headwise.viz_app.views.shared.marks import marked
+from headwise.viz_app.views.shared.reservations import SMALL, memory
 from headwise.viz_app.views.shared.turns import turns
 
 Result = TypeVar("Result")
@@ -71,11 +72,13 @@ def cached(
 
     Raises:
         OutOfMemoryError: if ``needs`` is more than there is.
+        DiedOfError: if it is large, and a process has ended while it computed the same.
     """
 
     def compute_and_log() -> Result:
         waiting = st.spinner(says, show_time=True) if says else nullcontext()
-        with _in_memory(needs), waiting, log_timed(what) as logged:
+        mark = marked((what, key)) if needs > SMALL else nullcontext()
+        with _in_memory(needs), mark, waiting, log_timed(what) as logged:
             result = compute()
             logged |= facts(result)
         return result
@@ -101,12 +104,18 @@ def _in_memory(needs: int) -> Iterator[None]:
 
     with ExitStack() as reserved:
         with turns().stand_aside() if needs > SMALL else nullcontext():
-            reserved.enter_context(
-                memory().reserved(needs, on_wait=say, make_room=_cache("large", None).cache.clear)  # type: ignore[attr-defined]
-            )
+            reserved.enter_context(memory().reserved(needs, on_wait=say, make_room=drop_large))
         for place in places:
             place.empty()
         yield
+
+
+def drop_large() -> bool:
+    """Drop all large results; return whether there were any."""
+    large: Any = _cache("large", None)
+    had_any = bool(large.cache)
+    large.cache_clear()
+    return had_any
 
 
 def is_cached(what: str, key: Hashable, *, entries: int) -> bool:

@@ -43,3 +43,12 @@ def lesson_markdown(text: str, names: Mapping[str, str] = MappingProxyType({})) 
         f"{marks[style]}"
         for style, part in parts_of(text)
     )
+
+
+def table_cell(text: str) -> str:
+    """Return a text for a cell of a table, which a browser may save for a spreadsheet.
+
+    There a text that begins with one of some signs would be computed. Before it comes a sign
+    without a width (U+2060).
+    """
+    return f"\u2060{text}" if text.lstrip()[:1] in tuple("=+-@") else text

@@ -1,9 +1,8 @@
-"""Memory: what would pass the budget of the process waits, and is refused where it cannot fit.
+"""Memory of the process: how much it may take, how much it has, and how it is given back.
 
-A system ends a process that takes more than it may have, and all its sessions with it. So every
-large computation says before it begins how much it will take (``viz_app/trace/memory.py``), and
-begins when that is free. Those that wait are served in the order in which they came; small ones
-never wait. Freed memory goes back to the system, which it does not do by itself.
+A system ends a process that takes more than it may have, and all its sessions with it; so large
+computations wait for their turn (``reservations.py``). Freed memory does not go back to the system
+by itself.
 """
 
 from __future__ import annotations
@@ -14,26 +13,19 @@ import os
 import re
 import sys
 import time
-from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from threading import Condition, Thread
+from threading import Thread
 
-import streamlit as st
 from streamlit.runtime import exists, get_instance
 
 MEMORY = "HEADWISE_MEMORY"
 """The environment variable with the budget: bytes, or a number and KiB, MiB or GiB."""
-SMALL = 48 * 2**20
-"""Bytes that are given without waiting; room for some of these is kept free."""
-_KEPT_FREE = 4 * SMALL
 _WITHOUT_LIMIT = 2**60
 """Bytes; what has this limit, or a larger one, has none (cgroup v1 says 2^63 for none)."""
 _LEAST = 512 * 2**20
 """Bytes of the smallest budget; with less, not even one page can be made."""
-_LOOKS = 0.5
-"""Seconds between two looks at what is free."""
 _SWEEP = 30.0
 """Seconds after which memory of sessions that have ended is given back."""
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
@@ -41,10 +33,6 @@ _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_b
 """Where Linux says how much a container may have: cgroup v2, v1."""
 _ARENAS, _MAPPED = -8, -3
 """Names of glibc for the number of arenas, and for the size from which on memory is its own map."""
-
-
-class OutOfMemoryError(ValueError):
-    """A computation takes more memory than there is for it; the message says how much."""
 
 
 def parse_bytes(text: str) -> int:
@@ -114,14 +102,15 @@ def give_back() -> None:
 
 
 def _drop_ended_sessions() -> bool:
-    """Drop the sessions of browsers that went away long enough ago; return whether there were any.
-
-    (Streamlit has no public function for it.)
-    """
-    manager = getattr(get_instance(), "_session_mgr", None) if exists() else None
-    storage = getattr(getattr(manager, "_session_storage", None), "_cache", None)
+    """Drop the sessions of browsers that went away long enough ago; return whether it did."""
+    storage = getattr(getattr(_sessions(), "_session_storage", None), "_cache", None)
     expire = getattr(storage, "expire", None)
     return bool(expire and expire())
+
+
+def _sessions() -> object:
+    """Return what Streamlit has of its sessions, for which it has no public function."""
+    return getattr(get_instance(), "_session_mgr", None) if exists() else None
 
 
 def _libc() -> ctypes.CDLL | None:
@@ -144,115 +133,28 @@ def use_few_arenas() -> None:
         set_option(_MAPPED, 2**20)
 
 
-def sweep_for_ever() -> None:
-    """Start a thread that gives memory back when sessions have ended."""
+def _nobody_is_connected() -> bool:
+    """Return whether no browser is connected."""
+    active = getattr(_sessions(), "num_active_sessions", None)
+    return active is not None and active() == 0
 
-    def sweep() -> None:
+
+def sweep(drop_kept: Callable[[], bool]) -> None:
+    """Give memory back if sessions have ended, and what is kept for others if there are none.
+
+    ``drop_kept`` drops what is kept only to save time, and returns whether there was anything.
+    """
+    ended = _drop_ended_sessions()
+    if (_nobody_is_connected() and drop_kept()) or ended:
+        give_back()  # not each time, since Python's collector would hold up pages
+
+
+def sweep_for_ever(drop_kept: Callable[[], bool]) -> None:
+    """Start a thread that sweeps now and then."""
+
+    def run() -> None:
         while True:
             time.sleep(_SWEEP)
-            if _drop_ended_sessions():  # Python's collector would hold up pages each time
-                give_back()
+            sweep(drop_kept)
 
-    Thread(target=sweep, daemon=True, name="memory").start()
-
-
-@st.cache_resource(show_spinner=False)
-def memory() -> Memory:
-    """Return the memory of the process.
-
-    (A variable of this module would be made again when Streamlit loads an edited module.)
-    """
-    return Memory(budget())
-
-
-class Memory:
-    """Reservations are given in the order in which they are asked for, as far as memory is free."""
-
-    def __init__(
-        self,
-        budget: int,
-        *,
-        used: Callable[[], int] = used,
-        free: Callable[[], None] = give_back,
-        every: float = _LOOKS,
-    ) -> None:
-        """Set up; ``free`` gives memory back, and ``every`` so many seconds it is looked at."""
-        self.budget = budget
-        self._used, self._free, self._every = used, free, every
-        self._reserved = 0
-        self._waiting: deque[object] = deque()
-        self._condition = Condition()
-
-    @contextmanager
-    def reserved(
-        self,
-        needed: int,
-        *,
-        on_wait: Callable[[int], None] = lambda before: None,
-        make_room: Callable[[], None] = lambda: None,
-    ) -> Iterator[None]:
-        """Reserve bytes for the time of the ``with`` block.
-
-        Args:
-            needed: how many, at the height of the computation.
-            on_wait: is told, now and then, how many wait before this.
-            make_room: drops what is kept only to save time.
-
-        Raises:
-            OutOfMemoryError: if they are not free though nothing else is computed.
-        """
-        if needed <= SMALL:
-            yield
-            return
-        self._wait(needed, on_wait, make_room)
-        try:
-            yield
-        finally:
-            with self._condition:
-                self._reserved -= needed
-                self._condition.notify_all()
-            self._free()
-
-    def waiting(self) -> int:
-        """Return how many wait."""
-        return len(self._waiting)
-
-    def _wait(
-        self, needed: int, on_wait: Callable[[int], None], make_room: Callable[[], None]
-    ) -> None:
-        ticket = object()
-        with self._condition:
-            self._waiting.append(ticket)
-        made_room = False
-        try:
-            while True:
-                with self._condition:
-                    before = self._waiting.index(ticket)
-                    if before == 0 and self._fits(needed):
-                        self._reserved += needed
-                        return
-                    alone = before == 0 and not self._reserved
-                if alone and made_room:
-                    raise OutOfMemoryError(self._refusal(needed))
-                if alone:
-                    make_room()
-                    self._free()
-                    made_room = True
-                    continue
-                on_wait(before)
-                with self._condition:
-                    self._condition.wait(self._every)
-        finally:
-            with self._condition:
-                self._waiting.remove(ticket)
-                self._condition.notify_all()
-
-    def _fits(self, needed: int) -> bool:
-        return self._used() + self._reserved + needed + _KEPT_FREE <= self.budget
-
-    def _refusal(self, needed: int) -> str:
-        free = max(0, self.budget - _KEPT_FREE - self._used())
-        return (
-            f"this takes some {needed >> 20:,} MiB of memory, and {free >> 20:,} are free here; "
-            "give a shorter sentence, or close other pages"
-        )
+    Thread(target=run, daemon=True, name="memory").start()

@@ -24,6 +24,7 @@ from headwise.viz_app.views.caches import log_file, log_of, run_named, steps_in
 from headwise.viz_app.views.shared.cache import Stamp, recipe_of, stamp_if_there
 from headwise.viz_app.views.shared.errors import describe_error, show_user_errors
 from headwise.viz_app.views.shared.markdown import escape_markdown
+from headwise.viz_app.views.shared.reservations import memory
 from headwise.viz_app.views.shared.view import (
     apply_changes,
     change_view,
@@ -76,7 +77,7 @@ def panel(key: str) -> Callable[[Callable[Arguments, None]], Callable[Arguments,
             if apply_changes() or _files_changed():
                 write_address(drawn=False)  # the browser may have asked with the one before
                 st.rerun()
-            with show_user_errors():
+            with show_user_errors(), memory().page():
                 draw(*map(_restored, args), **{k: _restored(v) for k, v in kwargs.items()})
             write_address()
 

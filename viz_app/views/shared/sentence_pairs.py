@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from headwise.model.interface import Description
 from headwise.viz_app.analysis.correspondence import corresponding, parting, stretch_labels
 from headwise.viz_app.analysis.patching import PatchedPair
 from headwise.viz_app.records.patching import Patching, Stretch
 from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.trace.memory import patching_bytes
 from headwise.viz_app.trace.patching import run_patching
 from headwise.viz_app.views.caches import Run, trace_of
 from headwise.viz_app.views.shared.accounts import of_prediction
@@ -27,6 +29,10 @@ class TracedPair:
     a: Trace
     b: Trace
     stretches: tuple[Stretch, ...]
+
+    def needs(self, model: Description, source: int, target: int) -> int:
+        """Estimate the memory of patches on so many tokens of A and of the target."""
+        return patching_bytes(model, max(source, len(self.b.source)), target)
 
 
 @dataclass(frozen=True)
@@ -130,8 +136,12 @@ def patching_of(
     at: int,
     words: tuple[int, int],
     note_done: Callable[[int, int], None],
+    *,
+    step: int | None = None,
 ) -> Patching:
     """Run the first sentence of a pair once for each thing that can be taken from the second.
+
+    ``step`` is that of another checkpoint, if it is not the one of the traces.
 
     Raises:
         CheckpointError: if the weights cannot be used.
@@ -146,4 +156,6 @@ def patching_of(
         lambda model: run_patching(
             model, pair.a, pair.b, pair.stretches, at, words, note_done=note_done
         ),
+        step=step,
+        needs=pair.needs,
     )

@@ -15,7 +15,7 @@ from headwise.viz_app.analysis.embeddings import (
     project_together,
 )
 from headwise.viz_app.components.scatter import Frames, scatter
-from headwise.viz_app.figures.checkpoint_lines import cosine_lines
+from headwise.viz_app.figures.checkpoint_lines import named_lines
 from headwise.viz_app.records.trace import Floats
 from headwise.viz_app.views.caches import checkpoint_of, embedding_table, trace_of
 from headwise.viz_app.views.shared.cache import cached
@@ -76,10 +76,11 @@ def show_pair_cosines(selection: Selection, side: Side) -> None:
         for name, first, last in zip(names, cosines[0], cosines[-1], strict=True)
     )
     show_figure(
-        cosine_lines(
+        named_lines(
             cosines,
             steps=steps,
             names=names,
+            title="cosine",
             theme=selection.theme,
             marked=steps.index(selection.step),
         ),

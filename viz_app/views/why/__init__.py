@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import FiniteFloat
 
+from headwise.viz_app.analysis.patching import PatchMap
 from headwise.viz_app.views.choices import NamedPins, choice
 
 _WORD = {"why": "this word"}
@@ -34,6 +35,12 @@ class WhyChoices:
     """The feed-forward whose neurons are drawn, by its layer."""
     neuron: int | None = choice(None, of="at step feed_forward", where=_WORD)
     """The neuron that is described."""
+    encoder_feed_forward: int | None = choice(None, of="run", where=_WORD | {"column": "0"})
+    """The feed-forward of the encoder whose neurons are drawn at the marked token."""
+    encoder_neuron: int | None = choice(
+        None, of="source step encoder_feed_forward", where=_WORD | {"column": "0"}
+    )
+    """The neuron of it that is described."""
     pinned: NamedPins = choice((), of="source", where={"why": "turn heads"})
     """Rows of attention weights that are set."""
 
@@ -60,3 +67,7 @@ class WhyChoices:
     """The patch under which A is translated anew, by its name."""
     attributed: bool = choice(False, where=_PATCHED)
     """Whether attribution patching is drawn at every checkpoint."""
+    attributed_map: PatchMap = choice("sublayers", where=_PATCHED | {"attributed": "true"})
+    """Which map of attribution patching is drawn at every checkpoint."""
+    compared: bool = choice(False, where=_PATCHED | {"attributed": "true"})
+    """Whether every checkpoint's attribution patching is compared with exact passes."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from headwise.model.interface import WordSpan
+from headwise.model.interface import Stack, WordSpan
 from headwise.viz_app.measuring.batches import PaddedIds
 from headwise.viz_app.measuring.contributions import contributions
 from headwise.viz_app.records.account import Account, SourceEffects, StreamParts, WholeEffects
@@ -22,6 +22,7 @@ from headwise.viz_app.trace.account import (
     run_whole_effects,
 )
 from headwise.viz_app.trace.attention import to_numpy
+from headwise.viz_app.trace.memory import contributions_bytes, effects_bytes
 from headwise.viz_app.trace.patching import (
     run_attribution,
     run_patched_translation,
@@ -46,15 +47,17 @@ def cell_of(
     )
 
 
-def drivers_of(run: Run, trace: Trace, at: int, layer: int, neuron: int) -> dict[str, StreamParts]:
-    """Take the input of a neuron apart, before its activation function."""
+def drivers_of(
+    run: Run, trace: Trace, stack: Stack, position: int, layer: int, neuron: int
+) -> dict[str, StreamParts]:
+    """Take the input of a neuron at a position of a stack apart, as ``run_drivers``."""
     return of_prediction(
         "drivers of a neuron",
         run,
         trace,
-        at,
-        (layer, neuron),
-        lambda model: run_drivers(model, trace, at, layer, neuron),
+        position if stack == "decoder" else 0,
+        (stack, position, layer, neuron),
+        lambda model: run_drivers(model, trace, position, layer, neuron, stack=stack),
     )
 
 
@@ -83,6 +86,7 @@ def whole_effects_of(
         account.step,
         (account.word, account.instead),
         lambda model: run_whole_effects(model, trace, account, note_done=note_done),
+        needs=effects_bytes,
     )
 
 
@@ -97,6 +101,7 @@ def source_effects_of(
         account.step,
         (account.word, account.instead, spans),
         lambda model: run_source_effects(model, trace, account, spans),
+        needs=effects_bytes,
     )
 
 
@@ -112,6 +117,7 @@ def attribution_of(
         (pair.b.source.ids, words),
         lambda model: run_attribution(model, pair.a, pair.b, pair.stretches, at, words),
         step=step,
+        needs=pair.needs,
     )
 
 
@@ -128,6 +134,7 @@ def patched_translation_of(run: Run, pair: TracedPair, at: int, name: str) -> tu
                 model, pair.a, pair.b, pair.stretches, at, name, run.tokenizers.prefix
             )
         ),
+        needs=pair.needs,
     )
 
 
@@ -150,4 +157,7 @@ def contributions_of(run: Run, trace: Trace) -> Floats:
         compute,
         entries=64,
         facts=lambda _: {"run": run.name, "step": trace.step},
+        needs=contributions_bytes(
+            checkpoint.model.description, len(trace.source), len(trace.predicted)
+        ),
     )

@@ -22,6 +22,7 @@ from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import view
 from headwise.viz_app.views.shared.widgets import show_figure, show_heading
 from headwise.viz_app.views.why.caches import cell_of
+from headwise.viz_app.views.why.neurons import show_encoder_neurons
 
 
 def show_encoder(selection: Selection, trace: Trace, account: Account) -> None:
@@ -65,6 +66,8 @@ def show_encoder(selection: Selection, trace: Trace, account: Account) -> None:
         "Attention weights and the divisors of the encoder's norms are held at their values in "
         "this pass, so that the parts sum to the cell exactly."
     )
+    if cell is not None and column is not None:
+        show_encoder_neurons(selection, trace, cell, column)
 
 
 def _show_heads(selection: Selection, trace: Trace, cells: Doubles) -> None:

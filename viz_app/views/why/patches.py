@@ -8,26 +8,21 @@ from numpy.typing import NDArray
 
 from headwise.model.interface import KINDS
 from headwise.viz_app.analysis.correspondence import stretch_labels
-from headwise.viz_app.analysis.head_ranking import rank_correlation
 from headwise.viz_app.analysis.labels import KIND_NAMES, token_labels
-from headwise.viz_app.analysis.patching import compared, patch_label, sublayer_label
+from headwise.viz_app.analysis.patching import patch_label, rank_correlations, sublayer_label
 from headwise.viz_app.figures.maps import share_map
 from headwise.viz_app.records.patching import SUBLAYERS, Doubles, Patching
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.sentence_pairs import Asked, patching_of
 from headwise.viz_app.views.shared.target import show_target_text
-from headwise.viz_app.views.shared.view import change_view, checked, control, redraw_all
+from headwise.viz_app.views.shared.view import change_view, checked, control
 from headwise.viz_app.views.shared.widgets import clicked_value, show_figure, show_heading
-from headwise.viz_app.views.why.caches import (
-    attribution_of,
-    patched_translation_of,
-)
+from headwise.viz_app.views.why.attributed import correlations_said, show_attributed
+from headwise.viz_app.views.why.caches import patched_translation_of
 
 _WIDE, _HALF, _THIRD = 620, 420, 300
 """Pixels of maps in a window of 1,280."""
-_MOST = 40
-"""Checkpoints that are drawn; of more, some that are spread evenly."""
 
 
 def show_patching(selection: Selection, asked: Asked, quick: Patching, names: list[str]) -> None:
@@ -49,7 +44,7 @@ def show_patching(selection: Selection, asked: Asked, quick: Patching, names: li
     count = sum(np.isfinite(odds) for _, odds in quick.named())
     if not st.toggle(
         f"Run A about {count:,} times, each with one thing of B",
-        help="A batch at a time. Turn it off to stop.",
+        help="A batch at a time.",
         **control("patching", "Patching"),
     ):
         return
@@ -74,7 +69,7 @@ def show_patching(selection: Selection, asked: Asked, quick: Patching, names: li
     )
     _say_correlation(exact, quick)
     _show_translation(selection, asked, exact, chosen)
-    _show_through_training(selection, asked, exact)
+    show_attributed(selection, asked, exact)
 
 
 def _choose(key: str) -> None:
@@ -214,16 +209,10 @@ def _show_parts(selection: Selection, exact: Patching, chosen: str) -> None:
 
 
 def _say_correlation(exact: Patching, quick: Patching) -> None:
-    first, second = compared(exact, quick)
-    agreement = rank_correlation(first, second)
     st.caption(
-        f"Attribution patching, an approximation of all this by one backward pass (gradient of A's "
-        f"log-odds × (B − A)), orders these {len(first):,} patches "
-        + (
-            f"with a rank correlation (Spearman) of {agreement:.2f} with the exact passes."
-            if np.isfinite(agreement)
-            else "in a way that cannot be compared: there are too few, or they are all alike."
-        )
+        "Attribution patching approximates all this by one backward pass (gradient of A's log-odds "
+        "× (B − A)). Its rank correlation (Spearman) with the exact passes, over the patches that "
+        f"change anything: {correlations_said(rank_correlations(exact, quick))}."
     )
 
 
@@ -252,77 +241,3 @@ def _show_translation(selection: Selection, asked: Asked, exact: Patching, chose
 
 def _of_encoder(name: str) -> bool:
     return name.startswith(("stream.encoder", "sublayer.encoder", "encoder_self"))
-
-
-def _show_through_training(selection: Selection, asked: Asked, exact: Patching) -> None:
-    """Draw attribution patching of the sublayers at every checkpoint."""
-    steps = selection.run.steps()
-    if len(steps) < 2:
-        return
-    if not st.toggle(
-        "Attribution patching at every checkpoint",
-        help="The approximation by one backward pass, of the same two sentences, target and words.",
-        **control("attributed", "Attribution patching"),
-    ):
-        return
-    if len(steps) > _MOST:
-        places = np.linspace(0, len(steps) - 1, _MOST).round().astype(int)
-        steps = sorted({selection.step, *(steps[place] for place in places)})
-    progress = st.progress(0.0, "Asking every checkpoint")
-    found = []
-    for done, step in enumerate(steps):
-        progress.progress(done / len(steps), f"Asking every checkpoint: step {step:,}")
-        found.append(attribution_of(selection.run, asked.pair, exact.step, exact.words, step=step))
-    progress.empty()
-    rows = [
-        f"{stack} {layer + 1}: {sublayer_label(name)}"
-        for stack, written in SUBLAYERS.items()
-        for layer in range(len(exact.sublayers[stack]))
-        for name in written
-    ]
-    shares = np.stack([_sublayer_shares(each) for each in found], axis=1)
-    hover = np.array(
-        [
-            [
-                f"{row}, step {step:,}: {shares[y, x]:+.3f}; log-odds in A "
-                f"{each.odds_a:+.2f}, in B {each.odds_b:+.2f}"
-                for x, (step, each) in enumerate(zip(steps, found, strict=True))
-            ]
-            for y, row in enumerate(rows)
-        ]
-    )
-
-    def open_checkpoint() -> None:
-        if clicked := clicked_value("patch_training"):
-            change_view(step=int(clicked))
-            redraw_all()
-
-    show_figure(
-        share_map(
-            shares.astype(np.float32),
-            names=np.broadcast_to(np.array(steps).astype(str), shares.shape),
-            hover=hover,
-            rows=rows,
-            columns=[f"{step:,}" for step in steps],
-            row_title="sublayer",
-            column_title="training step",
-            theme=selection.theme,
-        ),
-        key="patch_training",
-        alt="Restored share of each sublayer by attribution patching, by checkpoint",
-        name="attribution-through-training",
-        on_select=open_checkpoint,
-    )
-    empty = sum(each.nothing_to_restore for each in found)
-    st.caption(
-        "To first order, and so rough where a patch changes much: the rank correlation above is "
-        "that of the open checkpoint only. A click opens a checkpoint."
-        + f" Grey: {empty} at which there is nothing to restore."
-        * bool(empty)
-    )
-
-
-def _sublayer_shares(found: Patching) -> Doubles:
-    """Return the shares of all sublayers, the encoder's first; NaN without anything to restore."""
-    odds = np.concatenate([part.ravel() for part in found.sublayers.values()])
-    return np.full(odds.shape, np.nan) if found.nothing_to_restore else found.restored(odds)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import streamlit as st
 
-from headwise.viz_app.analysis.account import bars_by_layer
+from headwise.viz_app.analysis.account import lines_by_part
 from headwise.viz_app.analysis.curves import spread
-from headwise.viz_app.figures.account import account_map
+from headwise.viz_app.figures.checkpoint_lines import named_lines
 from headwise.viz_app.records.account import Account
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.shared.accounts import MOST_ASKED, accounts_by_step
@@ -15,9 +15,12 @@ from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import change_view, control, redraw_all
 from headwise.viz_app.views.shared.widgets import clicked_value, show_figure, show_heading
 
+MOST_LINES = 7
+"""Parts with a line of their own; the others share one."""
+
 
 def show_through_training(selection: Selection, trace: Trace, account: Account) -> None:
-    """Draw the parts of the account, sublayer by sublayer, at every checkpoint."""
+    """Draw the parts of the account that were ever largest as lines through the checkpoints."""
     steps = selection.run.steps()
     if len(steps) < 2:
         return
@@ -30,33 +33,33 @@ def show_through_training(selection: Selection, trace: Trace, account: Account) 
     ):
         return
     steps = sorted({selection.step, *spread(steps, MOST_ASKED)})
-    columns = [bars_by_layer(each) for each in accounts_by_step(selection, trace, account, steps)]
-    cells = np.array([[bar.value for bar in bars] for bars in columns]).T
-    limit = float(np.abs(cells).max()) or 1.0
+    accounts = accounts_by_step(selection, trace, account, steps)
+    lines = lines_by_part(accounts, MOST_LINES)
+    place = steps.index(selection.step)
 
     def choose() -> None:
         clicked = clicked_value("account_training")
-        if clicked:
-            change_view(step=steps[int(clicked.partition(",")[2])])
+        if clicked is not None:
+            change_view(step=steps[int(clicked)])
             redraw_all()
 
     show_figure(
-        account_map(
-            cells,
-            rows=[bar.label for bar in columns[0]],
-            columns=[f"{step:,}" for step in steps],
-            column_title="training step",
-            limit=limit,
+        named_lines(
+            np.array(list(lines.values()), np.float32).T,
+            steps=steps,
+            names=list(lines),
+            title="logits",
             theme=selection.theme,
-            column=steps.index(selection.step) if selection.step in steps else None,
-            with_rows=False,
+            marked=place,
         ),
         key="account_training",
-        alt="What each sublayer brought to the difference, by checkpoint",
+        alt="What each part of the decoder brought to the difference, by checkpoint: "
+        + "; ".join(f"{name} {values[place]:+.2f} at this one" for name, values in lines.items()),
         name="through-training",
         on_select=choose,
     )
     st.caption(
-        f"The scale ends at {limit:.2f} logits. Below, the difference itself: above 0 the model of "
-        "that step prefers the word that this target has. A click goes to that checkpoint."
+        "All lines but the difference sum to the difference: above 0 the model of that step "
+        "prefers the word that this target has. Checkpoints are evenly spaced; a click on a mark "
+        "goes to its checkpoint."
     )

@@ -1,0 +1,152 @@
+"""Patches of traces; ``tests/model/test_patching.py`` has those of single hook points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+
+from headwise.model.interface import Head, WordSpan
+from headwise.model.tokenizer import TokenizerPair
+from headwise.model.transformer import Transformer
+from headwise.model.turned import AS_IT_IS, Turned
+from headwise.model.turning import turn
+from headwise.viz_app.analysis.correspondence import corresponding
+from headwise.viz_app.records.patching import Patching
+from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.trace.account import run_account, run_source_effects
+from headwise.viz_app.trace.patching import run_attribution, run_patched_translation, run_patching
+from headwise.viz_app.trace.sentence import run_trace
+from tests.floats import PASS, near
+
+A, B = "The cats don't see the dog.", "The cats see the dog."
+OWN = "Ella lo ve. No te preocupes."
+TURNED = Turned.of(
+    {Head("cross", 0, 1): 0.0, Head("encoder_self", 1, 0): 2.0},
+    [
+        (Head("encoder_self", 0, 2), 1, 0),
+    ],
+)
+BOUND = {"dtype": np.float64, "size": 40.0, "operations": PASS}
+
+
+def both(
+    model: Transformer, tokenizers: TokenizerPair, turned: Turned = AS_IT_IS
+) -> tuple[Trace, Trace]:
+    a = run_trace(model, tokenizers, A, OWN, turned=turned)
+    return a, run_trace(model, tokenizers, B, OWN)
+
+
+@pytest.mark.parametrize("turned", [Turned(), TURNED])
+@pytest.mark.parametrize("compute", [run_patching, run_attribution])
+def test_what_is_turned_in_a_is_turned_in_every_pass(
+    precise: Transformer,
+    tokenizers: TokenizerPair,
+    compute: Callable[..., Patching],
+    turned: Turned,
+) -> None:
+    a, b = both(precise, tokenizers, turned)
+    words = a.predicted.ids[3], a.predicted.ids[1]
+    found = compute(precise, a, b, corresponding(a.source, b.source), 3, words)
+    target = torch.tensor([a.consumed.ids[:4]])
+    for trace, odds in ((a, found.odds_a), (b, found.odds_b)):
+        with torch.inference_mode(), turn(precise, turned):
+            logits = precise(torch.tensor([trace.source.ids]), target)[0, -1]
+        assert odds == near(float(logits[words[0]] - logits[words[1]]), **BOUND)
+    assert found.odds_a != found.odds_b
+    # The last layer's stream at the step that is asked is all that is read of the decoder.
+    if compute is run_patching:
+        assert found.stream_decoder[-1, -1] == near(found.odds_b, **BOUND)
+    np.testing.assert_array_equal(found.stream_decoder[-1, :-1], found.odds_a)
+
+
+def test_a_stretch_of_another_length_is_taken_from_the_end_of_the_encoder_only(
+    precise: Transformer, tokenizers: TokenizerPair
+) -> None:
+    a, b = both(precise, tokenizers)
+    stretches = corresponding(a.source, b.source)
+    place = next(n for n, each in enumerate(stretches) if not each.fits)
+    words = a.predicted.ids[3], a.predicted.ids[1]
+    told: list[tuple[int, int]] = []
+    found = run_patching(
+        precise, a, b, stretches, 3, words, note_done=lambda *done: told.append(done)
+    )
+    assert told[-1][0] == told[-1][1] > 40
+    assert np.isnan(found.stream_encoder[:-1, place]).all()
+    spliced, odds_a = found.stream_encoder[-1, place], found.odds_a
+    assert np.isfinite(spliced)
+    assert spliced != odds_a
+    assert np.isfinite(np.delete(found.stream_encoder, place, axis=1)).all()
+    prefix = tokenizers.prefix
+    with pytest.raises(ValueError, match="with a counterpart in B"):
+        run_patched_translation(
+            precise, a, b, stretches, 3, f"stream.encoder.0.{place + 1}", prefix
+        )
+
+
+def test_a_patch_of_the_decoder_keeps_the_shared_target_up_to_the_step(
+    precise: Transformer, tokenizers: TokenizerPair
+) -> None:
+    a, b = both(precise, tokenizers)
+    stretches = corresponding(a.source, b.source)
+    found = {
+        name: run_patched_translation(precise, a, b, stretches, 3, name, tokenizers.prefix)
+        for name in ("cross.1.1", "encoder_self.1.1")
+    }
+    assert tuple(found["cross.1.1"][:4]) == a.consumed.ids[:4]
+    assert tuple(found["encoder_self.1.1"][:4]) != a.consumed.ids[:4]
+
+
+def test_a_translation_under_a_patch_has_what_is_turned_in_a(
+    precise: Transformer, tokenizers: TokenizerPair
+) -> None:
+    """A patched by itself is A's own translation with what is turned."""
+    pinned = Turned.of(
+        pinned=[(Head("cross", layer, head), 0, 0) for layer in (0, 1) for head in range(3)]
+    )
+    turned = Turned(tuple(TURNED.strengths), pinned.pinned)
+    own = run_trace(precise, tokenizers, A, turned=turned)
+    plain = run_trace(precise, tokenizers, A)
+    assert own.target_ids != plain.target_ids
+    ids = run_patched_translation(
+        precise,
+        own,
+        own,
+        corresponding(own.source, own.source),
+        1,
+        "encoder_self.1.1",
+        tokenizers.prefix,
+    )
+    assert tuple(ids) == own.target_ids
+
+
+def test_targets_and_steps_that_do_not_fit_are_refused(
+    precise: Transformer, tokenizers: TokenizerPair
+) -> None:
+    a, _ = both(precise, tokenizers)
+    b = run_trace(precise, tokenizers, B, "No te preocupes.")
+    stretches = corresponding(a.source, b.source)
+    with pytest.raises(ValueError, match="two traces of one target"):
+        run_patching(precise, a, b, stretches, 3, (5, 6))
+    with pytest.raises(ValueError, match=f"a step from 0 to {len(a.predicted) - 1}"):
+        run_patching(precise, a, a, stretches, len(a.predicted), (5, 6))
+
+
+def test_words_of_the_source_are_left_out_with_strengths_but_not_with_pinned_rows(
+    precise: Transformer, tokenizers: TokenizerPair
+) -> None:
+    strengths, spans = Turned(TURNED.strengths), [WordSpan(1, 3)]
+    a = run_trace(precise, tokenizers, A, OWN, turned=strengths)
+    account = run_account(precise, a, 3, None)
+    [loss] = run_source_effects(precise, a, account, spans).losses
+    odds = []
+    for ids in (a.source.ids, a.source.ids[:1] + a.source.ids[3:]):
+        with torch.inference_mode(), turn(precise, strengths):
+            logits = precise(torch.tensor([ids]), torch.tensor([a.consumed.ids[:4]]))[0, -1]
+        odds.append(float(logits[account.word] - logits.mean()))
+    assert loss == near(odds[0] - odds[1], **BOUND)
+    pinned = run_trace(precise, tokenizers, A, OWN, turned=TURNED)
+    with pytest.raises(ValueError, match="once a source word is left out"):
+        run_source_effects(precise, pinned, account, spans)

@@ -1,0 +1,158 @@
+"""Attribution patching, the approximation by one backward pass, at every checkpoint."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import streamlit as st
+
+from headwise.viz_app.analysis.correspondence import stretch_labels
+from headwise.viz_app.analysis.curves import spread
+from headwise.viz_app.analysis.labels import token_labels
+from headwise.viz_app.analysis.patching import (
+    PATCH_MAPS,
+    PatchMap,
+    map_of,
+    rank_correlations,
+    row_label,
+)
+from headwise.viz_app.figures.maps import share_map
+from headwise.viz_app.records.patching import Doubles, Patching
+from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.sentence_pairs import Asked, patching_of
+from headwise.viz_app.views.shared.view import change_view, control, redraw_all
+from headwise.viz_app.views.shared.widgets import choose_one, clicked_value, show_figure
+from headwise.viz_app.views.why.caches import attribution_of
+
+_MOST = 40
+"""Checkpoints that are drawn; of more, some that are spread evenly."""
+
+
+def correlations_said(correlations: Mapping[PatchMap, float]) -> str:
+    """Say the rank correlation of each map, or that there is none."""
+    return ", ".join(
+        f"{name} {value:.2f}" if math.isfinite(value) else f"{name} none (too few, or all alike)"
+        for name, value in correlations.items()
+    )
+
+
+def show_attributed(selection: Selection, asked: Asked, exact: Patching) -> None:
+    """Draw each patch of one of the three maps at every checkpoint, to first order."""
+    steps = selection.run.steps()
+    if len(steps) < 2:
+        return
+    if not st.toggle(
+        "Attribution patching at every checkpoint",
+        help="The approximation by one backward pass, of the same two sentences, target and words.",
+        **control("attributed", "Attribution patching"),
+    ):
+        return
+    shown = choose_one("Map", list(PATCH_MAPS), key="attributed_map", format_func=str.capitalize)
+    steps = sorted({selection.step, *spread(steps, _MOST)})
+    found = _ask(selection, asked, exact, steps)
+    columns = stretch_labels(asked.pair.a.source, asked.pair.b.source, exact.stretches)
+    tokens = token_labels(asked.pair.a.consumed)
+    names = [name for name, _ in exact.named() if map_of(name) == shown]
+    rows = [row_label(name, columns, tokens) for name in names]
+    shares = np.stack([_shares(each, names) for each in found], axis=1)
+    hover = np.array(
+        [
+            [
+                f"{row}, step {step:,}: {shares[y, x]:+.3f}; log-odds in A "
+                f"{each.odds_a:+.2f}, in B {each.odds_b:+.2f}"
+                for x, (step, each) in enumerate(zip(steps, found, strict=True))
+            ]
+            for y, row in enumerate(rows)
+        ]
+    )
+
+    def open_checkpoint() -> None:
+        if clicked := clicked_value("patch_training"):
+            change_view(step=int(clicked))
+            redraw_all()
+
+    show_figure(
+        share_map(
+            shares.astype(np.float32),
+            names=np.broadcast_to(np.array(steps).astype(str), shares.shape),
+            hover=hover,
+            rows=rows,
+            columns=[f"{step:,}" for step in steps],
+            row_title=shown,
+            column_title="training step",
+            theme=selection.theme,
+        ),
+        key="patch_training",
+        alt=f"Restored share of {shown} by attribution patching, by checkpoint",
+        name=f"attribution-of-{shown}-through-training",
+        on_select=open_checkpoint,
+    )
+    empty = sum(each.nothing_to_restore for each in found)
+    st.caption(
+        "To first order, and so rough where a patch changes much. A click opens a checkpoint."
+        + " Grey: a word with another number of tokens in B has no gradient."
+        * any(not each.fits for each in exact.stretches)
+        + f" Grey columns: {empty} at which there is nothing to restore." * bool(empty)
+    )
+    _show_correlations(selection, asked, steps, found)
+
+
+def _ask(selection: Selection, asked: Asked, exact: Patching, steps: list[int]) -> list[Patching]:
+    """Return attribution patching of every checkpoint, at the same step and words."""
+    run, found = selection.run, []
+    progress = st.progress(0.0, "Asking every checkpoint")
+    for done, step in enumerate(steps):
+        progress.progress(done / len(steps), f"Asking every checkpoint: step {step:,}")
+        found.append(attribution_of(run, asked.pair, exact.step, exact.words, step=step))
+    progress.empty()
+    return found
+
+
+def _shares(found: Patching, names: list[str]) -> Doubles:
+    """Return the shares of some patches; NaN without anything to restore."""
+    odds = dict(found.named())
+    values = np.array([odds[name] for name in names])
+    return np.full(values.shape, np.nan) if found.nothing_to_restore else found.restored(values)
+
+
+def _show_correlations(
+    selection: Selection, asked: Asked, steps: list[int], found: list[Patching]
+) -> None:
+    """Draw a table of how far the approximation of each checkpoint orders as exact passes do."""
+    if not st.toggle(
+        "Exact passes at every checkpoint, to compare with",
+        help="As many passes for each checkpoint as above.",
+        **control("compared", "Exact passes at every checkpoint"),
+    ):
+        return
+    progress = st.progress(0.0, "Running exact passes")
+    rows = []
+    for place, (step, quick) in enumerate(zip(steps, found, strict=True)):
+
+        def note_done(done: int, of: int, place: int = place, step: int = step) -> None:
+            progress.progress(
+                (place + done / of) / len(steps), f"Running exact passes: step {step:,}"
+            )
+
+        exact = patching_of(
+            selection.run, asked.pair, quick.step, quick.words, note_done, step=step
+        )
+        rows.append(rank_correlations(exact, quick))
+    progress.empty()
+    st.dataframe(
+        {
+            "training step": steps,
+            **{shown.capitalize(): [row[shown] for row in rows] for shown in PATCH_MAPS},
+        },
+        hide_index=True,
+        column_config={
+            shown.capitalize(): st.column_config.NumberColumn(format="%.2f") for shown in PATCH_MAPS
+        },
+    )
+    st.caption(
+        "Rank correlation (Spearman) of attribution patching with the exact passes of the same "
+        "checkpoint, over the patches of each map that change anything; empty where they are too "
+        "few, or all alike."
+    )
