@@ -372,6 +372,9 @@ def test_two_processes_write_the_same_as_one(own_root: Path, data: Path) -> None
         assert _rest(both) == _rest(alone)
         for kind in KINDS:
             pairs = [(both.values[name][kind], alone.values[name][kind]) for name in MEASURES]
+            pairs += [
+                (both.errors[name][kind], found[kind]) for name, found in alone.errors.items()
+            ]
             for there, here in (*pairs, (both.cost_errors[kind], alone.cost_errors[kind])):
                 np.testing.assert_allclose(there, here, **ROUNDED)
         assert both.stages == pytest.approx(alone.stages, abs=most, nan_ok=True)
@@ -399,6 +402,9 @@ def _as_examples(data: Path) -> Path:
 
 
 def _rest(measures: Measures) -> dict[str, object]:
-    numbers = ("values", "cost_errors", "stages")
+    numbers = ("values", "cost_errors", "errors", "stages")
     rest = {name: value for name, value in vars(measures).items() if name not in numbers}
-    return rest | {"translated": str(measures.translated)}  # a NaN does not equal itself
+    return rest | {
+        "translated": str(measures.translated),
+        "even": str(measures.even),
+    }  # a NaN does not equal itself

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
 
 from headwise.model.interface import Kind
 from headwise.model.ties import descending
@@ -14,15 +16,15 @@ from headwise.viz_app.analysis.measure_descriptions import MEASURE_DESCRIPTIONS
 from headwise.viz_app.records.measures import AlignmentBaselines
 
 LEAST_SHARE = 0.4
-"""Smallest share of a head's weight of which the head is said to look there."""
-EVEN, SHARP = 0.8, 0.8
-"""Smallest entropy that is called almost even; smallest confidence of picking one token."""
+"""Share of a head's weight beyond which the head is said to look there."""
+SHARP, EVEN = 0.4, 0.8
+"""Entropy below which a head is called sharp, and above which it is called almost even."""
 LITTLE, MUCH = 0.005, 0.05
-"""In nats per token: a smaller cost than ``LITTLE`` hardly matters, ``MUCH`` or more matters."""
+"""In nats per token: a smaller cost than ``LITTLE`` hardly matters, more than ``MUCH`` matters."""
 NEAR = 0.1
 """Largest distance of an alignment error rate from the lowest possible one that is always near."""
 FAR = 0.3
-"""Smallest distance to another checkpoint that is called far."""
+"""Distance to another checkpoint beyond which it is called far, and below which near."""
 BY_PLACE = ("previous", "same", "next")
 """Measures that are shares of a head's weight on places; together they are at most 1."""
 BY_TOKEN = ("begin", "end", "punctuation")
@@ -58,17 +60,74 @@ _ON: Mapping[str, str] = {
 }
 
 
+WORDS_NOTE = (
+    "A word is said where a value is two standard errors beyond its bound: where a head looks or "
+    f"rests, a share of {LEAST_SHARE}; sharp, an entropy below {SHARP}; almost even, above {EVEN}; "
+    f"a cost that hardly matters, below {LITTLE} nats per token, or matters, above {MUCH}; far, a "
+    f"distance of {FAR}. Looks, rests, sharp, matters and in the way are said only of values that "
+    "are also beyond what an even head has and what the head itself had at step 0, which stand in "
+    "brackets. A head that is off has its output set to zero."
+)
+"""Which values the words of a head are said of."""
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What stands beside a measured value of a head, to judge it by; NaN where it is unknown."""
+
+    error: float = math.nan
+    """The value's standard error."""
+    even: float = math.nan
+    """What a head has whose rows are all even."""
+    first: float = math.nan
+    """What the head had at step 0, before it learned."""
+    first_error: float = math.nan
+
+    def is_above(self, value: float, bound: float) -> bool:
+        """Return whether a value is at least two standard errors above a bound."""
+        return value >= bound + 2 * _known(self.error)
+
+    def is_below(self, value: float, bound: float) -> bool:
+        """Return whether a value is more than two standard errors below a bound."""
+        return value < bound - 2 * _known(self.error)
+
+    def is_new(self, value: float, *, below: bool = False) -> bool:
+        """Return whether a value is above an even head's and that at step 0, or below them.
+
+        By at least two standard errors: from step 0 those of the difference, as of independent
+        values, which is more than that of the same sentences.
+        """
+        apart = 2 * math.hypot(_known(self.error), _known(self.first_error))
+        sign = -1 if below else 1
+        after = math.isnan(self.first) or sign * (value - self.first) >= apart
+        uneven = math.isnan(self.even) or sign * (value - self.even) >= 2 * _known(self.error)
+        return after and uneven
+
+    def written(self, form: str = ".2f") -> str:
+        """Return what is known of the other two in brackets, with a space before."""
+        known = {"an even head": self.even, "at step 0": self.first}
+        said = [f"{name} {value:{form}}" for name, value in known.items() if not math.isnan(value)]
+        return f" ({', '.join(said)})" if said else ""
+
+
+def _known(error: float) -> float:
+    return 0.0 if math.isnan(error) else error
+
+
+NOTHING_BESIDE = Beside()
+
+
 def describe_value(
     name: str,
     kind: Kind,
     value: float,
     *,
-    error: float = math.nan,
+    beside: Beside = NOTHING_BESIDE,
     baselines: AlignmentBaselines | None = None,
 ) -> str:
     """Say in words what a value of a measure means for a head; NaN gives “no value”.
 
-    ``error`` is its standard error, NaN if it is unknown; alignment error rates are compared with
+    What stands beside it is said of shares of weight. Alignment error rates are compared with
     ``baselines``, if there are any.
     """
     about = MEASURE_DESCRIPTIONS.get(name)
@@ -77,49 +136,65 @@ def describe_value(
     if math.isnan(value):
         return f"{about.name}: no value"
     if name in (*BY_PLACE, *BY_TOKEN):
+        if not (beside.is_above(value, LEAST_SHARE) and beside.is_new(value)):
+            return f"{value:.2f} of its weight {_ON[name]}{beside.written()}"
         looks = (_LOOKS_ACROSS if kind == "cross" else _LOOKS)[name]
-        return f"{looks}: {value:.2f} of its weight"
+        return f"{looks}: {value:.2f} of its weight{beside.written()}"
     if name == "rare":
-        return f"largest weight on the rarest token: in {value:.2f} of rows"
+        return f"largest weight on the rarest token: in {value:.2f} of rows{beside.written()}"
     if name == "entropy":
-        how = "spread almost evenly: " if value >= EVEN else "spread: "
-        return f"{how}{value:.2f} of the largest possible entropy"
+        even, sharp = beside.is_above(value, EVEN), _is_sharp(value, beside)
+        how = "spread almost evenly: " if even else "sharp: " if sharp else "entropy: "
+        return f"{how}{value:.2f} of the largest possible entropy{beside.written()}"
     if name == "confidence":
-        how = "picks one token" if value >= SHARP else "largest weight of a row"
-        return f"{how}: {value:.2f} on average"
+        return f"largest weight of a row: {value:.2f} on average{beside.written()}"
     if name == "cost":
-        return _describe_cost(value, error)
+        return _describe_cost(value, beside)
     if name in _DISTANCES:
-        how = "far from" if value >= FAR else "near"
+        near, far = beside.is_below(value, FAR), beside.is_above(value, FAR)
+        how = "far from" if far else "near" if near else "at some distance from"
         return f"{how} what it is at {_DISTANCES[name]}: distance {value:.2f}"
     if name in ("aer_predicted", "aer_consumed"):
-        return _describe_alignment(name, value, baselines)
+        return _describe_alignment(name, value, beside, baselines)
     return f"{about.name}: {value:{about.form}}"
 
 
-def _describe_cost(value: float, error: float) -> str:
-    if abs(value) < LITTLE:
+def _is_sharp(entropy: float, beside: Beside) -> bool:
+    return beside.is_below(entropy, SHARP) and beside.is_new(entropy, below=True)
+
+
+def _describe_cost(value: float, beside: Beside) -> str:
+    if beside.is_below(abs(value), LITTLE):
         how = "hardly matters: "
+    elif beside.is_below(value, -LITTLE) and beside.is_new(value, below=True):
+        how = "is in the way: "
     else:
-        how = "is in the way: " if value < 0 else "matters: " if value >= MUCH else ""
+        how = "matters: " if beside.is_above(value, MUCH) and beside.is_new(value) else ""
     verb = "gains" if round(value, 3) < 0 else "costs"
-    plus_minus = "" if math.isnan(error) else f" ± {error:.3f}"
-    return f"{how}switching it off {verb} {abs(value):.3f}{plus_minus} nats per token"
-
-
-def _describe_alignment(name: str, value: float, baselines: AlignmentBaselines | None) -> str:
-    by = name.removeprefix("aer_")
-    if baselines is None:
-        return f"alignment error rate {value:.2f} by {by}"
-    if follows_alignment(value, baselines):
-        how = "follows the word alignment"
-    elif value < baselines.diagonal:
-        how = "follows the word alignment in part"
-    else:
-        how = "does not follow the word alignment"
+    plus_minus = "" if math.isnan(beside.error) else f" ± {beside.error:.3f}"
     return (
-        f"{how}: error rate {value:.2f} by {by}, of the diagonal {baselines.diagonal:.2f}, at best "
-        f"{baselines.lowest:.2f}"
+        f"{how}switching it off {verb} {abs(value):.3f}{plus_minus} nats per token"
+        f"{beside.written('+.3f')}"
+    )
+
+
+def _describe_alignment(
+    name: str, value: float, beside: Beside, baselines: AlignmentBaselines | None
+) -> str:
+    by = name.removeprefix("aer_")
+    plus_minus = "" if math.isnan(beside.error) else f" ± {beside.error:.2f}"
+    if baselines is None:
+        return f"alignment error rate {value:.2f}{plus_minus} by {by}"
+    if follows_alignment(value + 2 * _known(beside.error), baselines):
+        how = "follows the word alignment: "
+    elif beside.is_below(value, baselines.diagonal):
+        how = "follows the word alignment in part: "
+    else:
+        above = beside.is_above(value, baselines.diagonal)
+        how = "does not follow the word alignment: " if above else ""
+    return (
+        f"{how}error rate {value:.2f}{plus_minus} by {by}, of the diagonal "
+        f"{baselines.diagonal:.2f}, at best {baselines.lowest:.2f}{beside.written()}"
     )
 
 
@@ -136,41 +211,54 @@ def describe_head(
     values: Mapping[str, float],
     kind: Kind,
     *,
-    cost_error: float = math.nan,
+    beside: Mapping[str, Beside] = MappingProxyType({}),
     baselines: AlignmentBaselines | None = None,
 ) -> list[str]:
     """Describe a head by its most characteristic measures: where it looks, what it contributes.
 
-    In this order: shares of at least ``LEAST_SHARE``, the largest first, either of places or of
-    tokens, since a token on a place would count in both; the better alignment error rate, if the
-    head follows the alignment; entropy, if at least ``EVEN``, or, if nothing was named so far,
-    confidence, if at least ``SHARP``. If none of these holds, the description says so and gives the
-    largest share and the entropy. Then the cost, and the distance if at least ``FAR``. Values are
-    NaN where a measure is undefined for the kind; the rest is as for ``describe_value``.
+    Each is said where its value is two standard errors beyond its bound, in this order: shares
+    beyond ``LEAST_SHARE`` that are more than an even head's and than at step 0, the largest first,
+    either of places or of tokens, since a token on a place would count in both; the better
+    alignment error rate, if the head follows the alignment; entropy, if it is sharp or almost even.
+    If none of these holds, the description says so and gives the largest share and the entropy.
+    Then the cost, and the distance if it is far. Values are NaN where a measure is undefined for
+    the kind; ``beside`` has what is known of each measure, and the rest is as for
+    ``describe_value``.
     """
     known = {name: value for name, value in values.items() if not math.isnan(value)}
+    by = {name: beside.get(name, NOTHING_BESIDE) for name in known}
     measured = [name for name in (*BY_PLACE, *BY_TOKEN) if name in known]
     shares = [measured[i] for i in descending([known[name] for name in measured])]
-    alike = BY_PLACE if shares and shares[0] in BY_PLACE else BY_TOKEN
-    chosen = [name for name in shares if name in alike and known[name] >= LEAST_SHARE]
+    beyond = [
+        name
+        for name in shares
+        if by[name].is_above(known[name], LEAST_SHARE) and by[name].is_new(known[name])
+    ]
+    alike = BY_PLACE if beyond and beyond[0] in BY_PLACE else BY_TOKEN
+    chosen = [name for name in beyond if name in alike]
     aligned = [name for name in ("aer_predicted", "aer_consumed") if name in known]
     best = aligned[descending([-known[name] for name in aligned])[0]] if aligned else None
-    if best is not None and baselines is not None and follows_alignment(known[best], baselines):
-        chosen.append(best)
-    if known.get("entropy", 0.0) >= EVEN:
-        chosen.append("entropy")
-    elif not chosen and known.get("confidence", 0.0) >= SHARP:
-        chosen.append("confidence")
+    if best is not None and baselines is not None:
+        most = known[best] + 2 * _known(by[best].error)
+        if follows_alignment(most, baselines):
+            chosen.append(best)
+    if "entropy" in known:
+        entropy = known["entropy"]
+        if by["entropy"].is_above(entropy, EVEN) or _is_sharp(entropy, by["entropy"]):
+            chosen.append("entropy")
     texts = []
     if not chosen and shares:
-        texts = [f"no place stands out: at most {known[shares[0]]:.2f}, {_ON[shares[0]]}"]
+        first = shares[0]
+        texts = [
+            f"no place stands out: at most {known[first]:.2f} {_ON[first]}{by[first].written()}"
+        ]
     if not chosen and "entropy" in known:
         chosen.append("entropy")
     if "cost" in known:
         chosen.append("cost")
-    if known.get("distance", 0.0) >= FAR:
+    if "distance" in known and by["distance"].is_above(known["distance"], FAR):
         chosen.append("distance")
     return texts + [
-        describe_value(name, kind, known[name], error=cost_error, baselines=baselines)
+        describe_value(name, kind, known[name], beside=by[name], baselines=baselines)
         for name in chosen
     ]

@@ -129,11 +129,10 @@ def _values(asked: Asked, of: Property) -> np.ndarray:
         return np.asarray(apart[:, :, places].mean(axis=-1))
     if of == "end":
         return np.asarray(maps[:, :, places, -1].mean(axis=-1))
-    back = 0 if of == "itself" else 1
+    # As the measures of heads do: a row without such a key counts as 0.
+    back, count = 0 if of == "itself" else 1, max(len(places), 1)
     places = places[(places >= back) & (places - back < maps.shape[-1])]
-    if not len(places):
-        return np.zeros(maps.shape[:2])
-    return np.asarray(maps[:, :, places, places - back].mean(axis=-1))
+    return np.asarray(maps[:, :, places, places - back].sum(axis=-1) / count)
 
 
 def head_extreme(asked: Asked, *, of: Property, most: bool = True) -> Question:

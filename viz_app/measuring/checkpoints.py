@@ -25,6 +25,7 @@ from headwise.viz_app.measuring.batches import (
     encode,
     gather,
 )
+from headwise.viz_app.measuring.even import even_head
 from headwise.viz_app.measuring.examples import examples_in_batch, strongest_examples
 from headwise.viz_app.measuring.failures import translate_batch
 from headwise.viz_app.measuring.head_means import MeanSums
@@ -123,6 +124,8 @@ def measure(
     last = load_checkpoint(task.run, task.run.steps()[-1], task.placement)
     loaded = {last.step: last}
     stages = _stage_measurer(task, last.model)
+    sentences = sentences_of(task, task.open_corpus(), LeftOutCounts())
+    even = even_head(task.run.tokenizers, task.run.counts, sentences)
     for step in task.steps:
         there = task.run.steps()
         before = there[: there.index(step)][-1:]
@@ -181,6 +184,7 @@ def measure(
             translated=tuple(translations),
             own=dict(task.about_own),
             errors=errors,
+            even=even,
             distance_to=there[-1],
         )
         yield measures, _head_means(task, checkpoint, corpus, means)

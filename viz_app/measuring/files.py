@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -67,6 +67,10 @@ class _File:
     translated: list[_TranslatedRow]
     own: dict[str, OwnMeasure] = field(default_factory=dict)
     """The measures in ``values`` that somebody added to ours; left out where there are none."""
+    errors: dict[str, dict[Kind, list[list[_Number | None]]]] = field(default_factory=dict)
+    """Standard errors, as ``values``; left out in files from before there were any."""
+    even: dict[str, dict[Kind, _Number | None]] = field(default_factory=dict)
+    """Measure → kind → what a head with even rows has; left out likewise."""
 
 
 @dataclass(frozen=True)
@@ -148,10 +152,7 @@ def write_measures(folder: Path, measures: Measures) -> None:
         corpus=_Corpus(*vars(measures.corpus).values()),
         examples_corpus=_Corpus(*vars(measures.examples_corpus).values()),
         sentences_sha256=hashlib.sha256(lines).hexdigest(),
-        values={
-            name: {kind: _rounded(array) for kind, array in measures.values[name].items()}
-            for name in names
-        },
+        values=_all_rounded({name: measures.values[name] for name in names}),
         cost_errors={kind: _rounded(array) for kind, array in measures.cost_errors.items()},
         alignment=None
         if measures.alignment is None
@@ -170,14 +171,28 @@ def write_measures(folder: Path, measures: Measures) -> None:
             for t in measures.translated
         ],
         own=dict(measures.own),
+        errors=_all_rounded(measures.errors),
+        even={
+            name: {kind: round(value, _DECIMALS) for kind, value in of_kinds.items()}
+            for name, of_kinds in measures.even.items()
+        },
     )
     # A line for each of these, so that a change can be read; a NaN becomes null.
     text = b",\n".join(
         orjson.dumps(k) + b":" + orjson.dumps(v, default=tuple)
         for k, v in vars(file).items()
-        if v or k != "own"
+        if v or k not in ("own", "errors", "even")
     )
     write_bytes(measures_path(folder, measures.step), b"{" + text + b"}\n")
+
+
+def _all_rounded(
+    values: Mapping[str, Mapping[Kind, Floats]],
+) -> dict[str, dict[Kind, list[list[float | None]]]]:
+    return {
+        name: {kind: _rounded(array) for kind, array in of_kinds.items()}
+        for name, of_kinds in values.items()
+    }
 
 
 def _rounded(array: Floats) -> list[list[float | None]]:
@@ -221,10 +236,15 @@ def _rebuild(folder: Path, step: int, file: _File) -> Measures:
     require_own_names(file.own)
     names = (*MEASURES, *file.own)
     values = {name: {kind: _array(file.values[name][kind]) for kind in KINDS} for name in names}
-    errors = {kind: _array(file.cost_errors[kind]) for kind in KINDS}
+    cost_errors = {kind: _array(file.cost_errors[kind]) for kind in KINDS}
+    errors = {
+        name: {kind: _array(file.errors[name][kind]) for kind in KINDS}
+        for name in names
+        if name in file.errors
+    }
     for name, about in file.own.items():
         about.require_range(name, values[name])
-    arrays = [*values.values(), errors]
+    arrays = [*values.values(), cost_errors, *errors.values()]
     shapes = {kind: {of_kinds[kind].shape for of_kinds in arrays} for kind in KINDS}
     for kind, found_shapes in shapes.items():
         if len(found_shapes) != 1:
@@ -248,7 +268,7 @@ def _rebuild(folder: Path, step: int, file: _File) -> Measures:
         sha256=file.sha256,
         corpus=CorpusSummary(*vars(file.corpus).values()),
         values=values,
-        cost_errors=errors,
+        cost_errors=cost_errors,
         alignment=None
         if file.alignment is None
         else AlignmentBaselines(*vars(file.alignment).values()),
@@ -263,6 +283,11 @@ def _rebuild(folder: Path, step: int, file: _File) -> Measures:
             for row in file.translated
         ),
         own=file.own,
+        errors=errors,
+        even={
+            name: {kind: _or_nan(value) for kind, value in of_kinds.items()}
+            for name, of_kinds in file.even.items()
+        },
         distance_to=file.distance_to,
     )
 

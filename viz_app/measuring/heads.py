@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from headwise.model.interface import KINDS, Kind, Seq2SeqModel, attention_path
-from headwise.model.ties import first_largest_of
+from headwise.model.ties import rounding_of
 from headwise.viz_app.records.trace import Floats
 
 
@@ -126,14 +126,16 @@ def on_rarest(weights: Tensor, allowed: Tensor, occurrences: Tensor) -> HeadSum:
     """Count the rows whose largest weight is on the rarest token that they may attend to.
 
     ``occurrences`` says how often the token at each key occurs in the training data, (B, M); −1 for
-    special tokens, which are never the rarest. (Voita et al. 2019, section 5.3.)
+    special tokens, which are never the rarest. A row with several largest weights counts with the
+    share of them that is there. (Voita et al. 2019, section 5.3.)
     """
     candidates = allowed & (occurrences >= 0)[:, None]  # (B, Q, M)
     most = torch.iinfo(occurrences.dtype).max
     counts = occurrences[:, None].expand_as(allowed).masked_fill(~candidates, most)
     rarest = candidates & (counts == counts.amin(dim=-1, keepdim=True))
-    largest = first_largest_of(weights.masked_fill(~allowed[:, None], -1.0))  # (B, H, Q)
-    hits = rarest[:, None].expand_as(weights).gather(-1, largest[..., None])[..., 0]
+    weights = weights.masked_fill(~allowed[:, None], -1.0)
+    largest = weights >= weights.amax(dim=-1, keepdim=True) - rounding_of(weights)  # (B, H, Q, M)
+    hits = (largest & rarest[:, None]).sum(dim=-1).double() / largest.sum(dim=-1)
     return sum_rows(hits, rows_with_several_keys(allowed) & (candidates.sum(dim=-1) > 1))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -17,7 +18,6 @@ from torch import Tensor
 from headwise.model.interface import KINDS, Description, Kind, Seq2SeqModel, Tokenizers, Vocabulary
 from headwise.model.interventions import batch_head_costs, batch_head_importance
 from headwise.model.run_info import Counts
-from headwise.model.training.processes import Processes
 from headwise.viz_app.measuring.batches import PaddedIds, attention_maps
 from headwise.viz_app.measuring.contributions import Contributions, contributions
 from headwise.viz_app.measuring.heads import (
@@ -34,6 +34,9 @@ from headwise.viz_app.measuring.heads import (
 from headwise.viz_app.measuring.words import AlignedBatch, count_baseline_links, count_correct_links
 from headwise.viz_app.records.measures import CONTRIBUTIONS, MEASURES, AlignmentBaselines
 from headwise.viz_app.records.trace import Floats
+
+if TYPE_CHECKING:  # the app need not load what trains in several processes
+    from headwise.model.training.processes import Processes
 
 _RESAMPLES = 200
 """Resamples of the bootstrap."""
@@ -224,7 +227,7 @@ class Measurer:
         """
         maps, _ = attention_maps(model, ids)
         for kind, weights in maps.items():
-            for name, found in self._of_maps(kind, weights, ids):
+            for name, found in self.of_maps(kind, weights, ids):
                 sums.add(name, kind, found, places)
         for name, other in others.items():
             there = maps if other is model else attention_maps(other, ids)[0]
@@ -249,9 +252,7 @@ class Measurer:
                 correct = count_correct_links(maps["cross"], aligned, queries)
                 sums.add(name, "cross", HeadSum(correct, aligned.sizes), of_aligned)
 
-    def _of_maps(
-        self, kind: Kind, weights: Tensor, ids: PaddedIds
-    ) -> Iterator[tuple[str, HeadSum]]:
+    def of_maps(self, kind: Kind, weights: Tensor, ids: PaddedIds) -> Iterator[tuple[str, HeadSum]]:
         """Yield the measures of where the heads of a kind look; weights are (B, H, Q, M)."""
         allowed, keys = ids.allowed(kind), ids.keys(kind)
         yield "entropy", entropy(weights, allowed)

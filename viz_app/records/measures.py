@@ -282,6 +282,9 @@ class Measures:
     own: Mapping[str, OwnMeasure] = field(default_factory=dict)
     """The measures in ``values`` that are not in ``MEASURES``, by name."""
     errors: Mapping[str, Mapping[Kind, Floats]] = field(default_factory=dict)
-    """Standard error of every measure, as ``cost_errors``; empty where they were read of a file."""
+    """Standard error of every measure over a corpus, as ``cost_errors``; empty if it is unknown."""
+    even: Mapping[str, Mapping[Kind, float]] = field(default_factory=dict)
+    """What a head has whose rows are all even: name → kind → value over the corpus; empty if it is
+    unknown."""
     distance_to: int | None = None
     """Step of the checkpoint to which the measure ``distance`` is taken; None if unknown."""

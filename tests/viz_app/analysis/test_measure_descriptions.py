@@ -15,7 +15,7 @@ from headwise.viz_app.analysis.failures import (
     shares_below,
     worst_first,
 )
-from headwise.viz_app.analysis.head_descriptions import describe_head, describe_value
+from headwise.viz_app.analysis.head_descriptions import Beside, describe_head, describe_value
 from headwise.viz_app.analysis.measure_descriptions import (
     MEASURE_DESCRIPTIONS,
     STAGE_DESCRIPTIONS,
@@ -67,8 +67,8 @@ def test_values_of_a_checkpoint(name: str, value: float, words: str) -> None:
         ("same", "cross", 0.5, "looks at the source token at its own place: 0.50 of its weight"),
         ("punctuation", "cross", 0.6, "rests on punctuation: 0.60 of its weight"),
         ("entropy", "cross", 0.96, "spread almost evenly: 0.96 of the largest possible entropy"),
-        ("entropy", "cross", 0.79, "spread: 0.79 of the largest possible entropy"),
-        ("confidence", "cross", 0.8, "picks one token: 0.80 on average"),
+        ("entropy", "cross", 0.79, "entropy: 0.79 of the largest possible entropy"),
+        ("entropy", "cross", 0.26, "sharp: 0.26 of the largest possible entropy"),
         ("confidence", "cross", 0.79, "largest weight of a row: 0.79 on average"),
         ("aer_predicted", "cross", 0.28, "alignment error rate 0.28 by predicted"),
         ("cost", "cross", -0.0001, "hardly matters: switching it off costs 0.000 nats per token"),
@@ -85,6 +85,43 @@ def test_values_of_a_checkpoint(name: str, value: float, words: str) -> None:
 )
 def test_values_of_a_head(name: str, kind: Kind, value: float, expected: str) -> None:
     assert describe_value(name, kind, value) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "beside", "how"),
+    [
+        # Two errors beyond the bound, or no word.
+        ("entropy", 0.39, Beside(0.004), "sharp: 0.39 of the largest possible entropy"),
+        ("entropy", 0.39, Beside(0.006), "entropy: 0.39 of the largest possible entropy"),
+        ("entropy", 0.81, Beside(0.006), "entropy: 0.81 of the largest possible entropy"),
+        ("cost", 0.06, Beside(0.006), "switching it off costs 0.060 ± 0.006 nats per token"),
+        (
+            "cost",
+            0.06,
+            Beside(0.004),
+            "matters: switching it off costs 0.060 ± 0.004 nats per token",
+        ),
+        ("cost", -0.01, Beside(0.003), "switching it off gains 0.010 ± 0.003 nats per token"),
+        ("cost", 0.001, Beside(0.003), "switching it off costs 0.001 ± 0.003 nats per token"),
+        ("distance", 0.31, Beside(0.01), "at some distance from what it is at the last checkpoint"),
+        # Beyond an even head and step 0, or no word.
+        (
+            "begin",
+            0.43,
+            Beside(0.01, even=0.21, first=0.43, first_error=0.01),
+            "0.43 of its weight on <s> (an even head 0.21, at step 0 0.43)",
+        ),
+        ("begin", 0.5, Beside(0.01, even=0.49), "0.50 of its weight on <s> (an even head 0.49)"),
+        ("begin", 0.5, Beside(0.01, even=0.4), "rests on <s>: 0.50 of its weight (an even head 0"),
+        ("begin", 0.5, Beside(0.01, first=0.48, first_error=0.01), "0.50 of its weight on <s> (at"),
+        ("entropy", 0.2, Beside(first=0.1), "entropy: 0.20 of the largest possible entropy (at"),
+        ("cost", 0.07, Beside(first=0.08), "switching it off costs 0.070 nats per token (at step"),
+    ],
+)
+def test_word_is_said_only_beyond_errors_an_even_head_and_step_0(
+    name: str, value: float, beside: Beside, how: str
+) -> None:
+    assert describe_value(name, "decoder_self", value, beside=beside).startswith(how)
 
 
 def test_measures_without_words_are_refused() -> None:
@@ -115,7 +152,7 @@ def test_alignment_is_said_against_the_diagonal(
     )
 
 
-SHARES = {"previous": 0.7, "punctuation": 0.6, "end": 0.4, "same": 0.1, "entropy": 0.3}
+SHARES = {"previous": 0.7, "punctuation": 0.6, "end": 0.4, "same": 0.1, "entropy": 0.5}
 ALIGNED = {"aer_predicted": 0.45, "aer_consumed": 0.3, "entropy": 0.5, "cost": 0.01}
 
 
@@ -131,16 +168,16 @@ ALIGNED = {"aer_predicted": 0.45, "aer_consumed": 0.3, "entropy": 0.5, "cost": 0
                 "same": 0.39,
                 "confidence": 0.9,
                 "cost": 0.06,
-                "distance": 0.3,
+                "distance": 0.31,
                 "next": NAN,
             },
             ["rests on </s>", "matters", "far from what it is at the last checkpoint"],
         ),
         (
             ALIGNED | {"aer_consumed": 0.34},
-            ["spread", "switching it off costs 0.010 ± 0.002 nats per token"],
+            ["entropy", "switching it off costs 0.010 ± 0.002 nats per token"],
         ),
-        ({"previous": 0.1, "next": NAN, "confidence": 0.85, "entropy": 0.2}, ["picks one token"]),
+        ({"previous": 0.1, "next": NAN, "confidence": 0.85, "entropy": 0.2}, ["sharp"]),
         (
             {"end": 0.41, "confidence": 0.1, "entropy": 0.8},
             ["rests on </s>", "spread almost evenly"],
@@ -148,20 +185,20 @@ ALIGNED = {"aer_predicted": 0.45, "aer_consumed": 0.3, "entropy": 0.5, "cost": 0
     ],
 )
 def test_a_head_is_described_by_what_stands_out(values: dict[str, float], said: list[str]) -> None:
-    found = describe_head(values, "cross", cost_error=0.002, baselines=BASELINES)
+    found = describe_head(values, "cross", beside={"cost": Beside(0.002)}, baselines=BASELINES)
     assert [text.partition(":")[0] for text in found] == said
 
 
 def test_whole_descriptions_of_a_head() -> None:
-    assert describe_head(ALIGNED, "cross", cost_error=0.002, baselines=BASELINES) == [
+    assert describe_head(ALIGNED, "cross", beside={"cost": Beside(0.002)}, baselines=BASELINES) == [
         "follows the word alignment: error rate 0.30 by consumed, of the diagonal 0.61, at best "
         "0.06",
         "switching it off costs 0.010 ± 0.002 nats per token",
     ]
     values = {"previous": 0.2, "same": 0.3, "entropy": 0.6, "confidence": 0.5, "distance": 0.29}
     assert describe_head(values, "decoder_self") == [
-        "no place stands out: at most 0.30, on its own place",
-        "spread: 0.60 of the largest possible entropy",
+        "no place stands out: at most 0.30 on its own place",
+        "entropy: 0.60 of the largest possible entropy",
     ]
 
 

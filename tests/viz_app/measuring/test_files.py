@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from headwise.model.files import CheckpointError
-from headwise.model.interface import KINDS, Head
+from headwise.model.interface import KINDS, Head, Kind
 from headwise.viz_app.measuring.files import (
     measured_steps,
     measures_path,
@@ -39,12 +39,15 @@ def odd(**changes: Any) -> Measures:
     values["entropy"]["encoder_self"] = np.array([[1 / 7, NAN, 2 / 7]] * 2, np.float32)
     examples = dict(made.examples)
     examples[Head("cross", 1, 2)] = (Example(0, 0, 1, 1 / 3),)
+    errors = {"entropy": values["entropy"]}
+    even: dict[str, dict[Kind, float]] = {"begin": {"decoder_self": 0.25, "cross": NAN}}
     figures = [(-2.125, 0.5, 1 / 3, 0.25), (-1.0, NAN, NAN, 0.0)]
     translated = tuple(
         TranslatedSentence(text, dict(zip(FAILURES, numbers, strict=True)), chrf)
         for text, numbers, chrf in zip(("¿Dónde?", ""), figures, (200 / 3, 0.0), strict=True)
     )
     sentences = (Sentence("Where?\u2028\n", "¿Dónde?"), Sentence("<b>", "**b**"))
+    made = replace(made, errors=errors, even=even)
     made = replace(made, values=values, examples=examples, translated=translated)
     return replace(made, **({"sentences": sentences} | changes))
 
@@ -65,8 +68,27 @@ def test_measures_survive_writing_and_reading(tmp_path: Path) -> None:
     assert list(read.translated[0].figures.values()) == [-2.125, 0.5, 0.33333, 0.25]
     assert np.isnan(read.translated[1].figures["left_out"])
     assert [t.chrf for t in read.translated] == [66.66667, 0.0]
-    rest = {"values": {}, "cost_errors": {}, "examples": {}, "translated": ()}
+    [(name, kinds)] = read.errors.items()
+    assert name == "entropy"
+    np.testing.assert_allclose(kinds["encoder_self"], [[1 / 7, NAN, 2 / 7]] * 2, **ROUNDED)
+    assert read.even["begin"]["decoder_self"] == 0.25
+    assert np.isnan(read.even["begin"]["cross"])
+    rest = {
+        "errors": {},
+        "even": {},
+        "values": {},
+        "cost_errors": {},
+        "examples": {},
+        "translated": (),
+    }
     assert replace(read, **rest) == replace(written, **rest)
+
+
+def test_file_from_before_errors_were_kept_is_read(tmp_path: Path) -> None:
+    write_measures(tmp_path, made_up_measures())
+    assert '"errors"' not in measures_path(tmp_path, 20).read_text(encoding="utf-8")
+    read = read_measures(tmp_path, 20)
+    assert (read.errors, read.even) == ({}, {})
 
 
 def test_steps_are_listed_in_order_and_measures_replaced(tmp_path: Path) -> None:

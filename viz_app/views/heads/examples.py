@@ -14,7 +14,7 @@ from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.views.shared.head_choice import choices_for, choose_head, head_label
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.marked_text import marked_text, whole_tokens
-from headwise.viz_app.views.shared.measures import value_in_words
+from headwise.viz_app.views.shared.measured_heads import value_in_words
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import redraw_all

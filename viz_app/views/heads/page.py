@@ -14,6 +14,7 @@ import streamlit as st
 
 from headwise.model.interface import KINDS, Head, Kind
 from headwise.viz_app.analysis.failures import FAILURE_DESCRIPTIONS, compare_with_chrf, worst_first
+from headwise.viz_app.analysis.head_descriptions import WORDS_NOTE
 from headwise.viz_app.analysis.head_ranking import (
     head_values,
     rank_correlation,
@@ -27,10 +28,10 @@ from headwise.viz_app.views.heads.examples import show_examples
 from headwise.viz_app.views.shared.download import show_download_menu
 from headwise.viz_app.views.shared.head_choice import chosen_head, head_label
 from headwise.viz_app.views.shared.markdown import escape_markdown
+from headwise.viz_app.views.shared.measured_heads import errors_note, head_in_words
 from headwise.viz_app.views.shared.measures import (
     baselines_note,
     choose_measure,
-    head_in_words,
     measure_description,
     measures_of,
     show_measure_state,
@@ -130,7 +131,8 @@ def show_list(selection: Selection, measures: Measures) -> None:
     )
     st.caption(
         f"{len(rows)} heads: kind, layer.head. Click one for its strongest examples. Its words say "
-        "what is most striking in its measures; all its measures stand below."
+        f"what is most striking in its measures; all its measures stand below. {WORDS_NOTE}"
+        + errors_note(measures)
         + _notes(measures, name, [head for head, _ in found])
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,9 +11,8 @@ import numpy as np
 import streamlit as st
 
 from headwise.model.files import CheckpointError
-from headwise.model.interface import Head, Kind
-from headwise.viz_app.analysis.head_descriptions import describe_head, describe_value
-from headwise.viz_app.analysis.head_ranking import emergence, head_values
+from headwise.model.interface import Kind
+from headwise.viz_app.analysis.head_ranking import emergence
 from headwise.viz_app.analysis.measure_descriptions import MEASURE_DESCRIPTIONS, MeasureDescription
 from headwise.viz_app.measuring.files import measured_steps, measures_path, read_measures
 from headwise.viz_app.records.measures import Measures, OwnMeasure
@@ -148,33 +146,6 @@ def _from_here(folder: Path) -> str:
 def list_steps(steps: Sequence[int]) -> str:
     """Write steps one after another."""
     return ", ".join(f"{step:,}" for step in steps)
-
-
-def head_in_words(run: Run, measures: Measures, head: Head) -> str:
-    """Say what is most striking in the measures of a head."""
-    texts = describe_head(
-        head_values(measures.values, head),
-        head.kind,
-        cost_error=float(measures.cost_errors[head.kind][head.layer, head.head]),
-        baselines=measures.alignment,
-    )
-    return special_tokens_of(run).name_in("; ".join(texts))
-
-
-def value_in_words(run: Run, measures: Measures, name: str, head: Head, value: float) -> str:
-    """Say what a value of a measure means for a head."""
-    if name == "distance" and measures.distance_to == measures.step:
-        return "the checkpoint from which the others' distances are measured"
-    if name not in MEASURE_DESCRIPTIONS:  # somebody added it
-        return f"{name}: {value:.3f}" if not math.isnan(value) else f"{name}: no value"
-    text = describe_value(
-        name,
-        head.kind,
-        value,
-        error=float(measures.cost_errors[head.kind][head.layer, head.head]),
-        baselines=measures.alignment,
-    )
-    return special_tokens_of(run).name_in(text)
 
 
 def values_of(run: Run, measures: Measures, name: str) -> Mapping[Kind, Floats]:

@@ -20,6 +20,7 @@ from headwise.viz_app.measuring.files import measured_steps
 from headwise.viz_app.records.measures import MEASURES, Measures
 from headwise.viz_app.views.shared.head_choice import choices_for, choose_head, head_label
 from headwise.viz_app.views.shared.markdown import escape_markdown
+from headwise.viz_app.views.shared.measured_heads import value_in_words
 from headwise.viz_app.views.shared.measures import (
     baselines_note,
     choose_measure,
@@ -27,7 +28,6 @@ from headwise.viz_app.views.shared.measures import (
     measures_of,
     own_measures,
     show_measure_state,
-    value_in_words,
     values_of,
 )
 from headwise.viz_app.views.shared.panels import panel

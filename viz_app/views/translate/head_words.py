@@ -16,7 +16,10 @@ from headwise.viz_app.analysis.rollout import map_of_heads
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.shared.head_choice import head_label
 from headwise.viz_app.views.shared.markdown import escape_markdown
-from headwise.viz_app.views.shared.measures import head_in_words, measures_of
+from headwise.viz_app.views.shared.measured_heads import head_in_words
+from headwise.viz_app.views.shared.measures import (
+    measures_of,
+)
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import view
 from headwise.viz_app.views.shared.vocabulary import special_tokens_of

@@ -1,0 +1,119 @@
+"""Heads in words, each value beside its error, what an even head has, and what it was at step 0."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from headwise.model.interface import Head, Kind
+from headwise.model.training.data import Pair
+from headwise.viz_app.analysis.head_descriptions import (
+    NOTHING_BESIDE,
+    Beside,
+    describe_head,
+    describe_value,
+)
+from headwise.viz_app.analysis.head_ranking import head_values
+from headwise.viz_app.analysis.measure_descriptions import MEASURE_DESCRIPTIONS
+from headwise.viz_app.measuring.batches import LeftOutCounts, encode
+from headwise.viz_app.measuring.even import even_head
+from headwise.viz_app.records.measures import MEASURES, Measures
+from headwise.viz_app.views.caches import Run
+from headwise.viz_app.views.shared.cache import cached, stamp_of
+from headwise.viz_app.views.shared.measures import measures_of
+from headwise.viz_app.views.shared.vocabulary import special_tokens_of
+
+
+def head_in_words(run: Run, measures: Measures, head: Head) -> str:
+    """Say what is most striking in the measures of a head."""
+    values = head_values(measures.values, head)
+    texts = describe_head(
+        values, head.kind, beside=_beside(run, measures, head), baselines=measures.alignment
+    )
+    return special_tokens_of(run).name_in("; ".join(texts))
+
+
+def value_in_words(run: Run, measures: Measures, name: str, head: Head, value: float) -> str:
+    """Say what a value of a measure means for a head."""
+    if name == "distance" and measures.distance_to == measures.step:
+        return "the checkpoint from which the others' distances are measured"
+    if name not in MEASURE_DESCRIPTIONS:  # somebody added it
+        return f"{name}: {value:.3f}" if not math.isnan(value) else f"{name}: no value"
+    beside = _beside(run, measures, head).get(name, NOTHING_BESIDE)
+    text = describe_value(name, head.kind, value, beside=beside, baselines=measures.alignment)
+    return special_tokens_of(run).name_in(text)
+
+
+def _beside(run: Run, measures: Measures, head: Head) -> dict[str, Beside]:
+    """Find what values are judged by: their errors, an even head's values, and those at step 0."""
+    first, even = _at_step_0(run), even_values(run, measures)
+    return {
+        name: Beside(
+            _error(measures, name, head),
+            even.get(name, {}).get(head.kind, math.nan),
+            *((_value(first, name, head), _error(first, name, head)) if first is not None else ()),
+        )
+        for name in MEASURES
+    }
+
+
+def _at_step_0(run: Run) -> Measures | None:
+    return measures_of(run, [0]).by_step.get(0) if run.steps()[0] == 0 else None
+
+
+def _value(measures: Measures, name: str, head: Head) -> float:
+    return float(measures.values[name][head.kind][head.layer, head.head])
+
+
+def _error(measures: Measures, name: str, head: Head) -> float:
+    """Return the standard error of a value, or what it is at most.
+
+    Files from before these were kept have no errors but of costs. A mean of shares from 0 to 1 over
+    n sentences has a standard error of at most √(m (1 − m) / n), since the variance of what is
+    between 0 and 1 is at most m (1 − m) (Bhatia and Davis 2000); sentences are taken to weigh
+    alike.
+    """
+    at, errors = (head.layer, head.head), measures.errors
+    if name == "cost":
+        return float(measures.cost_errors[head.kind][at])
+    if name in errors:
+        return float(errors[name][head.kind][at])
+    value = _value(measures, name, head)
+    if MEASURE_DESCRIPTIONS[name].range != "share" or not 0 <= value <= 1:
+        return math.nan
+    return math.sqrt(value * (1 - value) / max(measures.corpus.sentences, 1))
+
+
+def even_values(run: Run, measures: Measures) -> Mapping[str, Mapping[Kind, float]]:
+    """Return what a head with even rows has of each measure: name → kind → value.
+
+    Files from before these were kept have none: then it is computed over the example sentences.
+    """
+    if measures.even:
+        return measures.even
+
+    def compute() -> Mapping[str, Mapping[Kind, float]]:
+        pairs = (Pair(each.source, each.reference) for each in measures.sentences)
+        encoded = encode(
+            pairs, run.tokenizers, max_length=run.description.max_length, left_out=LeftOutCounts()
+        )
+        return even_head(run.tokenizers, run.counts, encoded)
+
+    key = (str(run.folder), measures.examples_corpus.sha256, stamp_of(run.folder / "counts.json"))
+    return cached("even head", key, compute, entries=16)
+
+
+def errors_note(measures: Measures) -> str:
+    """Say over what errors and the values of an even head are, with a space before."""
+    over = " An even head looks with the same weight at every key that it may look at"
+    if measures.even:
+        over += ", over the same rows."
+    else:
+        count = f"{measures.examples_corpus.sentences:,}"
+        over += f", here over the {count} example sentences."
+    if not measures.errors:
+        over += (
+            " Only the errors of costs were kept when this was measured; those of shares are taken "
+            "as the largest that they can be. Measure again to have both."
+        )
+    return over
