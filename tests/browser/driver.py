@@ -406,7 +406,7 @@ class App:
         The link has all of the address but the choices that only other pages show.
         """
         page = urlsplit(self.page.url).path.strip("/") or "translate"
-        others = [name for name, each in CHOICES.items() if each.page not in ("", page)]
+        others = [name for name, each in CHOICES.items() if each.on and page not in each.on]
         codes: list[str] = []
         for patience in (5_000, 5_000, PATIENCE):  # it closes if it is drawn anew meanwhile
             with self.menu_of("pictures"), suppress(AssertionError):

@@ -46,6 +46,10 @@ BURST = 0.25
 """How often an act does not wait for the answer to the one before."""
 _HASTE = 3_000
 """Milliseconds that an act is tried for: what it is done to may go away."""
+_SLOWNESS = 20_000
+"""Milliseconds in which a fresh page is drawn."""
+_MOST_CHANGES = 5
+"""How often a page is compared again that changed while it was compared."""
 _LEFT_ALONE = re.compile(
     "^(download-(html|npz|json)|compute|play|player|projection_by|lesson.*|first-lesson|start.*"
     "|show-.*|newer|checks-hold|come-back|at_rest)$"
@@ -87,7 +91,9 @@ _SAID = """() => {
         JSON.stringify(gd._fullData.map(each => [each.type, plain(each.x), plain(each.y),
             plain(each.z)])), JSON.stringify((gd.layout.shapes ?? []).map(each => [each.x0, each.x1,
             each.y0, each.y1]))]);
-    const components = roots.map(root => root.textContent);
+    const components = roots.filter(root => root.host.checkVisibility())
+        .map(root => [...root.children].filter(each => each.tagName !== 'STYLE')
+            .map(each => each.textContent).join('')).filter(Boolean);
     const texts = ['.stMain', '.stSidebar'].flatMap(part => visible(
         `${part} [data-testid="stMarkdownContainer"], ${part} .stText, ${part} .stHtml`))
         .map(element => element.innerText).filter(Boolean);
@@ -208,6 +214,9 @@ class Walker:
     def compare(self) -> None:
         """Compare address, link, citation, and the page with a fresh one.
 
+        What changes while it is compared, as behind an act that the browser has yet to send, is
+        compared again.
+
         Raises:
             AssertionError: if something differs, or a page complains.
         """
@@ -215,21 +224,25 @@ class Walker:
         app.page.keyboard.press("Escape")
         app.page.mouse.move(0, 0)
         app.rest()
-        path = urlsplit(app.page.url).path
-        has_menu = path != "/learn"
-        link, *citations = app.link_and_citations() if has_menu else [app.page.url]
-        view = query(link)
+        for _ in range(_MOST_CHANGES):
+            path = urlsplit(app.page.url).path
+            link, *citations = app.link_and_citations() if path != "/learn" else [app.page.url]
+            fresh.open(f"{fresh.address}{path}?{urlsplit(link).query}")
+            said = app.find(_SAID)
+            again = fresh.find(_SAID, wanted=said, patience=_SLOWNESS)
+            now = app.page.url
+            view = query(link)
+            if urlsplit(now).path == path and view.items() <= query(now).items():
+                if again == said or app.find(_SAID) == said:
+                    break
         self.chosen |= {*view}
-        assert view.items() <= query(app.page.url).items()
+        assert view.items() <= query(now).items(), now
         for citation in citations[:1]:  # the second is the same in BibTeX
             cited = re.search(r"; view: ([^;]*?)(; beside it,.*)?\.$", citation, re.DOTALL)
             assert cited is not None, citation
             assert parse_qs(cited[1], keep_blank_values=True) == view, citation
             is_own = "target" not in view and view.get("decoding") != ["beam"]
             assert ("target: the model's own" in citation) == is_own, citation
-        fresh.open(f"{fresh.address}{path}?{urlsplit(link).query}")
-        said = app.find(_SAID)
-        again = fresh.find(_SAID, wanted=said)
         assert again == said, _difference(said, again)
         assert query(fresh.page.url) == view, fresh.page.url
         assert app.complaints == fresh.complaints == []

@@ -14,7 +14,8 @@ export default function (component) {
   row.setAttribute("role", "group");
   row.setAttribute("aria-label", data.name);
   const buttons = data.tokens.map((token, place) => {
-    const element = button(place === data.chosen ? "chosen" : "", "", () => setTriggerValue("clicked", place));
+    const frame = place === data.chosen ? "chosen" : place === data.marked ? "marked" : "";
+    const element = button(frame, "", () => setTriggerValue("clicked", place));
     element.append(html("bdi", "", token.label));
     element.title = token.title;
     element.dataset.place = place;

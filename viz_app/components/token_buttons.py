@@ -21,6 +21,7 @@ def token_buttons(
     key: str,
     on_click: Callable[[int], None],
     chosen: int | None = None,
+    marked: int | None = None,
     probabilities: Sequence[float] | None = None,
     titles: Sequence[str] | None = None,
     language: str = "",
@@ -28,7 +29,8 @@ def token_buttons(
     """Draw tokens in reading order.
 
     If their probabilities are given, they shade the tokens and stand below them as numbers. The
-    place of a clicked token is given to ``on_click``; that of the framed one is ``chosen``. For
+    place of a clicked token is given to ``on_click``; that of the framed one is ``chosen``, and
+    ``marked`` has a dashed frame. For
     screen readers, ``name`` says what the row is and what a click does. ``titles`` are shown when
     the mouse rests on a token.
 
@@ -56,6 +58,7 @@ def token_buttons(
         "tokens": tokens,
         "name": name,
         "chosen": chosen,
+        "marked": marked,
         "language": language,
         "colours": page_colours(theme),
     }

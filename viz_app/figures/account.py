@@ -24,8 +24,9 @@ from headwise.viz_app.figures.theme import (
     new_figure,
 )
 
-_ROW, _COLUMN = 22, 40
-"""Pixels of a row of bars or cells, and of a column of the waterfall or of cells at most."""
+_ROW, _COLUMN, _LETTER = 22, 40, 6.2
+"""Pixels of a row of bars or cells, of a column of the waterfall or of cells at most, and of a
+letter beside a bar."""
 
 
 def _colours(values: Sequence[float], theme: Theme) -> list[str]:
@@ -56,7 +57,7 @@ def signed_bars(
     """
     texts = [f"{value:+.3f}" for value in values] if written is None else list(written)
     places = list(range(len(labels)))
-    room = limit * max(0.34, 0.03 * max(map(len, texts), default=0))
+    room = limit * max(0.34, 0.05 * max(map(len, texts), default=0))
     data: list[Properties] = [
         {
             "type": "bar",
@@ -96,13 +97,15 @@ def signed_bars(
         shapes.append(
             frame((0, 1), (marked - 0.5, marked + 0.5), theme=theme, xref="x domain", width=1.5)
         )
-    longest = max(map(len, labels), default=0)
+    left = 20 + 7 * min(max(map(len, labels), default=0), 24)
+    written_in = 2 * _LETTER * max(map(len, texts), default=0) * (limit + room) / room
     return new_figure(
         theme,
         data,
         {
             "height": _ROW * len(labels) + 16,
-            "margin": {"l": 20 + 7 * min(longest, 24), "r": 8, "t": 4, "b": 4},
+            "meta": {"readable": round(left + written_in)},
+            "margin": {"l": left, "r": 8, "t": 4, "b": 4},
             "bargap": 0.3,
             "barmode": "overlay",
             "hovermode": "closest",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import json
+import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -183,18 +185,68 @@ def test_the_strongest_sentences_of_a_neuron_are_shown_and_opened(
 
 
 def test_whole_effects_stand_beside_direct_ones(start_page: Start) -> None:
-    app = start_page("why", **AT).choose(whole=True)
-    texts = app.charts["account_parts"]["data"][0]["text"]
-    assert sum("whole" in text for text in texts) > 3
-    assert "Heads of the encoder with the largest whole effects" in app.captions
+    app = start_page("why", **AT, smallest="0.01").choose(whole=True)
+    encoder = app.charts["encoder_wholes"]
+    labels = encoder["layout"]["yaxis"]["ticktext"]
+    assert any(label.startswith("Encoder self") for label in labels)
+    for figure in (app.charts["account_parts"], encoder):
+        texts = figure["data"][0]["text"]
+        found = [re.fullmatch(r"(.+) · whole ([^ ]+)( ≠)?", text) for text in texts]
+        assert sum(each is not None for each in found) > 3
+        for each in filter(None, found):
+            direct, whole = float(each[1]), float(each[2])
+            half = 0.5 * max(abs(direct), abs(whole))
+            off = abs(direct - whole) - half
+            if max(abs(direct), abs(whole)) > 0.011 and abs(off) > 0.002 and abs(whole) > 0.002:
+                assert (each[3] is not None) == (direct * whole < 0 or off > 0)
 
 
-def test_three_answers_name_the_source_words(start_page: Start, run: TrainedRun) -> None:
-    app = start_page("why", **AT)
-    [table] = app.dataframe
-    words = [word.text for word in traced(run).source.words]
-    assert table.value["word"].tolist() == words
-    assert "first" in app.captions
+def test_three_answers_name_the_source_words_and_mark_where_they_disagree(
+    start_page: Start, run: TrainedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lists, changes = record_calls(monkeypatch, "why", "row_table"), list[Any]()
+    patch_views(monkeypatch, "why", change_view=lambda *_, **choices: changes.append(choices))
+    app = start_page("why", **AT, column="1", smallest="1.0")
+    rows = table(lists, "source_words")
+    words = traced(run).source.words
+    assert [row[0] for row in rows] == [word.text for word in words]
+    first = {max(range(len(rows)), key=lambda at: float(rows[at][answer])) for answer in (1, 2, 3)}
+    assert ("They disagree on the first" in app.captions) == (len(first) > 1)
+    for at, (_, lost, brought, _, mark) in enumerate(rows):
+        one, other = float(lost), float(brought)
+        largest, apart = max(abs(one), abs(other)), abs(one - other)
+        differ = largest >= 1.0 and (one * other < 0 or apart > largest / 2)
+        if min(abs(largest - 1.0), abs(apart - largest / 2)) > 0.002:  # or rounding decides
+            assert mark == "≠" * (differ or (len(first) > 1 and at in first))
+    marked = next(at for at, word in enumerate(words) if word.start <= 1 < word.stop)
+    assert lists["source_words"]["chosen"] == str(marked)
+    for place in (marked, 0):
+        lists["source_words"]["on_click"](str(place))
+    assert changes == [{"column": None}, {"column": words[0].start}]
+
+
+def test_a_click_chooses_the_head_whose_map_is_drawn_and_marks_the_token(
+    start_page: Start, run: TrainedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A token so far is marked among the target's tokens too, which begin after ``<s>``."""
+    trace = traced(run)
+    app = start_page("why", **AT, kind="decoder_self", layer="2", head="1", earlier="1")
+    app.expect_cells("head_map", trace.attention["decoder_self"][1, 0])
+    framed = [(shape["x0"], shape["x1"]) for shape in app.charts["head_map"]["layout"]["shapes"]]
+    assert (0.5, 1.5) in framed
+    rows = [json.loads(row.proto.json)[0] for row in app.get("bidi_component")]
+    assert [row["marked"] for row in rows if "tokens" in row] == [None, 0]
+    drawn, changes = record_calls(monkeypatch, "why", "show_figure"), list[Any]()
+    start_page("why", **AT)
+    patch_views(monkeypatch, "why", change_view=lambda *_, **choices: changes.append(choices))
+    for key, value in (("cross", "3,2"), ("decoder_self", "3,"), ("decoder_self", ",1")):
+        patch_views(monkeypatch, "why", clicked_value=lambda _, value=value: value)
+        drawn[f"account_{key}"]["on_select"]()
+    assert changes == [
+        {"kind": "cross", "layer": 2, "head": 1, "column": 2},
+        {"kind": "decoder_self", "layer": 2, "head": 1},
+        {"earlier": 1},
+    ]
 
 
 def test_every_checkpoint_is_asked_the_same(start_page: Start, run: TrainedRun) -> None:
@@ -213,6 +265,23 @@ def test_every_checkpoint_is_asked_the_same(start_page: Start, run: TrainedRun) 
         expected = near(account.difference, dtype=np.float32, size=LOGITS, operations=PASS)
         assert drawn[0, column] == expected
         assert drawn[1:, column].sum() == expected
+
+
+def test_a_click_on_a_checkpoint_draws_the_whole_page_at_it(
+    start_page: Start, run: TrainedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also what stands outside the panel: the slider in the frame."""
+    drawn, seen = record_calls(monkeypatch, "why", "show_figure"), list[str]()
+    start_page("why", **AT, through="true")
+    patch_views(
+        monkeypatch,
+        "why",
+        clicked_value=lambda _: "1",
+        change_view=lambda *_, **choices: seen.append(f"step {choices['step']}"),
+        redraw_all=lambda: seen.append("all"),
+    )
+    drawn["account_training"]["on_select"]()
+    assert seen == [f"step {STEPS[1]}", "all"]
 
 
 def test_the_menu_gives_what_the_command_writes(

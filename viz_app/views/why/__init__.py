@@ -27,6 +27,8 @@ class WhyChoices:
     """Least magnitude of a part that has a bar of its own."""
     whole: bool = choice(False, where=_WORD)
     """Whether the whole effects are computed and drawn beside the direct ones."""
+    earlier: int | None = choice(None, of="target", where=_WORD)
+    """A token of the target so far that is marked, counted from 0, which is the start token."""
     through: bool = choice(False, where=_WORD)
     """Whether the account is drawn at every checkpoint."""
     feed_forward: int | None = choice(None, of="run", where=_WORD)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
 from headwise.model.interface import Head, Kind, head_name
 from headwise.viz_app.analysis.account import (
     REST,
+    Bar,
     bars_by_layer,
     bars_by_size,
     disagrees,
@@ -17,12 +18,19 @@ from headwise.viz_app.analysis.account import (
     limit_of,
     part_label,
 )
+from headwise.viz_app.analysis.grid import make_grid
 from headwise.viz_app.analysis.labels import KIND_NAMES, token_labels
 from headwise.viz_app.figures.account import heads_map, signed_bars, waterfall
+from headwise.viz_app.figures.maps import attention_map
 from headwise.viz_app.records.account import Account, WholeEffects
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.report import DIRECT, READ_TOKENS
-from headwise.viz_app.views.shared.head_choice import choices_for, chosen_head
+from headwise.viz_app.views.shared.head_choice import (
+    choices_for,
+    chosen_head,
+    head_label,
+    map_arguments,
+)
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import change_view, control, view
 from headwise.viz_app.views.shared.widgets import (
@@ -37,6 +45,8 @@ from headwise.viz_app.views.why.caches import whole_effects_of
 
 SIZES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 """Least magnitudes of a part with a bar of its own that are offered, in logits."""
+_MAP_WIDTH = 560
+"""Pixels of the map of a head in a window of 1,280."""
 
 
 def show_parts(selection: Selection, trace: Trace, account: Account) -> None:
@@ -78,7 +88,7 @@ def show_parts(selection: Selection, trace: Trace, account: Account) -> None:
     effects = _whole_effects(selection, trace, account) if with_whole else None
     _show_bars(selection, account, effects.decoder if effects else {}, smallest)
     if effects:
-        _show_encoder_wholes(account, effects.encoder, smallest)
+        _show_encoder_wholes(selection, account, effects.encoder, smallest)
 
 
 def _whole_effects(selection: Selection, trace: Trace, account: Account) -> WholeEffects:
@@ -96,16 +106,8 @@ def _show_bars(
     selection: Selection, account: Account, wholes: Mapping[str, float], smallest: float
 ) -> None:
     bars = bars_by_size(dict(account.named()), smallest)
-    written, marks = [], 0
-    for bar in bars:
-        text = f"{bar.value:+.3f}"
-        if bar.name in wholes:
-            odd = disagrees(bar.value, wholes[bar.name], smallest)
-            marks += odd
-            text += f" · whole {wholes[bar.name]:+.3f}{' ≠' * odd}"
-        written.append(text)
-    head = chosen_head(selection.run.description, view())
-    name = head_name(head)
+    written, marks = _beside(bars, wholes, smallest)
+    name = head_name(chosen_head(selection.run.description, view()))
 
     def choose() -> None:
         place = clicked_value("account_parts")
@@ -140,14 +142,21 @@ def _show_bars(
         )
         note += f"≠ marks the {marks} that differ from it in sign or by more than half."
     st.caption(note)
-    show_link(
-        f"Open {part_label(name)} on Translate",
-        "translate",
-        key="open_translate",
-        show="head",
-        compare=False,
-        below="steps",
-    )
+
+
+def _beside(
+    bars: Sequence[Bar], wholes: Mapping[str, float], smallest: float
+) -> tuple[list[str], int]:
+    """Return what stands beside each bar, and how many are marked, whose effects disagree."""
+    written, marks = [], 0
+    for bar in bars:
+        text = f"{bar.value:+.3f}"
+        if bar.name in wholes:
+            odd = disagrees(bar.value, wholes[bar.name], smallest)
+            marks += odd
+            text += f" · whole {wholes[bar.name]:+.3f}{' ≠' * odd}"
+        written.append(text)
+    return written, marks
 
 
 def _click(name: str) -> str:
@@ -158,19 +167,82 @@ def _click(name: str) -> str:
     return "the sum of the parts below the chosen size" if name == REST else part_label(name)
 
 
-def _show_encoder_wholes(account: Account, wholes: Mapping[str, float], smallest: float) -> None:
-    """Say which heads of the encoder matter, which write nothing into the decoder themselves."""
+def _show_encoder_wholes(
+    selection: Selection, account: Account, wholes: Mapping[str, float], smallest: float
+) -> None:
+    """Draw heads and feed-forwards of the encoder, which write nothing into the decoder."""
     direct = encoder_totals(account)
-    heads = sorted(
-        (name for name in wholes if name.startswith("encoder_self")),
-        key=lambda name: -abs(wholes[name]),
-    )[:4]
-    parts = ", ".join(
-        f"{part_label(name)} {wholes[name]:+.3f} (through cross-attention as it was: "
-        f"{direct[name]:+.3f}{' ≠' * disagrees(direct[name], wholes[name], smallest)})"
-        for name in heads
+    shown = {
+        name: direct[name]
+        for name in wholes
+        if max(abs(direct[name]), abs(wholes[name])) >= smallest
+    }
+    if not shown:
+        st.caption("No part of the encoder has an effect of the chosen size.")
+        return
+    bars = bars_by_size(shown, 0.0)
+    written, marks = _beside(bars, wholes, smallest)
+
+    def choose() -> None:
+        if (place := clicked_value("encoder_wholes")) is not None:
+            clicked = head_of(bars[int(place)].name)
+            change_view(**({} if clicked is None else choices_for(clicked)))
+
+    st.markdown("**In the encoder**")
+    show_figure(
+        signed_bars(
+            [bar.label for bar in bars],
+            [bar.value for bar in bars],
+            theme=selection.theme,
+            limit=max(limit_of(account), *(abs(bar.value) for bar in bars)),
+            written=written,
+            clicks=[_click(bar.name) if head_of(bar.name) else bar.label for bar in bars],
+        ),
+        key="encoder_wholes",
+        alt=f"{len(bars)} parts of the encoder with their whole effects, as signed bars",
+        name="encoder-wholes",
+        on_select=choose,
     )
-    st.caption(f"Heads of the encoder with the largest whole effects: {parts}.")
+    st.caption(
+        "Their bars are what cross-attention as it was read of them, all its cells together. "
+        f"{len(wholes) - len(bars)} parts of the encoder are smaller in both; ≠ marks {marks}."
+    )
+
+
+def show_head(selection: Selection, trace: Trace, account: Account) -> None:
+    """Draw the map of the chosen head, with the row of this step and the marked token framed."""
+    head, (source, target) = chosen_head(selection.run.description, view()), marked_tokens(account)
+    grid = make_grid(trace, head.kind)
+    column = target if head.kind == "decoder_self" else source
+    label = head_label(head)
+    st.markdown(f"**{label}**: where it looks")
+    show_figure(
+        attention_map(
+            trace.attention[head.kind][head.layer, head.head],
+            selected=None if head.kind == "encoder_self" else account.step,
+            column=column,
+            width=_MAP_WIDTH,
+            **map_arguments(grid, selection.theme),
+        ),
+        key="head_map",
+        alt=f"{label}: attention map of {len(grid.rows)} rows ({grid.row_title}) and "
+        f"{len(grid.columns)} columns ({grid.column_title})",
+        name=head_name(head),
+    )
+    show_link(
+        f"Open {label} on Translate",
+        "translate",
+        key="open_translate",
+        show="head",
+        compare=False,
+        below="steps",
+    )
+
+
+def marked_tokens(account: Account) -> tuple[int | None, int | None]:
+    """Return which token of the source, and which of the target so far, is marked."""
+    earlier = view().why.earlier
+    return view().column, earlier if earlier is not None and earlier <= account.step else None
 
 
 def show_maps(selection: Selection, trace: Trace, account: Account) -> None:
@@ -184,15 +256,18 @@ def show_maps(selection: Selection, trace: Trace, account: Account) -> None:
     st.caption(
         "A cell is weight × value × output projection, read in the direction of the one word less "
         f"the other; rows are layer.head. All scales of this page end at {limit_of(account):.2f} "
-        "logits; sums may lie beyond. A click on a cell chooses its head and marks its token."
+        "logits; sums may lie beyond. A click on a cell chooses its head and marks its token "
+        "everywhere."
     )
 
 
 def _show_map(selection: Selection, trace: Trace, account: Account, kind: Kind) -> None:
-    head, column = chosen_head(selection.run.description, view()), view().column
+    head = chosen_head(selection.run.description, view())
     cells, is_cross, key = account.parts.heads[kind], kind == "cross", f"account_{kind}"
     _, heads, keys = cells.shape
     tokens = trace.source if is_cross else trace.consumed
+    marks = "column" if is_cross else "earlier"
+    column = marked_tokens(account)[0 if is_cross else 1]
 
     def choose() -> None:
         row, _, place = (clicked_value(key) or ",").partition(",")
@@ -200,12 +275,12 @@ def _show_map(selection: Selection, trace: Trace, account: Account, kind: Kind) 
         if row:
             layer, number = divmod(int(row), heads)
             choices = choices_for(Head(kind, layer, number))
-        if place and is_cross:
-            choices["column"] = int(place)
+        if place:
+            choices[marks] = int(place)
         change_view(**choices)
 
     cell = None
-    if is_cross and head.kind == kind and column is not None and column < keys:
+    if head.kind == kind and column is not None and column < keys:
         cell = (head.layer * heads + head.head, column)
     st.markdown(f"**{KIND_NAMES[kind]}**")
     show_figure(
@@ -215,7 +290,7 @@ def _show_map(selection: Selection, trace: Trace, account: Account, kind: Kind) 
             column_title=READ_TOKENS[kind],
             limit=limit_of(account),
             theme=selection.theme,
-            column=column if is_cross else None,
+            column=column,
             cell=cell,
         ),
         key=key,

@@ -6,52 +6,86 @@ import numpy as np
 import streamlit as st
 
 from headwise.model.interface import WordSpan
+from headwise.model.ties import first_largest
+from headwise.viz_app.analysis.account import disagrees
 from headwise.viz_app.analysis.labels import word_labels
-from headwise.viz_app.records.account import Account
+from headwise.viz_app.components.row_table import Bar, Cell, Row, row_table
+from headwise.viz_app.records.account import Account, Doubles
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.views.shared.markdown import table_cell
+from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.view import change_view, view
 from headwise.viz_app.views.shared.widgets import show_heading
 from headwise.viz_app.views.why.caches import contributions_of, source_effects_of
 
 
 def show_source_words(selection: Selection, trace: Trace, account: Account) -> None:
-    """Draw a table of source words: direct effect, whole effect, and ALTI+."""
+    """Draw a table of source words: whole effect, direct effect, and ALTI+."""
     show_heading("Which source words it needs: three answers")
-    words = trace.source.words
-    spans = tuple(WordSpan(word.start, word.stop) for word in words)
+    spans = tuple(WordSpan(word.start, word.stop) for word in trace.source.words)
+    names = word_labels(trace.source)
     direct = account.parts.heads["cross"].sum(axis=(0, 1))
-    losses = source_effects_of(selection.run, trace, account, spans).losses
     shares = contributions_of(selection.run, trace)[account.step]
-    columns = {
-        "left out": losses,
+    answers = {
+        "without it": source_effects_of(selection.run, trace, account, spans).losses,
         "direct": np.array([direct[span.start : span.stop].sum() for span in spans]),
         "ALTI+": np.array([shares[span.start : span.stop].sum() for span in spans]),
     }
-    first = {name: int(np.nanargmax(values)) for name, values in columns.items()}
-    st.dataframe(
-        {"word": [*map(table_cell, word_labels(trace.source))], **columns},
-        hide_index=True,
-        column_config={
-            "word": st.column_config.TextColumn("source word"),
-            "left out": st.column_config.NumberColumn(
-                "the difference loses without it", format="%+.3f"
-            ),
-            "direct": st.column_config.NumberColumn("cross-attention brought", format="%+.3f"),
-            "ALTI+": st.column_config.NumberColumn("share of the prediction, ALTI+", format="%.3f"),
-        },
+    first = {answer: int(first_largest(values)) for answer, values in answers.items()}
+    agreed, smallest = len(set(first.values())) == 1, view().why.smallest
+    odd = [
+        disagrees(float(answers["direct"][at]), float(answers["without it"][at]), smallest)
+        or (not agreed and at in first.values())
+        for at in range(len(spans))
+    ]
+    column = view().column
+    marked = [at for at, span in enumerate(spans) if column in range(span.start, span.stop)]
+
+    def mark(name: str) -> None:
+        place = int(name)
+        change_view(column=None if place in marked else spans[place].start)
+
+    columns = [_bars(values, signed=answer != "ALTI+") for answer, values in answers.items()]
+    row_table(
+        [
+            "source word",
+            "the difference loses without it",
+            "cross-attention brought",
+            "share of the prediction, ALTI+",
+            "disagree",
+        ],
+        [
+            Row(str(at), (name, *(cells[at] for cells in columns), "≠" * odd[at]))
+            for at, name in enumerate(names)
+        ],
+        label="Source words, and how much the prediction needs each by three answers",
+        theme=selection.theme,
+        key="source_words",
+        on_click=mark,
+        chosen=str(marked[0]) if marked else "",
+        action="Mark this word in all pictures",
     )
-    names = word_labels(trace.source)
-    leading = {name: names[place] for name, place in first.items()}
-    if len(set(first.values())) == 1:
-        said = f"All three put “{leading['direct']}” first."
+    if agreed:
+        said = f"All three put “{names[first['direct']]}” first."
     else:
         said = "They disagree on the first: " + ", ".join(
-            f"“{word}” ({name})" for name, word in leading.items()
+            f"“{names[at]}” ({answer})" for answer, at in first.items()
         )
         said += "."
     st.caption(
-        f"{said} Without a word the sentence is another one, so that everything may change; the "
-        "direct effect holds all weights; ALTI+ (Ferrando et al. 2022) says how much a word went "
-        "into the prediction, not for which word it spoke."
+        f"{escape_markdown(said)} ≠ marks a word that is first by one answer and not by all, or "
+        "whose first two answers differ in sign or by more than half. Without a word the sentence "
+        "is another one, so that everything may change; the direct effect holds all weights; ALTI+ "
+        "(Ferrando et al. 2022) says how much a word went into the prediction, not for which word "
+        "it spoke."
     )
+
+
+def _bars(values: Doubles, *, signed: bool) -> list[Cell]:
+    """Return values as bars on the range of all; text where there is none."""
+    limit = float(np.nanmax(np.abs(values), initial=0.0)) or 1.0
+    sign, low = ("+", -limit) if signed else ("", 0.0)
+    return [
+        "–" if np.isnan(value) else Bar(value, f"{value:{sign}.3f}", low, limit)
+        for value in values.tolist()
+    ]

@@ -25,7 +25,7 @@ from headwise.viz_app.views.shared.target import target_probabilities
 from headwise.viz_app.views.shared.view import change_view, checked
 from headwise.viz_app.views.why.encoder import show_encoder
 from headwise.viz_app.views.why.neurons import show_neurons
-from headwise.viz_app.views.why.parts import show_maps, show_parts
+from headwise.viz_app.views.why.parts import show_head, show_maps, show_parts
 from headwise.viz_app.views.why.source import show_source_words
 from headwise.viz_app.views.why.training import show_through_training
 
@@ -40,6 +40,7 @@ def show_this_word(selection: Selection, trace: Trace) -> None:
         return
     _say_difference(selection, trace, account)
     show_parts(selection, trace, account)
+    show_head(selection, trace, account)
     show_maps(selection, trace, account)
     show_encoder(selection, trace, account)
     show_neurons(selection, trace, account)
@@ -62,6 +63,7 @@ def _choose_word(selection: Selection, trace: Trace) -> int:
         change_view("this word", column=marked, **answered("source", place))
 
     at: int = checked("at", "Position", usable=range(len(target)).__contains__)
+    earlier = checked("earlier", "Marked token so far", usable=range(len(target)).__contains__)
     st.caption("The source: a click marks a token in all pictures below")
     token_buttons(
         source,
@@ -81,6 +83,7 @@ def _choose_word(selection: Selection, trace: Trace) -> int:
         key="target_tokens",
         on_click=lambda place: change_view("this word", at=place, **answered("target", place)),
         chosen=at,
+        marked=None if earlier is None or not 0 < earlier <= at else earlier - 1,
         probabilities=probabilities,
         titles=titles,
         language=selection.run.target_language,
