@@ -232,9 +232,9 @@ class Walker:
             again = fresh.find(_SAID, wanted=said, patience=_SLOWNESS)
             now = app.page.url
             view = query(link)
-            if urlsplit(now).path == path and view.items() <= query(now).items():
-                if again == said or app.find(_SAID) == said:
-                    break
+            at_rest = urlsplit(now).path == path and view.items() <= query(now).items()
+            if at_rest and (again == said or app.find(_SAID) == said):
+                break
         self.chosen |= {*view}
         assert view.items() <= query(now).items(), now
         for citation in citations[:1]:  # the second is the same in BibTeX
