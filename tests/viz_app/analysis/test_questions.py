@@ -211,7 +211,15 @@ def test_masked_rows_offer_what_they_may_look_at(asked: Asked) -> None:
     assert [choice.place for choice in question.choices] == [(1, 0), (1, 1)]
     assert not question.is_right((1, 2))
     assert "masked" in question.reason((1, 2))
-    assert right(made(causal, "head_extreme", of="previous")) == ["1.1"]
+    previous = made(causal, "head_extreme", of="previous")
+    assert right(previous) == ["1.1"]
+    # In cross-attention the first row has no key before its own, and counts as 0, as on Heads.
+    shares = np.stack(
+        [np.diagonal(head, -1).sum() / 3 for head in asked.trace.attention["cross"][0]]
+    )
+    said = made(dataclasses.replace(asked, head=Head("cross", 0, 0)), "head_extreme", of="previous")
+    for choice, share in zip(said.choices, shares, strict=False):
+        assert f"mean weight on the token before the query is {share:.2f}" in choice.note
     assert right(made(causal, "even_weight", row="first")) == ["1.00"]
 
 

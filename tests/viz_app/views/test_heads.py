@@ -18,6 +18,7 @@ from headwise.model.interface import KINDS, Head
 from headwise.viz_app.analysis.failures import FAILURE_DESCRIPTIONS
 from headwise.viz_app.analysis.head_descriptions import describe_head
 from headwise.viz_app.components.row_table import Bar
+from headwise.viz_app.measuring.alignments import Alignments, write_alignments
 from headwise.viz_app.measuring.files import measures_path, write_measures
 from headwise.viz_app.records.measures import (
     FAILURES,
@@ -455,3 +456,13 @@ def test_a_link_with_a_failure_of_old_shows_the_first(start: Start, lists: Calls
     app = start(failure="coverage")
     assert lists["failure_table"]["given"][0][0] == "log-probability"
     assert "failure=coverage, which cannot be used here. By: log-probability." in said(app)
+
+
+def test_alignment_errors_name_whose_links_they_are_against(
+    start: Start, own_root: Path, measured: Every
+) -> None:
+    sha256 = measured[60].corpus.sha256
+    write_alignments(own_root / "tiny", Alignments("corpus", sha256, "by *hand*", {}))
+    assert "The links are those of by *hand*." in said(start(measure="aer_consumed"))
+    write_alignments(own_root / "tiny", Alignments("corpus", "other", "by *hand*", {}))
+    assert "The links are those" not in said(start(measure="aer_consumed"))

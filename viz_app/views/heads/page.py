@@ -24,6 +24,7 @@ from headwise.viz_app.analysis.head_ranking import (
 from headwise.viz_app.analysis.labels import KIND_NAMES
 from headwise.viz_app.components.row_table import Bar, MarkedText, Row, TextPart, row_table
 from headwise.viz_app.records.measures import FAILURES, Measures
+from headwise.viz_app.views.caches import Run
 from headwise.viz_app.views.heads.examples import show_examples
 from headwise.viz_app.views.shared.download import show_download_menu
 from headwise.viz_app.views.shared.head_choice import chosen_head, head_label
@@ -133,7 +134,7 @@ def show_list(selection: Selection, measures: Measures) -> None:
         f"{len(rows)} heads: kind, layer.head. Click one for its strongest examples. Its words say "
         f"what is most striking in its measures; all its measures stand below. {WORDS_NOTE}"
         + errors_note(measures)
-        + _notes(measures, name, [head for head, _ in found])
+        + _notes(selection.run, measures, name, [head for head, _ in found])
     )
 
 
@@ -144,9 +145,9 @@ def _ranks(measures: Measures, found: Sequence[tuple[Head, float]]) -> list[str]
     return [f"{first}" if first == last else f"{first}–{last}" for first, last in ranges]
 
 
-def _notes(measures: Measures, name: str, heads: Sequence[Head]) -> str:
+def _notes(run: Run, measures: Measures, name: str, heads: Sequence[Head]) -> str:
     """Say what to keep in mind about a measure, with a space before."""
-    note = baselines_note(name, measures)
+    note = baselines_note(name, run, measures)
     if name == "cost":
         note += (
             " A cost has the standard error that ± says, by 200 resamples of the sentences; heads "

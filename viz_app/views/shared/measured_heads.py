@@ -113,7 +113,8 @@ def errors_note(measures: Measures) -> str:
         over += f", here over the {count} example sentences."
     if not measures.errors:
         over += (
-            " Only the errors of costs were kept when this was measured; those of shares are taken "
-            "as the largest that they can be. Measure again to have both."
+            " Only the errors of costs were kept when this was measured; those of shares and of "
+            "alignment errors are taken as the largest that they can be where sentences weigh "
+            "alike. Measure again to have them."
         )
     return over

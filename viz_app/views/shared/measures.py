@@ -14,6 +14,7 @@ from headwise.model.files import CheckpointError
 from headwise.model.interface import Kind
 from headwise.viz_app.analysis.head_ranking import emergence
 from headwise.viz_app.analysis.measure_descriptions import MEASURE_DESCRIPTIONS, MeasureDescription
+from headwise.viz_app.measuring.alignments import alignments_path, read_alignments
 from headwise.viz_app.measuring.files import measured_steps, measures_path, read_measures
 from headwise.viz_app.records.measures import Measures, OwnMeasure
 from headwise.viz_app.records.trace import Floats
@@ -163,16 +164,36 @@ def values_of(run: Run, measures: Measures, name: str) -> Mapping[Kind, Floats]:
     return emergence(list(by_step), [one.values["from_first"] for one in by_step.values()])
 
 
-def baselines_note(name: str, measures: Measures) -> str:
-    """Say what alignment error rates are to be compared with; empty for other measures."""
+def baselines_note(name: str, run: Run, measures: Measures) -> str:
+    """Say whose links alignment error rates are against, and what they are to be compared with.
+
+    Empty for other measures.
+    """
     baselines = measures.alignment
     if baselines is None or name not in ("aer_predicted", "aer_consumed"):
         return ""
     return (
         f" With one link for each target word the rate is at least {baselines.lowest:.2f} here; on "
         "the diagonal, the first word linked to the first, the second to the second and so on, it "
-        f"is {baselines.diagonal:.2f}."
+        f"is {baselines.diagonal:.2f}.{_aligner_note(run, measures)}"
     )
+
+
+def _aligner_note(run: Run, measures: Measures) -> str:
+    """Say who made the links of the corpus that was measured, if the run's folder has them."""
+    path = alignments_path(run.folder)
+    try:
+        found = cached(
+            "alignments read",
+            (str(path), stamp_of(path)),
+            lambda: read_alignments(run.folder),
+            entries=4,
+        )
+    except CheckpointError as problem:
+        return f" {describe_error(problem)}"
+    if found is None or found.sha256 != measures.corpus.sha256:
+        return ""
+    return f" The links are those of {escape_markdown(found.aligner)}."
 
 
 def own_measures(measured: Iterable[Measures]) -> dict[str, OwnMeasure]:

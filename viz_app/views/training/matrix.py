@@ -139,7 +139,7 @@ def _show_cells(
         ),
     )
     note += " Click a cell to open that head at that step on Translate."
-    st.caption(note + baselines_note(name, list(by_step.values())[-1]))
+    st.caption(note + baselines_note(name, selection.run, list(by_step.values())[-1]))
 
 
 def _show_lines(
