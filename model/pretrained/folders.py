@@ -42,6 +42,8 @@ _MOST = {"layers": 1_000, "max_position_embeddings": 100_000}
 _MOST_OF_OTHERS = 10_000_000
 """The largest numbers of a configuration, by how their names end: larger models fill the memory
 before anything can say that they do not fit."""
+_SIZES = ("layers", "heads", "positions", "distance", "buckets", "d_model", "d_kv", "d_ff", "_dim")
+"""How names of numbers end that must be at least 1."""
 _NOT_DONE: dict[str, tuple[Any, ...]] = {
     "repetition_penalty": (1.0,),
     "encoder_repetition_penalty": (1.0,),
@@ -247,6 +249,8 @@ def _check_sizes(values: dict[str, Any], path: Path) -> None:
         most = next(limits, _MOST_OF_OTHERS)
         if isinstance(value, int | float) and not -most <= value <= most:
             raise CheckpointError(f"{path}: {name}: expected at most {most:,}, got {value}")
+        if type(value) is int and value < 1 and name.endswith(_SIZES):
+            raise CheckpointError(f"{path}: {name}: expected at least 1, got {value}")
 
 
 def read_generation(folder: Path) -> GenerationConfig:

@@ -96,7 +96,7 @@ def two_replicas(folder: Path) -> Iterator[Proxied]:
         for host in HOSTS:
             command = [sys.executable, "-c", REPLICA, host, str(port)]
             replicas[host] = running.enter_context(
-                subprocess.Popen(command, stdout=subprocess.PIPE)
+                subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
             )
             running.callback(replicas[host].kill)
         for replica in replicas.values():

@@ -26,13 +26,17 @@ _FILE_NAME = re.compile(r"(?:\d+-)?([a-z][a-z0-9-]*)\.md")
 _OF_LESSON = ("title", "teaches", "needs", "sentence")
 _OF_STEP = ("page", "view", "bright", "ask", "answer", "lever", "against")
 _MOST_BYTES = 50_000
+_LONGEST = 600
+"""Most characters of a message, which quotes what the file has."""
 
 
 class LessonError(ValueError):
     """A lesson's file cannot be used; the message names file and line, and says what to do."""
 
     def __init__(self, path: Path, line: int, message: str) -> None:
-        super().__init__(f"{path.name}, line {line}: {message}")
+        super().__init__(
+            f"{path.name}, line {line}: {message[:_LONGEST]}{'…' * (len(message) > _LONGEST)}"
+        )
 
 
 def read_lessons(

@@ -87,7 +87,12 @@ UNKNOWN = r"model_type .* cannot be opened; expected one of .*add-a-family"
         (CONFIG, "{}", "model_type None cannot be opened"),
         (CONFIG, "\ud800", "not JSON"),
         (CONFIG, {"num_layers": 10**9}, "num_layers: expected at most 1,000"),
-        (CONFIG, {"num_layers": -1}, ""),
+        (CONFIG, {"num_layers": -1}, "num_layers: expected at least 1, got -1"),
+        *(
+            (CONFIG, {name: size}, f"{name}: expected at least 1, got {size}")
+            for name in ("n_positions", "relative_attention_max_distance", "decoder_heads")
+            for size in (-1, 0)
+        ),
         (CONFIG, {"num_layers": "many"}, ""),
         (CONFIG, {"d_model": 10**12}, "d_model: expected at most 10,000,000"),
         (CONFIG, {"d_ff": 0.5}, ""),

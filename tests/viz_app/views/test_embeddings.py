@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -353,3 +355,12 @@ def test_umap_of_few_tokens() -> None:
     assert umap_points(rows).shape == (5, 2)
     with pytest.raises(ValueError, match=r"^expected at least 4 tokens for UMAP, got 3$"):
         umap_points(rows[:3])
+
+
+def test_a_full_folder_of_what_umap_compiles_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def compile_it(*_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("headwise.viz_app.views.embeddings.projection._reducer", compile_it)
+    with pytest.raises(ValueError, match=r"\(No space left .*\): free space .*NUMBA_CACHE_DIR"):
+        umap_points(np.eye(6, dtype=np.float32))

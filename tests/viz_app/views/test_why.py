@@ -249,6 +249,18 @@ def test_a_click_chooses_the_head_whose_map_is_drawn_and_marks_the_token(
     ]
 
 
+def test_words_of_a_long_sentence_are_not_left_out_one_by_one(
+    start_page: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headwise.viz_app.views.why.source.MOST_LEFT_OUT", 2)
+    patch_views(monkeypatch, "why", source_effects_of=lambda *_: pytest.fail("it was computed"))
+    lists = record_calls(monkeypatch, "why", "row_table")
+    app = start_page("why", **AT)
+    assert app.errors == []
+    assert {row[1] for row in table(lists, "source_words")} == {"–"}
+    assert "Words are left out of sentences of at most 2" in app.captions
+
+
 def test_every_checkpoint_is_asked_the_same(start_page: Start, run: TrainedRun) -> None:
     """The lines of the parts sum to that of the difference, which is of the two words."""
     app = start_page("why", **AT, through="true", instead="mean")

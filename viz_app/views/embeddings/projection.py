@@ -174,13 +174,19 @@ def umap_points(rows: Floats, *, neighbours: int = _NEIGHBOURS, seed: int = _SEE
     """Project rows (n, D) to the plane, (n, 2), by the cosines of neighbours.
 
     The same seed gives the same points. UMAP starts from the principal components. Too few rows are
-    a ``ValueError``.
+    a ``ValueError``, and so is a folder into which UMAP cannot write what it has compiled.
     """
     if len(rows) < _FEWEST_TOKENS:
         raise ValueError(f"expected at least {_FEWEST_TOKENS} tokens for UMAP, got {len(rows)}")
-    with _LOCK:
-        reducer = _reducer(min(neighbours, len(rows) - 1), seed)
-        points = np.asarray(reducer.fit_transform(rows), np.float32)
+    try:
+        with _LOCK:
+            reducer = _reducer(min(neighbours, len(rows) - 1), seed)
+            points = np.asarray(reducer.fit_transform(rows), np.float32)
+    except OSError as error:
+        raise ValueError(
+            f"UMAP cannot write what it has compiled ({error.strerror}): free space where it is "
+            "kept, or name another folder in the variable NUMBA_CACHE_DIR"
+        ) from error
     if not np.isfinite(points).all():
         raise ValueError("UMAP found no place for some tokens: choose another number of them")
     return points

@@ -127,10 +127,12 @@ def use_few_arenas() -> None:
     """Have glibc keep little freed memory: two arenas, and large arrays as maps of their own.
 
     Each thread would have an arena, of which nothing is given back while a byte at its end is used.
+    Between what stays, holes are left that the next array does not fit into: passes over a sentence
+    of 1,000 tokens without each of its words left 0.6 MiB a word, and half as much so.
     """
     if set_option := getattr(_libc(), "mallopt", None):
         set_option(_ARENAS, 2)
-        set_option(_MAPPED, 2**20)
+        set_option(_MAPPED, 2**18)
 
 
 def _nobody_is_connected() -> bool:

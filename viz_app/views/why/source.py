@@ -18,23 +18,34 @@ from headwise.viz_app.views.shared.view import change_view, view
 from headwise.viz_app.views.shared.widgets import show_heading
 from headwise.viz_app.views.why.caches import contributions_of, source_effects_of
 
+MOST_LEFT_OUT = 200
+"""Words of the longest sentence of which each is left out; every one takes a pass."""
+
 
 def show_source_words(selection: Selection, trace: Trace, account: Account) -> None:
     """Draw a table of source words: whole effect, direct effect, and ALTI+."""
-    show_heading("Which source words it needs: three answers")
     spans = tuple(WordSpan(word.start, word.stop) for word in trace.source.words)
     names = word_labels(trace.source)
+    all_three = len(spans) <= MOST_LEFT_OUT
+    show_heading(f"Which source words it needs: {'three' if all_three else 'two'} answers")
+    losses = np.full(len(spans), np.nan)
+    if all_three:
+        losses = source_effects_of(selection.run, trace, account, spans).losses
     direct = account.parts.heads["cross"].sum(axis=(0, 1))
     shares = contributions_of(selection.run, trace)[account.step]
     answers = {
-        "without it": source_effects_of(selection.run, trace, account, spans).losses,
+        "without it": losses,
         "direct": np.array([direct[span.start : span.stop].sum() for span in spans]),
         "ALTI+": np.array([shares[span.start : span.stop].sum() for span in spans]),
     }
-    first = {answer: int(first_largest(values)) for answer, values in answers.items()}
+    first = {
+        answer: int(first_largest(values))
+        for answer, values in answers.items()
+        if all_three or answer != "without it"
+    }
     agreed, smallest = len(set(first.values())) == 1, view().why.smallest
     odd = [
-        disagrees(float(answers["direct"][at]), float(answers["without it"][at]), smallest)
+        (all_three and disagrees(float(answers["direct"][at]), float(losses[at]), smallest))
         or (not agreed and at in first.values())
         for at in range(len(spans))
     ]
@@ -66,18 +77,23 @@ def show_source_words(selection: Selection, trace: Trace, account: Account) -> N
         action="Mark this word in all pictures",
     )
     if agreed:
-        said = f"All three put “{names[first['direct']]}” first."
+        said = f"{'All three' if all_three else 'Both'} put “{names[first['direct']]}” first."
     else:
         said = "They disagree on the first: " + ", ".join(
             f"“{names[at]}” ({answer})" for answer, at in first.items()
         )
         said += "."
+    left_out = (
+        "Without a word the sentence is another one, so that everything may change"
+        if all_three
+        else f"Words are left out of sentences of at most {MOST_LEFT_OUT}, of which this one has "
+        f"{len(spans):,}"
+    )
     st.caption(
         f"{escape_markdown(said)} ≠ marks a word that is first by one answer and not by all, or "
-        "whose first two answers differ in sign or by more than half. Without a word the sentence "
-        "is another one, so that everything may change; the direct effect holds all weights; ALTI+ "
-        "(Ferrando et al. 2022) says how much a word went into the prediction, not for which word "
-        "it spoke."
+        "whose first two answers differ in sign or by more than half. "
+        f"{left_out}; the direct effect holds all weights; ALTI+ (Ferrando et al. 2022) says how "
+        "much a word went into the prediction, not for which word it spoke."
     )
 
 
