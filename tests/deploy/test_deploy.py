@@ -159,7 +159,9 @@ def test_one_client_gets_so_many_requests_and_connections(
 ) -> None:
     monkeypatch.setenv("HEADWISE_RATE", "20")
     with asking(tmp_path) as ask:
-        assert [ask("/").status for _ in range(25)] == [503] * 20 + [429] * 5
+        # As many more as a slow machine may need: those of more than ten seconds ago do not count.
+        statuses = [ask("/").status for _ in range(60)]
+        assert (statuses[:20], 429 in statuses[20:]) == ([503] * 20, True)
     monkeypatch.setenv("HEADWISE_RATE", "6000")
     monkeypatch.setenv("HEADWISE_CONNECTIONS", "3")
     with proxying(*NOWHERE, tmp_path / "log.txt") as address, ExitStack() as opened:

@@ -12,7 +12,7 @@ from headwise.viz_app.views.shared.reservations import SMALL, Memory, OutOfMemor
 from headwise.viz_app.views.shared.turns import Turns
 
 MIB = 2**20
-SOON = 30.0
+SOON = 120.0
 """Seconds; spent only where something is broken."""
 
 
