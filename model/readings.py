@@ -170,13 +170,17 @@ class ForcedPass:
         consumed: Tensor,
         *,
         turned: Turned = AS_IT_IS,
+        also: tuple[str, ...] = (),
     ) -> ForcedPass:
         """Run a model on source ids (1, S) and consumed ids (1, T), with what is turned.
+
+        ``also`` are ends of names of hook points that are seen besides, where the model has them.
 
         Raises:
             ValueError: if a sequence is empty or too long for the model.
         """
-        wanted = [name for name in hook_names(model) if name.endswith(_WANTED + _WANTED_ONCE)]
+        ends = _WANTED + _WANTED_ONCE + also
+        wanted = [name for name in hook_names(model) if name.endswith(ends)]
         with turn(model, turned), capture(model, wanted) as seen:
             stream = forced_stream(model, source, consumed)
         tensors = {name: found[0][0].double() for name, found in seen.items() if found}

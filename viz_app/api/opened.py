@@ -27,7 +27,9 @@ from headwise.viz_app.api.patches import patch_texts, step_of
 from headwise.viz_app.api.traces import OpenedTrace
 from headwise.viz_app.records.account import Account
 from headwise.viz_app.records.patching import Patching
+from headwise.viz_app.records.scores import ScoreParts
 from headwise.viz_app.trace.account import run_account, word_to_compare
+from headwise.viz_app.trace.circuits import run_score_parts
 from headwise.viz_app.trace.sentence import run_trace
 
 _NONE: Mapping[HeadLike, float] = MappingProxyType({})
@@ -189,6 +191,32 @@ class OpenedCheckpoint(Checkpoint):
         step = step_of(trace, at)
         other = word_to_compare(self.tokenizers, trace, step, instead)
         return run_account(self.model, trace, step, other)
+
+    def score_parts(
+        self,
+        text: str,
+        head: HeadLike,
+        row: int,
+        *,
+        target: str | Sequence[int] | None = None,
+        ablated: Collection[HeadLike] = (),
+    ) -> ScoreParts:
+        """Take a row of a head's scores apart: parts of its query times parts of its keys.
+
+        ``score_parts(…).tables()`` has what each pair of parts adds to the score of each key.
+
+        Args:
+            text: the source.
+            head: a head, such as ``cross.2.4``.
+            row: the query, from 0: a source token in the encoder, else a step of decoding.
+            target: as for ``trace``.
+            ablated: as for ``trace``.
+
+        Raises:
+            ValueError: as ``trace``, and if there is no such head or row.
+        """
+        trace = self.trace(text, target, ablated=ablated)
+        return run_score_parts(self.model, trace, to_head(head), row)
 
     def patch(
         self,

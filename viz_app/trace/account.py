@@ -146,7 +146,7 @@ def run_source_effects(
             difference_of(model, account.word, account.instead),
             spans,
         )
-    return SourceEffects(tuple(spans), _doubles(losses))
+    return SourceEffects(tuple(spans), doubles(losses))
 
 
 @torch.inference_mode()
@@ -215,7 +215,8 @@ def _pass(model: Seq2SeqModel, trace: Trace, step: int) -> ForcedPass:
     )
 
 
-def _doubles(tensor: Tensor) -> Doubles:
+def doubles(tensor: Tensor) -> Doubles:
+    """Return a tensor as a read-only array in float64."""
     array: Doubles = tensor.detach().to("cpu", torch.float64).contiguous().numpy()
     array.flags.writeable = False
     return array
@@ -225,17 +226,17 @@ def _stream_parts(parts: accounts.Parts) -> StreamParts:
     return StreamParts(
         token=float(parts.token),
         position=None if parts.position is None else float(parts.position),
-        heads={kind: _doubles(part) for kind, part in parts.heads.items()},
-        neurons=_doubles(parts.neurons),
+        heads={kind: doubles(part) for kind, part in parts.heads.items()},
+        neurons=doubles(parts.neurons),
         biases=float(parts.biases),
     )
 
 
 def _encoder_parts(parts: accounts.EncoderParts) -> EncoderParts:
     return EncoderParts(
-        token=_doubles(parts.token),
-        position=None if parts.position is None else _doubles(parts.position),
-        heads=_doubles(parts.heads),
-        feed_forwards=_doubles(parts.feed_forwards),
-        biases=_doubles(parts.biases),
+        token=doubles(parts.token),
+        position=None if parts.position is None else doubles(parts.position),
+        heads=doubles(parts.heads),
+        feed_forwards=doubles(parts.feed_forwards),
+        biases=doubles(parts.biases),
     )

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from html import unescape
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -29,6 +29,8 @@ from tests.viz_app.views.driver import (
     Start,
     array,
     assert_drawn,
+    patch_views,
+    record_calls,
     shown,
     traced,
     unescaped,
@@ -71,7 +73,8 @@ def layer_of(run: TrainedRun, trace: Trace, place: Place) -> LayerTrace:
 def labels(app: Page, key: str, axis: str = "y") -> list[str]:
     """Return what stands at an axis, as people read it."""
     layout = app.charts[key]["layout"][f"{axis}axis"]
-    written = layout.get("ticktext") or list(layout["labelalias"].values())
+    alias = layout.get("labelalias", {})
+    written = layout.get("ticktext") or [alias[place] for place in sorted(alias, key=int)]
     assert not set("<>$") & set("".join(written))
     return [unescape(label) for label in written]
 
@@ -116,7 +119,13 @@ def expect_page(app: Page, run: TrainedRun, trace: Trace, place: Place) -> None:
         between = [sublayer.read[row], added] if sublayer.norm_first else [added, before + added]
         expected[f"residual_{name}"] = [before, *between, sublayer.result[row]]
     drawn = {name: figure["data"] for name, figure in app.charts.items()}
-    assert drawn.keys() == expected.keys() | {"shares", "parts"}
+    taken_apart = {"score_parts"} if allowed[key] else set()
+    assert drawn.keys() == expected.keys() | {"shares", "parts"} | taken_apart
+    if taken_apart:
+        size = float(np.abs(array(drawn["score_parts"][0]["z"])).sum())
+        assert array(drawn["score_parts"][0]["z"]).sum() == near(
+            scores[key], dtype=np.float32, size=size
+        )
     for name, rows in expected.items():
         axis = {"contributions": "y", "units": "x"}.get(name, "z")
         assert array(drawn[name][0][axis]) == near(np.array(rows), dtype=np.float32), name
@@ -310,3 +319,60 @@ def test_too_long_a_target_says_how_long_is_allowed(start: Start, run: TrainedRu
     assert "at most 31" in message
     assert not app.charts
     expect_page(app.choose(target=""), run, traced(run), Place())
+
+
+# The score taken apart
+
+
+def test_layers_of_a_score_unfold_into_heads(opened: Page, run: TrainedRun) -> None:
+    folded = ["token", "position", "layer 1", "layer 2", "biases"]
+    assert labels(opened, "score_parts") == folded  # self-attention of layer 2 came before
+    assert labels(opened, "score_parts", "x") == folded
+    opened.choose(query_layer=1, key_layer=2)
+    unfolded = labels(opened, "score_parts")
+    assert unfolded[2] == "decoder self 1.1"
+    assert unfolded[-3:] == ["feed-forward 1", "layer 2", "biases"]
+    assert labels(opened, "score_parts", "x")[3:6] == [f"encoder self 2.{n}" for n in (1, 2, 3)]
+    cells = array(opened.charts["score_parts"]["data"][0]["z"])
+    key = opened.widget("key").value
+    score = layer_of(run, traced(run), Place()).attention.scores[0, 0, key]
+    assert cells.sum() == near(score, dtype=np.float32, size=float(np.abs(cells).sum()))
+
+
+def test_a_click_unfolds_and_folds_the_layers_of_a_score(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    figures = record_calls(monkeypatch, PAGE, "show_figure")
+    changes: list[Any] = []
+    for unfolded, place, chosen in (
+        ({}, "2,3", [{"query_layer": 1, "key_layer": 2}]),
+        ({}, "0,3", [{"key_layer": 2}]),
+        ({}, "2,4", [{"query_layer": 1}]),
+        ({}, None, []),
+        ({"query_layer": "1", "key_layer": "2"}, "2,3", [{"query_layer": 0, "key_layer": 0}]),
+    ):
+        start(q=CATS, **Place().address, **unfolded)
+        with monkeypatch.context() as patch:
+            patch_views(patch, PAGE, change_view=lambda **choices: changes.append(choices))
+            patch_views(patch, PAGE, clicked_value=lambda _, place=place: place)
+            figures["score_parts"]["on_select"]()
+        assert changes == chosen
+        changes.clear()
+
+
+def test_a_score_is_compared_with_the_mean_key(start: Start, run: TrainedRun) -> None:
+    place = Place("decoder_self", 2, 1, 3, 1)
+    app = start(against="mean key", q=CATS, **place.address)
+    scores = layer_of(run, traced(run), place).attention.scores[0, 3, :4]
+    cells = array(app.charts["score_parts"]["data"][0]["z"])
+    size = float(np.abs(cells).sum() + np.abs(scores).max())
+    off = float(scores[1] - scores.mean())
+    assert cells.sum() == near(off, dtype=np.float32, size=size)
+    [said] = [each.value for each in app.markdown if each.value.startswith("The score less")]
+    assert any(text in unescaped(said) for text in shown("is {:+.2f}", off, size=size))
+
+
+def test_a_masked_key_has_no_score_to_take_apart(start: Start) -> None:
+    app = start(q=CATS, **Place("decoder_self", 1, 1, 1, 3).address)
+    assert "score_parts" not in app.charts
+    assert caption(app, "The mask forbids this key")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from headwise.viz_app.views.choices import choice
 
@@ -14,3 +15,9 @@ class InsideChoices:
     query: int | None = choice(None, of="at", sets="head")
     """At first the step of decoding that was chosen on another page."""
     key: int | None = choice(None, of="target head")
+    against: Literal["nothing", "mean key"] = "nothing"
+    """What is taken off the score that is taken apart."""
+    query_layer: int = choice(0, of="run head")
+    """The layer that is unfolded into its heads on the side of the query, from 1; 0 for none."""
+    key_layer: int = choice(0, of="run head")
+    """The same on the side of the key."""

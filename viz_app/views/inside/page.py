@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from headwise.model.interface import Head
 from headwise.model.ties import first_largest
 from headwise.viz_app.analysis.grid import make_grid
 from headwise.viz_app.analysis.inside import (
@@ -16,6 +17,7 @@ from headwise.viz_app.analysis.inside import (
 from headwise.viz_app.analysis.labels import numbered
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import layer_trace_of
+from headwise.viz_app.views.inside.score_parts import files_of_scores, show_score_parts
 from headwise.viz_app.views.inside.steps import (
     show_contributions,
     show_feed_forward,
@@ -39,7 +41,7 @@ def page(selection: Selection) -> None:
     """Draw the page."""
     trace = choose_trace(selection)
     _show_head(selection, trace)
-    show_download_menu(selection, trace)
+    show_download_menu(selection, trace, others=files_of_scores)
 
 
 @panel("inside")
@@ -86,6 +88,7 @@ def _show_head(selection: Selection, trace: Trace) -> None:
         scaled=selection.run.description.scale_scores,
     )
     show_contributions(selection, steps, pair, grid.columns[pair])
+    show_score_parts(selection, trace, Head(kind, layer, head), row, pair, grid.columns[pair])
     show_weighted(selection, steps, grid.columns)
     show_shares(selection, attention, shares, head)
     show_residual(selection, attention, after, "5. Residual connection and norm", "attention")

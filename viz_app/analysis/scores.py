@@ -1,0 +1,146 @@
+"""The table of a score, grouped for reading, and what is largest in it, in words.
+
+``A`` parts of the query, ``C`` parts of a key, ``M`` keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from headwise.model.ties import descending
+from headwise.viz_app.analysis.account import part_label
+from headwise.viz_app.records.account import Doubles
+from headwise.viz_app.records.scores import RELATIVE, ScoreParts
+
+CANCELS = 3.0
+"""Times the magnitude of a sum from which on its terms are said to cancel, not to share it."""
+_MOST_NAMED = 3
+
+
+@dataclass(frozen=True)
+class ScoreTable:
+    """The table of one key, or of its difference from the mean key, with its rows grouped."""
+
+    against_mean: bool
+    rows: tuple[str, ...]
+    """Names of the query's parts: ``token``, ``position``, ``layer.1``, ``biases``, or, of a layer
+    that is unfolded, those of its heads and its feed-forward."""
+    columns: tuple[str, ...]
+    """The same of the key's."""
+    cells: Doubles
+    """(rows, columns)."""
+    relative: float | None
+    """What relative positions add; None where positions are embedded."""
+    limit: float
+    """The largest magnitude in the tables of all keys of the row, with no layer unfolded."""
+
+    @property
+    def total(self) -> float:
+        """Return the score, or how far it is from the row's mean."""
+        return float(self.cells.sum()) + (self.relative or 0.0)
+
+    def terms(self) -> dict[str, float]:
+        """Return all that the total is the sum of, by what people read."""
+        found = {
+            f"{group_label(row)} × {group_label(column)}": float(self.cells[y, x])
+            for y, row in enumerate(self.rows)
+            for x, column in enumerate(self.columns)
+        }
+        return found if self.relative is None else {RELATIVE: self.relative} | found
+
+
+def layers_of(names: Mapping[str, Doubles]) -> int:
+    """Return how many layers have written parts of a query or a key."""
+    return max((_layer(name) for name in names), default=0)
+
+
+def score_table(
+    parts: ScoreParts,
+    key: int,
+    *,
+    against_mean: bool = False,
+    query_layer: int = 0,
+    key_layer: int = 0,
+) -> ScoreTable:
+    """Return the table of a key, its layers as groups but for one that is unfolded on each side.
+
+    Args:
+        parts: the row of scores.
+        key: the key, from 0.
+        against_mean: whether the mean over the keys that the query may attend to is taken off,
+            since a softmax sees only differences within a row.
+        query_layer, key_layer: the layer that is unfolded into its heads and its feed-forward,
+            from 1; 0 for none.
+
+    Raises:
+        ValueError: if the query may not attend to the key.
+    """
+    tables = parts.tables()  # (A, C, M)
+    if not 0 <= key < tables.shape[-1]:
+        raise ValueError(f"key: expected 0 to {tables.shape[-1] - 1}, got {key}")
+    relative = parts.relative
+    if against_mean:
+        tables = tables - tables.mean(axis=-1, keepdims=True)
+        relative = None if relative is None else relative - relative.mean()
+    rows, by_row = _sums(tables, [*parts.query_parts], query_layer)
+    columns, cells = _sums(by_row.swapaxes(0, 1), [*parts.key_parts], key_layer)
+    _, all_rows = _sums(tables, [*parts.query_parts], 0)
+    _, folded = _sums(all_rows.swapaxes(0, 1), [*parts.key_parts], 0)
+    return ScoreTable(
+        against_mean=against_mean,
+        rows=rows,
+        columns=columns,
+        cells=cells.swapaxes(0, 1)[..., key],
+        relative=None if relative is None else float(relative[key]),
+        limit=float(np.abs(folded).max()) or 1.0,
+    )
+
+
+def group_label(name: str) -> str:
+    """Return how people read the name of a part or a group, such as ``layer.2``."""
+    return part_label(name).lower()
+
+
+def score_sentence(table: ScoreTable) -> str:
+    """Say which terms of a table are largest, and how much of the score each is."""
+    terms, total = table.terms(), table.total
+    what = "The score less the row's mean" if table.against_mean else "The score"
+    magnitude = sum(map(abs, terms.values()))
+    names, values = [*terms], np.array([*terms.values()])
+    named = [names[place] for place in descending(np.abs(values))[:_MOST_NAMED]]
+    cancel = magnitude > CANCELS * abs(total)
+    said = [
+        f"{terms[name]:+.2f}{'' if cancel else f' ({terms[name] / total:.2f} of it)'} is {name}"
+        for name in named
+    ]
+    rest = total - sum(terms[name] for name in named)
+    sentence = f"{what} is {total:+.2f}: {', '.join(said)}"
+    if others := len(terms) - len(named):
+        sentence += f", and {rest:+.2f} the other {others} together"
+    if cancel:
+        sentence += (
+            f". Terms cancel: their magnitudes sum to {magnitude:.2f}, so that none has a share of "
+            "the score"
+        )
+    return f"{sentence}."
+
+
+def _layer(name: str) -> int:
+    """Return the layer that wrote a part, from 1; 0 for one that is of no layer."""
+    return int(name.split(".")[1]) if "." in name else 0
+
+
+def _sums(tables: Doubles, names: Sequence[str], unfolded: int) -> tuple[tuple[str, ...], Doubles]:
+    """Sum the parts of each layer, along the first axis, but for one layer: (groups, …)."""
+    layers = [_layer(name) for name in names]
+    groups = [
+        f"layer.{layer}" if layer and layer != unfolded else name
+        for name, layer in zip(names, layers, strict=True)
+    ]
+    order = [*dict.fromkeys(groups)]
+    sums = np.zeros((len(order), *tables.shape[1:]))
+    np.add.at(sums, [order.index(group) for group in groups], tables)
+    return tuple(order), sums

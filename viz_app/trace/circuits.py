@@ -1,0 +1,103 @@
+"""Takes the scores of a head apart: the border from torch to NumPy for queries and keys.
+
+A query is linear in the stream that its attention reads, and a key in the stream that it is made
+from, once divisors of norms are held (``model/stream.py``); both streams are sums over what was
+written into them. So a score, their product, is a table of sums: what each part of the query makes
+with each part of the key. (Elhage et al. 2021, "A Mathematical Framework for Transformer
+Circuits", for models without norms.)
+
+``M`` keys, ``n`` positions, ``K`` = d_k.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from headwise.model.interface import Head, Seq2SeqModel, Stack, head_name
+from headwise.model.readings import ForcedPass, Readings, Sublayer
+from headwise.viz_app.records.scores import ScoreParts
+from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.trace.account import doubles
+from headwise.viz_app.trace.attention import ids_tensor
+
+
+@torch.inference_mode()
+def run_score_parts(model: Seq2SeqModel, trace: Trace, head: Head, row: int) -> ScoreParts:
+    """Take a row of a head's scores apart, in float64 and as heads were turned in the trace.
+
+    Args:
+        model: the model of the trace.
+        trace: the sentence; its target is forced.
+        head: the head, layer and number from 0.
+        row: the query, from 0: a source token in the encoder, else a step of decoding.
+
+    Raises:
+        ValueError: if there is no such head or row.
+    """
+    kind, layer, number = head
+    layers, heads = model.description.shapes[kind]
+    rows = len(trace.source if kind == "encoder_self" else trace.consumed)
+    for name, value, size in (
+        ("layer", layer, layers),
+        ("head", number, heads),
+        ("row", row, rows),
+    ):
+        if not 0 <= value < size:
+            raise ValueError(f"{name}: expected 0 to {size - 1}, got {value}")
+    stack: Stack = "encoder" if kind == "encoder_self" else "decoder"
+    attention = Sublayer(stack, layer, kind)
+    steps = 1 if stack == "encoder" else row + 1  # later ones change nothing
+    source, consumed = (
+        ids_tensor(model, ids) for ids in (trace.source.ids, trace.consumed.ids[:steps])
+    )
+    points = f"{attention.path}.scores", f"{attention.path}.bias"
+    forced = ForcedPass.run(model, source, consumed, turned=trace.turned, also=points)
+    scores = forced.seen[points[0]][number, row]
+    relative = forced.seen.get(points[1])
+    d_k = forced.seen[f"{attention.path}.value"].shape[-1]
+    columns = slice(number * d_k, (number + 1) * d_k)
+    queries = _vectors(forced, attention, "query_projection", columns, torch.tensor([row]))
+    keys = _vectors(forced, attention, "key_projection", columns, torch.arange(len(scores)))
+    return ScoreParts(
+        head=head,
+        row=row,
+        query_parts={name: doubles(part[:, 0]) for name, part in queries.items()},
+        key_parts={name: doubles(part.T) for name, part in keys.items()},
+        scale=d_k**-0.5 if model.description.scale_scores else 1.0,
+        relative=None if relative is None else doubles(relative[number, row]),
+        scores=doubles(scores),
+    )
+
+
+def _vectors(
+    forced: ForcedPass, attention: Sublayer, name: str, columns: slice, positions: Tensor
+) -> dict[str, Tensor]:
+    """Take a head's queries, or keys, at some positions apart: part → (K, n).
+
+    ``name`` is that of their projection, ``columns`` are the head's.
+    """
+    weight, bias = forced.model.linear(f"{attention.path}.{name}")
+    positions = positions.to(weight.device)
+    directions = weight[:, columns].T.double()  # (K, D)
+    readings = Readings(directions, directions.new_ones(len(directions), len(positions)))
+    stack: Stack = attention.stack
+    into: Sublayer | None = attention
+    if attention.kind == "cross" and name == "key_projection":
+        stack, into = "encoder", None  # keys are made from the encoder's output
+    followed = forced.follow(stack, readings, positions, into=into)
+    token, position = forced.embedding(stack, followed.embedding, positions)
+    parts = {"token": token} | ({} if position is None else {"position": position})
+    biases = followed.of_norms
+    if bias is not None:
+        biases = biases + bias[columns].double()[:, None]
+    for sublayer, read in followed.at:
+        biases = biases + forced.bias(sublayer, read)
+        if sublayer.kind is None:
+            name = f"feed_forward.{sublayer.layer + 1}"
+            parts[name] = forced.feed_forward(sublayer, read, positions)
+            continue
+        by_head = forced.heads(sublayer, read, positions)  # (K, n, H)
+        for head, part in enumerate(by_head.unbind(-1)):
+            parts[head_name(Head(sublayer.kind, sublayer.layer, head))] = part
+    return parts | {"biases": biases}
