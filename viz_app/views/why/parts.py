@@ -204,7 +204,7 @@ def _show_encoder_wholes(
         on_select=choose,
     )
     st.caption(
-        "Their bars are what cross-attention as it was read of them, all its cells together. "
+        "A bar is what cross-attention, its weights held, read of that part in all its cells. "
         f"{len(wholes) - len(bars)} parts of the encoder are smaller in both; ≠ marks {marks}."
     )
 
