@@ -33,7 +33,8 @@ ELSEWHERE = {
     "smallest_line",  # of a component; test_lines.py
     *("parting", "changed_word", "patch"),  # by clicks; test_two_sentences.py, without a browser
     *("first_word", "second_word"),  # there, too: any two may be the same
-    *("tree_from", "neuron"),  # tests of a page without a browser
+    *("tree_from", "neuron", "earlier"),  # tests of a page without a browser
+    *("encoder_feed_forward", "encoder_neuron"),  # there, too
     *("lesson", "lesson_step", "lesson_answer", "lessons", "factor"),  # test_lessons.py
 }
 

@@ -324,7 +324,8 @@ def test_too_long_a_target_says_how_long_is_allowed(start: Start, run: TrainedRu
 # The score taken apart
 
 
-def test_layers_of_a_score_unfold_into_heads(opened: Page, run: TrainedRun) -> None:
+def test_layers_of_a_score_unfold_into_heads(start: Start, run: TrainedRun) -> None:
+    opened = start(q=CATS, **Place().address)
     folded = ["token", "position", "layer 1", "layer 2", "biases"]
     assert labels(opened, "score_parts") == folded  # self-attention of layer 2 came before
     assert labels(opened, "score_parts", "x") == folded
