@@ -34,6 +34,7 @@ from headwise.viz_app.records.account import (
     WholeEffects,
 )
 from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.trace.attention import ids_tensor
 
 MEAN = "mean"
 """Compares a word with the mean of all logits."""
@@ -112,8 +113,8 @@ def run_whole_effects(
     with turn(model, trace.turned):
         effects = effects_of_parts(
             model,
-            _ids(model, trace.source.ids),
-            _ids(model, trace.consumed.ids[: account.step + 1]),
+            ids_tensor(model, trace.source.ids),
+            ids_tensor(model, trace.consumed.ids[: account.step + 1]),
             difference_of(model, account.word, account.instead),
             everything,
             note_done=lambda done: note_done(done, len(everything)),
@@ -142,7 +143,7 @@ def run_source_effects(
         losses = effects_of_sources(
             model,
             trace.source.ids,
-            _ids(model, trace.consumed.ids[: account.step + 1]),
+            ids_tensor(model, trace.consumed.ids[: account.step + 1]),
             difference_of(model, account.word, account.instead),
             spans,
         )
@@ -201,16 +202,12 @@ def _word_of(trace: Trace, step: int) -> int:
     return trace.predicted.ids[step]
 
 
-def _ids(model: Seq2SeqModel, ids: Sequence[int]) -> Tensor:
-    return torch.tensor([list(ids)], device=model.device)
-
-
 def _pass(model: Seq2SeqModel, trace: Trace, step: int) -> ForcedPass:
     """Run the model on the source and the target up to a step; later steps change nothing."""
     return ForcedPass.run(
         model,
-        _ids(model, trace.source.ids),
-        _ids(model, trace.consumed.ids[: step + 1]),
+        ids_tensor(model, trace.source.ids),
+        ids_tensor(model, trace.consumed.ids[: step + 1]),
         turned=trace.turned,
     )
 
