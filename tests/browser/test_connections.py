@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from playwright.sync_api import expect
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
 from benchmarks.load_replicas import Replicas, serving_replicas
 from benchmarks.load_server import Server
@@ -91,6 +92,18 @@ def test_what_is_typed_while_no_replica_answers_is_not_lost(
     app.expect_text("translation", traced(SECOND).target_text)
     app.expect_address(q=SECOND)
     forgive_lost_connection(app)
+
+
+def test_what_is_drawn_again_is_sent_again(app: App) -> None:
+    """By its hash alone, a browser that has dropped it meanwhile would lose its connection."""
+    received = app.frames("framereceived")
+    app.open(run="en-es")
+    for title in ("Heads", "Translate", "Heads"):
+        app.go_to(title)
+        app.rest()
+    kinds = {ForwardMsg.FromString(frame).WhichOneof("type") for frame in received}
+    assert "delta" in kinds
+    assert "ref_hash" not in kinds
 
 
 # A page that is reloaded or closed leaves a sound server behind
