@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
@@ -25,8 +25,9 @@ from headwise.model.decoding.greedy import greedy
 from headwise.model.forced import forced_stream
 from headwise.model.hooks import Edit, capture, edit
 from headwise.model.interface import Seq2SeqModel, Stack, WordSpan
-from headwise.model.interventions import POSITIONS_AT_A_TIME, run_copies
+from headwise.model.interventions import POSITIONS_AT_A_TIME
 from headwise.model.readings import Difference, Sublayer, sublayers
+from headwise.model.work import AT_A_TIME, decoding_work, encoding_work
 
 _STACKS: tuple[Stack, Stack] = ("encoder", "decoder")
 
@@ -180,6 +181,7 @@ def patched_odds(
     difference: Difference,
     patches: Sequence[Patch | Splice],
     *,
+    known: MutableMapping[int, float] | None = None,
     note_done: Callable[[int], None] = lambda done: None,
 ) -> Tensor:
     """Compute A's odds of two words at the last step under each of some patches by itself.
@@ -192,7 +194,9 @@ def patched_odds(
         b: the pass whose tensors are put in; of the same target.
         difference: which two words.
         patches: in any order.
-        note_done: is told how many patches are done, now and then.
+        known: odds that are known already, by their place among the patches. What is found is added
+            batch by batch, so that a call which was ended by an exception can be gone on with.
+        note_done: is told how many patches are done, after every batch.
 
     Returns:
         (patches,), float64.
@@ -202,38 +206,60 @@ def patched_odds(
     """
     if not torch.equal(a.consumed, b.consumed):
         raise ValueError("expected two passes over one target, got two targets")
-    found = torch.full((len(patches),), a.odds(difference), dtype=torch.float64)
-    running = [place for place, patch in enumerate(patches) if _changes(a, b, patch)]
-    spliced = [place for place in running if isinstance(patches[place], Splice)]
-    order = [place for place in running if isinstance(patches[place], Patch)]
-    order.sort(key=lambda place: not _in_place(patches[place]).is_of_encoder)
-    done = len(patches) - len(running)
-    for place in spliced:
-        memory, mask = splice(a, b, cast(Splice, patches[place]))
-        found[place] = float(_odds(model.decode(a.consumed, memory, mask), difference))
-        done += 1
-        note_done(done)
-    size = max(1, POSITIONS_AT_A_TIME // (a.source.shape[1] + a.consumed.shape[1]))
-    for start in range(0, len(order), size):
-        places = order[start : start + size]
-        some = [_in_place(patches[place]) for place in places]
-        with edit(model, _edits(b, some)):
-            streams = run_copies(
-                model,
-                a.source,
-                a.consumed,
-                len(some) + 1,
-                of_encoder=sum(patch.is_of_encoder for patch in some),
-            )
-        found[places] = _odds(streams[:-1, 0], difference).cpu()
-        done += len(some)
-        note_done(done)
-    return found
+    known = {} if known is None else known
+    running = []
+    for place, patch in enumerate(patches):
+        if place in known:
+            continue
+        if _changes(a, b, patch):
+            running.append((place, patch))
+        else:
+            known[place] = a.odds(difference)
+    for batch in _batches(model, a, running):
+        odds = _odds(_streams_under(model, a, b, [patch for _, patch in batch]), difference)
+        known.update(zip((place for place, _ in batch), odds.tolist(), strict=True))
+        note_done(len(known))
+    return torch.tensor([known[place] for place in range(len(patches))], dtype=torch.float64)
 
 
-def _in_place(patch: Patch | Splice) -> Patch:
-    assert isinstance(patch, Patch)
-    return patch
+_Placed = tuple[int, Patch | Splice]
+"""A patch and its place among those that are asked for."""
+
+
+def _batches(
+    model: Seq2SeqModel, a: RecordedPass, placed: Sequence[_Placed]
+) -> Iterator[Sequence[_Placed]]:
+    """Split patches into those that are run together: splices alone, and each stack by itself."""
+    source, target = a.source.shape[1], a.consumed.shape[1]
+    decoding = decoding_work(model.description, source, target)
+    encoding = encoding_work(model.description, source)
+    of_stack: dict[bool, list[_Placed]] = {True: [], False: []}
+    for each in placed:
+        if isinstance(each[1], Splice):
+            yield [each]
+        else:
+            of_stack[each[1].is_of_encoder].append(each)
+    for is_of_encoder, some in of_stack.items():
+        work = decoding + encoding * is_of_encoder
+        size = max(1, min(POSITIONS_AT_A_TIME // (source + target), AT_A_TIME // work))
+        for start in range(0, len(some), size):
+            yield some[start : start + size]
+
+
+def _streams_under(
+    model: Seq2SeqModel, a: RecordedPass, b: RecordedPass, patches: Sequence[Patch | Splice]
+) -> Tensor:
+    """Run A under each patch of a batch; return the decoder's outputs, (patches, T, D)."""
+    first, count = patches[0], len(patches)
+    if isinstance(first, Splice):
+        return model.decode(a.consumed, *splice(a, b, first))
+    with edit(model, _edits(b, cast(Sequence[Patch], patches))):
+        if first.is_of_encoder:
+            memory, mask = model.encode(a.source.expand(count, -1))
+        else:
+            memory, mask = a.memory.expand(count, -1, -1), a.mask
+            mask = mask if mask is None else mask.expand(count, -1, -1, -1)
+        return model.decode(a.consumed.expand(count, -1), memory, mask)
 
 
 def _edits(b: RecordedPass, patches: Sequence[Patch]) -> dict[str, Edit]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -13,8 +14,9 @@ from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.viz_app.analysis.correspondence import corresponding
 from headwise.viz_app.records.patching import Patching
 from headwise.viz_app.trace.patching import run_attribution, run_patched_translation, run_patching
+from headwise.viz_app.views.shared import slices
 from headwise.viz_app.views.shared.prepared import prepared_pairs, with_word, words_in
-from headwise.viz_app.views.shared.sentence_pairs import TracedPair, patching_of
+from headwise.viz_app.views.shared.sentence_pairs import TracedPair, patched_so_far, patching_of
 from tests.floats import rounding
 from tests.imports import ROOT
 from tests.viz_app.views.driver import CATS, DOG, STEPS, Page, Start, array, traced, unescaped
@@ -238,19 +240,64 @@ def test_the_prepared_pair_of_the_sentence_is_open_at_first(start_page: Start) -
 
 
 class StoppedError(Exception):
-    """Stands for what Streamlit raises when a switch is turned off meanwhile."""
+    """Stands for what ends a computation between two batches."""
 
 
-def test_stopping_keeps_nothing_half_done(run: TrainedRun, start_page: Start) -> None:
+def test_patching_goes_on_where_it_was_ended(run: TrainedRun, start_page: Start) -> None:
     start_page("why", **AT)
     a, b, stretches, at, ids = patched(run, at=2)
     pair = TracedPair(replace(a, run="tiny", step=60), replace(b, run="tiny", step=60), stretches)
+    told: list[tuple[int, int]] = []
 
     def stop(done: int, of: int) -> None:
+        told.append((done, of))
         raise StoppedError
 
-    with pytest.raises(StoppedError):
-        patching_of(run, pair, at, ids, stop)
-    told: list[tuple[int, int]] = []
-    patching_of(run, pair, at, ids, lambda done, of: told.append((done, of)))
-    assert told[-1][0] == told[-1][1]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("headwise.model.patching.POSITIONS_AT_A_TIME", 100)
+        for _ in range(3):
+            with pytest.raises(StoppedError):
+                patching_of(run, pair, at, ids, stop)
+        (first, of), *_, (last, _) = told
+        assert [done for done, _ in told] == sorted({done for done, _ in told})
+        assert 0 < first < last < of
+    known = patched_so_far(run, pair, at, ids)
+    assert len(known) == last
+    known[next(iter(known))] = 77.0  # what is known is not run again
+    found = patching_of(run, pair, at, ids, lambda done, of: told.append((done, of)))
+    assert told[-1] == (of, of)
+    whole = run_patching(load_weights(run, 60).model, a, b, stretches, at, ids)
+    odds = np.array([[one for _, one in each.named()] for each in (found, whole)])
+    differs = ~np.isclose(*odds, rtol=0, atol=rounding(np.float32, LOGITS), equal_nan=True)
+    assert odds[0][differs].tolist() == [77.0]
+
+
+def test_patching_is_made_in_slices_that_a_button_stops(
+    start_page: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headwise.model.patching.POSITIONS_AT_A_TIME", 100)
+    app = start_page("why", **AT, parting="1")
+    monkeypatch.setattr(slices, "SECONDS", 0.0)
+    app.choose(patching=True)
+    assert (app.errors, app.warnings) == ([], [])
+    assert "patch_stream_encoder" not in app.charts
+    app.button(key="stop-patching-progress").click().run()
+    assert not app.view.why.patching
+    assert not [each for each in app.button if each.key == "stop-patching-progress"]
+    assert "Switched on again, it goes on from there" in app.captions
+    monkeypatch.setattr(slices, "SECONDS", math.inf)
+    app.choose(patching=True)
+    assert "patch_stream_encoder" in app.charts
+    assert not [each for each in app.button if each.key == "stop-patching-progress"]
+    app.choose(patching=False)
+    assert "goes on from there" not in app.captions
+
+
+def test_patches_of_very_long_sentences_are_refused_before_they_are_run(
+    start_page: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headwise.viz_app.trace.patching.A_SECOND", 1)
+    monkeypatch.setattr("headwise.model.patching.patched_odds", None)
+    app = start_page("why", **AT, **PARTING, patching="true")
+    [error] = app.errors
+    assert "give a shorter sentence, or ask about an earlier token" in error

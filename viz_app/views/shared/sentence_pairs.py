@@ -141,12 +141,14 @@ def patching_of(
 ) -> Patching:
     """Run the first sentence of a pair once for each thing that can be taken from the second.
 
-    ``step`` is that of another checkpoint, if it is not the one of the traces.
+    ``step`` is that of another checkpoint, if it is not the one of the traces. If ``note_done``
+    ends it, the next call goes on from there.
 
     Raises:
         CheckpointError: if the weights cannot be used.
-        ValueError: if the two words are the same.
+        ValueError: if the two words are the same, or it would take too long.
     """
+    known = patched_so_far(run, pair, at, words, step=step)
     return of_prediction(
         "patching",
         run,
@@ -154,8 +156,24 @@ def patching_of(
         at,
         (pair.b.source.ids, words),
         lambda model: run_patching(
-            model, pair.a, pair.b, pair.stretches, at, words, note_done=note_done
+            model, pair.a, pair.b, pair.stretches, at, words, known=known, note_done=note_done
         ),
         step=step,
         needs=pair.needs,
+    )
+
+
+def patched_so_far(
+    run: Run, pair: TracedPair, at: int, words: tuple[int, int], *, step: int | None = None
+) -> dict[int, float]:
+    """Return what ``patching_of`` has found so far, in whichever session: place → odds."""
+    return of_prediction(
+        "patching begun",
+        run,
+        pair.a,
+        at,
+        (pair.b.source.ids, words),
+        lambda model: {},
+        step=step,
+        needs=lambda model, source, target: 0,
     )

@@ -11,10 +11,11 @@ from headwise.viz_app.analysis.correspondence import stretch_labels
 from headwise.viz_app.analysis.labels import KIND_NAMES, token_labels
 from headwise.viz_app.analysis.patching import patch_label, rank_correlations, sublayer_label
 from headwise.viz_app.figures.maps import share_map
-from headwise.viz_app.records.patching import SUBLAYERS, Doubles, Patching
+from headwise.viz_app.records.patching import SUBLAYERS, Doubles, Patching, is_of_encoder
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.sentence_pairs import Asked, patching_of
+from headwise.viz_app.views.shared.sentence_pairs import Asked, patched_so_far, patching_of
+from headwise.viz_app.views.shared.slices import in_slices
 from headwise.viz_app.views.shared.target import show_target_text
 from headwise.viz_app.views.shared.view import change_view, checked, control
 from headwise.viz_app.views.shared.widgets import clicked_value, show_figure, show_heading
@@ -44,17 +45,21 @@ def show_patching(selection: Selection, asked: Asked, quick: Patching, names: li
     count = sum(np.isfinite(odds) for _, odds in quick.named())
     if not st.toggle(
         f"Run A about {count:,} times, each with one thing of B",
-        help="A batch at a time.",
+        help="A batch at a time, while this page is in sight.",
         **control("patching", "Patching"),
     ):
+        done = len(patched_so_far(selection.run, asked.pair, quick.step, quick.words))
+        if 0 < done < count:
+            st.caption(f"Stopped after {done:,}. Switched on again, it goes on from there.")
         return
-    progress = st.progress(0.0, "Patching one thing after another")
-
-    def note_done(done: int, of: int) -> None:
-        progress.progress(done / of, f"Patching one thing after another: {done} of {of}")
-
-    exact = patching_of(selection.run, asked.pair, quick.step, quick.words, note_done)
-    progress.empty()
+    exact = in_slices(
+        "Patching one thing after another",
+        lambda note: patching_of(selection.run, asked.pair, quick.step, quick.words, note),
+        key="patching-progress",
+        stop=lambda: change_view(patching=False),
+    )
+    if exact is None:
+        return
     labels = dict.fromkeys(name for name, odds in exact.named() if np.isfinite(odds))
     chosen: str = checked("patch", "Patch", usable=lambda name: name == "" or name in labels)
     _show_streams(selection, asked, exact, chosen)
@@ -233,11 +238,7 @@ def _show_translation(selection: Selection, asked: Asked, exact: Patching, chose
     show_target_text(run.tokenizers.target.decode(ids), key="patched-translation")
     st.caption(
         "Written anew from its beginning, with the patch in the encoder."
-        if _of_encoder(chosen)
+        if is_of_encoder(chosen)
         else "The shared target is kept up to this step, where the patch is at its positions, and "
         "the translation goes on after them without one."
     )
-
-
-def _of_encoder(name: str) -> bool:
-    return name.startswith(("stream.encoder", "sublayer.encoder", "encoder_self"))
