@@ -89,7 +89,7 @@ def test_a_patch_in_the_address_writes_the_translation_anew(
         assert (run.tokenizers.target.decode(ids) or "(no text)") in app.texts
         own = traced(run, OTHER).target_ids
         same = {a.target_ids: "as for A", own: "as for B"}.get(tuple(ids), "neither A's nor B's")
-        [line] = [each for each in app.markdown if each.value.startswith("**A with ")]
+        [line] = [each for each in app.markdown if each.value.startswith("**A with it")]
         assert line.value.endswith(same)
     app = start_page("why", **AT, **PARTING, patching="true", patch="cross.9.9")
     assert "patch=cross.9.9" in app.warnings[0]

@@ -17,7 +17,7 @@ from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.sentence_pairs import Asked, patched_so_far, patching_of
 from headwise.viz_app.views.shared.slices import in_slices
 from headwise.viz_app.views.shared.target import show_target_text
-from headwise.viz_app.views.shared.view import change_view, checked, control
+from headwise.viz_app.views.shared.view import change_view, control, view
 from headwise.viz_app.views.shared.widgets import clicked_value, show_figure, show_heading
 from headwise.viz_app.views.why.attributed import correlations_said, show_attributed
 from headwise.viz_app.views.why.caches import patched_translation_of
@@ -60,9 +60,11 @@ def show_patching(selection: Selection, asked: Asked, quick: Patching, names: li
     )
     if exact is None:
         return
-    labels = dict.fromkeys(name for name, odds in exact.named() if np.isfinite(odds))
-    chosen: str = checked("patch", "Patch", usable=lambda name: name == "" or name in labels)
-    _show_streams(selection, asked, exact, chosen)
+    streams = st.container()
+    chosen = _choose_patch(asked, exact)
+    _show_translation(selection, asked, exact, chosen)
+    with streams:
+        _show_streams(selection, asked, exact, chosen)
     _show_parts(selection, exact, chosen)
     st.caption(
         f"Restored share = (log-odds of {names[0]} and {names[1]} in A under the patch − in A) / "
@@ -73,13 +75,13 @@ def show_patching(selection: Selection, asked: Asked, quick: Patching, names: li
         "up to this step."
     )
     _say_correlation(exact, quick)
-    _show_translation(selection, asked, exact, chosen)
     show_attributed(selection, asked, exact)
 
 
 def _choose(key: str) -> None:
     """Choose the patch that was clicked; a second click on it chooses none."""
-    change_view(patch=clicked_value(key) or "")
+    clicked = clicked_value(key) or ""
+    change_view(patch="" if clicked == view().why.patch else clicked)
 
 
 def _show_map(
@@ -221,20 +223,35 @@ def _say_correlation(exact: Patching, quick: Patching) -> None:
     )
 
 
+def _choose_patch(asked: Asked, exact: Patching) -> str:
+    """Ask for the patch under which A is translated, as a click on a cell does; "" for none."""
+    columns = stretch_labels(asked.pair.a.source, asked.pair.b.source, exact.stretches)
+    tokens = token_labels(asked.pair.a.consumed)
+    names = [name for name, odds in exact.named() if np.isfinite(odds)]
+
+    def written(name: str) -> str:
+        return patch_label(name, columns, tokens) if name else "nothing: click a cell, or choose"
+
+    usable = {"", *names}
+    chosen: str = st.selectbox(
+        "Translate A anew with this of B",
+        ["", *names],
+        format_func=written,
+        **control("patch", "Patch", usable=usable.__contains__, written=written),
+    )
+    return chosen
+
+
 def _show_translation(selection: Selection, asked: Asked, exact: Patching, chosen: str) -> None:
     """Draw A's translation under the chosen patch."""
     if not chosen:
-        st.caption("A click on a cell writes the translation of A anew with that patch in place.")
         return
     run = selection.run
     ids = patched_translation_of(run, asked.pair, exact.step, chosen)
-    columns = stretch_labels(asked.pair.a.source, asked.pair.b.source, exact.stretches)
-    label = patch_label(chosen, columns, token_labels(asked.pair.a.consumed))
     own, other = asked.own_a.target_ids, asked.own_b.target_ids
     same = "as for A" if ids == own else "as for B" if ids == other else "neither A's nor B's"
-    odds = dict(exact.named())[chosen]
-    share = float(exact.restored(np.array(odds)))
-    st.markdown(f"**A with {escape_markdown(label)} of B** (restored {share:+.2f}): {same}")
+    share = float(exact.restored(np.array(dict(exact.named())[chosen])))
+    st.markdown(f"**A with it**, restored {share:+.2f}: {same}")
     show_target_text(run.tokenizers.target.decode(ids), key="patched-translation")
     st.caption(
         "Written anew from its beginning, with the patch in the encoder."
