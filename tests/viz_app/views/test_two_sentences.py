@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import streamlit as st
+import tyro
 
 from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.viz_app.analysis.correspondence import corresponding
+from headwise.viz_app.patch import PatchArguments, main
 from headwise.viz_app.records.patching import Patching
 from headwise.viz_app.trace.patching import run_attribution, run_patched_translation, run_patching
-from headwise.viz_app.views.shared import slices
+from headwise.viz_app.views.shared import download, slices
 from headwise.viz_app.views.shared.prepared import prepared_pairs, with_word, words_in
 from headwise.viz_app.views.shared.sentence_pairs import TracedPair, patched_so_far, patching_of
 from tests.floats import rounding
@@ -93,6 +99,31 @@ def test_a_patch_in_the_address_writes_the_translation_anew(
         assert line.value.endswith(same)
     app = start_page("why", **AT, **PARTING, patching="true", patch="cross.9.9")
     assert "patch=cross.9.9" in app.warnings[0]
+
+
+def test_the_menu_gives_what_the_command_writes(
+    start_page: Start, run_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a thread that has no page; nothing is offered while nothing is patched."""
+    given: dict[str, Callable[[], bytes]] = {}
+    monkeypatch.setattr(
+        download.st,
+        "download_button",
+        lambda _, data, file_name, **__: given.update({file_name: data}),
+    )
+    start_page("why", **AT, **PARTING)
+    assert [name for name in given if "patches" in name] == []
+    assert start_page("why", **AT, **PARTING, patching="true").errors == []
+    line = ["--run", "tiny", "--text", CATS, "--other", OTHER, "--checkpoints", str(run_root)]
+    line += ["--at", "2", "--words", "perro", "está", str(tmp_path / "out.npz")]
+    main(tyro.cli(PatchArguments, args=line))
+    with ThreadPoolExecutor() as elsewhere:
+        arrays = elsewhere.submit(given["headwise-tiny-60-patches-2.npz"]).result()
+    with np.load(io.BytesIO(arrays)) as found, np.load(tmp_path / "out.npz") as expected:
+        assert found.files == expected.files
+        for name in found.files:
+            bound = rounding(np.float32, LOGITS)
+            np.testing.assert_allclose(found[name], expected[name], rtol=0, atol=bound)
 
 
 def test_a_sentence_beside_itself_has_nothing_to_restore(start_page: Start) -> None:

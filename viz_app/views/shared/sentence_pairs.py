@@ -110,8 +110,8 @@ def chosen_words(
     return first, second
 
 
-def patched_pair_of(selection: Selection, trace: Trace) -> PatchedPair:
-    """Patch the sentence of a trace by the second one, at the step and the words of the view.
+def question_of(selection: Selection, trace: Trace) -> tuple[Asked, int, tuple[int, int]]:
+    """Return the pair of the view, whose first sentence is that of a trace, the step and the words.
 
     Raises:
         ValueError: if there is no second sentence, or what was typed is no token.
@@ -122,11 +122,19 @@ def patched_pair_of(selection: Selection, trace: Trace) -> PatchedPair:
     asked = asked_of(selection, trace, other)
     at = view().why.parting
     at = asked.first_step if at is None or at >= len(asked.pair.a.predicted) else at
-    vocabulary = vocabulary_of(selection, "target")
-    words = chosen_words(selection, asked, at, vocabulary)
+    return asked, at, chosen_words(selection, asked, at, vocabulary_of(selection, "target"))
+
+
+def patched_pair_of(selection: Selection, trace: Trace) -> PatchedPair:
+    """Patch the sentence of a trace by the second one, at the step and the words of the view.
+
+    Raises:
+        ValueError: as ``question_of`` does.
+    """
+    asked, at, words = question_of(selection, trace)
     found = patching_of(selection.run, asked.pair, at, words, lambda done, of: None)
     labels = stretch_labels(asked.pair.a.source, asked.pair.b.source, asked.pair.stretches)
-    first, second = (vocabulary.labels[word] for word in words)
+    first, second = (vocabulary_of(selection, "target").labels[word] for word in words)
     return PatchedPair(found, tuple(labels), (first, second))
 
 
