@@ -15,7 +15,7 @@ import pytest
 import streamlit as st
 import tyro
 
-from headwise.model.checkpoint import TrainedRun, load_weights
+from headwise.model.checkpoint import TrainedRun, list_runs, load_weights, open_trained_run
 from headwise.viz_app.analysis.correspondence import corresponding
 from headwise.viz_app.patch import PatchArguments, main
 from headwise.viz_app.records.patching import Patching
@@ -248,18 +248,26 @@ def test_prepared_pairs_are_those_of_the_languages_whose_words_the_run_knows(
     run: TrainedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = sorted((ROOT / "viz_app" / "sentences").glob("two-*.jsonl"))
-    assert [path.name for path in files] == ["two-de-en.jsonl", "two-en-es.jsonl"]
+    languages = ["de-en", "en-es", "symbols-copy"]
+    assert [path.stem for path in files] == [f"two-{each}" for each in languages]
+    written = {}
     for path in files:
         rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
         assert len({(row["a"], row["b"]) for row in rows}) == len(rows) > 10
         assert len({row["phenomenon"] for row in rows}) > 4
         assert all(row["a"] != row["b"] for row in rows)
-    assert [pair.a for pair in prepared_pairs(run)] == [row["a"] for row in rows]
+        written[path.stem] = [row["a"] for row in rows]
+    for name in list_runs():
+        shipped = open_trained_run(name)
+        expected = written[f"two-{shipped.source_language}-{shipped.target_language}"]
+        assert [pair.a for pair in prepared_pairs(shipped)] == expected
+    assert [pair.a for pair in prepared_pairs(run)] == written["two-en-es"]
     st.cache_resource.clear()
     vocabulary = type(run.tokenizers.source)
     monkeypatch.setattr(vocabulary, "unknown", lambda _, text: ["cats"] * ("cats" in text))
-    kept = [row["a"] for row in rows if "cats" not in row["a"] + row["b"]]
-    assert [pair.a for pair in prepared_pairs(run)] == kept
+    kept = [pair.a for pair in prepared_pairs(run)]
+    rows = files[1].read_text(encoding="utf-8").splitlines()
+    assert kept == [json.loads(row)["a"] for row in rows if "cats" not in row]
     assert 0 < len(kept) < len(rows)
     st.cache_resource.clear()
 
