@@ -1,7 +1,7 @@
 """Patches a traced sentence with what another one had: the border from torch to NumPy.
 
-What is computed here is defined in ``model/patching.py``; heads that were off in the first trace
-are off in every pass here.
+What is computed here is defined in ``model/patching.py`` and ``model/patched_odds.py``; heads that
+were off in the first trace are off in every pass here.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import torch
 
 from headwise.model import patching
 from headwise.model.interface import Description, Seq2SeqModel, Stack
+from headwise.model.patched_odds import attributed_odds, patched_odds
 from headwise.model.patching import Patch, RecordedPass, Splice
 from headwise.model.placement import in_float32
 from headwise.model.readings import Difference, difference_of, sublayers
@@ -71,7 +72,7 @@ def run_patching(
     with turn(model, a.turned):
         pair = _Pair.of(model, a, b, stretches, step, words)
         places, patches = pair.patches(model)
-        odds = patching.patched_odds(
+        odds = patched_odds(
             model,
             pair.a,
             pair.b,
@@ -116,7 +117,7 @@ def run_attribution(
     with turn(model, a.turned):
         pair = _Pair.of(model, a, b, stretches, step, words)
         places, patches = pair.patches(model)
-        odds = patching.attributed_odds(model, pair.a, pair.b, pair.difference, patches)
+        odds = attributed_odds(model, pair.a, pair.b, pair.difference, patches)
     return pair.record(model, places, odds.numpy(), exact=False)
 
 

@@ -293,7 +293,7 @@ def test_patching_goes_on_where_it_was_ended(run: TrainedRun, start_page: Start)
         raise StoppedError
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("headwise.model.patching.POSITIONS_AT_A_TIME", 100)
+        patch.setattr("headwise.model.patched_odds.POSITIONS_AT_A_TIME", 100)
         for _ in range(3):
             with pytest.raises(StoppedError):
                 patching_of(run, pair, at, ids, stop)
@@ -314,7 +314,7 @@ def test_patching_goes_on_where_it_was_ended(run: TrainedRun, start_page: Start)
 def test_patching_is_made_in_slices_that_a_button_stops(
     start_page: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headwise.model.patching.POSITIONS_AT_A_TIME", 100)
+    monkeypatch.setattr("headwise.model.patched_odds.POSITIONS_AT_A_TIME", 100)
     app = start_page("why", **AT, parting="1")
     monkeypatch.setattr(slices, "SECONDS", 0.0)
     app.choose(patching=True)
@@ -336,7 +336,7 @@ def test_patches_of_very_long_sentences_are_refused_before_they_are_run(
     start_page: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("headwise.viz_app.trace.patching.A_SECOND", 1)
-    monkeypatch.setattr("headwise.model.patching.patched_odds", None)
+    monkeypatch.setattr("headwise.viz_app.trace.patching.patched_odds", None)
     app = start_page("why", **AT, **PARTING, patching="true")
     [error] = app.errors
     assert "give a shorter sentence, or ask about an earlier token" in error
