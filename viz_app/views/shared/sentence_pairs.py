@@ -15,7 +15,7 @@ from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.memory import patching_bytes
 from headwise.viz_app.trace.patching import run_patching
 from headwise.viz_app.views.caches import Run, trace_of
-from headwise.viz_app.views.shared.accounts import of_prediction
+from headwise.viz_app.views.shared.accounts import of_prediction, so_far
 from headwise.viz_app.views.shared.prepared import prepared_pairs
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import view
@@ -175,13 +175,4 @@ def patched_so_far(
     run: Run, pair: TracedPair, at: int, words: tuple[int, int], *, step: int | None = None
 ) -> dict[int, float]:
     """Return what ``patching_of`` has found so far, in whichever session: place → odds."""
-    return of_prediction(
-        "patching begun",
-        run,
-        pair.a,
-        at,
-        (pair.b.source.ids, words),
-        lambda model: {},
-        step=step,
-        needs=lambda model, source, target: 0,
-    )
+    return so_far("patching", run, pair.a, at, (pair.b.source.ids, words), step=step)
