@@ -60,7 +60,8 @@ def tokenizers_of(vocabulary: int = VOCABULARY) -> TokenizerPair:
     """Whole words, as many as the vocabulary has room for; a token for each."""
     letters = itertools.product(string.ascii_lowercase, repeat=4)
     words = ["".join(word) for word in itertools.islice(letters, vocabulary - EOS - 1)]
-    pairs = [Pair(" ".join(words), " ".join(words))] * 2  # single words may be left out
+    texts = [" ".join(words[n : n + 1_000]) for n in range(0, len(words), 1_000)]
+    pairs = [Pair(text, text) for text in texts] * 2  # single words may be left out
     return TokenizerPair.train(
         pairs, kind="word", vocab_sizes=(vocabulary, vocabulary), shared=True
     )

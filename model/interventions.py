@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 
 import torch
 from torch import Tensor
@@ -42,6 +42,7 @@ from headwise.model.interface import (
 from headwise.model.readings import Difference, Sublayer
 from headwise.model.turning import ablate as ablate
 from headwise.model.turning import turn as turn
+from headwise.model.work import AT_A_TIME, decoding_work, encoding_work
 
 POSITIONS_AT_A_TIME = 2048
 """Number of source and target positions that are run together under interventions."""
@@ -233,6 +234,7 @@ def effects_of_parts(
     difference: Difference,
     parts: Sequence[Head | Sublayer],
     *,
+    known: MutableMapping[int, float] | None = None,
     note_done: Callable[[int], None] = lambda done: None,
 ) -> Tensor:
     """Compute what the difference of two logits at the last step loses without each part.
@@ -245,7 +247,9 @@ def effects_of_parts(
         consumed: ids (1, T) up to the step that predicts the word.
         difference: which difference.
         parts: heads and feed-forwards, in any order.
-        note_done: is told how many parts are done, now and then.
+        known: losses that are known already, by their place among the parts. What is found is added
+            batch by batch, so that a call which was ended by an exception can be gone on with.
+        note_done: is told how many parts are done, after every batch.
 
     Returns:
         One number a part, (parts,), float64.
@@ -253,16 +257,19 @@ def effects_of_parts(
     Raises:
         ValueError: if a sequence is empty or too long for the model.
     """
-    found = torch.zeros(len(parts), dtype=torch.float64, device=model.device)
-    order = sorted(range(len(parts)), key=lambda place: not _is_of_encoder(parts[place]))
-    size = max(1, POSITIONS_AT_A_TIME // (source.shape[1] + consumed.shape[1]))
+    known = {} if known is None else known
+    order = [place for place in range(len(parts)) if place not in known]
+    order.sort(key=lambda place: not _is_of_encoder(parts[place]))
+    lengths = source.shape[1], consumed.shape[1]
+    work = encoding_work(model.description, lengths[0]) + decoding_work(model.description, *lengths)
+    size = max(1, min(POSITIONS_AT_A_TIME // sum(lengths), AT_A_TIME // work))
     for start in range(0, len(order), size):
         places = order[start : start + size]
         streams = streams_without(model, source, consumed, [parts[place] for place in places])
         values = streams[:, 0, -1].double() @ difference.reading
-        found[places] = values[-1] - values[:-1]
-        note_done(start + len(places))
-    return found
+        known.update(zip(places, (values[-1] - values[:-1]).tolist(), strict=True))
+        note_done(len(known))
+    return torch.tensor([known[place] for place in range(len(parts))], dtype=torch.float64)
 
 
 @torch.inference_mode()

@@ -2,8 +2,7 @@
 
 Both passes are given one target. What of B makes A's preference of one word over another B's is
 where the two sentences differ for the model. (Causal mediation of Vig et al. 2020; Zhang and Nanda
-2024 compare its forms.) Attribution patching is the same to first order, by one backward pass
-(Nanda 2023; Syed et al. 2023).
+2024 compare its forms.) ``model/patched_odds.py`` computes what patches do.
 
 Models are in evaluation mode. ``S`` source length, ``T`` target steps, ``n`` positions,
 ``D`` = d_model, ``H`` heads, ``K`` = d_k.
@@ -11,9 +10,7 @@ Models are in evaluation mode. ``S`` source length, ``T`` target steps, ``n`` po
 
 from __future__ import annotations
 
-import math
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
@@ -22,13 +19,11 @@ import torch
 from torch import Tensor
 
 from headwise.model.decoding.greedy import greedy
-from headwise.model.forced import forced_stream
-from headwise.model.hooks import Edit, capture, edit
+from headwise.model.hooks import capture, edit
 from headwise.model.interface import Seq2SeqModel, Stack, WordSpan
-from headwise.model.interventions import POSITIONS_AT_A_TIME, run_copies
 from headwise.model.readings import Difference, Sublayer, sublayers
 
-_STACKS: tuple[Stack, Stack] = ("encoder", "decoder")
+STACKS: tuple[Stack, Stack] = ("encoder", "decoder")
 
 
 @dataclass(frozen=True)
@@ -99,7 +94,7 @@ class RecordedPass:
 
     def odds(self, difference: Difference) -> float:
         """Return the logarithm of the ratio of two words' probabilities at the last step."""
-        return float(_odds(self.stream, difference))
+        return float(read_odds(self.stream, difference))
 
 
 def stream_points(model: Seq2SeqModel, stack: Stack) -> list[str]:
@@ -124,7 +119,7 @@ def heads_point(attention: Sublayer) -> str:
 def patch_points(model: Seq2SeqModel) -> list[str]:
     """Name all hook points that patches of streams, heads and sublayers replace."""
     names = []
-    for stack in _STACKS:
+    for stack in STACKS:
         names += stream_points(model, stack)
         for sublayer in sublayers(model, stack):
             names.append(output_point(sublayer))
@@ -133,7 +128,7 @@ def patch_points(model: Seq2SeqModel) -> list[str]:
     return names
 
 
-def _odds(stream: Tensor, difference: Difference) -> Tensor:
+def read_odds(stream: Tensor, difference: Difference) -> Tensor:
     """Read the odds at the last step of streams, (…, T, D) → (…), float64."""
     return stream[..., -1, :].double() @ difference.reading + difference.bias
 
@@ -159,107 +154,6 @@ def splice(a: RecordedPass, b: RecordedPass, stretch: Splice) -> tuple[Tensor, T
         dim=-1,
     )
     return memory, mask
-
-
-def _changes(a: RecordedPass, b: RecordedPass, patch: Patch | Splice) -> bool:
-    """Return whether a patch replaces anything by something else."""
-    if isinstance(patch, Splice):
-        here, there = (
-            each.memory[:, span.start : span.stop]
-            for each, span in ((a, patch.here), (b, patch.there))
-        )
-        return not torch.equal(here, there)
-    return not torch.equal(patch.of(a.seen, patch.here), patch.of(b.seen, patch.there))
-
-
-@torch.inference_mode()
-def patched_odds(
-    model: Seq2SeqModel,
-    a: RecordedPass,
-    b: RecordedPass,
-    difference: Difference,
-    patches: Sequence[Patch | Splice],
-    *,
-    note_done: Callable[[int], None] = lambda done: None,
-) -> Tensor:
-    """Compute A's odds of two words at the last step under each of some patches by itself.
-
-    A patch that puts in what is there already is not run: it has A's odds, to the bit.
-
-    Args:
-        model: the model, in evaluation mode.
-        a: the pass that is patched.
-        b: the pass whose tensors are put in; of the same target.
-        difference: which two words.
-        patches: in any order.
-        note_done: is told how many patches are done, now and then.
-
-    Returns:
-        (patches,), float64.
-
-    Raises:
-        ValueError: if the two passes have another target.
-    """
-    if not torch.equal(a.consumed, b.consumed):
-        raise ValueError("expected two passes over one target, got two targets")
-    found = torch.full((len(patches),), a.odds(difference), dtype=torch.float64)
-    running = [place for place, patch in enumerate(patches) if _changes(a, b, patch)]
-    spliced = [place for place in running if isinstance(patches[place], Splice)]
-    order = [place for place in running if isinstance(patches[place], Patch)]
-    order.sort(key=lambda place: not _in_place(patches[place]).is_of_encoder)
-    done = len(patches) - len(running)
-    for place in spliced:
-        memory, mask = splice(a, b, cast(Splice, patches[place]))
-        found[place] = float(_odds(model.decode(a.consumed, memory, mask), difference))
-        done += 1
-        note_done(done)
-    size = max(1, POSITIONS_AT_A_TIME // (a.source.shape[1] + a.consumed.shape[1]))
-    for start in range(0, len(order), size):
-        places = order[start : start + size]
-        some = [_in_place(patches[place]) for place in places]
-        with edit(model, _edits(b, some)):
-            streams = run_copies(
-                model,
-                a.source,
-                a.consumed,
-                len(some) + 1,
-                of_encoder=sum(patch.is_of_encoder for patch in some),
-            )
-        found[places] = _odds(streams[:-1, 0], difference).cpu()
-        done += len(some)
-        note_done(done)
-    return found
-
-
-def _in_place(patch: Patch | Splice) -> Patch:
-    assert isinstance(patch, Patch)
-    return patch
-
-
-def _edits(b: RecordedPass, patches: Sequence[Patch]) -> dict[str, Edit]:
-    """Make the edits of a batch, each of whose rows has a patch."""
-    by_point: dict[str, list[tuple[int, Patch]]] = defaultdict(list)
-    for row, patch in enumerate(patches):
-        by_point[patch.point].append((row, patch))
-    return {point: _replace_rows(b, placed) for point, placed in by_point.items()}
-
-
-def _replace_rows(b: RecordedPass, placed: Sequence[tuple[int, Patch]]) -> Edit:
-    """Make an edit of (B, n, D), or (B, H, n, K), that replaces each row's positions by B's."""
-    rows = [row for row, patch in placed for _ in patch.here]
-    here = [position for _, patch in placed for position in patch.here]
-    heads = [patch.head for _, patch in placed for _ in patch.here]
-    values = torch.cat([patch.of(b.seen, patch.there) for _, patch in placed])
-
-    def replace(x: Tensor) -> Tensor:
-        x = x.clone()
-        if x.dim() == 3:
-            x[rows, here] = values
-        else:
-            x[rows, heads, here] = values
-        return x
-
-    return replace
 
 
 @contextmanager
@@ -329,41 +223,3 @@ def patched_translation(
         return greedy(encoded, sources, prefix)[0]
     with patched(model, b, patch):
         return greedy(model, sources, prefix)[0]
-
-
-def attributed_odds(
-    model: Seq2SeqModel,
-    a: RecordedPass,
-    b: RecordedPass,
-    difference: Difference,
-    patches: Sequence[Patch | Splice],
-) -> Tensor:
-    """Approximate ``patched_odds`` to first order, by one backward pass over A.
-
-    A's odds change by their gradient times what the patch changes, (B − A).
-
-    Returns:
-        (patches,), float64; NaN for a splice, which changes the length of the source.
-    """
-    changes = [patch for patch in patches if isinstance(patch, Patch)]
-    points = list(dict.fromkeys(patch.point for patch in changes))
-    with torch.inference_mode(False), torch.enable_grad():
-        begin = {f"{stack}.embedding.output": _as_leaf for stack in _STACKS}
-        with edit(model, begin), capture(model, points) as seen:
-            stream = forced_stream(model, a.source.clone(), a.consumed.clone())
-        reading = Difference(difference.reading.clone(), difference.bias)
-        tensors = [seen[point][0] for point in points]
-        gradients = torch.autograd.grad(_odds(stream, reading).sum(), tensors)
-    slopes = {point: found[0] for point, found in zip(points, gradients, strict=True)}
-    odds = a.odds(difference)
-    found = torch.full((len(patches),), math.nan, dtype=torch.float64)
-    for place, patch in enumerate(patches):
-        if isinstance(patch, Patch):
-            change = patch.of(b.seen, patch.there).double() - patch.of(a.seen, patch.here).double()
-            slope = patch.of(slopes, patch.here).double()
-            found[place] = odds + float((slope * change).sum())
-    return found
-
-
-def _as_leaf(x: Tensor) -> Tensor:
-    return x.detach().clone().requires_grad_()

@@ -17,6 +17,7 @@ from headwise.model.placement import DEFAULT_PLACEMENT, Placement
 from headwise.model.runs import open_checkpoint
 from headwise.viz_app.analysis.labels import make_visible
 from headwise.viz_app.api.patches import patch_texts
+from headwise.viz_app.trace.patching import MOST_SECONDS
 from headwise.viz_app.why import check_out, written_as
 
 _LOG = logging.getLogger(__name__)
@@ -49,6 +50,8 @@ class PatchArguments:
     """The two words; without them, the tokens with which A's and B's translations go on there."""
     attribution: bool = False
     """Whether to approximate all of it by one backward pass (attribution patching)."""
+    most_seconds: float = MOST_SECONDS
+    """For how long the exact passes may keep a processor busy, as it is estimated before them."""
     step: int | None = None
     """Checkpoint; without it, the last."""
     languages: Languages = DEFAULT_LANGUAGES
@@ -82,6 +85,7 @@ def main(arguments: PatchArguments) -> None:
         at=arguments.at,
         words=arguments.words,
         attribution=arguments.attribution,
+        most_seconds=arguments.most_seconds,
     )
     write_bytes(arguments.out, written_as(arguments.out, found.arrays()))
     _LOG.info("patch: run %s, step %d, at %d", run.name, checkpoint.step, found.step + 1)

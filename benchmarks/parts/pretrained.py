@@ -18,7 +18,7 @@ from headwise.model.pretrained.attention import ATTENTION
 from headwise.model.pretrained.model import PretrainedModel
 from headwise.viz_app.trace.sentence import run_trace
 
-_VOCABULARY = 60_000
+VOCABULARY = 60_000
 _LENGTH = 20
 STEPS = 1
 
@@ -29,9 +29,9 @@ def measure(*, rounds: int, tick: Tick) -> Findings:
     Both translate 20 tokens to 20 and have the weights of all heads at the end; ours also has the
     rest of a ``Trace``.
     """
-    theirs = _model("eager")
-    ours = PretrainedModel(_model(ATTENTION))
-    tokenizers = tokenizers_of(_VOCABULARY)
+    theirs = opus_mt("eager")
+    ours = PretrainedModel(opus_mt(ATTENTION))
+    tokenizers = tokenizers_of(VOCABULARY)
     source = ids_of(1, _LENGTH - 1, seed=1)[0].tolist()
     text = tokenizers.source.decode(source)
     trace = run_trace(ours, tokenizers, text)
@@ -59,10 +59,11 @@ def measure(*, rounds: int, tick: Tick) -> Findings:
     )
 
 
-def _model(attention: str) -> Any:
+def opus_mt(attention: str) -> Any:
+    """A Marian of opus-mt's shape, with random weights."""
     config = MarianConfig(
-        vocab_size=_VOCABULARY,
-        decoder_vocab_size=_VOCABULARY,
+        vocab_size=VOCABULARY,
+        decoder_vocab_size=VOCABULARY,
         d_model=512,
         encoder_layers=6,
         decoder_layers=6,

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks import rounds
-from benchmarks.parts import live, reruns, start
+from benchmarks.parts import live, patching, reruns, start
 from benchmarks.parts.plenty import RUN, Plenty, write_runs
 from benchmarks.report import Curve, Findings, Plot, Rule, Table
-from benchmarks.sizes import tokenizers_of
+from benchmarks.sizes import VOCABULARY, model_of, tokenizers_of
 from benchmarks.written import Part, markdown, shown, write_results
 from headwise.model.checkpoint import list_runs, open_trained_run
 from tests.floats import near
@@ -85,6 +85,21 @@ def test_runs_have_as_many_of_one_thing_as_asked_for(tmp_path: Path) -> None:
     assert run.steps() == [0, 1, 2, 3, 4]
     assert len(run.metrics()) == 7
     assert run.tokenizers.source.vocab_size == 53
+
+
+@pytest.mark.parametrize("vocabulary", [53, VOCABULARY])
+def test_vocabularies_are_as_large_as_asked_for(vocabulary: int) -> None:
+    assert tokenizers_of(vocabulary).source.vocab_size == vocabulary
+
+
+def test_two_sentences_of_twelve_tokens_differ_in_one() -> None:
+    exact, quick = patching.asked(model_of(endless=True), tokenizers_of())
+    found, near = exact(), quick()
+    assert (found.exact, near.exact) == (True, False)
+    assert [each.same for each in found.stretches].count(False) == 1
+    assert found.stream_encoder.shape == (4, patching.TOKENS)
+    assert found.stream_decoder.shape == (4, patching.TOKENS)
+    assert found.odds_a == near.odds_a != found.odds_b
 
 
 def test_times_of_imports_are_summed_by_package() -> None:

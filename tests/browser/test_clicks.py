@@ -219,6 +219,24 @@ def test_a_mark_of_the_accuracy_lists_what_fails_there_and_a_pair_asks_why(app: 
     app.expect_address(q=worst.source, target=worst.right)
 
 
+def test_a_cell_of_a_patch_and_a_list_write_the_translation_anew(app: App) -> None:
+    """What is written has the patch's restored share, and the whole encoder's is B's."""
+    asked = {"q": "The cat is black.", "why": "two sentences", "other": "The cats are black."}
+    app.open("/why", **asked, patching="true")
+    anew = app.page.locator(".st-key-patched-translation")
+    app.click_in("patch_stream_encoder", 1.5 / 6, 0.5 / 4)
+    app.expect_address(patch="stream.encoder.0.2")
+    expect(anew).to_have_text("Los gatos es negro.")
+    app.click_in("patch_sublayers_decoder", 1.5 / 3, 2.5 / 3)
+    app.expect_address(patch="sublayer.decoder.3.cross")
+    expect(app.page.get_by_text("The shared target is kept up to this step")).to_be_visible()
+    app.pick("patch", "“is → are” (3) as layer 1 of the encoder leaves it")
+    app.expect_address(patch="stream.encoder.1.3")
+    app.click_in("patch_stream_encoder", 2.5 / 6, 1.5 / 4)  # once more: none
+    app.expect_address(patch=None)
+    expect(anew).to_have_count(0)
+
+
 def test_a_cell_of_the_matrix_opens_its_head_at_its_step(app: App) -> None:
     q, steps = "c a f e b", open_trained_run("copy").steps()
     app.open("/training", run="copy", training="heads", measure="confidence", q=q)

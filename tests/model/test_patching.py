@@ -14,15 +14,14 @@ from headwise.model.config import BOS, EOS
 from headwise.model.forced import forced_stream
 from headwise.model.hooks import edit
 from headwise.model.interface import WordSpan
+from headwise.model.patched_odds import attributed_odds, patched_odds
 from headwise.model.patching import (
     Patch,
     RecordedPass,
     Splice,
-    attributed_odds,
     output_point,
     patch_points,
     patched,
-    patched_odds,
     patched_translation,
     splice,
     stream_points,
@@ -269,7 +268,7 @@ def test_a_batch_of_patches_is_each_by_itself_and_padding_changes_nothing(
     backwards = patched_odds(model, a, b, difference, reversed_order).tolist()
     assert backwards[::-1] == pytest.approx(found[0], abs=bound)
     done: list[int] = []
-    monkeypatch.setattr("headwise.model.patching.POSITIONS_AT_A_TIME", 50)
+    monkeypatch.setattr("headwise.model.patched_odds.POSITIONS_AT_A_TIME", 50)
     few = patched_odds(model, a, b, difference, patches, note_done=done.append).tolist()
     assert few == pytest.approx(found[0], abs=bound)
     assert done == sorted(done)

@@ -145,6 +145,7 @@ def test_without_at_and_words_it_is_where_the_translations_part(
         (["--at", "1", "--words", "perro", "perro"], "expected two different tokens"),
         (["--other", A], "at: the two translations do not part"),
         (["--other", A, "--at", "1"], "words: the two translations do not part"),
+        (["--at", "1", "--words", "perro", "está", "--most-seconds", "0"], "an earlier"),
     ],
 )
 def test_what_cannot_be_asked_is_refused(

@@ -44,7 +44,7 @@ def patch_label(name: str, stretches: Sequence[str], tokens: Sequence[str]) -> s
         stack, layer, column = place[0], int(place[1]), int(place[2]) - 1
         token = (stretches if stack == "encoder" else tokens)[column]
         left = f"layer {layer}" if layer else "the embedding"
-        return f"what {left} of the {stack} leaves at “{token}”"
+        return f"“{token}” ({column + 1}) as {left} of the {stack} leaves it"
     if what == "sublayer":
         return f"{sublayer_label(place[2])} of layer {place[1]} of the {place[0]}"
     kind = next(kind for kind in KINDS if kind == what)

@@ -30,6 +30,7 @@ from headwise.viz_app.records.patching import Patching
 from headwise.viz_app.records.scores import ScoreParts
 from headwise.viz_app.trace.account import run_account, word_to_compare
 from headwise.viz_app.trace.circuits import run_score_parts
+from headwise.viz_app.trace.patching import MOST_SECONDS
 from headwise.viz_app.trace.sentence import run_trace
 
 _NONE: Mapping[HeadLike, float] = MappingProxyType({})
@@ -227,6 +228,7 @@ class OpenedCheckpoint(Checkpoint):
         at: int | str | None = None,
         words: tuple[str, str] | None = None,
         attribution: bool = False,
+        most_seconds: float = MOST_SECONDS,
     ) -> Patching:
         """Say what of another sentence brings its answer back, put into this one.
 
@@ -241,4 +243,5 @@ class OpenedCheckpoint(Checkpoint):
             at=at,
             words=words,
             attribution=attribution,
+            most_seconds=most_seconds,
         )

@@ -9,7 +9,7 @@ from headwise.viz_app.analysis.correspondence import corresponding, parting
 from headwise.viz_app.records.patching import Patching
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.account import single_token
-from headwise.viz_app.trace.patching import run_attribution, run_patching
+from headwise.viz_app.trace.patching import MOST_SECONDS, run_attribution, run_patching
 from headwise.viz_app.trace.sentence import run_trace
 
 
@@ -23,6 +23,7 @@ def patch_texts(
     at: int | str | None = None,
     words: tuple[str, str] | None = None,
     attribution: bool = False,
+    most_seconds: float = MOST_SECONDS,
 ) -> Patching:
     """Run a text A once with each thing of a text B in its place, both on one target.
 
@@ -37,10 +38,12 @@ def patch_texts(
         words: the two words whose log-odds are computed; None for those with which the two
             translations go on there.
         attribution: whether to approximate all patches to first order, by one backward pass.
+        most_seconds: for how long the exact passes may keep a processor busy, as it is estimated
+            before they are run.
 
     Raises:
         ValueError: if a text is empty or too long, the translations do not part where that is
-            needed, or ``at`` or ``words`` cannot be.
+            needed, ``at`` or ``words`` cannot be, or the passes would take too long.
     """
     a, own = run_trace(model, tokenizers, text, target), run_trace(model, tokenizers, other)
     parts_at = parting(a.predicted.ids, own.predicted.ids)
@@ -57,8 +60,10 @@ def patch_texts(
     else:
         raise ValueError("words: the two translations do not part at this token; name two words")
     b = run_trace(model, tokenizers, other, a.target_ids)
-    run_it = run_attribution if attribution else run_patching
-    return run_it(model, a, b, corresponding(a.source, b.source), step, (first, second))
+    asked = model, a, b, corresponding(a.source, b.source), step, (first, second)
+    if attribution:
+        return run_attribution(*asked)
+    return run_patching(*asked, most_seconds=most_seconds)
 
 
 def step_of(trace: Trace, at: int | str) -> int:

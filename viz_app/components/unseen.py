@@ -12,14 +12,14 @@ _mount_at_rest = component("at_rest")
 _mount_in_sight = component("in_sight")
 
 
-def draw_again(*, seconds: float, on_due: Callable[[], None]) -> None:
+def draw_again(*, seconds: float, on_due: Callable[[], None], key: str) -> None:
     """Draw the panel that this stands in again after some seconds, once the app rests.
 
     While nobody sees the page, as in a hidden tab, it is not drawn again. Streamlit's own
     ``run_every`` asks whatever the app is doing. Where it asks right behind another panel, the
     browser keeps on the page what that panel no longer draws (Streamlit 1.67).
     """
-    _mount_at_rest(key="at_rest", data={"seconds": seconds}, on_rests_change=on_due)
+    _mount_at_rest(key=key, data={"seconds": seconds}, on_rests_change=on_due)
 
 
 def is_in_sight(key: str, on_seen: Callable[[], None]) -> bool:

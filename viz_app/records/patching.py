@@ -144,3 +144,8 @@ def patch_names(shapes: Mapping[Kind, tuple[int, int]], stretches: int, steps: i
         for layer in range(layers[stack]):
             names += [f"sublayer.{stack}.{layer + 1}.{name}" for name in written]
     return names
+
+
+def is_of_encoder(name: str) -> bool:
+    """Return whether a patch, by its name, is of the encoder."""
+    return name.startswith(("stream.encoder", "sublayer.encoder", "encoder_self"))

@@ -6,7 +6,7 @@ was turned in the trace is turned in every pass here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 
 import torch
 from torch import Tensor
@@ -95,11 +95,13 @@ def run_whole_effects(
     trace: Trace,
     account: Account,
     *,
+    known: MutableMapping[int, float] | None = None,
     note_done: Callable[[int, int], None] = lambda done, of: None,
 ) -> WholeEffects:
     """Compute what the difference of an account loses without each head and feed-forward.
 
-    ``note_done`` is told how many parts of how many are done.
+    ``note_done`` is told how many parts of how many are done; ``known`` has what an earlier call
+    had found that was ended by an exception of it, and is added to.
     """
     sizes = model.description
     stacks: dict[Stack, dict[str, Head | Sublayer]] = {"encoder": {}, "decoder": {}}
@@ -117,6 +119,7 @@ def run_whole_effects(
             ids_tensor(model, trace.consumed.ids[: account.step + 1]),
             difference_of(model, account.word, account.instead),
             everything,
+            known=known,
             note_done=lambda done: note_done(done, len(everything)),
         ).tolist()
     of_encoder, of_decoder = effects[: len(stacks["encoder"])], effects[len(stacks["encoder"]) :]

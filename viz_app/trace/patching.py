@@ -1,26 +1,37 @@
 """Patches a traced sentence with what another one had: the border from torch to NumPy.
 
-What is computed here is defined in ``model/patching.py``; heads that were off in the first trace
-are off in every pass here.
+What is computed here is defined in ``model/patching.py`` and ``model/patched_odds.py``; heads that
+were off in the first trace are off in every pass here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
 from headwise.model import patching
-from headwise.model.interface import Seq2SeqModel, Stack
+from headwise.model.interface import Description, Seq2SeqModel, Stack
+from headwise.model.patched_odds import attributed_odds, patched_odds
 from headwise.model.patching import Patch, RecordedPass, Splice
 from headwise.model.placement import in_float32
 from headwise.model.readings import Difference, difference_of, sublayers
 from headwise.model.ties import rounding
 from headwise.model.turning import turn
-from headwise.viz_app.records.patching import Doubles, Patching, Stretch, patch_names
+from headwise.model.work import A_SECOND, decoding_work, encoding_work
+from headwise.viz_app.records.patching import (
+    Doubles,
+    Patching,
+    Stretch,
+    is_of_encoder,
+    patch_names,
+)
 from headwise.viz_app.records.trace import Trace
+
+MOST_SECONDS = 600.0
+"""Seconds of a processor for which exact passes may take, if nobody says otherwise."""
 
 
 def run_patching(
@@ -31,6 +42,8 @@ def run_patching(
     step: int,
     words: tuple[int, int],
     *,
+    known: MutableMapping[int, float] | None = None,
+    most_seconds: float = MOST_SECONDS,
     note_done: Callable[[int, int], None] = lambda done, of: None,
 ) -> Patching:
     """Run A once for each thing that can be taken from B, and say what the odds of two words are.
@@ -46,23 +59,50 @@ def run_patching(
         stretches: which tokens of the two sources correspond, all of A's in order.
         step: the row of the decoder that predicts the words, from 0.
         words: ids of the two words.
+        known: what an earlier call had found that was ended by an exception of ``note_done``; this
+            call adds to it.
+        most_seconds: for how long a processor may be busy, as it is estimated before the passes.
         note_done: is told how many patches of how many are done.
 
     Raises:
-        ValueError: if the targets differ, have no such step, or the words are the same or unknown.
+        ValueError: if the targets differ, have no such step, or the words are the same or unknown;
+            or if the passes would take too long.
     """
+    _require_time(model.description, len(a.source), stretches, step + 1, most_seconds)
     with turn(model, a.turned):
         pair = _Pair.of(model, a, b, stretches, step, words)
         places, patches = pair.patches(model)
-        odds = patching.patched_odds(
+        odds = patched_odds(
             model,
             pair.a,
             pair.b,
             pair.difference,
             patches,
+            known=known,
             note_done=lambda done: note_done(done, len(patches)),
         )
     return pair.record(model, places, odds.numpy(), exact=True)
+
+
+def _require_time(
+    model: Description, source: int, stretches: Sequence[Stretch], steps: int, most_seconds: float
+) -> None:
+    """Refuse patches that would take too long, before any pass."""
+    of_encoder, of_decoder = 0, 0
+    for name in patch_names(model.shapes, len(stretches), steps):
+        if is_of_encoder(name):
+            of_encoder += 1
+        else:
+            of_decoder += 1
+    work = (of_encoder + of_decoder) * decoding_work(model, source, steps)
+    work += of_encoder * encoding_work(model, source)
+    if work > most_seconds * A_SECOND:
+        raise ValueError(
+            f"patching would run {of_encoder + of_decoder:,} passes over {source:,} + {steps:,} "
+            f"tokens, some {work / A_SECOND:,.0f} seconds of a processor, and at most "
+            f"{most_seconds:,.0f} are allowed; give a shorter sentence, or ask about an earlier "
+            "token (attribution patching approximates all of it by one backward pass)"
+        )
 
 
 def run_attribution(
@@ -77,7 +117,7 @@ def run_attribution(
     with turn(model, a.turned):
         pair = _Pair.of(model, a, b, stretches, step, words)
         places, patches = pair.patches(model)
-        odds = patching.attributed_odds(model, pair.a, pair.b, pair.difference, patches)
+        odds = attributed_odds(model, pair.a, pair.b, pair.difference, patches)
     return pair.record(model, places, odds.numpy(), exact=False)
 
 

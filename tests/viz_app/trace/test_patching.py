@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -132,6 +133,26 @@ def test_targets_and_steps_that_do_not_fit_are_refused(
         run_patching(precise, a, b, stretches, 3, (5, 6))
     with pytest.raises(ValueError, match=f"a step from 0 to {len(a.predicted) - 1}"):
         run_patching(precise, a, a, stretches, len(a.predicted), (5, 6))
+
+
+def test_too_many_passes_are_refused_by_what_they_would_take(
+    precise: Transformer, tokenizers: TokenizerPair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many passes are named as there are patches, and the seconds grow with the tokens."""
+    a, b = both(precise, tokenizers)
+    stretches = corresponding(a.source, b.source)
+    asked = precise, a, b, stretches
+    said = []
+    for step in (1, 3):
+        monkeypatch.setattr("headwise.viz_app.trace.patching.A_SECOND", 1)
+        with pytest.raises(ValueError, match="seconds of a processor, and at most 0") as refused:
+            run_patching(*asked, step, (5, 6), most_seconds=0)
+        numbers = re.findall(r"[\d,]*\d", str(refused.value))
+        said.append([int(each.replace(",", "")) for each in numbers])
+        monkeypatch.undo()
+        passes = len(list(run_patching(*asked, step, (5, 6)).named()))
+        assert said[-1][:3] == [passes, len(a.source), step + 1]
+    assert said[0][3] < said[1][3]
 
 
 def test_words_of_the_source_are_left_out_with_strengths_but_not_with_pinned_rows(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import re
 import sys
 import tomllib
@@ -36,6 +37,7 @@ from headwise.model.transformer import Transformer
 from headwise.viz_app.components.row_table import Cell, MarkedText
 from headwise.viz_app.records.trace import Floats, Trace
 from headwise.viz_app.trace.sentence import run_trace
+from headwise.viz_app.views.shared import slices
 from headwise.viz_app.views.state import CHOICES, View
 from tests.floats import OPERATIONS, assert_near, printed
 
@@ -183,12 +185,14 @@ def open_page(
 ) -> Page:
     """Open a page by its module's name, or the whole app, on a folder of runs.
 
-    Its menu of downloads is open, and all of it has been in sight. A page has a script of its own:
+    Its menu of downloads is open, all of it has been in sight, and long computations are made in
+    one slice. A page has a script of its own:
     Streamlit's tests can switch to file pages only.
     """
     script = APP if page == "app" else AppTest.from_function(_script)._script_path
     app = Page(str(script), default_timeout=60, args=(page,))
     monkeypatch.setenv("HEADWISE_CHECKPOINTS", str(root))
+    monkeypatch.setattr(slices, "SECONDS", math.inf)
     for key in OPENED:
         app.session_state[key] = True
     for key, value in address.items():

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import io
 import json
+import math
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import streamlit as st
+import tyro
 
-from headwise.model.checkpoint import TrainedRun, load_weights
+from headwise.model.checkpoint import TrainedRun, list_runs, load_weights, open_trained_run
 from headwise.viz_app.analysis.correspondence import corresponding
+from headwise.viz_app.patch import PatchArguments, main
 from headwise.viz_app.records.patching import Patching
 from headwise.viz_app.trace.patching import run_attribution, run_patched_translation, run_patching
+from headwise.viz_app.views.shared import download, slices
 from headwise.viz_app.views.shared.prepared import prepared_pairs, with_word, words_in
-from headwise.viz_app.views.shared.sentence_pairs import TracedPair, patching_of
+from headwise.viz_app.views.shared.sentence_pairs import TracedPair, patched_so_far, patching_of
 from tests.floats import rounding
 from tests.imports import ROOT
 from tests.viz_app.views.driver import CATS, DOG, STEPS, Page, Start, array, traced, unescaped
@@ -87,10 +95,35 @@ def test_a_patch_in_the_address_writes_the_translation_anew(
         assert (run.tokenizers.target.decode(ids) or "(no text)") in app.texts
         own = traced(run, OTHER).target_ids
         same = {a.target_ids: "as for A", own: "as for B"}.get(tuple(ids), "neither A's nor B's")
-        [line] = [each for each in app.markdown if each.value.startswith("**A with ")]
+        [line] = [each for each in app.markdown if each.value.startswith("**A with it")]
         assert line.value.endswith(same)
     app = start_page("why", **AT, **PARTING, patching="true", patch="cross.9.9")
     assert "patch=cross.9.9" in app.warnings[0]
+
+
+def test_the_menu_gives_what_the_command_writes(
+    start_page: Start, run_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a thread that has no page; nothing is offered while nothing is patched."""
+    given: dict[str, Callable[[], bytes]] = {}
+    monkeypatch.setattr(
+        download.st,
+        "download_button",
+        lambda _, data, file_name, **__: given.update({file_name: data}),
+    )
+    start_page("why", **AT, **PARTING)
+    assert [name for name in given if "patches" in name] == []
+    assert start_page("why", **AT, **PARTING, patching="true").errors == []
+    line = ["--run", "tiny", "--text", CATS, "--other", OTHER, "--checkpoints", str(run_root)]
+    line += ["--at", "2", "--words", "perro", "está", str(tmp_path / "out.npz")]
+    main(tyro.cli(PatchArguments, args=line))
+    with ThreadPoolExecutor() as elsewhere:
+        arrays = elsewhere.submit(given["headwise-tiny-60-patches-2.npz"]).result()
+    with np.load(io.BytesIO(arrays)) as found, np.load(tmp_path / "out.npz") as expected:
+        assert found.files == expected.files
+        for name in found.files:
+            bound = rounding(np.float32, LOGITS)
+            np.testing.assert_allclose(found[name], expected[name], rtol=0, atol=bound)
 
 
 def test_a_sentence_beside_itself_has_nothing_to_restore(start_page: Start) -> None:
@@ -215,18 +248,26 @@ def test_prepared_pairs_are_those_of_the_languages_whose_words_the_run_knows(
     run: TrainedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = sorted((ROOT / "viz_app" / "sentences").glob("two-*.jsonl"))
-    assert [path.name for path in files] == ["two-de-en.jsonl", "two-en-es.jsonl"]
+    languages = ["de-en", "en-es", "symbols-copy"]
+    assert [path.stem for path in files] == [f"two-{each}" for each in languages]
+    written = {}
     for path in files:
         rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
         assert len({(row["a"], row["b"]) for row in rows}) == len(rows) > 10
         assert len({row["phenomenon"] for row in rows}) > 4
         assert all(row["a"] != row["b"] for row in rows)
-    assert [pair.a for pair in prepared_pairs(run)] == [row["a"] for row in rows]
+        written[path.stem] = [row["a"] for row in rows]
+    for name in list_runs():
+        shipped = open_trained_run(name)
+        expected = written[f"two-{shipped.source_language}-{shipped.target_language}"]
+        assert [pair.a for pair in prepared_pairs(shipped)] == expected
+    assert [pair.a for pair in prepared_pairs(run)] == written["two-en-es"]
     st.cache_resource.clear()
     vocabulary = type(run.tokenizers.source)
     monkeypatch.setattr(vocabulary, "unknown", lambda _, text: ["cats"] * ("cats" in text))
-    kept = [row["a"] for row in rows if "cats" not in row["a"] + row["b"]]
-    assert [pair.a for pair in prepared_pairs(run)] == kept
+    kept = [pair.a for pair in prepared_pairs(run)]
+    rows = files[1].read_text(encoding="utf-8").splitlines()
+    assert kept == [json.loads(row)["a"] for row in rows if "cats" not in row]
     assert 0 < len(kept) < len(rows)
     st.cache_resource.clear()
 
@@ -238,19 +279,64 @@ def test_the_prepared_pair_of_the_sentence_is_open_at_first(start_page: Start) -
 
 
 class StoppedError(Exception):
-    """Stands for what Streamlit raises when a switch is turned off meanwhile."""
+    """Stands for what ends a computation between two batches."""
 
 
-def test_stopping_keeps_nothing_half_done(run: TrainedRun, start_page: Start) -> None:
+def test_patching_goes_on_where_it_was_ended(run: TrainedRun, start_page: Start) -> None:
     start_page("why", **AT)
     a, b, stretches, at, ids = patched(run, at=2)
     pair = TracedPair(replace(a, run="tiny", step=60), replace(b, run="tiny", step=60), stretches)
+    told: list[tuple[int, int]] = []
 
     def stop(done: int, of: int) -> None:
+        told.append((done, of))
         raise StoppedError
 
-    with pytest.raises(StoppedError):
-        patching_of(run, pair, at, ids, stop)
-    told: list[tuple[int, int]] = []
-    patching_of(run, pair, at, ids, lambda done, of: told.append((done, of)))
-    assert told[-1][0] == told[-1][1]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("headwise.model.patched_odds.POSITIONS_AT_A_TIME", 100)
+        for _ in range(3):
+            with pytest.raises(StoppedError):
+                patching_of(run, pair, at, ids, stop)
+        (first, of), *_, (last, _) = told
+        assert [done for done, _ in told] == sorted({done for done, _ in told})
+        assert 0 < first < last < of
+    known = patched_so_far(run, pair, at, ids)
+    assert len(known) == last
+    known[next(iter(known))] = 77.0  # what is known is not run again
+    found = patching_of(run, pair, at, ids, lambda done, of: told.append((done, of)))
+    assert told[-1] == (of, of)
+    whole = run_patching(load_weights(run, 60).model, a, b, stretches, at, ids)
+    odds = np.array([[one for _, one in each.named()] for each in (found, whole)])
+    differs = ~np.isclose(*odds, rtol=0, atol=rounding(np.float32, LOGITS), equal_nan=True)
+    assert odds[0][differs].tolist() == [77.0]
+
+
+def test_patching_is_made_in_slices_that_a_button_stops(
+    start_page: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headwise.model.patched_odds.POSITIONS_AT_A_TIME", 100)
+    app = start_page("why", **AT, parting="1")
+    monkeypatch.setattr(slices, "SECONDS", 0.0)
+    app.choose(patching=True)
+    assert (app.errors, app.warnings) == ([], [])
+    assert "patch_stream_encoder" not in app.charts
+    app.button(key="stop-patching-progress").click().run()
+    assert not app.view.why.patching
+    assert not [each for each in app.button if each.key == "stop-patching-progress"]
+    assert "Switched on again, it goes on from there" in app.captions
+    monkeypatch.setattr(slices, "SECONDS", math.inf)
+    app.choose(patching=True)
+    assert "patch_stream_encoder" in app.charts
+    assert not [each for each in app.button if each.key == "stop-patching-progress"]
+    app.choose(patching=False)
+    assert "goes on from there" not in app.captions
+
+
+def test_patches_of_very_long_sentences_are_refused_before_they_are_run(
+    start_page: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headwise.viz_app.trace.patching.A_SECOND", 1)
+    monkeypatch.setattr("headwise.viz_app.trace.patching.patched_odds", None)
+    app = start_page("why", **AT, **PARTING, patching="true")
+    [error] = app.errors
+    assert "give a shorter sentence, or ask about an earlier token" in error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -12,13 +13,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import streamlit as st
 
 from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.viz_app.analysis.labels import token_label, token_labels
 from headwise.viz_app.measuring.neuron_files import neurons_path, write_neurons
 from headwise.viz_app.records.measures import StrongestPositions
 from headwise.viz_app.trace.account import run_account
-from headwise.viz_app.views.shared import download
+from headwise.viz_app.views.shared import download, slices
 from headwise.viz_app.why import WhyArguments, main
 from tests.floats import PASS, assert_near, near, rounding
 from tests.viz_app.measures import SENTENCES, made_up_neurons
@@ -182,6 +184,27 @@ def test_the_strongest_sentences_of_a_neuron_are_shown_and_opened(
     assert "are of another model" in shown("9").captions
     neurons_path(folder, 60).write_bytes(b"no")
     assert "measure them again" in shown().captions
+
+
+def test_whole_effects_can_be_stopped_and_gone_on_with(
+    start_page: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = drawn_bars(start_page("why", **AT).choose(whole=True), "encoder_wholes")
+    st.cache_resource.clear()
+    monkeypatch.setattr("headwise.model.interventions.POSITIONS_AT_A_TIME", 60)
+    app = start_page("why", **AT)
+    monkeypatch.setattr(slices, "SECONDS", 0.0)
+    app.choose(whole=True)
+    assert app.errors == []
+    assert "encoder_wholes" not in app.charts
+    for _ in range(2):  # as a browser does once the app rests
+        app.run()
+        assert "encoder_wholes" not in app.charts
+    app.button(key="stop-whole-progress").click().run()
+    assert not app.view.why.whole
+    monkeypatch.setattr(slices, "SECONDS", math.inf)
+    again = drawn_bars(app.choose(whole=True), "encoder_wholes")
+    assert again == pytest.approx(whole, abs=rounding(np.float32, LOGITS, PASS))
 
 
 def test_whole_effects_stand_beside_direct_ones(start_page: Start) -> None:

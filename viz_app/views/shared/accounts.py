@@ -147,6 +147,19 @@ def accounts_by_step(
     return found
 
 
+def so_far(
+    what: str, run: Run, trace: Trace, at: int, key: Hashable, *, step: int | None = None
+) -> dict[int, float]:
+    """Return what has been found of something that ``of_prediction`` computes part by part.
+
+    It is empty at first; whoever computes a part adds it, for all sessions.
+    """
+    begun = f"{what}, so far"
+    return of_prediction(
+        begun, run, trace, at, key, lambda model: {}, step=step, needs=lambda *_: 0
+    )
+
+
 def of_prediction(
     what: str,
     run: Run,

@@ -159,7 +159,7 @@ def _watch(run: str, paths: tuple[Path, ...], seen: FilesState) -> None:
     if not drawing and (apply_changes() or files_state(run, paths) != seen):
         write_address(drawn=False)  # the browser may have asked with the one before
         st.rerun()
-    draw_again(seconds=SECONDS_BETWEEN_LOOKS, on_due=note_unprompted)
+    draw_again(seconds=SECONDS_BETWEEN_LOOKS, on_due=note_unprompted, key="at_rest")
     for name, folder in served_models().items():
         if has_writer(folder):
             _show_progress(name, name == run)

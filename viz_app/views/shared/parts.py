@@ -69,7 +69,7 @@ PARTS: dict[str, dict[str, tuple[str, ...]]] = {
     "training": {
         "curves": ("curves-box",),
         "pairs": ("pair_curves-box",),
-        "failing pairs": ("phenomenon", "failing_pairs"),
+        "failing pairs": ("failing_pairs", "phenomenon"),
         "heads on pairs": ("pair_heads",),
     },
     "heads": {},

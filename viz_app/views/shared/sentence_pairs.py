@@ -15,7 +15,7 @@ from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.memory import patching_bytes
 from headwise.viz_app.trace.patching import run_patching
 from headwise.viz_app.views.caches import Run, trace_of
-from headwise.viz_app.views.shared.accounts import of_prediction
+from headwise.viz_app.views.shared.accounts import of_prediction, so_far
 from headwise.viz_app.views.shared.prepared import prepared_pairs
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import view
@@ -110,8 +110,8 @@ def chosen_words(
     return first, second
 
 
-def patched_pair_of(selection: Selection, trace: Trace) -> PatchedPair:
-    """Patch the sentence of a trace by the second one, at the step and the words of the view.
+def question_of(selection: Selection, trace: Trace) -> tuple[Asked, int, tuple[int, int]]:
+    """Return the pair of the view, whose first sentence is that of a trace, the step and the words.
 
     Raises:
         ValueError: if there is no second sentence, or what was typed is no token.
@@ -122,11 +122,19 @@ def patched_pair_of(selection: Selection, trace: Trace) -> PatchedPair:
     asked = asked_of(selection, trace, other)
     at = view().why.parting
     at = asked.first_step if at is None or at >= len(asked.pair.a.predicted) else at
-    vocabulary = vocabulary_of(selection, "target")
-    words = chosen_words(selection, asked, at, vocabulary)
+    return asked, at, chosen_words(selection, asked, at, vocabulary_of(selection, "target"))
+
+
+def patched_pair_of(selection: Selection, trace: Trace) -> PatchedPair:
+    """Patch the sentence of a trace by the second one, at the step and the words of the view.
+
+    Raises:
+        ValueError: as ``question_of`` does.
+    """
+    asked, at, words = question_of(selection, trace)
     found = patching_of(selection.run, asked.pair, at, words, lambda done, of: None)
     labels = stretch_labels(asked.pair.a.source, asked.pair.b.source, asked.pair.stretches)
-    first, second = (vocabulary.labels[word] for word in words)
+    first, second = (vocabulary_of(selection, "target").labels[word] for word in words)
     return PatchedPair(found, tuple(labels), (first, second))
 
 
@@ -141,12 +149,14 @@ def patching_of(
 ) -> Patching:
     """Run the first sentence of a pair once for each thing that can be taken from the second.
 
-    ``step`` is that of another checkpoint, if it is not the one of the traces.
+    ``step`` is that of another checkpoint, if it is not the one of the traces. If ``note_done``
+    ends it, the next call goes on from there.
 
     Raises:
         CheckpointError: if the weights cannot be used.
-        ValueError: if the two words are the same.
+        ValueError: if the two words are the same, or it would take too long.
     """
+    known = patched_so_far(run, pair, at, words, step=step)
     return of_prediction(
         "patching",
         run,
@@ -154,8 +164,15 @@ def patching_of(
         at,
         (pair.b.source.ids, words),
         lambda model: run_patching(
-            model, pair.a, pair.b, pair.stretches, at, words, note_done=note_done
+            model, pair.a, pair.b, pair.stretches, at, words, known=known, note_done=note_done
         ),
         step=step,
         needs=pair.needs,
     )
+
+
+def patched_so_far(
+    run: Run, pair: TracedPair, at: int, words: tuple[int, int], *, step: int | None = None
+) -> dict[int, float]:
+    """Return what ``patching_of`` has found so far, in whichever session: place → odds."""
+    return so_far("patching", run, pair.a, at, (pair.b.source.ids, words), step=step)

@@ -22,6 +22,7 @@ from headwise.viz_app.figures.maps import share_map
 from headwise.viz_app.records.patching import Doubles, Patching
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.sentence_pairs import Asked, patching_of
+from headwise.viz_app.views.shared.slices import NoteDone, in_slices
 from headwise.viz_app.views.shared.view import change_view, control, redraw_all
 from headwise.viz_app.views.shared.widgets import choose_one, clicked_value, show_figure
 from headwise.viz_app.views.why.caches import attribution_of
@@ -51,7 +52,14 @@ def show_attributed(selection: Selection, asked: Asked, exact: Patching) -> None
         return
     shown = choose_one("Map", list(PATCH_MAPS), key="attributed_map", format_func=str.capitalize)
     steps = sorted({selection.step, *spread(steps, _MOST)})
-    found = _ask(selection, asked, exact, steps)
+    found = in_slices(
+        "Asking every checkpoint",
+        lambda note: _ask(selection, asked, exact, steps, note),
+        key="attributed-progress",
+        stop=lambda: change_view(attributed=False),
+    )
+    if found is None:
+        return
     columns = stretch_labels(asked.pair.a.source, asked.pair.b.source, exact.stretches)
     tokens = token_labels(asked.pair.a.consumed)
     names = [name for name, _ in exact.named() if map_of(name) == shown]
@@ -99,14 +107,14 @@ def show_attributed(selection: Selection, asked: Asked, exact: Patching) -> None
     _show_correlations(selection, asked, steps, found)
 
 
-def _ask(selection: Selection, asked: Asked, exact: Patching, steps: list[int]) -> list[Patching]:
+def _ask(
+    selection: Selection, asked: Asked, exact: Patching, steps: list[int], note: NoteDone
+) -> list[Patching]:
     """Return attribution patching of every checkpoint, at the same step and words."""
     run, found = selection.run, []
-    progress = st.progress(0.0, "Asking every checkpoint")
-    for done, step in enumerate(steps):
-        progress.progress(done / len(steps), f"Asking every checkpoint: step {step:,}")
+    for step in steps:
         found.append(attribution_of(run, asked.pair, exact.step, exact.words, step=step))
-    progress.empty()
+        note(len(found), len(steps))
     return found
 
 
@@ -127,20 +135,27 @@ def _show_correlations(
         **control("compared", "Exact passes at every checkpoint"),
     ):
         return
-    progress = st.progress(0.0, "Running exact passes")
-    rows = []
-    for place, (step, quick) in enumerate(zip(steps, found, strict=True)):
+    run, pair = selection.run, asked.pair
 
-        def note_done(done: int, of: int, place: int = place, step: int = step) -> None:
-            progress.progress(
-                (place + done / of) / len(steps), f"Running exact passes: step {step:,}"
-            )
+    def compare(note: NoteDone) -> list[dict[PatchMap, float]]:
+        rows: list[dict[PatchMap, float]] = []
+        for step, quick in zip(steps, found, strict=True):
 
-        exact = patching_of(
-            selection.run, asked.pair, quick.step, quick.words, note_done, step=step
-        )
-        rows.append(rank_correlations(exact, quick))
-    progress.empty()
+            def note_passes(done: int, of: int) -> None:
+                note(len(rows) * of + done, len(steps) * of)
+
+            exact = patching_of(run, pair, quick.step, quick.words, note_passes, step=step)
+            rows.append(rank_correlations(exact, quick))
+        return rows
+
+    rows = in_slices(
+        "Running exact passes",
+        compare,
+        key="compared-progress",
+        stop=lambda: change_view(compared=False),
+    )
+    if rows is None:
+        return
     st.dataframe(
         {
             "training step": steps,

@@ -28,7 +28,7 @@ from headwise.viz_app.trace.patching import (
     run_patched_translation,
 )
 from headwise.viz_app.views.caches import Run, checkpoint_of
-from headwise.viz_app.views.shared.accounts import of_prediction
+from headwise.viz_app.views.shared.accounts import of_prediction, so_far
 from headwise.viz_app.views.shared.cache import cached
 from headwise.viz_app.views.shared.sentence_pairs import TracedPair
 
@@ -78,14 +78,18 @@ def neuron_words_of(
 def whole_effects_of(
     run: Run, trace: Trace, account: Account, note_done: Callable[[int, int], None]
 ) -> WholeEffects:
-    """Compute what the difference of an account loses without each head and feed-forward."""
+    """Compute what the difference of an account loses without each head and feed-forward.
+
+    If ``note_done`` ends it, the next call goes on from there.
+    """
+    known = so_far("whole effects", run, trace, account.step, (account.word, account.instead))
     return of_prediction(
         "whole effects",
         run,
         trace,
         account.step,
         (account.word, account.instead),
-        lambda model: run_whole_effects(model, trace, account, note_done=note_done),
+        lambda model: run_whole_effects(model, trace, account, known=known, note_done=note_done),
         needs=effects_bytes,
     )
 

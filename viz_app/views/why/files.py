@@ -1,4 +1,4 @@
-"""The account of a word as files: its pictures as a page, and its arrays."""
+"""The account of a word, and the patches of a pair of sentences, as files."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from headwise.viz_app.trace.saved import npz_of
 from headwise.viz_app.views.shared.accounts import asked_account, compared_words
 from headwise.viz_app.views.shared.download import Files
 from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.sentence_pairs import patching_of, question_of
 from headwise.viz_app.views.shared.view import view
 from headwise.viz_app.views.why.caches import whole_effects_of
 
@@ -47,4 +48,24 @@ def files_of_account(selection: Selection, trace: Trace) -> Files | None:
         "once, which may take some seconds",
         f"headwise-{trace.run}-{trace.step}-why-{account.step + 1}",
         {"html": page, "npz": arrays},
+    )
+
+
+def files_of_patching(selection: Selection, trace: Trace) -> Files | None:
+    """Return the file of the patches that are shown; None if none are, or a word is no token."""
+    if not view().why.patching:
+        return None
+    try:
+        asked, at, words = question_of(selection, trace)
+    except ValueError:  # the page has said so
+        return None
+
+    def arrays() -> bytes:
+        found = patching_of(selection.run, asked.pair, at, words, lambda done, of: None)
+        return npz_of(found.arrays())
+
+    return Files(
+        "The patches that are shown, as arrays of log-odds",
+        f"headwise-{trace.run}-{trace.step}-patches-{at + 1}",
+        {"npz": arrays},
     )

@@ -9,7 +9,7 @@ from headwise.viz_app.views.shared.download import Files, show_download_menu
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.target import choose_trace
 from headwise.viz_app.views.shared.widgets import choose_one
-from headwise.viz_app.views.why.files import files_of_account
+from headwise.viz_app.views.why.files import files_of_account, files_of_patching
 from headwise.viz_app.views.why.this_word import show_this_word
 from headwise.viz_app.views.why.turn_heads import show_turn_heads
 from headwise.viz_app.views.why.two_sentences import show_two_sentences
@@ -21,7 +21,10 @@ _SECTIONS: dict[str, Callable[[Selection, Trace], Trace | None]] = {
 }
 """Each draws itself, and returns the trace to download where that is not the page's."""
 
-_FILES: dict[str, Callable[[Selection, Trace], Files | None]] = {"this word": files_of_account}
+_FILES: dict[str, Callable[[Selection, Trace], Files | None]] = {
+    "this word": files_of_account,
+    "two sentences": files_of_patching,
+}
 
 
 def page(selection: Selection) -> None:

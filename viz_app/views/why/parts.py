@@ -32,6 +32,7 @@ from headwise.viz_app.views.shared.head_choice import (
     map_arguments,
 )
 from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.slices import in_slices
 from headwise.viz_app.views.shared.view import change_view, control, view
 from headwise.viz_app.views.shared.widgets import (
     choose_on_slider,
@@ -91,15 +92,13 @@ def show_parts(selection: Selection, trace: Trace, account: Account) -> None:
         _show_encoder_wholes(selection, account, effects.encoder, smallest)
 
 
-def _whole_effects(selection: Selection, trace: Trace, account: Account) -> WholeEffects:
-    progress = st.progress(0.0, "Taking out one part after another")
-
-    def note_done(done: int, of: int) -> None:
-        progress.progress(done / of, f"Taking out one part after another: {done} of {of}")
-
-    effects = whole_effects_of(selection.run, trace, account, note_done)
-    progress.empty()
-    return effects
+def _whole_effects(selection: Selection, trace: Trace, account: Account) -> WholeEffects | None:
+    return in_slices(
+        "Taking out one part after another",
+        lambda note: whole_effects_of(selection.run, trace, account, note),
+        key="whole-progress",
+        stop=lambda: change_view(whole=False),
+    )
 
 
 def _show_bars(

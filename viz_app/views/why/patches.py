@@ -11,12 +11,13 @@ from headwise.viz_app.analysis.correspondence import stretch_labels
 from headwise.viz_app.analysis.labels import KIND_NAMES, token_labels
 from headwise.viz_app.analysis.patching import patch_label, rank_correlations, sublayer_label
 from headwise.viz_app.figures.maps import share_map
-from headwise.viz_app.records.patching import SUBLAYERS, Doubles, Patching
+from headwise.viz_app.records.patching import SUBLAYERS, Doubles, Patching, is_of_encoder
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.sentence_pairs import Asked, patching_of
+from headwise.viz_app.views.shared.sentence_pairs import Asked, patched_so_far, patching_of
+from headwise.viz_app.views.shared.slices import in_slices
 from headwise.viz_app.views.shared.target import show_target_text
-from headwise.viz_app.views.shared.view import change_view, checked, control
+from headwise.viz_app.views.shared.view import change_view, control, view
 from headwise.viz_app.views.shared.widgets import clicked_value, show_figure, show_heading
 from headwise.viz_app.views.why.attributed import correlations_said, show_attributed
 from headwise.viz_app.views.why.caches import patched_translation_of
@@ -44,20 +45,26 @@ def show_patching(selection: Selection, asked: Asked, quick: Patching, names: li
     count = sum(np.isfinite(odds) for _, odds in quick.named())
     if not st.toggle(
         f"Run A about {count:,} times, each with one thing of B",
-        help="A batch at a time.",
+        help="A batch at a time, while this page is in sight.",
         **control("patching", "Patching"),
     ):
+        done = len(patched_so_far(selection.run, asked.pair, quick.step, quick.words))
+        if 0 < done < count:
+            st.caption(f"Stopped after {done:,}. Switched on again, it goes on from there.")
         return
-    progress = st.progress(0.0, "Patching one thing after another")
-
-    def note_done(done: int, of: int) -> None:
-        progress.progress(done / of, f"Patching one thing after another: {done} of {of}")
-
-    exact = patching_of(selection.run, asked.pair, quick.step, quick.words, note_done)
-    progress.empty()
-    labels = dict.fromkeys(name for name, odds in exact.named() if np.isfinite(odds))
-    chosen: str = checked("patch", "Patch", usable=lambda name: name == "" or name in labels)
-    _show_streams(selection, asked, exact, chosen)
+    exact = in_slices(
+        "Patching one thing after another",
+        lambda note: patching_of(selection.run, asked.pair, quick.step, quick.words, note),
+        key="patching-progress",
+        stop=lambda: change_view(patching=False),
+    )
+    if exact is None:
+        return
+    streams = st.container()
+    chosen = _choose_patch(asked, exact)
+    _show_translation(selection, asked, exact, chosen)
+    with streams:
+        _show_streams(selection, asked, exact, chosen)
     _show_parts(selection, exact, chosen)
     st.caption(
         f"Restored share = (log-odds of {names[0]} and {names[1]} in A under the patch − in A) / "
@@ -68,13 +75,13 @@ def show_patching(selection: Selection, asked: Asked, quick: Patching, names: li
         "up to this step."
     )
     _say_correlation(exact, quick)
-    _show_translation(selection, asked, exact, chosen)
     show_attributed(selection, asked, exact)
 
 
 def _choose(key: str) -> None:
     """Choose the patch that was clicked; a second click on it chooses none."""
-    change_view(patch=clicked_value(key) or "")
+    clicked = clicked_value(key) or ""
+    change_view(patch="" if clicked == view().why.patch else clicked)
 
 
 def _show_map(
@@ -216,28 +223,39 @@ def _say_correlation(exact: Patching, quick: Patching) -> None:
     )
 
 
+def _choose_patch(asked: Asked, exact: Patching) -> str:
+    """Ask for the patch under which A is translated, as a click on a cell does; "" for none."""
+    columns = stretch_labels(asked.pair.a.source, asked.pair.b.source, exact.stretches)
+    tokens = token_labels(asked.pair.a.consumed)
+    names = [name for name, odds in exact.named() if np.isfinite(odds)]
+
+    def written(name: str) -> str:
+        return patch_label(name, columns, tokens) if name else "nothing: click a cell, or choose"
+
+    usable = {"", *names}
+    chosen: str = st.selectbox(
+        "Translate A anew with this of B",
+        ["", *names],
+        format_func=written,
+        **control("patch", "Patch", usable=usable.__contains__, written=written),
+    )
+    return chosen
+
+
 def _show_translation(selection: Selection, asked: Asked, exact: Patching, chosen: str) -> None:
     """Draw A's translation under the chosen patch."""
     if not chosen:
-        st.caption("A click on a cell writes the translation of A anew with that patch in place.")
         return
     run = selection.run
     ids = patched_translation_of(run, asked.pair, exact.step, chosen)
-    columns = stretch_labels(asked.pair.a.source, asked.pair.b.source, exact.stretches)
-    label = patch_label(chosen, columns, token_labels(asked.pair.a.consumed))
     own, other = asked.own_a.target_ids, asked.own_b.target_ids
     same = "as for A" if ids == own else "as for B" if ids == other else "neither A's nor B's"
-    odds = dict(exact.named())[chosen]
-    share = float(exact.restored(np.array(odds)))
-    st.markdown(f"**A with {escape_markdown(label)} of B** (restored {share:+.2f}): {same}")
+    share = float(exact.restored(np.array(dict(exact.named())[chosen])))
+    st.markdown(f"**A with it**, restored {share:+.2f}: {same}")
     show_target_text(run.tokenizers.target.decode(ids), key="patched-translation")
     st.caption(
         "Written anew from its beginning, with the patch in the encoder."
-        if _of_encoder(chosen)
+        if is_of_encoder(chosen)
         else "The shared target is kept up to this step, where the patch is at its positions, and "
         "the translation goes on after them without one."
     )
-
-
-def _of_encoder(name: str) -> bool:
-    return name.startswith(("stream.encoder", "sublayer.encoder", "encoder_self"))

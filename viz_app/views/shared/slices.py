@@ -1,0 +1,74 @@
+"""Long computations are made in slices, so that a person sees how far they are and can stop them.
+
+Streamlit ends no run of a panel because one of the panel's widgets is used. So a panel computes for
+about a second, and asks to be drawn again once the app rests: what a person did meanwhile comes
+first, and may be that nobody wants the rest.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from headwise.viz_app.components.unseen import draw_again
+from headwise.viz_app.views.shared.view import note_unprompted
+
+Result = TypeVar("Result")
+NoteDone = Callable[[int, int], None]
+"""Is told how much of how much is done."""
+SECONDS = 1.0
+"""Seconds of a slice."""
+_BETWEEN = 0.05
+"""Seconds until the app may rest between two slices."""
+
+
+class _PutAsideError(Exception):
+    """A computation is put aside: its time is over, and there is more to do."""
+
+
+def in_slices(
+    said: str, compute: Callable[[NoteDone], Result], *, key: str, stop: Callable[[], None]
+) -> Result | None:
+    """Compute for about a second; return the result, or None if the panel must be drawn again.
+
+    Progress, and a button that stops, stand where this is called while there is more to do.
+
+    Args:
+        said: what is done, for the progress.
+        compute: is given a function that it calls after each step, which may end it by an
+            exception. What it had done by then it must keep, and not do again.
+        key: of what is drawn.
+        stop: changes the view when a person stops, so that the panel does not ask for this again.
+    """
+    place, until, bar = st.empty(), time.monotonic() + SECONDS, None
+    unfinished = f"unfinished-{key}"
+
+    def draw(done: int, of: int) -> DeltaGenerator:
+        with place.container(horizontal=True, gap="small", vertical_alignment="center", key=key):
+            drawn = st.progress(done / of, f"{said}: {done:,} of {of:,}")
+            st.button("Stop", key=f"stop-{key}", icon=":material/stop:", on_click=stop)
+        return drawn
+
+    def note_done(done: int, of: int) -> None:
+        nonlocal bar
+        if done == of:
+            return
+        bar = draw(done, of) if bar is None else bar
+        bar.progress(done / of, f"{said}: {done:,} of {of:,}")
+        if time.monotonic() >= until:
+            st.session_state[unfinished] = done, of
+            raise _PutAsideError
+
+    if before := st.session_state.pop(unfinished, None):
+        bar = draw(*before)  # at once, so that the button can be clicked all the time
+    try:
+        result = compute(note_done)
+    except _PutAsideError:
+        draw_again(seconds=_BETWEEN, on_due=note_unprompted, key="goes_on")
+        return None
+    place.empty()
+    return result
