@@ -14,6 +14,7 @@ from headwise.viz_app.analysis.head_descriptions import (
     describe_value,
 )
 from headwise.viz_app.analysis.head_ranking import head_values
+from headwise.viz_app.analysis.labels import ONE_TRAINING_NOTE
 from headwise.viz_app.analysis.measure_descriptions import MEASURE_DESCRIPTIONS
 from headwise.viz_app.measuring.batches import LeftOutCounts, encode
 from headwise.viz_app.measuring.even import even_head
@@ -117,4 +118,4 @@ def errors_note(measures: Measures) -> str:
             "alignment errors are taken as the largest that they can be where sentences weigh "
             "alike. Measure again to have them."
         )
-    return over
+    return f"{over} {ONE_TRAINING_NOTE}"

@@ -7,6 +7,7 @@ from typing import Any
 
 import streamlit as st
 
+from headwise.viz_app.analysis.labels import OFF_NOTE
 from headwise.viz_app.analysis.pairs import (
     AccuracyLoss,
     accuracy_curves,
@@ -234,7 +235,7 @@ def _show_heads(selection: Selection, measured: MeasuredPairs) -> None:
     share = measured.checkpoints[step].outcomes.mean()
     st.markdown(
         f"At step {step:,} the accuracy on all pairs is {share:.1%}. {len(losses):,} heads were "
-        f"switched off, one at a time. {said}"
+        f"switched off, one at a time. {said} {OFF_NOTE}"
     )
     most = max((abs(each.loss) for each in losses), default=0.0) or 1.0
     row_table(
