@@ -34,6 +34,7 @@ from headwise.viz_app.views.shared.view import change_view, redraw_all, view
 from headwise.viz_app.views.shared.widgets import choose_one, open_page, show_figure
 from headwise.viz_app.views.translate.head_words import show_head_words
 from headwise.viz_app.views.translate.lines import show_lines
+from headwise.viz_app.views.translate.mixed import show_mixed, show_with_residual
 from headwise.viz_app.views.translate.shown_map import (
     HEAD_PANELS,
     ShownMap,
@@ -96,6 +97,12 @@ def show_heads(
             _describe_comparison(selection, compared, shared)
         elif style == "map":
             words_right = _show_map(selection, first, grid, shown) < overview_height
+            if shown.aggregate == "rollout":
+                words_right = False
+                show_mixed(selection, first, grid, shown, width=_MAP_WIDTH)
+            elif (shown.aggregate, shown.cell_value) == ("mean", "value norm"):
+                words_right = False
+                show_with_residual(selection, first, grid, shown, width=_MAP_WIDTH)
         else:
             show_lines(selection, first, shown, grids, joint=style == "joint")
     with right if words_right else left:  # where there is more room
