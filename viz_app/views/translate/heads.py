@@ -17,6 +17,7 @@ from headwise.viz_app.analysis.rollout import map_of_heads, weights_of
 from headwise.viz_app.components.map_cells import map_cells
 from headwise.viz_app.figures.maps import attention_map, difference_map
 from headwise.viz_app.figures.mosaic import mosaic
+from headwise.viz_app.figures.tokens import scale_legend
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import trace_of
 from headwise.viz_app.views.shared.head_choice import (
@@ -137,7 +138,10 @@ def _show_mosaic(selection: Selection, trace: Trace, grid: Grid, shown: ShownMap
         name=f"{kind}-all-heads",
         on_select=lambda: choose_clicked_head("mosaic", *HEAD_PANELS, show="head"),
     )
+    measured = "weight" if shown.cell_value == "weight" else "share"
+    legend = scale_legend(selection.theme, measured, masked=grid.allowed is not None)
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+        st.html(legend, width="content")
         st.caption(f"Step {trace.step:,}: {_pool_note(grid)}", width="content")
         _offer_first_step(selection)
     return int(figure.layout.height)
