@@ -126,7 +126,8 @@ MEASURE_DESCRIPTIONS: Mapping[str, MeasureDescription] = {
     "emergence": MeasureDescription(
         "emergence",
         "The first checkpoint at which the head is at least half as far from the first checkpoint "
-        "as it is at the last (a measure of ours).",
+        "as it is at the last (a measure of ours). It emerged by that step, and after that of the "
+        "checkpoint before: what was between them is not known.",
         r"\min \left\{ s : d(s, \text{first}) \ge \tfrac{1}{2}\, "
         r"d(\text{last}, \text{first}) \right\}",
         range="amount",

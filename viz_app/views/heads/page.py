@@ -32,7 +32,7 @@ from headwise.viz_app.views.heads.together import show_together
 from headwise.viz_app.views.shared.download import show_download_menu
 from headwise.viz_app.views.shared.head_choice import chosen_head, head_label
 from headwise.viz_app.views.shared.markdown import escape_markdown
-from headwise.viz_app.views.shared.measured_heads import errors_note, head_in_words
+from headwise.viz_app.views.shared.measured_heads import errors_note, head_in_words, value_in_words
 from headwise.viz_app.views.shared.measures import (
     baselines_note,
     choose_measure,
@@ -118,7 +118,7 @@ def show_list(selection: Selection, measures: Measures) -> None:
             (
                 head_label(head),
                 *([ranks[place]] if ranks else []),
-                Bar(value, f"{round(value, 3) + 0.0:{about.form}}", low, high),
+                Bar(value, _written(selection.run, measures, name, head, value), low, high),
                 head_in_words(selection.run, measures, head),
             ),
         )
@@ -141,6 +141,13 @@ def show_list(selection: Selection, measures: Measures) -> None:
         + _notes(selection.run, measures, name, [head for head, _ in found])
         + apart
     )
+
+
+def _written(run: Run, measures: Measures, name: str, head: Head, value: float) -> str:
+    if name == "emergence":  # a checkpoint alone does not say since when
+        return value_in_words(run, measures, name, head, value).removeprefix("emerged ")
+    form = measure_description(name, run, (measures,)).form
+    return f"{round(value, 3) + 0.0:{form}}"
 
 
 def _ranks(
