@@ -279,7 +279,7 @@ def test_alti_stands_beside_rollout_and_says_where_they_disagree(
     assert f"the same column in {same} of {len(rolled)} rows" in app.captions
     assert "assumes that half of each layer is the residual" in app.captions
     kept = ", ".join(f"{share:.2f}" for share in mixed.kept["cross"])
-    assert f"layer by layer: {kept}" in app.captions
+    assert f"keeps {kept}, layer by layer" in app.captions
     assert "alti" not in start(layer="2").charts
     own = start(show="rollout", layer="1", kind="encoder_self", units="words")
     grid = make_grid(trace, "encoder_self", GridOptions("words"))

@@ -229,7 +229,11 @@ def _show_heads(selection: Selection, measured: MeasuredPairs) -> None:
         f"{first.low:+.1%} to {first.high:+.1%})."
     )
     if sure := sum(each.low > 0 for each in losses):
-        said += f" {sure:,} of them have an interval above 0."
+        verb = "has" if sure == 1 else "have"
+        said += (
+            f" {sure:,} of them {verb} an interval above 0; if no head counted, some "
+            f"{len(losses) * 0.025:.1f} would by chance."
+        )
     else:
         said += " No interval is above 0: no single head carries these pairs, or they are too few."
     share = measured.checkpoints[step].outcomes.mean()

@@ -103,14 +103,14 @@ def _note(own: Floats, rolled: Floats, mixed: MixedTokens, kind: Kind) -> str:
     )
     kept = ", ".join(f"{share:.2f}" for share in mixed.kept[kind])
     keeps = (
-        "of its stream beside what cross-attention brings"
+        f"Of its stream a position keeps {kept}, layer by layer, beside what this attention brings."
         if kind == "cross"
-        else "of itself, residual and own value"
+        else f"Of itself, residual and own value, a position keeps {kept}, layer by layer."
     )
     return (
         "Rollout assumes that half of each layer is the residual connection; ALTI+ (Ferrando et "
         "al. 2022) measures it: by how much each token's vector brings the result of an attention "
-        f"nearer. A position keeps {keeps}, layer by layer: {kept}. The two maps have their "
+        f"nearer. {keeps} The two maps have their "
         f"largest cell at the same column in {same} of {len(own)} rows"
         f"{'' if same == len(own) else '; Why leaves words out to see which of them count'}. ALTI+ "
         "knows values and residuals, but not for or against which word a token speaks, nor what "
