@@ -19,12 +19,15 @@ from headwise.model.masks import pad
 from headwise.model.training.copy_task import LONGEST, copy_task
 from headwise.model.transformer import Transformer
 from headwise.model.turning import ablate
+from headwise.viz_app.analysis.correspondence import corresponding
 from headwise.viz_app.analysis.embeddings import cosine_similarity
 from headwise.viz_app.analysis.head_ranking import rank_correlation
 from headwise.viz_app.analysis.positions import encodings
+from headwise.viz_app.analysis.question import first_difference
 from headwise.viz_app.measuring.batches import PaddedIds, attention_maps
 from headwise.viz_app.measuring.contributions import contributions
 from headwise.viz_app.measuring.files import read_measures
+from headwise.viz_app.trace.sentence import run_trace
 from tests.shipped import SHIPPED
 
 _LEFT_OUT = 50
@@ -165,6 +168,29 @@ def _log_probabilities(
     ids = PaddedIds.of([list(source)], [list(target)], model)
     stream = forced_stream(model, ids.source, ids.target[:, :-1])
     return np.asarray(log_probabilities(model, stream[0], ids.predicted[0]).numpy())
+
+
+def an_added_word_has_no_counterpart(name: str) -> Found:
+    """Lay the two sentences of the lesson on a negation beside each other, token by token."""
+    run = run_of(name)
+    texts = ("She is at home.", "She is not at home.")
+    a, b = (run_trace(newest(name), run.tokenizers, text).source for text in texts)
+    alone = [
+        "".join(b.texts[each.b.start : each.b.stop]).strip()
+        for each in corresponding(a, b)
+        if not each.fits
+    ]
+    return Found(holds=len(alone) == 1 and "not" in alone[0], seen=f"without one: {alone}")
+
+
+def only_the_ending_is_open(name: str) -> Found:
+    """Compare the two translations of the lesson on agreement: they part within one word."""
+    tokenizers = run_of(name).tokenizers
+    texts = ("Tres hombres viejos duermen.", "Tres hombres viejo duermen.")
+    one, two = (tokenizers.encode_target(text) for text in texts)
+    at, _ = first_difference(one, two)
+    same = tokenizers.target.decode(one[1 : at + 1])
+    return Found(holds=same.startswith("Tres hombres"), seen=f"the same up to “{same}”")
 
 
 def neighbouring_places_look_alike() -> Found:

@@ -252,6 +252,26 @@ _OF_LESSONS = (
         f"{_LESSONS}/12-copy.md",
         of_tasks.two_heads_bring_the_same,
     ),
+    Claim(
+        "The run *copy* learned one thing: to repeat a sequence of symbols.",
+        f"{_LESSONS}/12-copy.md",
+        of_tasks.copies_what_it_has_not_seen,
+    ),
+    Claim(
+        "By the loss, the best checkpoint is not the last one.",
+        f"{_LESSONS}/11-overfitting.md",
+        partial(of_logs.best_by, "books-small"),
+    ),
+    Claim(
+        "Up to here the translation is the same, and only the ending is open.",
+        f"{_LESSONS}/16-agreement.md",
+        partial(of_tasks.only_the_ending_is_open, "en-es"),
+    ),
+    Claim(
+        "The second sentence has a word more, whose column is grey",
+        f"{_LESSONS}/18-negation.md",
+        partial(of_tasks.an_added_word_has_no_counterpart, "en-es"),
+    ),
     Claim("Costs of heads do not add up.", f"{_LESSONS}/12-copy.md", of_tasks.costs_do_not_add_up),
 )
 
