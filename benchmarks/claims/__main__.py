@@ -12,8 +12,9 @@ from pathlib import Path
 
 import tyro
 
+from benchmarks.claims.of_corpora import OF_CORPORA
 from benchmarks.claims.record import ROOT, Claim, Found, OfCorpora
-from benchmarks.claims.table import CLAIMS, OF_CORPORA
+from benchmarks.claims.table import CLAIMS
 
 _HEAD = """# What is said of the runs that ship
 

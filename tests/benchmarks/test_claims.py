@@ -6,8 +6,9 @@ import pytest
 
 from benchmarks.claims import record
 from benchmarks.claims.__main__ import ClaimsArguments, main
+from benchmarks.claims.of_corpora import OF_CORPORA
 from benchmarks.claims.record import ROOT, Claim, Found, OfCorpora, on_one_line, texts_of
-from benchmarks.claims.table import CLAIMS, OF_CORPORA
+from benchmarks.claims.table import CLAIMS
 
 
 def named(claim: Claim | OfCorpora) -> str:
