@@ -40,6 +40,7 @@ from headwise.viz_app.measuring.neuron_files import write_neurons
 from headwise.viz_app.measuring.neurons import measure_neurons
 from headwise.viz_app.measuring.pair_files import SENTENCES, shipped_pairs, write_pairs
 from headwise.viz_app.measuring.pairs import PairTask, measure_pairs, read_pairs
+from headwise.viz_app.measuring.sentence_costs import write_costs
 from headwise.viz_app.measuring.words import LinksLookup, identity_links, links_from_file
 from headwise.viz_app.records.measures import Measures, OwnMeasure
 
@@ -58,8 +59,9 @@ class MeasureArguments:
     The first sentences of the corpus with distinct sources are measured, with their translations in
     the corpus forced on the model. Each checkpoint gets a file in checkpoints/RUN/measures/, which
     replaces an earlier one; the app shows it at once. Heads are also switched off one by one, which
-    takes most of the time. Beside it is a file with the mean output of each head, which can stand
-    in place of its output when heads are ranked (Translate, Switch heads off).
+    takes most of the time. Beside it are a file with the mean output of each head, which can stand
+    in place of its output when heads are ranked (Translate, Switch heads off), and one with what
+    switching off each head costs each sentence.
 
     With --pairs, each checkpoint is asked which of two given translations it finds likelier, and
     the last one also without each head; without --data, nothing else is measured then.
@@ -298,11 +300,12 @@ def _measure_heads(task: MeasureTask) -> Iterator[Measures]:
             _say(processes, line)
 
     with tqdm(total=total, unit="sentence", disable=not processes.is_main) as bar:
-        for measures, means in measure(task, bar.update, left_out):
+        for measures, means, costs in measure(task, bar.update, left_out):
             count = measures.corpus.sentences
             if processes.is_main:
                 write_measures(task.run.folder, measures)
                 write_means(task.run.folder, means)
+                write_costs(task.run.folder, costs)
             rough = "; the figures are rough" if count < _ROUGH else ""
             sentences = f"{count:,} sentence{'s' * (count != 1)}"
             _say(processes, f"step {measures.step:,}: {sentences} measured{rough}")

@@ -22,6 +22,7 @@ from headwise.viz_app.measuring.files import read_measures
 from headwise.viz_app.measuring.head_means import read_means
 from headwise.viz_app.measuring.neuron_files import read_neurons
 from headwise.viz_app.measuring.pair_files import read_measured_pairs
+from headwise.viz_app.measuring.sentence_costs import read_costs
 from tests.robustness.tiny_run import STEP
 
 _SENTENCE = "Where is the old cat?"
@@ -67,6 +68,13 @@ def _means_text(folder: Path) -> str:
     about = (means.corpus, means.run, means.sha256)
     arrays = means.means.items()
     return _text((about, {kind: (array.shape, array.tolist()) for kind, array in arrays}))
+
+
+def _costs_text(folder: Path) -> str:
+    costs = read_costs(folder, STEP)
+    assert costs is not None
+    about = (costs.corpus, costs.run, costs.sha256, costs.places.tolist(), costs.tokens.tolist())
+    return _text((about, {kind: array.tolist() for kind, array in costs.costs.items()}))
 
 
 def _pairs_text(folder: Path) -> str:
@@ -133,6 +141,7 @@ def read_run(root: Path, name: str, *, translating: bool = True) -> dict[str, An
     part("samples", lambda: _logs(run.samples(), run.info.training.steps))
     part("measures", lambda: _measures_text(run.folder))
     part("means", lambda: _means_text(run.folder))
+    part("costs", lambda: _costs_text(run.folder))
     part("pairs", lambda: _pairs_text(run.folder))
     part("neurons", lambda: _neurons_text(run.folder))
     part("alignments", lambda: repr(read_alignments(run.folder)))

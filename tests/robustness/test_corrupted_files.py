@@ -21,7 +21,7 @@ import json
 import random
 import resource
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -47,8 +47,10 @@ _WAITING = 200
 _WEIGHTS = f"step-{STEP:07d}.safetensors"
 _MEASURES = f"measures/step-{STEP:07d}.json"
 _MEANS = f"measures/step-{STEP:07d}.means.safetensors"
+_COSTS = f"measures/step-{STEP:07d}.costs.safetensors"
 _PAIRS = "measures/pairs.json"
 _NEURONS = f"measures/neurons-{STEP:07d}.safetensors"
+HEADS = ("encoder_self", "decoder_self", "cross")
 _RESUME = f"resume/step-{STEP:07d}"
 
 
@@ -79,15 +81,15 @@ def _forge_weights(folder: Path, content: bytes) -> bytes:
     return len(signed).to_bytes(8, "little") + signed + content[8 + length :]
 
 
-def _forge_means(folder: Path, content: bytes) -> bytes:
+def _forge_tensors(names: Sequence[str], folder: Path, content: bytes) -> bytes:
     length = int.from_bytes(content[:8], "little")
     try:
         header = json.loads(content[8 : 8 + length])
         metadata = header["__metadata__"]
         digest = hashlib.sha256(metadata["about"].encode())
-        for kind in ("encoder_self", "decoder_self", "cross"):
-            start, stop = header[kind]["data_offsets"]
-            digest.update(repr(tuple(header[kind]["shape"])).encode())
+        for name in names:
+            start, stop = header[name]["data_offsets"]
+            digest.update(repr(tuple(header[name]["shape"])).encode())
             digest.update(content[8 + length :][start:stop])
         metadata["sha256"] = digest.hexdigest()
         signed = json.dumps(header).encode()
@@ -126,7 +128,11 @@ KINDS = {
     "samples.jsonl": FileKind("bpe", "samples.jsonl", of_json_lines),
     "measures": FileKind("bpe", _MEASURES, of_json),
     "means": FileKind("bpe", _MEANS, of_header, protected=True),
-    "means+": FileKind("bpe", _MEANS, of_header, forge=_forge_means),
+    "means+": FileKind("bpe", _MEANS, of_header, forge=partial(_forge_tensors, HEADS)),
+    "costs": FileKind("bpe", _COSTS, of_header, protected=True),
+    "costs+": FileKind(
+        "bpe", _COSTS, of_header, forge=partial(_forge_tensors, ("places", "tokens", *HEADS))
+    ),
     "sentences.jsonl": FileKind("bpe", _SENTENCES, of_json_lines, protected=True),
     "sentences.jsonl+": FileKind(
         "bpe", _SENTENCES, of_json_lines, forge=partial(_forge_in, _MEASURES, _SENTENCES)

@@ -18,6 +18,7 @@ from headwise.viz_app.records.measures import (
     HeadMeans,
     Measures,
     Sentence,
+    SentenceCosts,
     StackName,
     StrongestPositions,
     StrongestSentences,
@@ -75,6 +76,26 @@ def made_up_means(step: int = 20, **changes: Any) -> HeadMeans:
     }
     corpus = CorpusSummary("six <sentences>", "5ha", 600, 7_000)
     return replace(HeadMeans("tiny", step, "5ha", corpus, means), **changes)
+
+
+def made_up_costs(step: int = 20, **changes: Any) -> SentenceCosts:
+    """Costs of four sentences at a checkpoint, of random numbers; those of the first are 0."""
+    random = np.random.default_rng(step)
+    costs: dict[Kind, Floats] = {
+        kind: random.standard_normal((4, 2, 3)).astype(np.float16) for kind in KINDS
+    }
+    for of_kind in costs.values():
+        of_kind[0] = 0
+    made = SentenceCosts(
+        run="tiny",
+        step=step,
+        sha256="5ha",
+        corpus=CorpusSummary("six <sentences>", "5ha", 600, 7_000),
+        places=np.array([0, 1, 2, 5], np.int32),
+        tokens=np.array([9, 7, 8, 4], np.int32),
+        costs=costs,
+    )
+    return replace(made, **changes)
 
 
 def made_up_neurons(step: int = 20, **changes: Any) -> StrongestSentences:

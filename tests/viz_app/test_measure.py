@@ -21,7 +21,7 @@ from headwise.model.checkpoint import TrainedRun, load_weights, write_info
 from headwise.model.forced import forced_stream
 from headwise.model.hooks import capture
 from headwise.model.interface import KINDS
-from headwise.model.interventions import mean_shapes
+from headwise.model.interventions import head_costs, mean_shapes
 from headwise.model.training.corpora import stream_corpus
 from headwise.model.training.data import DataError
 from headwise.viz_app.measure import MeasureArguments, main
@@ -31,6 +31,7 @@ from headwise.viz_app.measuring.head_means import means_path, read_means
 from headwise.viz_app.measuring.neuron_files import neurons_path, read_neurons
 from headwise.viz_app.measuring.pair_files import read_measured_pairs, shipped_pairs
 from headwise.viz_app.measuring.pairs import read_pairs
+from headwise.viz_app.measuring.sentence_costs import read_costs
 from headwise.viz_app.records.measures import MEASURES, STAGES, CorpusSummary, Measures
 from tests.floats import near, rounding
 from tests.viz_app.conftest import RunCommand
@@ -117,6 +118,31 @@ def test_every_checkpoint_is_measured(
     assert [path.name for path in sorted((folder / "measures").glob("neurons*"))] == [
         "neurons-0000060.safetensors"
     ]
+
+
+def test_costs_by_sentence_stand_beside_and_sum_to_the_cost(
+    own_root: Path, run: TrainedRun, data: Path
+) -> None:
+    """Places are those in the corpus, of which one sentence is repeated and one too long."""
+    measure(own_root, "--data", str(data), "--steps", "60")
+    measures, costs = read_measures(own_root / "tiny", 60), read_costs(own_root / "tiny", 60)
+    assert costs is not None
+    assert (costs.sha256, costs.corpus) == (measures.sha256, measures.corpus)
+    assert costs.places.tolist() == [0, 1, 3, 4]
+    pairs = [PAIRS[place] for place in costs.places]
+    assert costs.tokens.tolist() == [
+        len(run.tokenizers.encode_target(target)) - 1 for _, target in pairs
+    ]
+    model = load_weights(run, 60).model
+    for kind in KINDS:
+        whole = costs.costs[kind].astype(np.float64).sum(axis=0) / costs.tokens.sum()
+        largest = np.abs(costs.costs[kind]).max()
+        bound = UNIT + rounding(np.float16, largest, 1)
+        np.testing.assert_allclose(whole, measures.values["cost"][kind], rtol=0, atol=bound)
+        for row, (source, target) in enumerate(pairs):
+            ids = run.tokenizers.encode_source(source), run.tokenizers.encode_target(target)
+            alone = head_costs(model, *ids)[kind].numpy()
+            np.testing.assert_allclose(costs.costs[kind][row], alone, rtol=0, atol=bound)
 
 
 def test_means_of_heads_stand_beside_and_can_be_measured_alone(
@@ -348,6 +374,7 @@ def test_two_processes_write_the_same_as_one(own_root: Path, data: Path) -> None
     assert means is not None
     by_one = read_measured_pairs(own_root / "tiny")
     neurons = neurons_path(own_root / "tiny", 60).read_bytes()
+    costs = read_costs(own_root / "tiny", 60)
     for path in (own_root / "tiny" / "measures").iterdir():
         path.unlink()
     with socket.socket() as free:
@@ -378,10 +405,18 @@ def test_two_processes_write_the_same_as_one(own_root: Path, data: Path) -> None
             for there, here in (*pairs, (both.cost_errors[kind], alone.cost_errors[kind])):
                 np.testing.assert_allclose(there, here, **ROUNDED)
         assert both.stages == pytest.approx(alone.stages, abs=most, nan_ok=True)
+        assert both.stage_errors == pytest.approx(alone.stage_errors, abs=most, nan_ok=True)
     of_both = read_means(own_root / "tiny", 60)
     assert of_both is not None
     for kind in KINDS:
         np.testing.assert_allclose(of_both.means[kind], means.means[kind], rtol=1e-6, atol=1e-7)
+    costs_of_both = read_costs(own_root / "tiny", 60)
+    assert costs is not None
+    assert costs_of_both is not None
+    np.testing.assert_array_equal(costs_of_both.places, costs.places)
+    for kind in KINDS:
+        there, here = costs_of_both.costs[kind], costs.costs[kind]
+        np.testing.assert_allclose(there, here, rtol=1e-3, atol=1e-4)
     assert "".join(said).count("step 60: 44 sentences measured") == 1
     by_two = read_measured_pairs(own_root / "tiny")
     assert by_one is not None
@@ -402,7 +437,7 @@ def _as_examples(data: Path) -> Path:
 
 
 def _rest(measures: Measures) -> dict[str, object]:
-    numbers = ("values", "cost_errors", "errors", "stages")
+    numbers = ("values", "cost_errors", "errors", "stages", "stage_errors")
     rest = {name: value for name, value in vars(measures).items() if name not in numbers}
     return rest | {
         "translated": str(measures.translated),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from functools import cache
 
 import numpy as np
@@ -82,34 +80,6 @@ def test_accuracy_on_pairs_is_of_the_weights_and_of_the_pairs_that_ship(run: Tra
     }
 
 
-def test_de_en_fails_where_the_documentation_says() -> None:
-    measured = read_measured_pairs(open_trained_run("de-en").folder)
-    assert measured is not None
-    scores = measured.checkpoints[9000]
-    right = Counter(
-        pair.phenomenon
-        for pair, likelier in zip(measured.pairs, scores.right > scores.wrong, strict=True)
-        if likelier
-    )
-    assert right == {
-        "number of the verb": 6,
-        "article": 10,
-        "negation": 8,
-        "tense": 5,
-        "pronoun": 8,
-        "subject and object": 5,
-    }
-    likelier = [
-        pair.right if scores.right[place] > scores.wrong[place] else pair.wrong
-        for place, pair in enumerate(measured.pairs)
-    ]
-    tense = [likelier[place] for place in measured.places("tense")]
-    assert all(re.search(r"\b(is|are|has|jumps)\b", text) for text in tense)
-    # Two sources with the same first noun, once the object, get the same translation.
-    order = [likelier[place] for place in measured.places("subject and object")]
-    assert order[::2] == order[1::2]
-
-
 def test_examples_are_places_in_their_sentences(run: TrainedRun) -> None:
     measures = read_measures(run.folder, run.steps()[-1])
     source, target = run.tokenizers.encode_source, run.tokenizers.encode_target
@@ -126,17 +96,7 @@ def test_examples_are_places_in_their_sentences(run: TrainedRun) -> None:
             assert keys[example.key] not in (BOS, EOS)
 
 
-def test_alignments_are_of_the_validation_corpus_and_better_by_one_of_two_tokens(
-    run: TrainedRun,
-) -> None:
-    """By the word that is being written; in en-es by the one before it, as the documents say."""
-    values = read_measures(run.folder, run.steps()[-1]).values
-    better = {by: values[f"aer_{by}"]["cross"].min() for by in ("predicted", "consumed")}
-    of_first = values["aer_consumed"]["cross"][0].min()
-    assert min(better, key=better.__getitem__) == {"en-es": "consumed"}.get(
-        run.info.name, "predicted"
-    )
-    assert run.info.name != "en-es" or of_first == better["consumed"]
+def test_alignments_are_of_the_validation_corpus(run: TrainedRun) -> None:
     alignments = read_alignments(run.folder)
     assert (alignments is None) == (run.info.name == "copy")
     assert alignments is None or alignments.sha256 == run.info.data.valid_sha256

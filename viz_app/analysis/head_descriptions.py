@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from headwise.model.interface import Kind
 from headwise.model.ties import descending
+from headwise.viz_app.analysis.labels import OFF_NOTE
 from headwise.viz_app.analysis.measure_descriptions import MEASURE_DESCRIPTIONS
 from headwise.viz_app.records.measures import AlignmentBaselines
 
@@ -66,7 +67,7 @@ WORDS_NOTE = (
     f"a cost that hardly matters, below {LITTLE} nats per token, or matters, above {MUCH}; far, a "
     f"distance of {FAR}. Looks, rests, sharp, matters and in the way are said only of values that "
     "are also beyond what an even head has and what the head itself had at step 0, which stand in "
-    "brackets. A head that is off has its output set to zero."
+    f"brackets. {OFF_NOTE}"
 )
 """Which values the words of a head are said of."""
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headwise.model.interface import KINDS, Head, Kind
 from headwise.model.ties import descending as descending_order
@@ -41,16 +42,26 @@ def rank_heads(
     return [found[place] for place in descending_order([sign * value for _, value in found])]
 
 
-def rank_ranges(values: Sequence[float], errors: Sequence[float]) -> list[tuple[int, int]]:
-    """Return between which ranks each value may be, 1 for the largest, given standard errors.
+def independent_errors(errors: Sequence[float]) -> NDArray[np.float64]:
+    """Return the standard errors of differences, (n, n), as if values were independent.
+
+    An unknown error (NaN) is 0.
+    """
+    squares = np.nan_to_num(np.asarray(errors, np.float64)) ** 2
+    return np.asarray(np.sqrt(squares[:, None] + squares))
+
+
+def rank_ranges(
+    values: Sequence[float], difference_errors: NDArray[np.float64]
+) -> list[tuple[int, int]]:
+    """Return between which ranks each value may be, 1 for the largest.
 
     Two values cannot be told apart if they differ by less than twice the standard error of their
-    difference, taken as if they were independent. The highest rank of a value follows all that are
-    surely larger, the lowest precedes all that are surely smaller. An unknown error (NaN) is 0.
+    difference, (n, n). The highest rank of a value follows all that are surely larger, the lowest
+    precedes all that are surely smaller.
     """
     at = np.asarray(values, np.float64)
-    squares = np.nan_to_num(np.asarray(errors, np.float64)) ** 2
-    surely = at[:, None] - at > 2 * np.sqrt(squares[:, None] + squares)  # row above column
+    surely = at[:, None] - at > 2 * difference_errors  # row above column
     return [
         (1 + int(above), len(at) - int(below))
         for above, below in zip(surely.sum(axis=0), surely.sum(axis=1), strict=True)

@@ -35,6 +35,21 @@ ROLES: Mapping[Kind, tuple[str, str]] = {
     "cross": ("query: the word to be predicted", "key: the source word it looks at"),
 }
 """What the marked query and key words of each kind are, for people."""
+OFF_NOTE = (
+    "A head that is off has its output set to zero before W_O; a bias of W_O, which belongs to all "
+    "heads, stays."
+)
+"""What it means that a head is off, wherever a page says so."""
+NO_SUM_NOTE = (
+    "Costs do not add up: heads can stand in for one another, so that several may cost more "
+    "together than one by one, or less."
+)
+"""What costs of single heads do not tell, wherever a page ranks heads by them."""
+ONE_TRAINING_NOTE = (
+    "± is over the sentences of this one training: another training of the same model may differ "
+    "by more."
+)
+"""What a standard error over sentences does not tell."""
 
 _VISIBLE = {" ": "␣", "\n": "⏎", "\t": "⇥"}
 CONTINUATION = "·"

@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from headwise.viz_app.analysis.labels import NO_SUM_NOTE, OFF_NOTE
 from headwise.viz_app.records.measures import MeasureRange
 
 
@@ -80,7 +81,7 @@ MEASURE_DESCRIPTIONS: Mapping[str, MeasureDescription] = {
     "cost": MeasureDescription(
         "cost of switching off",
         "Nats of log-probability that a token of the reference loses when the head alone is off; "
-        "below zero it gains.",
+        f"below zero it gains. {OFF_NOTE} {NO_SUM_NOTE}",
         r"\big(\ln p(y \mid x) - \ln p_{\text{off}}(y \mid x)\big) \,/\, |y|",
         range="signed",
         form="+.3f",
@@ -125,7 +126,8 @@ MEASURE_DESCRIPTIONS: Mapping[str, MeasureDescription] = {
     "emergence": MeasureDescription(
         "emergence",
         "The first checkpoint at which the head is at least half as far from the first checkpoint "
-        "as it is at the last (a measure of ours).",
+        "as it is at the last (a measure of ours). It emerged by that step, and after that of the "
+        "checkpoint before: what was between them is not known.",
         r"\min \left\{ s : d(s, \text{first}) \ge \tfrac{1}{2}\, "
         r"d(\text{last}, \text{first}) \right\}",
         range="amount",
@@ -243,10 +245,15 @@ STAGE_DESCRIPTIONS: Mapping[str, StageDescription] = {
 greedy ones of the example sentences."""
 
 
-def describe_stage(name: str, value: float) -> str:
-    """Say in words what a value of a measure means for a checkpoint; NaN gives “no value”."""
+def describe_stage(name: str, value: float, error: float = math.nan) -> str:
+    """Say in words what a value of a measure means for a checkpoint; NaN gives “no value”.
+
+    Its standard error stands behind, if it is known.
+    """
     if name not in STAGE_DESCRIPTIONS:
         raise ValueError(f"name: expected one of {', '.join(STAGE_DESCRIPTIONS)}, got {name!r}")
     if math.isnan(value):
         return f"{STAGE_DESCRIPTIONS[name].name}: no value"
-    return STAGE_DESCRIPTIONS[name].words.format(value=value, tokens=math.exp(-value))
+    plus_minus = "" if math.isnan(error) else f" (± {error:.{1 if name == 'chrf' else 3}f})"
+    words = STAGE_DESCRIPTIONS[name].words.format(value=value, tokens=math.exp(-value))
+    return f"{words}{plus_minus}"

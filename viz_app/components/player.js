@@ -113,7 +113,7 @@ function drawScale(scene) {
     mark.style.left = `${100 * tick}%`;
     scale.append(mark);
   }
-  scene.legend.replaceChildren(html("span", "", "weight, on one scale for all steps"), scale);
+  scene.legend.replaceChildren(html("span", "", "weight, colours by √, on one scale for all steps"), scale);
   if (data.allowed !== null) {
     const masked = html("span", "masked");
     masked.append(html("i"), "masked: later than the query");

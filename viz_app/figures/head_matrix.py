@@ -20,6 +20,7 @@ from headwise.viz_app.figures.theme import (
     Properties,
     Scale,
     Theme,
+    by_root,
     difference_scale,
     escape_plotly,
     new_figure,
@@ -142,7 +143,7 @@ def _bar(values: MeasureRange, limit: float, measured: str, theme: Theme) -> Pro
     signed = values == "signed"
     shares = (-1, -0.25, 0, 0.25, 1) if signed else (0, 0.1, 0.25, 0.5, 1)
     ticks = [share * limit for share in shares]
-    bar = colour_bar(theme, measured, ticks)
+    bar = colour_bar(theme, by_root(measured), ticks)
     if values != "share":
         sign = "+" if signed else ""
         bar["ticktext"] = [f"{tick:{sign}.2g}" if tick else "0" for tick in ticks]

@@ -18,6 +18,7 @@ from headwise.viz_app.figures.theme import (
     Properties,
     Scale,
     Theme,
+    by_root,
     difference_scale,
     escape_plotly,
     weight_scale,
@@ -184,7 +185,9 @@ def matrix(
             "zmin": -1 if signed else 0,
             "zmax": 1,
             "colorscale": difference_scale(theme) if signed else weight_scale(theme),
-            "colorbar": colour_bar(theme, measured, bar_ticks(signed, row * len(rows))),
+            "colorbar": colour_bar(
+                theme, measured if signed else by_root(measured), bar_ticks(signed, row * len(rows))
+            ),
             "hovertemplate": hover + "<extra></extra>",
         }
     ]

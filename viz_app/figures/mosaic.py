@@ -22,6 +22,7 @@ from headwise.viz_app.figures.theme import (
     Properties,
     Scale,
     Theme,
+    by_root,
     difference_scale,
     escape_plotly,
     new_figure,
@@ -119,7 +120,7 @@ def mosaic(
             },
             click_targets(targets),
             printed_bar(
-                "difference" if signed else "weight",
+                "difference" if signed else by_root("weight"),
                 limits=(-1 if signed else 0, 1),
                 scale=scale,
                 ticks=bar_ticks(signed, tall * layers),
@@ -201,7 +202,9 @@ def distance_map(
                 "hoverinfo": "skip",
             }
         )
-    bar = printed_bar("distance", limits=(0, 1), scale=scale, ticks=(0, 0.25, 1), theme=theme)
+    bar = printed_bar(
+        by_root("distance"), limits=(0, 1), scale=scale, ticks=(0, 0.25, 1), theme=theme
+    )
     return new_figure(theme, [*data, bar], layout)
 
 

@@ -91,6 +91,11 @@ def weight_scale(theme: Theme) -> Scale:
     return tuple(((i / last) ** 2, colour) for i, colour in enumerate(theme.weights))
 
 
+def by_root(name: str) -> str:
+    """Return the name of what a scale of ``weight_scale`` shows, which is not linear."""
+    return f"{name}, colours by √"
+
+
 def difference_scale(theme: Theme) -> Scale:
     """Return Plotly's colour scale of signed differences."""
     last = len(theme.difference) - 1

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from headwise.viz_app.figures.theme import (
     Theme,
+    by_root,
     page_colours,
     text_on_weight,
     weight_colour,
@@ -123,16 +124,18 @@ def short_probability(probability: float) -> str:
     return f"{probability:.2f}" if probability >= 0.005 else "<.01"
 
 
-def probability_legend(theme: Theme) -> str:
-    """Return what the shades of tokens mean, as HTML: a bar from probability 0 to 1."""
+def scale_legend(theme: Theme, name: str, *, masked: bool = False) -> str:
+    """Return what shades of a scale mean, as HTML: a bar from 0 to 1, and the colour of masks."""
     stops = ",".join(f"{colour} {100 * at:.0f}%" for at, colour in weight_scale(theme))
     bar = (
         f"display:inline-block;width:5rem;height:.6rem;border:1px solid {theme.line};"
         f"background:linear-gradient(to right,{stops})"
     )
+    square = f"display:inline-block;width:.7rem;height:.7rem;background:{theme.masked}"
+    grey = f' · <span style="{square}"></span> masked'
     return (
-        f'<span style="font-size:.85rem;color:{theme.muted};white-space:nowrap">probability: 0 '
-        f'<span style="{bar}"></span> 1</span>'
+        f'<span style="font-size:.85rem;color:{theme.muted};white-space:nowrap">{by_root(name)}: 0 '
+        f'<span style="{bar}"></span> 1{grey if masked else ""}</span>'
     )
 
 

@@ -30,6 +30,7 @@ from headwise.viz_app.measuring.examples import examples_in_batch, strongest_exa
 from headwise.viz_app.measuring.failures import translate_batch
 from headwise.viz_app.measuring.head_means import MeanSums
 from headwise.viz_app.measuring.heads import RowMeasure, weight_measures
+from headwise.viz_app.measuring.sentence_costs import as_table
 from headwise.viz_app.measuring.stages import StageMeasurer, find_aligning_head
 from headwise.viz_app.measuring.sums import Measurer, MeasureSums
 from headwise.viz_app.measuring.words import LinksLookup, align_batch
@@ -39,6 +40,7 @@ from headwise.viz_app.records.measures import (
     Measures,
     OwnMeasure,
     Sentence,
+    SentenceCosts,
     require_own_names,
 )
 
@@ -113,7 +115,7 @@ def sentences_of(
 
 def measure(
     task: MeasureTask, advance: Callable[[int], object], left_out: Callable[[LeftOutCounts], object]
-) -> Iterator[tuple[Measures, HeadMeans]]:
+) -> Iterator[tuple[Measures, HeadMeans, SentenceCosts]]:
     """Measure the checkpoints of a task in order; every process yields the same.
 
     ``advance`` is called with the number of sentences that are done, in all processes, ``left_out``
@@ -169,6 +171,7 @@ def measure(
         translations = gather(
             task.processes, [translate_batch(model, task.run.tokenizers, batch) for batch in mine]
         )
+        of_translations = stages.measure([t.translation for t in translations])
         measures = Measures(
             run=task.run.name,
             step=step,
@@ -177,7 +180,7 @@ def measure(
             values=sums.values() | weight_measures(model),
             cost_errors=errors["cost"],
             alignment=sums.alignment(),
-            stages=sums.contributions() | stages.measure([t.translation for t in translations]),
+            stages=sums.contributions() | {k: value for k, (value, _) in of_translations.items()},
             examples_corpus=task.examples.corpus,
             sentences=tuple(Sentence(*s.pair) for s in task.examples.sentences),
             examples=strongest_examples(model, best),
@@ -185,9 +188,12 @@ def measure(
             own=dict(task.about_own),
             errors=errors,
             even=even,
+            stage_errors=sums.contribution_errors()
+            | {name: error for name, (_, error) in of_translations.items()},
             distance_to=there[-1],
         )
-        yield measures, _head_means(task, checkpoint, corpus, means)
+        costs = as_table(sums.costs(), task.run.name, step, checkpoint.sha256, corpus)
+        yield measures, _head_means(task, checkpoint, corpus, means), costs
 
 
 def measure_means(task: MeasureTask, advance: Callable[[int], object]) -> Iterator[HeadMeans]:

@@ -31,7 +31,7 @@ query and key lengths of a map, ``K`` = d_k, ``D`` = d_model.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -39,9 +39,10 @@ from torch import Tensor
 
 from headwise.model.forced import forced_stream
 from headwise.model.hooks import capture
-from headwise.model.interface import Kind, Seq2SeqModel
+from headwise.model.interface import KINDS, Kind, Seq2SeqModel
 from headwise.model.stream import attention_as_sum, points_of_attention
 from headwise.viz_app.measuring.batches import PaddedIds
+from headwise.viz_app.records.trace import Floats
 
 _CELLS = 2**20
 """Most numbers, 4 MB, that one tensor of vectors holds, or all tensors that are captured of a pass.
@@ -91,6 +92,77 @@ def contributions(model: Seq2SeqModel, ids: PaddedIds) -> Contributions:
     )
 
 
+@dataclass(frozen=True)
+class MixedTokens:
+    """How the tokens of one sentence are mixed up to each layer, as rollout asks it, by ALTI+."""
+
+    maps: Mapping[Kind, Floats]
+    """What a position has of each input after each layer. In the encoder (L, S, S), rows sum to 1;
+    after a layer of the decoder of the source, (L, T, S), under ``cross``, and of the tokens
+    consumed so far, (L, T, T), under ``decoder_self``: together rows sum to 1."""
+    kept: Mapping[Kind, Floats]
+    """What a position keeps of itself in each layer's attention, the mean over positions, (L,).
+    That of cross-attention is the part of its residual, those of self-attention have the
+    position's own value besides."""
+
+
+@torch.inference_mode()
+def mixed_tokens(model: Seq2SeqModel, ids: PaddedIds) -> MixedTokens:
+    """Compute how the tokens of a sentence, the only one of a batch, are mixed up to each layer."""
+    passed: list[tuple[Kind, Tensor, Tensor]] = []
+    _relevance(
+        model, ids.source, ids.target[:, :-1], note=lambda *of_layer: passed.append(of_layer)
+    )
+    n_sources = ids.source.shape[1]
+    layers = {kind: [each for each in passed if each[0] == kind] for kind in KINDS}
+    own: dict[Kind, list[Tensor]] = {
+        "encoder_self": [found[0] for *_, found in layers["encoder_self"]],
+        "decoder_self": [found[0, :, n_sources:] for *_, found in layers["cross"]],
+        "cross": [found[0, :, :n_sources] for *_, found in layers["cross"]],
+    }
+    kept: dict[Kind, list[Tensor]] = {
+        kind: [
+            (each[0, :, -1] if kind == "cross" else each[0].diagonal()).mean()
+            for _, each, _ in of_kind
+        ]
+        for kind, of_kind in layers.items()
+    }
+    return MixedTokens(
+        maps={kind: torch.stack(own[kind]).float().cpu().numpy() for kind in KINDS},
+        kept={kind: torch.stack(kept[kind]).float().cpu().numpy() for kind in KINDS},
+    )
+
+
+@torch.inference_mode()
+def residual_norm_maps(model: Seq2SeqModel, ids: PaddedIds) -> dict[Kind, Floats]:
+    """Compute ‖T_i(x_j)‖₂ as shares of the row in each attention of one sentence: ATB-ResLN.
+
+    These are the norms of Kobayashi, Kuribayashi, Yokoi and Inui (2021, "Incorporating Residual and
+    Normalization Layers into Analysis of Masked Language Models", section 3): all heads are added,
+    the residual belongs to the query's own token, and a norm that follows the sum (post-norm) is
+    applied with the divisor that it had; with pre-norm none follows. Biases are nobody's, also
+    those of values, which are not in x_j W_V W_O.
+
+    Returns:
+        (L, Q, M) for each kind; of cross-attention (L, Q, M + 1), with the residual in the last
+        column.
+    """
+    with capture(model, points_of_attention(model)) as seen:
+        forced_stream(model, ids.source, ids.target[:, :-1])
+    return {
+        kind: torch.cat(
+            [
+                _map(model, seen, kind, layer, lambda vectors, _: vectors.norm(dim=-1))
+                for layer in range(model.description.layers(kind))
+            ]
+        )
+        .float()
+        .cpu()
+        .numpy()
+        for kind in KINDS
+    }
+
+
 def _sentences_at_once(model: Seq2SeqModel, ids: PaddedIds) -> int:
     """Return of how many sentences ``_CELLS`` can hold what is captured."""
     longest, width = max(ids.source.shape[1], ids.target.shape[1]), model.description.d_model
@@ -101,10 +173,16 @@ def _sentences_at_once(model: Seq2SeqModel, ids: PaddedIds) -> int:
     return max(1, _CELLS // cells)
 
 
-def _relevance(model: Seq2SeqModel, source: Tensor, consumed: Tensor) -> Tensor:
+def _relevance(
+    model: Seq2SeqModel,
+    source: Tensor,
+    consumed: Tensor,
+    note: Callable[[Kind, Tensor, Tensor], object] = lambda kind, layer, so_far: None,
+) -> Tensor:
     """Multiply the maps of all layers: ids (B, S), (B, T) → (B, T, S + T), rows sum to 1.
 
     A row of the result says what a decoder position has of each source and each consumed token.
+    ``note`` is told the kind and the map of each attention, and the product up to it.
     """
     layers = model.description.layers
     with capture(model, points_of_attention(model)) as seen:
@@ -112,19 +190,32 @@ def _relevance(model: Seq2SeqModel, source: Tensor, consumed: Tensor) -> Tensor:
     n_sources, n_consumed = source.shape[1], consumed.shape[1]
     encoded = torch.eye(n_sources, device=source.device).expand(len(source), -1, -1)
     for layer in range(layers("encoder_self")):
-        encoded = _map(model, seen, "encoder_self", layer) @ encoded  # (B, S, S)
+        own = _map(model, seen, "encoder_self", layer)
+        encoded = own @ encoded  # (B, S, S)
+        note("encoder_self", own, encoded)
     start = torch.eye(n_sources + n_consumed, device=source.device)[n_sources:]
     relevance = start.expand(len(source), -1, -1)  # (B, T, S + T)
     for layer in range(layers("decoder_self")):
-        relevance = _map(model, seen, "decoder_self", layer) @ relevance
+        own = _map(model, seen, "decoder_self", layer)
+        relevance = own @ relevance
+        note("decoder_self", own, relevance)
         cross = _map(model, seen, "cross", layer)  # (B, T, S + 1)
         relevance = relevance * cross[..., -1:]
         relevance[..., :n_sources] += cross[..., :-1] @ encoded
+        note("cross", cross, relevance)
     return relevance
 
 
-def _map(model: Seq2SeqModel, seen: Mapping[str, list[Tensor]], kind: Kind, layer: int) -> Tensor:
+def _map(
+    model: Seq2SeqModel,
+    seen: Mapping[str, list[Tensor]],
+    kind: Kind,
+    layer: int,
+    size_of: Callable[[Tensor, Tensor], Tensor] | None = None,
+) -> Tensor:
     """Compute the contributions in one attention, rows sum to 1.
+
+    ``size_of`` makes of T_i(x_j) and y_i, (…, D), how much a token contributes; by ALTI if None.
 
     Returns:
         (B, Q, M); of cross-attention (B, Q, M + 1), with the residual in the last column.
@@ -132,7 +223,7 @@ def _map(model: Seq2SeqModel, seen: Mapping[str, list[Tensor]], kind: Kind, laye
     parts = attention_as_sum(model, seen, kind, layer)
     (batch, heads, n_queries, n_keys), width = parts.weights.shape, parts.y.shape[-1]
     size = max(1, _CELLS // (batch * width * max(n_queries, heads)))
-    columns = []
+    columns, size_of = [], size_of or _contribution
     for start in range(0, n_keys, size):
         keys = slice(start, start + size)
         values = torch.einsum("bhmk,hkd->bmhd", parts.value[:, :, keys], parts.projection)
@@ -140,9 +231,9 @@ def _map(model: Seq2SeqModel, seen: Mapping[str, list[Tensor]], kind: Kind, laye
         if kind != "cross":
             own = vectors.diagonal(start, dim1=1, dim2=2)  # (B, D, m), a view
             own += parts.residual[:, keys].transpose(1, 2)
-        columns.append(_contribution(vectors, parts.y[:, None]))  # (B, m, Q)
+        columns.append(size_of(vectors, parts.y[:, None]))  # (B, m, Q)
     if kind == "cross":
-        columns.append(_contribution(parts.residual, parts.y)[:, None])
+        columns.append(size_of(parts.residual, parts.y)[:, None])
     found = torch.cat(columns, dim=1).transpose(1, 2)
     of_residual = found[..., -1] if kind == "cross" else found.diagonal(dim1=1, dim2=2)
     of_residual += found.sum(dim=-1) == 0

@@ -71,6 +71,8 @@ class _File:
     """Standard errors, as ``values``; left out in files from before there were any."""
     even: dict[str, dict[Kind, _Number | None]] = field(default_factory=dict)
     """Measure → kind → what a head with even rows has; left out likewise."""
+    stage_errors: dict[str, _Number | None] = field(default_factory=dict)
+    """Standard errors of ``stages``; left out likewise."""
 
 
 @dataclass(frozen=True)
@@ -176,12 +178,15 @@ def write_measures(folder: Path, measures: Measures) -> None:
             name: {kind: round(value, _DECIMALS) for kind, value in of_kinds.items()}
             for name, of_kinds in measures.even.items()
         },
+        stage_errors={
+            name: round(error, _DECIMALS) for name, error in measures.stage_errors.items()
+        },
     )
     # A line for each of these, so that a change can be read; a NaN becomes null.
     text = b",\n".join(
         orjson.dumps(k) + b":" + orjson.dumps(v, default=tuple)
         for k, v in vars(file).items()
-        if v or k not in ("own", "errors", "even")
+        if v or k not in ("own", "errors", "even", "stage_errors")
     )
     write_bytes(measures_path(folder, measures.step), b"{" + text + b"}\n")
 
@@ -288,6 +293,7 @@ def _rebuild(folder: Path, step: int, file: _File) -> Measures:
             name: {kind: _or_nan(value) for kind, value in of_kinds.items()}
             for name, of_kinds in file.even.items()
         },
+        stage_errors={name: _or_nan(error) for name, error in file.stage_errors.items()},
         distance_to=file.distance_to,
     )
 

@@ -13,25 +13,24 @@ which, on what they were measured, and the sha256 of all that.
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import orjson
-import safetensors.torch
 import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from headwise.model.files import CheckpointError, make_folder, read_bytes, write_bytes
+from headwise.model.files import CheckpointError, read_bytes
 from headwise.model.forced import forced_stream
 from headwise.model.hooks import capture
 from headwise.model.interface import KINDS, Description, Kind, Seq2SeqModel, attention_path
 from headwise.model.interventions import mean_shapes
 from headwise.model.validation import validate_json
 from headwise.viz_app.measuring.batches import PaddedIds
+from headwise.viz_app.measuring.tensor_files import read_tensors, require_checksum, write_tensors
 from headwise.viz_app.records.measures import CorpusSummary, HeadMeans
 from headwise.viz_app.records.trace import Floats
 
@@ -103,14 +102,12 @@ def write_means(folder: Path, means: HeadMeans) -> None:
     Raises:
         CheckpointError: if they cannot be written.
     """
-    make_folder(folder / "measures")
     header = _Header(MEANS_VERSION, means.run, means.step, means.sha256, means.corpus)
     about = orjson.dumps(asdict(header)).decode()
     tensors: dict[str, Tensor] = {
         kind: torch.from_numpy(np.array(array)) for kind, array in means.means.items()
     }
-    metadata = {"about": about, "sha256": _sha256(about, tensors)}
-    write_bytes(means_path(folder, means.step), safetensors.torch.save(tensors, metadata))
+    write_tensors(means_path(folder, means.step), about, tensors)
 
 
 def read_means(folder: Path, step: int) -> HeadMeans | None:
@@ -133,10 +130,7 @@ def read_means(folder: Path, step: int) -> HeadMeans | None:
 
 
 def _read(content: bytes, step: int) -> HeadMeans:
-    tensors = safetensors.torch.load(content)
-    length = int.from_bytes(content[:8], "little")
-    metadata = orjson.loads(content[8 : 8 + length])["__metadata__"]
-    about = metadata["about"]
+    about, tensors = read_tensors(content)
     header = validate_json(_Header, about)
     if (header.format_version, header.step) != (MEANS_VERSION, step):
         raise ValueError(
@@ -148,8 +142,7 @@ def _read(content: bytes, step: int) -> HeadMeans:
     for kind, tensor in tensors.items():
         if tensor.dtype != torch.float32 or tensor.dim() != 3 or not tensor.isfinite().all():
             raise ValueError(f"{kind}: expected finite float32 numbers by layer, head and width")
-    if metadata.get("sha256") != _sha256(about, tensors):
-        raise ValueError("its sha256 is not that of its content")
+    require_checksum(content, tensors, KINDS)
     return HeadMeans(
         run=header.run,
         step=step,
@@ -157,14 +150,6 @@ def _read(content: bytes, step: int) -> HeadMeans:
         corpus=header.corpus,
         means={kind: _read_only(tensors[kind]) for kind in KINDS},
     )
-
-
-def _sha256(about: str, tensors: dict[str, Tensor]) -> str:
-    digest = hashlib.sha256(about.encode())
-    for kind in KINDS:
-        array = tensors[kind].numpy()
-        digest.update(repr(array.shape).encode() + array.astype("<f4").tobytes())
-    return digest.hexdigest()
 
 
 def _read_only(tensor: Tensor) -> Floats:

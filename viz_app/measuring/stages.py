@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 import sacrebleu
+import torch
 
 from headwise.model.interface import Seq2SeqModel, Tokenizers
 from headwise.model.training.data import Pair
@@ -23,6 +24,7 @@ from headwise.model.validation import is_too_long
 from headwise.viz_app.measuring.alignments import WordLinks
 from headwise.viz_app.measuring.batches import EncodedPair, LeftOutCounts
 from headwise.viz_app.measuring.head_alignments import Agreement, align_pairs
+from headwise.viz_app.measuring.sums import Bootstrap, draws
 from headwise.viz_app.measuring.words import LinksLookup
 
 _MOST_TOKENS = 1_000_000
@@ -155,21 +157,20 @@ class StageMeasurer:
         )
         self._learn(text)
         self._of_references = {
-            f"{name}_reference": value for name, value in self._of_texts(self._references).items()
+            f"{name}_reference": found for name, found in self._of_texts(self._references).items()
         }
 
-    def measure(self, translations: Sequence[str]) -> dict[str, float]:
+    def measure(self, translations: Sequence[str]) -> dict[str, tuple[float, float]]:
         """Measure a checkpoint by its translations, one for each example sentence.
 
         Returns:
-            Value for each of these names in ``STAGES``: ``language_model``, the mean
+            Value and its standard error, by resamples of the sentences, for each of these names
+            in ``STAGES``: ``language_model``, the mean
             log-probability of a token in nats, ``</s>`` included; ``reordering``, the mean of
             ``reordering_score``; both of the references too; and the ``chrf`` of all translations
             together, from 0 to 100. NaN where there is nothing to measure.
         """
-        chrf = math.nan
-        if translations:
-            chrf = sacrebleu.CHRF().corpus_score(translations, [self._references]).score
+        chrf = _chrf(translations, self._references)
         return self._of_texts(translations) | self._of_references | {"chrf": chrf}
 
     def _learn(self, text: Iterable[str]) -> None:
@@ -180,24 +181,48 @@ class StageMeasurer:
             if self._language_model.tokens >= _MOST_TOKENS:
                 break
 
-    def _of_texts(self, texts: Sequence[str]) -> dict[str, float]:
+    def _of_texts(self, texts: Sequence[str]) -> dict[str, tuple[float, float]]:
         return {"language_model": self._likelihood(texts), "reordering": self._reordering(texts)}
 
-    def _likelihood(self, texts: Sequence[str]) -> float:
+    def _likelihood(self, texts: Sequence[str]) -> tuple[float, float]:
         if not self._language_model.tokens:
-            return math.nan
+            return math.nan, math.nan
         encoded = map(self._tokenizers.encode_target, texts)
-        return _mean([p for ids in encoded for p in self._language_model.log_probabilities(ids)])
+        return _mean([self._language_model.log_probabilities(ids) for ids in encoded])
 
-    def _reordering(self, texts: Sequence[str]) -> float:
+    def _reordering(self, texts: Sequence[str]) -> tuple[float, float]:
         pairs = map(Pair, self._sources, texts)
         unaligned = ((pair, WordLinks()) for pair in pairs)
         aligned = align_pairs(
             self._newest, self._tokenizers, unaligned, rows="predicted", left_out=LeftOutCounts()
         )
         scores = [reordering_score(pair.chosen[self._head]) for pair in aligned if pair is not None]
-        return _mean([score for score in scores if not math.isnan(score)])
+        return _mean([[] if math.isnan(score) else [score] for score in scores])
 
 
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values) if values else math.nan
+def _chrf(translations: Sequence[str], references: Sequence[str]) -> tuple[float, float]:
+    """Return chrF and its standard error, by resamples of the sentences' counts.
+
+    (sacrebleu's own resamples end in a TypeError where one of them has a score of 0.)
+    """
+    if not translations:
+        return math.nan, math.nan
+    chrf = sacrebleu.CHRF()
+    counts = np.array(chrf._extract_corpus_statistics(translations, [references]))
+    scores = [
+        float(chrf._compute_f_score(of_resample.tolist()))
+        for of_resample in draws(range(len(counts))).T @ counts
+    ]
+    error = float(np.std(scores, ddof=1)) if len(counts) > 1 else math.nan
+    return float(chrf.corpus_score(translations, [references]).score), error
+
+
+def _mean(values: Sequence[Sequence[float]]) -> tuple[float, float]:
+    """Return the mean of all values of all sentences, and its standard error over sentences."""
+    count = sum(map(len, values))
+    if not count:
+        return math.nan, math.nan
+    resampled = Bootstrap(1, torch.device("cpu"))
+    sums, counts = torch.tensor([[sum(of), len(of)] for of in values], dtype=torch.float64).T
+    resampled.add(range(len(values)), sums[:, None], counts)
+    return sum(map(sum, values)) / count, float(resampled.standard_errors()[0])

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -31,6 +32,7 @@ from headwise.viz_app.measuring.heads import (
     on_offset,
     on_rarest,
 )
+from headwise.viz_app.measuring.sentence_costs import MOST_SENTENCES, SentenceCost
 from headwise.viz_app.measuring.words import AlignedBatch, count_baseline_links, count_correct_links
 from headwise.viz_app.records.measures import CONTRIBUTIONS, MEASURES, AlignmentBaselines
 from headwise.viz_app.records.trace import Floats
@@ -62,6 +64,11 @@ def _draws(place: int) -> NDArray[np.int64]:
     return np.random.default_rng((_SEED, place)).poisson(1, _RESAMPLES)
 
 
+def draws(places: Sequence[int]) -> NDArray[np.int64]:
+    """Return how often each resample has the sentences at some places in the corpus, (B, 200)."""
+    return np.array([_draws(place) for place in places])
+
+
 class Bootstrap:
     """Resampled sums of figures over sentences, and of their tokens, give standard errors.
 
@@ -80,8 +87,7 @@ class Bootstrap:
 
         The figures are summed over the tokens of a sentence.
         """
-        draws = np.array([_draws(place) for place in places])
-        times = torch.tensor(draws, dtype=torch.float64, device=self._sums.device)
+        times = torch.tensor(draws(places), dtype=torch.float64, device=self._sums.device)
         columns = torch.cat([figures, tokens[:, None]], dim=1).double()
         self._sums += times.T @ columns
 
@@ -118,6 +124,8 @@ class MeasureSums:
         }
         # Sum and count of each measure of the contributions to predictions.
         self._contributions = torch.zeros(len(CONTRIBUTIONS), 2, dtype=torch.float64, device=device)
+        self._of_contributions = {name: Bootstrap(1, device) for name in CONTRIBUTIONS}
+        self._costs: dict[int, SentenceCost] = {}  # by place in the corpus
         # Correct links of the two baselines of alignment, and |A| + |S|.
         self._baselines = torch.zeros(3, dtype=torch.float64, device=device)
 
@@ -131,11 +139,28 @@ class MeasureSums:
         row[-1] += found.count.sum()
         self._resampled[name, kind].add(places, found.total, found.count)
 
-    def add_contributions(self, found: Contributions, is_predicted: Tensor) -> None:
-        """Add the contributions to a batch's predictions, which are where bool (B, T) says."""
+    def add_costs(
+        self, costs: Mapping[Kind, Tensor], tokens: Tensor, places: Sequence[int]
+    ) -> None:
+        """Keep what each head, (B, L, H) of each kind, costs each sentence of a batch."""
+        arrays = {kind: of_kind.float().cpu().numpy() for kind, of_kind in costs.items()}
+        for row, (place, count) in enumerate(zip(places, tokens.tolist(), strict=True)):
+            if place < MOST_SENTENCES:
+                of_sentence = {kind: array[row] for kind, array in arrays.items()}
+                self._costs[place] = SentenceCost(int(count), of_sentence)
+
+    def add_contributions(
+        self, found: Contributions, is_predicted: Tensor, places: Sequence[int]
+    ) -> None:
+        """Add the contributions to a batch's predictions, which are where bool (B, T) says.
+
+        ``places`` are as for ``add``.
+        """
         for sums, name in zip(self._contributions, CONTRIBUTIONS, strict=True):
-            values = getattr(found, name)[is_predicted].double()
-            sums += torch.stack([values.nansum(), values.isfinite().sum()])
+            values = getattr(found, name).double().masked_fill(~is_predicted, math.nan)
+            total, count = values.nansum(dim=1), values.isfinite().sum(dim=1)
+            sums += torch.stack([total.sum(), count.sum()])
+            self._of_contributions[name].add(places, total[:, None], count)
 
     def add_baselines(self, aligned: AlignedBatch) -> None:
         """Add the links of a batch that the two baselines of alignment have right."""
@@ -145,8 +170,13 @@ class MeasureSums:
     def all_reduce(self, processes: Processes) -> None:
         """Add the sums of all processes; every process must call this."""
         self._sums = {kind: processes.sum(sums) for kind, sums in self._sums.items()}
-        for resampled in self._resampled.values():
+        for resampled in (*self._resampled.values(), *self._of_contributions.values()):
             resampled.all_reduce(processes)
+        self._costs = {
+            place: of_sentence
+            for of_process in processes.gather(self._costs)
+            for place, of_sentence in of_process.items()
+        }
         self._contributions = processes.sum(self._contributions)
         self._baselines = processes.sum(self._baselines)
 
@@ -172,6 +202,17 @@ class MeasureSums:
         """Return the mean over predictions for each name in ``CONTRIBUTIONS``."""
         means = self._contributions[:, 0] / self._contributions[:, 1]
         return dict(zip(CONTRIBUTIONS, means.tolist(), strict=True))
+
+    def contribution_errors(self) -> dict[str, float]:
+        """Return the standard error of each mean that ``contributions`` has."""
+        return {
+            name: float(resampled.standard_errors()[0])
+            for name, resampled in self._of_contributions.items()
+        }
+
+    def costs(self) -> list[tuple[int, SentenceCost]]:
+        """Return what each head costs each sentence, by its place in the corpus."""
+        return list(self._costs.items())
 
     def alignment(self) -> AlignmentBaselines | None:
         """Return the alignment error rates of the two baselines; None without alignments."""
@@ -235,13 +276,16 @@ class Measurer:
                 found = distance(weights, there[kind], ids.allowed(kind))
                 sums.add(name, kind, found, places)
         if not self._wanted.isdisjoint(CONTRIBUTIONS):
-            sums.add_contributions(contributions(model, ids), ids.is_predicted)
+            sums.add_contributions(contributions(model, ids), ids.is_predicted, places)
         tokens = ids.is_predicted.sum(dim=-1).double()
         for name, of_batch in (("cost", batch_head_costs), ("gradient", batch_head_importance)):
             if name not in self._wanted:
                 continue
-            for kind, values in of_batch(model, ids.source, ids.target).items():
+            of_kinds = of_batch(model, ids.source, ids.target)
+            for kind, values in of_kinds.items():
                 sums.add(name, kind, HeadSum(values.double().flatten(1), tokens), places)
+            if name == "cost":
+                sums.add_costs(of_kinds, tokens, places)
         if aligned is not None:
             sums.add_baselines(aligned)
             of_aligned = [places[row] for row in aligned.rows.tolist()]

@@ -255,6 +255,27 @@ class HeadMeans:
 
 
 @dataclass(frozen=True)
+class SentenceCosts:
+    """What switching off each head costs each sentence of a corpus, as in a file of its own.
+
+    With the costs of all heads on the same sentences, a difference of two costs has its own error,
+    smaller than that of independent sentences.
+    """
+
+    run: str
+    step: int
+    sha256: str
+    """The sha256 of the checkpoint's weights."""
+    corpus: CorpusSummary
+    places: NDArray[np.int32]
+    """The places of the sentences in the corpus, from 0, (N,), rising."""
+    tokens: NDArray[np.int32]
+    """How many target tokens each has, (N,)."""
+    costs: Mapping[Kind, Floats]
+    """Nats that the whole target loses, (N, L, H), float16."""
+
+
+@dataclass(frozen=True)
 class Measures:
     """All measures of one checkpoint are held here, as in a file of the folder ``measures``."""
 
@@ -286,5 +307,7 @@ class Measures:
     even: Mapping[str, Mapping[Kind, float]] = field(default_factory=dict)
     """What a head has whose rows are all even: name → kind → value over the corpus; empty if it is
     unknown."""
+    stage_errors: Mapping[str, float] = field(default_factory=dict)
+    """Standard error of each of ``stages``, by a bootstrap over sentences; empty if unknown."""
     distance_to: int | None = None
     """Step of the checkpoint to which the measure ``distance`` is taken; None if unknown."""

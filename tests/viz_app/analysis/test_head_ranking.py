@@ -7,6 +7,7 @@ from headwise.viz_app.analysis.head_ranking import (
     emergence,
     head_table,
     head_values,
+    independent_errors,
     order_by_last_value,
     rank_correlation,
     rank_heads,
@@ -25,10 +26,14 @@ VALUES: dict[Kind, Floats] = {
 
 def test_ranks_are_shared_by_what_cannot_be_told_apart() -> None:
     """0.060 and 0.051 with errors of 0.005 differ by less than twice 0.0071; 0.030 is lower."""
-    found = rank_ranges([0.060, 0.051, 0.030], [0.005, 0.005, 0.005])
+    found = rank_ranges([0.060, 0.051, 0.030], independent_errors([0.005] * 3))
     assert found == [(1, 2), (1, 2), (3, 3)]
-    assert rank_ranges([0.060, 0.051, 0.030], [0.001, NAN, 0.001]) == [(1, 1), (2, 2), (3, 3)]
-    assert rank_ranges([0.2, 0.3, 0.2], [0.0, 0.0, 0.0]) == [(2, 3), (1, 1), (2, 3)]
+    assert rank_ranges([0.060, 0.051, 0.030], independent_errors([0.001, NAN, 0.001])) == [
+        (1, 1),
+        (2, 2),
+        (3, 3),
+    ]
+    assert rank_ranges([0.2, 0.3, 0.2], np.zeros((3, 3))) == [(2, 3), (1, 1), (2, 3)]
 
 
 def test_rank_correlation_is_of_pairs_without_nan() -> None:

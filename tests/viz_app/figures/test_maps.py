@@ -235,7 +235,7 @@ def test_row_heights_shrink_to_4_pixels_at_the_least(
 def test_the_colour_bar_names_what_is_measured_and_the_ends_of_the_range() -> None:
     share, difference = draw_attention(measured="share"), draw_difference()
     bars = [figure.data[0].colorbar for figure in (share, difference)]
-    assert [bar.title.text for bar in bars] == ["share", "difference"]
+    assert [bar.title.text for bar in bars] == ["share, colours by √", "difference"]
     assert [bar.tickvals for bar in bars] == [(0, 0.1, 0.25, 0.5, 1), (-1, -0.5, 0, 0.5, 1)]
 
 

@@ -182,4 +182,8 @@ def test_distances_are_drawn_on_the_fixed_range_of_weights_and_unknown_ones_as_d
     assert list(written.text[6:12]) == ["–"] * 6
     assert written.textfont.color[-1] == written.meta["printed"][-1] == text_on_weight(LIGHT, 0.207)
     assert written.textfont.color[6] == written.meta["printed"][6] == LIGHT.muted
-    assert (bar.meta, bar.visible, bar.marker.colorbar.title.text) == (PRINTED, False, "distance")
+    assert (bar.meta, bar.visible, bar.marker.colorbar.title.text) == (
+        PRINTED,
+        False,
+        "distance, colours by √",
+    )

@@ -11,7 +11,7 @@ from headwise.viz_app.figures.theme import LIGHT, Theme, text_on_weight, weight_
 from headwise.viz_app.figures.tokens import (
     lens_table,
     padding_rows,
-    probability_legend,
+    scale_legend,
     token_row,
 )
 
@@ -39,8 +39,18 @@ def test_tokens_are_shaded_by_their_probabilities_which_stand_below(theme: Theme
         assert style(token)["background"] == weight_colour(theme, p)
         assert style(token)["color"] == text_on_weight(theme, p)
         assert token.get("title") is None
-    bar = fromstring(probability_legend(theme))[0].get("style", "")
+    bar = fromstring(scale_legend(theme, "probability"))[0].get("style", "")
     assert all(f"{theme.weights[at]} {place}%" in bar for at, place in ((0, 0), (-1, 100)))
+
+
+def test_a_legend_says_that_its_scale_is_not_linear_and_what_is_masked() -> None:
+    """A weight of a quarter has the colour in the middle of the bar of roots."""
+    legend = scale_legend(LIGHT, "weight", masked=True)
+    assert "weight, colours by √: 0" in legend
+    middle = LIGHT.weights[(len(LIGHT.weights) - 1) // 2]
+    assert len(LIGHT.weights) % 2 == 0 or f"{middle} 25%" in legend
+    assert f"background:{LIGHT.masked}" in legend
+    assert "masked" not in scale_legend(LIGHT, "weight")
 
 
 def test_the_selected_token_is_framed() -> None:

@@ -14,13 +14,19 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from headwise.model.forced import forced_stream
 from headwise.model.hooks import capture
 from headwise.model.interface import KINDS, Seq2SeqModel, attention_path
 from headwise.model.pretrained.model import PretrainedModel
+from headwise.model.stream import attention_as_sum, points_of_attention
 from headwise.model.transformer import Transformer
 from headwise.viz_app.measuring import contributions as module
 from headwise.viz_app.measuring.batches import PaddedIds
-from headwise.viz_app.measuring.contributions import contributions
+from headwise.viz_app.measuring.contributions import (
+    contributions,
+    mixed_tokens,
+    residual_norm_maps,
+)
 from tests.floats import OPERATIONS, PASS, assert_near
 from tests.model.pretrained.tiny import build, random_ids
 from tests.viz_app.measuring.conftest import float64_by_default
@@ -201,6 +207,53 @@ def test_shares_are_as_computed_by_hand(precise: Seq2SeqModel) -> None:
         source, prefix = array(found.source[0, step]), array(found.prefix[0, step])
         same(found.source_entropy[0, step], entropy_by_hand(source, 5))
         same(found.prefix_entropy[0, step], entropy_by_hand(prefix, step + 1))
+
+
+def test_tokens_are_mixed_up_to_the_last_layer_as_in_a_prediction(precise: Seq2SeqModel) -> None:
+    """After the last layer they are the shares of the prediction; rows sum to 1 after each."""
+    model = precise
+    ids = batch(model, (5, 4))
+    mixed, found = mixed_tokens(model, ids), contributions(model, ids)
+    bound = {"dtype": np.float32, "size": 1, "operations": OPERATIONS}
+    assert_near(mixed.maps["cross"][-1], found.source[0].numpy(), **bound)
+    assert_near(mixed.maps["decoder_self"][-1], found.prefix[0].numpy(), **bound)
+    layers = model.description.layers
+    assert mixed.maps["encoder_self"].shape == (layers("encoder_self"), 5, 5)
+    assert_near(mixed.maps["encoder_self"].sum(axis=-1), 1, **bound)
+    both = mixed.maps["cross"].sum(axis=-1) + mixed.maps["decoder_self"].sum(axis=-1)
+    assert_near(both, np.ones((layers("cross"), 4)), **bound)
+    # The first layer's map is that of its attention alone: what a position keeps is its diagonal.
+    first = mixed.maps["encoder_self"][0].diagonal().mean()
+    assert_near(mixed.kept["encoder_self"][0], first, **bound)
+
+
+def test_norms_with_the_residual_are_those_of_vectors_by_hand(precise: Seq2SeqModel) -> None:
+    """‖Σ_h α v W_O + residual‖, through a norm that follows, one query and key at a time."""
+    model = precise
+    ids = batch(model, (5, 4))
+    found = residual_norm_maps(model, ids)
+    with torch.inference_mode(), capture(model, points_of_attention(model)) as seen:
+        forced_stream(model, ids.source, ids.target[:, :-1])
+    for kind in KINDS:
+        for layer in range(model.description.layers(kind)):
+            parts = attention_as_sum(model, seen, kind, layer)
+            weights, value = array(parts.weights[0]), array(parts.value[0])
+            projection, residual = array(parts.projection), array(parts.residual[0])
+            n_queries, n_keys = weights.shape[1:]
+            lengths = np.zeros((n_queries, n_keys + (kind == "cross")))
+            for query, key in np.ndindex(n_queries, n_keys):
+                vector = sum(
+                    weights[h, query, key] * value[h, key] @ projection[h]
+                    for h in range(len(value))
+                )
+                if kind != "cross" and query == key:
+                    vector = vector + residual[query]
+                lengths[query, key] = np.linalg.norm(vector)
+            if kind == "cross":
+                lengths[:, -1] = np.linalg.norm(residual, axis=-1)
+            expected = lengths / lengths.sum(axis=1, keepdims=True)
+            rms = np.float32
+            assert_near(found[kind][layer], expected, dtype=rms, size=1, operations=OPERATIONS)
 
 
 def test_shares_of_source_and_prefix_sum_to_1_and_future_tokens_have_none(

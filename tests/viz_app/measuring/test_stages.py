@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import product
 
+import numpy as np
 import pytest
 
 from headwise.model.transformer import Transformer
@@ -18,6 +19,7 @@ from headwise.viz_app.measuring.stages import (
     find_aligning_head,
     reordering_score,
 )
+from headwise.viz_app.measuring.sums import draws
 from headwise.viz_app.measuring.words import LinksLookup
 from tests.floats import near
 from tests.viz_app.measuring.conftest import PAIR, WORDS, MakeAligner
@@ -78,7 +80,7 @@ def stages_of(
     model: Transformer, translations: Sequence[str], *, head: int = 2, text: Sequence[str] = ()
 ) -> dict[str, float]:
     measurer = StageMeasurer(WORDS, model, head, [PAIR] * len(translations), text)
-    return measurer.measure(translations)
+    return {name: value for name, (value, _) in measurer.measure(translations).items()}
 
 
 @pytest.mark.parametrize(("head", "expected"), [(0, 1), (1, 1), (2, 0)])
@@ -136,6 +138,19 @@ def test_quality_is_that_of_all_translations_together(model: Transformer) -> Non
     assert stages_of(model, [PAIR.target] * 2)["chrf"] == near(100)
     half, none = (stages_of(model, [PAIR.target, other])["chrf"] for other in ("el", ""))
     assert 100 > half > none > 0
+
+
+def test_errors_are_over_sentences(model: Transformer) -> None:
+    """Orders of 1 and 0 in turn have the error of their resampled means, alike ones none."""
+    texts = ["el perro", "el perro rojo"] * 15
+    found = StageMeasurer(WORDS, model, 2, [PAIR] * len(texts), []).measure(texts)
+    times = draws(range(len(texts))).T
+    scores = (times @ ([1, 0] * 15)) / times.sum(axis=1)
+    assert found["reordering"][1] == near(np.std(scores, ddof=1))
+    assert found["reordering_reference"][1] == near(0)
+    assert 0 < found["chrf"][1] < 20
+    alike = StageMeasurer(WORDS, model, 2, [PAIR] * 30, []).measure(["el perro"] * 30)
+    assert alike["chrf"][1] == near(0, size=100)
 
 
 def test_no_sentences_have_no_values(model: Transformer) -> None:

@@ -20,7 +20,7 @@ from headwise.viz_app.measuring.alignments import Alignments, Links
 from headwise.viz_app.measuring.batches import EncodedPair, PaddedIds
 from headwise.viz_app.measuring.contributions import contributions
 from headwise.viz_app.measuring.heads import HeadSum
-from headwise.viz_app.measuring.sums import Bootstrap, Measurer, MeasureSums, punctuation_ids
+from headwise.viz_app.measuring.sums import Bootstrap, Measurer, MeasureSums, draws, punctuation_ids
 from headwise.viz_app.measuring.words import align_batch, links_from_file
 from headwise.viz_app.records.measures import CONTRIBUTIONS, MEASURES
 from headwise.viz_app.records.trace import Floats
@@ -83,6 +83,29 @@ def test_padding_does_not_count(
         for kind in KINDS:
             assert_near(sums.values()[name][kind], alone.values()[name][kind], operations=1)
     assert alone.alignment() == sums.alignment()
+
+
+def test_errors_of_contributions_are_those_of_resampled_sentences(
+    run: TrainedRun, many_sentences: list[EncodedPair]
+) -> None:
+    """The share of the source, whose resampled means are those of its sentences one by one."""
+    model = load_weights(run, 20, torch.float64).model
+    totals, counts = [], []
+    for sentence in many_sentences:
+        ids = PaddedIds.of_pairs([sentence], model)
+        with float64_by_default():
+            shares = contributions(model, ids).source_contribution
+        totals.append(float(shares.sum()))
+        counts.append(shares.numel())
+    sums, ids = MeasureSums(model.description, CPU), PaddedIds.of_pairs(many_sentences, model)
+    with float64_by_default():
+        found_in_batch = contributions(model, ids)
+    sums.add_contributions(found_in_batch, ids.is_predicted, range(len(many_sentences)))
+    found = sums.contribution_errors()
+    times = draws([sentence.number for sentence in many_sentences]).T
+    means = (times @ totals) / (times @ counts)
+    assert found["source_contribution"] == near(np.std(means, ddof=1))
+    assert {*found} == {*CONTRIBUTIONS}
 
 
 def test_undefined_measures_are_nan(values: Values) -> None:

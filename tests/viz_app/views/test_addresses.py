@@ -32,7 +32,7 @@ PINS = st.builds(PinnedRow, HEADS, st.integers(0, 99), st.none() | st.integers(0
     lambda pin: pin.head.kind != "decoder_self" or pin.last_key <= pin.row
 )
 NARROWER = {
-    "lines_of": st.lists(HEADS, max_size=5).map(tuple),
+    **dict.fromkeys(("lines_of", "heads_together"), st.lists(HEADS, max_size=5).map(tuple)),
     "strengths": st.dictionaries(HEADS, st.floats(-1, 3), max_size=5).map(
         lambda strengths: tuple(itertools.starmap(TurnedHead, strengths.items()))
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from html import unescape
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,24 @@ import pytest
 import streamlit as st
 from scipy.stats import spearmanr
 
-from headwise.model.checkpoint import load_weights, open_trained_run, save_weights, write_info
-from headwise.model.interface import KINDS, Head
+from headwise.model.checkpoint import (
+    TrainedRun,
+    load_weights,
+    open_trained_run,
+    save_weights,
+    write_info,
+)
+from headwise.model.interface import KINDS, Head, head_name
+from headwise.model.training.data import Pair
 from headwise.viz_app.analysis.failures import FAILURE_DESCRIPTIONS
 from headwise.viz_app.analysis.head_descriptions import describe_head
+from headwise.viz_app.analysis.paired import all_costs, change, difference_errors, stand_apart
 from headwise.viz_app.components.row_table import Bar
 from headwise.viz_app.measuring.alignments import Alignments, write_alignments
 from headwise.viz_app.measuring.files import measures_path, write_measures
+from headwise.viz_app.measuring.plain import encode_all
+from headwise.viz_app.measuring.pruning import joint_cost
+from headwise.viz_app.measuring.sentence_costs import write_costs
 from headwise.viz_app.records.measures import (
     FAILURES,
     MEASURES,
@@ -30,7 +42,7 @@ from headwise.viz_app.records.measures import (
     TranslatedSentence,
 )
 from tests.floats import rounding
-from tests.viz_app.measures import SENTENCES, made_up_measures
+from tests.viz_app.measures import SENTENCES, made_up_costs, made_up_measures
 from tests.viz_app.views.driver import (
     STEPS,
     Calls,
@@ -316,7 +328,53 @@ def test_heads_are_listed_in_words_by_a_measure(
     assert lists["head_table"]["chosen"] == "cross,1,0"
     gradients = by_head(measured[60], "gradient")
     both = spearmanr([*costs.values()], [*gradients.values()]).statistic
-    assert f"the cost with the importance by gradient is {both:+.2f}" in said(app)
+    assert f"the cost with the importance by gradient is {both:+.2f}, 95% interval" in said(app)
+    assert "as if each head were measured on other sentences" in said(app)
+
+
+def test_costs_are_compared_on_the_same_sentences(
+    start: Start, own_root: Path, measured: Every, lists: Calls
+) -> None:
+    """Then those of one checkpoint are of other weights, and then of both."""
+    tables = {
+        step: made_up_costs(step, sha256=measured[step].sha256, corpus=measured[step].corpus)
+        for step in (20, 60)
+    }
+    for costs in tables.values():
+        write_costs(own_root / "tiny", costs)
+    app = start(measure="cost", kind="cross", layer="2", head="3")
+    errors = difference_errors(all_costs(tables[60]), tables[60].tokens)
+    values = np.array([by_head(measured[60], "cost")[head] for head in HEADS], np.float32)
+    apart = stand_apart(values, errors)
+    assert f"Of 153 pairs of these heads {apart.differ} differ" in said(app)
+    assert "on the same 4 sentences; if no two heads differed, some 7 would by chance" in said(app)
+    difference, error = change(tables[60], tables[20], Head("cross", 1, 2)) or (0, 0)
+    changed = f"since step 20 its cost has changed by {difference:+.3f} ± {error:.3f} nats"
+    assert changed in said(app)
+    write_costs(own_root / "tiny", replace(tables[20], sha256="other"))
+    assert "its cost has changed" not in said(start(measure="cost"))
+    write_costs(own_root / "tiny", replace(tables[60], sha256="other"))
+    assert "as if each head were measured on other sentences" in said(start(measure="cost"))
+
+
+def test_chosen_heads_are_measured_off_together(
+    start: Start, own_root: Path, run: TrainedRun
+) -> None:
+    app = start()
+    assert "Costs do not add up" in said(app)
+    app = app.choose(heads_together=[Head("cross", 0, 0), Head("decoder_self", 1, 2)])
+    pairs = [Pair(each.source, each.reference) for each in SENTENCES]
+    encoded = encode_all(pairs, run.tokenizers, max_length=31)
+    found = joint_cost(
+        load_weights(run, 60).model, encoded, [Head("cross", 0, 0), Head("decoder_self", 1, 2)]
+    )
+    assert f"All off together they cost {found.together:+.3f} ± " in said(app)
+    assert f"their sum is {found.summed:+.3f} ± " in said(app)
+    assert "has its output set to zero" in said(app)
+    assert [head_name(head) for head in app.view.heads.heads_together] == [
+        "cross.1.1",
+        "decoder_self.2.3",
+    ]
 
 
 def test_other_measures_are_listed_and_heads_are_filtered(
@@ -340,7 +398,8 @@ def test_other_measures_are_listed_and_heads_are_filtered(
     start(measure="emergence", step="20")
     way = {step: by_head(measured[step], "from_first") for step in STEPS}
     half = {h: next(step for step in STEPS if way[step][h] >= way[60][h] / 2) for h in HEADS}
-    assert {cells[1] for cells in table(lists, "head_table")} <= {f"{step:,}" for step in STEPS}
+    of_steps = {f"after step {a}, by step {b}" for a, b in pairwise(STEPS)}
+    assert {cells[1] for cells in table(lists, "head_table")} <= of_steps | {"by step 0"}
     assert row_names(lists, "head_table") == ranked(half)
 
 

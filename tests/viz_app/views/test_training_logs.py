@@ -29,6 +29,7 @@ from tests.viz_app.views.driver import (
     row_names,
     table,
     traced,
+    unescaped,
     without_weights,
 )
 
@@ -163,6 +164,21 @@ def test_training_batches_are_named_by_what_their_loss_contains(start: Start, ro
     said = {trace["hovertemplate"].split("<br>")[0] for trace in app.charts["curves"]["data"]}
     for name, told in zip(names, every, strict=True):
         assert {f"{name}: training batches{told}", f"{name}: valid"} <= said
+
+
+def test_scores_of_other_validation_data_are_not_to_be_compared(start: Start, root: Path) -> None:
+    """Of the same data, of other data, and of data that nobody knows."""
+    shutil.copytree(root / "tiny", root / "other")
+    warning = "Do not compare BLEU"
+    app = start(root, run="tiny", beside=["other"])
+    assert warning not in app.captions
+    info = open_trained_run("other", root=root).info
+    data = replace(info.data, valid_sha256="0" * 64, valid_file="more.jsonl", name="a *corpus*")
+    write_info(root / "other", replace(info, data=data))
+    app = start(root, run="tiny", beside=["other"])
+    assert f"{warning}, chrF and exact translations of these runs" in app.captions
+    assert "other (a *corpus*, more.jsonl)" in unescaped(app.captions)
+    assert warning not in start(root, run="other").captions
 
 
 def test_several_runs_are_drawn_and_those_that_are_broken_or_go_are_left_out(

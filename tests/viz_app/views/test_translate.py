@@ -24,6 +24,8 @@ from headwise.viz_app.analysis.grid import GridOptions, make_grid
 from headwise.viz_app.analysis.labels import next_token_label, token_label, token_labels
 from headwise.viz_app.analysis.rollout import rollout_of
 from headwise.viz_app.figures.mosaic import tile
+from headwise.viz_app.measuring.batches import PaddedIds
+from headwise.viz_app.measuring.contributions import mixed_tokens, residual_norm_maps
 from headwise.viz_app.measuring.head_means import write_means
 from headwise.viz_app.records.trace import Check, Floats, Tokens, Trace, Word
 from headwise.viz_app.trace.sentence import run_trace
@@ -261,6 +263,40 @@ MAPS: list[tuple[str, str, Expected]] = [
         lambda t: without_special(t, renormalised(t.head_sum_norms["cross"][0])),
     ),
 ]
+
+
+def test_alti_stands_beside_rollout_and_says_where_they_disagree(
+    start: Start, run: TrainedRun
+) -> None:
+    """Of the second decoder layer; the strongest column of each row is compared."""
+    trace, model = traced(run), load_weights(run, 60).model
+    ids = PaddedIds.of([list(trace.source.ids)], [list(trace.target_ids)], model)
+    mixed = mixed_tokens(model, ids)
+    app = start(show="rollout", layer="2")
+    app.expect_cells("alti", mixed.maps["cross"][1])
+    rolled = rollout_of(trace, "cross", 1, "weight")
+    same = int((rolled.argmax(axis=1) == mixed.maps["cross"][1].argmax(axis=1)).sum())
+    assert f"the same column in {same} of {len(rolled)} rows" in app.captions
+    assert "assumes that half of each layer is the residual" in app.captions
+    kept = ", ".join(f"{share:.2f}" for share in mixed.kept["cross"])
+    assert f"keeps {kept}, layer by layer" in app.captions
+    assert "alti" not in start(layer="2").charts
+    own = start(show="rollout", layer="1", kind="encoder_self", units="words")
+    grid = make_grid(trace, "encoder_self", GridOptions("words"))
+    own.expect_cells("alti", grid.apply(mixed.maps["encoder_self"][0]))
+
+
+def test_norms_with_the_residual_stand_beside_those_without(start: Start, run: TrainedRun) -> None:
+    trace, model = traced(run), load_weights(run, 60).model
+    ids = PaddedIds.of([list(trace.source.ids)], [list(trace.target_ids)], model)
+    maps = residual_norm_maps(model, ids)
+    app = start(show="mean", layer="1", cells="value norm")
+    app.expect_cells("with-residual", maps["cross"][0][:, :-1])
+    assert f"on average {maps['cross'][0][:, -1].mean():.2f} of a row" in app.captions
+    assert "the bias of W_O" in app.captions
+    own = start(show="mean", layer="2", kind="encoder_self", cells="value norm")
+    own.expect_cells("with-residual", maps["encoder_self"][1])
+    assert "with-residual" not in start(show="mean", layer="1").charts
 
 
 @pytest.mark.parametrize(("link", "said", "expected"), MAPS, ids=[link for link, *_ in MAPS])

@@ -7,6 +7,8 @@ from typing import Literal
 
 from pydantic import FiniteFloat
 
+from headwise.viz_app.views.choices import NamedHead, choice
+
 
 @dataclass(frozen=True)
 class HeadsChoices:
@@ -15,4 +17,6 @@ class HeadsChoices:
     heads_kind: Literal["all", "encoder_self", "decoder_self", "cross"] = "all"
     heads_order: Literal["largest first", "smallest first"] = "largest first"
     heads_least: FiniteFloat | None = None
+    heads_together: tuple[NamedHead, ...] = choice((), of="run")
+    """Heads whose cost together is measured."""
     failure: str | None = None

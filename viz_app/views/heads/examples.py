@@ -11,6 +11,7 @@ from headwise.viz_app.analysis.head_ranking import head_values
 from headwise.viz_app.analysis.labels import ROLES, token_marks
 from headwise.viz_app.components.row_table import Row, TextPart, row_table
 from headwise.viz_app.records.measures import Measures
+from headwise.viz_app.views.heads.compared import change_note
 from headwise.viz_app.views.shared.head_choice import choices_for, choose_head, head_label
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.marked_text import marked_text, whole_tokens
@@ -34,6 +35,8 @@ def show_examples(selection: Selection, measures: Measures) -> None:
             for name, value in values.items()
             if value == value and (name != "distance" or measures.distance_to != measures.step)
         ]
+        if changed := change_note(selection.run, measures, head):
+            lines.append(changed)
         st.markdown(f"**{head_label(head)}**")
         st.caption("\n".join(f"- {escape_markdown(line)}" for line in lines))
         st.button(

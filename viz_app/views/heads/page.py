@@ -18,6 +18,7 @@ from headwise.viz_app.analysis.head_descriptions import WORDS_NOTE
 from headwise.viz_app.analysis.head_ranking import (
     head_values,
     rank_correlation,
+    rank_correlation_interval,
     rank_heads,
     rank_ranges,
 )
@@ -25,11 +26,13 @@ from headwise.viz_app.analysis.labels import KIND_NAMES
 from headwise.viz_app.components.row_table import Bar, MarkedText, Row, TextPart, row_table
 from headwise.viz_app.records.measures import FAILURES, Measures
 from headwise.viz_app.views.caches import Run
+from headwise.viz_app.views.heads.compared import apart_note, errors_of_differences
 from headwise.viz_app.views.heads.examples import show_examples
+from headwise.viz_app.views.heads.together import show_together
 from headwise.viz_app.views.shared.download import show_download_menu
 from headwise.viz_app.views.shared.head_choice import chosen_head, head_label
 from headwise.viz_app.views.shared.markdown import escape_markdown
-from headwise.viz_app.views.shared.measured_heads import errors_note, head_in_words
+from headwise.viz_app.views.shared.measured_heads import errors_note, head_in_words, value_in_words
 from headwise.viz_app.views.shared.measures import (
     baselines_note,
     choose_measure,
@@ -61,6 +64,7 @@ def page(selection: Selection) -> None:
         show_examples(selection, measures)
         with above:
             show_list(selection, measures)
+        show_together(selection, measures)
         show_failures(selection, measures)
     show_download_menu(selection)
 
@@ -107,14 +111,14 @@ def show_list(selection: Selection, measures: Measures) -> None:
     if about.range != "share":
         low = min(0.0, *(value for _, value in found))
         high = max(0.0, *(value for _, value in found)) or -low or 1.0
-    ranks = _ranks(measures, found) if name == "cost" else None
+    ranks, apart = _ranks(selection.run, measures, found) if name == "cost" else (None, "")
     rows = [
         Row(
             _name(head),
             (
                 head_label(head),
                 *([ranks[place]] if ranks else []),
-                Bar(value, f"{round(value, 3) + 0.0:{about.form}}", low, high),
+                Bar(value, _written(selection.run, measures, name, head, value), low, high),
                 head_in_words(selection.run, measures, head),
             ),
         )
@@ -135,14 +139,26 @@ def show_list(selection: Selection, measures: Measures) -> None:
         f"what is most striking in its measures; all its measures stand below. {WORDS_NOTE}"
         + errors_note(measures)
         + _notes(selection.run, measures, name, [head for head, _ in found])
+        + apart
     )
 
 
-def _ranks(measures: Measures, found: Sequence[tuple[Head, float]]) -> list[str]:
-    """Return the ranks that each head may have by its cost, given the standard errors."""
-    errors = [float(measures.cost_errors[head.kind][head.layer, head.head]) for head, _ in found]
-    ranges = rank_ranges([value for _, value in found], errors)
-    return [f"{first}" if first == last else f"{first}–{last}" for first, last in ranges]
+def _written(run: Run, measures: Measures, name: str, head: Head, value: float) -> str:
+    if name == "emergence":  # a checkpoint alone does not say since when
+        return value_in_words(run, measures, name, head, value).removeprefix("emerged ")
+    form = measure_description(name, run, (measures,)).form
+    return f"{round(value, 3) + 0.0:{form}}"
+
+
+def _ranks(
+    run: Run, measures: Measures, found: Sequence[tuple[Head, float]]
+) -> tuple[list[str], str]:
+    """Return the ranks that each head may have by its cost, and how many pairs of heads differ."""
+    values = [value for _, value in found]
+    errors, of = errors_of_differences(run, measures, [head for head, _ in found])
+    ranges = rank_ranges(values, errors)
+    ranks = [f"{first}" if first == last else f"{first}–{last}" for first, last in ranges]
+    return ranks, apart_note(values, errors, of)
 
 
 def _notes(run: Run, measures: Measures, name: str, heads: Sequence[Head]) -> str:
@@ -155,11 +171,14 @@ def _notes(run: Run, measures: Measures, name: str, heads: Sequence[Head]) -> st
         )
     if name in ("cost", "gradient"):
         of_heads = [head_values(measures.values, head) for head in heads]
-        both = rank_correlation([v["cost"] for v in of_heads], [v["gradient"] for v in of_heads])
+        costs, gradients = ([v[of] for v in of_heads] for of in ("cost", "gradient"))
+        both = rank_correlation(costs, gradients)
         if not math.isnan(both):
+            low, high = rank_correlation_interval(costs, gradients)
             note += (
                 f" Over these {len(heads)} heads the rank correlation of the cost with the "
-                f"importance by gradient is {both:+.2f}."
+                f"importance by gradient is {both:+.2f}, 95% interval {low:+.2f} to {high:+.2f} by "
+                "resamples of the heads."
             )
     return note
 

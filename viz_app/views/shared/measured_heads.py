@@ -14,6 +14,7 @@ from headwise.viz_app.analysis.head_descriptions import (
     describe_value,
 )
 from headwise.viz_app.analysis.head_ranking import head_values
+from headwise.viz_app.analysis.labels import ONE_TRAINING_NOTE
 from headwise.viz_app.analysis.measure_descriptions import MEASURE_DESCRIPTIONS
 from headwise.viz_app.measuring.batches import LeftOutCounts, encode
 from headwise.viz_app.measuring.even import even_head
@@ -37,6 +38,10 @@ def value_in_words(run: Run, measures: Measures, name: str, head: Head, value: f
     """Say what a value of a measure means for a head."""
     if name == "distance" and measures.distance_to == measures.step:
         return "the checkpoint from which the others' distances are measured"
+    if name == "emergence" and not math.isnan(value):
+        before = [step for step in measures_of(run, run.steps()).by_step if step < value]
+        after = f"after step {before[-1]:,}, " if before else ""
+        return f"emerged {after}by step {value:,.0f}"
     if name not in MEASURE_DESCRIPTIONS:  # somebody added it
         return f"{name}: {value:.3f}" if not math.isnan(value) else f"{name}: no value"
     beside = _beside(run, measures, head).get(name, NOTHING_BESIDE)
@@ -117,4 +122,4 @@ def errors_note(measures: Measures) -> str:
             "alignment errors are taken as the largest that they can be where sentences weigh "
             "alike. Measure again to have them."
         )
-    return over
+    return f"{over} {ONE_TRAINING_NOTE}"

@@ -181,6 +181,7 @@ def _note(selection: Selection, runs: list[RunCurves], *, smoothing: float, log_
         notes.append(
             "Losses are per token: runs with different vocabularies cannot be compared by them."
         )
+        notes += _other_data([run.name for run in runs])
     for run in runs:
         scores, exact = run.curves["bleu"].values, run.curves["exact"].values
         if len(scores) and scores.max() == 0 and exact.any():
@@ -197,6 +198,27 @@ def _note(selection: Selection, runs: list[RunCurves], *, smoothing: float, log_
             "A logarithmic axis has no place for step 0: it is drawn left of the dotted line."
         )
     return " ".join(notes)
+
+
+def _other_data(names: Sequence[str]) -> list[str]:
+    """Warn where scores of runs are of different validation data, or nobody knows of which."""
+    data = {name: run_named(name).data for name in names}
+    if len({None if of is None else of.valid_sha256 for of in data.values()} - {None}) == 1:
+        unknown = [escape_markdown(name) for name, of in data.items() if of is None]
+        if not unknown:
+            return []
+        where = f"it is not known of which data those of {', '.join(unknown)} are"
+    else:
+        of_runs = [
+            f"{name} ({of.name}, {of.valid_file})" if of is not None else f"{name} (unknown)"
+            for name, of in data.items()
+        ]
+        where = f"they are of different data: {escape_markdown('; '.join(of_runs))}"
+    return [
+        f"Do not compare BLEU, chrF and exact translations of these runs: {where}. Sentences and "
+        "languages differ, and with several references a sentence more of a translation is found "
+        "in one of them than with one."
+    ]
 
 
 def _alt(runs: list[RunCurves], selection: Selection) -> str:

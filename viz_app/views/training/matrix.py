@@ -14,6 +14,7 @@ import streamlit as st
 from headwise.model.interface import Head
 from headwise.viz_app.analysis.curves import spread
 from headwise.viz_app.analysis.head_ranking import head_table, head_values
+from headwise.viz_app.analysis.labels import ONE_TRAINING_NOTE
 from headwise.viz_app.analysis.measure_descriptions import STAGE_DESCRIPTIONS, describe_stage
 from headwise.viz_app.figures.checkpoint_lines import StageChart, measure_lines, stage_charts
 from headwise.viz_app.measuring.files import measured_steps
@@ -218,6 +219,7 @@ def show_stages(
         on_select=_go_to_clicked_stage,
     )
     corpus = next(iter(by_step.values())).examples_corpus
+    errors = any(measures.stage_errors for measures in by_step.values())
     st.caption(
         "Voita, Sennrich and Titov (2021b) find three stages: a training first learns to write the "
         "target language, then to translate word by word, then to reorder; not every training "
@@ -225,6 +227,8 @@ def show_stages(
         f"greedy ones of {corpus.sentences:,} sentences. The columns are those of the matrix; the "
         f"vertical line is at step {selection.step:,}, and a click takes the checkpoint of another "
         "step, as the slider does."
+        + f" Standard errors stand in brackets where the mouse rests. {ONE_TRAINING_NOTE}"
+        * errors
     )
     with st.expander("How these are measured"):
         for name in charts:
@@ -236,13 +240,17 @@ def show_stages(
 def _chart(name: str, by_step: Mapping[int, Measures], steps: Sequence[int]) -> StageChart:
     about = STAGE_DESCRIPTIONS[name]
     values = [by_step[step].stages[name] if step in by_step else math.nan for step in steps]
+    errors = [
+        by_step[step].stage_errors.get(name, math.nan) if step in by_step else math.nan
+        for step in steps
+    ]
     reference = None
     if about.reference is not None:
         reference = next(iter(by_step.values())).stages[about.reference]
     return StageChart(
         about.name,
         values,
-        [describe_stage(name, value) for value in values],
+        [describe_stage(name, value, error) for value, error in zip(values, errors, strict=True)],
         None if reference is None or math.isnan(reference) else reference,
     )
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import streamlit as st
 
+from headwise.viz_app.analysis.labels import OFF_NOTE
 from headwise.viz_app.analysis.pairs import (
     AccuracyLoss,
     accuracy_curves,
@@ -228,13 +229,17 @@ def _show_heads(selection: Selection, measured: MeasuredPairs) -> None:
         f"{first.low:+.1%} to {first.high:+.1%})."
     )
     if sure := sum(each.low > 0 for each in losses):
-        said += f" {sure:,} of them {'has' if sure == 1 else 'have'} an interval above 0."
+        verb = "has" if sure == 1 else "have"
+        said += (
+            f" {sure:,} of them {verb} an interval above 0; if no head counted, some "
+            f"{len(losses) * 0.025:.1f} would by chance."
+        )
     else:
         said += " No interval is above 0: no single head carries these pairs, or they are too few."
     share = measured.checkpoints[step].outcomes.mean()
     st.markdown(
         f"At step {step:,} the accuracy on all pairs is {share:.1%}. {len(losses):,} heads were "
-        f"switched off, one at a time. {said}"
+        f"switched off, one at a time. {said} {OFF_NOTE}"
     )
     most = max((abs(each.loss) for each in losses), default=0.0) or 1.0
     row_table(

@@ -7,7 +7,7 @@ import streamlit as st
 from headwise.model.files import CheckpointError
 from headwise.model.turned import Turned, TurnedHead
 from headwise.viz_app.analysis.head_ranking import rank_heads
-from headwise.viz_app.analysis.labels import KIND_NAMES
+from headwise.viz_app.analysis.labels import KIND_NAMES, NO_SUM_NOTE, OFF_NOTE
 from headwise.viz_app.figures.mosaic import cost_map
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import HeadMeans, head_costs_of, head_means_of, trace_of
@@ -21,8 +21,8 @@ from headwise.viz_app.views.shared.widgets import choose_one, show_figure, show_
 from headwise.viz_app.views.translate.shown_map import HEAD_PANELS, shown_head
 
 _TELLS = {
-    "zero": "Its output is zero, which also takes away what it says of every sentence: a head may "
-    "look important only because the rest was never trained without it.",
+    "zero": f"{OFF_NOTE} That also takes away what the head says of every sentence: it may look "
+    "important only because the rest was never trained without it.",
     "mean": "In place of its output stands its mean over the corpus that was measured (Wang et al. "
     "2022), so that only what it says of this sentence is lost.",
 }
@@ -37,8 +37,8 @@ def show_ablation(selection: Selection, trace: Trace) -> None:
             _show_translation_without(selection, trace, turned)
         else:
             st.caption(
-                "Choose heads of any kind: what they add to the stream is set to zero, and the "
-                "sentence is translated again."
+                "Choose heads of any kind: they are off together, and the sentence is translated "
+                f"again. {OFF_NOTE}"
             )
         show_link("Turn heads up, down or around", "why", key="turn-heads", why="turn heads")
     with ranking:
@@ -108,8 +108,8 @@ def _show_ranking(selection: Selection, trace: Trace) -> None:
     listed = ", ".join(f"{head_label(head)} ({cost:.2f})" for head, cost in costliest)
     st.caption(
         "Nats that the translation's log-probability loses without each head alone; below zero it "
-        f"would gain. Most costly: {listed}. {_TELLS[instead]} A head that costs nothing alone may "
-        "still matter together with others. Click a head to enlarge its map."
+        f"would gain. Most costly: {listed}. {_TELLS[instead]} {NO_SUM_NOTE} "
+        "Click a head to enlarge its map."
     )
 
 

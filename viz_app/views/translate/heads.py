@@ -17,6 +17,7 @@ from headwise.viz_app.analysis.rollout import map_of_heads, weights_of
 from headwise.viz_app.components.map_cells import map_cells
 from headwise.viz_app.figures.maps import attention_map, difference_map
 from headwise.viz_app.figures.mosaic import mosaic
+from headwise.viz_app.figures.tokens import scale_legend
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import trace_of
 from headwise.viz_app.views.shared.head_choice import (
@@ -34,6 +35,7 @@ from headwise.viz_app.views.shared.view import change_view, redraw_all, view
 from headwise.viz_app.views.shared.widgets import choose_one, open_page, show_figure
 from headwise.viz_app.views.translate.head_words import show_head_words
 from headwise.viz_app.views.translate.lines import show_lines
+from headwise.viz_app.views.translate.mixed import show_mixed, show_with_residual
 from headwise.viz_app.views.translate.shown_map import (
     HEAD_PANELS,
     ShownMap,
@@ -96,6 +98,12 @@ def show_heads(
             _describe_comparison(selection, compared, shared)
         elif style == "map":
             words_right = _show_map(selection, first, grid, shown) < overview_height
+            if shown.aggregate == "rollout":
+                words_right = False
+                show_mixed(selection, first, grid, shown, width=_MAP_WIDTH)
+            elif (shown.aggregate, shown.cell_value) == ("mean", "value norm"):
+                words_right = False
+                show_with_residual(selection, first, grid, shown, width=_MAP_WIDTH)
         else:
             show_lines(selection, first, shown, grids, joint=style == "joint")
     with right if words_right else left:  # where there is more room
@@ -130,7 +138,10 @@ def _show_mosaic(selection: Selection, trace: Trace, grid: Grid, shown: ShownMap
         name=f"{kind}-all-heads",
         on_select=lambda: choose_clicked_head("mosaic", *HEAD_PANELS, show="head"),
     )
+    measured = "weight" if shown.cell_value == "weight" else "share"
+    legend = scale_legend(selection.theme, measured, masked=grid.allowed is not None)
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+        st.html(legend, width="content")
         st.caption(f"Step {trace.step:,}: {_pool_note(grid)}", width="content")
         _offer_first_step(selection)
     return int(figure.layout.height)

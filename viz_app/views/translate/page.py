@@ -13,7 +13,7 @@ from headwise.viz_app.analysis.grid import Grid, make_grid
 from headwise.viz_app.analysis.labels import token_labels
 from headwise.viz_app.components.token_buttons import token_buttons
 from headwise.viz_app.components.unseen import is_in_sight
-from headwise.viz_app.figures.tokens import probability_legend
+from headwise.viz_app.figures.tokens import scale_legend
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import Beam, trace_of, translation_of
 from headwise.viz_app.views.shared.download import show_download_menu
@@ -131,7 +131,7 @@ def _show_translation(selection: Selection, size: int) -> tuple[Trace, Target]:
     if ending := describe_ending(run, trace):
         notes.append(ending)
     with st.container(horizontal=True, gap="small", wrap=False, key="translation-notes"):
-        st.html(probability_legend(selection.theme), width="content")
+        st.html(scale_legend(selection.theme, "probability"), width="content")
         st.caption(" ".join(notes))
     return trace, target
 

@@ -52,6 +52,10 @@ _VALUE_NORM_NOTES: dict[Aggregate, str] = {
     "(Kobayashi et al. 2020), so that heads that cancel each other count little. It knows nothing "
     "of feed-forward layers, or of the direction in which a key adds.",
 }
+_BIASES_NOTE = (
+    "Where the model has biases, v has that of W_V, as in the paper; the bias of W_O, the same "
+    "whatever a query looks at, is in no cell."
+)
 _CHOICES = ("show", "units", "rows", "special", "renormalised")
 
 
@@ -100,6 +104,8 @@ class ShownMap(NamedTuple):
             notes.append(of_cells[self.aggregate])
         if self.aggregate == "rollout" and self.head.kind == "cross":
             notes.append(_CROSS_ROLLOUT_NOTE)
+        if self.cell_value == "value norm":
+            notes.append(_BIASES_NOTE)
         return " ".join(notes)
 
 

@@ -19,7 +19,7 @@ from headwise.viz_app.analysis.account import (
     part_label,
 )
 from headwise.viz_app.analysis.grid import make_grid
-from headwise.viz_app.analysis.labels import KIND_NAMES, token_labels
+from headwise.viz_app.analysis.labels import KIND_NAMES, OFF_NOTE, token_labels
 from headwise.viz_app.figures.account import heads_map, signed_bars, waterfall
 from headwise.viz_app.figures.maps import attention_map
 from headwise.viz_app.records.account import Account, WholeEffects
@@ -136,8 +136,9 @@ def _show_bars(
     note = f"{DIRECT} The bars sum to {account.parts.total:+.3f}."
     if wholes:
         note += (
-            " “Whole” is what the difference loses when the part is taken out of the pass: for "
-            "these there is no sum. "
+            " “Whole” is what the difference loses when the part is taken out of the pass, a head "
+            "by switching it off, a feed-forward by setting its neurons to zero: for these there "
+            f"is no sum. {OFF_NOTE} "
         )
         note += f"≠ marks the {marks} that differ from it in sign or by more than half."
     st.caption(note)

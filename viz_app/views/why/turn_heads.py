@@ -9,7 +9,7 @@ import streamlit as st
 
 from headwise.model.interface import Head, head_name
 from headwise.model.turned import LEAST_STRENGTH, MOST_STRENGTH, PinnedRow, Turned, TurnedHead
-from headwise.viz_app.analysis.labels import next_token_label, token_labels
+from headwise.viz_app.analysis.labels import OFF_NOTE, next_token_label, token_labels
 from headwise.viz_app.components.row_table import Bar, Row, row_table
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import beam_of, trace_of
@@ -115,7 +115,7 @@ def _show_sliders(head: Head, turned: Turned) -> None:
             st.caption(
                 "The strength multiplies what the head writes, before W_O: 1 is the model, 0 is "
                 "off, below 0 it writes the opposite. Beyond 1 the model is where no training has "
-                "been: what it writes then says less of what the head is for."
+                f"been: what it writes then says less of what the head is for. {OFF_NOTE}"
             )
 
 

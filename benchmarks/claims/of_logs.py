@@ -1,0 +1,220 @@
+"""What is said of sizes, settings and training curves, from ``run.json``, weights and logs."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import fields
+from functools import cache
+
+from benchmarks.claims.record import ROOT, Found
+from headwise.model.checkpoint import TrainedRun, load_weights, open_trained_run
+from headwise.model.config import TrainingConfig
+from headwise.model.presets import PRESETS
+from headwise.model.training.copy_task import LONGEST, copy_task
+from headwise.model.training.options import parse
+from headwise.viz_app.measuring.files import read_measures
+from tests.shipped import SHIPPED
+
+_MILESTONE = ("valid_loss", "train_sample_loss", "bleu", "chrf")
+
+
+@cache
+def run_of(name: str) -> TrainedRun:
+    """Open a run that ships."""
+    return open_trained_run(name)
+
+
+def curve(name: str, of: str) -> dict[int, float]:
+    """Return a figure of a run's log by step."""
+    return {row["step"]: row[of] for row in run_of(name).metrics() if of in row}
+
+
+def how_many_ship() -> Found:
+    """Count the folders with weights that git does not ignore."""
+    ignored = (ROOT / ".gitignore").read_text(encoding="utf-8")
+    named = re.findall(r"^!/?checkpoints/([\w-]+)/?$", ignored, re.MULTILINE)
+    words = {4: "Four"}
+    return Found({"number": words.get(len(named), len(named))}, sorted(named) == sorted(SHIPPED))
+
+
+def size(name: str) -> Found:
+    """Count layers, heads, width, vocabularies, parameters and checkpoints."""
+    run = run_of(name)
+    model = load_weights(run, run.steps()[-1]).model
+    config = run.info.model
+    specials = 4
+    return Found(
+        {
+            "encoder": config.n_encoder_layers,
+            "decoder": config.n_decoder_layers,
+            "heads": config.n_heads,
+            "width": config.d_model,
+            "source": f"{run.tokenizers.source.vocab_size:,}",
+            "target": f"{run.tokenizers.target.vocab_size:,}",
+            "symbols": run.tokenizers.source.vocab_size - specials,
+            "parameters": f"{sum(p.numel() for p in model.parameters()) / 1e6:.2f}",
+            "checkpoints": len(run.steps()),
+        }
+    )
+
+
+def trained_on(name: str) -> Found:
+    """Read on how many pairs a run was trained."""
+    return Found({"pairs": f"{run_of(name).info.data.train_pairs:,}"})
+
+
+def units() -> Found:
+    """Compare the tokenizers: byte pairs for two runs, whole words for the others."""
+    kinds = {name: run_of(name).tokenizers.source.kind for name in SHIPPED}
+    wanted = {"en-es": "bpe", "de-en": "bpe", "books-small": "word", "copy": "word"}
+    return Found(holds=kinds == wanted, seen=", ".join(f"{k}: {v}" for k, v in kinds.items()))
+
+
+def losses(name: str) -> Found:
+    """Read where validation loss begins, is lowest and ends, and the other losses at the end."""
+    valid, steps = curve(name, "valid_loss"), run_of(name).steps()
+    best = min(valid, key=valid.__getitem__)
+    return Found(
+        {
+            "first": f"{valid[steps[0]]:.2f}",
+            "lowest": f"{valid[best]:.2f}",
+            "best": f"{best:,}",
+            "last": f"{valid[steps[-1]]:.2f}",
+            "train": f"{curve(name, 'train_sample_loss')[steps[-1]]:.2f}",
+            "batches": f"{list(curve(name, 'train_loss').values())[-1]:.2f}",
+            "words": f"{run_of(name).tokenizers.target.vocab_size:,}",
+        }
+    )
+
+
+def losses_of_batches(name: str) -> Found:
+    """Read the loss of training batches, a mean over the steps since the line before."""
+    found = curve(name, "train_loss")
+    late = [loss for step, loss in found.items() if step > 7_000]
+    return Found(
+        {
+            "a": f"{found[1_000]:.2f}",
+            "b": f"{found[2_000]:.2f}",
+            "c": f"{found[5_000]:.4f}",
+            "d": f"{found[7_000]:.4f}",
+            "e": f"{found[19_000]:.4f}",
+            "last": f"{list(found.values())[-1]:.4f}",
+            "jump": f"{max(late):.2f}",
+        }
+    )
+
+
+def table_of_milestones(name: str) -> Found:
+    """Write the table of loss, BLEU and chrF, with alignment errors of en-es."""
+    rows = []
+    for step in run_of(name).steps():
+        loss, _, bleu, chrf = (curve(name, of)[step] for of in _MILESTONE)
+        digits = 2 if name == "en-es" else 3
+        cells = [f"{step:,}", f"{loss:.{digits}f}", f"{bleu:.1f}", f"{chrf:.1f}"]
+        if name == "en-es":
+            values = read_measures(run_of(name).folder, step).values
+            by = (values[f"aer_{way}"]["cross"].min() for way in ("predicted", "consumed"))
+            cells += [f"{float(rate):.2f}" for rate in by]
+        rows.append(f"| {' | '.join(cells)} |")
+    return Found({"rows": "\n".join(rows)})
+
+
+def best_by(name: str) -> Found:
+    """Compare where loss and BLEU are best: the loss rises while the translations get better."""
+    valid, bleu = curve(name, "valid_loss"), curve(name, "bleu")
+    steps = list(valid)
+    best, most = min(valid, key=valid.__getitem__), max(bleu, key=bleu.__getitem__)
+    after = [valid[step] for step in steps if step >= best]
+    rises = after == sorted(after) and steps[0] < best < steps[-1]
+    seen = f"loss lowest at {best:,}, with BLEU {bleu[best]:.1f}; BLEU {bleu[most]:.1f} at {most:,}"
+    return Found(holds=rises and most > best and bleu[most] > bleu[best] + 1, seen=seen)
+
+
+def by_heart(name: str) -> Found:
+    """Read the loss on the sample of training pairs at the end: near 0."""
+    last = list(curve(name, "train_sample_loss").values())[-1]
+    return Found(holds=last < 0.01, seen=f"{last:.4f} nats a token")
+
+
+def nothing_is_known_at_first() -> Found:
+    """Compare the first checkpoints' translations with references: chrF of all runs below 10."""
+    first = {name: next(iter(curve(name, "chrf").values())) for name in SHIPPED}
+    seen = ", ".join(f"{name}: chrF {chrf:.1f}" for name, chrf in first.items())
+    return Found(holds=max(first.values()) < 10, seen=seen)
+
+
+# How they were made
+
+
+def commands() -> dict[str, list[str]]:
+    """Return the commands of ``docs/training.md`` that made the runs that ship."""
+    text = (ROOT / "docs" / "training.md").read_text(encoding="utf-8").replace("\\\n", " ")
+    section = text.partition("## How the shipped runs were made")[2]
+    found = {}
+    for line in section.splitlines():
+        words = (
+            shlex.split(line) if line.startswith(".venv/bin/python -m headwise.model.train") else []
+        )
+        if words:
+            found[words[words.index("--run") + 1]] = words[3:]
+    return found
+
+
+def made_by_the_command(name: str) -> Found:
+    """Compare the options of the printed command with ``run.json``; some milestones do not ship."""
+    info, given = run_of(name).info, parse(commands()[name])
+    all_milestones, left = set(given.training.all_milestones), set(info.training.all_milestones)
+    other = [
+        field.name
+        for field in fields(TrainingConfig)
+        if field.name != "milestones"
+        and getattr(given.training, field.name) != getattr(info.training, field.name)
+    ]
+    sizes = {"source_vocab_size", "target_vocab_size"}  # upper limits, of which less may come
+    other += [
+        field.name
+        for field in fields(type(info.model))
+        if field.name not in sizes
+        and getattr(given.model, field.name) != getattr(info.model, field.name)
+    ]
+    numbers = {10: "Ten", 17: "seventeen"}
+    seen = "options of model and training are those of run.json" if not other else f"other: {other}"
+    return Found(
+        {
+            "left": numbers.get(len(left), len(left)),
+            "all": numbers.get(len(all_milestones), len(all_milestones)),
+        },
+        not other and left <= all_milestones,
+        seen,
+    )
+
+
+def unlike_the_preset(name: str, preset: str) -> Found:
+    """List the settings that a run has otherwise than a preset."""
+    info, of = run_of(name).info, PRESETS[preset]
+    model, training = (
+        {
+            field.name
+            for field in fields(type(one))
+            if getattr(one, field.name) != getattr(other, field.name)
+        }
+        for one, other in ((info.model, of.model), (info.training, of.training))
+    )
+    expected_model = {"source_vocab_size", "target_vocab_size"}
+    expected = {"steps", "schedule", "learning_rate", "warmup_steps", "decay_steps", "milestones"}
+    expected |= {"max_tokens", "join", "replace", "address", "bpe_dropout", "plain_epochs"}
+    return Found(
+        holds=model <= expected_model and training <= expected,
+        seen=f"unlike: {', '.join(sorted(model | training))}",
+    )
+
+
+def sequences_of_the_copy_task() -> Found:
+    """Read the made-up sequences: how long they are, and of which letters."""
+    texts = [text.split() for part in ("train", "test") for text in copy_task(part)]
+    lengths, letters = {len(text) for text in texts}, {each for text in texts for each in text}
+    return Found(
+        {"least": min(lengths), "most": max(lengths), "a": min(letters), "g": max(letters)},
+        max(lengths) == LONGEST,
+    )

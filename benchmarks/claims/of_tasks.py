@@ -1,0 +1,204 @@
+"""What is said of what the shipped weights do: copying, and which token counts for a prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+import torch
+
+from benchmarks.claims.of_logs import run_of
+from benchmarks.claims.record import Found
+from headwise.model.checkpoint import load_weights
+from headwise.model.decoding.translation import translate
+from headwise.model.forced import forced_stream, log_probabilities
+from headwise.model.hooks import capture
+from headwise.model.interface import Head
+from headwise.model.masks import pad
+from headwise.model.training.copy_task import LONGEST, copy_task
+from headwise.model.transformer import Transformer
+from headwise.model.turning import ablate
+from headwise.viz_app.analysis.correspondence import corresponding
+from headwise.viz_app.analysis.embeddings import cosine_similarity
+from headwise.viz_app.analysis.head_ranking import rank_correlation
+from headwise.viz_app.analysis.positions import encodings
+from headwise.viz_app.analysis.question import first_difference
+from headwise.viz_app.measuring.batches import PaddedIds, attention_maps
+from headwise.viz_app.measuring.contributions import contributions
+from headwise.viz_app.measuring.files import read_measures
+from headwise.viz_app.trace.sentence import run_trace
+from tests.shipped import SHIPPED
+
+_LEFT_OUT = 50
+"""Sentences of which each source token is left out."""
+_PLACES = 512
+"""Places that are compared, more than any sentence has."""
+
+
+@cache
+def newest(name: str) -> Transformer:
+    """Load the last checkpoint of a run."""
+    run = run_of(name)
+    return load_weights(run, run.steps()[-1]).model
+
+
+@cache
+def _copied() -> tuple[list[str], torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return the unseen sequences, their ids, and at which rows a symbol is predicted."""
+    run, texts = run_of("copy"), copy_task("test")
+    source = pad([run.tokenizers.encode_source(text) for text in texts])
+    target = pad([run.tokenizers.encode_target(text) for text in texts])
+    symbols = torch.arange(LONGEST + 1) < torch.tensor([[len(text.split())] for text in texts])
+    return texts, source, target, symbols
+
+
+@cache
+def copies_what_it_has_not_seen() -> Found:
+    """Copy 1,000 sequences that were not trained on, letter by letter."""
+    texts = copy_task("test")
+    copies = translate(newest("copy"), run_of("copy").tokenizers, texts)
+    right = sum(one == other for one, other in zip(copies, texts, strict=True))
+    unseen = not set(texts) & set(copy_task("train"))
+    return Found({"right": f"{right:,}", "all": f"{len(texts):,}"}, unseen and right == len(texts))
+
+
+@cache
+@torch.inference_mode()
+def looks_at_the_copied_symbol() -> Found:
+    """Count the rows whose largest weight is on the symbol that is copied, head by head.
+
+    Row t, which predicts symbol t, has it on key t.
+    """
+    _, source, target, symbols = _copied()
+    model = newest("copy")
+    names = [f"decoder.layers.{layer}.cross_attention.weights" for layer in range(2)]
+    with capture(model, names) as seen:
+        model(source, target[:, :-1])
+    at = torch.cat([seen[name][0] for name in names], dim=1).argmax(dim=-1)  # (B, L H, T)
+    right = (at == torch.arange(LONGEST + 1)) & symbols[:, None]
+    shares = (right.sum(dim=(0, 2)) / symbols.sum()).tolist()  # (L H)
+    return Found(
+        {"share": f"{shares[0]:.0%}"},
+        min(shares) > 0.95,
+        "by head: " + ", ".join(f"{share:.1%}" for share in shares),
+    )
+
+
+@torch.inference_mode()
+def _right_tokens(off: Sequence[Head]) -> float:
+    """Return the share of tokens of unseen sequences that are the likeliest without some heads."""
+    _, source, target, _ = _copied()
+    model = newest("copy")
+    with ablate(model, off):
+        logits = model(source, target[:, :-1])
+    predicted = target[:, 1:]
+    keep = predicted != model.special_ids.padding
+    return float((logits.argmax(dim=-1) == predicted)[keep].double().mean())
+
+
+@cache
+def two_heads_bring_the_same() -> Found:
+    """Switch off heads 1 and 2 of the first layer's cross-attention, each alone and together."""
+    one, two = Head("cross", 0, 0), Head("cross", 0, 1)
+    alone, both = [_right_tokens([one]), _right_tokens([two])], _right_tokens([one, two])
+    seen = f"tokens right without 1.1 {alone[0]:.1%}, 1.2 {alone[1]:.1%}, both {both:.1%}"
+    return Found(holds=min(alone) > 0.98 and both < min(alone) - 0.05, seen=seen)
+
+
+def costs_do_not_add_up() -> Found:
+    """Compare what all heads of cross-attention in ``copy`` cost alone with the pair of layer 1."""
+    run = run_of("copy")
+    costs = read_measures(run.folder, run.steps()[-1]).values["cost"]["cross"][0]
+    _, source, target, _ = _copied()
+
+    @torch.inference_mode()
+    def loss(off: Sequence[Head]) -> float:
+        with ablate(newest("copy"), off):
+            stream = forced_stream(newest("copy"), source, target[:, :-1])
+        keep = target[:, 1:] != newest("copy").special_ids.padding
+        scores = log_probabilities(newest("copy"), stream[keep], target[:, 1:][keep])
+        return -float(scores.double().mean())
+
+    both = loss([Head("cross", 0, 0), Head("cross", 0, 1)]) - loss([])
+    seen = f"1.1 {costs[0]:.3f}, 1.2 {costs[1]:.3f}, both {both:.3f} nats a token"
+    return Found(holds=bool(both > 2 * costs.sum()), seen=seen)
+
+
+@cache
+@torch.inference_mode()
+def strongest_source_token(name: str) -> Found:
+    """Compare shares of source tokens with what leaving each out costs, prediction by prediction.
+
+    Of the first 50 example sentences, with the run's own translations, by ALTI+ and by the mean of
+    the last layer's cross-attention.
+    """
+    run, model = run_of(name), newest(name)
+    texts = [each.source for each in read_measures(run.folder, run.steps()[-1]).sentences]
+    correlations: dict[str, list[float]] = {"alti": [], "cross": []}
+    same: dict[str, list[bool]] = {"alti": [], "cross": []}
+    for text in texts[:_LEFT_OUT]:
+        source = run.tokenizers.encode_source(text)
+        [translation] = translate(model, run.tokenizers, [text])
+        target = run.tokenizers.encode_target(translation)
+        ids = PaddedIds.of([source], [target], model)
+        of_head = attention_maps(model, ids)[0]["cross"][0]
+        last = of_head.unflatten(0, model.description.shapes["cross"])[-1].mean(dim=0)
+        shares = {"alti": contributions(model, ids).source[0].numpy(), "cross": last.numpy()}
+        whole = _log_probabilities(model, source, target)
+        lost = np.stack(
+            [
+                whole - _log_probabilities(model, source[:at] + source[at + 1 :], target)
+                for at in range(len(source) - 1)  # all but </s>
+            ],
+            axis=1,
+        )
+        for way, found in shares.items():
+            for row, losses in zip(found[:, :-1], lost, strict=True):
+                correlations[way].append(rank_correlation(row.tolist(), losses.tolist()))
+                same[way].append(bool(row.argmax() == losses.argmax()))
+    figures = {f"rho_{way}": f"{np.nanmean(found):.2f}" for way, found in correlations.items()}
+    figures |= {f"same_{way}": f"{np.mean(found):.0%}" for way, found in same.items()}
+    return Found(figures | {"sentences": _LEFT_OUT}, seen=f"{len(same['alti'])} predictions")
+
+
+def _log_probabilities(
+    model: Transformer, source: Sequence[int], target: Sequence[int]
+) -> np.ndarray:
+    ids = PaddedIds.of([list(source)], [list(target)], model)
+    stream = forced_stream(model, ids.source, ids.target[:, :-1])
+    return np.asarray(log_probabilities(model, stream[0], ids.predicted[0]).numpy())
+
+
+def an_added_word_has_no_counterpart(name: str) -> Found:
+    """Lay the two sentences of the lesson on a negation beside each other, token by token."""
+    run = run_of(name)
+    texts = ("She is at home.", "She is not at home.")
+    a, b = (run_trace(newest(name), run.tokenizers, text).source for text in texts)
+    alone = [
+        "".join(b.texts[each.b.start : each.b.stop]).strip()
+        for each in corresponding(a, b)
+        if not each.fits
+    ]
+    return Found(holds=len(alone) == 1 and "not" in alone[0], seen=f"without one: {alone}")
+
+
+def only_the_ending_is_open(name: str) -> Found:
+    """Compare the two translations of the lesson on agreement: they part within one word."""
+    tokenizers = run_of(name).tokenizers
+    texts = ("Tres hombres viejos duermen.", "Tres hombres viejo duermen.")
+    one, two = (tokenizers.encode_target(text) for text in texts)
+    at, _ = first_difference(one, two)
+    same = tokenizers.target.decode(one[1 : at + 1])
+    return Found(holds=same.startswith("Tres hombres"), seen=f"the same up to “{same}”")
+
+
+def neighbouring_places_look_alike() -> Found:
+    """Compare the encodings of neighbouring places with those of all places further apart."""
+    seen, holds = [], True
+    for width in sorted({run_of(name).info.model.d_model for name in SHIPPED}):
+        encoded = encodings(np.arange(_PLACES), width)
+        cosines = cosine_similarity(encoded, encoded)[0]
+        holds &= bool(cosines[1] > cosines[2:].max())
+        seen.append(f"D = {width}: cosine {cosines[1]:.2f} at 1, {cosines[2:].max():.2f} beyond")
+    return Found(holds=holds, seen="; ".join(seen))

@@ -1,0 +1,78 @@
+"""A claim about the runs that ship: its words, where they stand, and what computes it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache, partial
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a function finds in the files of the runs."""
+
+    figures: Mapping[str, object] = field(default_factory=dict)
+    """What stands in the claim's words, by name."""
+    holds: bool = True
+    """Whether what is claimed beside figures is so."""
+    seen: str = ""
+    """By what it was seen, for the table."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Something that is said about the runs that ship."""
+
+    words: str
+    """As they stand there, but for line breaks, with names of figures in braces."""
+    where: str
+    """The file, from the root of the project."""
+    find: Callable[[], Found]
+    title: str = ""
+    """What stands in the list in place of the words, as of a table."""
+
+    @property
+    def function(self) -> str:
+        """The function and what it is given, as in Python."""
+        name, given = self.find, ()
+        if isinstance(name, partial):
+            name, given = name.func, name.args
+        return f"{name.__name__}({', '.join(map(repr, given))})"
+
+    def said(self, found: Found) -> str:
+        """Return the words with the figures that were found."""
+        return on_one_line(self.words.format(**found.figures))
+
+    def stands(self, found: Found) -> bool:
+        """Return whether the words stand in the file, with these figures."""
+        return self.said(found) in texts_of(ROOT / self.where)
+
+
+@dataclass(frozen=True)
+class OfCorpora:
+    """A claim for which the corpora are needed, which do not ship; it says what computes it."""
+
+    words: str
+    where: str
+    by: str
+
+
+def on_one_line(text: str) -> str:
+    """Return a text without line breaks."""
+    return " ".join(text.split())
+
+
+@cache
+def texts_of(path: Path) -> str:
+    """Return what a file says on one line: all of it, or the texts in it if it is of Python."""
+    content = path.read_text(encoding="utf-8")
+    if path.suffix == ".py":
+        texts = (
+            each.value for each in ast.walk(ast.parse(content)) if isinstance(each, ast.Constant)
+        )
+        content = "\n".join(each for each in texts if isinstance(each, str))
+    return on_one_line(content)

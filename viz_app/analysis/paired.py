@@ -1,0 +1,92 @@
+"""Differences of costs on the same sentences, with their own errors, and how many stand apart.
+
+A cost is a ratio: the nats that all sentences lose over their tokens. The error of a ratio, and of
+the difference of two on the same sentences, is by linearisation (Cochran 1977, *Sampling
+Techniques*, section 6.4): a sentence with t tokens and costs a and b counts with
+(a − A t) − (b − B t), where A and B are the two ratios, and the squares of all sentences are summed
+and divided by the square of all tokens.
+
+``N`` sentences, ``n`` heads.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwise.model.interface import KINDS, Head
+from headwise.viz_app.records.measures import SentenceCosts
+from headwise.viz_app.records.trace import Floats
+
+_Doubles = NDArray[np.float64]
+_SURE = 2.0
+"""Standard errors from which on two costs are said to differ."""
+_ONE_IN = 0.05
+"""The chance that any pair of many stands apart by more than the bound of Bonferroni."""
+
+
+@dataclass(frozen=True)
+class Apart:
+    """How many pairs of heads differ by more than chance would have it."""
+
+    pairs: int
+    differ: int
+    """Pairs that differ by more than two standard errors of their difference."""
+    by_chance: float
+    """How many would if no two heads differed."""
+    all_at_once: int
+    """Pairs that differ although all are compared at once (Bonferroni)."""
+
+
+def all_costs(costs: SentenceCosts) -> Floats:
+    """Return the costs of all heads in the order of kinds, layers and heads, (N, n)."""
+    return np.concatenate([costs.costs[kind].reshape(len(costs.tokens), -1) for kind in KINDS], 1)
+
+
+def _influences(costs: Floats, tokens: NDArray[np.int32]) -> _Doubles:
+    """Return what each sentence adds to the error of each head's cost per token, (N, n)."""
+    table, counts = costs.astype(np.float64), tokens.astype(np.float64)
+    ratios = table.sum(axis=0) / counts.sum()
+    return np.asarray((table - ratios * counts[:, None]) / counts.sum())
+
+
+def difference_errors(costs: Floats, tokens: NDArray[np.int32]) -> _Doubles:
+    """Return the standard error of the difference of each two heads' costs, (n, n).
+
+    ``costs`` are those of the sentences, (N, n), with ``tokens`` (N,).
+    """
+    influences = _influences(costs, tokens)
+    products = influences.T @ influences
+    squares = np.diag(products)
+    return np.asarray(np.sqrt(np.maximum(squares[:, None] + squares - 2 * products, 0)))
+
+
+def change(now: SentenceCosts, before: SentenceCosts, head: Head) -> tuple[float, float] | None:
+    """Return by how much a head's cost per token differs from before, and its standard error.
+
+    None where the two are not of the same sentences.
+    """
+    if now.corpus != before.corpus or not np.array_equal(now.places, before.places):
+        return None
+    both = np.stack([each.costs[head.kind][:, head.layer, head.head] for each in (now, before)], 1)
+    ratios = both.astype(np.float64).sum(axis=0) / now.tokens.sum()
+    return float(ratios[0] - ratios[1]), float(difference_errors(both, now.tokens)[0, 1])
+
+
+def stand_apart(values: Floats, errors: _Doubles) -> Apart:
+    """Count the pairs of heads whose values, (n,), differ, by errors of differences, (n, n)."""
+    rows, columns = np.triu_indices(len(values), 1)
+    pairs = len(rows)
+    at = values.astype(np.float64)
+    sizes = np.abs(at[rows] - at[columns])
+    bound = NormalDist().inv_cdf(1 - _ONE_IN / (2 * max(pairs, 1)))
+    return Apart(
+        pairs=pairs,
+        differ=int((sizes > _SURE * errors[rows, columns]).sum()),
+        by_chance=pairs * math.erfc(_SURE / math.sqrt(2)),
+        all_at_once=int((sizes > bound * errors[rows, columns]).sum()),
+    )

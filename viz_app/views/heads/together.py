@@ -1,0 +1,70 @@
+"""What a set of heads costs when all of them are off together, beside the costs of each alone."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from headwise.model.interface import Head
+from headwise.model.training.data import Pair
+from headwise.viz_app.analysis.labels import NO_SUM_NOTE, OFF_NOTE, ONE_TRAINING_NOTE
+from headwise.viz_app.measuring.batches import LeftOutCounts, encode
+from headwise.viz_app.measuring.pruning import JointCost, joint_cost
+from headwise.viz_app.records.measures import Measures
+from headwise.viz_app.trace.memory import costs_bytes
+from headwise.viz_app.views.caches import checkpoint_of
+from headwise.viz_app.views.shared.cache import cached
+from headwise.viz_app.views.shared.head_choice import choose_heads, head_label
+from headwise.viz_app.views.shared.panels import panel
+from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.widgets import show_heading
+
+
+@panel("heads_together")
+def show_together(selection: Selection, measures: Measures) -> None:
+    """Ask for heads, and say what the example sentences lose without all of them."""
+    show_heading("Heads off together")
+    heads = choose_heads(
+        selection.run.description.all_heads(), "Heads that are off together", key="heads_together"
+    )
+    count = measures.examples_corpus.sentences
+    if not heads:
+        st.caption(
+            f"{NO_SUM_NOTE} Choose heads to measure what the {count:,} example sentences lose "
+            f"without all of them at once. {OFF_NOTE}"
+        )
+        return
+    st.caption(_in_words(_joint_cost(selection, measures, tuple(heads))))
+
+
+def _joint_cost(selection: Selection, measures: Measures, heads: tuple[Head, ...]) -> JointCost:
+    run, step = selection.run, selection.step
+    checkpoint, model = checkpoint_of(run, step), run.description
+    pairs = (Pair(each.source, each.reference) for each in measures.sentences)
+    encoded = list(
+        encode(pairs, run.tokenizers, max_length=model.max_length, left_out=LeftOutCounts())
+    )
+    longest = [
+        max(map(len, side)) for side in zip(*((e.source, e.target) for e in encoded), strict=True)
+    ]
+    return cached(
+        "heads off together",
+        (str(run.folder), checkpoint.sha256, measures.examples_corpus.sha256, frozenset(heads)),
+        lambda: joint_cost(checkpoint.model, encoded, heads),
+        entries=64,
+        facts=lambda _: {"run": run.name, "step": step, "heads": len(heads)},
+        says="Switching heads off in the example sentences",
+        needs=costs_bytes(model, *longest),
+    )
+
+
+def _in_words(found: JointCost) -> str:
+    alone = ", ".join(f"{head_label(head)} {cost:+.3f}" for head, cost in found.alone.items())
+    apart = f"{found.beyond:+.3f} ± {found.beyond_error:.3f}"
+    sure = abs(found.beyond) > 2 * found.beyond_error
+    compared = apart if sure else f"{apart}, which may be chance"
+    return (
+        f"All off together they cost {found.together:+.3f} ± {found.together_error:.3f} nats per "
+        f"token of the {found.sentences:,} example sentences' references. One by one, on the same "
+        f"sentences: {alone}; their sum is {found.summed:+.3f} ± {found.summed_error:.3f}. What "
+        f"they cost together beyond it: {compared}. {OFF_NOTE} {ONE_TRAINING_NOTE}"
+    )
