@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 import numpy as np
 from playwright.sync_api import (
@@ -441,6 +441,13 @@ def asked(sent: Sequence[bytes]) -> list[BackMsg]:
             for state in message.rerun_script.widget_states.widgets
         )
     ]
+
+
+def cited_view(citation: str) -> dict[str, list[str]]:
+    """Return the parameters of the view in a citation that is not BibTeX."""
+    cited = re.search(r"; view: ([^;]*?)(; beside it,.*)?\.$", citation, re.DOTALL)
+    assert cited is not None, citation
+    return parse_qs(cited[1], keep_blank_values=True)
 
 
 def either(told: Sequence[str]) -> re.Pattern[str]:

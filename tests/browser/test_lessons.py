@@ -202,9 +202,20 @@ def test_the_panel_lies_over_the_sidebar_and_the_map_stays_in_sight(new_app: New
     below = app.box(".stSidebar .st-key-run")[1]
     assert top + height < below < top + height + 60
     expect(app.page.locator(".st-key-large .nsewdrag").first).to_be_in_viewport(ratio=0.9)
-    opacity = "key => getComputedStyle(visible(`.st-key-${key}`)[0]).opacity"
-    assert app.find(opacity, "mosaic-box", wanted="0.65") == "0.65"
-    assert app.find(opacity, "large-map") == "1"
+    dimmed = "key => getComputedStyle(visible(`.st-key-${key}`)[0]).filter"
+    assert app.find(dimmed, "mosaic-box", wanted="grayscale(1)") == "grayscale(1)"
+    assert app.find(dimmed, "large-map") == "none"
+
+
+def test_a_click_that_drops_an_answer_is_seen_in_the_lesson(app: App) -> None:
+    """Also a click that draws only the panel that it is in."""
+    asked = {"training": "heads", "matrix_over": "sentence"}
+    app.open("/training", q=SENTENCE, lesson="rows", lesson_answer=["3"], **asked)
+    answer = app.page.locator(".st-key-lesson").get_by_text("Not so.")
+    answer.wait_for()
+    app.page.locator(".st-key-target_tokens").get_by_role("button", name="está").click()
+    app.expect_address(lesson_answer=None)
+    expect(answer).to_have_count(0)
 
 
 def test_a_step_is_printed_with_what_it_speaks_of_alone(new_app: NewApp) -> None:

@@ -1,4 +1,4 @@
-"""Each choice on each page, made by hand, is in the link: who opens it sees the same."""
+"""Each choice, made by hand, is in the link and the citation: who opens it sees the same."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Locator, TimeoutError
 
 from headwise.viz_app.views.state import CHOICES, parameter_of
-from tests.browser.driver import App, NewApp
+from tests.browser.driver import App, NewApp, cited_view
 
 SENTENCE = "We saw three black cats on the white roof."
 SHARED: list[tuple[str, dict[str, str], str]] = [
@@ -131,9 +131,14 @@ def test_who_opens_the_link_sees_the_same(
     for choice in choices.split():
         change(app, choice)
     app.rest()
+    address = urlsplit(app.page.url)
+    link, *citations = app.link_and_citations()
+    for citation in citations[:1]:  # the second is the same in BibTeX
+        assert cited_view(citation) == parse_qs(urlsplit(link).query, keep_blank_values=True)
+    drawn = app.find(_DRAWN)
     again = new_app(viewport=high)
-    again.open(app.page.url)
-    again.expect(_DRAWN, app.find(_DRAWN))
+    again.open(f"{address.path}?{urlsplit(link).query}")
+    again.expect(_DRAWN, drawn)
     assert again.page.url == app.page.url
 
 

@@ -29,7 +29,7 @@ from tqdm import tqdm
 from benchmarks.chromium import chromium
 from benchmarks.load_server import serving
 from headwise.viz_app.views.state import CHOICES, parameter_of
-from tests.browser.driver import App
+from tests.browser.driver import App, cited_view
 
 SCREEN: ViewportSize = {"width": 1440, "height": 4000}
 """High enough that all of a page is in sight, and drawn."""
@@ -238,9 +238,7 @@ class Walker:
         self.chosen |= {*view}
         assert view.items() <= query(now).items(), now
         for citation in citations[:1]:  # the second is the same in BibTeX
-            cited = re.search(r"; view: ([^;]*?)(; beside it,.*)?\.$", citation, re.DOTALL)
-            assert cited is not None, citation
-            assert parse_qs(cited[1], keep_blank_values=True) == view, citation
+            assert cited_view(citation) == view, citation
             is_own = "target" not in view and view.get("decoding") != ["beam"]
             assert ("target: the model's own" in citation) == is_own, citation
         assert again == said, _difference(said, again)

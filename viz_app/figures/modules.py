@@ -62,7 +62,7 @@ _COMPARISON_STYLE = """
 @media (max-width: 640px) {{ .comparison td.note {{ min-width: 22rem; }} }}
 """
 _WIDTHS = ("auto", "9rem", "5rem", "5rem", "5rem", "6rem")
-_HEADS = ("", "shape", "mean", "std. dev.", "mean norm", "parameters")
+_HEADS = ("part", "shape", "mean", "std. dev.", "mean norm", "parameters")
 
 
 def module_tree_html(root: ModuleNode, *, theme: Theme, unfolded: int = 3) -> str:
@@ -83,7 +83,9 @@ def _details(module: ModuleNode, unfolded: int) -> str:
     for is_row, children in groupby(module.children, _is_row):
         if is_row:
             rows = "".join(_row(child, module.path) for child in children)
-            body += f'<div class="table"><table>{_HEAD}<tbody>{rows}</tbody></table></div>'
+            body += (
+                f'<div class="table" tabindex="0"><table>{_HEAD}<tbody>{rows}</tbody></table></div>'
+            )
         else:
             body += "".join(
                 _details(child, unfolded - 1) for child in children if isinstance(child, ModuleNode)
@@ -161,7 +163,7 @@ def comparison_table(
     for label, values, _ in rows:
         if len(values) != len(columns):
             raise ValueError(f"{label}: expected {len(columns)} values, got {len(values)}")
-    heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in ["", *columns, notes])
+    heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in ["setting", *columns, notes])
     body = "".join(_compared(*row) for row in rows)
     style = _COMPARISON_STYLE.format(**page_colours(theme))
     return (

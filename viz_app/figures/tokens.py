@@ -180,8 +180,9 @@ def padding_rows(
         allowed=weight_colour(theme, ALLOWED),
         on_allowed=text_on_weight(theme, ALLOWED),
     )
+    named = f"Padding mask, {len(rows)} row{'s' * (len(rows) > 1)}"
     return (
-        '<div class="padding" tabindex="0" role="region" aria-label="Padding mask">'
+        f'<div class="padding" tabindex="0" role="region" aria-label="{named}">'
         f'<table lang="{escape(language)}"><tbody>{body}</tbody></table>'
         f"<style>{style}</style></div>"
     )

@@ -53,7 +53,7 @@ def test_rows_have_statistics_or_shapes_and_counts_in_the_order_of_the_model(the
     tree = drawn(example(), theme=theme)
     order = [node.get("data-hook", node.get("data-module")) for node in tree.iter()]
     assert " ".join(name for name in order if name) == "a a.table a.z a.b a.b.c a.b.c.x a.b.y u"
-    heads = ["", "shape", "mean", "std. dev.", "mean norm", "parameters"]
+    heads = ["part", "shape", "mean", "std. dev.", "mean norm", "parameters"]
     tables = list(tree.iter("table"))
     assert [[head.text or "" for head in table.iter("th")] for table in tables] == [heads] * 4
     expected = [".x meaning a.b.c.x", "1 × 3 × 7 × 1,013", "-0.123", "1,234.500", "0.000", ""]
@@ -88,7 +88,7 @@ def test_values_that_differ_from_the_first_are_marked_and_so_is_their_row() -> N
     ]
     table = compared(["own", "a", "b"], rows)
     assert [["".join(cell.itertext()) for cell in row] for row in table.iter("tr")] == [
-        ["", "own", "a", "b", "why"],
+        ["setting", "own", "a", "b", "why"],
         ["≠ norm", "pre", "pre", "≠ post", "order"],
         ["heads", "3", "3", "3", "shapes"],
         ["≠ d_k", "5", "≠ 7", "≠ 11", ""],

@@ -236,6 +236,6 @@ def test_the_page_begins_with_a_drawing_and_links_to_its_parts(opened: Page) -> 
     [drawing] = opened.image
     assert drawing.proto.imgs[0].alt.startswith("Encoder: ")
     [contents] = [each.value for each in opened.markdown if "](#" in each.value]
-    titles = [each.value for each in opened.markdown if each.value.startswith("##### ")]
-    assert re.findall(r"\[(.*?)\]\(#[a-z-]+\)", contents) == [each[6:] for each in titles]
+    titles = [each.value for each in opened.markdown if each.value.startswith("## ")]
+    assert re.findall(r"\[(.*?)\]\(#[a-z-]+\)", contents) == [each[3:] for each in titles]
     assert "(#the-lens-what-each-layer-would-already-say)" in contents

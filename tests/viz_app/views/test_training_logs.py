@@ -225,8 +225,8 @@ def test_samples_are_read_step_by_step_or_all_of_one(translations: Start, tables
     ]
     assert tables["sample_table"]["chosen"] == "20"
     assert row_names(tables, "own_table") == ["0", "20", "60"]
-    headings = [each.value for each in app.markdown if each.value.startswith("#####")]
-    assert headings == ["##### Your sentence", "##### Sample sentences"]
+    headings = [each.value for each in app.markdown if each.value.startswith("## ")]
+    assert headings == ["## Your sentence", "## Sample sentences"]
 
     app.choose(samples_by="one step").choose(step=0)
     samples = table(tables, "sample_table")

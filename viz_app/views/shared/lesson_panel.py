@@ -97,14 +97,14 @@ def _show_panel(selection: Selection, lesson: Lesson) -> None:
     place = f"step {number} of {len(lesson.steps)}"
     st.html(f'<p role="status">{escape(lesson.title)}: {place}</p>')
     tell_height(f"{lesson.name} {number}")
-    st.markdown(f"##### {escape_markdown(step.title)}")
+    st.markdown(f"## {escape_markdown(step.title)}")
     if lacks := missing(lesson, selection.run):
         _offer_runs(lesson, selection.run, lacks, number)
         _show_ways_on(lesson, number, answered_right=False)
         return
     page, right = current_page(), False
     if page == step.page:
-        dim_others(page, step.bright, selection.theme)
+        dim_others(page, step.bright)
         bring_into_view(page, step.bright, f"{lesson.name} {number}")
     else:
         st.caption(f"This step is about the page {PAGE_TITLES[step.page]}.")

@@ -79,10 +79,12 @@ PARTS: dict[str, dict[str, tuple[str, ...]]] = {
 _DIMMED = """
 <style>
   @media screen {
-    :is(DIMMED) { opacity: .65; transition: opacity .15s; }
-    :is(DIMMED):is(:hover, :focus-within) { opacity: 1; }
-    /* What is grey already would be hard to read. */
-    .stApp :is(DIMMED) [data-testid="stCaptionContainer"] { color: TEXT; }
+    /* Only pictures fade: texts would be hard to read. */
+    :is(DIMMED) { filter: grayscale(1); }
+    :is(DIMMED) .stPlotlyChart { opacity: .5; transition: opacity .15s; }
+    :is(DIMMED):is(:hover, :focus-within), :is(DIMMED):is(:hover, :focus-within) .stPlotlyChart {
+      filter: none; opacity: 1;
+    }
   }
   @media print {
     .stMainBlockContainer div:not(:is(KEPT), :is(KEPT) *, :has(:is(KEPT))) { display: none; }
@@ -101,7 +103,7 @@ def bring_into_view(page: str, bright: Sequence[str], step: str) -> None:
         _run(_BRING_INTO_VIEW.replace("KEY", keys[0]), step)
 
 
-def dim_others(page: str, bright: Sequence[str], theme: Theme) -> None:
+def dim_others(page: str, bright: Sequence[str]) -> None:
     """Dim all parts of a page but some, and print only those and the lesson; none if none is named.
 
     A dimmed part is bright again while the mouse or the focus is in it.
@@ -111,7 +113,7 @@ def dim_others(page: str, bright: Sequence[str], theme: Theme) -> None:
     selectors = {part: [f".st-key-{key}" for key in keys] for part, keys in PARTS[page].items()}
     kept = [".st-key-lesson", *(each for part in bright for each in selectors[part])]
     dimmed = [each for part in selectors if part not in bright for each in selectors[part]]
-    words = {"DIMMED": ", ".join(dimmed) or "none", "KEPT": ", ".join(kept), "TEXT": theme.text}
+    words = {"DIMMED": ", ".join(dimmed) or "none", "KEPT": ", ".join(kept)}
     style = _DIMMED
     for name, written in words.items():
         style = style.replace(name, written)

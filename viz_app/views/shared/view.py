@@ -134,6 +134,8 @@ def change_view(*panels: str, **choices: Any) -> None:
         typed = chosen(before, name)
         if typed.strip() and name not in choices and not chosen(here.view, name):
             here.dropped.append(f"{what} “{_short(typed)}” was dropped with what it was for.")
+    if before.lesson_answer is not None and here.view.lesson_answer is None:
+        here.redraw = not here.whole  # the lesson's panel says what was answered
     if panels:
         st.rerun("app" if here.view.lesson is not None else panels)
 

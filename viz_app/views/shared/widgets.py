@@ -185,7 +185,7 @@ def clicked_value(key: str) -> str | None:
 
 def show_heading(title: str) -> None:
     """Write the heading of a part of a page."""
-    st.markdown(f"##### {title}")
+    st.markdown(f"## {title}")
 
 
 def open_page(page: PageName, **choices: Any) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import streamlit as st
 
@@ -31,7 +33,15 @@ def show_through_training(selection: Selection, trace: Trace, account: Account) 
         "words at this position.",
         **control("through", "Through training"),
     ):
+        # It takes the place of the picture, which a browser may keep else: it does where the panel
+        # is drawn right behind the whole page (Streamlit 1.67).
+        st.empty()
         return
+    with st.container():
+        _draw(selection, trace, account, steps)
+
+
+def _draw(selection: Selection, trace: Trace, account: Account, steps: Sequence[int]) -> None:
     steps = sorted({selection.step, *spread(steps, MOST_ASKED)})
     accounts = accounts_by_step(selection, trace, account, steps)
     lines = lines_by_part(accounts, MOST_LINES)

@@ -1,0 +1,91 @@
+"""Axe-core finds nothing against a page: the rules of WCAG 2.2, and its best practices.
+
+All rules are tried on each section of each page in the light theme. In the dark one only contrast
+is another; on a phone or a tablet, what is scrolled and how large targets are.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+from tests.browser.driver import App, NewApp
+
+SENTENCE = "We saw three black cats on the white roof."
+OTHER = "We saw three black dogs on the white roof."
+PLACES: list[tuple[str, dict[str, str]]] = [
+    ("/", {"style": "lines", "below": "steps", "sampling": "true", "column": "3"}),
+    ("/", {"compare": "true", "below": "beam", "decoding": "beam"}),
+    ("/", {"lesson": "rows"}),
+    ("/inside", {}),
+    ("/why", {"account": "waterfall", "through": "true"}),
+    ("/why", {"why": "two sentences", "other": OTHER}),
+    ("/why", {"why": "turn heads"}),
+    ("/architecture", {"unfold": "everything"}),
+    *(
+        ("/embeddings", {"section": section})
+        for section in ("input", "positions", "similarity", "projection")
+    ),
+    *(
+        ("/training", {"training": section})
+        for section in ("curves", "translations", "compare", "play", "heads", "embeddings")
+    ),
+    ("/heads", {"measure": "entropy"}),
+    ("/learn", {}),
+]
+"""Addresses that have every section of every page, and a lesson."""
+ALL_RULES: dict[str, Any] = {"rules": {"target-size": {"enabled": True}}}
+"""Axe leaves the rules of WCAG 2.2 out if it is not told."""
+CONTRAST, ROOM = (
+    {"runOnly": {"type": "rule", "values": rules}}
+    for rules in (["color-contrast"], ["target-size", "scrollable-region-focusable"])
+)
+WRAPPED = [PLACES[0], *PLACES[2:4], *PLACES[6:8]]
+"""What is not as wide on a phone: maps, lessons, formulas, sliders and a tree."""
+COLOURED = [*PLACES[:4], PLACES[5], PLACES[7], PLACES[13]]
+"""What is written in colours of ours: tokens, a lesson, sentences side by side, tables."""
+_CHARTS_ARE_DRAWN = """() => visible('.stPlotlyChart')
+    .every(each => each.querySelector('.main-svg')) || undefined"""
+_RUN = """async options => {
+    const {violations} = await axe.run({...options, resultTypes: ['violations']});
+    return violations.flatMap(({id, nodes}) => nodes.map(({target, any, all, none, html}) =>
+        `${id}: ${[...any, ...all, ...none].map(each => each.message)[0]}: ${html.slice(0, 200)}`));
+}"""
+
+
+def violations_by_place(
+    app: App, places: list[tuple[str, dict[str, str]]], options: dict[str, Any]
+) -> dict[tuple[str, ...], list[str]]:
+    """Return what axe finds against some addresses, of those against which it finds anything."""
+    found = {}
+    for path, choices in places:
+        app.open(path, q=SENTENCE, **choices)
+        app.find(_CHARTS_ARE_DRAWN)
+        app.page.evaluate(Axe().axe_script)
+        if against := app.page.evaluate(_RUN, options):
+            found[path, *choices.values()] = against
+    return found
+
+
+@pytest.mark.parametrize(
+    ("scheme", "places", "options"),
+    [("light", PLACES, ALL_RULES), ("dark", COLOURED, CONTRAST)],
+    ids=["light", "dark"],
+)
+def test_nothing_is_against_a_page(
+    new_app: NewApp,
+    scheme: Literal["light", "dark"],
+    places: list[tuple[str, dict[str, str]]],
+    options: dict[str, Any],
+) -> None:
+    app = new_app(viewport={"width": 1280, "height": 6000}, color_scheme=scheme)
+    assert violations_by_place(app, places, options) == {}
+
+
+@pytest.mark.parametrize("width", [390, 820])
+def test_all_can_be_reached_where_there_is_less_room(new_app: NewApp, width: int) -> None:
+    """What is scrolled has a focus, and what is touched is large enough or has room around it."""
+    app = new_app(viewport={"width": width, "height": 6000})
+    assert violations_by_place(app, WRAPPED, ROOM) == {}
