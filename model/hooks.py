@@ -112,7 +112,7 @@ def matching_names(model: HasModules, patterns: Iterable[str]) -> list[str]:
 
 def _hint(name: str, known: list[str]) -> str:
     near = difflib.get_close_matches(name, known, n=3)
-    return f"; did you mean {' or '.join(near)}?" if near else "; hook_names() lists them"
+    return f"; did you mean {' or '.join(near)}?" if near else "; hook_names lists them"
 
 
 def _find(model: HasModules, names: Iterable[str]) -> dict[str, HookPoint]:

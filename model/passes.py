@@ -35,6 +35,9 @@ class PassTensors(dict[str, Tensor]):
         self.target_ids = target_ids
         """(B, T + 1), from the start token on, padded on the right."""
 
+    def __missing__(self, name: str) -> Tensor:
+        raise KeyError(f"no tensor {name!r} was recorded; there are {', '.join(self) or 'none'}")
+
 
 class Pass(NamedTuple):
     """The logits of a pass, (B, T, V), and its tensors."""

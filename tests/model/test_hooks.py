@@ -248,7 +248,7 @@ def test_hooks_of_pytorch_run_on_every_module(
         ("encoder.layers.0.self_attention.wieghts", "; did you mean encoder.*attention.weights"),
         ("logit", "; did you mean logits"),
         ("encoder", ""),  # a module that is no hook point
-        ("~", r"; hook_names\(\) lists them"),
+        ("~", r"; hook_names lists them"),
     ],
 )
 def test_an_unknown_name_is_refused_with_a_suggestion(

@@ -56,6 +56,8 @@ def test_a_sentence_has_the_same_tensors_in_a_batch(
     names = ["decoder.*.output", "*.heads"]
     _, together = run_with_cache(precise, trained_run.tokenizers, TEXTS, targets, names=names)
     assert {name.rpartition(".")[2] for name in together} == {"output", "heads"}
+    with pytest.raises(KeyError, match=r"no tensor 'logits' was recorded; there are \w+coder\."):
+        together["logits"]
     for row, (text, target) in enumerate(zip(TEXTS, targets, strict=True)):
         _, alone = run_with_cache(precise, trained_run.tokenizers, text, target, names=names)
         assert list(alone) == list(together)

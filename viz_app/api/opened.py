@@ -127,7 +127,7 @@ class OpenedCheckpoint(Checkpoint):
     ) -> Pass:
         """Run once on sources and targets; return logits (B, T, V) and the tensors by hook point.
 
-        ``run_with_cache`` in ``model/passes.py`` has the details.
+        ``help(headwise.model.passes.run_with_cache)`` has the details.
         """
         return run_with_cache(self.model, self.tokenizers, sources, targets, names=names, grad=grad)
 
@@ -232,7 +232,7 @@ class OpenedCheckpoint(Checkpoint):
     ) -> Patching:
         """Say what of another sentence brings its answer back, put into this one.
 
-        ``patch_texts`` in ``viz_app/api/patches.py`` has the arguments and errors.
+        ``help(headwise.viz_app.api.patches.patch_texts)`` has the arguments and errors.
         """
         return patch_texts(
             self.model,

@@ -76,6 +76,10 @@ class OpenedRun(Sequence[OpenedCheckpoint]):
         """Load the checkpoint at a place in the order of steps, or those of a slice of places."""
         if isinstance(place, slice):
             return [self.at(step) for step in self.steps[place]]
+        if not -len(self) <= place < len(self):
+            raise IndexError(
+                f"expected one of the {len(self):,} checkpoints of {self.name}, from 0, got {place}"
+            )
         return self.at(self.steps[place])
 
     def __iter__(self) -> Iterator[OpenedCheckpoint]:

@@ -48,7 +48,7 @@ def test_a_run_is_the_sequence_of_its_checkpoints(opened: headwise.OpenedRun) ->
     assert [checkpoint.step for checkpoint in opened[1:]] == [20, 60]
     assert repr(opened) == "<run tiny: 3 checkpoints, steps 0 to 60>"
     assert repr(opened[0]).startswith("<checkpoint of tiny, step 0, sha256 ")
-    with pytest.raises(IndexError):
+    with pytest.raises(IndexError, match="one of the 3 checkpoints of tiny, from 0, got 3"):
         opened[3]
     with pytest.raises(CheckpointError, match="no weights of step 7; there are those of: 0, 20"):
         opened.at(7)
