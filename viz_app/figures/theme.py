@@ -7,8 +7,10 @@ of its colours (by a square root), and its legend says so truthfully.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import plotly.graph_objects as go
@@ -165,6 +167,10 @@ def new_figure(
     }
     axes = ["xaxis", "yaxis", *(name for name in layout if name.startswith(("xaxis", "yaxis")))]
     shown = _given(_merged(common | dict.fromkeys(axes, axis), layout))
+    if "pandas" in sys.modules:
+        # Plotly uses it where it is loaded, also if another page's thread is only just loading it:
+        # this waits until that has ended.
+        import_module("pandas")
     return go.Figure([_given(trace) for trace in data], shown, _validate=CHECKED)
 
 

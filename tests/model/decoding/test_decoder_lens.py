@@ -13,7 +13,7 @@ from headwise.model.config import EOS
 from headwise.model.decoding.decoder_lens import decoder_lens
 from headwise.model.decoding.greedy import greedy
 from headwise.model.transformer import Transformer
-from tests.model.pretrained.tiny import build
+from tests.model.pretrained.tiny import FAMILY_NAMES, build
 
 SOURCES = [[5, 17, 9, 30, 8, EOS], [6, 11, EOS]]
 
@@ -33,7 +33,7 @@ def test_the_last_layer_gives_the_models_own_and_inner_ones_shallower_models(
         assert found[depth] == greedy(model, SOURCES)
 
 
-@pytest.mark.parametrize("family", ["marian", "bart", "mbart", "t5"])
+@pytest.mark.parametrize("family", FAMILY_NAMES)
 def test_every_layer_gives_what_transformers_generates_from_it(family: str) -> None:
     from transformers.modeling_outputs import BaseModelOutput
 
@@ -45,7 +45,9 @@ def test_every_layer_gives_what_transformers_generates_from_it(family: str) -> N
         outputs = eager.get_encoder()(source, attention_mask=mask, output_hidden_states=True)
         norm = getattr(eager.get_encoder(), twins.ours._family.final_norm, None)
     streams: list[Tensor] = list(outputs.hidden_states)
-    found = decoder_lens(twins.ours, source.tolist())
+    language = eager.generation_config.forced_bos_token_id  # which m2m_100 begins with
+    prefix = None if language is None else [twins.ours.special_ids.start, language]
+    found = decoder_lens(twins.ours, source.tolist(), prefix)
     assert len(found) == len(streams)
     for depth, ids in enumerate(found):
         memory = streams[depth]
@@ -61,5 +63,6 @@ def test_every_layer_gives_what_transformers_generates_from_it(family: str) -> N
             do_sample=False,
             num_beams=1,
             use_cache=False,
+            encoder_no_repeat_ngram_size=0,  # which Blenderbot has, and we do not
         )
         assert ids[0] == expected[0].tolist()

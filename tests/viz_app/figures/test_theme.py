@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import plotly.graph_objects as go
@@ -194,3 +197,24 @@ def test_frames_and_lines_at_what_is_selected_have_the_accent_colour() -> None:
     _, other, line = figure.layout.shapes
     assert (other.line.width, other.xref, line.yref) == (1.5, "x domain", "y domain")
     assert selectable_cells(values, TARGETS, **given, selected="")[2] == []
+
+
+WHILE_PANDAS_LOADS = """
+import sys, threading
+from headwise.viz_app.figures.theme import LIGHT, new_figure
+sys.path.insert(0, sys.argv[1])
+loading = threading.Thread(target=__import__, args=["pandas"])
+loading.start()
+while "pandas" not in sys.modules:
+    pass
+new_figure(LIGHT, [{"type": "bar", "x": [1, 2]}])
+"""
+
+
+def test_a_figure_waits_for_pandas_that_another_thread_is_loading(tmp_path: Path) -> None:
+    """Plotly would look for its classes, which are not there yet."""
+    slow = "import time; time.sleep(1); Series = Index = DataFrame = type('Any', (), {})"
+    (tmp_path / "pandas.py").write_text(slow)
+    command = [sys.executable, "-c", WHILE_PANDAS_LOADS, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

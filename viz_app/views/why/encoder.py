@@ -49,12 +49,14 @@ def show_encoder(selection: Selection, trace: Trace, account: Account) -> None:
         parts = encoder_totals(account)
     bars = largest_bars(parts, MOST_ENCODER_BARS)
     largest = max((abs(bar.value) for bar in bars), default=0.0)
+    of_account = limit_of(account)
+    limit = max(largest, 1e-6) if cell is not None else max(of_account, largest)
     show_figure(
         signed_bars(
             [bar.label for bar in bars],
             [bar.value for bar in bars],
             theme=selection.theme,
-            limit=max(largest, 1e-6) if cell is not None else max(limit_of(account), largest),
+            limit=limit,
         ),
         key="encoder_parts",
         alt=f"{len(bars)} parts of the encoder as signed bars, the largest on top",
@@ -62,9 +64,10 @@ def show_encoder(selection: Selection, trace: Trace, account: Account) -> None:
     )
     if cell is not None:
         _show_heads(selection, trace, cell.heads["encoder_self"])
+    own = f"This scale is its own: it ends at {limit:.2g}. " if limit != of_account else ""
     st.caption(
-        "Attention weights and the divisors of the encoder's norms are held at their values in "
-        "this pass, so that the parts sum to the cell exactly."
+        f"{own}Attention weights and the divisors of the encoder's norms are held at their values "
+        "in this pass, so that the parts sum to the cell exactly."
     )
     if cell is not None and column is not None:
         show_encoder_neurons(selection, trace, cell, column)

@@ -92,6 +92,8 @@ def _choose_neuron(
     if neuron is not None and neuron - 1 not in shown:
         shown.append(neuron - 1)
     rest = float(values.sum() - values[shown].sum())
+    limit = max(least, float(np.abs(values[shown]).max()), abs(rest)) or 1.0
+    own = f" This scale is its own: it ends at {limit:.2g}." if limit != least else ""
 
     def choose() -> None:
         place = clicked_value(f"{prefix}neurons")
@@ -108,7 +110,7 @@ def _choose_neuron(
             ],
             [*(float(values[each]) for each in shown), rest],
             theme=selection.theme,
-            limit=max(least, float(np.abs(values[shown]).max()), abs(rest)) or 1.0,
+            limit=limit,
             marked=None if neuron is None else shown.index(neuron - 1),
             clicks=[*("describe this neuron" for _ in shown), "the others together"],
         ),
@@ -119,7 +121,7 @@ def _choose_neuron(
     )
     st.caption(
         f"Activation × what the neuron writes; all {len(values):,} sum to {values.sum():+.3f}. "
-        "A click describes a neuron."
+        f"A click describes a neuron.{own}"
     )
     return layer, neuron
 
@@ -132,7 +134,8 @@ def _show_drivers(
     for name, parts in found.items():
         bars = largest_bars(stream_parts(parts), _MOST_DRIVERS)
         st.markdown(
-            f"What drove {_INPUTS[name]} of neuron {neuron:,} here, {parts.total:+.3f} in all:"
+            f"What drove {_INPUTS[name]} of neuron {neuron:,} here, {parts.total:+.3f} in all, on "
+            "a scale of its own:"
         )
         show_figure(
             signed_bars(

@@ -255,9 +255,9 @@ def show_maps(selection: Selection, trace: Trace, account: Account) -> None:
         _show_map(selection, trace, account, "decoder_self")
     st.caption(
         "A cell is weight × value × output projection, read in the direction of the one word less "
-        f"the other; rows are layer.head. All scales of this page end at {limit_of(account):.2f} "
-        "logits; sums may lie beyond. A click on a cell chooses its head and marks its token "
-        "everywhere."
+        f"the other; rows are layer.head. Bars and maps of this account end at "
+        f"{limit_of(account):.2f} logits; sums may lie beyond, and a picture with another scale "
+        "says so. A click on a cell chooses its head and marks its token everywhere."
     )
 
 
