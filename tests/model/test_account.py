@@ -31,7 +31,7 @@ STEP, WORD, INSTEAD = 2, 11, 29
 OURS: dict[str, dict[str, Any]] = {
     "pre-norm": {"norm": "pre", "n_encoder_layers": 3},
     "post-norm": {"norm": "post", "final_norm": False},
-    "no final norm": {"norm": "pre", "final_norm": False, "attention_bias": False},
+    "no final norm": {"norm": "pre", "final_norm": False, "attention_bias": False, "d_k": 7},
     "nothing tied": {"norm": "pre", "tied": "none", "output_bias": True},
 }
 
@@ -39,10 +39,13 @@ OURS: dict[str, dict[str, Any]] = {
 @pytest.fixture(scope="module", params=[*OURS, *FAMILY_NAMES])
 def model(request: pytest.FixtureRequest, make_model: MakeModel) -> Any:
     """A tiny model in float64 of every preset's make, and of every family."""
-    name = request.param
+    return made(request.param, make_model, torch.float64)
+
+
+def made(name: str, make_model: MakeModel, dtype: torch.dtype) -> Any:
     if name in OURS:
-        return make_model(**OURS[name]).double()
-    return build(name, dtype=torch.float64).ours
+        return make_model(**OURS[name]).to(dtype)
+    return build(name, dtype=dtype).ours
 
 
 def logit_difference(model: Any, source: Tensor, consumed: Tensor, step: int = STEP) -> float:
@@ -83,6 +86,15 @@ def test_all_parts_add_up(model: Any, padded: bool, strength: float) -> None:
         assert_near(
             cell.heads["encoder_self"].sum(-1), encoder.heads[1, 0, key], size=size, operations=PASS
         )
+
+
+@pytest.mark.parametrize("name", [*OURS, *FAMILY_NAMES])
+def test_in_float32_the_parts_add_up_to_its_own_logits(name: str, make_model: MakeModel) -> None:
+    model = made(name, make_model, torch.float32)
+    wanted = logit_difference(model, SOURCE, CONSUMED)
+    forced = ForcedPass.run(model, SOURCE, CONSUMED)
+    account = account_of(forced, STEP, difference_of(model, WORD, INSTEAD))
+    assert float(account.parts.total) == pytest.approx(wanted, abs=1e-4)
 
 
 def test_the_drivers_of_a_neuron_are_its_input(model: Any) -> None:
