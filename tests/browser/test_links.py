@@ -58,6 +58,7 @@ def places() -> Iterator[tuple[str, dict[str, str], str]]:
 
 PLACES = list(places())
 _DRAWN = """() => {
+    if (visible('[class*="st-key-"][class*="-progress"]').length) return undefined;
     const plain = value => ArrayBuffer.isView(value) || Array.isArray(value)
         ? Array.from(value, plain) : value;
     const charts = visible('.js-plotly-plot').map(gd => JSON.stringify(gd._fullData.map(
@@ -65,7 +66,7 @@ _DRAWN = """() => {
     const components = roots.map(root => root.textContent);
     return [visible('[data-testid="stMain"]')[0].innerText, ...components, ...charts];
 }"""
-"""All texts, and the data of all charts."""
+"""All texts, and the data of all charts, once nothing is computed any more."""
 
 
 def test_every_choice_is_made() -> None:
