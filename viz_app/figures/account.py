@@ -51,13 +51,13 @@ def signed_bars(
         labels, values: of each bar, the first on top.
         theme: colours.
         limit: magnitude at both ends of the axis.
-        written: what stands beside each bar; the value if it is not given.
+        written: what stands at the right of each bar's row; the value if it is not given.
         marked: place of the bar that is framed.
         clicks: what a click on each bar does; it gives the bar's place, counted from 0.
     """
     texts = [f"{value:+.3f}" for value in values] if written is None else list(written)
     places = list(range(len(labels)))
-    room = limit * max(0.34, 0.05 * max(map(len, texts), default=0))
+    room = 0.03 * limit
     data: list[Properties] = [
         {
             "type": "bar",
@@ -66,14 +66,12 @@ def signed_bars(
             "orientation": "h",
             "marker": {"color": _colours(values, theme)},
             "text": [escape_plotly(text) for text in texts],
-            "textposition": "outside",
-            "textfont": {"color": theme.muted, "size": 12},
-            "cliponaxis": False,
+            "textposition": "none",
             "hoverinfo": "skip",
         }
     ]
     if clicks:
-        same = {"marker": {"opacity": 1}, "textfont": {"color": theme.muted}}
+        same = {"marker": {"opacity": 1}}
         data[0] |= {"selected": same, "unselected": same}
         invisible = {"marker": {"opacity": 0}}
         data.append(
@@ -98,14 +96,22 @@ def signed_bars(
             frame((0, 1), (marked - 0.5, marked + 0.5), theme=theme, xref="x domain", width=1.5)
         )
     left = 20 + 7 * min(max(map(len, labels), default=0), 24)
-    written_in = 2 * _LETTER * max(map(len, texts), default=0) * (limit + room) / room
+    right = 8 + _LETTER * max(map(len, texts), default=0)
     return new_figure(
         theme,
         data,
         {
             "height": _ROW * len(labels) + 16,
-            "meta": {"readable": round(left + written_in)},
-            "margin": {"l": left, "r": 8, "t": 4, "b": 4},
+            "meta": {"readable": round(left + 50 + right)},
+            "margin": {"l": left, "r": right, "t": 4, "b": 4},
+            "annotations": [
+                {
+                    **{"x": 1, "xref": "x domain", "xanchor": "left", "y": place, "text": text},
+                    "showarrow": False,
+                    "font": {"color": theme.muted, "size": 12},
+                }
+                for place, text in enumerate(data[0]["text"])
+            ],
             "bargap": 0.3,
             "barmode": "overlay",
             "hovermode": "closest",
