@@ -13,25 +13,20 @@ which, on what they were measured, and the sha256 of all that.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import orjson
 import torch
-from safetensors import SafetensorError
 from torch import Tensor
 
-from headwise.model.files import CheckpointError, read_bytes
 from headwise.model.forced import forced_stream
 from headwise.model.hooks import capture
 from headwise.model.interface import KINDS, Description, Kind, Seq2SeqModel, attention_path
 from headwise.model.interventions import mean_shapes
-from headwise.model.validation import validate_json
 from headwise.viz_app.measuring.batches import PaddedIds
-from headwise.viz_app.measuring.tensor_files import read_tensors, require_checksum, write_tensors
-from headwise.viz_app.records.measures import CorpusSummary, HeadMeans
+from headwise.viz_app.measuring.tensor_files import Header, read_tensors, write_tensors
+from headwise.viz_app.records.measures import HeadMeans
 from headwise.viz_app.records.trace import Floats
 
 if TYPE_CHECKING:  # pages read the means, and join no processes
@@ -80,17 +75,6 @@ class MeanSums:
         }
 
 
-@dataclass(frozen=True)
-class _Header:
-    """What the header of a file says, as JSON, besides the names and shapes of its tensors."""
-
-    format_version: int
-    run: str
-    step: int
-    sha256: str
-    corpus: CorpusSummary
-
-
 def means_path(folder: Path, step: int) -> Path:
     """Return the path of the means of a checkpoint, in a run's folder."""
     return folder / "measures" / f"step-{step:07d}.means.safetensors"
@@ -102,12 +86,11 @@ def write_means(folder: Path, means: HeadMeans) -> None:
     Raises:
         CheckpointError: if they cannot be written.
     """
-    header = _Header(MEANS_VERSION, means.run, means.step, means.sha256, means.corpus)
-    about = orjson.dumps(asdict(header)).decode()
+    header = Header(MEANS_VERSION, means.run, means.step, means.sha256, means.corpus)
     tensors: dict[str, Tensor] = {
         kind: torch.from_numpy(np.array(array)) for kind, array in means.means.items()
     }
-    write_tensors(means_path(folder, means.step), about, tensors)
+    write_tensors(means_path(folder, means.step), header, tensors)
 
 
 def read_means(folder: Path, step: int) -> HeadMeans | None:
@@ -118,34 +101,18 @@ def read_means(folder: Path, step: int) -> HeadMeans | None:
     Raises:
         CheckpointError: if the file is damaged, foreign or of another version.
     """
-    path = means_path(folder, step)
-    if not path.exists():
-        return None
-    try:
-        return _read(read_bytes(path), step)
-    except (SafetensorError, ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(
-            f"{path}: not the means of step {step:,}, or damaged ({error}); measure again"
-        ) from error
+    return read_tensors(
+        means_path(folder, step), "means", step, _means_of, version=MEANS_VERSION, names=KINDS
+    )
 
 
-def _read(content: bytes, step: int) -> HeadMeans:
-    about, tensors = read_tensors(content)
-    header = validate_json(_Header, about)
-    if (header.format_version, header.step) != (MEANS_VERSION, step):
-        raise ValueError(
-            f"expected format version {MEANS_VERSION} and step {step}, got "
-            f"{header.format_version} and {header.step}"
-        )
-    if set(tensors) != set(KINDS):
-        raise ValueError(f"expected tensors {', '.join(KINDS)}, got {', '.join(sorted(tensors))}")
+def _means_of(header: Header, tensors: dict[str, Tensor]) -> HeadMeans:
     for kind, tensor in tensors.items():
         if tensor.dtype != torch.float32 or tensor.dim() != 3 or not tensor.isfinite().all():
             raise ValueError(f"{kind}: expected finite float32 numbers by layer, head and width")
-    require_checksum(content, tensors, KINDS)
     return HeadMeans(
         run=header.run,
-        step=step,
+        step=header.step,
         sha256=header.sha256,
         corpus=header.corpus,
         means={kind: _read_only(tensors[kind]) for kind in KINDS},

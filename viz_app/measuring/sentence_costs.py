@@ -9,20 +9,17 @@ which, on what they were measured, and the sha256 of all that. Costs have 11 bit
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import orjson
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError
+from torch import Tensor
 
-from headwise.model.files import CheckpointError, read_bytes
 from headwise.model.interface import KINDS, Kind
-from headwise.model.validation import validate_json
-from headwise.viz_app.measuring.tensor_files import read_tensors, require_checksum, write_tensors
+from headwise.viz_app.measuring.tensor_files import Header, read_tensors, write_tensors
 from headwise.viz_app.records.measures import CorpusSummary, SentenceCosts
 from headwise.viz_app.records.trace import Floats
 
@@ -40,17 +37,6 @@ class SentenceCost:
 
     tokens: int
     costs: Mapping[Kind, Floats]
-
-
-@dataclass(frozen=True)
-class _Header:
-    """What the header of a file says, as JSON, besides the names and shapes of its tensors."""
-
-    format_version: int
-    run: str
-    step: int
-    sha256: str
-    corpus: CorpusSummary
 
 
 def as_table(
@@ -84,11 +70,11 @@ def write_costs(folder: Path, costs: SentenceCosts) -> None:
     Raises:
         CheckpointError: if they cannot be written.
     """
-    header = _Header(COSTS_VERSION, costs.run, costs.step, costs.sha256, costs.corpus)
+    header = Header(COSTS_VERSION, costs.run, costs.step, costs.sha256, costs.corpus)
     arrays: dict[str, NDArray[Any]] = {"places": costs.places, "tokens": costs.tokens}
     arrays |= {str(kind): array for kind, array in costs.costs.items()}
     tensors = {name: torch.from_numpy(np.array(arrays[name])) for name in _NAMES}
-    write_tensors(costs_path(folder, costs.step), orjson.dumps(asdict(header)).decode(), tensors)
+    write_tensors(costs_path(folder, costs.step), header, tensors)
 
 
 def read_costs(folder: Path, step: int) -> SentenceCosts | None:
@@ -99,27 +85,12 @@ def read_costs(folder: Path, step: int) -> SentenceCosts | None:
     Raises:
         CheckpointError: if the file is damaged, foreign or of another version.
     """
-    path = costs_path(folder, step)
-    if not path.exists():
-        return None
-    try:
-        return _read(read_bytes(path), step)
-    except (SafetensorError, ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(
-            f"{path}: not the costs of step {step:,}, or damaged ({error}); measure again"
-        ) from error
+    return read_tensors(
+        costs_path(folder, step), "costs", step, _costs_of, version=COSTS_VERSION, names=_NAMES
+    )
 
 
-def _read(content: bytes, step: int) -> SentenceCosts:
-    about, tensors = read_tensors(content)
-    header = validate_json(_Header, about)
-    if (header.format_version, header.step) != (COSTS_VERSION, step):
-        raise ValueError(
-            f"expected format version {COSTS_VERSION} and step {step}, got "
-            f"{header.format_version} and {header.step}"
-        )
-    if set(tensors) != set(_NAMES):
-        raise ValueError(f"expected tensors {', '.join(_NAMES)}, got {', '.join(sorted(tensors))}")
+def _costs_of(header: Header, tensors: dict[str, Tensor]) -> SentenceCosts:
     count = len(tensors["places"])
     for name, tensor in tensors.items():
         wanted = (torch.float16, 3) if name in KINDS else (torch.int32, 1)
@@ -130,13 +101,12 @@ def _read(content: bytes, step: int) -> SentenceCosts:
         or not tensors["tokens"].gt(0).all()
     ):
         raise ValueError("expected finite costs, and sentences with tokens")
-    require_checksum(content, tensors, _NAMES)
     arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
     for array in arrays.values():
         array.flags.writeable = False
     return SentenceCosts(
         run=header.run,
-        step=step,
+        step=header.step,
         sha256=header.sha256,
         corpus=header.corpus,
         places=arrays["places"],

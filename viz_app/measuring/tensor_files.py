@@ -1,41 +1,98 @@
-"""Tensors with a description of them in one safetensors file, and a checksum of both."""
+"""Files of tensors that were measured of a checkpoint, in safetensors.
+
+The header says which checkpoint, on what it was measured, and has a checksum of all that.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import orjson
 import safetensors.torch
+from safetensors import SafetensorError
 from torch import Tensor
 
-from headwise.model.files import make_folder, write_bytes
+from headwise.model.files import CheckpointError, make_folder, read_bytes, write_bytes
+from headwise.model.validation import validate_json
+from headwise.viz_app.records.measures import CorpusSummary
+
+Record = TypeVar("Record")
 
 
-def write_tensors(path: Path, about: str, tensors: Mapping[str, Tensor]) -> None:
-    """Write tensors, in this order, with what they are in JSON; the folder is made.
+@dataclass(frozen=True)
+class Header:
+    """What the header of a file says, as JSON, besides the names and shapes of its tensors."""
+
+    format_version: int
+    run: str
+    step: int
+    sha256: str
+    corpus: CorpusSummary
+
+
+def write_tensors(path: Path, header: Header, tensors: Mapping[str, Tensor]) -> None:
+    """Write tensors, in this order, with what they are; the folder is made.
 
     Raises:
         CheckpointError: if they cannot be written.
     """
     make_folder(path.parent)
+    about = orjson.dumps(asdict(header)).decode()
     metadata = {"about": about, "sha256": _sha256(about, tensors)}
     write_bytes(path, safetensors.torch.save(dict(tensors), metadata))
 
 
-def read_tensors(content: bytes) -> tuple[str, dict[str, Tensor]]:
-    """Return what the description says, and the tensors; their checksum is not looked at yet."""
-    tensors = safetensors.torch.load(content)
-    return _metadata(content)["about"], tensors
+def read_tensors(
+    path: Path,
+    what: str,
+    step: int,
+    make: Callable[[Header, dict[str, Tensor]], Record],
+    *,
+    version: int,
+    names: Sequence[str],
+) -> Record | None:
+    """Read the file of a step; None if there is none.
 
+    Args:
+        path: of the file.
+        what: the tensors, as an error names them.
+        step: of which checkpoint they should be.
+        make: makes the record of them, or raises a ValueError if they are not as they should be.
+        version: of the format.
+        names: of the tensors, in the order in which they were written.
 
-def require_checksum(content: bytes, tensors: Mapping[str, Tensor], names: Sequence[str]) -> None:
-    """Raise a ValueError if the tensors, in the order of these names, are not those written."""
-    metadata = _metadata(content)
-    wanted = {name: tensors[name] for name in names}
-    if metadata.get("sha256") != _sha256(metadata["about"], wanted):
-        raise ValueError("its sha256 is not that of its content")
+    Raises:
+        CheckpointError: if the file is damaged, foreign or of another version.
+    """
+    if not path.exists():
+        return None
+    try:
+        content = read_bytes(path)
+        tensors = safetensors.torch.load(content)
+        metadata = _metadata(content)
+        header = validate_json(Header, metadata["about"])
+        if (header.format_version, header.step) != (version, step):
+            raise ValueError(
+                f"expected format version {version} and step {step}, got "
+                f"{header.format_version} and {header.step}"
+            )
+        if set(tensors) != set(names):
+            raise ValueError(
+                f"expected tensors {', '.join(names)}, got {', '.join(sorted(tensors))}"
+            )
+        record = make(header, tensors)
+        ordered = {name: tensors[name] for name in names}
+        if metadata.get("sha256") != _sha256(metadata["about"], ordered):
+            raise ValueError("its sha256 is not that of its content")
+    except (SafetensorError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(
+            f"{path}: not the {what} of step {step:,}, or damaged ({error}); measure again"
+        ) from error
+    return record
 
 
 def _metadata(content: bytes) -> dict[str, str]:
