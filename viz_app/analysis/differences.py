@@ -38,14 +38,18 @@ def head_distances(a: Floats, b: Floats, *, allowed: NDArray[np.bool_] | None) -
 
     Rows with only one allowed key do not count, as in the measure ``distance``: they are always the
     same. Without other rows the distances are NaN. The mask ``allowed``, bool (Q, M), allows all if
-    it is None.
+    it is None. One head is computed at a time: in float64, and several times, the maps of all heads
+    of a long sentence would take much memory.
     """
     if a.shape != b.shape:
         raise ValueError(f"expected maps of one shape, got {a.shape} and {b.shape}")
     rows = rows_with_several_keys(a.shape, allowed)
     if not rows.any():
         return np.full(a.shape[:-2], np.nan, dtype=np.float32)
-    return np.asarray(jensen_shannon(a[..., rows, :], b[..., rows, :]).mean(axis=-1))
+    distances = np.empty(a.shape[:-2], np.float32)
+    for head in np.ndindex(distances.shape):
+        distances[head] = jensen_shannon(a[head][rows], b[head][rows]).mean()
+    return distances
 
 
 def pool_differences(maps: Floats, most: int = 40) -> Floats:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 from math import log2, sqrt
@@ -57,6 +58,15 @@ def test_head_distance_is_the_mean_over_rows() -> None:
     assert_near(head_distances(a, b, allowed=causal), expected * 5 / 4)
     with pytest.raises(ValueError, match=r"one shape, got \(2, 3, 5, 7\) and \(2, 3, 5, 5\)$"):
         head_distances(a, b[..., :5], allowed=None)
+
+
+def test_head_distance_takes_the_memory_of_a_head_and_not_of_all() -> None:
+    maps = np.full((4, 8, 100, 100), 0.01, np.float32)
+    tracemalloc.start()
+    head_distances(maps, maps, allowed=None)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < maps.nbytes
 
 
 def test_head_distance_is_unknown_without_a_choice_of_keys() -> None:

@@ -104,6 +104,35 @@ def test_a_page_keeps_what_it_has_reserved_and_gets_more_before_others_begin() -
     assert memory._reserved == 0
 
 
+def test_a_page_that_has_something_of_the_cache_comes_before_those_that_have_nothing() -> None:
+    memory = memory_of(1000)
+    first = Taker(memory, 900 * MIB)
+    assert first.has.wait(SOON)
+    second = Taker(memory, 600 * MIB)
+    assert second.waits.wait(SOON)
+    waits, inside, may_end = Event(), Event(), Event()
+
+    def draw() -> None:
+        with memory.page():
+            memory.hold(50 * MIB)
+            with memory.reserved(600 * MIB, on_wait=lambda _: waits.set()):
+                inside.set()
+                assert may_end.wait(SOON)
+
+    page = Thread(target=draw, daemon=True)
+    page.start()
+    assert waits.wait(SOON)
+    first.end()
+    assert inside.wait(SOON)
+    assert not second.has.is_set()
+    may_end.set()
+    page.join(SOON)
+    assert second.has.wait(SOON)
+    second.end()
+    memory.hold(50 * MIB)  # of no page
+    assert memory._reserved == 0
+
+
 def test_pages_that_wait_for_each_other_are_refused_in_turn() -> None:
     memory = memory_of(1000)
     both, ends = Barrier(2), []

@@ -85,6 +85,8 @@ def cached(
 
     name = "models" if model_bytes is not None else "large" if entries is None else what
     result: Result = _cache(name, entries)((what, key), compute_and_log, model_bytes or 0)
+    if name == "large":
+        memory().hold(size_of(result))
     return result
 
 

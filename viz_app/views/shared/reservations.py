@@ -112,6 +112,18 @@ class Memory:
             finally:
                 self._free()
 
+    def hold(self, taken: int) -> None:
+        """Count what the page of this thread has of the cache, in bytes, as reserved by the page.
+
+        It is in memory already, and goes on to be when the cache drops it: the page gives it back
+        only when it is drawn, so it comes before those that have nothing to give back.
+        """
+        if taken <= SMALL or not hasattr(self._page, "held"):
+            return
+        with self._condition:
+            self._reserved += max(0, taken - self._page.held)
+        self._page.held = max(taken, self._page.held)
+
     def waiting(self) -> int:
         """Return how many wait."""
         return len(self._waiting)
