@@ -109,6 +109,8 @@ def score_sentence(table: ScoreTable) -> str:
     terms, total = table.terms(), table.total
     what = "The score less the row's mean" if table.against_mean else "The score"
     magnitude = sum(map(abs, terms.values()))
+    if not magnitude:  # such as the mean key's, where the query has only one
+        return f"{what} is 0, and so is each of its terms."
     names, values = [*terms], np.array([*terms.values()])
     named = [names[place] for place in descending(np.abs(values))[:_MOST_NAMED]]
     cancel = magnitude > CANCELS * abs(total)

@@ -90,6 +90,12 @@ def test_terms_that_cancel_have_no_share() -> None:
     )
 
 
+def test_of_a_key_that_is_the_only_one_nothing_is_left_but_the_mean() -> None:
+    alone = score_table(parts(QUERY, [values[:1] for values in KEYS]), 0, against_mean=True)
+    told = score_sentence(alone)
+    assert told == "The score less the row's mean is 0, and so is each of its terms."
+
+
 def test_a_key_that_is_not_there_is_refused() -> None:
     with pytest.raises(ValueError, match="key: expected 0 to 1, got 2"):
         score_table(parts(QUERY, KEYS), 2)
