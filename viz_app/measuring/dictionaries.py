@@ -207,10 +207,13 @@ def lexicon_of(
     return Lexicon(*np.array(entries, np.int64).reshape(-1, 3).T)
 
 
-def lexicon_precision(model: Seq2SeqModel, found: TokenValues, lexicon: Lexicon) -> WritingScores:
+def lexicon_precision(
+    model: Seq2SeqModel, found: TokenValues, lexicon: Lexicon, *, only: Head | None = None
+) -> WritingScores:
     """Return in which share of a lexicon the token that a head raises most is the translation.
 
-    Chance is the share with the translations of the other entries in place of one's own.
+    Chance is the share with the translations of the other entries in place of one's own. With
+    ``only`` one head is scored, and all others are NaN.
     """
     entries = dict(zip(lexicon.source.tolist(), lexicon.target.tolist(), strict=True))
     places = [place for place, id in enumerate(found.ids.tolist()) if id in entries]
@@ -220,16 +223,16 @@ def lexicon_precision(model: Seq2SeqModel, found: TokenValues, lexicon: Lexicon)
         first = logits.nan_to_num(-torch.inf).argmax(dim=-1).cpu().numpy()
         return np.asarray(first[:, None] == expected, np.float64)  # (entries, translations)
 
-    return _scores(model, "cross", found.values[:, :, places], score)
+    return _scores(model, "cross", found.values[:, :, places], score, only)
 
 
-def copying(model: Seq2SeqModel, found: TokenValues) -> WritingScores:
+def copying(model: Seq2SeqModel, found: TokenValues, *, only: Head | None = None) -> WritingScores:
     """Return how far heads of the decoder's self-attention raise the very token that they read.
 
     It is the share of the vocabulary whose logits the head raises less than that of the token: 1 is
     a head that copies, 0 one that suppresses what was said. Chance is the same share for the token
     where the head reads another one of these, since a head may raise frequent tokens whatever it
-    reads.
+    reads. ``only`` is as for ``lexicon_precision``.
     """
     ids = torch.tensor(found.ids)
 
@@ -239,7 +242,7 @@ def copying(model: Seq2SeqModel, found: TokenValues) -> WritingScores:
         below = torch.searchsorted(known.sort(dim=-1).values, of_tokens)
         return np.asarray(below / (known.shape[-1] - 1), np.float64).clip(max=1)  # (read, token)
 
-    return _scores(model, "decoder_self", found.values, score)
+    return _scores(model, "decoder_self", found.values, score, only)
 
 
 def _scores(
@@ -247,14 +250,17 @@ def _scores(
     kind: Kind,
     values: Floats,
     score: Callable[[Tensor], NDArray[np.float64]],
+    only: Head | None,
 ) -> WritingScores:
-    """Score every head of a kind; ``score`` gives a table of tokens read by tokens asked for.
+    """Score every head of a kind, or only one.
 
-    The diagonal is the score, what is beside it chance.
+    ``score`` gives a table of tokens that are read by tokens that are asked for: its diagonal is
+    the score, what is beside it chance.
     """
     layers, heads, tokens, _ = values.shape
     values_found, chance, errors = np.full((3, layers, heads), np.nan, np.float32)
-    for layer, number in np.ndindex(layers, heads) if tokens > 1 else ():
+    places = np.ndindex(layers, heads) if only is None else [only[1:]]
+    for layer, number in places if tokens > 1 else ():
         logits = written_logits(
             model, Head(kind, layer, number), torch.tensor(values[layer, number])
         )

@@ -84,22 +84,25 @@ def lexicon_for(run: Run, measures: Measures) -> tuple[Lexicon, Head]:
     )
 
 
-def scores_of(run: Run, step: int, measures: Measures, kind: Kind) -> WritingScores:
-    """Score all heads of a kind at a checkpoint, on the tokens of the example sentences."""
+def scores_of(
+    run: Run, step: int, measures: Measures, kind: Kind, only: Head | None = None
+) -> WritingScores:
+    """Score all heads of a kind, or only one, at a checkpoint, by the example sentences."""
     checkpoint = checkpoint_of(run, step)
     lexicon = lexicon_for(run, measures)[0] if kind == "cross" else None
 
     def compute() -> WritingScores:
         if lexicon is None:
-            return copying(checkpoint.model, frequent_values(run, step, measures, kind))
+            values = frequent_values(run, step, measures, kind)
+            return copying(checkpoint.model, values, only=only)
         values = mean_values_of(run, step, measures, kind)
-        return lexicon_precision(checkpoint.model, values, lexicon)
+        return lexicon_precision(checkpoint.model, values, lexicon, only=only)
 
     return cached(
         "what heads write",
-        (str(run.folder), checkpoint.sha256, measures.examples_corpus.sha256, kind),
+        (str(run.folder), checkpoint.sha256, measures.examples_corpus.sha256, kind, only),
         compute,
-        entries=128,
+        entries=256,
         facts=lambda _: {"run": run.name, "step": step},
         says="Scoring what heads write",
         needs=logits_bytes(run),

@@ -75,7 +75,8 @@ def show_writes(selection: Selection, measures: Measures) -> None:
         return
     found = _dictionary_of(selection, head, values)
     _show_table(selection, measures, head, found)
-    scores = scores_of(selection.run, selection.step, measures, head.kind)
+    only = None if view().heads.dictionary_training else head
+    scores = scores_of(selection.run, selection.step, measures, head.kind, only)
     st.markdown(f"**{head_label(head)}**: {_in_words(selection.run, measures, scores, head)}")
     _show_training(selection, measures, head)
 
@@ -271,7 +272,8 @@ def _show_training(selection: Selection, measures: Measures, head: Head) -> None
     if len(run.steps()) < 2:
         return
     if not st.toggle(
-        "The score at every checkpoint", **control("dictionary_training", "Scores through training")
+        "The score at every checkpoint, and of all heads",
+        **control("dictionary_training", "Scores through training"),
     ):
         st.empty()
         return
