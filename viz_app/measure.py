@@ -31,9 +31,10 @@ from headwise.viz_app.measuring.checkpoints import (
     count_sentences,
     measure,
     measure_means,
+    measure_scores,
     read_examples,
 )
-from headwise.viz_app.measuring.files import write_measures
+from headwise.viz_app.measuring.files import read_measures, write_measures
 from headwise.viz_app.measuring.head_means import write_means
 from headwise.viz_app.measuring.heads import RowMeasure
 from headwise.viz_app.measuring.neuron_files import write_neurons
@@ -42,7 +43,7 @@ from headwise.viz_app.measuring.pair_files import SENTENCES, shipped_pairs, writ
 from headwise.viz_app.measuring.pairs import PairTask, measure_pairs, read_pairs
 from headwise.viz_app.measuring.sentence_costs import write_costs
 from headwise.viz_app.measuring.words import LinksLookup, identity_links, links_from_file
-from headwise.viz_app.records.measures import Measures, OwnMeasure
+from headwise.viz_app.records.measures import SCORE_MEASURES, Measures, OwnMeasure
 
 SHIPPED = "shipped"
 """What stands for the contrastive pairs that the program has for the run's languages."""
@@ -85,9 +86,10 @@ class MeasureArguments:
     neurons: Literal["newest", "all"] = "newest"
     """Of which of these checkpoints it is stored in which sentences each neuron of a feed-forward
     is strongest: about 0.1 MB for each."""
-    only: Literal["all", "means", "neurons"] = "all"
+    only: Literal["all", "means", "neurons", "scores"] = "all"
     """What is measured over the corpus: all, or only the mean outputs of heads, or the sentences of
-    neurons, in a fraction of the time; what was measured before stays."""
+    neurons, or what explains the scores of heads, in a fraction of the time; what was measured
+    before stays."""
     pairs: str | None = None
     """Contrastive pairs: a .jsonl, .tsv, .csv or .parquet file with the columns source, right,
     wrong and phenomenon; or "shipped" for those that the program has for the run's languages."""
@@ -224,6 +226,8 @@ def measure_run(
         yield from _measure_heads(replace(task, own=own or {}, about_own=about_own or {}))
     if arguments.only == "means":
         _measure_means(task)
+    elif arguments.only == "scores":
+        _measure_scores(task)
     else:
         _measure_neurons(task, steps if arguments.neurons == "all" else steps[-1:])
 
@@ -319,6 +323,35 @@ def _measure_means(task: MeasureTask) -> None:
             if task.processes.is_main:
                 write_means(task.run.folder, means)
             line = f"step {means.step:,}: means of heads, {means.corpus.sentences:,} sentences"
+            _say(task.processes, line)
+
+
+def _measure_scores(task: MeasureTask) -> None:
+    """Put what explains scores into the files of measures that there are.
+
+    Raises:
+        ValueError: if a checkpoint was measured on other sentences.
+    """
+    total = len(task.steps) * count_sentences(task)
+    with tqdm(total=total, unit="sentence", disable=not task.processes.is_main) as bar:
+        for checkpoint, corpus, sums in measure_scores(task, bar.update):
+            there = read_measures(task.run.folder, checkpoint.step)
+            if (there.sha256, there.corpus) != (checkpoint.sha256, corpus):
+                raise ValueError(
+                    f"--only scores: step {checkpoint.step:,} was measured on "
+                    f"{there.corpus.sentences:,} sentences of {there.corpus.name}, and its weights "
+                    f"then; expected the same now, got {corpus.sentences:,} sentences of "
+                    f"{corpus.name}: measure all again"
+                )
+            values, errors = sums.values(), sums.errors()
+            added = replace(
+                there,
+                values={**there.values, **{name: values[name] for name in SCORE_MEASURES}},
+                errors={**there.errors, **{name: errors[name] for name in SCORE_MEASURES}},
+            )
+            if task.processes.is_main:
+                write_measures(task.run.folder, added)
+            line = f"step {there.step:,}: scores of heads, {corpus.sentences:,} sentences"
             _say(task.processes, line)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import orjson
 import pytest
 import torch
 import tyro
@@ -26,13 +27,19 @@ from headwise.model.training.corpora import stream_corpus
 from headwise.model.training.data import DataError
 from headwise.viz_app.measure import MeasureArguments, main
 from headwise.viz_app.measuring.alignments import Alignments, Links, write_alignments
-from headwise.viz_app.measuring.files import measured_steps, read_measures
+from headwise.viz_app.measuring.files import measured_steps, measures_path, read_measures
 from headwise.viz_app.measuring.head_means import means_path, read_means
 from headwise.viz_app.measuring.neuron_files import neurons_path, read_neurons
 from headwise.viz_app.measuring.pair_files import read_measured_pairs, shipped_pairs
 from headwise.viz_app.measuring.pairs import read_pairs
 from headwise.viz_app.measuring.sentence_costs import read_costs
-from headwise.viz_app.records.measures import MEASURES, STAGES, CorpusSummary, Measures
+from headwise.viz_app.records.measures import (
+    MEASURES,
+    SCORE_MEASURES,
+    STAGES,
+    CorpusSummary,
+    Measures,
+)
 from tests.floats import near, rounding
 from tests.viz_app.conftest import RunCommand
 
@@ -167,6 +174,24 @@ def test_means_of_heads_stand_beside_and_can_be_measured_alone(
     for kind in KINDS:
         np.testing.assert_array_equal(alone.means[kind], beside.means[kind])
         assert not np.array_equal(alone.means[kind], first.means[kind])
+
+
+def test_what_explains_scores_can_be_added_to_files_that_lack_it(
+    own_root: Path, data: Path, examples: Path
+) -> None:
+    common = ("--data", str(data), "--examples", str(examples), "--steps", "20")
+    measure(own_root, *common)
+    folder = own_root / "tiny"
+    path = measures_path(folder, 20)
+    whole, file = (orjson.loads(path.read_bytes()) for _ in range(2))
+    for name in SCORE_MEASURES:
+        del file["values"][name], file["errors"][name]
+    path.write_bytes(orjson.dumps(file))
+    measure(own_root, *common, "--only", "scores")
+    assert orjson.loads(path.read_bytes()) == whole
+    with pytest.raises(ValueError, match=r"on 4 sentences of .* got 1 sentences of .* all again"):
+        measure(own_root, *common, "--only", "scores", "--sentences", "1")
+    assert orjson.loads(path.read_bytes()) == whole
 
 
 def test_steps_and_sentences_can_be_chosen_and_files_are_replaced(

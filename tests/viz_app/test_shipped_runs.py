@@ -24,6 +24,7 @@ from headwise.viz_app.measuring.alignments import read_alignments
 from headwise.viz_app.measuring.files import measured_steps, read_measures
 from headwise.viz_app.measuring.pair_files import read_measured_pairs, shipped_pairs
 from headwise.viz_app.measuring.pairs import read_pairs
+from headwise.viz_app.records.measures import SCORE_MEASURES
 from headwise.viz_app.records.model import LayerTrace
 from headwise.viz_app.records.trace import Floats, Trace
 from headwise.viz_app.trace.layer import run_layer_trace
@@ -51,11 +52,25 @@ def test_every_checkpoint_has_measures_of_its_weights(run: TrainedRun) -> None:
         assert len(measures.translated) == len(measures.sentences) >= 150
         for kind in KINDS:
             assert measures.values["entropy"][kind].shape == run.info.model.description.shapes[kind]
-            for name in ("entropy", "confidence", "same", "cost", "distance"):
+            for name in ("entropy", "confidence", "same", "cost", "distance", *SCORE_MEASURES):
                 assert np.isfinite(measures.values[name][kind]).all()
         for way in ("predicted", "consumed"):
             assert np.isfinite(measures.values[f"aer_{way}"]["cross"]).all()
         assert all(len(found) == 8 for found in measures.examples.values())
+
+
+def test_copying_is_by_position() -> None:
+    """Which symbol is next says its place alone, and the target's stream begins with it.
+
+    So both heads of the decoder's first layer come to look by position, as they did not at step 0.
+    """
+    run = open_trained_run("copy")
+    first, last = (
+        read_measures(run.folder, step).values["by_position"]["decoder_self"][0]
+        for step in (0, run.steps()[-1])
+    )
+    assert (first < 0.1).all()
+    assert (last > 0.9).all()
 
 
 def test_accuracy_on_pairs_is_of_the_weights_and_of_the_pairs_that_ship(run: TrainedRun) -> None:

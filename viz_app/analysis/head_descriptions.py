@@ -14,7 +14,7 @@ from headwise.model.interface import Kind
 from headwise.model.ties import descending
 from headwise.viz_app.analysis.labels import OFF_NOTE
 from headwise.viz_app.analysis.measure_descriptions import MEASURE_DESCRIPTIONS
-from headwise.viz_app.records.measures import AlignmentBaselines
+from headwise.viz_app.records.measures import SCORE_MEASURES, AlignmentBaselines
 
 LEAST_SHARE = 0.4
 """Share of a head's weight beyond which the head is said to look there."""
@@ -30,6 +30,8 @@ BY_PLACE = ("previous", "same", "next")
 """Measures that are shares of a head's weight on places; together they are at most 1."""
 BY_TOKEN = ("begin", "end", "punctuation")
 """Measures that are shares of a head's weight on tokens; together they are at most 1."""
+LEAST_OF_SCORES = 0.5
+"""Share of the variance of a head's scores beyond which a part of it is said to explain them."""
 
 _LOOKS: dict[str, str] = {
     "previous": "looks at the previous token",
@@ -65,9 +67,10 @@ WORDS_NOTE = (
     "A word is said where a value is two standard errors beyond its bound: where a head looks or "
     f"rests, a share of {LEAST_SHARE}; sharp, an entropy below {SHARP}; almost even, above {EVEN}; "
     f"a cost that hardly matters, below {LITTLE} nats per token, or matters, above {MUCH}; far, a "
-    f"distance of {FAR}. Looks, rests, sharp, matters and in the way are said only of values that "
-    "are also beyond what an even head has and what the head itself had at step 0, which stand in "
-    f"brackets. {OFF_NOTE}"
+    f"distance of {FAR}; by position or by token, a share of {LEAST_OF_SCORES} of what tells keys "
+    "apart in its scores. Looks, rests, sharp, by, matters and in the way are said only of values "
+    "that are also beyond what an even head has and what the head itself had at step 0, which "
+    f"stand in brackets. {OFF_NOTE}"
 )
 """Which values the words of a head are said of."""
 
@@ -155,6 +158,9 @@ def describe_value(
         near, far = beside.is_below(value, FAR), beside.is_above(value, FAR)
         how = "far from" if far else "near" if near else "at some distance from"
         return f"{how} what it is at {_DISTANCES[name]}: distance {value:.2f}"
+    if name in SCORE_MEASURES:
+        plus_minus = "" if math.isnan(beside.error) else f" ± {beside.error:.2f}"
+        return f"{about.name}: {value:.2f}{plus_minus} of what tells keys apart{beside.written()}"
     if name in ("aer_predicted", "aer_consumed"):
         return _describe_alignment(name, value, beside, baselines)
     return f"{about.name}: {value:{about.form}}"
@@ -222,9 +228,9 @@ def describe_head(
     either of places or of tokens, since a token on a place would count in both; the better
     alignment error rate, if the head follows the alignment; entropy, if it is sharp or almost even.
     If none of these holds, the description says so and gives the largest share and the entropy.
-    Then the cost, and the distance if it is far. Values are NaN where a measure is undefined for
-    the kind; ``beside`` has what is known of each measure, and the rest is as for
-    ``describe_value``.
+    Then what explains its scores, beyond ``LEAST_OF_SCORES`` and what it was at step 0, the cost,
+    and the distance if it is far. Values are NaN where a measure is undefined for the kind;
+    ``beside`` has what is known of each measure, and the rest is as for ``describe_value``.
     """
     known = {name: value for name, value in values.items() if not math.isnan(value)}
     by = {name: beside.get(name, NOTHING_BESIDE) for name in known}
@@ -255,6 +261,13 @@ def describe_head(
         ]
     if not chosen and "entropy" in known:
         chosen.append("entropy")
+    chosen += [
+        name
+        for name in SCORE_MEASURES
+        if name in known
+        and by[name].is_above(known[name], LEAST_OF_SCORES)
+        and by[name].is_new(known[name])
+    ]
     if "cost" in known:
         chosen.append("cost")
     if "distance" in known and by["distance"].is_above(known["distance"], FAR):

@@ -26,6 +26,21 @@ class MeasureDescription:
     """How a value is written, as a format of Python's."""
 
 
+_OF_SCORES = (
+    "The rest is of what layers wrote, and of biases. Where terms cancel, one may be below 0 or "
+    "above 1. It says what the scores are made of, not what the head is for: what a layer wrote "
+    "may be of a position, or of a token, as well."
+)
+
+
+def _share_of_variance(part: str) -> str:
+    """Return the formula of what a part of a query and the same part of a key explain."""
+    return (
+        rf"\frac{{\sum_i \mathrm{{cov}}_j(q_i({part})\, k_j({part}),\; s_{{ij}})}}"
+        r"{\sum_i \mathrm{var}_j(s_{ij})}"
+    )
+
+
 MEASURE_DESCRIPTIONS: Mapping[str, MeasureDescription] = {
     "entropy": MeasureDescription(
         "entropy",
@@ -156,6 +171,29 @@ MEASURE_DESCRIPTIONS: Mapping[str, MeasureDescription] = {
         r"\exp H\!\left(\sigma(W_V W_O)\right)",
         range="amount",
         form=".1f",
+    ),
+    "by_position": MeasureDescription(
+        "by position",
+        "How much of what tells keys apart in a row of scores is what the query's position makes "
+        "with the keys' positions, those that are added to scores included: 1 is all of it. "
+        f"{_OF_SCORES}",
+        _share_of_variance(r"p"),
+        range="signed",
+    ),
+    "by_token": MeasureDescription(
+        "by token",
+        "How much of what tells keys apart in a row of scores is what the query's token makes with "
+        f"the keys' tokens, by their embeddings alone: 1 is all of it. {_OF_SCORES}",
+        _share_of_variance(r"e"),
+        range="signed",
+    ),
+    "by_both": MeasureDescription(
+        "by token and position",
+        "How much of what tells keys apart in a row of scores is what the query's token makes with "
+        f"the keys' positions, and its position with their tokens. {_OF_SCORES}",
+        r"\frac{\sum_i \mathrm{cov}_j(q_i(e)\, k_j(p) + q_i(p)\, k_j(e),\; s_{ij})}"
+        r"{\sum_i \mathrm{var}_j(s_{ij})}",
+        range="signed",
     ),
 }
 """Description of each name in ``MEASURES``, and of the emergence of a head, which is found from

@@ -32,7 +32,7 @@ from headwise.viz_app.measuring.head_means import MeanSums
 from headwise.viz_app.measuring.heads import RowMeasure, weight_measures
 from headwise.viz_app.measuring.sentence_costs import as_table
 from headwise.viz_app.measuring.stages import StageMeasurer, find_aligning_head
-from headwise.viz_app.measuring.sums import Measurer, MeasureSums
+from headwise.viz_app.measuring.sums import Measurer, MeasureSums, add_scores
 from headwise.viz_app.measuring.words import LinksLookup, align_batch
 from headwise.viz_app.records.measures import (
     CorpusSummary,
@@ -214,6 +214,29 @@ def measure_means(task: MeasureTask, advance: Callable[[int], object]) -> Iterat
         corpus = _over_corpus(task, model, add, LeftOutCounts(), advance)
         means.all_reduce(task.processes)
         yield _head_means(task, checkpoint, corpus, means)
+
+
+def measure_scores(
+    task: MeasureTask, advance: Callable[[int], object]
+) -> Iterator[tuple[Checkpoint, CorpusSummary, MeasureSums]]:
+    """Sum only what explains the scores of heads at the checkpoints of a task, as ``measure``."""
+    device = task.placement.torch_device
+    for step in task.steps:
+        checkpoint = load_checkpoint(task.run, step, task.placement)
+        model = checkpoint.model
+        sums = MeasureSums(model.description, device)
+
+        def add(
+            batch: Sequence[EncodedPair],
+            ids: PaddedIds,
+            model: Seq2SeqModel = model,
+            sums: MeasureSums = sums,
+        ) -> None:
+            add_scores(sums, model, ids, [sentence.number for sentence in batch])
+
+        corpus = _over_corpus(task, model, add, LeftOutCounts(), advance)
+        sums.all_reduce(task.processes)
+        yield checkpoint, corpus, sums
 
 
 def _head_means(

@@ -24,6 +24,7 @@ from headwise.model.validation import format_version, validate_json
 from headwise.viz_app.records.measures import (
     FAILURES,
     MEASURES,
+    SCORE_MEASURES,
     STAGES,
     AlignmentBaselines,
     CorpusSummary,
@@ -240,7 +241,9 @@ def _rebuild(folder: Path, step: int, file: _File) -> Measures:
         raise ValueError(f"its step is {file.step}")
     require_own_names(file.own)
     names = (*MEASURES, *file.own)
-    values = {name: {kind: _array(file.values[name][kind]) for kind in KINDS} for name in names}
+    unknown = {kind: [[None] * len(row) for row in file.cost_errors[kind]] for kind in KINDS}
+    given = dict.fromkeys(SCORE_MEASURES, unknown) | file.values
+    values = {name: {kind: _array(given[name][kind]) for kind in KINDS} for name in names}
     cost_errors = {kind: _array(file.cost_errors[kind]) for kind in KINDS}
     errors = {
         name: {kind: _array(file.errors[name][kind]) for kind in KINDS}

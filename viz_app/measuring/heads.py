@@ -34,7 +34,7 @@ class HeadSum:
     total: Tensor
     """Sum over rows for each sentence and head, (B, H)."""
     count: Tensor
-    """Number of rows of each sentence, (B,)."""
+    """Number of rows of each sentence, (B,), or what stands in its place for each head, (B, H)."""
 
 
 def rows_with_several_keys(allowed: Tensor) -> Tensor:

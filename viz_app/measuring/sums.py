@@ -32,9 +32,15 @@ from headwise.viz_app.measuring.heads import (
     on_offset,
     on_rarest,
 )
+from headwise.viz_app.measuring.score_variance import score_variance
 from headwise.viz_app.measuring.sentence_costs import MOST_SENTENCES, SentenceCost
 from headwise.viz_app.measuring.words import AlignedBatch, count_baseline_links, count_correct_links
-from headwise.viz_app.records.measures import CONTRIBUTIONS, MEASURES, AlignmentBaselines
+from headwise.viz_app.records.measures import (
+    CONTRIBUTIONS,
+    MEASURES,
+    SCORE_MEASURES,
+    AlignmentBaselines,
+)
 from headwise.viz_app.records.trace import Floats
 
 if TYPE_CHECKING:  # the app need not load what trains in several processes
@@ -79,17 +85,16 @@ class Bootstrap:
     """
 
     def __init__(self, figures: int, device: torch.device) -> None:
-        # In the last column the tokens.
-        self._sums = torch.zeros(_RESAMPLES, figures + 1, dtype=torch.float64, device=device)
+        # The figures, and the tokens of each.
+        self._sums = torch.zeros(2, _RESAMPLES, figures, dtype=torch.float64, device=device)
 
     def add(self, places: Sequence[int], figures: Tensor, tokens: Tensor) -> None:
         """Add sentences: their indices in the corpus, figures (B, figures), and tokens (B,).
 
-        The figures are summed over the tokens of a sentence.
+        The figures are summed over the tokens of a sentence. Tokens (B, figures) are of each.
         """
         times = torch.tensor(draws(places), dtype=torch.float64, device=self._sums.device)
-        columns = torch.cat([figures, tokens[:, None]], dim=1).double()
-        self._sums += times.T @ columns
+        self._sums += times.T @ torch.stack([figures, _by_figure(tokens, figures)]).double()
 
     def all_reduce(self, processes: Processes) -> None:
         """Add the sums of all processes; every process must call this."""
@@ -100,7 +105,13 @@ class Bootstrap:
 
         NaN where a resample has no token, as of one or two sentences.
         """
-        return (self._sums[:, :-1] / self._sums[:, -1:]).std(dim=0)
+        figures, tokens = self._sums
+        return (figures / tokens).std(dim=0)
+
+
+def _by_figure(counts: Tensor, figures: Tensor) -> Tensor:
+    """Return counts (B,), or (B, figures) as they are, for each of some figures (B, figures)."""
+    return (counts if counts.dim() == 2 else counts[:, None]).expand_as(figures)
 
 
 class MeasureSums:
@@ -110,10 +121,10 @@ class MeasureSums:
         """Begin with nothing; ``own`` names the measures besides ours."""
         self._shapes = model.shapes
         self._names = (*MEASURES, *own)
-        # By measure and head, layer by layer; in the last column the count.
+        # By measure: total and count of each head, layer by layer.
         self._sums = {
             kind: torch.zeros(
-                len(self._names), layers * heads + 1, dtype=torch.float64, device=device
+                len(self._names), 2, layers * heads, dtype=torch.float64, device=device
             )
             for kind, (layers, heads) in self._shapes.items()
         }
@@ -134,10 +145,9 @@ class MeasureSums:
 
         ``places`` are the indices of the batch's sentences in the corpus.
         """
-        row = self._sums[kind][self._names.index(name)]
-        row[:-1] += found.total.sum(dim=0)
-        row[-1] += found.count.sum()
-        self._resampled[name, kind].add(places, found.total, found.count)
+        counts = _by_figure(found.count, found.total)
+        self._sums[kind][self._names.index(name)] += torch.stack([found.total, counts]).sum(dim=1)
+        self._resampled[name, kind].add(places, found.total, counts)
 
     def add_costs(
         self, costs: Mapping[Kind, Tensor], tokens: Tensor, places: Sequence[int]
@@ -184,7 +194,7 @@ class MeasureSums:
         """Return the mean of each measure and kind, (L, H); NaN where no row was counted."""
         found: dict[str, dict[Kind, Floats]] = {name: {} for name in self._names}
         for kind, sums in self._sums.items():
-            means = (sums[:, :-1] / sums[:, -1:]).float().unflatten(-1, self._shapes[kind])
+            means = (sums[:, 0] / sums[:, 1]).float().unflatten(-1, self._shapes[kind])
             for name, values in zip(self._names, means.cpu(), strict=True):
                 # 1 - 2 hits / links
                 found[name][kind] = (1 - 2 * values if name in _ERROR_RATES else values).numpy()
@@ -220,6 +230,14 @@ class MeasureSums:
         if not links:
             return None
         return AlignmentBaselines(*(1 - 2 * right / links for right in correct))
+
+
+def add_scores(
+    sums: MeasureSums, model: Seq2SeqModel, ids: PaddedIds, places: Sequence[int]
+) -> None:
+    """Add what explains the scores of heads on a batch, at these places in the corpus."""
+    for (name, kind), found in score_variance(model, ids).items():
+        sums.add(name, kind, found, places)
 
 
 class Measurer:
@@ -277,6 +295,8 @@ class Measurer:
                 sums.add(name, kind, found, places)
         if not self._wanted.isdisjoint(CONTRIBUTIONS):
             sums.add_contributions(contributions(model, ids), ids.is_predicted, places)
+        if not self._wanted.isdisjoint(SCORE_MEASURES):
+            add_scores(sums, model, ids, places)
         tokens = ids.is_predicted.sum(dim=-1).double()
         for name, of_batch in (("cost", batch_head_costs), ("gradient", batch_head_importance)):
             if name not in self._wanted:

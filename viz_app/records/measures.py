@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 from headwise.model.interface import Head, Kind
 from headwise.viz_app.records.trace import Floats
 
+SCORE_MEASURES = ("by_position", "by_token", "by_both")
+"""Names of the measures of what explains the scores of a head. Files from before there were these
+have none of them."""
 MEASURES = (
     "entropy",
     "confidence",
@@ -36,6 +39,7 @@ MEASURES = (
     "qk_norm",
     "qk_rank",
     "ov_rank",
+    *SCORE_MEASURES,
 )
 """Names of the measures of a head; ``analysis.measure_descriptions`` describes each and has
 its formula."""

@@ -21,7 +21,13 @@ from headwise.viz_app.analysis.measure_descriptions import (
     STAGE_DESCRIPTIONS,
     describe_stage,
 )
-from headwise.viz_app.records.measures import FAILURES, MEASURES, STAGES, AlignmentBaselines
+from headwise.viz_app.records.measures import (
+    FAILURES,
+    MEASURES,
+    SCORE_MEASURES,
+    STAGES,
+    AlignmentBaselines,
+)
 
 NAN = float("nan")
 BASELINES = AlignmentBaselines(lowest=0.06, diagonal=0.61)
@@ -36,7 +42,7 @@ def test_everything_that_is_measured_is_described() -> None:
         assert about.note.endswith((".", ")."))
         assert about.formula.count("{") == about.formula.count("}")
     signed = [name for name, about in MEASURE_DESCRIPTIONS.items() if about.range == "signed"]
-    assert signed == ["cost"]
+    assert signed == ["cost", *SCORE_MEASURES]
     for name in MEASURES:
         assert "7.2" in describe_value(name, "cross", 7.25)
 
@@ -199,6 +205,18 @@ def test_whole_descriptions_of_a_head() -> None:
     assert describe_head(values, "decoder_self") == [
         "no place stands out: at most 0.30 on its own place",
         "entropy: 0.60 of the largest possible entropy",
+    ]
+
+
+def test_what_explains_the_scores_of_a_head_is_said_beyond_half_and_step_0() -> None:
+    values = {"previous": 0.7, "by_position": 0.93, "by_token": 0.52, "by_both": 0.6}
+    beside = {
+        "by_position": Beside(0.01, first=0.31, first_error=0.01),
+        "by_token": Beside(0.02),  # not two errors beyond half
+        "by_both": Beside(0.01, first=0.6),  # it did not learn this
+    }
+    assert describe_head(values, "decoder_self", beside=beside)[1:] == [
+        "by position: 0.93 ± 0.01 of what tells keys apart (at step 0 0.31)"
     ]
 
 

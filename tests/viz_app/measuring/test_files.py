@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import orjson
 import pytest
 
 from headwise.model.files import CheckpointError
@@ -20,6 +21,7 @@ from headwise.viz_app.measuring.files import (
 from headwise.viz_app.records.measures import (
     FAILURES,
     MEASURES,
+    SCORE_MEASURES,
     Example,
     Measures,
     Sentence,
@@ -89,6 +91,21 @@ def test_file_from_before_errors_were_kept_is_read(tmp_path: Path) -> None:
     assert '"errors"' not in measures_path(tmp_path, 20).read_text(encoding="utf-8")
     read = read_measures(tmp_path, 20)
     assert (read.errors, read.even) == ({}, {})
+
+
+def test_file_from_before_scores_were_explained_is_read(tmp_path: Path) -> None:
+    write_measures(tmp_path, made_up_measures())
+    path = measures_path(tmp_path, 20)
+    file = orjson.loads(path.read_bytes())
+    for name in SCORE_MEASURES:
+        del file["values"][name]
+    path.write_bytes(orjson.dumps(file))
+    read = read_measures(tmp_path, 20).values
+    assert {*read} == {*MEASURES}
+    for name in SCORE_MEASURES:
+        for kind in KINDS:
+            assert read[name][kind].shape == (2, 3)
+            assert np.isnan(read[name][kind]).all()
 
 
 def test_steps_are_listed_in_order_and_measures_replaced(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from headwise.viz_app.records.trace import Tokens
 from headwise.viz_app.trace.circuits import run_score_parts
 from tests.floats import PASS, assert_near
 from tests.model.pretrained.tiny import FAMILY_NAMES, build
+from tests.planted import EQUAL, PREVIOUS, planted_model
 from tests.tiny import tiny_config, tiny_model
 
 SOURCE, CONSUMED = (5, 17, 9, 30, 8, EOS), (BOS, 12, 7, 33)
@@ -231,3 +232,38 @@ def expect(stream: Stream, model: Any, kind: Kind, memory: dict[str, Doubles]) -
         seen = part[: row + 1] if kind == "decoder_self" else part
         assert_near(found.key_parts[name], seen, size=20, operations=PASS)
     assert found.scale == pytest.approx(5**-0.5)
+
+
+# Heads whose weights were made by hand
+
+
+REPEATED = (5, 9, 5, 7, 9, 5, EOS)
+"""Tokens of which several stand more than once."""
+
+
+@pytest.mark.parametrize(
+    ("head", "part", "looked_at"),
+    [
+        (PREVIOUS, "position", [None, {0}, {1}, {2}, {3}, {4}, {5}]),
+        (EQUAL, "token", [{0, 2, 5}, {1, 4}, {0, 2, 5}, {3}, {1, 4}, {0, 2, 5}, {6}]),
+    ],
+)
+def test_a_planted_head_looks_there_by_its_one_part(
+    head: int, part: str, looked_at: list[set[int] | None]
+) -> None:
+    model: Any = planted_model()
+    source = Tokens(REPEATED, ("",) * len(REPEATED), ())
+    trace: Any = SimpleNamespace(source=source, consumed=Tokens((BOS,), ("",), ()), turned=AS_IT_IS)
+    for row, expected in enumerate(looked_at):
+        found = run_score_parts(model, trace, Head("encoder_self", 0, head), row)
+        assert found.deviation < 1e-10
+        if expected is None:  # nothing is before the first
+            continue
+        largest = found.scores.max()
+        assert {*np.flatnonzero(found.scores > largest - 1).tolist()} <= expected
+        assert int(found.scores.argmax()) in expected
+        tables = found.tables()
+        place = [*found.query_parts].index(part), [*found.key_parts].index(part)
+        assert np.abs(tables[place] - found.scores).max() < 1e-10
+        tables[place] = 0
+        assert np.abs(tables).max() < 1e-10

@@ -20,3 +20,9 @@ class HeadsChoices:
     heads_together: tuple[NamedHead, ...] = choice((), of="run")
     """Heads whose cost together is measured."""
     failure: str | None = None
+    dictionary_of: Literal["frequent", "sentence", "typed"] = "frequent"
+    """Of which tokens it is asked what a head writes."""
+    dictionary_words: str = choice("", of="run", where={"dictionary_of": "typed"})
+    """What was typed."""
+    dictionary_training: bool = False
+    """Whether what the head writes is scored at every checkpoint."""

@@ -29,6 +29,7 @@ from headwise.viz_app.views.caches import Run
 from headwise.viz_app.views.heads.compared import apart_note, errors_of_differences
 from headwise.viz_app.views.heads.examples import show_examples
 from headwise.viz_app.views.heads.together import show_together
+from headwise.viz_app.views.heads.writes import show_writes
 from headwise.viz_app.views.shared.download import show_download_menu
 from headwise.viz_app.views.shared.head_choice import chosen_head, head_label
 from headwise.viz_app.views.shared.markdown import escape_markdown
@@ -47,7 +48,7 @@ from headwise.viz_app.views.shared.view import change_view, control, view
 from headwise.viz_app.views.shared.vocabulary import special_tokens_of
 from headwise.viz_app.views.shared.widgets import choose_one, open_page, show_heading
 
-_PANELS = ("head_examples", "head_list")
+_PANELS = ("head_examples", "head_list", "head_writes")
 """Panels that depend on the chosen head; the first has its widgets."""
 _MOST = 50
 """Most sentences that are listed."""
@@ -64,6 +65,7 @@ def page(selection: Selection) -> None:
         show_examples(selection, measures)
         with above:
             show_list(selection, measures)
+        show_writes(selection, measures)
         show_together(selection, measures)
         show_failures(selection, measures)
     show_download_menu(selection)

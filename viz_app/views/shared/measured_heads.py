@@ -116,7 +116,7 @@ def errors_note(measures: Measures) -> str:
     else:
         count = f"{measures.examples_corpus.sentences:,}"
         over += f", here over the {count} example sentences."
-    if not measures.errors:
+    if "entropy" not in measures.errors:
         over += (
             " Only the errors of costs were kept when this was measured; those of shares and of "
             "alignment errors are taken as the largest that they can be where sentences weigh "

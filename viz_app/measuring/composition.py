@@ -1,0 +1,145 @@
+"""Heads that feed heads: how well what a head writes fits what later heads read, by weights alone.
+
+A head writes by its rows W_O of the output projection, and a later one reads by its columns of W_Q,
+W_K or W_V. How much of what the one can write the other can read is said by
+
+    ‖W_O W‖_F / (‖W_O‖_F ‖W‖_F)
+
+(Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits", composition scores; they
+take W_V W_O and W_Q W_Kᵀ as wholes). Matrices that have nothing to do with each other have about
+1/√D, and more or less by their spectra. So the mean of random matrices of the same shapes and
+singular values is taken off: with singular vectors drawn evenly, the product of A = U S Vᵀ and
+B = P T Qᵀ has the norm of S (Vᵀ P) T, and Vᵀ P is a block of a random orthogonal matrix.
+
+The gain of the norm between the two that stands next to them is a part of the matrices, and so is
+its centring: with pre-norm that before the reader (for cross-attention, which reads the encoder's
+output, the encoder's last), with post-norm that behind the writer. Other norms and feed-forwards on
+the way are left out, and biases.
+
+``H`` heads of a layer, ``D`` = d_model, ``K`` = d_k.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from headwise.model.interface import Head, Kind, NormParameters, Seq2SeqModel, attention_path
+from headwise.model.placement import in_float32
+from headwise.model.readings import Sublayer, sublayers
+from headwise.model.stream import HeldNorm
+from headwise.viz_app.records.composition import ROLES, Composition, Role
+
+_DRAWS = 64
+"""Random matrices of which mean and standard deviation are taken."""
+_SEED = 0
+
+
+@dataclass(frozen=True)
+class _Matrices:
+    """What the heads of a layer write or read by, each divided by its Frobenius norm."""
+
+    kind: Kind
+    layer: int
+    role: Role | None
+    """None for what they write by."""
+    matrices: Tensor
+    """(H, K, D)."""
+    spectra: Tensor
+    """Squares of the singular values, which sum to 1, (H, K)."""
+
+
+@torch.inference_mode()
+def composition(model: Seq2SeqModel) -> Composition:
+    """Compute the composition of every head with every later one that may read what it writes.
+
+    In a stack a head reads what the sublayers before its own wrote; keys and values of
+    cross-attention what all heads of the encoder wrote.
+    """
+    heads = tuple(model.description.all_heads())
+    place = {head: number for number, head in enumerate(heads)}
+    found: list[list[Tensor]] = []
+    for writer, reader in _pairs(model):
+        columns, rows = reader.matrices.flatten(0, 1).T, writer.matrices.flatten(0, 1)
+        shape = (*writer.matrices.shape[:2], *reader.matrices.shape[:2])
+        ratio = (rows @ columns).view(shape).square().sum(dim=(1, 3)).sqrt()  # (H, H)
+        drawn = _random(writer.spectra, reader.spectra, writer.matrices.shape[-1])
+        chance, error = drawn.mean(dim=0), drawn.std(dim=0)
+        first = place[Head(writer.kind, writer.layer, 0)], place[Head(reader.kind, reader.layer, 0)]
+        earlier, later = np.indices(ratio.shape)
+        role = torch.full_like(ratio, ROLES.index(reader.role or "query"))
+        places = torch.tensor(earlier + first[0]), torch.tensor(later + first[1])
+        found.append([*places, role, ratio - chance, chance, error])
+    earlier_, later_, role_, score, chance_, error_ = (
+        torch.cat([each[part].flatten() for each in found]).cpu().numpy() for part in range(6)
+    )
+    return Composition(heads, earlier_, later_, role_.astype(np.int64), score, chance_, error_)
+
+
+def _pairs(model: Seq2SeqModel) -> Iterator[tuple[_Matrices, _Matrices]]:
+    """Yield what is written by a layer of heads, and what a later layer reads it by."""
+    encoder = [sub for sub in sublayers(model, "encoder") if sub.kind is not None]
+    decoder = [sub for sub in sublayers(model, "decoder") if sub.kind is not None]
+    writers = {sub: _written_by(model, sub) for sub in (*encoder, *decoder)}
+    for stack in (encoder, decoder):
+        for place, reader in enumerate(stack):
+            roles = ROLES[:1] if reader.kind == "cross" else ROLES
+            for role in roles:
+                read = _read_by(model, reader, role)
+                yield from ((writers[writer], read) for writer in stack[:place])
+            for role in ROLES[len(roles) :]:
+                read = _read_by(model, reader, role)
+                yield from ((writers[writer], read) for writer in encoder)
+
+
+def _written_by(model: Seq2SeqModel, sub: Sublayer) -> _Matrices:
+    kind = sub.kind or "cross"
+    weight = in_float32(model.linear(f"{sub.path}.output_projection").weight)  # (H K, D)
+    if model.description.norm == "post":
+        weight = _held(model, model.norm(sub.path)).direction(weight)
+    matrices = weight.unflatten(0, (model.description.heads(kind), -1))
+    return _divided(kind, sub.layer, None, matrices)
+
+
+def _read_by(model: Seq2SeqModel, sub: Sublayer, role: Role) -> _Matrices:
+    kind = sub.kind or "cross"
+    path = attention_path(kind, sub.layer)
+    weight = in_float32(model.linear(f"{path}.{role}_projection").weight).T  # (H K, D)
+    norm: NormParameters | None = None
+    if model.description.norm == "pre":
+        of_encoder = kind == "cross" and role != "query"
+        norm = model.final_norm("source") if of_encoder else model.norm(path)
+    if norm is not None:
+        weight = _held(model, norm).direction_before(weight)
+    return _divided(kind, sub.layer, role, weight.unflatten(0, (model.description.heads(kind), -1)))
+
+
+def _held(model: Seq2SeqModel, norm: NormParameters) -> HeldNorm:
+    gain = in_float32(norm.gain)
+    return HeldNorm(gain, torch.ones_like(gain[:1]), model.description.norm_kind != "rms")
+
+
+def _divided(kind: Kind, layer: int, role: Role | None, matrices: Tensor) -> _Matrices:
+    norms = matrices.flatten(1).norm(dim=1).clamp(min=1e-30)
+    divided = matrices / norms[:, None, None]
+    spectra = torch.linalg.eigvalsh(divided @ divided.mT).clamp(min=0)
+    return _Matrices(kind, layer, role, divided, spectra)
+
+
+def _random(writers: Tensor, readers: Tensor, width: int) -> Tensor:
+    """Return what random matrices of these spectra have: (draws, H, H)."""
+    blocks = _blocks(width, writers.shape[1], readers.shape[1]).to(writers)
+    return torch.einsum("ak,nkm,bm->nab", writers, blocks, readers).sqrt()
+
+
+@lru_cache(maxsize=8)
+def _blocks(width: int, of_writer: int, of_reader: int) -> Tensor:
+    """Return squares of blocks of random orthogonal matrices, (draws, K, K)."""
+    generator = torch.Generator().manual_seed(_SEED)
+    normal = torch.randn(_DRAWS, width, of_reader, generator=generator)
+    return torch.linalg.qr(normal).Q[:, :of_writer].square()

@@ -1,0 +1,180 @@
+"""How much of a head's choice is by position, and how much by token, over a batch.
+
+A softmax sees only differences within a row of scores. A query is a sum over what was written into
+the stream that it is made from, and so is a key (``trace/circuits.py`` takes one row apart with all
+its parts). Of a row of scores s_ij, a term t_ij = scale · a_i · c_j, which a part a of the query
+makes with a part c of the keys, explains
+
+    cov_j(t_ij, s_ij) / var_j(s_ij)
+
+over the keys j that the query may attend to: shares of all terms sum to 1, since covariance is
+linear. One may be below 0 or above 1 where terms cancel. Covariances and variances are summed over
+rows before they are divided, so that a row in which a head hardly distinguishes keys weighs little.
+(Scores taken apart by what is written into the stream: Elhage et al. 2021, "A Mathematical
+Framework for Transformer Circuits". A variance split by the covariances of the terms with their
+sum: Pratt 1987, "Dividing the indivisible".)
+
+Only tokens and positions are followed, from the embedding on: through the norms, whose divisors are
+held (``model/stream.py``). What layers wrote, and biases, is the rest.
+
+``B`` batch, ``n`` positions, ``D`` = d_model, ``H`` heads, ``Q`` and ``M`` queries and keys,
+``K`` = d_k.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from headwise.model.forced import forced_stream
+from headwise.model.hooks import capture, hook_names
+from headwise.model.interface import Kind, NormParameters, Seq2SeqModel, Side, Stack
+from headwise.model.placement import in_float32
+from headwise.model.readings import Sublayer, sublayers
+from headwise.model.stream import HeldNorm
+from headwise.viz_app.measuring.batches import PaddedIds
+from headwise.viz_app.measuring.heads import HeadSum, rows_with_several_keys
+
+_POINTS = (
+    "attention.scores",
+    "attention.bias",
+    "norm.before",
+    "norm.after",
+    "embedding.tokens",
+    "embedding.positions",
+)
+"""Ends of the names of the hook points that are seen."""
+Parts = Mapping[str, Tensor]
+"""What a stream has of ``token`` and, where positions are embedded, of ``position``: (B, n, D)."""
+
+
+@torch.inference_mode()
+def score_variance(model: Seq2SeqModel, ids: PaddedIds) -> dict[tuple[str, Kind], HeadSum]:
+    """Sum covariances of terms with scores over variances, by measure and kind: (B, L H).
+
+    The measures are ``by_position``, in which what relative positions add to scores counts too,
+    ``by_token``, and ``by_both``, the products of a token with a position. A model that adds no
+    positions to its embeddings has no ``by_both``, and ``by_position`` only where it adds relative
+    ones to the scores. Rows with only one allowed key do not count.
+    """
+    seen = _seen(model, ids)
+    found: dict[tuple[str, Kind], list[HeadSum]] = {}
+    memory: Parts = {}
+    stacks: tuple[Stack, ...] = ("encoder", "decoder")
+    for stack in stacks:
+        stream = _FollowedStream(model, seen, stack)
+        for sublayer in sublayers(model, stack):
+            if sublayer.kind is not None:
+                read = stream.enter(sublayer)
+                keys = memory if sublayer.kind == "cross" else read
+                allowed = ids.allowed(sublayer.kind)
+                for name, of_layer in _terms(model, seen, sublayer, read, keys, allowed).items():
+                    found.setdefault((name, sublayer.kind), []).append(of_layer)
+            stream.leave(sublayer)
+        memory = stream.end()
+    return {
+        of: HeadSum(
+            torch.cat([layer.total for layer in layers], dim=1),
+            torch.cat([layer.count for layer in layers], dim=1),
+        )
+        for of, layers in found.items()
+    }
+
+
+def _seen(model: Seq2SeqModel, ids: PaddedIds) -> dict[str, Tensor]:
+    wanted = [name for name in hook_names(model) if name.endswith(_POINTS)]
+    if model.description.norm == "pre":  # what is not on the way to any attention
+        wanted = [name for name in wanted if "feed_forward" not in name]
+    with capture(model, wanted) as found:
+        forced_stream(model, ids.source, ids.target[:, :-1])
+    return {name: in_float32(tensors[0]) for name, tensors in found.items() if tensors}
+
+
+@dataclass
+class _FollowedStream:
+    """Tokens and positions in the stream of a stack, as far as it has been followed."""
+
+    model: Seq2SeqModel
+    seen: Mapping[str, Tensor]
+    stack: Stack
+
+    def __post_init__(self) -> None:
+        path = f"{self.stack}.embedding"
+        self._side: Side = "source" if self.stack == "encoder" else "target"
+        self._pre = self.model.description.norm == "pre"
+        names = {"token": f"{path}.tokens", "position": f"{path}.positions"}
+        parts = {name: self.seen[point] for name, point in names.items() if point in self.seen}
+        self.parts = self._normed(f"{path}.norm", self.model.embedding_norm(self._side), parts)
+
+    def enter(self, sublayer: Sublayer) -> Parts:
+        """Return what a sublayer is given of the parts."""
+        return self._through(sublayer) if self._pre else self.parts
+
+    def leave(self, sublayer: Sublayer) -> None:
+        """Go on behind a sublayer."""
+        if not self._pre:
+            self.parts = self._through(sublayer)
+
+    def end(self) -> Parts:
+        """Return what the stack gives out of the parts."""
+        norm = self.model.final_norm(self._side)
+        return self._normed(f"{self.stack}.final_norm", norm, self.parts)
+
+    def _through(self, sublayer: Sublayer) -> Parts:
+        norm = self.model.norm(sublayer.path)
+        return self._normed(f"{sublayer.path}_residual.norm", norm, self.parts)
+
+    def _normed(self, path: str, norm: NormParameters | None, parts: Parts) -> Parts:
+        if norm is None:
+            return parts
+        bias = None if norm.bias is None else in_float32(norm.bias)
+        norm = norm._replace(gain=in_float32(norm.gain), bias=bias)
+        before, after = self.seen[f"{path}.before"], self.seen[f"{path}.after"]
+        held = HeldNorm.seen(self.model, norm, before, after)
+        return {name: held(part) for name, part in parts.items()}
+
+
+def _terms(
+    model: Seq2SeqModel,
+    seen: Mapping[str, Tensor],
+    attention: Sublayer,
+    read: Parts,
+    keys: Parts,
+    allowed: Tensor,
+) -> dict[str, HeadSum]:
+    """Return the sums of a layer's heads by measure, (B, H)."""
+    scores = seen[f"{attention.path}.scores"]  # (B, H, Q, M)
+    heads = scores.shape[1]
+    several = allowed & rows_with_several_keys(allowed)[..., None]  # (B, Q, M)
+    count = several.sum(dim=-1).clamp(min=1)[:, None, :, None]  # (B, 1, Q, 1)
+    scores = scores.masked_fill(~several[:, None], 0.0)
+    apart = scores - scores.sum(dim=-1, keepdim=True) / count
+    apart = apart.masked_fill(~several[:, None], 0.0) / count
+    variance = (apart * scores).sum(dim=(-2, -1)).double()  # (B, H)
+
+    def projected(parts: Parts, name: str) -> Parts:
+        weight = in_float32(model.linear(f"{attention.path}.{name}_projection").weight)
+        return {
+            part: (x @ weight).unflatten(-1, (heads, -1)).transpose(1, 2)  # (B, H, ·, K)
+            for part, x in parts.items()
+        }
+
+    queries = projected(read, "query")
+    towards = {name: apart @ key for name, key in projected(keys, "key").items()}  # (B, H, Q, K)
+    scale = towards["token"].shape[-1] ** -0.5 if model.description.scale_scores else 1.0
+
+    def term(query: str, key: str) -> Tensor:
+        return (queries[query] * towards[key]).sum(dim=(-2, -1)).double() * scale
+
+    terms = {"by_token": term("token", "token")}
+    if "position" in queries and "position" in towards:
+        terms["by_position"] = term("position", "position")
+        terms["by_both"] = term("token", "position") + term("position", "token")
+    relative = seen.get(f"{attention.path}.bias")
+    if relative is not None:
+        added = (apart * relative).sum(dim=(-2, -1)).double()
+        terms["by_position"] = terms.get("by_position", 0.0) + added
+    return {name: HeadSum(covariance, variance) for name, covariance in terms.items()}

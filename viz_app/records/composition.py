@@ -1,0 +1,73 @@
+"""Heads that feed heads: how well what one writes fits what a later one reads, by their weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwise.model.interface import Head
+from headwise.viz_app.records.trace import Floats
+
+Role = Literal["query", "key", "value"]
+"""What a later head makes of what it reads."""
+ROLES: tuple[Role, ...] = get_args(Role)
+
+
+@dataclass(frozen=True)
+class Edge:
+    """An earlier head, and a later one that may read what it wrote."""
+
+    earlier: Head
+    later: Head
+    role: Role
+    score: float
+    """The norm of the product of both matrices over the product of their norms, less what random
+    matrices of the same shapes and spectra have on average."""
+    chance: float
+    """What these have on average."""
+    error: float
+    """The standard deviation of what these have."""
+
+    @property
+    def stands_out(self) -> bool:
+        """Return whether the score is above three standard errors of what is random."""
+        return self.score > 3 * self.error
+
+
+@dataclass(frozen=True)
+class Composition:
+    """All edges of a model; E of them."""
+
+    heads: tuple[Head, ...]
+    earlier: NDArray[np.int64]
+    """Indices of ``heads``, (E,)."""
+    later: NDArray[np.int64]
+    """(E,)."""
+    role: NDArray[np.int64]
+    """Indices of ``ROLES``, (E,)."""
+    score: Floats
+    """(E,)."""
+    chance: Floats
+    """(E,)."""
+    error: Floats
+    """(E,)."""
+
+    def edge(self, place: int) -> Edge:
+        """Return one edge, by its place among the E."""
+        return Edge(
+            self.heads[self.earlier[place]],
+            self.heads[self.later[place]],
+            ROLES[self.role[place]],
+            float(self.score[place]),
+            float(self.chance[place]),
+            float(self.error[place]),
+        )
+
+    def strongest(self, most: int) -> list[Edge]:
+        """Return the edges that stand out, the largest score first."""
+        out = np.flatnonzero(self.score > 3 * self.error)
+        order = out[np.argsort(-self.score[out], kind="stable")]
+        return [self.edge(int(place)) for place in order[:most]]

@@ -1,0 +1,114 @@
+"""What Heads gets from a run about what heads write: values of tokens, a lexicon, and scores."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from headwise.model.interface import Head, Kind
+from headwise.model.training.data import Pair
+from headwise.viz_app.measuring.batches import EncodedPair, LeftOutCounts, encode
+from headwise.viz_app.measuring.dictionaries import (
+    MOST_FREQUENT,
+    chosen_values,
+    copying,
+    lexicon_of,
+    lexicon_precision,
+    mean_values,
+    most_frequent,
+    values_in,
+)
+from headwise.viz_app.measuring.stages import find_aligning_head
+from headwise.viz_app.records.dictionary import Lexicon, TokenValues, WritingScores
+from headwise.viz_app.records.measures import Measures
+from headwise.viz_app.views.caches import Run, checkpoint_of
+from headwise.viz_app.views.shared.cache import cached
+from headwise.viz_app.views.shared.measures import measures_of
+
+
+def examples_of(run: Run, measures: Measures) -> tuple[EncodedPair, ...]:
+    """Encode the example sentences of a run's measures."""
+    pairs = (Pair(each.source, each.reference) for each in measures.sentences)
+    encoded = encode(
+        pairs, run.tokenizers, max_length=run.description.max_length, left_out=LeftOutCounts()
+    )
+    return tuple(encoded)
+
+
+def mean_values_of(run: Run, step: int, measures: Measures, kind: Kind) -> TokenValues:
+    """Return the mean value of each token over the example sentences."""
+    checkpoint = checkpoint_of(run, step)
+    return cached(
+        "values of tokens",
+        (str(run.folder), checkpoint.sha256, measures.examples_corpus.sha256, kind),
+        lambda: mean_values(values_in(checkpoint.model, examples_of(run, measures), kind)),
+        facts=lambda found: {"run": run.name, "step": step, "tokens": len(found.ids)},
+        says="Reading the example sentences",
+    )
+
+
+def frequent_values(run: Run, step: int, measures: Measures, kind: Kind) -> TokenValues:
+    """Return the mean values of the most frequent tokens."""
+    found = mean_values_of(run, step, measures, kind)
+    return chosen_values(found, most_frequent(found, run.tokenizers, run.counts, kind))
+
+
+def _aligner(run: Run, measures: Measures) -> int:
+    """Return the place of the head of the last checkpoint that aligns words best."""
+    last = run.steps()[-1]
+    of_last = measures_of(run, [last]).by_step.get(last)
+    errors = None if of_last is None else of_last.values["aer_predicted"]["cross"]
+    if errors is not None and np.isfinite(errors).any():
+        return int(np.nanargmin(errors))
+    pairs = examples_of(run, measures)
+    return find_aligning_head(checkpoint_of(run, last).model, run.tokenizers, pairs, None)
+
+
+def lexicon_for(run: Run, measures: Measures) -> tuple[Lexicon, Head]:
+    """Return the lexicon of the example sentences, and the head whose links it is made from."""
+    last = checkpoint_of(run, run.steps()[-1])
+
+    def compute() -> tuple[Lexicon, Head]:
+        place = _aligner(run, measures)
+        pairs = examples_of(run, measures)
+        layer, number = divmod(place, run.description.heads("cross"))
+        found = lexicon_of(last.model, run.tokenizers, pairs, place)
+        return found, Head("cross", layer, number)
+
+    return cached(
+        "lexicon",
+        (str(run.folder), last.sha256, measures.examples_corpus.sha256),
+        compute,
+        entries=16,
+        facts=lambda found: {"run": run.name, "entries": len(found[0].source)},
+        says="Aligning the example sentences",
+    )
+
+
+def scores_of(
+    run: Run, step: int, measures: Measures, kind: Kind, only: Head | None = None
+) -> WritingScores:
+    """Score all heads of a kind, or only one, at a checkpoint, by the example sentences."""
+    checkpoint = checkpoint_of(run, step)
+    lexicon = lexicon_for(run, measures)[0] if kind == "cross" else None
+
+    def compute() -> WritingScores:
+        if lexicon is None:
+            values = frequent_values(run, step, measures, kind)
+            return copying(checkpoint.model, values, only=only)
+        values = mean_values_of(run, step, measures, kind)
+        return lexicon_precision(checkpoint.model, values, lexicon, only=only)
+
+    return cached(
+        "what heads write",
+        (str(run.folder), checkpoint.sha256, measures.examples_corpus.sha256, kind, only),
+        compute,
+        entries=256,
+        facts=lambda _: {"run": run.name, "step": step},
+        says="Scoring what heads write",
+        needs=logits_bytes(run),
+    )
+
+
+def logits_bytes(run: Run) -> int:
+    """Return about how much memory the logits of a head for the most frequent tokens take."""
+    return 4 * 8 * MOST_FREQUENT * run.description.target_vocab_size
