@@ -21,10 +21,12 @@ from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import view
 from headwise.viz_app.views.shared.widgets import show_figure, show_heading
+from headwise.viz_app.views.why.account_panels import ENCODER, account_panel
 from headwise.viz_app.views.why.caches import cell_of
 from headwise.viz_app.views.why.neurons import show_encoder_neurons
 
 
+@account_panel(ENCODER)
 def show_encoder(selection: Selection, trace: Trace, account: Account) -> None:
     """Draw the encoder's parts of the chosen cell of cross-attention, or of all cells."""
     show_heading("What the encoder put there")
