@@ -132,6 +132,7 @@ def signed_bars(
                 "range": [len(labels) - 0.5, -0.5],
                 "tickvals": places,
                 "ticktext": [escape_plotly(label[:24]) for label in labels],
+                "ticklabeloverflow": "allow",  # as in token_axis
             },
         },
     )

@@ -17,23 +17,24 @@ from headwise.viz_app.views.shared.view import change_view
 
 Draw = Callable[[Selection, Trace, Account], None]
 
-TOKENS, WORDS, PARTS, HEAD, MAPS, ENCODER, NEURONS, SOURCE, TRAINING = (
+TOKENS, OTHER, DIFFERENCE, PARTS, HEAD, MAPS, ENCODER, NEURONS, SOURCE, TRAINING = (
     f"why-{name}"
     for name in (
-        *("tokens", "words", "parts", "head", "maps"),
-        *("encoder", "neurons", "source", "training"),
+        *("tokens", "other", "difference", "parts", "head"),
+        *("maps", "encoder", "neurons", "source", "training"),
     )
 )
 """The keys of the panels, in the order of the page."""
 _MARKED = (MAPS, HEAD, PARTS, TOKENS, SOURCE, ENCODER)
 """Panels that show which head is chosen, and which token is marked: the longest way down last."""
-_ALL = (TOKENS, WORDS, PARTS, HEAD, MAPS, ENCODER, NEURONS, SOURCE, TRAINING)
+_ALL = (TOKENS, DIFFERENCE, PARTS, MAPS, HEAD, OTHER, SOURCE, ENCODER, NEURONS, TRAINING)
+"""All of them; the list of all words takes a browser long, and comes after the pictures."""
 
 
 def account_panel(key: str) -> Callable[[Draw], Callable[[Selection, Trace], None]]:
     """Make a function a panel, which is given the account that the view asks about.
 
-    It is not called where the other word is no token, which the panel ``WORDS`` says.
+    It is not called where the other word is no token, which the panel ``OTHER`` says.
     """
 
     def decorate(draw: Draw) -> Callable[[Selection, Trace], None]:

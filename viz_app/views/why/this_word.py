@@ -23,7 +23,14 @@ from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.target import target_probabilities
 from headwise.viz_app.views.shared.view import checked, redraw_all, view
-from headwise.viz_app.views.why.account_panels import TOKENS, WORDS, ask, mark
+from headwise.viz_app.views.why.account_panels import (
+    DIFFERENCE,
+    OTHER,
+    TOKENS,
+    account_panel,
+    ask,
+    mark,
+)
 from headwise.viz_app.views.why.encoder import show_encoder
 from headwise.viz_app.views.why.heads import show_head, show_maps
 from headwise.viz_app.views.why.neurons import show_neurons
@@ -35,7 +42,8 @@ from headwise.viz_app.views.why.training import show_through_training
 def show_this_word(selection: Selection, trace: Trace) -> None:
     """Draw the section."""
     _choose_tokens(selection, trace)
-    _choose_words(selection, trace)
+    _choose_other(selection, trace)
+    _say_difference(selection, trace)
     show_parts(selection, trace)
     show_head(selection, trace)
     show_maps(selection, trace)
@@ -87,22 +95,22 @@ def _choose_tokens(selection: Selection, trace: Trace) -> None:
     )
 
 
-@panel(WORDS)
-def _choose_words(selection: Selection, trace: Trace) -> None:
-    """Ask for the word to compare with, and say by how much the two differ."""
+@panel(OTHER)
+def _choose_other(selection: Selection, trace: Trace) -> None:
+    """Ask for the word to compare with, and say if what is typed is no token."""
     at = min(view().at, len(trace.predicted) - 1)
     word = escape_markdown(token_labels(trace.predicted)[at])
     choose_other_word(selection, trace, at, f"Why “{word}” and not", on_change=redraw_all)
     try:
-        account = asked_account(selection, trace)
+        asked_account(selection, trace)
     except ValueError as problem:
         log_refusal(problem)
         st.error(describe_error(problem))
-    else:
-        _say_difference(selection, account)
 
 
-def _say_difference(selection: Selection, account: Account) -> None:
+@account_panel(DIFFERENCE)
+def _say_difference(selection: Selection, trace: Trace, account: Account) -> None:
+    """Say by how much the two words differ, and what is summed up below."""
     words = compared_words(selection.run, account)
     names = [f"**{escape_markdown(label)}**" for label in words]
     size = abs(account.difference)
