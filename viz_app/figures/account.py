@@ -35,6 +35,13 @@ def _colours(values: Sequence[float], theme: Theme) -> list[str]:
     return [high if value >= 0 else low for value in values]
 
 
+def signed_text(value: float) -> str:
+    """Write a signed value with three digits; of a smaller one, on which side of 0 it is."""
+    if not value or abs(value) >= 0.0005:
+        return f"{value:+.3f}"
+    return "<0.001" if value > 0 else ">-0.001"
+
+
 def signed_bars(
     labels: Sequence[str],
     values: Sequence[float],
@@ -55,7 +62,7 @@ def signed_bars(
         marked: place of the bar that is framed.
         clicks: what a click on each bar does; it gives the bar's place, counted from 0.
     """
-    texts = [f"{value:+.3f}" for value in values] if written is None else list(written)
+    texts = list(map(signed_text, values) if written is None else written)
     places = list(range(len(labels)))
     room = 0.03 * limit
     data: list[Properties] = [

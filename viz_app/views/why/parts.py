@@ -19,7 +19,7 @@ from headwise.viz_app.analysis.account import (
     part_label,
 )
 from headwise.viz_app.analysis.labels import OFF_NOTE
-from headwise.viz_app.figures.account import signed_bars, waterfall
+from headwise.viz_app.figures.account import signed_bars, signed_text, waterfall
 from headwise.viz_app.records.account import Account, WholeEffects
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.report import DIRECT
@@ -115,7 +115,7 @@ def _show_bars(
             [bar.label for bar in bars],
             [bar.value for bar in bars],
             theme=selection.theme,
-            limit=limit_of(account),
+            limit=max(limit_of(account), *(abs(bar.value) for bar in bars)),
             written=written,
             marked=next((i for i, bar in enumerate(bars) if bar.name == name), None),
             clicks=[_click(bar.name) for bar in bars],
@@ -142,11 +142,11 @@ def _beside(
     """Return what stands beside each bar, and how many are marked, whose effects disagree."""
     written, marks = [], 0
     for bar in bars:
-        text = f"{bar.value:+.3f}"
+        text = signed_text(bar.value)
         if bar.name in wholes:
             odd = disagrees(bar.value, wholes[bar.name], smallest)
             marks += odd
-            text += f" · whole {wholes[bar.name]:+.3f}{' ≠' * odd}"
+            text += f" · whole {signed_text(wholes[bar.name])}{' ≠' * odd}"
         written.append(text)
     return written, marks
 

@@ -10,6 +10,7 @@ from headwise.model.ties import first_largest
 from headwise.viz_app.analysis.account import disagrees
 from headwise.viz_app.analysis.labels import word_labels
 from headwise.viz_app.components.row_table import Bar, Cell, Row, row_table
+from headwise.viz_app.figures.account import signed_text
 from headwise.viz_app.records.account import Account, Doubles
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.shared.markdown import escape_markdown
@@ -102,8 +103,8 @@ def show_source_words(selection: Selection, trace: Trace, account: Account) -> N
 def _bars(values: Doubles, *, signed: bool) -> list[Cell]:
     """Return values as bars on the range of all; text where there is none."""
     limit = float(np.nanmax(np.abs(values), initial=0.0)) or 1.0
-    sign, low = ("+", -limit) if signed else ("", 0.0)
+    low, write = (-limit, signed_text) if signed else (0.0, "{:.3f}".format)
     return [
-        "–" if np.isnan(value) else Bar(value, f"{value:{sign}.3f}", low, limit)
+        "–" if np.isnan(value) else Bar(value, write(value), low, limit)
         for value in values.tolist()
     ]
