@@ -62,8 +62,11 @@ def largest_bars(parts: Mapping[str, float], most: int) -> list[Bar]:
 
 
 def largest_neurons(values: Doubles, most: int) -> list[int]:
-    """Return the neurons of a feed-forward, (d_ff,), that brought most, the largest first."""
-    return [int(place) for place in descending(np.abs(values))[:most]]
+    """Return the neurons of a feed-forward, (d_ff,), that brought most, the largest first.
+
+    Those that brought nothing are left out.
+    """
+    return [int(place) for place in descending(np.abs(values))[:most] if values[place]]
 
 
 def limit_of(account: Account) -> float:

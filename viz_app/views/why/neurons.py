@@ -94,7 +94,7 @@ def _choose_neuron(
     if neuron is not None and neuron - 1 not in shown:
         shown.append(neuron - 1)
     rest = float(values.sum() - values[shown].sum())
-    limit = max(least, float(np.abs(values[shown]).max()), abs(rest)) or 1.0
+    limit = max(least, float(np.abs(values[shown]).max(initial=0.0)), abs(rest)) or 1.0
     own = f" This scale is its own: it ends at {limit:.2g}." if limit != least else ""
 
     def choose() -> None:
