@@ -62,15 +62,16 @@ def largest_bars(parts: Mapping[str, float], most: int) -> list[Bar]:
 
 
 def largest_neurons(values: Doubles, most: int) -> list[int]:
-    """Return the neurons of a feed-forward, (d_ff,), that brought most, the largest first."""
-    return [int(place) for place in descending(np.abs(values))[:most]]
+    """Return the neurons of a feed-forward, (d_ff,), that brought most, the largest first.
+
+    Those that brought nothing are left out.
+    """
+    return [int(place) for place in descending(np.abs(values))[:most] if values[place]]
 
 
 def limit_of(account: Account) -> float:
     """Return the magnitude at both ends of every scale of an account: that of its largest part."""
-    of_heads = [np.abs(heads.sum(axis=-1)).max() for heads in account.parts.heads.values()]
-    largest = max(*of_heads, np.abs(account.parts.feed_forwards).max(), abs(account.parts.token))
-    return float(largest) or 1.0
+    return max(abs(value) for _, value in account.named()) or 1.0
 
 
 def bars_by_layer(account: Account) -> list[Bar]:

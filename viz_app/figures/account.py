@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -35,6 +36,20 @@ def _colours(values: Sequence[float], theme: Theme) -> list[str]:
     return [high if value >= 0 else low for value in values]
 
 
+def signed_text(value: float, limit: float = 1.0) -> str:
+    """Write a signed value with three digits, or more on a scale that ends below 0.1.
+
+    Of a smaller one it is written on which side of 0 it is.
+    """
+    digits = max(3, 2 - math.floor(math.log10(limit)))
+    if not value:
+        return "0"
+    if round(value, digits):
+        return f"{value:+.{digits}f}"
+    least = f"{10.0**-digits:.{digits}f}"
+    return f"<{least}" if value > 0 else f">-{least}"
+
+
 def signed_bars(
     labels: Sequence[str],
     values: Sequence[float],
@@ -55,7 +70,7 @@ def signed_bars(
         marked: place of the bar that is framed.
         clicks: what a click on each bar does; it gives the bar's place, counted from 0.
     """
-    texts = [f"{value:+.3f}" for value in values] if written is None else list(written)
+    texts = [signed_text(value, limit) for value in values] if written is None else list(written)
     places = list(range(len(labels)))
     room = 0.03 * limit
     data: list[Properties] = [
@@ -132,6 +147,8 @@ def signed_bars(
                 "range": [len(labels) - 0.5, -0.5],
                 "tickvals": places,
                 "ticktext": [escape_plotly(label[:24]) for label in labels],
+                "ticklabelstandoff": 4,
+                "ticklabeloverflow": "allow",  # as in token_axis
             },
         },
     )

@@ -71,24 +71,30 @@ def contributions_bytes(model: Description, source: int, target: int) -> int:
     return _FLOAT * (_maps(model, source, target) + _streams(model, source, target) + mixed)
 
 
-def effects_bytes(model: Description, source: int, target: int) -> int:
+def effects_bytes(
+    model: Description, source: int, target: int, *, passes: int | None = None
+) -> int:
     """Estimate passes without each part, or each word, on S source and T target tokens, in bytes.
 
-    As many copies run together as have some number of positions, but at least two.
+    As many run together as have some number of positions, but at least two. ``passes`` is how many
+    there are, if they may be few.
     """
-    return 2 * _passes(model, source, target)
+    return 2 * _passes(model, source, target, passes)
 
 
 def patching_bytes(model: Description, source: int, target: int) -> int:
     """Estimate patches between two sentences of at most S tokens, on T target tokens, in bytes."""
     recorded = 4 * _FLOAT * _streams(model, source, target)
-    return recorded + effects_bytes(model, source, target)
+    return recorded + 2 * _passes(model, source, target)
 
 
-def _passes(model: Description, source: int, target: int) -> int:
+def _passes(model: Description, source: int, target: int, count: int | None = None) -> int:
     """Return the bytes of passes of which nothing is recorded: those of their widest layer."""
     width = 10 * model.d_model + 3 * max(model.encoder_d_ff, model.decoder_d_ff)
-    return _FLOAT * max(POSITIONS_AT_A_TIME, source + target) * width
+    positions = max(POSITIONS_AT_A_TIME, source + target)
+    if count is not None:
+        positions = min(positions, count * (source + target))
+    return _FLOAT * positions * width
 
 
 def layer_bytes(model: Description, source: int, target: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import io
 import json
 import math
@@ -213,11 +214,11 @@ def test_whole_effects_stand_beside_direct_ones(start_page: Start) -> None:
     labels = encoder["layout"]["yaxis"]["ticktext"]
     assert any(label.startswith("Encoder self") for label in labels)
     for figure in (app.charts["account_parts"], encoder):
-        texts = figure["data"][0]["text"]
+        texts = list(map(html.unescape, figure["data"][0]["text"]))
         found = [re.fullmatch(r"(.+) · whole ([^ ]+)( ≠)?", text) for text in texts]
         assert sum(each is not None for each in found) > 3
         for each in filter(None, found):
-            direct, whole = float(each[1]), float(each[2])
+            direct, whole = (float(each[side].lstrip("<>")) for side in (1, 2))
             half = 0.5 * max(abs(direct), abs(whole))
             off = abs(direct - whole) - half
             if max(abs(direct), abs(whole)) > 0.011 and abs(off) > 0.002 and abs(whole) > 0.002:
@@ -233,10 +234,13 @@ def test_three_answers_name_the_source_words_and_mark_where_they_disagree(
     rows = table(lists, "source_words")
     words = traced(run).source.words
     assert [row[0] for row in rows] == [word.text for word in words]
-    first = {max(range(len(rows)), key=lambda at: float(rows[at][answer])) for answer in (1, 2, 3)}
+    first = {
+        max(range(len(rows)), key=lambda at: float(rows[at][answer].lstrip("<>")))
+        for answer in (1, 2, 3)
+    }
     assert ("They disagree on the first" in app.captions) == (len(first) > 1)
     for at, (_, lost, brought, _, mark) in enumerate(rows):
-        one, other = float(lost), float(brought)
+        one, other = float(lost.lstrip("<>")), float(brought.lstrip("<>"))
         largest, apart = max(abs(one), abs(other)), abs(one - other)
         differ = largest >= 1.0 and (one * other < 0 or apart > largest / 2)
         if min(abs(largest - 1.0), abs(apart - largest / 2)) > 0.002:  # or rounding decides

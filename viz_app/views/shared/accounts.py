@@ -86,7 +86,14 @@ def _other_word(selection: Selection, trace: Trace, at: int) -> int | None:
     return find_token(selection, vocabulary_of(selection, "target"), chosen)
 
 
-def choose_other_word(selection: Selection, trace: Trace, at: int, label: str) -> None:
+def choose_other_word(
+    selection: Selection,
+    trace: Trace,
+    at: int,
+    label: str,
+    *,
+    on_change: Callable[[], None] = lambda: None,
+) -> None:
     """Ask for the word that the token at a position is compared with."""
     others = _likeliest_others(trace, at)
     vocabulary = vocabulary_of(selection, "target")
@@ -108,7 +115,7 @@ def choose_other_word(selection: Selection, trace: Trace, at: int, label: str) -
             format_func=written,
             accept_new_options=True,
             help=TOKEN_HELP.replace("of the sentence", "that are likeliest here"),
-            **control("instead", "Other word", written=written),
+            **control("instead", "Other word", written=written, on_change=on_change),
         )
 
 

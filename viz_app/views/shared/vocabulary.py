@@ -18,6 +18,7 @@ from headwise.viz_app.analysis.labels import token_label, vocabulary_labels
 from headwise.viz_app.components.scatter import Cloud
 from headwise.viz_app.records.trace import Floats
 from headwise.viz_app.views.caches import Run, checkpoint_of, embedding_table
+from headwise.viz_app.views.shared.cache import cached
 from headwise.viz_app.views.shared.errors import describe_error
 from headwise.viz_app.views.shared.log import log_refusal
 from headwise.viz_app.views.shared.selection import Selection
@@ -112,20 +113,31 @@ def vocabulary_of(selection: Selection, side: Side) -> SideVocabulary:
     shared = run.description.tied == "all"
     none = np.zeros(len(table), np.int64)
     counts = run.counts or Counts([0] * len(table), [0] * len(table))
-    tokenizer = getattr(run.tokenizers, side)
     return SideVocabulary(
         side=side,
         shared=shared,
         weights=checkpoint_of(run, selection.step).sha256,
         table=table,
-        labels=vocabulary_labels(
-            tokenizer.tokens(range(len(table))),
-            spaced=tokenizer.kind == "bpe",
-            control_ids=tokenizer.control_ids,
-        ),
+        labels=_labels_of(run, side, len(table)),
         source=np.array(counts.source) if shared or side == "source" else none,
         target=np.array(counts.target) if shared or side == "target" else none,
         counted=run.counts is not None,
+    )
+
+
+def _labels_of(run: Run, side: Side, size: int) -> tuple[str, ...]:
+    """Return the labels of a side's tokens, made once for all sessions."""
+    tokenizer = getattr(run.tokenizers, side)
+    return cached(
+        "labels of tokens",
+        (run.tokenizers_sha256, side, size),
+        lambda: vocabulary_labels(
+            tokenizer.tokens(range(size)),
+            spaced=tokenizer.kind == "bpe",
+            control_ids=tokenizer.control_ids,
+        ),
+        entries=8,
+        facts=lambda _: {"run": run.name, "side": side},
     )
 
 

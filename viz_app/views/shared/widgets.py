@@ -110,11 +110,19 @@ def choose_on_slider(
     key: str,
     default: Option | None = None,
     format_func: Callable[[Option], str] = str,
+    on_change: Callable[[], None] = lambda: None,
     help: str | None = None,
     width: int | Literal["stretch"] = "stretch",
 ) -> Option:
     """Ask for one of some options by a slider; ``key`` is its field of the view."""
-    bound = control(key, label, default=default, usable=options.__contains__, written=format_func)
+    bound = control(
+        key,
+        label,
+        default=default,
+        usable=options.__contains__,
+        written=format_func,
+        on_change=on_change,
+    )
     # Streamlit takes an option that is offered no more for the value given here. A browser sends
     # one that has yet to be told of a change, as of another run.
     chosen: Option = st.select_slider(

@@ -7,6 +7,7 @@ raise ``CheckpointError`` if the weights cannot be used.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from headwise.model.interface import Stack, WordSpan
 from headwise.viz_app.measuring.batches import PaddedIds
@@ -105,7 +106,7 @@ def source_effects_of(
         account.step,
         (account.word, account.instead, spans),
         lambda model: run_source_effects(model, trace, account, spans),
-        needs=effects_bytes,
+        needs=partial(effects_bytes, passes=len(spans) + 1),
     )
 
 

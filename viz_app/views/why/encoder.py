@@ -21,10 +21,12 @@ from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import view
 from headwise.viz_app.views.shared.widgets import show_figure, show_heading
+from headwise.viz_app.views.why.account_panels import ENCODER, account_panel
 from headwise.viz_app.views.why.caches import cell_of
 from headwise.viz_app.views.why.neurons import show_encoder_neurons
 
 
+@account_panel(ENCODER)
 def show_encoder(selection: Selection, trace: Trace, account: Account) -> None:
     """Draw the encoder's parts of the chosen cell of cross-attention, or of all cells."""
     show_heading("What the encoder put there")
@@ -50,7 +52,10 @@ def show_encoder(selection: Selection, trace: Trace, account: Account) -> None:
     bars = largest_bars(parts, MOST_ENCODER_BARS)
     largest = max((abs(bar.value) for bar in bars), default=0.0)
     of_account = limit_of(account)
-    limit = max(largest, 1e-6) if cell is not None else max(of_account, largest)
+    limit = max(of_account, largest)
+    if cell is not None:
+        of_heads = float(np.abs(cell.heads["encoder_self"]).max(initial=0.0))
+        limit = max(largest, of_heads) or 1.0
     show_figure(
         signed_bars(
             [bar.label for bar in bars],
@@ -63,8 +68,8 @@ def show_encoder(selection: Selection, trace: Trace, account: Account) -> None:
         name="encoder-parts",
     )
     if cell is not None:
-        _show_heads(selection, trace, cell.heads["encoder_self"])
-    own = f"This scale is its own: it ends at {limit:.2g}. " if limit != of_account else ""
+        _show_heads(selection, trace, cell.heads["encoder_self"], limit)
+    own = f"The scale here is its own: it ends at {limit:.2g}. " if limit != of_account else ""
     st.caption(
         f"{own}Attention weights and the divisors of the encoder's norms are held at their values "
         "in this pass, so that the parts sum to the cell exactly."
@@ -73,14 +78,14 @@ def show_encoder(selection: Selection, trace: Trace, account: Account) -> None:
         show_encoder_neurons(selection, trace, cell, column)
 
 
-def _show_heads(selection: Selection, trace: Trace, cells: Doubles) -> None:
+def _show_heads(selection: Selection, trace: Trace, cells: Doubles, limit: float) -> None:
     """Draw the encoder's heads by the token that they read for the chosen one."""
     show_figure(
         heads_map(
             cells,
             columns=token_labels(trace.source)[: cells.shape[-1]],
             column_title="source token that an encoder head read",
-            limit=float(np.abs(cells).max()) or 1.0,
+            limit=limit,
             theme=selection.theme,
             column=view().column,
         ),

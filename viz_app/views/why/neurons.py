@@ -27,6 +27,7 @@ from headwise.viz_app.views.shared.widgets import (
     show_figure,
     show_heading,
 )
+from headwise.viz_app.views.why.account_panels import NEURONS, account_panel
 from headwise.viz_app.views.why.caches import drivers_of, neuron_words_of
 from headwise.viz_app.views.why.strongest import show_strongest
 
@@ -36,6 +37,7 @@ _INPUTS = {"expand": "the input", "gate": "the factor"}
 """What the linear layers of a feed-forward give a neuron; a gated one has two."""
 
 
+@account_panel(NEURONS)
 def show_neurons(selection: Selection, trace: Trace, account: Account) -> None:
     """Ask for a feed-forward and draw its largest neurons; describe the chosen one."""
     show_heading("Feed-forwards, by neuron")
@@ -92,7 +94,7 @@ def _choose_neuron(
     if neuron is not None and neuron - 1 not in shown:
         shown.append(neuron - 1)
     rest = float(values.sum() - values[shown].sum())
-    limit = max(least, float(np.abs(values[shown]).max()), abs(rest)) or 1.0
+    limit = max(least, float(np.abs(values[shown]).max(initial=0.0)), abs(rest)) or 1.0
     own = f" This scale is its own: it ends at {limit:.2g}." if limit != least else ""
 
     def choose() -> None:

@@ -1,4 +1,4 @@
-"""What each part of the decoder brought to a word, and each head by the token that it read."""
+"""What each part of the decoder brought to a word, and what it loses without one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
-from headwise.model.interface import Head, Kind, head_name
+from headwise.model.interface import head_name
 from headwise.viz_app.analysis.account import (
     REST,
     Bar,
@@ -18,38 +18,29 @@ from headwise.viz_app.analysis.account import (
     limit_of,
     part_label,
 )
-from headwise.viz_app.analysis.grid import make_grid
-from headwise.viz_app.analysis.labels import KIND_NAMES, OFF_NOTE, token_labels
-from headwise.viz_app.figures.account import heads_map, signed_bars, waterfall
-from headwise.viz_app.figures.maps import attention_map
+from headwise.viz_app.analysis.labels import OFF_NOTE
+from headwise.viz_app.figures.account import signed_bars, signed_text, waterfall
 from headwise.viz_app.records.account import Account, WholeEffects
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.report import DIRECT, READ_TOKENS
-from headwise.viz_app.views.shared.head_choice import (
-    choices_for,
-    chosen_head,
-    head_label,
-    map_arguments,
-)
+from headwise.viz_app.report import DIRECT
+from headwise.viz_app.views.shared.head_choice import choices_for, chosen_head
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.slices import in_slices
-from headwise.viz_app.views.shared.view import change_view, control, view
+from headwise.viz_app.views.shared.view import change_view, control, redraw_all, view
 from headwise.viz_app.views.shared.widgets import (
     choose_on_slider,
     choose_one,
     clicked_value,
     show_figure,
-    show_heading,
-    show_link,
 )
+from headwise.viz_app.views.why.account_panels import NEURONS, PARTS, account_panel, mark
 from headwise.viz_app.views.why.caches import whole_effects_of
 
 SIZES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 """Least magnitudes of a part with a bar of its own that are offered, in logits."""
-_MAP_WIDTH = 560
-"""Pixels of the map of a head in a window of 1,280."""
 
 
+@account_panel(PARTS)
 def show_parts(selection: Selection, trace: Trace, account: Account) -> None:
     """Draw the parts as bars or as a waterfall, and the whole effects beside them if asked."""
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
@@ -65,6 +56,7 @@ def show_parts(selection: Selection, trace: Trace, account: Account) -> None:
                 "Smallest part with a bar of its own",
                 SIZES,
                 key="smallest",
+                on_change=redraw_all,
                 format_func="{:g}".format,
                 width=260,
             )
@@ -114,16 +106,16 @@ def _show_bars(
             return
         part = bars[int(place)].name
         if (clicked := head_of(part)) is not None:
-            change_view(**choices_for(clicked))
+            mark(**choices_for(clicked))
         elif part.startswith("feed_forward"):
-            change_view(feed_forward=int(part.partition(".")[2]), neuron=None)
+            change_view(NEURONS, feed_forward=int(part.partition(".")[2]), neuron=None)
 
     show_figure(
         signed_bars(
             [bar.label for bar in bars],
             [bar.value for bar in bars],
             theme=selection.theme,
-            limit=limit_of(account),
+            limit=max(limit_of(account), *(abs(bar.value) for bar in bars)),
             written=written,
             marked=next((i for i, bar in enumerate(bars) if bar.name == name), None),
             clicks=[_click(bar.name) for bar in bars],
@@ -150,11 +142,11 @@ def _beside(
     """Return what stands beside each bar, and how many are marked, whose effects disagree."""
     written, marks = [], 0
     for bar in bars:
-        text = f"{bar.value:+.3f}"
+        text = signed_text(bar.value)
         if bar.name in wholes:
             odd = disagrees(bar.value, wholes[bar.name], smallest)
             marks += odd
-            text += f" · whole {wholes[bar.name]:+.3f}{' ≠' * odd}"
+            text += f" · whole {signed_text(wholes[bar.name])}{' ≠' * odd}"
         written.append(text)
     return written, marks
 
@@ -186,7 +178,8 @@ def _show_encoder_wholes(
     def choose() -> None:
         if (place := clicked_value("encoder_wholes")) is not None:
             clicked = head_of(bars[int(place)].name)
-            change_view(**({} if clicked is None else choices_for(clicked)))
+            if clicked is not None:
+                mark(**choices_for(clicked))
 
     st.markdown("**In the encoder**")
     show_figure(
@@ -206,95 +199,4 @@ def _show_encoder_wholes(
     st.caption(
         "A bar is what cross-attention, its weights held, read of that part in all its cells. "
         f"{len(wholes) - len(bars)} parts of the encoder are smaller in both; ≠ marks {marks}."
-    )
-
-
-def show_head(selection: Selection, trace: Trace, account: Account) -> None:
-    """Draw the map of the chosen head, with the row of this step and the marked token framed."""
-    head, (source, target) = chosen_head(selection.run.description, view()), marked_tokens(account)
-    grid = make_grid(trace, head.kind)
-    column = target if head.kind == "decoder_self" else source
-    label = head_label(head)
-    st.markdown(f"**{label}**: where it looks")
-    show_figure(
-        attention_map(
-            trace.attention[head.kind][head.layer, head.head],
-            selected=None if head.kind == "encoder_self" else account.step,
-            column=column,
-            width=_MAP_WIDTH,
-            **map_arguments(grid, selection.theme),
-        ),
-        key="head_map",
-        alt=f"{label}: attention map of {len(grid.rows)} rows ({grid.row_title}) and "
-        f"{len(grid.columns)} columns ({grid.column_title})",
-        name=head_name(head),
-    )
-    show_link(
-        f"Open {label} on Translate",
-        "translate",
-        key="open_translate",
-        show="head",
-        compare=False,
-        below="steps",
-    )
-
-
-def marked_tokens(account: Account) -> tuple[int | None, int | None]:
-    """Return which token of the source, and which of the target so far, is marked."""
-    earlier = view().why.earlier
-    return view().column, earlier if earlier is not None and earlier <= account.step else None
-
-
-def show_maps(selection: Selection, trace: Trace, account: Account) -> None:
-    """Draw what each head brought from each token that it read."""
-    show_heading("Heads, by the token that they read")
-    wide, narrow = st.columns([3, 2], gap="medium")
-    with wide:
-        _show_map(selection, trace, account, "cross")
-    with narrow:
-        _show_map(selection, trace, account, "decoder_self")
-    st.caption(
-        "A cell is weight × value × output projection, read in the direction of the one word less "
-        f"the other; rows are layer.head. Bars and maps of this account end at "
-        f"{limit_of(account):.2f} logits; sums may lie beyond, and a picture with another scale "
-        "says so. A click on a cell chooses its head and marks its token everywhere."
-    )
-
-
-def _show_map(selection: Selection, trace: Trace, account: Account, kind: Kind) -> None:
-    head = chosen_head(selection.run.description, view())
-    cells, is_cross, key = account.parts.heads[kind], kind == "cross", f"account_{kind}"
-    _, heads, keys = cells.shape
-    tokens = trace.source if is_cross else trace.consumed
-    marks = "column" if is_cross else "earlier"
-    column = marked_tokens(account)[0 if is_cross else 1]
-
-    def choose() -> None:
-        row, _, place = (clicked_value(key) or ",").partition(",")
-        choices: dict[str, object] = {}
-        if row:
-            layer, number = divmod(int(row), heads)
-            choices = choices_for(Head(kind, layer, number))
-        if place:
-            choices[marks] = int(place)
-        change_view(**choices)
-
-    cell = None
-    if head.kind == kind and column is not None and column < keys:
-        cell = (head.layer * heads + head.head, column)
-    st.markdown(f"**{KIND_NAMES[kind]}**")
-    show_figure(
-        heads_map(
-            cells,
-            columns=token_labels(tokens)[:keys],
-            column_title=READ_TOKENS[kind],
-            limit=limit_of(account),
-            theme=selection.theme,
-            column=column,
-            cell=cell,
-        ),
-        key=key,
-        alt=f"What each {KIND_NAMES[kind]} head brought from each token, with sums",
-        name=f"{kind}-by-token",
-        on_select=choose,
     )

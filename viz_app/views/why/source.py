@@ -10,18 +10,21 @@ from headwise.model.ties import first_largest
 from headwise.viz_app.analysis.account import disagrees
 from headwise.viz_app.analysis.labels import word_labels
 from headwise.viz_app.components.row_table import Bar, Cell, Row, row_table
+from headwise.viz_app.figures.account import signed_text
 from headwise.viz_app.records.account import Account, Doubles
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.view import change_view, view
+from headwise.viz_app.views.shared.view import view
 from headwise.viz_app.views.shared.widgets import show_heading
+from headwise.viz_app.views.why.account_panels import SOURCE, account_panel, mark
 from headwise.viz_app.views.why.caches import contributions_of, source_effects_of
 
 MOST_LEFT_OUT = 200
 """Words of the longest sentence of which each is left out; every one takes a pass."""
 
 
+@account_panel(SOURCE)
 def show_source_words(selection: Selection, trace: Trace, account: Account) -> None:
     """Draw a table of source words: whole effect, direct effect, and ALTI+."""
     spans = tuple(WordSpan(word.start, word.stop) for word in trace.source.words)
@@ -52,9 +55,9 @@ def show_source_words(selection: Selection, trace: Trace, account: Account) -> N
     column = view().column
     marked = [at for at, span in enumerate(spans) if column in range(span.start, span.stop)]
 
-    def mark(name: str) -> None:
+    def mark_word(name: str) -> None:
         place = int(name)
-        change_view(column=None if place in marked else spans[place].start)
+        mark(column=None if place in marked else spans[place].start)
 
     columns = [_bars(values, signed=answer != "ALTI+") for answer, values in answers.items()]
     row_table(
@@ -72,7 +75,7 @@ def show_source_words(selection: Selection, trace: Trace, account: Account) -> N
         label="Source words, and how much the prediction needs each by three answers",
         theme=selection.theme,
         key="source_words",
-        on_click=mark,
+        on_click=mark_word,
         chosen=str(marked[0]) if marked else "",
         action="Mark this word in all pictures",
     )
@@ -100,8 +103,8 @@ def show_source_words(selection: Selection, trace: Trace, account: Account) -> N
 def _bars(values: Doubles, *, signed: bool) -> list[Cell]:
     """Return values as bars on the range of all; text where there is none."""
     limit = float(np.nanmax(np.abs(values), initial=0.0)) or 1.0
-    sign, low = ("+", -limit) if signed else ("", 0.0)
+    low, write = (-limit, signed_text) if signed else (0.0, "{:.3f}".format)
     return [
-        "–" if np.isnan(value) else Bar(value, f"{value:{sign}.3f}", low, limit)
+        "–" if np.isnan(value) else Bar(value, write(value), low, limit)
         for value in values.tolist()
     ]

@@ -22,33 +22,39 @@ from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.target import target_probabilities
-from headwise.viz_app.views.shared.view import change_view, checked
+from headwise.viz_app.views.shared.view import checked, redraw_all, view
+from headwise.viz_app.views.why.account_panels import (
+    DIFFERENCE,
+    OTHER,
+    TOKENS,
+    account_panel,
+    ask,
+    mark,
+)
 from headwise.viz_app.views.why.encoder import show_encoder
+from headwise.viz_app.views.why.heads import show_head, show_maps
 from headwise.viz_app.views.why.neurons import show_neurons
-from headwise.viz_app.views.why.parts import show_head, show_maps, show_parts
+from headwise.viz_app.views.why.parts import show_parts
 from headwise.viz_app.views.why.source import show_source_words
 from headwise.viz_app.views.why.training import show_through_training
 
 
-@panel("this word")
 def show_this_word(selection: Selection, trace: Trace) -> None:
     """Draw the section."""
-    at = _choose_word(selection, trace)
-    st.session_state["files"] = f"headwise-{trace.run}-{trace.step}-why-{at + 1}"
-    account = _choose_other(selection, trace, at)
-    if account is None:
-        return
-    _say_difference(selection, trace, account)
-    show_parts(selection, trace, account)
-    show_head(selection, trace, account)
-    show_maps(selection, trace, account)
-    show_encoder(selection, trace, account)
-    show_neurons(selection, trace, account)
-    show_source_words(selection, trace, account)
-    show_through_training(selection, trace, account)
+    _choose_tokens(selection, trace)
+    _choose_other(selection, trace)
+    _say_difference(selection, trace)
+    show_parts(selection, trace)
+    show_head(selection, trace)
+    show_maps(selection, trace)
+    show_encoder(selection, trace)
+    show_neurons(selection, trace)
+    show_source_words(selection, trace)
+    show_through_training(selection, trace)
 
 
-def _choose_word(selection: Selection, trace: Trace) -> int:
+@panel(TOKENS)
+def _choose_tokens(selection: Selection, trace: Trace) -> None:
     """Draw the tokens of source and target, to mark one and to choose a prediction."""
     source, target = token_labels(trace.source), token_labels(trace.predicted)
     column = checked(
@@ -58,9 +64,8 @@ def _choose_word(selection: Selection, trace: Trace) -> int:
         written=source.__getitem__,
     )
 
-    def mark(place: int) -> None:
-        marked = None if column == place else place
-        change_view("this word", column=marked, **answered("source", place))
+    def mark_column(place: int) -> None:
+        mark(column=None if column == place else place, **answered("source", place))
 
     at: int = checked("at", "Position", usable=range(len(target)).__contains__)
     earlier = checked("earlier", "Marked token so far", usable=range(len(target)).__contains__)
@@ -70,7 +75,7 @@ def _choose_word(selection: Selection, trace: Trace) -> int:
         name="Tokens of the source: each marks its column in the maps",
         theme=selection.theme,
         key="source_tokens",
-        on_click=mark,
+        on_click=mark_column,
         chosen=column,
         language=selection.run.source_language,
     )
@@ -81,29 +86,31 @@ def _choose_word(selection: Selection, trace: Trace) -> int:
         name="Tokens of the target: each asks why it was written",
         theme=selection.theme,
         key="target_tokens",
-        on_click=lambda place: change_view("this word", at=place, **answered("target", place)),
+        on_click=lambda place: ask(at=place, **answered("target", place)),
         chosen=at,
         marked=None if earlier is None or not 0 < earlier <= at else earlier - 1,
         probabilities=probabilities,
         titles=titles,
         language=selection.run.target_language,
     )
-    return at
 
 
-def _choose_other(selection: Selection, trace: Trace, at: int) -> Account | None:
-    """Ask for the word to compare with, and give the account; None if what is typed is no token."""
+@panel(OTHER)
+def _choose_other(selection: Selection, trace: Trace) -> None:
+    """Ask for the word to compare with, and say if what is typed is no token."""
+    at = min(view().at, len(trace.predicted) - 1)
     word = escape_markdown(token_labels(trace.predicted)[at])
-    choose_other_word(selection, trace, at, f"Why “{word}” and not")
+    choose_other_word(selection, trace, at, f"Why “{word}” and not", on_change=redraw_all)
     try:
-        return asked_account(selection, trace)
+        asked_account(selection, trace)
     except ValueError as problem:
         log_refusal(problem)
         st.error(describe_error(problem))
-        return None
 
 
+@account_panel(DIFFERENCE)
 def _say_difference(selection: Selection, trace: Trace, account: Account) -> None:
+    """Say by how much the two words differ, and what is summed up below."""
     words = compared_words(selection.run, account)
     names = [f"**{escape_markdown(label)}**" for label in words]
     size = abs(account.difference)

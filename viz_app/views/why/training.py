@@ -16,11 +16,13 @@ from headwise.viz_app.views.shared.accounts import MOST_ASKED, accounts_by_step
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import change_view, control, redraw_all
 from headwise.viz_app.views.shared.widgets import clicked_value, show_figure, show_heading
+from headwise.viz_app.views.why.account_panels import TRAINING, account_panel
 
 MOST_LINES = 7
 """Parts with a line of their own; the others share one."""
 
 
+@account_panel(TRAINING)
 def show_through_training(selection: Selection, trace: Trace, account: Account) -> None:
     """Draw the parts of the account that were ever largest as lines through the checkpoints."""
     steps = selection.run.steps()
