@@ -34,7 +34,12 @@ from headwise.viz_app.measuring.heads import (
 )
 from headwise.viz_app.measuring.sentence_costs import MOST_SENTENCES, SentenceCost
 from headwise.viz_app.measuring.words import AlignedBatch, count_baseline_links, count_correct_links
-from headwise.viz_app.records.measures import CONTRIBUTIONS, MEASURES, AlignmentBaselines
+from headwise.viz_app.records.measures import (
+    CONTRIBUTIONS,
+    MEASURES,
+    RESAMPLED,
+    AlignmentBaselines,
+)
 from headwise.viz_app.records.trace import Floats
 
 if TYPE_CHECKING:  # the app need not load what trains in several processes
@@ -43,6 +48,7 @@ if TYPE_CHECKING:  # the app need not load what trains in several processes
 _RESAMPLES = 200
 """Resamples of the bootstrap."""
 _SEED = 0
+_LARGEST = float(np.finfo(np.float16).max)
 _ERROR_RATES = ("aer_predicted", "aer_consumed")
 """Measures that are 1 − 2 of the mean."""
 
@@ -100,7 +106,12 @@ class Bootstrap:
 
         NaN where a resample has no token, as of one or two sentences.
         """
-        return (self._sums[:, :-1] / self._sums[:, -1:]).std(dim=0)
+        return self.deviations().std(dim=0)
+
+    def deviations(self) -> Tensor:
+        """Return each figure per token on each resample, less its mean, (200, figures)."""
+        figures = self._sums[:, :-1] / self._sums[:, -1:]
+        return figures - figures.mean(dim=0)
 
 
 class MeasureSums:
@@ -196,6 +207,18 @@ class MeasureSums:
         for (name, kind), resampled in self._resampled.items():
             errors = resampled.standard_errors().float().cpu().view(self._shapes[kind]).numpy()
             found[name][kind] = 2 * errors if name in _ERROR_RATES else errors
+        return found
+
+    def resamples(self) -> dict[Kind, Floats]:
+        """Return what ``Resamples`` has: kind → (names, resamples, L, H), float16."""
+        found = {}
+        for kind, shape in self._shapes.items():
+            rows = [
+                self._resampled[name, kind].deviations() * (-2 if name in _ERROR_RATES else 1)
+                for name in RESAMPLED
+            ]
+            table = torch.stack(rows).clamp(-_LARGEST, _LARGEST).half().cpu()
+            found[kind] = table.unflatten(-1, shape).numpy()
         return found
 
     def contributions(self) -> dict[str, float]:
