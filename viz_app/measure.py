@@ -31,6 +31,7 @@ from headwise.viz_app.measuring.checkpoints import (
     count_sentences,
     measure,
     measure_means,
+    measure_resamples,
     measure_scores,
     read_examples,
 )
@@ -41,6 +42,7 @@ from headwise.viz_app.measuring.neuron_files import write_neurons
 from headwise.viz_app.measuring.neurons import measure_neurons
 from headwise.viz_app.measuring.pair_files import SENTENCES, shipped_pairs, write_pairs
 from headwise.viz_app.measuring.pairs import PairTask, measure_pairs, read_pairs
+from headwise.viz_app.measuring.resamples import write_resamples
 from headwise.viz_app.measuring.sentence_costs import write_costs
 from headwise.viz_app.measuring.words import LinksLookup, identity_links, links_from_file
 from headwise.viz_app.records.measures import SCORE_MEASURES, Measures, OwnMeasure
@@ -61,8 +63,9 @@ class MeasureArguments:
     the corpus forced on the model. Each checkpoint gets a file in checkpoints/RUN/measures/, which
     replaces an earlier one; the app shows it at once. Heads are also switched off one by one, which
     takes most of the time. Beside it are a file with the mean output of each head, which can stand
-    in place of its output when heads are ranked (Translate, Switch heads off), and one with what
-    switching off each head costs each sentence.
+    in place of its output when heads are ranked (Translate, Switch heads off), one with what
+    switching off each head costs each sentence, and one with what the other measures are on
+    resamples of the sentences.
 
     With --pairs, each checkpoint is asked which of two given translations it finds likelier, and
     the last one also without each head; without --data, nothing else is measured then.
@@ -86,10 +89,10 @@ class MeasureArguments:
     neurons: Literal["newest", "all"] = "newest"
     """Of which of these checkpoints it is stored in which sentences each neuron of a feed-forward
     is strongest: about 0.1 MB for each."""
-    only: Literal["all", "means", "neurons", "scores"] = "all"
-    """What is measured over the corpus: all, or only the mean outputs of heads, or the sentences of
-    neurons, or what explains the scores of heads, in a fraction of the time; what was measured
-    before stays."""
+    only: Literal["all", "means", "resamples", "neurons", "scores"] = "all"
+    """What is measured over the corpus: all, or only the mean outputs of heads, or the resamples
+    that differences of heads and checkpoints are judged by, or the sentences of neurons, or what
+    explains the scores of heads, in a fraction of the time; what was measured before stays."""
     pairs: str | None = None
     """Contrastive pairs: a .jsonl, .tsv, .csv or .parquet file with the columns source, right,
     wrong and phenomenon; or "shipped" for those that the program has for the run's languages."""
@@ -228,6 +231,8 @@ def measure_run(
         _measure_means(task)
     elif arguments.only == "scores":
         _measure_scores(task)
+    elif arguments.only == "resamples":
+        _measure_resamples(task)
     else:
         _measure_neurons(task, steps if arguments.neurons == "all" else steps[-1:])
 
@@ -271,7 +276,7 @@ def _task(
     open_corpus = _opener(_data_name(arguments, run), arguments, run)
     examples = _examples(arguments, run, open_corpus)
     links_of = None
-    if arguments.only == "all":
+    if arguments.only in ("all", "resamples"):
         links_of, about_alignments = _alignments(arguments, run, open_corpus())
         _say(processes, about_alignments)
         _say(
@@ -304,12 +309,13 @@ def _measure_heads(task: MeasureTask) -> Iterator[Measures]:
             _say(processes, line)
 
     with tqdm(total=total, unit="sentence", disable=not processes.is_main) as bar:
-        for measures, means, costs in measure(task, bar.update, left_out):
+        for measures, means, costs, resamples in measure(task, bar.update, left_out):
             count = measures.corpus.sentences
             if processes.is_main:
                 write_measures(task.run.folder, measures)
                 write_means(task.run.folder, means)
                 write_costs(task.run.folder, costs)
+                write_resamples(task.run.folder, resamples)
             rough = "; the figures are rough" if count < _ROUGH else ""
             sentences = f"{count:,} sentence{'s' * (count != 1)}"
             _say(processes, f"step {measures.step:,}: {sentences} measured{rough}")
@@ -352,6 +358,16 @@ def _measure_scores(task: MeasureTask) -> None:
             if task.processes.is_main:
                 write_measures(task.run.folder, added)
             line = f"step {there.step:,}: scores of heads, {corpus.sentences:,} sentences"
+            _say(task.processes, line)
+
+
+def _measure_resamples(task: MeasureTask) -> None:
+    total = len(task.steps) * count_sentences(task)
+    with tqdm(total=total, unit="sentence", disable=not task.processes.is_main) as bar:
+        for found in measure_resamples(task, bar.update):
+            if task.processes.is_main:
+                write_resamples(task.run.folder, found)
+            line = f"step {found.step:,}: resamples of {found.corpus.sentences:,} sentences"
             _say(task.processes, line)
 
 

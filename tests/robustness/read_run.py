@@ -22,6 +22,7 @@ from headwise.viz_app.measuring.files import read_measures
 from headwise.viz_app.measuring.head_means import read_means
 from headwise.viz_app.measuring.neuron_files import read_neurons
 from headwise.viz_app.measuring.pair_files import read_measured_pairs
+from headwise.viz_app.measuring.resamples import read_resamples
 from headwise.viz_app.measuring.sentence_costs import read_costs
 from tests.robustness.tiny_run import STEP
 
@@ -75,6 +76,13 @@ def _costs_text(folder: Path) -> str:
     assert costs is not None
     about = (costs.corpus, costs.run, costs.sha256, costs.places.tolist(), costs.tokens.tolist())
     return _text((about, {kind: array.tolist() for kind, array in costs.costs.items()}))
+
+
+def _resamples_text(folder: Path) -> str:
+    found = read_resamples(folder, STEP)
+    assert found is not None
+    about = (found.corpus, found.run, found.sha256)
+    return _text((about, {kind: array.tolist() for kind, array in found.deviations.items()}))
 
 
 def _pairs_text(folder: Path) -> str:
@@ -142,6 +150,7 @@ def read_run(root: Path, name: str, *, translating: bool = True) -> dict[str, An
     part("measures", lambda: _measures_text(run.folder))
     part("means", lambda: _means_text(run.folder))
     part("costs", lambda: _costs_text(run.folder))
+    part("resamples", lambda: _resamples_text(run.folder))
     part("pairs", lambda: _pairs_text(run.folder))
     part("neurons", lambda: _neurons_text(run.folder))
     part("alignments", lambda: repr(read_alignments(run.folder)))

@@ -48,6 +48,7 @@ _WEIGHTS = f"step-{STEP:07d}.safetensors"
 _MEASURES = f"measures/step-{STEP:07d}.json"
 _MEANS = f"measures/step-{STEP:07d}.means.safetensors"
 _COSTS = f"measures/step-{STEP:07d}.costs.safetensors"
+_RESAMPLES = f"measures/step-{STEP:07d}.resamples.safetensors"
 _PAIRS = "measures/pairs.json"
 _NEURONS = f"measures/neurons-{STEP:07d}.safetensors"
 HEADS = ("encoder_self", "decoder_self", "cross")
@@ -133,6 +134,8 @@ KINDS = {
     "costs+": FileKind(
         "bpe", _COSTS, of_header, forge=partial(_forge_tensors, ("places", "tokens", *HEADS))
     ),
+    "resamples": FileKind("bpe", _RESAMPLES, of_header, protected=True),
+    "resamples+": FileKind("bpe", _RESAMPLES, of_header, forge=partial(_forge_tensors, HEADS)),
     "sentences.jsonl": FileKind("bpe", _SENTENCES, of_json_lines, protected=True),
     "sentences.jsonl+": FileKind(
         "bpe", _SENTENCES, of_json_lines, forge=partial(_forge_in, _MEASURES, _SENTENCES)

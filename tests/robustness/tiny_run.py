@@ -18,10 +18,17 @@ from headwise.viz_app.measuring.files import write_measures
 from headwise.viz_app.measuring.head_means import means_path, write_means
 from headwise.viz_app.measuring.neuron_files import write_neurons
 from headwise.viz_app.measuring.pair_files import write_pairs
+from headwise.viz_app.measuring.resamples import resamples_path, write_resamples
 from headwise.viz_app.measuring.sentence_costs import costs_path, write_costs
 from tests.robustness.texts import MARKUP
 from tests.tiny import tiny_model, write_run
-from tests.viz_app.measures import made_up_costs, made_up_means, made_up_measures, made_up_neurons
+from tests.viz_app.measures import (
+    made_up_costs,
+    made_up_means,
+    made_up_measures,
+    made_up_neurons,
+    made_up_resamples,
+)
 from tests.viz_app.pairs import made_up_pairs
 
 PAIRS = (
@@ -77,6 +84,8 @@ def make_run(root: Path, kind: TokenizerKind) -> Path:
     _sort_header(means_path(folder, STEP))
     write_costs(folder, made_up_costs(STEP, run=kind, sha256=sha256))
     _sort_header(costs_path(folder, STEP))
+    write_resamples(folder, made_up_resamples(STEP, run=kind, sha256=sha256))
+    _sort_header(resamples_path(folder, STEP))
     write_pairs(folder, made_up_pairs(sha256, run=kind), (0, STEP))
     write_neurons(folder, made_up_neurons(STEP, run=kind, sha256=sha256))
     links = {i: Links(3, 4, frozenset({(0, 0), (2, 3)})) for i in range(6)}

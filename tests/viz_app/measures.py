@@ -11,12 +11,14 @@ from headwise.model.interface import KINDS, Kind
 from headwise.viz_app.records.measures import (
     FAILURES,
     MEASURES,
+    RESAMPLED,
     STAGES,
     AlignmentBaselines,
     CorpusSummary,
     Example,
     HeadMeans,
     Measures,
+    Resamples,
     Sentence,
     SentenceCosts,
     StackName,
@@ -96,6 +98,17 @@ def made_up_costs(step: int = 20, **changes: Any) -> SentenceCosts:
         costs=costs,
     )
     return replace(made, **changes)
+
+
+def made_up_resamples(step: int = 20, **changes: Any) -> Resamples:
+    """Deviations of every measure on five resamples at a checkpoint, of random numbers."""
+    random = np.random.default_rng(step)
+    shape = (len(RESAMPLED), 5, 2, 3)
+    deviations: dict[Kind, Floats] = {
+        kind: (random.standard_normal(shape) / 20).astype(np.float16) for kind in KINDS
+    }
+    corpus = CorpusSummary("six <sentences>", "5ha", 600, 7_000)
+    return replace(Resamples("tiny", step, "5ha", corpus, deviations), **changes)
 
 
 def made_up_neurons(step: int = 20, **changes: Any) -> StrongestSentences:

@@ -32,6 +32,7 @@ from headwise.viz_app.measuring.head_means import means_path, read_means
 from headwise.viz_app.measuring.neuron_files import neurons_path, read_neurons
 from headwise.viz_app.measuring.pair_files import read_measured_pairs, shipped_pairs
 from headwise.viz_app.measuring.pairs import read_pairs
+from headwise.viz_app.measuring.resamples import read_resamples, resamples_path
 from headwise.viz_app.measuring.sentence_costs import read_costs
 from headwise.viz_app.records.measures import (
     MEASURES,
@@ -150,6 +151,28 @@ def test_costs_by_sentence_stand_beside_and_sum_to_the_cost(
             ids = run.tokenizers.encode_source(source), run.tokenizers.encode_target(target)
             alone = head_costs(model, *ids)[kind].numpy()
             np.testing.assert_allclose(costs.costs[kind][row], alone, rtol=0, atol=bound)
+
+
+def test_resamples_stand_beside_and_can_be_measured_alone(
+    own_root: Path, run: TrainedRun, data: Path
+) -> None:
+    folder = own_root / "tiny"
+    measure(own_root, "--data", str(data), "--steps", "20", "60")
+    every = {step: read_resamples(folder, step) for step in (20, 60)}
+    measures = read_measures(folder, 60)
+    found = every[60]
+    assert found is not None
+    assert (found.sha256, found.corpus) == (measures.sha256, measures.corpus)
+    resamples_path(folder, 60).unlink()
+    measure(own_root, "--data", str(data), "--only", "resamples")
+    for step, before in every.items():
+        again = read_resamples(folder, step)
+        assert again is not None
+        assert before is not None
+        for kind in KINDS:
+            np.testing.assert_allclose(
+                again.deviations[kind], before.deviations[kind], rtol=0, atol=UNIT
+            )
 
 
 def test_means_of_heads_stand_beside_and_can_be_measured_alone(

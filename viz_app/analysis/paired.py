@@ -1,12 +1,15 @@
-"""Differences of costs on the same sentences, with their own errors, and how many stand apart.
+"""Differences of measures on the same sentences, with their own errors, and how many stand apart.
 
-A cost is a ratio: the nats that all sentences lose over their tokens. The error of a ratio, and of
-the difference of two on the same sentences, is by linearisation (Cochran 1977, *Sampling
-Techniques*, section 6.4): a sentence with t tokens and costs a and b counts with
-(a − A t) − (b − B t), where A and B are the two ratios, and the squares of all sentences are summed
-and divided by the square of all tokens.
+Most measures are kept on resamples of the sentences, the same for all heads and checkpoints: the
+error of a difference is its standard deviation over these (the paired bootstrap, Efron 1979).
 
-``N`` sentences, ``n`` heads.
+Costs are kept by sentence. A cost is a ratio: the nats that all sentences lose over their tokens.
+The error of a ratio, and of the difference of two on the same sentences, is by linearisation
+(Cochran 1977, *Sampling Techniques*, section 6.4): a sentence with t tokens and costs a and b
+counts with (a − A t) − (b − B t), where A and B are the two ratios, and the squares of all
+sentences are summed and divided by the square of all tokens.
+
+``N`` sentences, ``R`` resamples, ``n`` heads.
 """
 
 from __future__ import annotations
@@ -31,13 +34,13 @@ _ONE_IN = 0.05
 
 @dataclass(frozen=True)
 class Apart:
-    """How many pairs of heads differ by more than chance would have it."""
+    """How many pairs, of heads or of a head at two checkpoints, differ by more than by chance."""
 
     pairs: int
     differ: int
     """Pairs that differ by more than two standard errors of their difference."""
     by_chance: float
-    """How many would if no two heads differed."""
+    """How many would if no two differed."""
     all_at_once: int
     """Pairs that differ although all are compared at once (Bonferroni)."""
 
@@ -65,7 +68,9 @@ def difference_errors(costs: Floats, tokens: NDArray[np.int32]) -> _Doubles:
     return np.asarray(np.sqrt(np.maximum(squares[:, None] + squares - 2 * products, 0)))
 
 
-def change(now: SentenceCosts, before: SentenceCosts, head: Head) -> tuple[float, float] | None:
+def cost_change(
+    now: SentenceCosts, before: SentenceCosts, head: Head
+) -> tuple[float, float] | None:
     """Return by how much a head's cost per token differs from before, and its standard error.
 
     None where the two are not of the same sentences.
@@ -77,16 +82,33 @@ def change(now: SentenceCosts, before: SentenceCosts, head: Head) -> tuple[float
     return float(ratios[0] - ratios[1]), float(difference_errors(both, now.tokens)[0, 1])
 
 
+def resampled_errors(deviations: _Doubles) -> _Doubles:
+    """Return the standard error of the difference of each two heads, (n, n).
+
+    ``deviations`` are those of their values on resamples, (R, n).
+    """
+    return np.asarray((deviations[:, :, None] - deviations[:, None]).std(axis=0, ddof=1))
+
+
+def resampled_change_errors(now: _Doubles, before: _Doubles) -> _Doubles:
+    """Return the standard error of each head's change, (n,), from two tables as above, (R, n)."""
+    return np.asarray((now - before).std(axis=0, ddof=1))
+
+
 def stand_apart(values: Floats, errors: _Doubles) -> Apart:
     """Count the pairs of heads whose values, (n,), differ, by errors of differences, (n, n)."""
     rows, columns = np.triu_indices(len(values), 1)
-    pairs = len(rows)
     at = values.astype(np.float64)
-    sizes = np.abs(at[rows] - at[columns])
+    return changed(at[rows] - at[columns], errors[rows, columns])
+
+
+def changed(differences: _Doubles, errors: _Doubles) -> Apart:
+    """Count the differences, (pairs,), that are larger than chance would have it."""
+    pairs, sizes = len(differences), np.abs(differences)
     bound = NormalDist().inv_cdf(1 - _ONE_IN / (2 * max(pairs, 1)))
     return Apart(
         pairs=pairs,
-        differ=int((sizes > _SURE * errors[rows, columns]).sum()),
+        differ=int((sizes > _SURE * errors).sum()),
         by_chance=pairs * math.erfc(_SURE / math.sqrt(2)),
-        all_at_once=int((sizes > bound * errors[rows, columns]).sum()),
+        all_at_once=int((sizes > bound * errors).sum()),
     )

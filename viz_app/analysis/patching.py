@@ -58,7 +58,8 @@ def row_label(name: str, stretches: Sequence[str], tokens: Sequence[str]) -> str
         token = (stretches if place[0] == "encoder" else tokens)[int(place[2]) - 1]
         return f"{place[0]} {place[1]}: {token}"
     if what == "sublayer":
-        return f"{place[0]} {place[1]}: {sublayer_label(place[2])}"
+        written = {"feed_forward": "feed-fwd"}.get(place[2], place[2].rpartition("_")[2])
+        return f"{place[0]} {place[1]}: {written}"
     return f"{KIND_NAMES[next(kind for kind in KINDS if kind == what)]} {'.'.join(place)}"
 
 

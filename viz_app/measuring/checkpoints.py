@@ -35,10 +35,12 @@ from headwise.viz_app.measuring.stages import StageMeasurer, find_aligning_head
 from headwise.viz_app.measuring.sums import Measurer, MeasureSums, add_scores
 from headwise.viz_app.measuring.words import LinksLookup, align_batch
 from headwise.viz_app.records.measures import (
+    RESAMPLED,
     CorpusSummary,
     HeadMeans,
     Measures,
     OwnMeasure,
+    Resamples,
     Sentence,
     SentenceCosts,
     require_own_names,
@@ -115,7 +117,7 @@ def sentences_of(
 
 def measure(
     task: MeasureTask, advance: Callable[[int], object], left_out: Callable[[LeftOutCounts], object]
-) -> Iterator[tuple[Measures, HeadMeans, SentenceCosts]]:
+) -> Iterator[tuple[Measures, HeadMeans, SentenceCosts, Resamples]]:
     """Measure the checkpoints of a task in order; every process yields the same.
 
     ``advance`` is called with the number of sentences that are done, in all processes, ``left_out``
@@ -123,23 +125,14 @@ def measure(
     """
     device = task.placement.torch_device
     measurer = Measurer(task.run.tokenizers, task.run.counts, device, task.own)
-    last = load_checkpoint(task.run, task.run.steps()[-1], task.placement)
-    loaded = {last.step: last}
-    stages = _stage_measurer(task, last.model)
+    loaded: dict[int, Checkpoint] = {}
+    newest = load_checkpoint(task.run, task.run.steps()[-1], task.placement)
+    stages = _stage_measurer(task, newest.model)
     sentences = sentences_of(task, task.open_corpus(), LeftOutCounts())
     even = even_head(task.run.tokenizers, task.run.counts, sentences)
     for step in task.steps:
-        there = task.run.steps()
-        before = there[: there.index(step)][-1:]
-        loaded = {
-            one: loaded.get(one) or load_checkpoint(task.run, one, task.placement)
-            for one in {step, there[0], there[-1], *before}
-        }
+        loaded, others = _load_compared(task, step, loaded)
         checkpoint = loaded[step]
-        compared = {"distance": there[-1], "from_first": there[0]}
-        if before:
-            compared["velocity"] = before[0]
-        others = {name: loaded[one].model for name, one in compared.items()}
         model = checkpoint.model
         sums = MeasureSums(model.description, device, task.own)
         means = MeanSums(model.description, device)
@@ -190,10 +183,58 @@ def measure(
             even=even,
             stage_errors=sums.contribution_errors()
             | {name: error for name, (_, error) in of_translations.items()},
-            distance_to=there[-1],
+            distance_to=newest.step,
         )
         costs = as_table(sums.costs(), task.run.name, step, checkpoint.sha256, corpus)
-        yield measures, _head_means(task, checkpoint, corpus, means), costs
+        resamples = Resamples(task.run.name, step, checkpoint.sha256, corpus, sums.resamples())
+        yield measures, _head_means(task, checkpoint, corpus, means), costs, resamples
+
+
+def _load_compared(
+    task: MeasureTask, step: int, loaded: Mapping[int, Checkpoint]
+) -> tuple[dict[int, Checkpoint], dict[str, Seq2SeqModel]]:
+    """Load a checkpoint and those to which its maps are compared, by the name of the measure.
+
+    ``loaded`` are those that need not be loaded anew.
+    """
+    there = task.run.steps()
+    before = there[: there.index(step)][-1:]
+    found = {
+        one: loaded.get(one) or load_checkpoint(task.run, one, task.placement)
+        for one in {step, there[0], there[-1], *before}
+    }
+    compared = {"distance": there[-1], "from_first": there[0]}
+    if before:
+        compared["velocity"] = before[0]
+    return found, {name: found[one].model for name, one in compared.items()}
+
+
+def measure_resamples(task: MeasureTask, advance: Callable[[int], object]) -> Iterator[Resamples]:
+    """Measure only what ``Resamples`` has at the checkpoints of a task, as ``measure``."""
+    device = task.placement.torch_device
+    run = task.run
+    measurer = Measurer(run.tokenizers, run.counts, device, wanted=RESAMPLED)
+    loaded: dict[int, Checkpoint] = {}
+    for step in task.steps:
+        loaded, others = _load_compared(task, step, loaded)
+        model = loaded[step].model
+        sums = MeasureSums(model.description, device)
+
+        def add(
+            batch: Sequence[EncodedPair],
+            ids: PaddedIds,
+            model: Seq2SeqModel = model,
+            sums: MeasureSums = sums,
+            others: Mapping[str, Seq2SeqModel] = others,
+        ) -> None:
+            aligned, links = None, task.links_of
+            if links is not None:
+                aligned = align_batch(batch, run.tokenizers, links, device)
+            measurer.add(sums, model, others, ids, [each.number for each in batch], aligned)
+
+        corpus = _over_corpus(task, model, add, LeftOutCounts(), advance)
+        sums.all_reduce(task.processes)
+        yield Resamples(run.name, step, loaded[step].sha256, corpus, sums.resamples())
 
 
 def measure_means(task: MeasureTask, advance: Callable[[int], object]) -> Iterator[HeadMeans]:

@@ -38,6 +38,7 @@ from headwise.viz_app.measuring.words import AlignedBatch, count_baseline_links,
 from headwise.viz_app.records.measures import (
     CONTRIBUTIONS,
     MEASURES,
+    RESAMPLED,
     SCORE_MEASURES,
     AlignmentBaselines,
 )
@@ -49,6 +50,7 @@ if TYPE_CHECKING:  # the app need not load what trains in several processes
 _RESAMPLES = 200
 """Resamples of the bootstrap."""
 _SEED = 0
+_LARGEST = float(np.finfo(np.float16).max)
 _ERROR_RATES = ("aer_predicted", "aer_consumed")
 """Measures that are 1 − 2 of the mean."""
 
@@ -105,8 +107,12 @@ class Bootstrap:
 
         NaN where a resample has no token, as of one or two sentences.
         """
+        return self.deviations().std(dim=0)
+
+    def deviations(self) -> Tensor:
+        """Return each figure per token on each resample, less its mean, (200, figures)."""
         figures, tokens = self._sums
-        return (figures / tokens).std(dim=0)
+        return figures / tokens - (figures / tokens).mean(dim=0)
 
 
 def _by_figure(counts: Tensor, figures: Tensor) -> Tensor:
@@ -206,6 +212,18 @@ class MeasureSums:
         for (name, kind), resampled in self._resampled.items():
             errors = resampled.standard_errors().float().cpu().view(self._shapes[kind]).numpy()
             found[name][kind] = 2 * errors if name in _ERROR_RATES else errors
+        return found
+
+    def resamples(self) -> dict[Kind, Floats]:
+        """Return what ``Resamples`` has: kind → (names, resamples, L, H), float16."""
+        found = {}
+        for kind, shape in self._shapes.items():
+            rows = [
+                self._resampled[name, kind].deviations() * (-2 if name in _ERROR_RATES else 1)
+                for name in RESAMPLED
+            ]
+            table = torch.stack(rows).clamp(-_LARGEST, _LARGEST).half().cpu()
+            found[kind] = table.unflatten(-1, shape).numpy()
         return found
 
     def contributions(self) -> dict[str, float]:

@@ -43,6 +43,13 @@ MEASURES = (
 )
 """Names of the measures of a head; ``analysis.measure_descriptions`` describes each and has
 its formula."""
+RESAMPLED = tuple(
+    name
+    for name in MEASURES
+    if name not in ("cost", "qk_norm", "qk_rank", "ov_rank", *SCORE_MEASURES)
+)
+"""Those of which resamples are kept: all over a corpus but the costs, which are kept by sentence,
+and what explains scores."""
 MeasureRange = Literal["share", "signed", "amount"]
 """Whether values are from 0 to 1, of either sign, or from 0 upwards."""
 OWN_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
@@ -277,6 +284,29 @@ class SentenceCosts:
     """How many target tokens each has, (N,)."""
     costs: Mapping[Kind, Floats]
     """Nats that the whole target loses, (N, L, H), float16."""
+
+
+@dataclass(frozen=True)
+class Resamples:
+    """What each measure of each head is on resamples of a corpus, as in a file of its own.
+
+    The resamples are the same for all heads and checkpoints, so that the spread of a difference
+    over them is the error of a difference on the same sentences (the paired bootstrap).
+    """
+
+    run: str
+    step: int
+    sha256: str
+    """The sha256 of the checkpoint's weights."""
+    corpus: CorpusSummary
+    deviations: Mapping[Kind, Floats]
+    """(names of ``RESAMPLED``, resamples, L, H), float16: the value on a resample less the mean of
+    all resamples; NaN where a measure has no value."""
+
+    def of(self, name: str, head: Head) -> NDArray[np.float64]:
+        """Return the deviations of one measure of one head, (resamples,)."""
+        of_kind = self.deviations[head.kind][RESAMPLED.index(name), :, head.layer, head.head]
+        return of_kind.astype(np.float64)
 
 
 @dataclass(frozen=True)

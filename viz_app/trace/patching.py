@@ -68,7 +68,7 @@ def run_patching(
         ValueError: if the targets differ, have no such step, or the words are the same or unknown;
             or if the passes would take too long.
     """
-    _require_time(model.description, len(a.source), stretches, step + 1, most_seconds)
+    require_time(model.description, len(a.source), stretches, step + 1, most_seconds)
     with turn(model, a.turned):
         pair = _Pair.of(model, a, b, stretches, step, words)
         places, patches = pair.patches(model)
@@ -84,10 +84,22 @@ def run_patching(
     return pair.record(model, places, odds.numpy(), exact=True)
 
 
-def _require_time(
-    model: Description, source: int, stretches: Sequence[Stretch], steps: int, most_seconds: float
+def require_time(
+    model: Description,
+    source: int,
+    stretches: Sequence[Stretch],
+    steps: int,
+    most_seconds: float = MOST_SECONDS,
 ) -> None:
-    """Refuse patches that would take too long, before any pass."""
+    """Raise ``ValueError`` if the passes of ``run_patching`` would take too long.
+
+    Args:
+        model: its shapes.
+        source: tokens of A.
+        stretches: which tokens of the two sources correspond.
+        steps: target steps up to the one that is asked about.
+        most_seconds: for how long a processor may be busy.
+    """
     of_encoder, of_decoder = 0, 0
     for name in patch_names(model.shapes, len(stretches), steps):
         if is_of_encoder(name):

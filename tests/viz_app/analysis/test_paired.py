@@ -10,8 +10,11 @@ import pytest
 from headwise.model.interface import Head
 from headwise.viz_app.analysis.paired import (
     all_costs,
-    change,
+    changed,
+    cost_change,
     difference_errors,
+    resampled_change_errors,
+    resampled_errors,
     stand_apart,
 )
 from tests.floats import near
@@ -50,12 +53,12 @@ def test_a_change_is_of_the_same_sentences_only() -> None:
     now, before = made_up_costs(60), made_up_costs(20)
     head = Head("cross", 1, 2)
     columns = [each.costs["cross"][:, 1, 2].astype(float) for each in (now, before)]
-    found = change(now, before, head)
+    found = cost_change(now, before, head)
     assert found is not None
     assert found[0] == near((columns[0].sum() - columns[1].sum()) / now.tokens.sum())
     assert found[1] == near(difference_errors(np.stack(columns, 1), now.tokens)[0, 1])
     others = replace(before, places=np.array([0, 1, 2, 3], np.int32))
-    assert change(now, others, head) is None
+    assert cost_change(now, others, head) is None
 
 
 def test_pairs_that_differ_are_counted_beside_those_of_chance() -> None:
@@ -65,6 +68,20 @@ def test_pairs_that_differ_are_counted_beside_those_of_chance() -> None:
     assert (apart.pairs, apart.differ, apart.all_at_once) == (6, 4, 3)
     assert apart.by_chance == pytest.approx(6 * 0.0455, abs=1e-3)
     assert stand_apart(np.zeros(1, np.float32), np.zeros((1, 1))).pairs == 0
+
+
+def test_errors_of_resampled_differences_leave_out_what_is_shared() -> None:
+    """What moves with the sentences in both heads, or at both checkpoints, is no error."""
+    random = np.random.default_rng(0)
+    shared, own = random.standard_normal((200, 1)), random.standard_normal((200, 2)) / 9
+    table = shared + own
+    errors = resampled_errors(table)
+    assert errors[0, 1] == errors[1, 0] == near(np.std(own[:, 0] - own[:, 1], ddof=1))
+    assert errors[0, 0] == near(0)
+    before = shared - own
+    assert resampled_change_errors(table, before).tolist() == near(np.std(2 * own, 0, ddof=1))
+    apart = changed(np.array([0.1, -3.0, 2.5]), np.ones(3))
+    assert (apart.pairs, apart.differ, apart.all_at_once) == (3, 2, 2)
 
 
 def test_columns_are_heads_in_the_order_of_kinds() -> None:

@@ -16,13 +16,14 @@ from headwise.model.interventions import batch_head_importance, head_costs
 from headwise.model.tokenizer import TokenizerPair
 from headwise.model.training.processes import ALONE
 from headwise.model.transformer import Transformer
+from headwise.viz_app.analysis.paired import resampled_errors
 from headwise.viz_app.measuring.alignments import Alignments, Links
-from headwise.viz_app.measuring.batches import EncodedPair, PaddedIds
+from headwise.viz_app.measuring.batches import EncodedPair, PaddedIds, attention_maps
 from headwise.viz_app.measuring.contributions import contributions
-from headwise.viz_app.measuring.heads import HeadSum
+from headwise.viz_app.measuring.heads import HeadSum, entropy
 from headwise.viz_app.measuring.sums import Bootstrap, Measurer, MeasureSums, draws, punctuation_ids
 from headwise.viz_app.measuring.words import align_batch, links_from_file
-from headwise.viz_app.records.measures import CONTRIBUTIONS, MEASURES
+from headwise.viz_app.records.measures import CONTRIBUTIONS, MEASURES, RESAMPLED
 from headwise.viz_app.records.trace import Floats
 from headwise.viz_app.trace.sentence import run_trace
 from tests.floats import assert_near, near, rounding
@@ -215,6 +216,28 @@ def test_costs_have_standard_errors(
         assert (same[kind] < nothing).all()
         known = errors[kind][np.isfinite(errors[kind])]
         assert (known > 1e-6).all()
+
+
+def test_resamples_are_the_same_for_all_heads(
+    run: TrainedRun, sentences: list[EncodedPair]
+) -> None:
+    """Entropies on each, and of what two heads differ, from the rows of each sentence by hand."""
+    many = [replace(sentences[n % len(sentences)], number=n) for n in range(40)]
+    table = measured(run, 20, [many]).resamples()["cross"][RESAMPLED.index("entropy")]
+    assert table.shape == (200, 2, 3)
+    model, rows = load_weights(run, 20).model, []
+    for each in many:
+        ids = PaddedIds.of_pairs([each], model)
+        weights = attention_maps(model, ids)[0]["cross"]
+        found = entropy(weights, ids.allowed("cross"))
+        rows.append((found.total[0].double().numpy(), float(found.count[0])))
+    totals, counts = (np.array(column) for column in zip(*rows, strict=True))
+    times = np.array([np.random.default_rng((0, n)).poisson(1, 200) for n in range(40)]).T
+    means = (times @ totals) / (times @ counts)[:, None]
+    flat = table.reshape(200, 6).astype(np.float64)
+    assert_near(flat, means - means.mean(axis=0), dtype=np.float16, size=0.1)
+    differ = (means[:, 0] - means[:, 4]).std(ddof=1)
+    assert resampled_errors(flat)[0, 4] == pytest.approx(differ, rel=1e-2)
 
 
 def test_mean_divides_by_counted_rows() -> None:

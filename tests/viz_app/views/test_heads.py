@@ -25,12 +25,21 @@ from headwise.model.interface import KINDS, Head, head_name
 from headwise.model.training.data import Pair
 from headwise.viz_app.analysis.failures import FAILURE_DESCRIPTIONS
 from headwise.viz_app.analysis.head_descriptions import describe_head
-from headwise.viz_app.analysis.paired import all_costs, change, difference_errors, stand_apart
+from headwise.viz_app.analysis.paired import (
+    all_costs,
+    changed,
+    cost_change,
+    difference_errors,
+    resampled_change_errors,
+    resampled_errors,
+    stand_apart,
+)
 from headwise.viz_app.components.row_table import Bar
 from headwise.viz_app.measuring.alignments import Alignments, write_alignments
 from headwise.viz_app.measuring.files import measures_path, write_measures
 from headwise.viz_app.measuring.plain import encode_all
 from headwise.viz_app.measuring.pruning import joint_cost
+from headwise.viz_app.measuring.resamples import resamples_path, write_resamples
 from headwise.viz_app.measuring.sentence_costs import write_costs
 from headwise.viz_app.records.measures import (
     FAILURES,
@@ -42,7 +51,12 @@ from headwise.viz_app.records.measures import (
     TranslatedSentence,
 )
 from tests.floats import rounding
-from tests.viz_app.measures import SENTENCES, made_up_costs, made_up_measures
+from tests.viz_app.measures import (
+    SENTENCES,
+    made_up_costs,
+    made_up_measures,
+    made_up_resamples,
+)
 from tests.viz_app.views.driver import (
     STEPS,
     Calls,
@@ -348,13 +362,54 @@ def test_costs_are_compared_on_the_same_sentences(
     apart = stand_apart(values, errors)
     assert f"Of 153 pairs of these heads {apart.differ} differ" in said(app)
     assert "on the same 4 sentences; if no two heads differed, some 7 would by chance" in said(app)
-    difference, error = change(tables[60], tables[20], Head("cross", 1, 2)) or (0, 0)
+    difference, error = cost_change(tables[60], tables[20], Head("cross", 1, 2)) or (0, 0)
     changed = f"since step 20 its cost has changed by {difference:+.3f} ± {error:.3f} nats"
     assert changed in said(app)
     write_costs(own_root / "tiny", replace(tables[20], sha256="other"))
     assert "its cost has changed" not in said(start(measure="cost"))
     write_costs(own_root / "tiny", replace(tables[60], sha256="other"))
     assert "as if each head were measured on other sentences" in said(start(measure="cost"))
+
+
+def test_other_measures_are_compared_on_the_same_resamples(
+    start: Start, own_root: Path, measured: Every, lists: Calls
+) -> None:
+    """Two heads, and a head at two checkpoints; nothing is said where there are none of both."""
+    tables = {
+        step: made_up_resamples(step, sha256=measured[step].sha256, corpus=measured[step].corpus)
+        for step in (20, 60)
+    }
+    assert "rank" not in lists_of(start(measure="entropy"), lists)
+    for resamples in tables.values():
+        write_resamples(own_root / "tiny", resamples)
+    app = start(measure="entropy", kind="cross", layer="2", head="3")
+    assert lists_of(app, lists)[1] == "rank"
+    now, then = (
+        np.stack([tables[step].of("entropy", head) for head in HEADS], 1) for step in (60, 20)
+    )
+    values = [
+        np.array([by_head(measured[step], "entropy")[head] for head in HEADS], np.float32)
+        for step in (60, 20)
+    ]
+    apart = stand_apart(values[0], resampled_errors(now))
+    assert f"Of 153 pairs of these heads {apart.differ} differ" in said(app)
+    differences, errors = values[0] - values[1], resampled_change_errors(now, then)
+    count = changed(differences, errors).differ
+    assert f"Since step 20, {count} of these 18 heads have changed" in said(app)
+    place = HEADS.index(Head("cross", 1, 2))
+    change = f"changed by {differences[place]:+.3f} ± {errors[place]:.3f}, on the same sentences"
+    assert change in said(app)
+    write_resamples(own_root / "tiny", replace(tables[20], sha256="other"))
+    assert "heads have changed" not in said(start(measure="entropy"))
+    path = resamples_path(own_root / "tiny", 60)
+    path.write_bytes(path.read_bytes()[:300])
+    assert "resamples of step 60, or" in said(start(measure="entropy"))
+
+
+def lists_of(app: Page, lists: Calls) -> list[str]:
+    """Return the titles of the list of heads."""
+    assert app.errors == []
+    return list(lists["head_table"]["given"][0])
 
 
 def test_chosen_heads_are_measured_off_together(

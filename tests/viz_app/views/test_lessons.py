@@ -14,7 +14,7 @@ from headwise.viz_app.lessons.reading import SHIPPED, read_lessons
 from headwise.viz_app.lessons.records import Lesson
 from headwise.viz_app.measuring.pair_files import write_pairs
 from headwise.viz_app.trace.account import run_account
-from headwise.viz_app.views.shared import lesson_panel, lessons
+from headwise.viz_app.views.shared import lesson_panel, lessons, slices
 from headwise.viz_app.views.shared.lessons import check_step, view_of
 from headwise.viz_app.views.shared.markdown import lesson_markdown
 from headwise.viz_app.views.shared.parts import PARTS
@@ -148,6 +148,25 @@ def test_the_lesson_on_pairs_is_answered_on_the_run_that_is_open(
     assert "Not so" in press(app, f"lesson-choice-{wrong}").warnings[0]
     app = press(app, f"lesson-choice-{labels.index(answer)}")
     assert [success.value[:10] for success in app.success] == ["**Right.**"]
+
+
+def test_patches_for_a_question_are_run_in_slices_that_a_button_ends(
+    start_page: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headwise.model.patched_odds.POSITIONS_AT_A_TIME", 100)
+    lesson = LESSONS["plural"]
+    number = next(n for n, step in enumerate(lesson.steps, 1) if step.ask.startswith("restoring"))
+    at = {"why": "two sentences", "q": CATS, "other": "The cats see the dog."}
+    app = start_page("why", **at, lesson="plural", lesson_step=str(number))
+    monkeypatch.setattr(slices, "SECONDS", 0.0)
+    app.choose(shared_by="B")
+    assert app.errors == []
+    assert "lesson-choice-0" not in [button.key for button in app.button]
+    monkeypatch.setattr(slices, "SECONDS", math.inf)
+    assert "lesson-choice-0" in [button.key for button in app.run().button]
+    monkeypatch.setattr(slices, "SECONDS", 0.0)
+    app.choose(other="The dogs see the dog.")
+    assert "lesson" not in press(app, "stop-lesson-progress").address
 
 
 def test_a_lesson_says_what_it_needs(start_page: Start, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,6 +30,7 @@ from headwise.viz_app.figures.mosaic import MASKED, tile
 from headwise.viz_app.records.trace import Floats, Trace
 from headwise.viz_app.trace.account import run_account
 from headwise.viz_app.views import caches
+from headwise.viz_app.views.shared import slices
 from headwise.viz_app.views.training import play
 from tests.floats import PASS, assert_near, near, rounding
 from tests.viz_app.views.driver import (
@@ -401,6 +402,19 @@ def test_each_head_s_direct_effect_stands_at_every_checkpoint(
     head = {"kind": "cross", "layer": 2, "head": 3}
     asked = {"step": 60, "at": 2, "target": traced(run).target_text, "instead": f"id:{other}"}
     assert (page, given) == ("why", asked | head)
+
+
+def test_stopping_goes_back_to_the_measures_of_a_corpus(
+    start_page: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = start_page("training", **(DIRECT | {"matrix_over": "corpus"}))
+    monkeypatch.setattr(slices, "SECONDS", 0.0)
+    app.choose(matrix_over="sentence")
+    assert app.errors == []
+    assert "head_matrix" not in app.charts
+    app.button(key="stop-checkpoints-progress").click().run()
+    assert app.view.training.matrix_over == "corpus"
+    assert app.errors == []
 
 
 def test_what_is_no_token_is_refused_there_too(start_page: Start) -> None:

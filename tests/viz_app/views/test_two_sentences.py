@@ -332,11 +332,31 @@ def test_patching_is_made_in_slices_that_a_button_stops(
     assert "goes on from there" not in app.captions
 
 
-def test_patches_of_very_long_sentences_are_refused_before_they_are_run(
-    start_page: Start, monkeypatch: pytest.MonkeyPatch
+def test_where_exact_passes_would_take_too_long_attribution_patching_is_drawn_alone(
+    start_page: Start, run: TrainedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Nothing is run, whatever the address asks for; what is drawn is called an approximation."""
     monkeypatch.setattr("headwise.viz_app.trace.patching.A_SECOND", 1)
     monkeypatch.setattr("headwise.viz_app.trace.patching.patched_odds", None)
-    app = start_page("why", **AT, **PARTING, patching="true")
-    [error] = app.errors
-    assert "give a shorter sentence, or ask about an earlier token" in error
+    asked = {"patching": "true", "attributed": "true", "compared": "true", "patch": "cross.2.1"}
+    app = start_page("why", **AT, **PARTING, **asked)
+    assert app.errors == []
+    [warning] = app.warnings
+    assert "give a shorter sentence, or ask about an earlier token" in warning
+    assert "an approximation by one backward pass" in app.captions
+    assert "rank correlation with the exact passes is not known here" in app.captions
+    model = load_weights(run, 60).model
+    found = run_attribution(model, *patched(run))
+    bound = rounding(np.float32, LOGITS / abs(found.odds_b - found.odds_a))
+    for key, odds in {
+        "patch_stream_encoder": found.stream_encoder,
+        "patch_heads_cross": found.heads["cross"],
+        "patch_sublayers_decoder": found.sublayers["decoder"],
+    }.items():
+        shares = (odds - found.odds_a) / (found.odds_b - found.odds_a)
+        np.testing.assert_allclose(app.cells(key), np.nan_to_num(shares), rtol=0, atol=bound)
+        assert all("restored to first order" in each for each in targets(app, key).values())
+    assert app.cells("patch_training").shape[1] == len(STEPS)
+    assert list(app.dataframe) == []  # nothing to compare with
+    [line] = [each for each in app.markdown if each.value.startswith("**A with it")]
+    assert "restored to first order" in line.value

@@ -306,6 +306,26 @@ def test_every_checkpoint_is_asked_the_same(start_page: Start, run: TrainedRun) 
         assert drawn[1:, column].sum() == expected
 
 
+def test_checkpoints_are_asked_in_slices_that_a_button_stops(
+    start_page: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside the whole effects, which are under way, too."""
+    app = start_page("why", **AT)
+    monkeypatch.setattr(slices, "SECONDS", 0.0)
+    app.choose(whole=True)
+    app.choose(through=True)
+    assert (app.errors, app.warnings) == ([], [])
+    assert "account_training" not in app.charts
+    app.button(key="stop-checkpoints-progress").click().run()
+    assert not app.view.why.through
+    assert app.view.why.whole
+    assert not [each for each in app.button if each.key == "stop-checkpoints-progress"]
+    monkeypatch.setattr(slices, "SECONDS", math.inf)
+    app.choose(through=True)
+    assert "account_training" in app.charts
+    assert not [each for each in app.button if each.key == "stop-checkpoints-progress"]
+
+
 def test_a_click_on_a_checkpoint_draws_the_whole_page_at_it(
     start_page: Start, run: TrainedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:

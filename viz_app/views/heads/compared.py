@@ -1,8 +1,10 @@
-"""Costs of heads compared on the same sentences: their ranks, how many differ, and since when."""
+"""Measures of heads compared on the same sentences: ranks, how many differ, and since when."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,13 +12,43 @@ from numpy.typing import NDArray
 from headwise.model.files import CheckpointError
 from headwise.model.interface import Head
 from headwise.viz_app.analysis.head_ranking import independent_errors
-from headwise.viz_app.analysis.paired import all_costs, change, difference_errors, stand_apart
+from headwise.viz_app.analysis.paired import (
+    Apart,
+    all_costs,
+    changed,
+    cost_change,
+    difference_errors,
+    resampled_change_errors,
+    resampled_errors,
+    stand_apart,
+)
+from headwise.viz_app.measuring.resamples import read_resamples, resamples_path
 from headwise.viz_app.measuring.sentence_costs import costs_path, read_costs
-from headwise.viz_app.records.measures import Measures, SentenceCosts
+from headwise.viz_app.records.measures import (
+    RESAMPLED,
+    CorpusSummary,
+    Measures,
+    Resamples,
+    SentenceCosts,
+)
 from headwise.viz_app.views.caches import Run
 from headwise.viz_app.views.shared.cache import cached, stamp_if_there
 from headwise.viz_app.views.shared.errors import describe_error
 from headwise.viz_app.views.shared.measures import measures_of
+
+_Doubles = NDArray[np.float64]
+
+
+class _OfMeasures(Protocol):
+    """What a file beside the measures says that it belongs to."""
+
+    @property
+    def sha256(self) -> str: ...
+    @property
+    def corpus(self) -> CorpusSummary: ...
+
+
+Beside = TypeVar("Beside", bound=_OfMeasures)
 
 
 def sentence_costs_of(run: Run, measures: Measures) -> SentenceCosts | None:
@@ -25,27 +57,68 @@ def sentence_costs_of(run: Run, measures: Measures) -> SentenceCosts | None:
     Raises:
         CheckpointError: if their file is damaged.
     """
-    path = costs_path(run.folder, measures.step)
+    found = _read(run, measures, "costs by sentence read", costs_path, read_costs)
+    shapes = {kind: array.shape[1:] for kind, array in found.costs.items()} if found else {}
+    return found if shapes == run.description.shapes else None
+
+
+def resamples_of(run: Run, measures: Measures) -> Resamples | None:
+    """Return the resamples that belong to these measures, if there are any.
+
+    Raises:
+        CheckpointError: if their file is damaged.
+    """
+    found = _read(run, measures, "resamples read", resamples_path, read_resamples)
+    shapes = {kind: array.shape[2:] for kind, array in found.deviations.items()} if found else {}
+    return found if shapes == run.description.shapes else None
+
+
+def _read(
+    run: Run,
+    measures: Measures,
+    what: str,
+    path_of: Callable[[Path, int], Path],
+    read: Callable[[Path, int], Beside | None],
+) -> Beside | None:
+    """Read a file beside the measures; None if it is of other weights or another corpus."""
+    path = path_of(run.folder, measures.step)
     found = cached(
-        "costs by sentence read",
+        what,
         (str(path), stamp_if_there(path)),
-        lambda: read_costs(run.folder, measures.step),
+        lambda: read(run.folder, measures.step),
         entries=16,
         facts=lambda _: {"run": run.name, "step": measures.step},
     )
     if found is None or (found.sha256, found.corpus) != (measures.sha256, measures.corpus):
         return None
-    shapes = {kind: array.shape[1:] for kind, array in found.costs.items()}
-    return found if shapes == run.description.shapes else None
+    return found
 
 
 def errors_of_differences(
-    run: Run, measures: Measures, heads: Sequence[Head]
-) -> tuple[NDArray[np.float64], str]:
-    """Return the standard errors of differences of costs, (n, n), and of what they are, in words.
+    run: Run, measures: Measures, name: str, heads: Sequence[Head]
+) -> tuple[_Doubles, str] | None:
+    """Return the standard errors of differences of a measure, (n, n), and of what they are.
 
-    Without costs by sentence they are as if each head were measured on other sentences.
+    Without costs by sentence, those of costs are as if each head were measured on other sentences.
+    None where nothing is known of a measure's differences.
     """
+    if name == "cost":
+        return _errors_of_costs(run, measures, heads)
+    try:
+        found = resamples_of(run, measures) if name in RESAMPLED else None
+    except CheckpointError as error:
+        return independent_errors([np.nan] * len(heads)), f"unknown: {describe_error(error)}"
+    if found is None:
+        return None
+    table = np.stack([found.of(name, head) for head in heads], axis=1)
+    return resampled_errors(table), _same(found)
+
+
+def _same(found: Resamples) -> str:
+    return f"on the same {found.corpus.sentences:,} sentences"
+
+
+def _errors_of_costs(run: Run, measures: Measures, heads: Sequence[Head]) -> tuple[_Doubles, str]:
     try:
         costs, problem = sentence_costs_of(run, measures), ""
     except CheckpointError as error:
@@ -62,37 +135,92 @@ def errors_of_differences(
     )
 
 
-def apart_note(values: Sequence[float], errors: NDArray[np.float64], of: str) -> str:
-    """Say how many pairs of heads differ in cost, and how many would by chance."""
+def apart_note(values: Sequence[float], errors: _Doubles, of: str) -> str:
+    """Say how many pairs of heads differ in a measure, and how many would by chance."""
     apart = stand_apart(np.array(values, np.float32), errors)
     if not apart.pairs:
         return ""
     return (
         f" Of {apart.pairs:,} pairs of these heads {apart.differ:,} differ by more than twice the "
         f"error of their difference, {of}; if no two heads differed, some {apart.by_chance:.0f} "
-        f"would by chance. {apart.all_at_once:,} differ even if all are compared at once (each at "
-        f"5% over {apart.pairs:,}, Bonferroni)."
+        f"would by chance.{_all_at_once(apart)}"
     )
 
 
-def change_note(run: Run, measures: Measures, head: Head) -> str:
-    """Say by how much a head's cost has changed since the measured checkpoint before.
+def _all_at_once(apart: Apart) -> str:
+    return (
+        f" {apart.all_at_once:,} differ even if all are compared at once (each at 5% over "
+        f"{apart.pairs:,}, Bonferroni)."
+    )
+
+
+def changes_note(run: Run, measures: Measures, name: str, heads: Sequence[Head]) -> str:
+    """Say how many heads have changed in a measure since the checkpoint before.
+
+    Empty where it is not known.
+    """
+    if (found := _changes(run, measures, name, heads)) is None:
+        return ""
+    earlier, differences, errors = found
+    apart = changed(differences, errors)
+    return (
+        f" Since step {earlier:,}, {apart.differ:,} of these {apart.pairs:,} heads have changed by "
+        "more than twice the error of the change, on the same sentences; if none had, some "
+        f"{apart.by_chance:.1f} would by chance.{_all_at_once(apart)}"
+    )
+
+
+def change_note(run: Run, measures: Measures, name: str, head: Head, what: str) -> str:
+    """Say by how much a measure of a head, ``what``, has changed since the checkpoint before.
 
     Empty where there is none on the same sentences.
     """
+    if (found := _changes(run, measures, name, [head])) is None:
+        return ""
+    earlier, [difference], [error] = found
+    sure = abs(difference) > 2 * error
+    unit = " nats per token" if name in ("cost", "gradient") else ""
+    return (
+        f"since step {earlier:,} its {what} has changed by {difference:+.3f} ± {error:.3f}{unit}, "
+        f"on the same sentences{'' if sure else ': no more than chance'}"
+    )
+
+
+def _changes(
+    run: Run, measures: Measures, name: str, heads: Sequence[Head]
+) -> tuple[int, _Doubles, _Doubles] | None:
+    """Return the measured step before, the changes since then, (n,), and their errors, (n,)."""
     before = [step for step in run.steps() if step < measures.step][-1:]
     earlier = measures_of(run, before).by_step.get(before[0]) if before else None
-    if earlier is None:
-        return ""
+    if earlier is None or name not in ("cost", *RESAMPLED):
+        return None
+    both = (measures, earlier)
     try:
-        now, then = (sentence_costs_of(run, each) for each in (measures, earlier))
+        if name == "cost":
+            now, then = (sentence_costs_of(run, each) for each in both)
+            pairs = [now and then and cost_change(now, then, head) for head in heads]
+            if not all(pairs):
+                return None
+            found = np.array(pairs)
+            return earlier.step, found[:, 0], found[:, 1]
+        resamples = [resamples_of(run, each) for each in both]
     except CheckpointError:  # the list of heads says so
-        return ""
-    if now is None or then is None or (found := change(now, then, head)) is None:
-        return ""
-    difference, error = found
-    sure = abs(difference) > 2 * error
-    return (
-        f"since step {earlier.step:,} its cost has changed by {difference:+.3f} ± {error:.3f} nats "
-        f"per token, on the same sentences{'' if sure else ': no more than chance'}"
+        return None
+    tables = [
+        np.stack([each.of(name, head) for head in heads], axis=1)
+        for each in resamples
+        if each is not None
+    ]
+    values = np.array(
+        [
+            [each.values[name][head.kind][head.layer, head.head] for head in heads]
+            for each in both
+            if name in each.values
+        ]
     )
+    if len(tables) < 2 or len(values) < 2 or measures.corpus != earlier.corpus:
+        return None
+    differences = values[0].astype(np.float64) - values[1]
+    if not np.isfinite(differences).all():
+        return None
+    return earlier.step, differences, resampled_change_errors(*tables)

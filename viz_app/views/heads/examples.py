@@ -16,9 +16,10 @@ from headwise.viz_app.views.shared.head_choice import choices_for, choose_head, 
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.marked_text import marked_text, whole_tokens
 from headwise.viz_app.views.shared.measured_heads import value_in_words
+from headwise.viz_app.views.shared.measures import measure_description
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.view import redraw_all
+from headwise.viz_app.views.shared.view import redraw_all, view
 from headwise.viz_app.views.shared.widgets import THE_HEAD_ALONE, open_page, show_heading
 
 
@@ -35,8 +36,10 @@ def show_examples(selection: Selection, measures: Measures) -> None:
             for name, value in values.items()
             if value == value and (name != "distance" or measures.distance_to != measures.step)
         ]
-        if changed := change_note(selection.run, measures, head):
-            lines.append(changed)
+        for name in dict.fromkeys(("cost", view().measure)):
+            about = measure_description(name, selection.run, (measures,))
+            what = "cost" if name == "cost" else about.name
+            lines += filter(None, [change_note(selection.run, measures, name, head, what)])
         st.markdown(f"**{head_label(head)}**")
         st.caption("\n".join(f"- {escape_markdown(line)}" for line in lines))
         st.button(

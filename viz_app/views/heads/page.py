@@ -26,7 +26,11 @@ from headwise.viz_app.analysis.labels import KIND_NAMES
 from headwise.viz_app.components.row_table import Bar, MarkedText, Row, TextPart, row_table
 from headwise.viz_app.records.measures import FAILURES, Measures
 from headwise.viz_app.views.caches import Run
-from headwise.viz_app.views.heads.compared import apart_note, errors_of_differences
+from headwise.viz_app.views.heads.compared import (
+    apart_note,
+    changes_note,
+    errors_of_differences,
+)
 from headwise.viz_app.views.heads.examples import show_examples
 from headwise.viz_app.views.heads.together import show_together
 from headwise.viz_app.views.heads.writes import show_writes
@@ -50,6 +54,9 @@ from headwise.viz_app.views.shared.widgets import choose_one, open_page, show_he
 
 _PANELS = ("head_examples", "head_list", "head_writes")
 """Panels that depend on the chosen head; the first has its widgets."""
+_RANKS_NOTE = (
+    " Heads whose values differ by less than twice the error of the difference share ranks."
+)
 _MOST = 50
 """Most sentences that are listed."""
 
@@ -113,7 +120,7 @@ def show_list(selection: Selection, measures: Measures) -> None:
     if about.range != "share":
         low = min(0.0, *(value for _, value in found))
         high = max(0.0, *(value for _, value in found)) or -low or 1.0
-    ranks, apart = _ranks(selection.run, measures, found) if name == "cost" else (None, "")
+    ranks, apart = _ranks(selection.run, measures, name, found)
     rows = [
         Row(
             _name(head),
@@ -141,7 +148,7 @@ def show_list(selection: Selection, measures: Measures) -> None:
         f"what is most striking in its measures; all its measures stand below. {WORDS_NOTE}"
         + errors_note(measures)
         + _notes(selection.run, measures, name, [head for head, _ in found])
-        + apart
+        + (_RANKS_NOTE + apart) * bool(ranks)
     )
 
 
@@ -153,24 +160,26 @@ def _written(run: Run, measures: Measures, name: str, head: Head, value: float) 
 
 
 def _ranks(
-    run: Run, measures: Measures, found: Sequence[tuple[Head, float]]
+    run: Run, measures: Measures, name: str, found: Sequence[tuple[Head, float]]
 ) -> tuple[list[str], str]:
-    """Return the ranks that each head may have by its cost, and how many pairs of heads differ."""
-    values = [value for _, value in found]
-    errors, of = errors_of_differences(run, measures, [head for head, _ in found])
+    """Return the ranks that each head may have by a measure, and how many heads differ.
+
+    None where the errors of differences are not known.
+    """
+    heads, values = [head for head, _ in found], [value for _, value in found]
+    if (known := errors_of_differences(run, measures, name, heads)) is None:
+        return [], ""
+    errors, of = known
     ranges = rank_ranges(values, errors)
     ranks = [f"{first}" if first == last else f"{first}–{last}" for first, last in ranges]
-    return ranks, apart_note(values, errors, of)
+    return ranks, apart_note(values, errors, of) + changes_note(run, measures, name, heads)
 
 
 def _notes(run: Run, measures: Measures, name: str, heads: Sequence[Head]) -> str:
     """Say what to keep in mind about a measure, with a space before."""
     note = baselines_note(name, run, measures)
     if name == "cost":
-        note += (
-            " A cost has the standard error that ± says, by 200 resamples of the sentences; heads "
-            "whose costs differ by less than twice the error of the difference share ranks."
-        )
+        note += " A cost has the standard error that ± says, by 200 resamples of the sentences."
     if name in ("cost", "gradient"):
         of_heads = [head_values(measures.values, head) for head in heads]
         costs, gradients = ([v[of] for v in of_heads] for of in ("cost", "gradient"))

@@ -16,6 +16,7 @@ from headwise.viz_app.trace.memory import account_bytes
 from headwise.viz_app.views.caches import Run, checkpoint_of, tokens_of
 from headwise.viz_app.views.shared.cache import cached
 from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.slices import NoteDone, in_slices
 from headwise.viz_app.views.shared.view import control, view
 from headwise.viz_app.views.shared.vocabulary import (
     TOKEN_HELP,
@@ -133,25 +134,35 @@ def target_labels(run: Run, ids: Sequence[int]) -> list[str]:
 
 
 def accounts_by_step(
-    selection: Selection, trace: Trace, account: Account, steps: Sequence[int]
-) -> list[Account]:
-    """Ask checkpoints for the same two words on the same source and target; show the progress."""
-    progress = st.progress(0.0, "Asking every checkpoint")
-    found = []
-    for done, step in enumerate(steps):
-        progress.progress(done / len(steps), f"Asking every checkpoint: step {step:,}")
-        found.append(
-            account_of(
-                selection.run,
-                trace,
-                account.step,
-                account.instead,
-                word=account.word,
-                step=step,
+    selection: Selection,
+    trace: Trace,
+    account: Account,
+    steps: Sequence[int],
+    *,
+    stop: Callable[[], None],
+) -> list[Account] | None:
+    """Ask checkpoints for the same two words on the same source and target, in slices.
+
+    ``stop`` changes the view so that this is not asked for again. None while there is more to do.
+    """
+
+    def ask(note_done: NoteDone) -> list[Account]:
+        found: list[Account] = []
+        for step in steps:
+            found.append(
+                account_of(
+                    selection.run,
+                    trace,
+                    account.step,
+                    account.instead,
+                    word=account.word,
+                    step=step,
+                )
             )
-        )
-    progress.empty()
-    return found
+            note_done(len(found), len(steps))
+        return found
+
+    return in_slices("Asking every checkpoint", ask, key="checkpoints-progress", stop=stop)
 
 
 def so_far(

@@ -56,6 +56,7 @@ from headwise.viz_app.views.shared.parts import (
 )
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.sentence_pairs import patched_pair_of
+from headwise.viz_app.views.shared.slices import NoteDone, in_slices
 from headwise.viz_app.views.shared.target import BEAM_SIZES
 from headwise.viz_app.views.shared.view import change_view, checked, current_page, fill_in, view
 from headwise.viz_app.views.shared.vocabulary import token_name
@@ -111,37 +112,50 @@ def _show_panel(selection: Selection, lesson: Lesson) -> None:
     with show_user_errors():
         trace = _trace(selection)
         _find_places(selection.run, trace)
-        rows = log_of(selection.run.folder, "metrics.jsonl")
-        asked = make_asked(
-            view(),
-            page,
-            selection.run.description,
-            trace,
-            curves={name: curve_of(rows, name) for name in _CURVES},
-            costs=lambda: head_costs_of(
-                selection.run, selection.step, selection.text, trace.target_ids
-            ),
-            pairs=lambda: pairs_of(selection.run).measured,
-            turned=lambda: trace_of(
-                selection.run,
-                selection.step,
-                selection.text,
-                trace.target_ids,
-                turned=Turned(view().strengths),
-            ),
-            account=lambda: _compared(selection, trace),
-            patched_pair=lambda: patched_pair_of(selection, trace),
+        found = in_slices(
+            "Finding the answer",
+            lambda note_done: _ask(selection, page, step, trace, note_done),
+            key="lesson-progress",
+            stop=lambda: leave_lesson(finished=False),
         )
-        question = ask(step.ask, read_parameters(step.ask, step.parameters), asked)
-        st.markdown(lesson_markdown(step.text, question.names))
-        if step.lever == "factor":
-            _show_factor(selection, asked)
-        with st.container(key="lesson-question", gap="small"):
-            st.markdown(lesson_markdown(step.question, question.names))
-            right = _show_answers(step, question)
-        if right:
-            note_answered(lesson, number)
+        if found is not None:
+            asked, question = found
+            st.markdown(lesson_markdown(step.text, question.names))
+            if step.lever == "factor":
+                _show_factor(selection, asked)
+            with st.container(key="lesson-question", gap="small"):
+                st.markdown(lesson_markdown(step.question, question.names))
+                right = _show_answers(step, question)
+            if right:
+                note_answered(lesson, number)
     _show_ways_on(lesson, number, answered_right=right)
+
+
+def _ask(
+    selection: Selection, page: str, step: Step, trace: Trace, note_done: NoteDone
+) -> tuple[Asked, Question]:
+    """Ask the question of a step of what the page shows."""
+    run = selection.run
+    rows = log_of(run.folder, "metrics.jsonl")
+    asked = make_asked(
+        view(),
+        page,
+        run.description,
+        trace,
+        curves={name: curve_of(rows, name) for name in _CURVES},
+        costs=lambda: head_costs_of(run, selection.step, selection.text, trace.target_ids),
+        pairs=lambda: pairs_of(run).measured,
+        turned=lambda: trace_of(
+            run,
+            selection.step,
+            selection.text,
+            trace.target_ids,
+            turned=Turned(view().strengths),
+        ),
+        account=lambda: _compared(selection, trace),
+        patched_pair=lambda: patched_pair_of(selection, trace, note_done),
+    )
+    return asked, ask(step.ask, read_parameters(step.ask, step.parameters), asked)
 
 
 def make_asked(

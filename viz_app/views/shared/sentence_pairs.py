@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,11 +12,12 @@ from headwise.viz_app.analysis.patching import PatchedPair
 from headwise.viz_app.records.patching import Patching, Stretch
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.memory import patching_bytes
-from headwise.viz_app.trace.patching import run_patching
+from headwise.viz_app.trace.patching import require_time, run_patching
 from headwise.viz_app.views.caches import Run, trace_of
 from headwise.viz_app.views.shared.accounts import of_prediction, so_far
 from headwise.viz_app.views.shared.prepared import prepared_pairs
 from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.slices import NoteDone
 from headwise.viz_app.views.shared.view import view
 from headwise.viz_app.views.shared.vocabulary import SideVocabulary, find_token, vocabulary_of
 
@@ -33,6 +33,14 @@ class TracedPair:
     def needs(self, model: Description, source: int, target: int) -> int:
         """Estimate the memory of patches on so many tokens of A and of the target."""
         return patching_bytes(model, max(source, len(self.b.source)), target)
+
+    def refused(self, model: Description, at: int) -> ValueError | None:
+        """Return why exact patches at a step would take too long; None if they would not."""
+        try:
+            require_time(model, len(self.a.source), self.stretches, at + 1)
+        except ValueError as problem:
+            return problem
+        return None
 
 
 @dataclass(frozen=True)
@@ -125,14 +133,16 @@ def question_of(selection: Selection, trace: Trace) -> tuple[Asked, int, tuple[i
     return asked, at, chosen_words(selection, asked, at, vocabulary_of(selection, "target"))
 
 
-def patched_pair_of(selection: Selection, trace: Trace) -> PatchedPair:
+def patched_pair_of(selection: Selection, trace: Trace, note_done: NoteDone) -> PatchedPair:
     """Patch the sentence of a trace by the second one, at the step and the words of the view.
+
+    If ``note_done`` ends it, the next call goes on from there.
 
     Raises:
         ValueError: as ``question_of`` does.
     """
     asked, at, words = question_of(selection, trace)
-    found = patching_of(selection.run, asked.pair, at, words, lambda done, of: None)
+    found = patching_of(selection.run, asked.pair, at, words, note_done)
     labels = stretch_labels(asked.pair.a.source, asked.pair.b.source, asked.pair.stretches)
     first, second = (vocabulary_of(selection, "target").labels[word] for word in words)
     return PatchedPair(found, tuple(labels), (first, second))
@@ -143,7 +153,7 @@ def patching_of(
     pair: TracedPair,
     at: int,
     words: tuple[int, int],
-    note_done: Callable[[int, int], None],
+    note_done: NoteDone,
     *,
     step: int | None = None,
 ) -> Patching:

@@ -68,7 +68,7 @@ def in_slices(
     try:
         result = compute(note_done)
     except _PutAsideError:
-        draw_again(seconds=_BETWEEN, on_due=note_unprompted, key="goes_on")
+        draw_again(seconds=_BETWEEN, on_due=note_unprompted, key=f"goes_on-{key}")
         return None
     place.empty()
     return result

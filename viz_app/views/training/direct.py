@@ -28,7 +28,7 @@ from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.target import target_probabilities
-from headwise.viz_app.views.shared.view import change_view, checked
+from headwise.viz_app.views.shared.view import change_view, checked, redraw_all
 from headwise.viz_app.views.shared.vocabulary import token_name
 from headwise.viz_app.views.shared.widgets import open_page
 from headwise.viz_app.views.training.head_cells import choose_order, show_cells
@@ -77,6 +77,12 @@ def _choose_token(selection: Selection, trace: Trace) -> int:
     return at
 
 
+def _stop() -> None:
+    """Go back to the measures of a corpus, which are there."""
+    change_view(matrix_over="corpus")
+    redraw_all()
+
+
 def _show_matrix(
     selection: Selection,
     shared: SharedTarget,
@@ -87,7 +93,10 @@ def _show_matrix(
 ) -> None:
     every = selection.run.steps()
     steps = sorted({selection.step, *spread(every, MOST_ASKED)})
-    accounts = dict(zip(steps, accounts_by_step(selection, trace, account, steps), strict=True))
+    found = accounts_by_step(selection, trace, account, steps, stop=_stop)
+    if found is None:
+        return
+    accounts = dict(zip(steps, found, strict=True))
     heads, cells = head_table([direct_by_head(each) for each in accounts.values()])
 
     def words(each: Head, step: int, value: float) -> str:

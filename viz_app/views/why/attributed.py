@@ -15,6 +15,7 @@ from headwise.viz_app.analysis.patching import (
     PATCH_MAPS,
     PatchMap,
     map_of,
+    patch_label,
     rank_correlations,
     row_label,
 )
@@ -39,8 +40,11 @@ def correlations_said(correlations: Mapping[PatchMap, float]) -> str:
     )
 
 
-def show_attributed(selection: Selection, asked: Asked, exact: Patching) -> None:
-    """Draw each patch of one of the three maps at every checkpoint, to first order."""
+def show_attributed(selection: Selection, asked: Asked, drawn: Patching) -> None:
+    """Draw each patch of one of the three maps at every checkpoint, to first order.
+
+    It is compared with exact passes where the patches that are drawn above are exact.
+    """
     steps = selection.run.steps()
     if len(steps) < 2:
         return
@@ -54,25 +58,25 @@ def show_attributed(selection: Selection, asked: Asked, exact: Patching) -> None
     steps = sorted({selection.step, *spread(steps, _MOST)})
     found = in_slices(
         "Asking every checkpoint",
-        lambda note: _ask(selection, asked, exact, steps, note),
+        lambda note: _ask(selection, asked, drawn, steps, note),
         key="attributed-progress",
         stop=lambda: change_view(attributed=False),
     )
     if found is None:
         return
-    columns = stretch_labels(asked.pair.a.source, asked.pair.b.source, exact.stretches)
+    columns = stretch_labels(asked.pair.a.source, asked.pair.b.source, drawn.stretches)
     tokens = token_labels(asked.pair.a.consumed)
-    names = [name for name, _ in exact.named() if map_of(name) == shown]
+    names = [name for name, _ in drawn.named() if map_of(name) == shown]
     rows = [row_label(name, columns, tokens) for name in names]
     shares = np.stack([_shares(each, names) for each in found], axis=1)
     hover = np.array(
         [
             [
-                f"{row}, step {step:,}: {shares[y, x]:+.3f}; log-odds in A "
-                f"{each.odds_a:+.2f}, in B {each.odds_b:+.2f}"
+                f"{patch_label(name, columns, tokens)}, step {step:,}: {shares[y, x]:+.3f}; "
+                f"log-odds in A {each.odds_a:+.2f}, in B {each.odds_b:+.2f}"
                 for x, (step, each) in enumerate(zip(steps, found, strict=True))
             ]
-            for y, row in enumerate(rows)
+            for y, name in enumerate(names)
         ]
     )
 
@@ -101,19 +105,20 @@ def show_attributed(selection: Selection, asked: Asked, exact: Patching) -> None
     st.caption(
         "To first order, and so rough where a patch changes much. A click opens a checkpoint."
         + " Grey: a word with another number of tokens in B has no gradient."
-        * any(not each.fits for each in exact.stretches)
+        * any(not each.fits for each in drawn.stretches)
         + f" Grey columns: {empty} at which there is nothing to restore." * bool(empty)
     )
-    _show_correlations(selection, asked, steps, found)
+    if drawn.exact:
+        _show_correlations(selection, asked, steps, found)
 
 
 def _ask(
-    selection: Selection, asked: Asked, exact: Patching, steps: list[int], note: NoteDone
+    selection: Selection, asked: Asked, drawn: Patching, steps: list[int], note: NoteDone
 ) -> list[Patching]:
     """Return attribution patching of every checkpoint, at the same step and words."""
     run, found = selection.run, []
     for step in steps:
-        found.append(attribution_of(run, asked.pair, exact.step, exact.words, step=step))
+        found.append(attribution_of(run, asked.pair, drawn.step, drawn.words, step=step))
         note(len(found), len(steps))
     return found
 

@@ -13,7 +13,7 @@ from headwise.viz_app.views.shared.download import Files
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.sentence_pairs import patching_of, question_of
 from headwise.viz_app.views.shared.view import view
-from headwise.viz_app.views.why.caches import whole_effects_of
+from headwise.viz_app.views.why.caches import attribution_of, whole_effects_of
 
 
 def files_of_account(selection: Selection, trace: Trace) -> Files | None:
@@ -53,19 +53,24 @@ def files_of_account(selection: Selection, trace: Trace) -> Files | None:
 
 def files_of_patching(selection: Selection, trace: Trace) -> Files | None:
     """Return the file of the patches that are shown; None if none are, or a word is no token."""
-    if not view().why.patching:
-        return None
     try:
         asked, at, words = question_of(selection, trace)
     except ValueError:  # the page has said so
         return None
+    run, pair = selection.run, asked.pair
+    exact = pair.refused(run.description, at) is None
+    if exact and not view().why.patching:
+        return None
 
     def arrays() -> bytes:
-        found = patching_of(selection.run, asked.pair, at, words, lambda done, of: None)
+        if exact:
+            found = patching_of(run, pair, at, words, lambda done, of: None)
+        else:
+            found = attribution_of(run, pair, at, words)
         return npz_of(found.arrays())
 
     return Files(
-        "The patches that are shown, as arrays of log-odds",
-        f"headwise-{trace.run}-{trace.step}-patches-{at + 1}",
+        f"The patches that are shown, {'' if exact else 'to first order, '}as arrays of log-odds",
+        f"headwise-{trace.run}-{trace.step}-{'patches' if exact else 'attribution'}-{at + 1}",
         {"npz": arrays},
     )

@@ -12,6 +12,8 @@ from headwise.viz_app.analysis.labels import KIND_NAMES, token_labels
 from headwise.viz_app.analysis.patching import patch_label, rank_correlations, sublayer_label
 from headwise.viz_app.figures.maps import share_map
 from headwise.viz_app.records.patching import SUBLAYERS, Doubles, Patching, is_of_encoder
+from headwise.viz_app.views.shared.errors import describe_error
+from headwise.viz_app.views.shared.log import log_refusal
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.sentence_pairs import Asked, patched_so_far, patching_of
@@ -42,6 +44,18 @@ def show_patching(selection: Selection, asked: Asked, quick: Patching, names: li
             f"rounding (they differ by {abs(quick.odds_b - quick.odds_a):.1e})."
         )
         return
+    if (problem := asked.pair.refused(selection.run.description, quick.step)) is not None:
+        log_refusal(problem)
+        st.warning(f"There are no exact passes here: {describe_error(problem)}.")
+        st.caption(
+            "Drawn is attribution patching alone, an approximation by one backward pass: each "
+            "patch to first order, the gradient of A's log-odds × (B − A), rough where a patch "
+            "changes much. Its rank correlation with the exact passes is not known here, since "
+            "these are not run."
+        )
+        _show_maps(selection, asked, quick, names)
+        show_attributed(selection, asked, quick)
+        return
     count = sum(np.isfinite(odds) for _, odds in quick.named())
     if not st.toggle(
         f"Run A about {count:,} times, each with one thing of B",
@@ -60,22 +74,31 @@ def show_patching(selection: Selection, asked: Asked, quick: Patching, names: li
     )
     if exact is None:
         return
+    _show_maps(selection, asked, exact, names)
+    _say_correlation(exact, quick)
+    show_attributed(selection, asked, exact)
+
+
+def _show_maps(selection: Selection, asked: Asked, found: Patching, names: list[str]) -> None:
+    """Draw the three maps, exact or to first order, and what A becomes under a patch of them."""
     streams = st.container()
-    chosen = _choose_patch(asked, exact)
-    _show_translation(selection, asked, exact, chosen)
+    chosen = _choose_patch(asked, found)
+    _show_translation(selection, asked, found, chosen)
     with streams:
-        _show_streams(selection, asked, exact, chosen)
-    _show_parts(selection, exact, chosen)
+        _show_streams(selection, asked, found, chosen)
+    _show_parts(selection, found, chosen)
     st.caption(
         f"Restored share = (log-odds of {names[0]} and {names[1]} in A under the patch − in A) / "
-        f"(in B − in A): 0 is as in A ({exact.odds_a:+.2f}), 1 as in B ({exact.odds_b:+.2f}); the "
+        f"(in B − in A): 0 is as in A ({found.odds_a:+.2f}), 1 as in B ({found.odds_b:+.2f}); the "
         "colours end at −1 and 1. A place that restores nothing may still hold what B has: other "
         "parts can stand in for it, and so shares do not sum to 1. A head or sublayer of the "
         "encoder comes from B at all tokens that correspond, one of the decoder at all positions "
         "up to this step."
     )
-    _say_correlation(exact, quick)
-    show_attributed(selection, asked, exact)
+
+
+def _restored(found: Patching) -> str:
+    return "restored" if found.exact else "restored to first order"
 
 
 def _choose(key: str) -> None:
@@ -86,7 +109,7 @@ def _choose(key: str) -> None:
 
 def _show_map(
     selection: Selection,
-    exact: Patching,
+    found: Patching,
     odds: Doubles,
     *,
     prefix: str,
@@ -97,11 +120,11 @@ def _show_map(
     width: int,
     chosen: str,
 ) -> None:
-    shares = exact.restored(odds)
+    shares, restored = found.restored(odds), _restored(found)
     hover = np.array(
         [
             [
-                f"{row} · {column}: restored {shares[y, x]:+.3f}, log-odds {odds[y, x]:+.3f}"
+                f"{row} · {column}: {restored} {shares[y, x]:+.3f}, log-odds {odds[y, x]:+.3f}"
                 for x, column in enumerate(columns)
             ]
             for y, row in enumerate(rows)
@@ -128,21 +151,21 @@ def _show_map(
     )
 
 
-def _show_streams(selection: Selection, asked: Asked, exact: Patching, chosen: str) -> None:
+def _show_streams(selection: Selection, asked: Asked, found: Patching, chosen: str) -> None:
     a, b = asked.pair.a, asked.pair.b
     columns = {
-        "encoder": stretch_labels(a.source, b.source, exact.stretches),
-        "decoder": token_labels(a.consumed)[: exact.step + 1],
+        "encoder": stretch_labels(a.source, b.source, found.stretches),
+        "decoder": token_labels(a.consumed)[: found.step + 1],
     }
     left, right = st.columns([3, 2], gap="medium")
     for stack, place in (("encoder", left), ("decoder", right)):
-        odds = exact.stream_encoder if stack == "encoder" else exact.stream_decoder
+        odds = found.stream_encoder if stack == "encoder" else found.stream_decoder
         layers, positions = odds.shape
         with place:
             st.markdown(f"**Stream of the {stack}**")
             _show_map(
                 selection,
-                exact,
+                found,
                 odds,
                 prefix=f"stream_{stack}",
                 names=np.array(
@@ -162,27 +185,31 @@ def _show_streams(selection: Selection, asked: Asked, exact: Patching, chosen: s
             )
     refused = [
         label
-        for each, label in zip(exact.stretches, columns["encoder"], strict=True)
+        for each, label in zip(found.stretches, columns["encoder"], strict=True)
         if not each.fits
     ]
     if refused:
+        at_the_end = (
+            " Only at the end of the encoder, which the decoder reads token by token, B's stretch "
+            "can stand in A's place, whatever its length."
+        )
         st.caption(
             f"Grey: {escape_markdown(', '.join(refused))} has another number of tokens in B, so "
-            "that no position of A corresponds to one of B, and a layer has no counterpart. Only "
-            "at the end of the encoder, which the decoder reads token by token, B's stretch can "
-            "stand in A's place, whatever its length."
+            "that no position of A corresponds to one of B, and a layer has no counterpart."
+            + at_the_end
+            * found.exact
         )
 
 
-def _show_parts(selection: Selection, exact: Patching, chosen: str) -> None:
+def _show_parts(selection: Selection, found: Patching, chosen: str) -> None:
     st.markdown("**Heads, and whole sublayers**")
     for kind, place in zip(KINDS, st.columns(3, gap="small"), strict=True):
-        layers, heads = exact.heads[kind].shape
+        layers, heads = found.heads[kind].shape
         with place:
             _show_map(
                 selection,
-                exact,
-                exact.heads[kind],
+                found,
+                found.heads[kind],
                 prefix=f"heads_{kind}",
                 names=np.array(
                     [[f"{kind}.{y + 1}.{x + 1}" for x in range(heads)] for y in range(layers)]
@@ -194,12 +221,12 @@ def _show_parts(selection: Selection, exact: Patching, chosen: str) -> None:
                 chosen=chosen,
             )
     for stack, place in zip(SUBLAYERS, st.columns(2, gap="small"), strict=True):
-        layers = len(exact.sublayers[stack])
+        layers = len(found.sublayers[stack])
         with place:
             _show_map(
                 selection,
-                exact,
-                exact.sublayers[stack],
+                found,
+                found.sublayers[stack],
                 prefix=f"sublayers_{stack}",
                 names=np.array(
                     [
@@ -223,11 +250,11 @@ def _say_correlation(exact: Patching, quick: Patching) -> None:
     )
 
 
-def _choose_patch(asked: Asked, exact: Patching) -> str:
+def _choose_patch(asked: Asked, found: Patching) -> str:
     """Ask for the patch under which A is translated, as a click on a cell does; "" for none."""
-    columns = stretch_labels(asked.pair.a.source, asked.pair.b.source, exact.stretches)
+    columns = stretch_labels(asked.pair.a.source, asked.pair.b.source, found.stretches)
     tokens = token_labels(asked.pair.a.consumed)
-    names = [name for name, odds in exact.named() if np.isfinite(odds)]
+    names = [name for name, odds in found.named() if np.isfinite(odds)]
 
     def written(name: str) -> str:
         return patch_label(name, columns, tokens) if name else "nothing: click a cell, or choose"
@@ -242,16 +269,16 @@ def _choose_patch(asked: Asked, exact: Patching) -> str:
     return chosen
 
 
-def _show_translation(selection: Selection, asked: Asked, exact: Patching, chosen: str) -> None:
+def _show_translation(selection: Selection, asked: Asked, found: Patching, chosen: str) -> None:
     """Draw A's translation under the chosen patch."""
     if not chosen:
         return
     run = selection.run
-    ids = patched_translation_of(run, asked.pair, exact.step, chosen)
+    ids = patched_translation_of(run, asked.pair, found.step, chosen)
     own, other = asked.own_a.target_ids, asked.own_b.target_ids
     same = "as for A" if ids == own else "as for B" if ids == other else "neither A's nor B's"
-    share = float(exact.restored(np.array(dict(exact.named())[chosen])))
-    st.markdown(f"**A with it**, restored {share:+.2f}: {same}")
+    share = float(found.restored(np.array(dict(found.named())[chosen])))
+    st.markdown(f"**A with it**, {_restored(found)} {share:+.2f}: {same}")
     show_target_text(run.tokenizers.target.decode(ids), key="patched-translation")
     st.caption(
         "Written anew from its beginning, with the patch in the encoder."

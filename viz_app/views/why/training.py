@@ -45,7 +45,11 @@ def show_through_training(selection: Selection, trace: Trace, account: Account) 
 
 def _draw(selection: Selection, trace: Trace, account: Account, steps: Sequence[int]) -> None:
     steps = sorted({selection.step, *spread(steps, MOST_ASKED)})
-    accounts = accounts_by_step(selection, trace, account, steps)
+    accounts = accounts_by_step(
+        selection, trace, account, steps, stop=lambda: change_view(through=False)
+    )
+    if accounts is None:
+        return
     lines = lines_by_part(accounts, MOST_LINES)
     place = steps.index(selection.step)
 
