@@ -68,7 +68,7 @@ def select(page: str = "") -> Selection | None:
     with show_user_errors():
         with st.sidebar:
             run = _choose_run()
-            step = _choose_step(run)
+            step = _choose_step(run) if page != "learn" else _last_chosen_step(run)
         note_files(run.weights_path(step))
         text = _ask_for_text(run)
         if text.strip():
@@ -187,6 +187,14 @@ def _choose_step(run: Run) -> int:
     fill_in(step=step)
     _offer_newer(run, steps)
     return step
+
+
+def _last_chosen_step(run: Run) -> int:
+    """Return the checkpoint that was chosen on another page; lessons choose their own."""
+    steps = run.steps()
+    return checked(
+        "step", "Checkpoint", default=steps[-1], usable=steps.__contains__, written="{:,}".format
+    )
 
 
 def _offer_newer(run: Run, steps: list[int]) -> None:

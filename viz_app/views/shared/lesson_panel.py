@@ -38,10 +38,12 @@ from headwise.viz_app.views.shared.head_choice import chosen_head, head_label
 from headwise.viz_app.views.shared.lessons import (
     answered,
     fitting_runs,
+    has_end,
     leave_lesson,
     missing,
     note_answered,
     open_step,
+    progress_of,
     served_lessons,
     way_of,
 )
@@ -82,8 +84,8 @@ def show_lesson(selection: Selection) -> None:
     if checked("lesson", "Lesson", usable=lessons.__contains__) is None:
         return
     lesson = lessons[view().lesson or ""]
-    steps = range(1, len(lesson.steps) + 1)
-    number = checked("lesson_step", "Step of the lesson", default=1, usable=steps.__contains__)
+    pages = range(1, len(lesson.steps) + 1 + has_end(lesson))
+    number = checked("lesson_step", "Page of the lesson", default=1, usable=pages.__contains__)
     fill_in(lesson_step=number)
     style_lesson(selection.theme)
     with st.container(key="lesson", border=True):
@@ -93,10 +95,11 @@ def show_lesson(selection: Selection) -> None:
 @panel("lesson-panel")
 def _show_panel(selection: Selection, lesson: Lesson) -> None:
     number = view().lesson_step
+    if number > len(lesson.steps):
+        _show_end(lesson, number)
+        return
     step = lesson.steps[number - 1]
-    place = f"step {number} of {len(lesson.steps)}"
-    st.html(f'<p role="status">{escape(lesson.title)}: {place}</p>')
-    tell_height(f"{lesson.name} {number}")
+    _show_place(lesson, number, f"page {number} of {len(lesson.steps)}")
     st.markdown(f"## {escape_markdown(step.title)}")
     if lacks := missing(lesson, selection.run):
         _offer_runs(lesson, selection.run, lacks, number)
@@ -107,7 +110,7 @@ def _show_panel(selection: Selection, lesson: Lesson) -> None:
         dim_others(page, step.bright)
         bring_into_view(page, step.bright, f"{lesson.name} {number}")
     else:
-        st.caption(f"This step is about the page {PAGE_TITLES[step.page]}.")
+        st.caption(f"This is about the page {PAGE_TITLES[step.page]}.")
     with show_user_errors():
         trace = _trace(selection)
         _find_places(selection.run, trace)
@@ -142,6 +145,35 @@ def _show_panel(selection: Selection, lesson: Lesson) -> None:
         if right:
             note_answered(lesson, number)
     _show_ways_on(lesson, number, answered_right=right)
+
+
+def _show_place(lesson: Lesson, number: int, place: str) -> None:
+    st.html(f'<p role="status">{escape(lesson.title)}: {place}</p>')
+    tell_height(f"{lesson.name} {number}")
+
+
+def _show_end(lesson: Lesson, number: int) -> None:
+    """Draw what was learned, each sentence with a way to where it is seen, and what is left."""
+    _show_place(lesson, number, "what was learned")
+    left = set(range(1, number)) - progress_of(lesson).answered
+    if left:
+        st.caption(
+            f"Questions left: {len(left)} of {number - 1}. With all answered, the lesson is done."
+        )
+    for place, step in enumerate(lesson.steps, 1):
+        if step.learned:
+            st.markdown(lesson_markdown(step.learned))
+        if step.learned or place in left:
+            st.button(
+                f"{'To the question' if place in left else 'See it'}: "
+                f"{escape_markdown(step.title)}",
+                key=f"lesson-see-{place}",
+                type="tertiary",
+                icon=":material/arrow_forward:",
+                on_click=open_step,
+                args=(lesson.name, place),
+            )
+    _show_ways_on(lesson, number, answered_right=not left)
 
 
 def make_asked(
@@ -294,7 +326,17 @@ def _show_answers(step: Step, question: Question) -> bool:
 
 
 def _show_ways_on(lesson: Lesson, number: int, *, answered_right: bool) -> None:
-    last, go_to = number == len(lesson.steps), partial(open_step, lesson.name)
+    go_to, count = partial(open_step, lesson.name), len(lesson.steps)
+    last = number == count + has_end(lesson)
+
+    def go_on() -> None:
+        if last:
+            leave_lesson(finished=True)
+        elif number == count:  # what the last page has shown stays in sight
+            change_view(lesson_step=number + 1)
+        else:
+            go_to(number + 1)
+
     with st.container(horizontal=True, gap="small", key="lesson-ways"):
         st.button(
             "Back", key="lesson-back", disabled=number == 1, on_click=lambda: go_to(number - 1)
@@ -303,9 +345,12 @@ def _show_ways_on(lesson: Lesson, number: int, *, answered_right: bool) -> None:
             "Finish" if last else "Next",
             key="lesson-next",
             type="primary" if answered_right else "secondary",
-            on_click=lambda: leave_lesson(finished=True) if last else go_to(number + 1),
+            on_click=go_on,
         )
-        st.button("Show again", key="lesson-again", type="tertiary", on_click=lambda: go_to(number))
+        if number <= count:
+            st.button(
+                "Show again", key="lesson-again", type="tertiary", on_click=lambda: go_to(number)
+            )
         st.button(
             "Leave",
             key="lesson-leave",
