@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from functools import partial
-from html import escape
 
 import streamlit as st
 
@@ -35,15 +33,14 @@ from headwise.viz_app.views.caches import Run, beam_of, head_costs_of, log_of, t
 from headwise.viz_app.views.shared.accounts import asked_account, compared_words
 from headwise.viz_app.views.shared.errors import show_user_errors
 from headwise.viz_app.views.shared.head_choice import chosen_head, head_label
+from headwise.viz_app.views.shared.lesson_ways import show_end, show_place, show_ways_on
 from headwise.viz_app.views.shared.lessons import (
     answered,
     fitting_runs,
     has_end,
-    leave_lesson,
     missing,
     note_answered,
     open_step,
-    progress_of,
     served_lessons,
     way_of,
 )
@@ -54,7 +51,6 @@ from headwise.viz_app.views.shared.parts import (
     bring_into_view,
     dim_others,
     style_lesson,
-    tell_height,
 )
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.sentence_pairs import patched_pair_of
@@ -96,14 +92,14 @@ def show_lesson(selection: Selection) -> None:
 def _show_panel(selection: Selection, lesson: Lesson) -> None:
     number = view().lesson_step
     if number > len(lesson.steps):
-        _show_end(lesson, number)
+        show_end(lesson, number)
         return
     step = lesson.steps[number - 1]
-    _show_place(lesson, number, f"page {number} of {len(lesson.steps)}")
+    show_place(lesson, number, f"page {number} of {len(lesson.steps)}")
     st.markdown(f"## {escape_markdown(step.title)}")
     if lacks := missing(lesson, selection.run):
         _offer_runs(lesson, selection.run, lacks, number)
-        _show_ways_on(lesson, number, answered_right=False)
+        show_ways_on(lesson, number, answered_right=False)
         return
     page, right = current_page(), False
     if page == step.page:
@@ -144,36 +140,7 @@ def _show_panel(selection: Selection, lesson: Lesson) -> None:
             right = _show_answers(step, question)
         if right:
             note_answered(lesson, number)
-    _show_ways_on(lesson, number, answered_right=right)
-
-
-def _show_place(lesson: Lesson, number: int, place: str) -> None:
-    st.html(f'<p role="status">{escape(lesson.title)}: {place}</p>')
-    tell_height(f"{lesson.name} {number}")
-
-
-def _show_end(lesson: Lesson, number: int) -> None:
-    """Draw what was learned, each sentence with a way to where it is seen, and what is left."""
-    _show_place(lesson, number, "what was learned")
-    left = set(range(1, number)) - progress_of(lesson).answered
-    if left:
-        st.caption(
-            f"Questions left: {len(left)} of {number - 1}. With all answered, the lesson is done."
-        )
-    for place, step in enumerate(lesson.steps, 1):
-        if step.learned:
-            st.markdown(lesson_markdown(step.learned))
-        if step.learned or place in left:
-            st.button(
-                f"{'To the question' if place in left else 'See it'}: "
-                f"{escape_markdown(step.title)}",
-                key=f"lesson-see-{place}",
-                type="tertiary",
-                icon=":material/arrow_forward:",
-                on_click=open_step,
-                args=(lesson.name, place),
-            )
-    _show_ways_on(lesson, number, answered_right=not left)
+    show_ways_on(lesson, number, answered_right=right)
 
 
 def make_asked(
@@ -323,37 +290,3 @@ def _show_answers(step: Step, question: Question) -> bool:
     else:
         st.warning(f"**Not so.** {reason}", icon=":material/undo:")
     return right
-
-
-def _show_ways_on(lesson: Lesson, number: int, *, answered_right: bool) -> None:
-    go_to, count = partial(open_step, lesson.name), len(lesson.steps)
-    last = number == count + has_end(lesson)
-
-    def go_on() -> None:
-        if last:
-            leave_lesson(finished=True)
-        elif number == count:  # what the last page has shown stays in sight
-            change_view(lesson_step=number + 1)
-        else:
-            go_to(number + 1)
-
-    with st.container(horizontal=True, gap="small", key="lesson-ways"):
-        st.button(
-            "Back", key="lesson-back", disabled=number == 1, on_click=lambda: go_to(number - 1)
-        )
-        st.button(
-            "Finish" if last else "Next",
-            key="lesson-next",
-            type="primary" if answered_right else "secondary",
-            on_click=go_on,
-        )
-        if number <= count:
-            st.button(
-                "Show again", key="lesson-again", type="tertiary", on_click=lambda: go_to(number)
-            )
-        st.button(
-            "Leave",
-            key="lesson-leave",
-            type="tertiary",
-            on_click=lambda: leave_lesson(finished=False),
-        )
