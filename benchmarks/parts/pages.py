@@ -41,7 +41,7 @@ _CLICKS: Mapping[str, tuple[str, str, Head]] = {
 _OTHERS: Mapping[str, tuple[str, ...]] = {
     "the next step of decoding": ("next",),
     "lines instead of a map": ("style", "lines"),
-    "lines of all kinds": ("style", "all kinds"),
+    "lines of all kinds": ("style", "each kind"),
 }
 _WARM_UPS = 2
 _NOTES = (

@@ -41,10 +41,10 @@ NAMES: dict[Kind, str] = {
     "cross": "Cross",
 }
 """Kinds of attention as the page names them."""
-_WRITTEN = {**NAMES, "joint": "all kinds", "own": "your own", "all": "all heads"}
+_WRITTEN = {**NAMES, "joint": "each kind", "own": "your own", "all": "all heads"}
 """Choice as the address has it → its label, if that is another."""
 _MENUS = {
-    **dict.fromkeys(("show", "units", "rows", "special", "renormalised"), "reading"),
+    **dict.fromkeys(("show", "rows", "special", "renormalised"), "reading"),
     "target": "own-target",
     **dict.fromkeys(("pictures", "printed"), "download-menu"),
 }

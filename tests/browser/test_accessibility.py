@@ -1,5 +1,7 @@
 """Axe-core finds nothing against a page: the rules of WCAG 2.2, and its best practices.
 
+Beside these: no text is cut without a sign, and no camera of a chart covers a text.
+
 All rules are tried on each section of each page in the light theme. In the dark one only contrast
 is another; on a phone or a tablet, what is scrolled and how large targets are.
 """
@@ -53,7 +55,25 @@ _RUN = """async options => {
     const found = violations.flatMap(({id, nodes}) => nodes.map(({any, all, none, html}) =>
         `${id}: ${[...any, ...all, ...none].map(each => each.message)[0]}: ${html.slice(0, 200)}`));
     const isRow = each => each.startsWith('target-size') && each.includes('data-name=');
-    return found.filter(each => !isRow(each));
+    const all = [...document.querySelectorAll('.stApp *')].filter(each => each.checkVisibility());
+    const hasText = ({nodeType, textContent}) => nodeType === 3 && textContent.trim();
+    const cut = all.filter(each => {
+        const {overflowX, textOverflow} = getComputedStyle(each);
+        const field = each.matches('input:not([type=range], [type=radio], [type=checkbox])');
+        const {scrollWidth, clientWidth} = each;
+        return scrollWidth > clientWidth + 1 && clientWidth > 1 && textOverflow !== 'ellipsis'
+            && (field || (overflowX === 'hidden' && [...each.childNodes].some(hasText)));
+    }).map(each => `cut without a sign: ${each.outerHTML.slice(0, 200)}`);
+    const meet = (a, b) => a.width && b.width && a.left < b.right && b.left < a.right
+        && a.top < b.bottom && b.top < a.bottom;
+    const covered = [...document.querySelectorAll('.js-plotly-plot')].flatMap(chart => {
+        const boxes = place => [...chart.querySelectorAll(place)]
+            .map(each => [each.getBoundingClientRect(), each.textContent.trim()]);
+        return boxes('.modebar-btn').flatMap(([camera]) => boxes('text')
+            .filter(([box, text]) => text && meet(box, camera))
+            .map(([, text]) => `the camera covers ${text}: ${chart.parentNode.className}`));
+    });
+    return [...found.filter(each => !isRow(each)), ...cut, ...covered];
 }"""
 """All but the rows of a table that lie beside its chosen one, which stays in sight over them: what
 lies too near to it is scrolled away from it, and all of a row is its target."""

@@ -24,6 +24,8 @@ LONG = "I am hungry and I would like to eat something now, please."
 VERY_LONG = " ".join(["When the old teacher came back, the children asked him why."] * 6)
 TARGET = "La anciana no abrió la ventana."
 LINK = {"q": SENTENCE, "target": TARGET, "kind": "encoder_self", "layer": "2", "head": "3"}
+TEXTS_OF_OURS = (".st-key-large .xtick text", ".st-key-about-run p")
+"""A label of a map, and what is said of the run."""
 RIGHT_EDGES = "all => all.map(element => element.getBoundingClientRect().right)"
 MAPS_ARE_HIGH_UP = """() => {
     const [mosaic] = visible('.st-key-mosaic');
@@ -157,6 +159,26 @@ def test_sections_are_drawn_when_scrolled_to(new_app: NewApp, traced: Traced) ->
     app.type(SENTENCE)
     likeliest = traced(SENTENCE).predictions.top_log_probability[0]
     app.expect_drawn("top_tokens", np.exp(likeliest), values="x")
+
+
+def test_another_theme_of_the_browser_leaves_no_old_colour(app: App) -> None:
+    app.open(q=SENTENCE)
+    tick, caption = (app.page.locator(place).first for place in TEXTS_OF_OURS)
+    expect(tick).to_have_css("fill", rgb(LIGHT.text))
+    app.page.emulate_media(color_scheme="dark")
+    expect(tick).to_have_css("fill", rgb(DARK.text))
+    expect(caption).to_have_css("color", rgb(DARK.muted))
+    app.page.emulate_media(color_scheme="light")
+    expect(tick).to_have_css("fill", rgb(LIGHT.text))
+
+
+def test_tab_goes_on_into_what_is_drawn_when_it_is_seen(new_app: NewApp) -> None:
+    app = new_app(viewport={"width": 1280, "height": 500})
+    app.open(q=SENTENCE)
+    app.widget("below").get_by_role("radio").first.focus()
+    app.page.keyboard.press("Tab")
+    app.page.locator(".st-key-at").wait_for()
+    app.expect("() => document.activeElement.closest('.st-key-at') !== null", True)
 
 
 def test_plotly_is_loaded_before_there_is_a_chart(app: App) -> None:

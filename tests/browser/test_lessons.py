@@ -141,6 +141,9 @@ def test_a_lesson_is_walked_through(app: App, lesson: Lesson) -> None:
             answer(app, step, question, view, trace, place)
             expect(said).to_contain_text(verdict)
         app.page.locator(".st-key-lesson-next button").click()
+    ways_back = app.page.locator('[class*="st-key-lesson-see-"]')
+    expect(ways_back).to_have_count(3)
+    app.page.locator(".st-key-lesson-next button").click()
     expect(app.page.locator(f".st-key-lesson-{lesson.name}")).to_contain_text("done")
     app.expect_address(lessons=lesson.name)
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -276,3 +276,23 @@ def describe_head(
         describe_value(name, kind, known[name], beside=by[name], baselines=baselines)
         for name in chosen
     ]
+
+
+_WITHOUT_NUMBERS: Mapping[str, str] = {
+    "no place stands out": "looks at no one place most",
+    "sharp": "is sharp",
+    "spread almost evenly": "spreads almost evenly",
+}
+_LAST = "no place stands out"
+
+
+def in_a_line(texts: Sequence[str]) -> str:
+    """Return what ``describe_head`` says of a head in one line without a number.
+
+    What has a word only for its number, as a cost that neither matters nor does not, is left out.
+    """
+    said = [text.partition(": ")[0] for text in texts if ": " in text]
+    said = [each for each in said if each not in ("entropy", _LAST)] + [_LAST] * (_LAST in said)
+    said = [_WITHOUT_NUMBERS.get(each, each) for each in said]
+    said = [f"is {each}" if each.startswith("far from") else each for each in said]
+    return ", ".join(said) or "has nothing that stands out"

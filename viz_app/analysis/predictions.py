@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from headwise.model.ties import NEAR, descending
 from headwise.viz_app.analysis.labels import token_label
-from headwise.viz_app.records.trace import Floats, Trace
+from headwise.viz_app.records.trace import Floats, Predictions, Trace
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,18 @@ def sampled(
     found = np.zeros(len(scores))
     found[kept] = probability[kept] / probability[kept].sum()
     return found
+
+
+def close_positions(predictions: Predictions, *, within: float) -> list[int]:
+    """Return the steps at which the two likeliest tokens have almost the same probability.
+
+    Their probabilities differ by less than ``within``.
+    """
+    two = np.exp(predictions.top_log_probability[:, :2].astype(np.float64))  # (T, 2)
+    if two.shape[1] < 2:
+        return []
+    places: list[int] = np.flatnonzero(two[:, 0] - two[:, 1] < within).tolist()
+    return places
 
 
 def entropy(probability: NDArray[np.float64]) -> float:

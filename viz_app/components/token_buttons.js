@@ -39,12 +39,21 @@ export default function (component) {
     buttons[current].focus();
     event.preventDefault();
   });
-  row.append(...buttons.map((element, place) => {
+  const tokens = buttons.map((element, place) => {
     const token = html("span", "token");
     const { number } = data.tokens[place];
     token.append(element, ...(number ? [html("small", "", number)] : []));
     return token;
-  }));
+  });
+  row.append(...tokens);
+  // A word of several tokens has a line below them, with its own number.
+  for (const { start, stop, number } of data.words) {
+    const word = html("span", "word");
+    tokens[start].before(word);
+    const inner = html("span");
+    inner.append(...tokens.slice(start, stop));
+    word.append(inner, html("small", "", number));
+  }
   const scrolled = root.firstChild?.scrollLeft ?? 0;
   root.replaceChildren(row, state.more);
   state.all = `show all ${buttons.length}`;

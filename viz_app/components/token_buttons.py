@@ -24,6 +24,7 @@ def token_buttons(
     marked: int | None = None,
     probabilities: Sequence[float] | None = None,
     titles: Sequence[str] | None = None,
+    words: Sequence[tuple[int, int, float]] = (),
     language: str = "",
 ) -> None:
     """Draw tokens in reading order.
@@ -32,7 +33,8 @@ def token_buttons(
     place of a clicked token is given to ``on_click``; that of the framed one is ``chosen``, and
     ``marked`` has a dashed frame. For
     screen readers, ``name`` says what the row is and what a click does. ``titles`` are shown when
-    the mouse rests on a token.
+    the mouse rests on a token. ``words`` are of several tokens each: the first, the one after the
+    last, and the probability of the word, which stands below them.
 
     Raises:
         ValueError: if the sequences differ in length.
@@ -59,6 +61,10 @@ def token_buttons(
         "name": name,
         "chosen": chosen,
         "marked": marked,
+        "words": [
+            {"start": start, "stop": stop, "number": short_probability(probability)}
+            for start, stop, probability in words
+        ],
         "language": language,
         "colours": page_colours(theme),
     }

@@ -120,6 +120,8 @@ class Step(BaseModel):
     differ, and compares the two tokens there."""
     lever: Literal["factor"] | None = None
     """Something to try in the panel of the lesson."""
+    learned: Annotated[str, AfterValidator(check_markup)] = ""
+    """A sentence for the end of the lesson, which leads back to this step; most steps have none."""
     text: Annotated[Marked, AfterValidator(_check_length)]
     question: Marked
 

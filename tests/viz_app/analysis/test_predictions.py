@@ -9,7 +9,12 @@ import pytest
 import torch
 
 from headwise.model.decoding.sampling import nucleus
-from headwise.viz_app.analysis.predictions import entropy, read_lens, sampled
+from headwise.viz_app.analysis.predictions import (
+    close_positions,
+    entropy,
+    read_lens,
+    sampled,
+)
 from headwise.viz_app.records.trace import Tokens, Trace, Word
 from tests.floats import assert_near, near
 
@@ -66,3 +71,9 @@ def test_without_top_k_it_is_what_decoding_draws_from(temperature: float, top_p:
 def test_entropy_is_the_logarithm_of_how_many_are_alike() -> None:
     assert entropy(np.array([0.25, 0.25, 0.25, 0.25, 0])) == near(np.log(4))
     assert entropy(np.array([1.0, 0])) == 0
+
+
+def test_close_positions_have_two_tokens_of_almost_the_same_probability(trace: Trace) -> None:
+    top = np.log([[0.5, 0.41, 0.01], [0.5, 0.39, 0.01], [0.9, 0.05, 0.01], [0.3, 0.3, 0.3]])
+    predictions = replace(trace.predictions, top_log_probability=top.astype(np.float32))
+    assert close_positions(predictions, within=0.1) == [0, 3]

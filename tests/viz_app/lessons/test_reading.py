@@ -121,5 +121,7 @@ def test_bold_italic_and_formulas_are_marked_and_nothing_else() -> None:
 
 def test_shipped_lessons_are_read_without_errors() -> None:
     lessons, errors = read_lessons([SHIPPED])
+    learned = {name: [s.learned for s in each.steps if s.learned] for name, each in lessons.items()}
+    assert {len(sentences) for sentences in learned.values()} == {3}
     assert errors == []
     assert len(lessons) >= 8

@@ -313,4 +313,4 @@ def test_what_was_forced_is_said_to_be_dropped(start_page: Start) -> None:
         ({"sentence": DOG}, "The forced translation “un gato”"),
     ):
         said = [unescaped(toast.value) for toast in app.choose(**choices).toast]
-        assert said == ([f"{dropped} was dropped with what it was for."] if dropped else [])
+        assert said == ([f"{dropped} was dropped: it was for another choice."] if dropped else [])

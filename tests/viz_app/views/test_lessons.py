@@ -77,13 +77,20 @@ def test_a_lesson_is_begun_gone_through_and_done(start_page: Start, opened: list
         if number == 2:
             app = press(press(app, "lesson-back"), "lesson-next")
             assert app.address["lesson_step"] == "2"
-        app = press(app, "lesson-next")  # the last button finishes
+        app = press(app, "lesson-next")
+    assert app.address["lesson_step"] == str(len(FIRST.steps) + 1)
+    learned = [step.learned for step in FIRST.steps if step.learned]
+    assert all(sentence in said(app) for sentence in learned)
+    assert f"Questions left: {len(FIRST.steps)} of {len(FIRST.steps)}" in app.captions
+    app = press(press(app, "lesson-see-2"), "lesson-next")
+    app = start_page("translate", **(app.address | {"lesson_step": str(len(FIRST.steps) + 1)}))
+    app = press(app, "lesson-next")  # the last button finishes
     assert opened[-1] == "learn"
     assert "lesson" not in app.address
     last = len(FIRST.steps)
-    assert app.address["lessons"] == f"rows:{last}"  # no question was answered
+    assert app.address["lessons"] == "rows:3"  # and no question was answered
     app = start_page("learn", q=CATS, lessons=f"rows:{last}:1")
-    assert f"1 of {last} answered, go on at step 2" in app.captions
+    assert f"1 of {last} answered, go on at page 2" in app.captions
     assert f"0 of {len(LESSONS)} done" in app.captions
 
 
@@ -119,7 +126,7 @@ def test_a_lesson_is_left_and_gone_on_with(start_page: Start) -> None:
     assert "lesson" not in app.address
     assert "first-lesson" not in [button.key for button in app.button]
     app = start_page("learn", q=CATS, lessons="rows:3")
-    assert "go on at step 3" in app.captions
+    assert "go on at page 3" in app.captions
     app = press(app, "start-rows")
     assert app.address["lesson_step"] == "3"
 

@@ -30,7 +30,7 @@ from headwise.viz_app.measuring.head_means import write_means
 from headwise.viz_app.records.trace import Check, Floats, Tokens, Trace, Word
 from headwise.viz_app.trace.sentence import run_trace
 from headwise.viz_app.views import caches
-from headwise.viz_app.views.shared.target import describe_ending
+from headwise.viz_app.views.shared.target import describe_ending, word_probabilities
 from tests.floats import assert_near, near
 from tests.viz_app.measures import made_up_means
 from tests.viz_app.views.driver import (
@@ -377,7 +377,11 @@ def test_the_likeliest_tokens_of_the_chosen_step(start: Start, run: TrainedRun) 
         assert_drawn(array(app.charts["top_tokens"]["data"][0]["x"]), likeliest(trace, step))
         frame = app.charts["large"]["layout"]["shapes"][0]
         assert (frame["y0"], frame["y1"]) == (step - 0.5, step + 0.5)
-        tokens = texts_in(app.markup("<bdi style")[0], "bdi")
+        beside_map, written = (texts_in(each, "bdi") for each in app.markup("<bdi style")[:2])
+        assert beside_map == [
+            next_token_label(token, spaced=True) for token in trace.top_tokens[step][:5]
+        ]
+        tokens = written
         assert tokens == [*consumed[: step + 1], predicted[step]]
         probability = np.exp(trace.predictions.log_probability[step])
         told = shown(f"Probability of {tokens[-1]}: {{:.3f}}, ", probability, size=1)
@@ -571,3 +575,25 @@ def test_two_checkpoints_side_by_side(start: Start, run: TrainedRun) -> None:
     assert app.errors == []
     assert app.widget("second").value != 60
     assert "difference" in app.charts
+
+
+# What is done with a head, and what was likely beside the map
+
+
+def test_a_head_is_switched_off_and_on_again_where_it_is_described(start: Start) -> None:
+    app = start(kind="cross", layer="1", head="2")
+    app = app.button(key="turn-head").click().run()
+    assert app.address["off"] == "cross.1.2"
+    assert app.button(key="turn-head").label == "Switch it on again"
+    app = app.button(key="turn-head").click().run()
+    assert "off" not in app.address
+
+
+def test_words_of_several_tokens_have_the_product_of_their_probabilities(run: TrainedRun) -> None:
+    trace = traced(run)
+    probabilities = np.exp(trace.predictions.log_probability.astype(np.float64))
+    found = word_probabilities(trace)
+    assert found
+    assert len(found) == sum(word.stop - word.start > 1 for word in trace.predicted.words)
+    for start, stop, probability in found:
+        assert_near(probability, probabilities[start:stop].prod(), dtype=np.float32)

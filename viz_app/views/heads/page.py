@@ -128,7 +128,7 @@ def show_list(selection: Selection, measures: Measures) -> None:
                 head_label(head),
                 *([ranks[place]] if ranks else []),
                 Bar(value, _written(selection.run, measures, name, head, value), low, high),
-                head_in_words(selection.run, measures, head),
+                head_in_words(selection.run, measures, head)[0],
             ),
         )
         for place, (head, value) in enumerate(found)

@@ -1,25 +1,42 @@
-"""Draw the page Learn: the lessons in their order, and which of them are done."""
+"""Draw the page Learn: a card for each lesson, in their order, with what is done of it."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
+
 import streamlit as st
 
+from headwise.viz_app.figures.lesson_pictures import Motif, lesson_picture
 from headwise.viz_app.lessons.records import Lesson
 from headwise.viz_app.views.shared.errors import describe_error
 from headwise.viz_app.views.shared.lessons import open_step, progress_of, served_lessons
 from headwise.viz_app.views.shared.markdown import escape_markdown, lesson_markdown
 from headwise.viz_app.views.shared.selection import Selection
 
+_ABREAST = 3
+_WORDS_A_MINUTE = 150
+"""How fast the text of a lesson is read."""
+_MINUTES_A_QUESTION = 0.5
+_MOTIFS: dict[str, Motif] = {
+    "inside": "vectors",
+    "why": "bars",
+    "architecture": "layers",
+    "embeddings": "waves",
+    "training": "curve",
+}
+"""Page → what it shows; the others show maps."""
+_TOKENS = {"source", "target", "translation", "next tokens", "sampling"}
+"""Parts of Translate that are no maps."""
+
 
 def page(selection: Selection) -> None:
     """Draw the page."""
     files = served_lessons()
-    done = sum(
-        len(progress_of(lesson).answered) == len(lesson.steps) for lesson in files.lessons.values()
-    )
+    done = sum(map(_is_done, files.lessons.values()))
     st.markdown(
         "Each lesson takes you through the other pages, on the sentence above or one of your own. "
-        "It asks a question at every step, whose answer is in what you see."
+        "It asks questions, whose answers are in what you see; it is done when all are answered."
     )
     st.caption(
         f"{done} of {len(files.lessons)} done. The address of the page keeps where you are: save "
@@ -27,24 +44,45 @@ def page(selection: Selection) -> None:
     )
     for error in files.errors:
         st.warning(f"A lesson is left out. {describe_error(error)}")
-    for number, lesson in enumerate(files.lessons.values(), 1):
-        _show(number, lesson)
+    cards = list(enumerate(files.lessons.values(), 1))
+    for first in range(0, len(cards), _ABREAST):
+        row = cards[first : first + _ABREAST]
+        for (number, lesson), place in zip(row, st.columns(_ABREAST, gap="small"), strict=False):
+            with place.container(key=f"lesson-{lesson.name}", border=True, height="stretch"):
+                _show(selection, number, lesson)
 
 
-def _show(number: int, lesson: Lesson) -> None:
+def minutes(texts: Iterable[str]) -> int:
+    """Return about how many minutes a lesson takes, given the text and question of each step."""
+    words = [len(text.split()) for text in texts]
+    return math.ceil(sum(words) / _WORDS_A_MINUTE + _MINUTES_A_QUESTION * len(words))
+
+
+def _is_done(lesson: Lesson) -> bool:
+    return len(progress_of(lesson).answered) == len(lesson.steps)
+
+
+def _motif(lesson: Lesson) -> Motif:
+    first = lesson.steps[0]
+    plain: Motif = "tokens" if _TOKENS.intersection(first.bright[:1]) else "map"
+    return _MOTIFS.get(first.page, plain)
+
+
+def _show(selection: Selection, number: int, lesson: Lesson) -> None:
     progress, steps = progress_of(lesson), range(1, len(lesson.steps) + 1)
-    left, state = progress.left_at, "done · " if len(progress.answered) == len(steps) else ""
+    left, state = progress.left_at, "✓ done" if _is_done(lesson) else ""
     if left is not None:
         if left == len(steps):  # gone through: on to what was skipped
             left = next(number for number in steps if number not in progress.answered)
-        state = f"{len(progress.answered)} of {len(steps)} answered, go on at step {left} · "
-    with st.container(key=f"lesson-{lesson.name}"):
-        button, words = st.columns([2, 3], gap="small", vertical_alignment="center")
-        button.button(
-            f"{number}. {escape_markdown(lesson.title)}",
-            key=f"start-{lesson.name}",
-            width="stretch",
-            on_click=open_step,
-            args=(lesson.name, left or 1),
-        )
-        words.caption(f"{state}{lesson_markdown(lesson.teaches)} {len(lesson.steps)} steps.")
+        state = f"{len(progress.answered)} of {len(steps)} answered, go on at page {left}"
+    st.html(lesson_picture(_motif(lesson), selection.theme))
+    st.button(
+        f"{number}. {escape_markdown(lesson.title)}",
+        key=f"start-{lesson.name}",
+        width="stretch",
+        on_click=open_step,
+        args=(lesson.name, left or 1),
+    )
+    time = minutes(f"{step.text} {step.question}" for step in lesson.steps)
+    facts = f"{len(lesson.steps)} pages, about {time} minutes"
+    st.caption(f"{f'**{state}** · ' * bool(state)}{facts}. {lesson_markdown(lesson.teaches)}")

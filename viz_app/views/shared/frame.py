@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
+from functools import reduce
 from pathlib import Path
 
 import streamlit as st
@@ -15,8 +16,8 @@ from headwise.viz_app.views.caches import Run, log_of, run_named, steps_in
 from headwise.viz_app.views.shared.errors import show_user_errors
 from headwise.viz_app.views.shared.lesson_panel import show_lesson
 from headwise.viz_app.views.shared.markdown import escape_markdown
-from headwise.viz_app.views.shared.panels import forget_files, note_files, note_offered, watch
-from headwise.viz_app.views.shared.selection import Selection, current_theme
+from headwise.viz_app.views.shared.panels import note_files, note_offered, note_whole, watch
+from headwise.viz_app.views.shared.selection import Selection, current_theme, theme_name
 from headwise.viz_app.views.shared.view import (
     address_of,
     change_view,
@@ -50,18 +51,24 @@ def select(page: str = "") -> Selection | None:
     """Draw the frame of a page and return the selection; None if something is missing, as shown."""
     read_address(page)
     theme = current_theme()
-    style = _STYLE.replace("MUTED", theme.muted).replace("ON_ACCENT", theme.background)
+    field = st.get_option(f"theme.{theme_name()}.secondaryBackgroundColor")
+    colours = {
+        "MUTED": theme.muted,
+        "ON_ACCENT": theme.background,
+        "FIELD": field or theme.background,
+    }
+    style = reduce(lambda text, each: text.replace(*each), colours.items(), _STYLE)
     st.html(f"<style>{style}{_REPLACED} {{ display: none; }}</style>")
     script = _SCRIPT.replace("PAPER", str(_PAPER))
     st.html(f"<script>{script}</script>", unsafe_allow_javascript=True)
     st.session_state["notes_place"], lesson = st.container(), st.container()
     st.sidebar.title("Headwise")
     _come_back()
-    forget_files()
+    note_whole()
     with show_user_errors():
         with st.sidebar:
             run = _choose_run()
-            step = _choose_step(run)
+            step = _choose_step(run) if page != "learn" else _last_chosen_step(run)
         note_files(run.weights_path(step))
         text = _ask_for_text(run)
         if text.strip():
@@ -180,6 +187,14 @@ def _choose_step(run: Run) -> int:
     fill_in(step=step)
     _offer_newer(run, steps)
     return step
+
+
+def _last_chosen_step(run: Run) -> int:
+    """Return the checkpoint that was chosen on another page; lessons choose their own."""
+    steps = run.steps()
+    return checked(
+        "step", "Checkpoint", default=steps[-1], usable=steps.__contains__, written="{:,}".format
+    )
 
 
 def _offer_newer(run: Run, steps: list[int]) -> None:

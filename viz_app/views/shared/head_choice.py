@@ -21,24 +21,21 @@ if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator
 
 
-def head_toolbar() -> DeltaGenerator:
+def head_toolbar(key: str = "head-toolbar") -> DeltaGenerator:
     """Return a row of small controls for ``choose_head`` and others, which wraps where it must."""
-    return st.container(
-        horizontal=True, gap="small", vertical_alignment="center", key="head-toolbar"
-    )
+    return st.container(horizontal=True, gap="small", vertical_alignment="center", key=key)
 
 
 def choose_head(
     model: Description,
     *,
-    toolbar: DeltaGenerator | None = None,
     on_change: Callable[[], None] = lambda: None,
 ) -> Head:
     """Ask for kind, layer and head by rows of buttons, in a row of controls; all pages share them.
 
     ``on_change`` is called when another button is pressed.
     """
-    with toolbar or head_toolbar():
+    with head_toolbar():
         kind = choose_one(
             "Attention",
             KINDS,
@@ -55,13 +52,13 @@ def choose_head(
     return Head(kind, layer - 1, head - 1)
 
 
-def choose_units(*, in_menu: bool = False, on_change: Callable[[], None] = lambda: None) -> Units:
+def choose_units(*, show_label: bool = True, on_change: Callable[[], None] = lambda: None) -> Units:
     """Ask whether maps are of tokens or of words; the arguments are as for ``choose_one``."""
     return choose_one(
         "Units",
         get_args(Units),
         key="units",
-        in_menu=in_menu,
+        show_label=show_label,
         on_change=on_change,
         help="The model reads tokens; · marks those that go on with a word. For words, weights are "
         "summed over the tokens of a column and averaged over those of a row.",

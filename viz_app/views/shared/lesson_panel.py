@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from functools import partial
-from html import escape
 
 import streamlit as st
 
@@ -35,9 +33,11 @@ from headwise.viz_app.views.caches import Run, beam_of, head_costs_of, log_of, t
 from headwise.viz_app.views.shared.accounts import asked_account, compared_words
 from headwise.viz_app.views.shared.errors import show_user_errors
 from headwise.viz_app.views.shared.head_choice import chosen_head, head_label
+from headwise.viz_app.views.shared.lesson_ways import show_end, show_place, show_ways_on
 from headwise.viz_app.views.shared.lessons import (
     answered,
     fitting_runs,
+    has_end,
     leave_lesson,
     missing,
     note_answered,
@@ -52,7 +52,6 @@ from headwise.viz_app.views.shared.parts import (
     bring_into_view,
     dim_others,
     style_lesson,
-    tell_height,
 )
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.sentence_pairs import patched_pair_of
@@ -83,8 +82,8 @@ def show_lesson(selection: Selection) -> None:
     if checked("lesson", "Lesson", usable=lessons.__contains__) is None:
         return
     lesson = lessons[view().lesson or ""]
-    steps = range(1, len(lesson.steps) + 1)
-    number = checked("lesson_step", "Step of the lesson", default=1, usable=steps.__contains__)
+    pages = range(1, len(lesson.steps) + 1 + has_end(lesson))
+    number = checked("lesson_step", "Page of the lesson", default=1, usable=pages.__contains__)
     fill_in(lesson_step=number)
     style_lesson(selection.theme)
     with st.container(key="lesson", border=True):
@@ -94,21 +93,22 @@ def show_lesson(selection: Selection) -> None:
 @panel("lesson-panel")
 def _show_panel(selection: Selection, lesson: Lesson) -> None:
     number = view().lesson_step
+    if number > len(lesson.steps):
+        show_end(lesson, number)
+        return
     step = lesson.steps[number - 1]
-    place = f"step {number} of {len(lesson.steps)}"
-    st.html(f'<p role="status">{escape(lesson.title)}: {place}</p>')
-    tell_height(f"{lesson.name} {number}")
+    show_place(lesson, number, f"page {number} of {len(lesson.steps)}")
     st.markdown(f"## {escape_markdown(step.title)}")
     if lacks := missing(lesson, selection.run):
         _offer_runs(lesson, selection.run, lacks, number)
-        _show_ways_on(lesson, number, answered_right=False)
+        show_ways_on(lesson, number, answered_right=False)
         return
     page, right = current_page(), False
     if page == step.page:
         dim_others(page, step.bright)
         bring_into_view(page, step.bright, f"{lesson.name} {number}")
     else:
-        st.caption(f"This step is about the page {PAGE_TITLES[step.page]}.")
+        st.caption(f"This is about the page {PAGE_TITLES[step.page]}.")
     with show_user_errors():
         trace = _trace(selection)
         _find_places(selection.run, trace)
@@ -128,7 +128,7 @@ def _show_panel(selection: Selection, lesson: Lesson) -> None:
                 right = _show_answers(step, question)
             if right:
                 note_answered(lesson, number)
-    _show_ways_on(lesson, number, answered_right=right)
+    show_ways_on(lesson, number, answered_right=right)
 
 
 def _ask(
@@ -305,24 +305,3 @@ def _show_answers(step: Step, question: Question) -> bool:
     else:
         st.warning(f"**Not so.** {reason}", icon=":material/undo:")
     return right
-
-
-def _show_ways_on(lesson: Lesson, number: int, *, answered_right: bool) -> None:
-    last, go_to = number == len(lesson.steps), partial(open_step, lesson.name)
-    with st.container(horizontal=True, gap="small", key="lesson-ways"):
-        st.button(
-            "Back", key="lesson-back", disabled=number == 1, on_click=lambda: go_to(number - 1)
-        )
-        st.button(
-            "Finish" if last else "Next",
-            key="lesson-next",
-            type="primary" if answered_right else "secondary",
-            on_click=lambda: leave_lesson(finished=True) if last else go_to(number + 1),
-        )
-        st.button("Show again", key="lesson-again", type="tertiary", on_click=lambda: go_to(number))
-        st.button(
-            "Leave",
-            key="lesson-leave",
-            type="tertiary",
-            on_click=lambda: leave_lesson(finished=False),
-        )

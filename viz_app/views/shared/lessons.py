@@ -126,8 +126,13 @@ def open_step(name: str, number: int, **choices: Any) -> None:
     )
 
 
+def has_end(lesson: Lesson) -> bool:
+    """Return whether a lesson has a page more than steps, with what was learned."""
+    return any(step.learned for step in lesson.steps)
+
+
 def leave_lesson(*, finished: bool) -> None:
-    """Leave the lesson that is on, from the callback of a click; to *Learn* from its last step."""
+    """Leave the lesson that is on, from the callback of a click; to *Learn* from its end."""
     change_view(lesson=None)
     if finished:
         open_page("learn")

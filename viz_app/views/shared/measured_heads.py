@@ -12,6 +12,7 @@ from headwise.viz_app.analysis.head_descriptions import (
     Beside,
     describe_head,
     describe_value,
+    in_a_line,
 )
 from headwise.viz_app.analysis.head_ranking import head_values
 from headwise.viz_app.analysis.labels import ONE_TRAINING_NOTE
@@ -25,13 +26,14 @@ from headwise.viz_app.views.shared.measures import measures_of
 from headwise.viz_app.views.shared.vocabulary import special_tokens_of
 
 
-def head_in_words(run: Run, measures: Measures, head: Head) -> str:
-    """Say what is most striking in the measures of a head."""
+def head_in_words(run: Run, measures: Measures, head: Head) -> tuple[str, str]:
+    """Say what is most striking in the measures of a head: in a plain line, and with numbers."""
     values = head_values(measures.values, head)
     texts = describe_head(
         values, head.kind, beside=_beside(run, measures, head), baselines=measures.alignment
     )
-    return special_tokens_of(run).name_in("; ".join(texts))
+    name_in = special_tokens_of(run).name_in
+    return name_in(in_a_line(texts)), name_in("; ".join(texts))
 
 
 def value_in_words(run: Run, measures: Measures, name: str, head: Head, value: float) -> str:

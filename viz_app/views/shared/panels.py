@@ -25,6 +25,7 @@ from headwise.viz_app.views.shared.cache import Stamp, recipe_of, stamp_if_there
 from headwise.viz_app.views.shared.errors import describe_error, show_user_errors
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.reservations import memory
+from headwise.viz_app.views.shared.selection import theme_name
 from headwise.viz_app.views.shared.view import (
     apply_changes,
     change_view,
@@ -43,9 +44,9 @@ FilesState = tuple[Offered, tuple[Stamp | None, ...]]
 """Runs and steps that there are, and the stamps of some files."""
 
 
-def forget_files() -> None:
-    """Forget the files that an earlier run of the page has read."""
-    st.session_state["read_files"] = {}
+def note_whole() -> None:
+    """Note that the whole page is drawn: which theme it has, and no file that it has read yet."""
+    st.session_state["read_files"], st.session_state["drawn_theme"] = {}, theme_name()
 
 
 def note_files(*paths: Path) -> None:
@@ -53,18 +54,22 @@ def note_files(*paths: Path) -> None:
     st.session_state["read_files"] |= {path: stamp_if_there(path) for path in paths}
 
 
-def _files_changed() -> bool:
-    """Return whether a noted file has been replaced or removed since."""
+def _theme_changed() -> bool:
+    return bool(st.session_state.get("drawn_theme", theme_name()) != theme_name())
+
+
+def _page_is_old() -> bool:
+    """Return whether a noted file was replaced or removed since, or the browser's theme changed."""
     noted: dict[Path, Stamp | None] = st.session_state.get("read_files", {})
-    return any(stamp_if_there(path) != stamp for path, stamp in noted.items())
+    return _theme_changed() or any(stamp_if_there(path) != stamp for path, stamp in noted.items())
 
 
 def panel(key: str) -> Callable[[Callable[Arguments, None]], Callable[Arguments, None]]:
     """Make a function a panel: it runs again by itself when one of its widgets is used.
 
     A panel shows its errors in place. Other panels are drawn again only by ``change_view`` and
-    ``redraw_all``. If a noted file has changed, the whole page is drawn again, since the panel's
-    arguments were read from the old one.
+    ``redraw_all``. If a noted file or the theme has changed, the whole page is drawn again, since
+    the panel's arguments are of the old one.
 
     Streamlit keeps the arguments of a panel as long as the session is open, and two minutes more.
     So it is given no trace, but what gives the trace again (``_Again``), mostly from the cache.
@@ -74,7 +79,7 @@ def panel(key: str) -> Callable[[Callable[Arguments, None]], Callable[Arguments,
         @st.fragment(key=key)
         @wraps(draw)
         def run_panel(*args: Any, **kwargs: Any) -> None:
-            if apply_changes() or _files_changed():
+            if apply_changes() or _page_is_old():
                 write_address(drawn=False)  # the browser may have asked with the one before
                 st.rerun()
             with show_user_errors(), memory().page():
@@ -156,7 +161,7 @@ def _watch(run: str, paths: tuple[Path, ...], seen: FilesState) -> None:
     state = st.session_state
     # Not while the whole app is drawn: what changes meanwhile is found at the next look.
     drawing = state.pop("drawing", False)
-    if not drawing and (apply_changes() or files_state(run, paths) != seen):
+    if not drawing and (apply_changes() or _theme_changed() or files_state(run, paths) != seen):
         write_address(drawn=False)  # the browser may have asked with the one before
         st.rerun()
     draw_again(seconds=SECONDS_BETWEEN_LOOKS, on_due=note_unprompted, key="at_rest")

@@ -21,7 +21,7 @@ PARTS: dict[str, dict[str, tuple[str, ...]]] = {
         "source": ("source_tokens",),
         "target": ("target_tokens",),
         "translation": ("translation", "translation-notes", "own-target"),
-        "choices": ("head-toolbar",),
+        "choices": ("head-toolbar", "map-toolbar"),
         "all heads": ("mosaic-box",),
         "map": ("large-map",),
         "words": ("head-words",),

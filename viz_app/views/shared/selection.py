@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import streamlit as st
 
@@ -20,6 +21,11 @@ class Selection:
     theme: Theme
 
 
+def theme_name() -> Literal["light", "dark"]:
+    """Return the name of the theme that the browser shows."""
+    return "dark" if st.context.theme.type == "dark" else "light"
+
+
 def current_theme() -> Theme:
     """Return the theme that the browser shows."""
-    return theme_named(st.context.theme.type)
+    return theme_named(theme_name())

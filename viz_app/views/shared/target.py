@@ -143,6 +143,20 @@ def target_probabilities(trace: Trace) -> tuple[list[float], list[str]]:
     return probabilities, titles
 
 
+def word_probabilities(trace: Trace) -> list[tuple[int, int, float]]:
+    """Return the words of a trace's target that have several tokens, with their probabilities.
+
+    Each is the first token, the one after the last, and the product of their probabilities: that
+    of the word in this form, after what stands before it. (Other tokens could make the same word.)
+    """
+    each = trace.predictions.log_probability
+    return [
+        (word.start, word.stop, float(np.exp(each[word.start : word.stop].sum())))
+        for word in trace.predicted.words
+        if word.stop - word.start > 1
+    ]
+
+
 def describe_ending(run: Run, trace: Trace) -> str:
     """Say of a target without text, or that was cut off, how it ended; of others, nothing."""
     ids, end = trace.predicted.ids, special_tokens_of(run).end_id

@@ -133,7 +133,7 @@ def change_view(*panels: str, **choices: Any) -> None:
     for name, what in _FORCED.items():
         typed = chosen(before, name)
         if typed.strip() and name not in choices and not chosen(here.view, name):
-            here.dropped.append(f"{what} “{_short(typed)}” was dropped with what it was for.")
+            here.dropped.append(f"{what} “{_short(typed)}” was dropped: it was for another choice.")
     if before.lesson_answer is not None and here.view.lesson_answer is None:
         here.redraw = not here.whole  # the lesson's panel says what was answered
     if panels:

@@ -132,8 +132,7 @@ def _show_translation(
     selection: Selection, own: Trace, forced: Trace, name: str, letter: str
 ) -> None:
     st.markdown(f"**{letter}: {escape_markdown(name)}**, its own translation")
-    with st.container(key=f"compared-{letter}"):
-        show_target(selection, own, key=f"own-{letter}")
+    show_target(selection, own, key=f"own-{letter}")
     st.caption(
         f"Shaded by probability; log-probability {total_log_probability(own):.2f} nats. "
         f"The shared target has {total_log_probability(forced):.2f} nats here."

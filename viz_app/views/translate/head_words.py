@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from headwise.model.interface import Head
+from headwise.model.turned import TurnedHead
 from headwise.viz_app.analysis.attention import (
     ALMOST_EVEN,
     MapFacts,
@@ -14,15 +15,14 @@ from headwise.viz_app.analysis.attention import (
 from headwise.viz_app.analysis.grid import Grid, make_grid
 from headwise.viz_app.analysis.rollout import map_of_heads
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.views.shared.head_choice import head_label
+from headwise.viz_app.views.shared.head_choice import choices_for, head_label
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.measured_heads import head_in_words
-from headwise.viz_app.views.shared.measures import (
-    measures_of,
-)
+from headwise.viz_app.views.shared.measures import measures_of
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.view import view
+from headwise.viz_app.views.shared.view import change_view, redraw_all, view
 from headwise.viz_app.views.shared.vocabulary import special_tokens_of
+from headwise.viz_app.views.shared.widgets import show_link
 from headwise.viz_app.views.translate.shown_map import ShownMap
 
 _LEAST_SHOWN = 0.5
@@ -31,24 +31,56 @@ empty."""
 
 
 def show_head_words(selection: Selection, trace: Trace, shown: ShownMap, grid: Grid) -> None:
-    """Draw sentences on the enlarged map, and whether its checks hold."""
-    said = [f"**{shown.name}**"]
+    """Draw a plain line on the enlarged map, its numbers in a fold, and whether its checks hold."""
+    line, numbers = f"**{shown.name}**", []
     if shown.aggregate == "head":
-        said.append(_over_the_corpus(selection, shown.head))
+        plain, corpus = _over_the_corpus(selection, shown.head)
+        line += plain
+        numbers.append(corpus)
     if shown.aggregate != "max":  # rows of the maximum sum to more than 1
-        said.append(_in_this_sentence(selection, trace, shown, grid))
+        numbers.append(_in_this_sentence(selection, trace, shown, grid))
     with st.container(key="head-words", gap="small"):
-        st.markdown("\n\n".join(said))
+        st.markdown(line)
+        if shown.aggregate == "head":
+            _show_ways(shown.head)
+        if numbers:
+            with st.expander("In numbers", key="head-numbers", type="compact"):
+                st.markdown("\n\n".join(numbers))
         _show_checks(trace)
 
 
-def _over_the_corpus(selection: Selection, head: Head) -> str:
+def _show_ways(head: Head) -> None:
+    """Draw what one does with a head: switch it off, or open it on another page."""
+    others = tuple(each for each in view().strengths if each.head != head)
+    is_off = TurnedHead(head) in view().strengths
+
+    def turn() -> None:
+        change_view(strengths=others if is_off else (*others, TurnedHead(head)), below="off")
+        redraw_all()
+
+    with st.container(horizontal=True, gap="small", key="head-ways"):
+        st.button(
+            "Switch it on again" if is_off else "Switch it off",
+            key="turn-head",
+            type="tertiary",
+            icon=":material/power_settings_new:",
+            on_click=turn,
+        )
+        choices = choices_for(head)
+        show_link("Inside it", "inside", key="head-inside", **choices)
+        show_link("In a corpus", "heads", key="head-corpus", **choices)
+        show_link("Turn it", "why", key="head-why", why="turn heads", **choices)
+
+
+def _over_the_corpus(selection: Selection, head: Head) -> tuple[str, str]:
+    """Say what a head does over a corpus: the end of a plain line, and with numbers."""
     run, step = selection.run, selection.step
     measures = measures_of(run, [step]).by_step.get(step)
     if measures is None:
-        return "Over a corpus: not measured at this checkpoint."
-    said = escape_markdown(head_in_words(run, measures, head))
-    return f"Over {measures.corpus.sentences:,} sentences: {said}."
+        return "", "Over a corpus: not measured at this checkpoint."
+    plain, said = map(escape_markdown, head_in_words(run, measures, head))
+    over = f"{measures.corpus.sentences:,} sentences"
+    return f" {plain}, over {over}.", f"Over {over}: {said}."
 
 
 def _in_this_sentence(selection: Selection, trace: Trace, shown: ShownMap, grid: Grid) -> str:

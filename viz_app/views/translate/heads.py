@@ -13,7 +13,7 @@ from headwise.model.interface import Kind
 from headwise.viz_app.analysis.attention import max_pool, pool_mask
 from headwise.viz_app.analysis.grid import Grid
 from headwise.viz_app.analysis.labels import KIND_NAMES
-from headwise.viz_app.analysis.rollout import map_of_heads, weights_of
+from headwise.viz_app.analysis.rollout import CellValue, map_of_heads, weights_of
 from headwise.viz_app.components.map_cells import map_cells
 from headwise.viz_app.figures.maps import attention_map, difference_map
 from headwise.viz_app.figures.mosaic import mosaic
@@ -24,6 +24,7 @@ from headwise.viz_app.views.shared.head_choice import (
     choices_for,
     choose_clicked_head,
     choose_head,
+    choose_units,
     head_toolbar,
     map_arguments,
 )
@@ -34,14 +35,16 @@ from headwise.viz_app.views.shared.target import show_target_text, total_log_pro
 from headwise.viz_app.views.shared.view import change_view, redraw_all, view
 from headwise.viz_app.views.shared.widgets import choose_one, open_page, show_figure
 from headwise.viz_app.views.translate.head_words import show_head_words
+from headwise.viz_app.views.translate.likeliest import show_next_tokens
 from headwise.viz_app.views.translate.lines import show_lines
 from headwise.viz_app.views.translate.mixed import show_mixed, show_with_residual
 from headwise.viz_app.views.translate.shown_map import (
     HEAD_PANELS,
     ShownMap,
     choose_cells,
-    choose_reading,
+    choose_options,
     redraw_heads,
+    show_help,
 )
 from headwise.viz_app.views.translate.step import STEP_PANELS
 
@@ -68,28 +71,20 @@ def show_heads(
 
     ``grids`` are the rows and columns of the maps of the traces.
     """
-    toolbar = head_toolbar()
-    head = choose_head(selection.run.description, toolbar=toolbar, on_change=redraw_heads)
-    with toolbar:
-        style: _Style = "map"
-        if second is None:
-            style = choose_one(
-                "View",
-                get_args(_Style),
-                key="style",
-                format_func=lambda style: {"joint": "all kinds"}.get(style, style),
-                show_label=False,
-            )
-        cells = choose_cells()
-        choose_reading(selection.run)
+    head = choose_head(selection.run.description, on_change=redraw_heads)
+    drawn = st.container() if second is not None else None  # above the maps that are compared
+    compared_place = st.container()
+    left, right = st.columns([2, 3], gap="medium")
+    with drawn or right:
+        style, cells = _choose_drawing(selection, compares=second is not None)
     shown, grid = ShownMap(head, view().translate.show, cells), grids[head.kind]
     if not grid.rows or not grid.columns:
         st.caption("Without special tokens nothing is left of this map.")
         return
     compared = [] if second is None else sorted((first, second), key=attrgetter("step"))
     if compared:
-        _show_comparison(selection, compared, grid, shown)
-    left, right = st.columns([2, 3], gap="medium")
+        with compared_place:
+            _show_comparison(selection, compared, grid, shown)
     with left:
         overview_height = _show_mosaic(selection, first, grid, shown)
     words_right = False
@@ -108,6 +103,25 @@ def show_heads(
             show_lines(selection, first, shown, grids, joint=style == "joint")
     with right if words_right else left:  # where there is more room
         show_head_words(selection, first, shown, grid)
+
+
+def _choose_drawing(selection: Selection, *, compares: bool) -> tuple[_Style, CellValue]:
+    """Ask, right above the large map, how it is drawn: as what, of which cells, and options."""
+    style: _Style = "map"
+    with head_toolbar("map-toolbar"):
+        if not compares:
+            style = choose_one(
+                "View",
+                get_args(_Style),
+                key="style",
+                format_func=lambda style: {"joint": "each kind"}.get(style, style),
+                show_label=False,
+            )
+        choose_units(show_label=False, on_change=redraw_all)
+        cells = choose_cells()
+        choose_options(selection.run)
+        show_help(selection.run.description)
+    return style, cells
 
 
 def _pool_note(grid: Grid) -> str:
@@ -223,6 +237,8 @@ def _show_map(selection: Selection, trace: Trace, grid: Grid, shown: ShownMap) -
             on_cell=open_cell,
             on_row=choose_step if steps else None,
         )
+    if steps:
+        show_next_tokens(selection, trace)
     whole = len(grid.columns) == len(grid.spans[1]) or grid.renormalised
     st.caption(shown.note + " Rows sum to 1." * (shown.aggregate != "max" and whole))
     return int(figure.layout.height)

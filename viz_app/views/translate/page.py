@@ -30,6 +30,7 @@ from headwise.viz_app.views.shared.target import (
     show_target_text,
     target_probabilities,
     total_log_probability,
+    word_probabilities,
 )
 from headwise.viz_app.views.shared.view import (
     change_view,
@@ -119,7 +120,7 @@ def _show_translation(selection: Selection, size: int) -> tuple[Trace, Target]:
         score = target.beam.hypotheses[target.hypothesis].score
         notes.append(f"Its score in the beam, {score:.2f}, is the {SCORE}.")
     if view().units == "words":
-        notes.append("Words are in the maps only: above are tokens, with a probability each.")
+        notes.append("Words are in the maps only: above are tokens, and below them their words.")
     if run.data is not None and len(trace.source) > run.data.longest_source:
         notes.append(
             f"{len(trace.source)} tokens: longer than anything seen in training "
@@ -234,5 +235,6 @@ def show_tokens(selection: Selection, trace: Trace) -> None:
         chosen=view().at,
         probabilities=probabilities,
         titles=titles,
+        words=word_probabilities(trace),
         language=selection.run.target_language,
     )

@@ -16,7 +16,7 @@ from headwise.viz_app.analysis.grid import GridOptions, RowsBy
 from headwise.viz_app.analysis.labels import KIND_NAMES, KIND_NOTES
 from headwise.viz_app.analysis.rollout import CellValue
 from headwise.viz_app.views.caches import Run
-from headwise.viz_app.views.shared.head_choice import choose_units, chosen_head
+from headwise.viz_app.views.shared.head_choice import chosen_head
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.view import control, redraw_all, view
 from headwise.viz_app.views.shared.vocabulary import special_tokens_of
@@ -56,7 +56,13 @@ _BIASES_NOTE = (
     "Where the model has biases, v has that of W_V, as in the paper; the bias of W_O, the same "
     "whatever a query looks at, is in no cell."
 )
-_CHOICES = ("show", "units", "rows", "special", "renormalised")
+_OPTIONS = ("show", "rows", "special", "renormalised")
+
+
+_DECODER_ROW = (
+    "a position of the target, named by the token that is predicted there ← the one that was "
+    "consumed last"
+)
 
 
 class ShownMap(NamedTuple):
@@ -133,17 +139,32 @@ def redraw_heads() -> None:
 
 
 def chosen_grid_options() -> GridOptions:
-    """Return the rows and columns that ``choose_reading`` has chosen."""
+    """Return the rows and columns that were chosen."""
     own = view().translate
     return GridOptions(view().units, own.rows, own.special, own.renormalised)
 
 
-def choose_reading(run: Run) -> None:
-    """Draw a button that opens the choices of how maps are read, with how many were changed."""
-    changed = sum(chosen(view(), name) != CHOICES[name].default for name in _CHOICES)
-    label = "How maps are read" + f" ({changed})" * bool(changed)
+def show_help(model: Description) -> None:
+    """Draw a button that opens what is to be known to read the map that is shown."""
+    kind = view().kind
+    rows = "a token of the source" if kind == "encoder_self" else _DECODER_ROW
+    with st.popover("Help", key="reading-help"):
+        st.markdown(
+            f"**A row** is a *query*: {rows}. **A column** is a *key*, a token that the query may "
+            "look at. **A cell** is a *weight*: which share of the row goes to that key. The "
+            "darker a cell, or the brighter on a dark page, the more; colours go by the square "
+            "root, so that small weights are seen. Grey cells are masked: their weight is 0.\n\n"
+            f"{KIND_NOTES[kind]} {_what_a_row_is(model)}\n\n"
+            "A map says where a head looked. It does not say what the head took from there, nor "
+            "what became of it."
+        )
+
+
+def choose_options(run: Run) -> None:
+    """Draw a button that opens further choices of maps, with how many were changed."""
+    changed = sum(chosen(view(), name) != CHOICES[name].default for name in _OPTIONS)
+    label = "Options" + f" ({changed})" * bool(changed)
     with st.popover(label, key="reading"):
-        st.caption(_what_a_row_is(run.description))
         choose_one(
             "Show",
             get_args(Aggregate),
@@ -155,7 +176,6 @@ def choose_reading(run: Run) -> None:
             "rollout, which follows attention back to the inputs of the stack: "
             r"$R_l = (\frac12 \bar A_l + \frac12 I)\,R_{l-1}$.",
         )
-        choose_units(in_menu=True, on_change=redraw_all)
         choose_one(
             "Decoder rows by",
             get_args(RowsBy),
