@@ -9,19 +9,25 @@ import pytest
 from playwright.sync_api import expect
 
 from headwise.model.checkpoint import TrainedRun, load_weights, open_trained_run
+from headwise.model.interface import Head
 from headwise.model.interventions import head_costs
 from headwise.model.runs import log_file, read_log_file
+from headwise.model.training.data import Pair
 from headwise.model.turned import Turned
 from headwise.viz_app.analysis.correspondence import corresponding, stretch_labels
 from headwise.viz_app.analysis.curves import curve_of
+from headwise.viz_app.analysis.labels import vocabulary_labels
 from headwise.viz_app.analysis.patching import PatchedPair
-from headwise.viz_app.analysis.question import Compared, Place, Question
+from headwise.viz_app.analysis.question import Compared, Place, Question, Written
 from headwise.viz_app.analysis.questions import ask, read_parameters
 from headwise.viz_app.lessons.reading import SHIPPED, read_lessons
 from headwise.viz_app.lessons.records import Lesson, Step
+from headwise.viz_app.measuring.batches import EncodedPair
+from headwise.viz_app.measuring.dictionaries import head_dictionary, values_in
 from headwise.viz_app.measuring.pair_files import read_measured_pairs
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.account import run_account
+from headwise.viz_app.trace.circuits import run_score_parts
 from headwise.viz_app.trace.patching import run_patching
 from headwise.viz_app.trace.sentence import run_trace
 from headwise.viz_app.views.shared.lesson_panel import make_asked
@@ -74,8 +80,22 @@ def question_of(step: Step, view: View, page: str) -> tuple[Question, Trace]:
         turned=lambda: traced_turned(run, view, trace),
         patched_pair=lambda: patched(run, view, trace),
         account=lambda: compared(run, view, trace),
+        score_parts=lambda head, row: run_score_parts(
+            load_weights(run, view.step or 0).model, trace, head, row
+        ),
+        written=lambda head: written(run, view, trace, head),
     )
     return ask(step.ask, read_parameters(step.ask, step.parameters), asked), trace
+
+
+def written(run: TrainedRun, view: View, trace: Trace, head: Head) -> Written:
+    model, vocabulary = load_weights(run, view.step or 0).model, run.tokenizers.target
+    pair = EncodedPair(0, Pair("", ""), list(trace.source.ids), list(trace.target_ids))
+    found = head_dictionary(model, head, values_in(model, [pair], head.kind))
+    return Written(
+        found,
+        lambda ids: vocabulary_labels(vocabulary.tokens(ids), spaced=vocabulary.kind == "bpe"),
+    )
 
 
 def traced_turned(run: TrainedRun, view: View, trace: Trace) -> Trace:

@@ -23,8 +23,10 @@ from headwise.viz_app.analysis.grid import Grid, make_grid
 from headwise.viz_app.analysis.patching import PatchedPair
 from headwise.viz_app.analysis.rollout import CellValue, map_of_heads, weights_of
 from headwise.viz_app.records.account import Account
+from headwise.viz_app.records.dictionary import HeadDictionary
 from headwise.viz_app.records.measures import Curve
 from headwise.viz_app.records.pairs import MeasuredPairs
+from headwise.viz_app.records.scores import ScoreParts
 from headwise.viz_app.records.trace import Floats, Trace
 
 Place = tuple[int, ...]
@@ -91,6 +93,21 @@ def _no_account() -> Compared:
     raise ValueError("there is no account of a word here; open the page Why")
 
 
+class Written(NamedTuple):
+    """What a head writes for each token that it reads, and how target tokens are named."""
+
+    dictionary: HeadDictionary
+    names: Callable[[Sequence[int]], Sequence[str]]
+
+
+def _no_scores(head: Head, row: int) -> ScoreParts:
+    raise ValueError("there are no scores to take apart here; open the page Inside a head")
+
+
+def _no_dictionary(head: Head) -> Written:
+    raise ValueError("there is no dictionary of a head here; open the page Heads")
+
+
 def _no_pair() -> PatchedPair:
     raise ValueError("expected a second sentence to compare with; type one on the page Why")
 
@@ -121,6 +138,10 @@ class Asked:
     """Computes why the chosen token was written, and not the other word that is chosen."""
     patched_pair: Callable[[], PatchedPair] = _no_pair
     """Patches the sentence by the second one of the page."""
+    score_parts: Callable[[Head, int], ScoreParts] = _no_scores
+    """Takes a row of a head's scores apart."""
+    written: Callable[[Head], Written] = _no_dictionary
+    """Computes what a head of the decoder writes for each key of the sentence."""
 
     @cached_property
     def grid(self) -> Grid:

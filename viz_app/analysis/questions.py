@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, create_model
 
 from headwise.viz_app.analysis import (
     account_questions,
+    head_questions,
     map_questions,
     pair_questions,
     patching_questions,
@@ -99,6 +100,8 @@ KINDS: dict[str, QuestionKind] = {
     "source_for_word": _kind(account_questions.source_for_word, *_WORDS, way="source"),
     "head_for_token": _kind(account_questions.head_for_token, *_WORDS, "token"),
     "encoder_part": _kind(account_questions.encoder_part, *_WORDS, "token"),
+    "score_term": _kind(head_questions.score_term, "row"),
+    "written_token": _kind(head_questions.written_token, "row", "token"),
     "restoring_token": _kind(patching_questions.restoring_token, "first", "second"),
     "restoring_sublayer": _kind(patching_questions.restoring_sublayer, "first", "second"),
     "restoring_head": _kind(patching_questions.restoring_head, "first", "second"),

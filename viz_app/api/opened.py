@@ -16,20 +16,27 @@ from headwise.model.interface import (
     Head,
     HeadLike,
     Tokenizers,
+    head_name,
     to_head,
     to_heads,
 )
 from headwise.model.passes import Pass, Texts, run_with_cache
 from headwise.model.runs import Run
+from headwise.model.training.data import Pair
 from headwise.model.turned import Turned
 from headwise.model.turning import ablate, turn
 from headwise.viz_app.api.patches import patch_texts, step_of
 from headwise.viz_app.api.traces import OpenedTrace
+from headwise.viz_app.measuring.composition import composition
+from headwise.viz_app.measuring.dictionaries import head_dictionary, mean_values, values_in
+from headwise.viz_app.measuring.plain import encode_all
 from headwise.viz_app.records.account import Account
+from headwise.viz_app.records.composition import Composition, PathEffects
+from headwise.viz_app.records.dictionary import HeadDictionary
 from headwise.viz_app.records.patching import Patching
 from headwise.viz_app.records.scores import ScoreParts
 from headwise.viz_app.trace.account import run_account, word_to_compare
-from headwise.viz_app.trace.circuits import run_score_parts
+from headwise.viz_app.trace.circuits import run_path, run_score_parts
 from headwise.viz_app.trace.patching import MOST_SECONDS
 from headwise.viz_app.trace.sentence import run_trace
 
@@ -218,6 +225,62 @@ class OpenedCheckpoint(Checkpoint):
         """
         trace = self.trace(text, target, ablated=ablated)
         return run_score_parts(self.model, trace, to_head(head), row)
+
+    def dictionary(
+        self,
+        head: HeadLike,
+        pairs: Sequence[tuple[str, str]],
+        *,
+        named: int = 5,
+    ) -> HeadDictionary:
+        """Say which target tokens a head raises most, and lowers most, by the token that it reads.
+
+        Values of tokens are means over their places in pairs, whose targets are forced.
+
+        Args:
+            head: a head of cross-attention or of the decoder's self-attention.
+            pairs: (source, target) texts.
+            named: how many target tokens are named of either.
+
+        Raises:
+            ValueError: if it is a head of the encoder.
+            DataError: if the model can take none of the pairs.
+        """
+        asked = to_head(head)
+        if asked.kind == "encoder_self":
+            raise ValueError(f"expected a head of the decoder, got {head_name(asked)}")
+        encoded = encode_all(
+            [Pair(*pair) for pair in pairs],
+            self.tokenizers,
+            max_length=self.description.max_length,
+        )
+        values = mean_values(values_in(self.model, encoded, asked.kind))
+        return head_dictionary(self.model, asked, values, named=named)
+
+    def composition(self) -> Composition:
+        """Compare what each head writes with what later ones read, by their weights."""
+        return composition(self.model)
+
+    def path(
+        self,
+        text: str,
+        earlier: HeadLike,
+        later: HeadLike,
+        *,
+        target: str | Sequence[int] | None = None,
+    ) -> PathEffects:
+        """Take what a head wrote out of only the queries, keys or values of a later one.
+
+        Args:
+            text: the source.
+            earlier, later: heads, such as ``cross.2.4``.
+            target: as for ``trace``.
+
+        Raises:
+            ValueError: as ``trace``, and if the later head reads nothing of the earlier one.
+        """
+        trace = self.trace(text, target)
+        return run_path(self.model, trace, to_head(earlier), to_head(later))
 
     def patch(
         self,

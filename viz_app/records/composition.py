@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwise.model.interface import Head
+from headwise.viz_app.records.account import Doubles
 from headwise.viz_app.records.trace import Floats
 
 Role = Literal["query", "key", "value"]
@@ -66,8 +68,37 @@ class Composition:
             float(self.error[place]),
         )
 
+    def between(self, earlier: Head, later: Head, role: Role) -> Edge:
+        """Return the edge of two heads; a ValueError if the later one does not read so."""
+        of = self.heads.index(earlier), self.heads.index(later), ROLES.index(role)
+        [*places] = np.flatnonzero(
+            (self.earlier == of[0]) & (self.later == of[1]) & (self.role == of[2])
+        )
+        if not places:
+            raise ValueError(f"expected an edge from {earlier} to {later} by its {role}")
+        return self.edge(int(places[0]))
+
     def strongest(self, most: int) -> list[Edge]:
         """Return the edges that stand out, the largest score first."""
         out = np.flatnonzero(self.score > 3 * self.error)
         order = out[np.argsort(-self.score[out], kind="stable")]
         return [self.edge(int(place)) for place in order[:most]]
+
+
+@dataclass(frozen=True)
+class PathEffects:
+    """What a later head loses without what an earlier one wrote, in one sentence.
+
+    ``H`` are the heads of the earlier one's layer, it among them: the others are compared with.
+    """
+
+    earlier: Head
+    later: Head
+    weights: Doubles
+    """The later head's map as it was, (Q, M)."""
+    maps: Mapping[Role, Doubles]
+    """Its map where a head is taken out of only its queries, or its keys, (H, Q, M); one that the
+    later head does not read so is absent."""
+    values: Doubles | None
+    """The length of what a head brings to its output by the values alone, over the length of the
+    output, (H, Q); None where it does not read so."""

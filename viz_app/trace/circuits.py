@@ -16,6 +16,8 @@ from torch import Tensor
 
 from headwise.model.interface import Head, Seq2SeqModel, Stack, head_name
 from headwise.model.readings import ForcedPass, Readings, Sublayer
+from headwise.viz_app.records.account import Doubles
+from headwise.viz_app.records.composition import PathEffects, Role
 from headwise.viz_app.records.scores import ScoreParts
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.account import doubles
@@ -70,10 +72,73 @@ def run_score_parts(model: Seq2SeqModel, trace: Trace, head: Head, row: int) -> 
     )
 
 
+@torch.inference_mode()
+def run_path(model: Seq2SeqModel, trace: Trace, earlier: Head, later: Head) -> PathEffects:
+    """Take what an earlier head wrote out of only the queries, keys or values of a later head.
+
+    Everything else of the pass is as it was, also what other heads made of it, and the divisors of
+    norms are held: what changes is what the later head has directly from the earlier one. (Path
+    patching: Wang et al. 2022, "Interpretability in the Wild", section 3.1; Goldowsky-Dill et al.
+    2023.) The same is done for the other heads beside the earlier one.
+
+    Args:
+        model: the model of the trace.
+        trace: the sentence; its target is forced.
+        earlier, later: the two heads.
+
+    Raises:
+        ValueError: if the later head reads nothing of what the earlier one wrote.
+    """
+    kind, layer, number = later
+    stack: Stack = "encoder" if kind == "encoder_self" else "decoder"
+    attention = Sublayer(stack, layer, kind)
+    source, consumed = (ids_tensor(model, ids) for ids in (trace.source.ids, trace.consumed.ids))
+    ends = tuple(f"{attention.path}.{name}" for name in ("scores", "query", "key"))
+    forced = ForcedPass.run(model, source, consumed, turned=trace.turned, also=ends)
+    scores, query, key = (forced.seen[end][number] for end in ends)
+    value, weights = (forced.seen[f"{attention.path}.{of}"][number] for of in ("value", "weights"))
+    d_k = value.shape[-1]
+    scale = d_k**-0.5 if model.description.scale_scores else 1.0
+    columns = slice(number * d_k, (number + 1) * d_k)
+    beside = [
+        head_name(Head(earlier.kind, earlier.layer, head))
+        for head in range(model.description.heads(earlier.kind))
+    ]
+
+    def taken(role: str, length: int) -> list[Tensor]:  # (n, K) of each head beside
+        parts = _vectors(forced, attention, f"{role}_projection", columns, torch.arange(length))
+        return [parts[name].T for name in beside if name in parts]
+
+    def maps(changes: list[Tensor]) -> Doubles:
+        without = [
+            (scores - scale * change).masked_fill(weights == 0, -torch.inf) for change in changes
+        ]
+        return doubles(torch.stack(without).softmax(dim=-1))
+
+    queries, keys, values = (
+        taken(role, len(of)) for role, of in (("query", query), ("key", key), ("value", value))
+    )
+    found: dict[Role, Doubles] = {}
+    if queries:
+        found["query"] = maps([part @ key.T for part in queries])
+    if keys:
+        found["key"] = maps([query @ part.T for part in keys])
+    projection = forced.projections[attention.path][number]
+    whole = (weights @ value @ projection).norm(dim=-1)
+    share = [(weights @ part @ projection).norm(dim=-1) / whole for part in values]
+    if not found and not share:
+        raise ValueError(
+            f"expected a head that reads what {head_name(earlier)} wrote, got {head_name(later)}"
+        )
+    return PathEffects(
+        earlier, later, doubles(weights), found, doubles(torch.stack(share)) if share else None
+    )
+
+
 def _vectors(
     forced: ForcedPass, attention: Sublayer, name: str, columns: slice, positions: Tensor
 ) -> dict[str, Tensor]:
-    """Take a head's queries, or keys, at some positions apart: part → (K, n).
+    """Take a head's queries, keys or values at some positions apart: part → (K, n).
 
     ``name`` is that of their projection, ``columns`` are the head's.
     """
@@ -83,8 +148,8 @@ def _vectors(
     readings = Readings(directions, directions.new_ones(len(directions), len(positions)))
     stack: Stack = attention.stack
     into: Sublayer | None = attention
-    if attention.kind == "cross" and name == "key_projection":
-        stack, into = "encoder", None  # keys are made from the encoder's output
+    if attention.kind == "cross" and name != "query_projection":
+        stack, into = "encoder", None  # keys and values are made from the encoder's output
     followed = forced.follow(stack, readings, positions, into=into)
     token, position = forced.embedding(stack, followed.embedding, positions)
     parts = {"token": token} | ({} if position is None else {"position": position})

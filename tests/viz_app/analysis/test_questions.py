@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from headwise.viz_app.analysis.question import (
     Asked,
     Compared,
     Question,
+    Written,
     first_difference,
     heaviest_row,
     most_changed_row,
@@ -25,11 +27,14 @@ from headwise.viz_app.analysis.question import (
 )
 from headwise.viz_app.analysis.questions import KINDS, ask, read_parameters
 from headwise.viz_app.records.account import Account, EncoderParts, StreamParts
+from headwise.viz_app.records.dictionary import HeadDictionary
 from headwise.viz_app.records.measures import Curve
 from headwise.viz_app.records.pairs import PairScores
 from headwise.viz_app.records.patching import Patching, Stretch
+from headwise.viz_app.records.scores import ScoreParts
 from headwise.viz_app.records.trace import Tokens, Trace
 from headwise.viz_app.trace.account import run_account
+from headwise.viz_app.trace.circuits import run_score_parts
 from tests.floats import assert_near
 from tests.viz_app.pairs import made_up_pairs
 
@@ -42,6 +47,7 @@ NEEDED = {
     "head_extreme": {"of": "previous"},
     "best_milestone": {"of": "valid_loss"},
     "last_value": {"of": "train_sample_loss"},
+    "score_term": {"row": "last"},  # the first may look at one key only
 }
 """Parameters that a kind of question has to be given."""
 WORDS = [["<s>"], [" a"], [" b"], ["</s>"]]
@@ -89,6 +95,32 @@ def asked(trace: Trace, make_tokens: Callable[..., Tokens], trained: Transformer
         turned=lambda: turned,
         account=compared,
         patched_pair=patched,
+    )
+
+
+def written(head: Head) -> Written:
+    """A head that raises tokens 3 and 1, and lowers 0 and 2, whatever it reads."""
+    ids, by = np.array([[3, 1]] * 20), np.array([[2.5, 1.0]] * 20, np.float32)
+    found = HeadDictionary(ids[:, 0], ids[:, 0], ids, by, np.array([[0, 2]] * 20), -by)
+    return Written(found, lambda named: [f"t{id}" for id in named])
+
+
+def scored(head: Head, row: int) -> ScoreParts:
+    """A query and three keys of a token, a position and a layer, each a number; by hand."""
+    keys = {
+        "token": [1, 0, 0],
+        "position": [0, 2, 0],
+        "feed_forward.1": [0, 0, 0],
+        "biases": [0] * 3,
+    }
+    return ScoreParts(
+        head,
+        row,
+        {name: np.array([3.0 if name == "position" else 1.0]) for name in keys},
+        {name: np.array(key, np.float64)[:, None] for name, key in keys.items()},
+        scale=1.0,
+        relative=None,
+        scores=np.zeros(3),
     )
 
 
@@ -321,6 +353,29 @@ def test_a_question_on_an_account_says_where_there_is_none(asked: Asked) -> None
         assert right(made(other, "word_ratio")) == [written]
 
 
+def test_what_tells_keys_apart_by_hand(asked: Asked) -> None:
+    """All parts of the query sum to 6: the scores are 6, 12 and 0, of which 6 is the mean.
+
+    Position × position is 0, 6 and 0: its covariance is 12 of a variance of 24.
+    """
+    question = made(dataclasses.replace(asked, score_parts=scored), "score_term")
+    assert right(question) == ["its position with the keys' positions"]
+    assert "this is 0.50" in question.reason((1,))
+    assert "this is 0.00" in question.reason((0,))
+    with pytest.raises(ValueError, match="open the page Inside a head"):
+        made(asked, "score_term")
+
+
+def test_what_a_head_raises_most_is_right(asked: Asked) -> None:
+    question = made(dataclasses.replace(asked, written=written), "written_token")
+    assert right(question) == ["t3"]
+    assert [choice.label for choice in question.choices] == ["t0", "t1", "t2", "t3"]
+    assert "+1.0 standard deviations" in question.reason((1,))
+    assert question.names["token"] == "y"
+    with pytest.raises(ValueError, match="open the page Heads"):
+        made(asked, "written_token")
+
+
 def test_two_targets_differ_first_at_a_step() -> None:
     assert first_difference([2, 7, 8, 9, 3], [2, 7, 5, 3]) == (1, 5)
     assert first_difference([2, 7, 3], [2, 7, 8, 3]) == (1, 8)
@@ -351,6 +406,8 @@ def test_every_wrong_answer_has_a_reason_with_a_number(trace: Trace, trained: Tr
             turned=lambda: trace,
             patched_pair=patched,
             account=lambda: Compared(account, "one", "other"),
+            score_parts=partial(run_score_parts, trained, trace),
+            written=written,
         )
         for name, of in KINDS.items():
             question = made(asked, name)

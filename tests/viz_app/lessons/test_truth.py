@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -14,6 +14,7 @@ from headwise.model.forced import forced_stream, target_log_probabilities
 from headwise.model.interface import Head, Kind
 from headwise.model.interventions import ablate
 from headwise.model.runs import log_file, read_log_file
+from headwise.model.training.data import Pair
 from headwise.model.transformer import Transformer
 from headwise.model.turned import Turned
 from headwise.viz_app.analysis.correspondence import corresponding, stretch_labels
@@ -23,6 +24,7 @@ from headwise.viz_app.analysis.question import (
     Asked,
     Compared,
     Question,
+    Written,
     first_difference,
     most_changed_row,
 )
@@ -30,12 +32,15 @@ from headwise.viz_app.analysis.questions import ask, read_parameters
 from headwise.viz_app.lessons.reading import SHIPPED as LESSONS
 from headwise.viz_app.lessons.reading import read_lessons
 from headwise.viz_app.lessons.records import Lesson, Step
+from headwise.viz_app.measuring.batches import EncodedPair
+from headwise.viz_app.measuring.dictionaries import head_dictionary, values_in
 from headwise.viz_app.measuring.files import read_measures
 from headwise.viz_app.measuring.pair_files import read_measured_pairs
 from headwise.viz_app.records.measures import Curve
 from headwise.viz_app.records.pairs import MeasuredPairs
 from headwise.viz_app.records.trace import Floats, Trace
 from headwise.viz_app.trace.account import run_account
+from headwise.viz_app.trace.circuits import run_score_parts
 from headwise.viz_app.trace.patching import run_patching
 from headwise.viz_app.trace.sentence import run_trace
 from headwise.viz_app.views.shared.lesson_panel import make_asked
@@ -136,6 +141,8 @@ def asked_of(step: Step, lesson: Lesson, name: str, text: str) -> Asked:
             ),
             account=lambda: _compared(name, at_step, trace, view, step),
             patched_pair=lambda: _patched(name, at_step, trace, view.why.other or ""),
+            score_parts=partial(run_score_parts, model_of(name, at_step), trace),
+            written=lambda head: _written(name, at_step, trace, head),
         )
 
     before = asked(view)
@@ -167,6 +174,13 @@ def _compared(name: str, step: int, trace: Trace, view: View, of: Step) -> Compa
     at, other = first_difference(trace.target_ids, run.tokenizers.encode_target(of.against))
     account = run_account(model_of(name, step), trace, at, other)
     return Compared(account, "this", "that")
+
+
+def _written(name: str, step: int, trace: Trace, head: Head) -> Written:
+    pair = EncodedPair(0, Pair("", ""), list(trace.source.ids), list(trace.target_ids))
+    model = model_of(name, step)
+    found = head_dictionary(model, head, values_in(model, [pair], head.kind))
+    return Written(found, run_of(name).tokenizers.target.tokens)
 
 
 def _patched(name: str, step: int, a: Trace, other: str) -> PatchedPair:

@@ -421,6 +421,38 @@ def restoring_head(asked: Asked, given: Given) -> Truth:
     return largest(_restored(asked, asked.patched_pair().patching.heads["cross"]), "+.2f", 0.005)
 
 
+# Heads
+
+
+def score_term(asked: Asked, given: Given) -> Truth:
+    parts = asked.score_parts(asked.head, row_of(asked, given))
+    tables = dict(zip(parts.query_parts, parts.tables(), strict=True))
+    found = {of: dict(zip(parts.key_parts, row, strict=True)) for of, row in tables.items()}
+    none = np.zeros(len(parts.scores))
+    own = {of: found[of].get(of, none) for of in ("token", "position") if of in found}
+    both = [found.get("token", {}).get("position"), found.get("position", {}).get("token")]
+    terms = [
+        own["token"],
+        own.get("position", none) + (none if parts.relative is None else parts.relative),
+        sum((each for each in both if each is not None), none),
+    ]
+    terms.append(parts.scores - sum(terms))
+    shares = [np.cov(term, parts.scores)[0, 1] / parts.scores.var(ddof=1) for term in terms]
+    return largest({(kind,): share for kind, share in enumerate(shares)})
+
+
+def written_token(asked: Asked, given: Given) -> Truth:
+    kind, layer, head = asked.head
+    key = int(asked.trace.attention[kind][layer, head, row_of(asked, given)].argmax())
+    written = asked.written(asked.head)
+    found = written.dictionary
+    assert (np.diff(found.raised_by[key]) <= 0).all()
+    ids = [*found.raised[key][:2], *found.lowered[key][:2]]
+    names = written.names(list(map(int, ids)))
+    right = sorted(names).index(names[0])
+    return Truth(frozenset({(right,)}), always=(f"{found.raised_by[key][0]:+.1f}",))
+
+
 TRUTHS: dict[str, Callable[[Asked, Given], Truth]] = {
     each.__name__: each
     for each in (
@@ -431,7 +463,7 @@ TRUTHS: dict[str, Callable[[Asked, Given], Truth]] = {
         *(nucleus_size, first_probability, first_loss, best_milestone, last_value),
         *(tokens_changed, weakest_phenomenon, likelier_target, above_chance, word_ratio),
         *(account_sum, largest_part, source_for_word, head_for_token),
-        *(restoring_token, restoring_sublayer, restoring_head),
+        *(restoring_token, restoring_sublayer, restoring_head, score_term, written_token),
     )
 }
 """Question → its truth; those that are missing are of parts that are named in another way."""

@@ -32,6 +32,7 @@ from headwise.viz_app.views.heads.compared import (
     errors_of_differences,
 )
 from headwise.viz_app.views.heads.examples import show_examples
+from headwise.viz_app.views.heads.feeds import show_feeds
 from headwise.viz_app.views.heads.together import show_together
 from headwise.viz_app.views.heads.writes import show_writes
 from headwise.viz_app.views.shared.download import show_download_menu
@@ -73,6 +74,7 @@ def page(selection: Selection) -> None:
         with above:
             show_list(selection, measures)
         show_writes(selection, measures)
+        show_feeds(selection)
         show_together(selection, measures)
         show_failures(selection, measures)
     show_download_menu(selection)

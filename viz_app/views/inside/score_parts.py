@@ -15,10 +15,8 @@ from headwise.viz_app.analysis.scores import (
 from headwise.viz_app.figures.scores import score_map
 from headwise.viz_app.records.scores import ScoreParts
 from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.trace.circuits import run_score_parts
 from headwise.viz_app.trace.saved import npz_of
-from headwise.viz_app.views.caches import Run
-from headwise.viz_app.views.shared.accounts import of_prediction
+from headwise.viz_app.views.shared.accounts import score_parts_of
 from headwise.viz_app.views.shared.download import Files
 from headwise.viz_app.views.shared.head_choice import chosen_head
 from headwise.viz_app.views.shared.markdown import escape_markdown
@@ -37,18 +35,6 @@ _HELD = (
     "written at its own, and so their product is a table. The divisors of norms are held at their "
     "values in this pass, so that it is exact."
 )
-
-
-def score_parts_of(run: Run, trace: Trace, head: Head, row: int) -> ScoreParts:
-    """Take a row of a head's scores apart, as ``run_score_parts``."""
-    return of_prediction(
-        "scores taken apart",
-        run,
-        trace,
-        0 if head.kind == "encoder_self" else row,
-        (head, row),
-        lambda model: run_score_parts(model, trace, head, row),
-    )
 
 
 def show_score_parts(

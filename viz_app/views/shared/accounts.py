@@ -7,11 +7,17 @@ from typing import TypeVar
 
 import streamlit as st
 
-from headwise.model.interface import Description, Seq2SeqModel
-from headwise.viz_app.analysis.labels import next_token_label
+from headwise.model.interface import Description, Head, Seq2SeqModel
+from headwise.model.training.data import Pair
+from headwise.viz_app.analysis.labels import next_token_label, vocabulary_labels
+from headwise.viz_app.analysis.question import Written
+from headwise.viz_app.measuring.batches import EncodedPair
+from headwise.viz_app.measuring.dictionaries import head_dictionary, values_in
 from headwise.viz_app.records.account import Account
+from headwise.viz_app.records.scores import ScoreParts
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.account import run_account
+from headwise.viz_app.trace.circuits import run_score_parts
 from headwise.viz_app.trace.memory import account_bytes
 from headwise.viz_app.views.caches import Run, checkpoint_of, tokens_of
 from headwise.viz_app.views.shared.cache import cached
@@ -203,4 +209,39 @@ def of_prediction(
         entries=128,
         facts=lambda _: {"run": run.name, "step": checkpoint.step, "at": at + 1},
         needs=needs(checkpoint.model.description, len(trace.source), at + 1),
+    )
+
+
+def score_parts_of(run: Run, trace: Trace, head: Head, row: int) -> ScoreParts:
+    """Take a row of a head's scores apart, as ``run_score_parts``."""
+    return of_prediction(
+        "scores taken apart",
+        run,
+        trace,
+        0 if head.kind == "encoder_self" else row,
+        (head, row),
+        lambda model: run_score_parts(model, trace, head, row),
+    )
+
+
+def written_here(run: Run, trace: Trace, head: Head) -> Written:
+    """Return what a head of the decoder writes for each token that it reads in a trace.
+
+    Raises:
+        ValueError: if it is a head of the encoder.
+    """
+    if head.kind == "encoder_self":
+        raise ValueError("a head of the encoder writes no target tokens; choose one of the decoder")
+    pair = EncodedPair(0, Pair("", ""), list(trace.source.ids), list(trace.target_ids))
+    vocabulary = run.tokenizers.target
+    return Written(
+        of_prediction(
+            "dictionary",
+            run,
+            trace,
+            len(trace.predicted) - 1,
+            head,
+            lambda model: head_dictionary(model, head, values_in(model, [pair], head.kind)),
+        ),
+        lambda ids: vocabulary_labels(vocabulary.tokens(ids), spaced=vocabulary.kind == "bpe"),
     )

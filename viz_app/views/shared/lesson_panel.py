@@ -17,6 +17,7 @@ from headwise.viz_app.analysis.question import (
     Asked,
     Compared,
     Question,
+    Written,
     first_difference,
     heaviest_row,
     most_changed_row,
@@ -28,9 +29,15 @@ from headwise.viz_app.figures.charts import weight_bars
 from headwise.viz_app.lessons.records import Lesson, Step
 from headwise.viz_app.records.measures import Curve
 from headwise.viz_app.records.pairs import MeasuredPairs
+from headwise.viz_app.records.scores import ScoreParts
 from headwise.viz_app.records.trace import Floats, Trace
 from headwise.viz_app.views.caches import Run, beam_of, head_costs_of, log_of, trace_of
-from headwise.viz_app.views.shared.accounts import asked_account, compared_words
+from headwise.viz_app.views.shared.accounts import (
+    asked_account,
+    compared_words,
+    score_parts_of,
+    written_here,
+)
 from headwise.viz_app.views.shared.errors import show_user_errors
 from headwise.viz_app.views.shared.head_choice import chosen_head, head_label
 from headwise.viz_app.views.shared.lesson_ways import show_end, show_place, show_ways_on
@@ -154,6 +161,8 @@ def _ask(
         ),
         account=lambda: _compared(selection, trace),
         patched_pair=lambda: patched_pair_of(selection, trace, note_done),
+        score_parts=partial(score_parts_of, run, trace),
+        written=lambda head: written_here(run, trace, head),
     )
     return asked, ask(step.ask, read_parameters(step.ask, step.parameters), asked)
 
@@ -170,6 +179,8 @@ def make_asked(
     turned: Callable[[], Trace],
     account: Callable[[], Compared],
     patched_pair: Callable[[], PatchedPair],
+    score_parts: Callable[[Head, int], ScoreParts],
+    written: Callable[[Head], Written],
 ) -> Asked:
     """Return what a question is asked of: a trace, and what the view has chosen on a page."""
     kind, inside = shown.kind, page == "inside"
@@ -192,6 +203,8 @@ def make_asked(
         turned=turned,
         account=account,
         patched_pair=patched_pair,
+        score_parts=score_parts,
+        written=written,
     )
 
 

@@ -35,6 +35,7 @@ PARTS: dict[str, dict[str, tuple[str, ...]]] = {
         "projections": ("projections-step",),
         "scores": ("scores-step",),
         "dimensions": ("contributions-step",),
+        "score parts": ("score-parts-step",),
         "weighted values": ("weighted-step",),
         "all heads": ("all-heads-step",),
         "residual": ("residual-attention-step", "residual-feed_forward-step"),
