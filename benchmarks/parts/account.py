@@ -18,7 +18,7 @@ from headwise.viz_app.trace.account import run_account, run_whole_effects
 from headwise.viz_app.trace.sentence import run_trace
 
 TOKENS = 20
-THREADS = (1,)
+THREADS = (1, 2)
 STEPS = len(THREADS) + 1
 _LIMITS = {"account": 0.05, "whole effects": 3.0, "click": 0.3}
 """Seconds within which each must be there."""
