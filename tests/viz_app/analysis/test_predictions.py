@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from headwise.model.decoding.sampling import nucleus
-from headwise.viz_app.analysis.predictions import entropy, read_lens, sampled
+from headwise.viz_app.analysis.predictions import agreement, entropy, read_lens, sampled
 from headwise.viz_app.records.trace import Tokens, Trace, Word
 from tests.floats import assert_near, near
 
@@ -66,3 +66,9 @@ def test_without_top_k_it_is_what_decoding_draws_from(temperature: float, top_p:
 def test_entropy_is_the_logarithm_of_how_many_are_alike() -> None:
     assert entropy(np.array([0.25, 0.25, 0.25, 0.25, 0])) == near(np.log(4))
     assert entropy(np.array([1.0, 0])) == 0
+
+
+def test_texts_are_near_to_what_the_model_writes_or_to_nothing() -> None:
+    assert agreement(["el gato", "la casa"], ["el gato", "la casa"]) == pytest.approx(100)
+    assert agreement(["xyz"], ["el gato"]) == 0
+    assert agreement(["el gato", ""], ["", ""]) is None
