@@ -27,6 +27,7 @@ PARTS = (
     "trace",
     "pretrained",
     "research",
+    "account",
     "patching",
     "greedy",
     "training",
@@ -46,8 +47,8 @@ class BenchmarkArguments:
     """Measure Headwise beside its peers."""
 
     parts: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
-    """Some of forward, capture, trace, pretrained, research, patching, greedy, training, pages,
-    reruns, start, growth, live, plenty, load; else all."""
+    """Some of forward, capture, trace, pretrained, research, account, patching, greedy, training,
+    pages, reruns, start, growth, live, plenty, load; else all."""
     rounds: int = 10
     """Alternating runs of everything that is compared."""
     out: Path = Path(__file__).parent

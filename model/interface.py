@@ -396,7 +396,8 @@ class Seq2SeqModel(Protocol):
 
         Those of attention are ``query_projection``, ``key_projection``, ``value_projection`` and
         ``output_projection`` below ``attention_path(kind, layer)``; those of a feed-forward are
-        ``expand``, ``contract`` and, of a gated one, ``gate``.
+        ``expand``, ``contract`` and, of a gated one, ``gate``. The one that gives the logits is
+        ``unembedding``; the stream is scaled before it where ``scale_output`` says so.
         """
 
     def norm(self, sublayer: str) -> NormParameters:

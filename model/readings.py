@@ -52,6 +52,7 @@ class Difference:
     """What the bias of the logits adds."""
 
 
+@torch.inference_mode()
 def difference_of(model: Seq2SeqModel, word: int, instead: int | None) -> Difference:
     """Return how the logit of a token differs from that of another one, or of all on average.
 
@@ -69,15 +70,17 @@ def difference_of(model: Seq2SeqModel, word: int, instead: int | None) -> Differ
             raise ValueError(f"expected the id of a token, 0 to {size - 1}, got {id}")
     if word == instead:
         raise ValueError(f"expected two different tokens, got {word} twice")
-    with torch.inference_mode(False), torch.enable_grad():
-        stream = torch.zeros(model.description.d_model, device=model.device)
-        stream = stream.to(model.embedding_table("target").dtype).requires_grad_()
-        logits = model.unembed(stream)
-        other = logits.mean() if instead is None else logits[instead]
-        [reading] = torch.autograd.grad(logits[word] - other, stream)
-    wide = logits.detach().double()
-    bias = wide[word] - (wide.mean() if instead is None else wide[instead])
-    return Difference(reading.double(), float(bias))
+    unembedding = model.linear("unembedding")
+
+    def less(of_words: Tensor) -> Tensor:  # (…, V) → (…)
+        other = of_words.mean(dim=-1) if instead is None else of_words[..., instead]
+        return of_words[..., word].double() - other.double()
+
+    reading = less(unembedding.weight)
+    if model.description.scale_output:
+        reading = reading * model.description.d_model**-0.5
+    bias = 0.0 if unembedding.bias is None else float(less(unembedding.bias))
+    return Difference(reading, bias)
 
 
 @dataclass(frozen=True)

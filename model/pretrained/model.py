@@ -138,8 +138,14 @@ class PretrainedModel(nn.Module):
     def linear(self, path: str) -> LinearParameters:
         """Return the weights of the linear layer at a path.
 
-        Those of a feed-forward are ``expand``, ``contract`` and, of a gated one, ``gate``.
+        Those of a feed-forward are ``expand``, ``contract`` and, of a gated one, ``gate``; the one
+        that gives the logits is ``unembedding``.
         """
+        if path == "unembedding":
+            head = self.inner.lm_head
+            biases = (head.bias, *getattr(self.inner, "final_logits_bias", ()))
+            given = [bias for bias in biases if bias is not None]
+            return LinearParameters(head.weight.T, sum(given[1:], given[0]) if given else None)
         sublayer, _, name = path.rpartition(".")
         layer, paths = self._sublayer(sublayer)
         module = layer.get_submodule(paths.module)

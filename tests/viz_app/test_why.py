@@ -46,6 +46,14 @@ def test_arrays_sum_to_the_logarithm_of_the_ratio(
     assert capsys.readouterr().out.count("against") == 1
 
 
+@pytest.mark.parametrize("instead", [".", "·."])
+def test_a_token_that_goes_on_with_a_word_can_be_compared(
+    run_root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], instead: str
+) -> None:
+    main(arguments(run_root, tmp_path / "out.npz", "--at", "1", "--instead", instead))
+    assert " against .: " in capsys.readouterr().out
+
+
 def test_json_has_the_same(run_root: Path, tmp_path: Path) -> None:
     for name in ("out.npz", "out.json"):
         main(arguments(run_root, tmp_path / name, "--at", "1", "--instead", "mean"))

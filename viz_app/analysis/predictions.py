@@ -58,8 +58,13 @@ def read_lens(trace: Trace, *, count: int = 5) -> Lens:
     )
 
 
-def agreement(texts: Sequence[str], own: Sequence[str]) -> float:
-    """Return the chrF (Popović 2015), 0 to 100, of texts against the model's own translations."""
+def agreement(texts: Sequence[str], own: Sequence[str]) -> float | None:
+    """Return the chrF (Popović 2015), 0 to 100, of texts against the model's own translations.
+
+    None where the model writes nothing, as at step 0: then there is nothing to be near to.
+    """
+    if not any(own):
+        return None
     import sacrebleu  # it takes a second, and few pages need it
 
     return float(sacrebleu.corpus_chrf(list(texts), [list(own)]).score)

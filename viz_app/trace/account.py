@@ -17,6 +17,7 @@ from headwise.model.interface import (
     Seq2SeqModel,
     Stack,
     Tokenizers,
+    Vocabulary,
     WordSpan,
     head_name,
 )
@@ -184,17 +185,31 @@ def word_to_compare(
     return single_token(tokenizers, instead, name="instead")
 
 
+def token_of(vocabulary: Vocabulary, text: str) -> int | None:
+    """Return the id of the token that a text is: a word, or a token that goes on with one.
+
+    So ``.`` is found, with and without the ``·`` that pages write before it. None if there is none.
+    """
+    text = text.strip()
+    ids = vocabulary.encode(text)
+    if len(ids) == 1 and not vocabulary.unknown(text):
+        return ids[0]
+    texts, named = vocabulary.tokens(range(vocabulary.vocab_size)), text.removeprefix("·")
+    return texts.index(named) if named and named in texts else None
+
+
 def single_token(tokenizers: Tokenizers, word: str, *, name: str) -> int:
     """Return the id of a word of the target that is one token.
 
     Raises:
         ValueError: if it is not; the message begins with the name of what is asked for.
     """
-    ids = tokenizers.target.encode(word.strip())
-    if len(ids) != 1:
+    id = token_of(tokenizers.target, word)
+    if id is None:
+        ids = tokenizers.target.encode(word.strip())
         read = " ".join(tokenizers.target.tokens(ids)) or "nothing"
         raise ValueError(f"{name}: expected one token, got {word!r:.60}, read as {read}")
-    return ids[0]
+    return id
 
 
 def _word_of(trace: Trace, step: int) -> int:

@@ -10,6 +10,7 @@ import torch
 
 from headwise.model.decoding.sampling import nucleus
 from headwise.viz_app.analysis.predictions import (
+    agreement,
     close_positions,
     entropy,
     read_lens,
@@ -77,3 +78,9 @@ def test_close_positions_have_two_tokens_of_almost_the_same_probability(trace: T
     top = np.log([[0.5, 0.41, 0.01], [0.5, 0.39, 0.01], [0.9, 0.05, 0.01], [0.3, 0.3, 0.3]])
     predictions = replace(trace.predictions, top_log_probability=top.astype(np.float32))
     assert close_positions(predictions, within=0.1) == [0, 3]
+
+
+def test_texts_are_near_to_what_the_model_writes_or_to_nothing() -> None:
+    assert agreement(["el gato", "la casa"], ["el gato", "la casa"]) == pytest.approx(100)
+    assert agreement(["xyz"], ["el gato"]) == 0
+    assert agreement(["el gato", ""], ["", ""]) is None

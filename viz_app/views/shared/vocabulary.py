@@ -17,6 +17,7 @@ from headwise.viz_app.analysis.embeddings import frequency_groups
 from headwise.viz_app.analysis.labels import token_label, vocabulary_labels
 from headwise.viz_app.components.scatter import Cloud
 from headwise.viz_app.records.trace import Floats
+from headwise.viz_app.trace.account import token_of
 from headwise.viz_app.views.caches import Run, checkpoint_of, embedding_table
 from headwise.viz_app.views.shared.cache import cached
 from headwise.viz_app.views.shared.errors import describe_error
@@ -155,9 +156,9 @@ def find_token(selection: Selection, vocabulary: SideVocabulary, chosen: str) ->
     if id is not None:
         return id
     tokenizer = getattr(selection.run.tokenizers, vocabulary.side)
+    if (id := token_of(tokenizer, chosen)) is not None:
+        return id
     ids = tokenizer.encode(chosen.strip())
-    if len(ids) == 1 and not tokenizer.unknown(chosen.strip()):
-        return int(ids[0])
     read = " ".join(vocabulary.labels[id] for id in ids[:12]) + " …" * (len(ids) > 12)
     raise ValueError(
         f"“{token_label(chosen[:40])}” is no token of this vocabulary"
