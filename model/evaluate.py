@@ -23,6 +23,7 @@ from headwise.model.training.evaluation import (
     bleu_note,
     evaluate,
     mean_loss,
+    milestone_figures,
     require_milestones,
 )
 from headwise.model.training.preparation import train_sample_of
@@ -52,6 +53,10 @@ class EvaluateArguments:
     """Measure another loss and write it into the run's metrics.jsonl as train_sample_loss: that of
     the fixed sample of training pairs that headwise.model.train measures at each milestone. The
     data are those that the run was trained on; of a corpus by name, the training split is read."""
+    valid: bool = False
+    """Measure again what headwise.model.train measures at each milestone, and write it into the
+    run's metrics.jsonl, as where an older log has no intervals. The data are the validation data
+    of the run; of a corpus by name, the validation split is read."""
     leave_out: tuple[str, ...] = ()
     """With --train-sample: what was given to headwise.model.train."""
     max_pairs: int | None = None
@@ -68,6 +73,8 @@ class EvaluateArguments:
     def __post_init__(self) -> None:
         if self.max_pairs is not None and self.max_pairs < 1:
             raise ValueError(f"max_pairs: expected at least 1, got {self.max_pairs}")
+        if self.valid and (self.train_sample or self.decoding != GREEDY):
+            raise ValueError("valid: a training measures greedily, and no sample; leave it out")
         for name in ("max_pairs", "leave_out"):
             if getattr(self, name) and not self.train_sample:
                 raise ValueError(f"{name}: expected with --train-sample only; leave it out")
@@ -83,6 +90,12 @@ def _steps(wanted: str, there: list[int]) -> list[int]:
     return [int(wanted)]
 
 
+def _split(arguments: EvaluateArguments) -> str:
+    if arguments.train_sample:
+        return "train"
+    return "validation" if arguments.valid else arguments.split
+
+
 def main(arguments: EvaluateArguments) -> None:
     """Evaluate as the arguments say."""
     run = choose_languages(open_run(arguments.run, root=arguments.checkpoints), arguments.languages)
@@ -92,7 +105,7 @@ def main(arguments: EvaluateArguments) -> None:
         arguments.data,
         source=run.source_language,
         target=run.target_language,
-        split="train" if arguments.train_sample else arguments.split,
+        split=_split(arguments),
         columns=arguments.columns,
     )
     if arguments.train_sample:
@@ -100,19 +113,39 @@ def main(arguments: EvaluateArguments) -> None:
         return
     if note := bleu_note(corpus.pairs):
         print(note, file=sys.stderr)
+    if arguments.valid:
+        _require_valid(run, steps, corpus)
     for step in steps:
         checkpoint = load_checkpoint(run, step, arguments.placement)
         figures = evaluate(checkpoint.model, run.tokenizers, corpus.pairs, arguments.decoding)
+        if arguments.valid:
+            with only_writer(run.folder):
+                add_to_log(run.folder / "metrics.jsonl", {step: milestone_figures(figures)})
         row = {
             "run": run.name,
             "step": step,
             "sha256": checkpoint.sha256,
             "data": corpus.name,
+            "data_sha256": corpus.sha256,
             "decoding": vars(arguments.decoding),
             "dtype": arguments.placement.dtype,
             **vars(figures),
         }
         print(orjson.dumps(row).decode(), flush=True)
+
+
+def _require_valid(run: Run, steps: list[int], corpus: Corpus) -> None:
+    """Refuse data that are not those by which a training of ours was validated."""
+    if not isinstance(run, TrainedRun):
+        raise CheckpointError(
+            f"{run.folder}: --valid is for runs that headwise.model.train has trained; leave it out"
+        )
+    if run.info.data is None or run.info.data.valid_sha256 != corpus.sha256:
+        raise DataError(
+            f"{corpus.name}: expected the validation data of {run.name}, got others (sha256 "
+            f"{corpus.sha256[:12]}…); give the file that it was validated with"
+        )
+    require_milestones(run.folder / "metrics.jsonl", steps)
 
 
 def _add_train_sample_loss(
@@ -130,17 +163,18 @@ def _add_train_sample_loss(
     log = run.folder / "metrics.jsonl"
     with only_writer(run.folder):
         require_milestones(log, steps)
-        losses = {}
+        losses: dict[int, dict[str, float]] = {}
         for step in steps:
             checkpoint = run.load(step)  # in float32, as the training has it
             model = checkpoint.model.to(arguments.placement.torch_device)
-            losses[step], tokens = mean_loss(model, *sample)
+            loss, tokens = mean_loss(model, *sample)
+            losses[step] = {"train_sample_loss": round(loss, 4)}
             row = {
                 "run": run.name,
                 "step": step,
                 "sha256": checkpoint.sha256,
                 "data": corpus.name,
-                "train_sample_loss": losses[step],
+                "train_sample_loss": loss,
                 "tokens": tokens,
                 "pairs": len(sample[0]),
             }

@@ -9,8 +9,8 @@ _TRAINING, _HEADS = "docs/training.md", "docs/measuring-heads.md"
 _EVALUATE, _BEYOND = "python -m headwise.model.evaluate", "python -m benchmarks.beyond"
 OF_CORPORA = (
     OfCorpora(
-        "**51.0 BLEU** against all references of a sentence, one or more, 68.8 chrF, loss 1.087 "
-        "nats a token (perplexity 2.97), greedy",
+        "**51.0 BLEU** (95% interval 49.1 to 52.7) against all references of a sentence, one or "
+        "more, 68.8 chrF (67.5 to 70.0), loss 1.087 nats a token (perplexity 2.97), greedy",
         _README,
         f"{_EVALUATE} --run en-es --data test.jsonl",
     ),
@@ -20,7 +20,8 @@ OF_CORPORA = (
         f"{_BEYOND} --run en-es --data test.jsonl --train train.jsonl",
     ),
     OfCorpora(
-        "**40.8 BLEU** against the one reference of each sentence, greedy, **41.8** with a beam",
+        "**40.8 BLEU** (95% interval 39.2 to 42.3) against the one reference of each sentence, "
+        "greedy, **41.8** (40.2 to 43.3) with a beam",
         _README,
         f"{_EVALUATE} --run de-en --data test.jsonl, and with --beam 5",
     ),

@@ -10,9 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import sacrebleu
 import torch
 import torch.nn.functional as F
+from sacrebleu.metrics.base import Metric
 from torch import Tensor
 
 from headwise.model.decoding.translation import GREEDY, Decoding, sorted_batches, translate
@@ -34,6 +36,11 @@ class Evaluation:
     chrf: float
     exact: float
     """Share of the sources whose translation equals one of their references."""
+    bleu_low: float
+    """Where the 95% interval of ``bleu`` begins, as ``score_translations`` has it."""
+    bleu_high: float
+    chrf_low: float
+    chrf_high: float
     tokens: int
     pairs: int
     dropped: int
@@ -44,6 +51,8 @@ class Evaluation:
     chrf_signature: str
 
 
+_RESAMPLES, _SEED = 1_000, 0
+"""Of the bootstrap, and its seed."""
 LONGEST_OF_BLEU = 4
 """BLEU multiplies the precisions of sequences of one to this many words."""
 
@@ -124,6 +133,10 @@ class TranslationScores:
     bleu: float
     chrf: float
     exact: float
+    bleu_low: float
+    bleu_high: float
+    chrf_low: float
+    chrf_high: float
     bleu_signature: str
     chrf_signature: str
 
@@ -131,7 +144,11 @@ class TranslationScores:
 def score_translations(
     translations: Sequence[str], references: Sequence[Sequence[str]]
 ) -> TranslationScores:
-    """Compare each translation with one or more references by sacrebleu, and letter by letter."""
+    """Compare each translation with one or more references by sacrebleu, and letter by letter.
+
+    The 95% intervals are the percentiles of 1,000 resamples of the sentences (Koehn 2004). They are
+    of this one model on sentences like these: another training may differ by more.
+    """
     most = max(map(len, references))
     # sacrebleu wants one list per reference number; None where a sentence has fewer.
     columns = [
@@ -139,14 +156,52 @@ def score_translations(
         for number in range(most)
     ]
     bleu, chrf = sacrebleu.BLEU(), sacrebleu.CHRF()
+    of_bleu, of_chrf = (_score(metric, translations, columns) for metric in (bleu, chrf))
     equal = (text in lines for text, lines in zip(translations, references, strict=True))
     return TranslationScores(
-        bleu=bleu.corpus_score(translations, columns).score,
-        chrf=chrf.corpus_score(translations, columns).score,
+        bleu=of_bleu[0],
+        chrf=of_chrf[0],
         exact=sum(equal) / len(references),
+        bleu_low=of_bleu[1],
+        bleu_high=of_bleu[2],
+        chrf_low=of_chrf[1],
+        chrf_high=of_chrf[2],
         bleu_signature=str(bleu.get_signature()),
         chrf_signature=str(chrf.get_signature()),
     )
+
+
+def _score(
+    metric: Metric, translations: Sequence[str], columns: Sequence[Sequence[str | None]]
+) -> tuple[float, float, float]:
+    """Return a score and its 95% interval.
+
+    A score is a function of sums over sentences: matches and lengths. These are found once.
+    (``n_bootstrap`` of sacrebleu would hold them a thousand times, which is too much of a large
+    corpus.)
+    """
+    table = np.array(metric._extract_corpus_statistics(translations, columns), np.int64)
+    random, count = np.random.default_rng(_SEED), len(table)
+    resampled = []
+    for _ in range(_RESAMPLES):
+        times = np.bincount(random.integers(count, size=count), minlength=count)
+        resampled.append(metric._compute_score_from_stats((times @ table).tolist()).score)
+    low, high = np.percentile(resampled, [2.5, 97.5])
+    score = metric._compute_score_from_stats(table.sum(axis=0).tolist()).score
+    return float(score), float(low), float(high)
+
+
+def milestone_figures(figures: Evaluation) -> dict[str, float]:
+    """Return what a log has of a milestone's evaluation on the validation data."""
+    rounded = {
+        "valid_loss": round(figures.loss, 4),
+        "bleu": round(figures.bleu, 2),
+        "chrf": round(figures.chrf, 2),
+        "exact": round(figures.exact, 4),
+    }
+    for name in ("bleu_low", "bleu_high", "chrf_low", "chrf_high"):
+        rounded[name] = round(getattr(figures, name), 2)
+    return rounded | {"valid_pairs": figures.pairs, "valid_sources": figures.sources}
 
 
 def require_milestones(log: Path, steps: Sequence[int]) -> None:
@@ -159,12 +214,10 @@ def require_milestones(log: Path, steps: Sequence[int]) -> None:
         )
 
 
-def add_to_log(log: Path, losses: Mapping[int, float]) -> None:
-    """Write the losses of the training sample, by step, into the rows of their milestones."""
+def add_to_log(log: Path, figures: Mapping[int, Mapping[str, float]]) -> None:
+    """Write figures, by step and name, into the rows of their milestones."""
     rows = [
-        row | {"train_sample_loss": round(losses[row["step"]], 4)}
-        if "valid_loss" in row and row["step"] in losses
-        else row
+        row | dict(figures[row["step"]]) if "valid_loss" in row and row["step"] in figures else row
         for row in read_log(log)
     ]
     write_log(log, rows)

@@ -32,7 +32,12 @@ from headwise.model.files import append_log, cut_log, remove_unfinished
 from headwise.model.training.augmentation import Augmentation
 from headwise.model.training.batches import Batches
 from headwise.model.training.data import Examples, Pair, Sample, draw_train_sample
-from headwise.model.training.evaluation import cross_entropy, evaluate, mean_loss
+from headwise.model.training.evaluation import (
+    cross_entropy,
+    evaluate,
+    mean_loss,
+    milestone_figures,
+)
 from headwise.model.training.processes import ALONE, Processes
 from headwise.model.training.resume import (
     interrupt_between_steps,
@@ -221,13 +226,7 @@ class Training:
         train_sample_loss, _ = mean_loss(model, *self.train_sample)
         self._record(
             step,
-            {
-                "valid_loss": round(figures.loss, 4),
-                "bleu": round(figures.bleu, 2),
-                "chrf": round(figures.chrf, 2),
-                "exact": round(figures.exact, 4),
-                "train_sample_loss": round(train_sample_loss, 4),
-            },
+            milestone_figures(figures) | {"train_sample_loss": round(train_sample_loss, 4)},
         )
         translations = translate(
             model, self.run.tokenizers, [sample.source for sample in self.samples]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from collections.abc import Callable
@@ -57,6 +58,7 @@ def test_evaluate_prints_a_line_of_json_for_each_checkpoint(
         "step": steps[-1],
         "sha256": checkpoint.sha256,
         "data": "valid.jsonl",
+        "data_sha256": hashlib.sha256(data.read_bytes()).hexdigest(),
         "decoding": vars(GREEDY),
         "dtype": "float32",
         **vars(evaluate(checkpoint.model, trained_run.tokenizers, pairs)),
@@ -144,6 +146,25 @@ def test_the_loss_of_the_train_sample_is_added_to_an_older_log(
     assert list(read_log(old_run / "metrics.jsonl")) == [
         row if row["step"] in steps else without_sample(row) for row in trained_run.metrics()
     ]
+
+
+def test_what_milestones_measure_is_measured_again_and_added_to_an_older_log(
+    tiny: Command, trained_run: TrainedRun, old_run: Path, data_folder: Path
+) -> None:
+    """As a training of today logs it; of the validation data only."""
+    new = ("bleu_low", "bleu_high", "chrf_low", "chrf_high", "valid_pairs", "valid_sources")
+    log = old_run / "metrics.jsonl"
+    older = [{k: v for k, v in row.items() if k not in new} for row in trained_run.metrics()]
+    write_log(log, older)
+    flags = ["--checkpoints", old_run.parent, "--valid", "--step", "all", "--data"]
+    with pytest.raises(SystemExit, match="expected the validation data of tiny, got others"):
+        tiny("evaluate", *flags, data_folder / "train.jsonl")
+    assert list(read_log(log)) == older
+    tiny("evaluate", *flags, data_folder / "valid.jsonl")
+    assert list(read_log(log)) == list(trained_run.metrics())
+    last = list(read_log(log))[-1]
+    assert last["valid_pairs"] >= last["valid_sources"] > 0
+    assert last["bleu_low"] <= last["bleu_high"]
 
 
 def test_the_train_sample_is_of_as_many_pairs_as_the_training_had(

@@ -26,7 +26,8 @@ from headwise.viz_app.measuring.pruning import (
 
 Score = Callable[[Sequence[str], Sequence[Sequence[str]]], float]
 """A score of one's own: from translations, and the references of each, to a number."""
-METRICS = ("loss", "perplexity", "bleu", "chrf", "exact")
+_INTERVALS = ("bleu_low", "bleu_high", "chrf_low", "chrf_high")
+METRICS = ("loss", "perplexity", "bleu", "chrf", "exact", *_INTERVALS)
 """What ``evaluate`` can compute; ``Evaluation`` of ``headwise.model.training.evaluation`` says what
 each is."""
 
@@ -42,8 +43,9 @@ def evaluate(
 ) -> dict[str, float]:
     """Measure a checkpoint on pairs, perhaps with heads switched off.
 
-    Sources that are equal have several references and are translated once. A number says nothing
-    of how sure it is: ``prune_curve`` has the standard error of what the loss rises by.
+    Sources that are equal have several references and are translated once.
+    ``bleu_low`` and ``bleu_high`` say how sure ``bleu`` is: its 95% interval by resamples of the
+    sentences; ``prune_curve`` has the standard error of what the loss rises by.
 
     Args:
         checkpoint: the checkpoint.
@@ -71,7 +73,7 @@ def evaluate(
         if not {*names}.isdisjoint({"loss", "perplexity"} - {*own}):
             loss, _ = mean_loss(model, examples.sources, examples.targets)
             found |= {"loss": loss, "perplexity": perplexity_of(loss)}
-        if own or not {*names}.isdisjoint({"bleu", "chrf", "exact"}):
+        if own or not {*names}.isdisjoint({"bleu", "chrf", "exact", *_INTERVALS}):
             references = references_by_source(examples.pairs)
             translations = checkpoint.translate(list(references), decoding)
             lines = list(references.values())

@@ -178,10 +178,12 @@ def _line(
     shape = "-open" if name == "train_sample_loss" else ""
     in_legend = place == 0 and (not several or name == _drawn_names(run, panel)[-1])
     places, values = _places(curve, steps), curve.values.astype(np.float32)
-    numbers = curve.steps
+    numbers, bars = curve.steps, _bars(run, name)
     if steps.log and len(curve) > 1 and curve.steps[0] <= 0:
         # No line leads from step 0 over the dotted line.
-        places, values = np.insert(places, 1, np.nan), np.insert(values, 1, np.nan)
+        places, values, bars = (
+            np.insert(each, 1, np.nan, axis=-1) for each in (places, values, bars)
+        )
         numbers = np.insert(numbers, 1, 0)
     name_of_run = f"{escape_plotly(run.name)}: " if several else ""
     opaque = {"marker": {"opacity": 1}}
@@ -200,6 +202,7 @@ def _line(
             "color": colour,
             "line": {"width": 2} if shape else None,
         },
+        "error_y": _error_bars(bars, colour) if name in run.intervals else None,
         "customdata": [f"{step},{run.name}" for step in numbers.tolist()] if marked else None,
         "text": [f"{step:,}" for step in numbers.tolist()] if marked else None,
         "selected": opaque if marked else None,
@@ -208,6 +211,30 @@ def _line(
         f"%{{y:{panel.form}}}<extra></extra>",
         "showlegend": in_legend,
         "cliponaxis": not marked,
+    }
+
+
+def _bars(run: RunCurves, name: str) -> np.ndarray:
+    """Return how far each value's interval reaches below and above it, (2, n); NaN without one."""
+    curve = run.curves[name]
+    reach = np.full((2, len(curve)), np.nan, np.float32)
+    for row, end in enumerate(run.intervals.get(name, ())):
+        at = dict(zip(end.steps.tolist(), end.values.tolist(), strict=True))
+        ends = np.array([at.get(step, np.nan) for step in curve.steps.tolist()])
+        # A percentile of the resamples may lie on the other side of the value.
+        reach[row] = np.maximum((curve.values - ends) * (1 if row == 0 else -1), 0)
+    return reach
+
+
+def _error_bars(bars: np.ndarray, colour: str) -> Properties:
+    return {
+        "type": "data",
+        "symmetric": False,
+        "arrayminus": bars[0],
+        "array": bars[1],
+        "color": colour,
+        "thickness": 1.2,
+        "width": 3,
     }
 
 

@@ -156,6 +156,8 @@ class RunCurves:
     curves: Mapping[str, Curve]
     raw: Mapping[str, Curve] = field(default_factory=dict)
     """The unsmoothed curves of those that ``curves`` holds smoothed."""
+    intervals: Mapping[str, tuple[Curve, Curve]] = field(default_factory=dict)
+    """Where the 95% intervals of scores begin and end, by the names of their curves."""
     overfitting: OverfittingOnset | None = None
     """None if the run does not overfit."""
     batches: str = "training batches"

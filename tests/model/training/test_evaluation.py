@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import sacrebleu
 import torch
@@ -21,6 +22,7 @@ from headwise.model.training.evaluation import (
     evaluate,
     mean_loss,
     require_milestones,
+    score_translations,
 )
 from headwise.model.transformer import Transformer
 from tests.floats import near
@@ -123,6 +125,26 @@ def test_bleu_and_chrf_are_those_of_sacrebleu(
     assert "nrefs:var|case:mixed" in figures.chrf_signature
 
 
+def test_intervals_are_percentiles_of_the_scores_of_resampled_sentences() -> None:
+    """Each resample is scored as a text of its own, and a corpus of one sentence has no width."""
+    texts = ["El gato come pescado fresco.", "Quiero un pan.", "El perro corre a la casa blanca."]
+    given = [["El gato come pescado."], ["Quiero pan.", "Yo quiero un pan."], [texts[2]]]
+    found = score_translations(texts, given)
+    columns = [[lines[n] if n < len(lines) else None for lines in given] for n in range(2)]
+    for name, metric in (("bleu", sacrebleu.BLEU()), ("chrf", sacrebleu.CHRF())):
+        random, scores = np.random.default_rng(0), []
+        for _ in range(1_000):
+            rows = random.integers(3, size=3).tolist()
+            drawn = [[column[row] for row in rows] for column in columns]
+            scores.append(metric.corpus_score([texts[row] for row in rows], drawn).score)
+        low, high = np.percentile(scores, [2.5, 97.5])
+        assert getattr(found, f"{name}_low") == near(low)
+        assert getattr(found, f"{name}_high") == near(high)
+        assert low < getattr(found, name) < high
+    alone = score_translations(texts[:1], given[:1])
+    assert alone.bleu_low == alone.bleu == alone.bleu_high
+
+
 @pytest.mark.parametrize(
     ("cat", "bread", "expected"),
     [
@@ -183,7 +205,7 @@ def test_losses_are_written_into_the_rows_of_milestones(tmp_path: Path) -> None:
         {"step": 2_000, "train_loss": 7.0},
     ]
     append_log(log, rows)
-    add_to_log(log, {0: 9.123456, 5: 7.5})
+    add_to_log(log, {0: {"train_sample_loss": 9.1235}, 5: {"train_sample_loss": 7.5}})
     samples = ({"train_sample_loss": 9.1235}, {}, {"train_sample_loss": 7.5}, {}, {})
     assert list(read_log(log)) == [row | new for row, new in zip(rows, samples, strict=True)]
     assert [path.name for path in tmp_path.iterdir()] == ["metrics.jsonl"]

@@ -207,6 +207,9 @@ def test_batches_add_up_to_one(make: Make, tmp_path: Path) -> None:
 # Milestones
 
 
+INTERVALS = ("bleu_low", "bleu_high", "chrf_low", "chrf_high")
+
+
 def measured(run: TrainedRun, step: int, pairs: Pairs) -> dict[str, Any]:
     """Return what the log must have of a milestone, measured of its file."""
     model = load_weights(run, step).model
@@ -219,6 +222,9 @@ def measured(run: TrainedRun, step: int, pairs: Pairs) -> dict[str, Any]:
         "bleu": round(valid.bleu, 2),
         "chrf": round(valid.chrf, 2),
         "exact": round(valid.exact, 4),
+        **{name: round(vars(valid)[name], 2) for name in INTERVALS},
+        "valid_pairs": valid.pairs,
+        "valid_sources": valid.sources,
         "train_sample_loss": pytest.approx(train.loss, rel=0, abs=bound),
     }
 

@@ -224,3 +224,17 @@ def test_overfitting_is_shaded_and_named_and_unsmoothed_values_are_pale() -> Non
     np.testing.assert_array_equal(behind.y, np.float32(raw["train_loss"].values))
     assert behind.opacity < 1
     assert figure.data[3].opacity is None
+
+
+def test_scores_have_bars_where_their_intervals_are_known() -> None:
+    """Also behind step 0 of a logarithmic axis, where the line is broken."""
+    scores, low = curve({0: 1.0, 5: 4.0, 9: 6.0}), curve({0: 0.5, 5: 3.0})
+    high = curve({0: 2.0, 5: 6.0, 9: 7.0})
+    run = RunCurves("a", {"bleu": scores}, intervals={"bleu": (low, high)})
+    for log, behind in ((False, ()), (True, (math.nan,))):
+        [line] = training_curves([run], step=5, theme=LIGHT, log_steps=log).data
+        below, above = line.error_y.arrayminus, line.error_y.array
+        np.testing.assert_allclose(below, [0.5, *behind, 1, math.nan])
+        np.testing.assert_allclose(above, [1, *behind, 2, 1])
+    [line] = training_curves([RunCurves("a", {"bleu": scores})], step=5, theme=LIGHT).data
+    assert line.error_y.array is None

@@ -201,9 +201,7 @@ def check(question: Question, asked: Asked, step: Step) -> None:
     assert question.right <= {*places} | question.right
     assert {*places} & question.right, "no choice is right"
     assert "{" not in "".join(question.names.values())
-    if (truth_of := TRUTHS.get(step.ask)) is None:
-        return
-    truth = truth_of(asked, read_parameters(step.ask, step.parameters))
+    truth = TRUTHS[step.ask](asked, read_parameters(step.ask, step.parameters))
     if truth.number:
         [right] = question.right
         assert labels[right] == truth.number

@@ -356,6 +356,39 @@ def above_chance(asked: Asked, given: Given) -> Truth:
     return Truth(frozenset({(found.index(True) if True in found else len(found),)}))
 
 
+def heads_that_count(asked: Asked, given: Given) -> Truth:
+    """By the interval of Newcombe (1998), method 10, of every head's paired difference."""
+    measured, scores = _pairs(asked)
+    whole = (scores.right > scores.wrong).astype(float)
+    sure = 0
+    for without in measured.without_heads.values():
+        for outcomes in without.reshape(-1, len(whole)).astype(float):
+            sure += _fall_is_sure(whole, outcomes)
+    return Truth(number=str(sure), always=(f"{sure} have an interval above 0",))
+
+
+def _fall_is_sure(first: np.ndarray, second: np.ndarray) -> bool:
+    """Return whether the 95% interval of mean(first) − mean(second) lies above 0."""
+    count, z = len(first), 1.959963984540054
+
+    def below(p: float) -> float:
+        middle = (p + z * z / (2 * count)) / (1 + z * z / count)
+        half = z * math.sqrt(p * (1 - p) / count + z * z / (4 * count**2)) / (1 + z * z / count)
+        return p - (middle - half)
+
+    p, q = float(first.mean()), float(second.mean())
+    both = float((first * second).sum())
+    one, other = float((first * (1 - second)).sum()), float(((1 - first) * second).sum())
+    neither = count - both - one - other
+    product = (both + one) * (other + neither) * (both + other) * (one + neither)
+    agree = both * neither - one * other
+    agree = max(agree - count / 2, 0) if agree > 0 else agree
+    phi = agree / math.sqrt(product) if product else 0.0
+    left, right = below(p), below(1 - q)  # of q above, as of 1 − q below
+    reach = math.sqrt(max(left**2 - 2 * phi * left * right + right**2, 0))
+    return p - q - reach > 0
+
+
 # Accounts and patches: the arrays themselves are tested where they are made
 
 
@@ -396,6 +429,39 @@ def _column(asked: Asked) -> int:
 def head_for_token(asked: Asked, given: Given) -> Truth:
     cells = asked.account().account.parts.heads["cross"][..., _column(asked)].ravel()
     return largest({(i,): float(value) for i, value in enumerate(cells)}, "+.2f", 0.005)
+
+
+def largest_group(asked: Asked, given: Given) -> Truth:
+    parts = asked.account().account.parts
+    groups = [
+        parts.token + (0 if parts.position is None else parts.position),
+        float(np.sum(parts.heads["decoder_self"])),
+        float(np.sum(parts.heads["cross"])),
+        float(np.sum(parts.neurons)),
+    ]
+    return largest({(i,): value for i, value in enumerate(groups)}, "+.2f", 0.005)
+
+
+def key_of_head(asked: Asked, given: Given) -> Truth:
+    heads = asked.account().account.parts.heads
+    rows = [row for kind in ("decoder_self", "cross") for each in heads[kind] for row in each]
+    strongest = max(rows, key=np.sum)
+    return largest({(i,): float(value) for i, value in enumerate(strongest)}, "+.2f", 0.005)
+
+
+def encoder_part(asked: Asked, given: Given) -> Truth:
+    """Of the cells of one source token, by what the encoder had written there."""
+    parts, key = asked.account().account.from_encoder, _column(asked)
+    arrays = [parts.token] if parts.position is None else [parts.token, parts.position]
+    found = [] if given.get("of") == "head" else [float(each[..., key].sum()) for each in arrays]
+    for layer in range(parts.heads.shape[-2]):
+        of_layer = parts.heads[:, :, key, layer].sum(axis=(0, 1)).tolist()
+        found += of_layer
+        if given.get("of") != "head":
+            found.append(float(parts.feed_forwards[:, :, key, layer].sum()))
+    if given.get("of") != "head":
+        found.append(float(parts.biases[..., key].sum()))
+    return largest({(i,): value for i, value in enumerate(found)}, "+.2f", 0.005)
 
 
 def _restored(asked: Asked, odds: np.ndarray) -> dict[Place, float]:
@@ -462,8 +528,9 @@ TRUTHS: dict[str, Callable[[Asked, Given], Truth]] = {
         *(largest_product, score, unscaled, zero_factor, lens_layer, least_sure, runner_up),
         *(nucleus_size, first_probability, first_loss, best_milestone, last_value),
         *(tokens_changed, weakest_phenomenon, likelier_target, above_chance, word_ratio),
-        *(account_sum, largest_part, source_for_word, head_for_token),
-        *(restoring_token, restoring_sublayer, restoring_head, score_term, written_token),
+        *(account_sum, largest_part, source_for_word, head_for_token, heads_that_count),
+        *(largest_group, key_of_head, encoder_part, score_term, written_token),
+        *(restoring_token, restoring_sublayer, restoring_head),
     )
 }
-"""Question → its truth; those that are missing are of parts that are named in another way."""
+"""Question → its truth."""

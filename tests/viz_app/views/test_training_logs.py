@@ -12,7 +12,7 @@ import pytest
 import sacrebleu
 
 from headwise.model.checkpoint import TrainedRun, open_trained_run, weights_path, write_info
-from headwise.model.files import append_log, write_log
+from headwise.model.files import append_log, read_log, write_log
 from tests.floats import near
 from tests.viz_app.views.driver import (
     CATS,
@@ -178,6 +178,13 @@ def test_scores_of_other_validation_data_are_not_to_be_compared(start: Start, ro
     app = start(root, run="tiny", beside=["other"])
     assert f"{warning}, chrF and exact translations of these runs" in app.captions
     assert "other (a *corpus*, more.jsonl)" in unescaped(app.captions)
+    log = root / "other" / "metrics.jsonl"
+    rows = list(read_log(log))
+    counted = {"valid_pairs": 30, "valid_sources": 20, "bleu_low": 1.0, "bleu_high": 2.0}
+    write_log(log, [row | counted if "bleu" in row else row for row in rows])
+    app = start(root, run="tiny", beside=["other"])
+    assert "more.jsonl, 1.50 references a sentence)" in unescaped(app.captions)
+    assert "95% intervals by 1,000 resamples of the validation sentences" in app.captions
     assert warning not in start(root, run="other").captions
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from headwise.viz_app.analysis.curves import curve_of, downsample, find_overfitting_in, smooth
+from headwise.viz_app.analysis.labels import ONE_TRAINING_NOTE
 from headwise.viz_app.figures.curves import MILESTONE_CURVES, MOST_RUNS, training_curves
 from headwise.viz_app.figures.training_panels import PANELS, drawn_panels
 from headwise.viz_app.records.measures import RunCurves
@@ -137,7 +138,12 @@ def _make_curves(rows: Sequence[LogRow], name: str, smoothing: float, batches: s
         if smoothing and curve not in (*MILESTONE_CURVES, "learning_rate"):
             raw[curve] = curves[curve]
             curves[curve] = downsample(smooth(values, smoothing))
-    return RunCurves(name, curves, raw, find_overfitting_in(whole), batches)
+    ends = {
+        curve: (curve_of(rows, f"{curve}_low"), curve_of(rows, f"{curve}_high"))
+        for curve in ("bleu", "chrf")
+    }
+    intervals = {curve: both for curve, both in ends.items() if len(both[0])}
+    return RunCurves(name, curves, raw, intervals, find_overfitting_in(whole), batches)
 
 
 def _go_to_clicked() -> None:
@@ -177,6 +183,11 @@ def _note(selection: Selection, runs: list[RunCurves], *, smoothing: float, log_
             "Valid is measured without label smoothing or dropout: the loss of training batches "
             "cannot be compared with it."
         )
+    if any(run.intervals for run in runs):
+        notes.append(
+            "Bars of BLEU and chrF are 95% intervals by 1,000 resamples of the validation "
+            f"sentences (Koehn 2004). {ONE_TRAINING_NOTE}"
+        )
     if len(runs) > 1:
         notes.append(
             "Losses are per token: runs with different vocabularies cannot be compared by them."
@@ -210,7 +221,9 @@ def _other_data(names: Sequence[str]) -> list[str]:
         where = f"it is not known of which data those of {', '.join(unknown)} are"
     else:
         of_runs = [
-            f"{name} ({of.name}, {of.valid_file})" if of is not None else f"{name} (unknown)"
+            f"{name} ({of.name}, {of.valid_file}{_references(name)})"
+            if of is not None
+            else f"{name} (unknown)"
             for name, of in data.items()
         ]
         where = f"they are of different data: {escape_markdown('; '.join(of_runs))}"
@@ -219,6 +232,16 @@ def _other_data(names: Sequence[str]) -> list[str]:
         "languages differ, and with several references a sentence more of a translation is found "
         "in one of them than with one."
     ]
+
+
+def _references(name: str) -> str:
+    """Say how many references a sentence of a run's validation data has, if its log says so."""
+    rows = log_of(served_models()[name], "metrics.jsonl")
+    pairs, sources = (curve_of(rows, f"valid_{each}").values for each in ("pairs", "sources"))
+    if not len(pairs) or not len(sources):
+        return ""
+    each = pairs[-1] / sources[-1]
+    return f", {each:.2f} references a sentence" if each > 1 else ", one reference a sentence"
 
 
 def _alt(runs: list[RunCurves], selection: Selection) -> str:
@@ -236,7 +259,11 @@ def _alt(runs: list[RunCurves], selection: Selection) -> str:
         for name, word in (("bleu", "BLEU"), ("chrf", "chrF")):
             curve = run.curves[name]
             if len(curve):
-                said.append(f"{word} {curve.values[-1]:.1f}")
+                interval = ""
+                if name in run.intervals:
+                    low, high = (end.values[-1] for end in run.intervals[name])
+                    interval = f" (95% interval {low:.1f} to {high:.1f})"
+                said.append(f"{word} {curve.values[-1]:.1f}{interval}")
         if len(run.curves["exact"]):
             said.append(f"exact translations {run.curves['exact'].values[-1]:.0%}")
         last = max(int(curve.steps[-1]) for curve in run.curves.values() if len(curve))
