@@ -13,7 +13,7 @@ import streamlit as st
 from headwise import __version__
 from headwise.model.turned import Turned
 from headwise.viz_app.analysis.grid import GridOptions
-from headwise.viz_app.components.printing import print_figures
+from headwise.viz_app.components.printing import offer_tables, print_figures
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.report import NONE, provenance, to_html, turned_facts
 from headwise.viz_app.trace.saved import to_json, to_npz
@@ -60,6 +60,7 @@ def show_download_menu(
     """
     with st.sidebar:
         print_figures(selection.theme, form=view().pictures, millimetres=int(view().printed))
+        offer_tables()
         _show_menu(selection, trace, grid_options or GridOptions(), others)
 
 
