@@ -398,6 +398,11 @@ def test_sampling_changes_the_probabilities_of_the_step(start: Start, run: Train
     squares = expected[:2].astype(np.float64) ** 2
     assert_drawn(array(app.charts["sampled"]["data"][0]["x"])[:2], squares / squares.sum())
     assert f"2 of {run.description.target_vocab_size} tokens can be drawn" in app.captions
+    once = re.search(r"the rarest “(.+?)” once in ([\d,]+)", app.captions)
+    assert once is not None
+    assert once[1] == next_token_label(traced(run).top_tokens[1][1], spaced=True)
+    rarest = squares.sum() / squares[1]
+    assert abs(float(once[2].replace(",", "")) - rarest) <= 0.5 + 1e-3 * rarest
     assert app.address["top_k"] == "2"
 
 
@@ -512,6 +517,7 @@ def test_heads_that_are_off_change_the_translation_and_one_by_one_are_ranked(
     app.choose(rank=True)
     assert app.errors == []
     assert "Most costly: " in app.captions
+    assert "the model's own translation, which may be wrong" in app.captions
     drawn = app.cells("costs")
     for place, kind in enumerate(KINDS):  # a column lies between two kinds
         cost = before - log_probability(without([Head(kind, 1, 2)], whole.target_ids))

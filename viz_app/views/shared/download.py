@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import streamlit as st
 
@@ -33,6 +33,7 @@ _TEX = str.maketrans(
     }
 )
 """Characters that mean something to TeX → how they are written as text."""
+_THIS_COMPUTER = ("localhost", "127.0.0.1", "::1")
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,8 @@ def _show_menu(
         place = (st.context.url or "").partition("?")[0]
         link = f"{place}?{urlencode(address_of(view(), current_page())[0], doseq=True)}"
         st.code(link, language=None, wrap_lines=True)
+        if urlsplit(place).hostname in _THIS_COMPUTER:
+            st.caption("It opens on this computer only, while this app runs.")
         if trace is not None:
             _show_files(trace, _files_of_trace(selection, trace, grid_options), key="download")
             if others is not None and (more := others(selection, trace)) is not None:

@@ -48,13 +48,13 @@ def show_tree(selection: Selection, beam: Beam, chosen: int) -> None:
     show_figure(
         figure,
         key="tree",
-        alt="The beam search as a tree: a column a step, its candidates from the likeliest down",
+        alt="The beam search as a tree: a column a position, from the likeliest candidate down",
         name="beam",
     )
     st.caption(
-        "A column is a step; its candidates stand from the likeliest down, those that were dropped "
-        "in grey. The way to the chosen hypothesis stands out. Rest the mouse on a candidate for "
-        f"its log-probability and its score, the {SCORE}."
+        "A column is a position; its candidates stand from the likeliest down, those that were "
+        "dropped in grey. The way to the chosen hypothesis stands out. Rest the mouse on a "
+        f"candidate for its log-probability and its score, the {SCORE}."
     )
 
 
@@ -63,7 +63,7 @@ def _choose_first_step(last: int) -> int:
         return 0
     by = _MOST_STEPS // 2
     latest = math.ceil((last - _MOST_STEPS) / by) * by
-    label = f"From step, of {last}"
+    label = f"From position, of {last}"
     bound = control("tree_from", label, usable=range(0, latest + 1, by).__contains__)
     first: int = st.slider(label, 0, latest, step=by, **bound)
     return first

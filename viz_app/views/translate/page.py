@@ -180,7 +180,7 @@ def _choose_section(beam: Beam | None) -> _Section:
     counts = {"off": len(turned.are_off), "turned": len(turned.strengths) - len(turned.are_off)}
     said = ", ".join(f"{count} {how}" for how, count in counts.items() if count)
     names: dict[_Section, str] = {
-        "steps": "Generation, step by step",
+        "steps": "Generation, token by token",
         "beam": "What the beam looked at",
         "off": "Switch heads off" + f" ({said})" * bool(said),
     }
@@ -228,7 +228,7 @@ def show_tokens(selection: Selection, trace: Trace) -> None:
     probabilities, titles = target_probabilities(trace)
     token_buttons(
         token_labels(trace.predicted),
-        name="Tokens of the target: each chooses its step of decoding",
+        name="Tokens of the target: each chooses its position",
         theme=selection.theme,
         key="target_tokens",
         on_click=choose_step,
