@@ -292,3 +292,42 @@ def test_a_ranking_goes_to_its_top_and_keeps_the_chosen_head_in_view(app: App) -
                 return row.top >= frame.top && row.bottom <= frame.bottom + 1;
             }"""
         )
+
+
+_TABLE = """key => {
+    const [table] = visible(`.st-key-${key}-box .chart-table table`);
+    return table && [...table.rows].map(row => [...row.cells].map(cell => cell.textContent));
+}"""
+
+
+def test_the_table_of_a_map_has_its_numbers_after_the_same_clicks(app: App, traced: Traced) -> None:
+    app.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    app.open(q=SHORT)
+    app.page.locator(".st-key-large-box .chart-table summary").click()
+    for kind, head in (("cross", 2), ("encoder_self", 3), ("decoder_self", 1)):
+        app.choose(kind=kind, head=str(head))
+        trace = traced(SHORT)
+        weights = trace.attention[kind][-1, head - 1]
+        app.expect_drawn("large", weights)
+        masked = np.triu(np.ones(weights.shape, bool), 1) & (kind == "decoder_self")
+        written = np.where(masked, "masked", "")
+        first = f"key => [Number(({_TABLE})(key)?.[1][1])]"
+        app.expect(first, weights[0, :1], "large", tolerance=6e-5)
+        top, *rows = app.find(_TABLE, "large")
+        assert top[1:] == token_labels(trace.keys_of(kind))
+        cells = np.array([row[1:] for row in rows])
+        np.testing.assert_array_equal(cells == "masked", written == "masked")
+        numbers = cells[~masked].astype(np.float64)
+        np.testing.assert_allclose(numbers, weights[~masked], rtol=0, atol=6e-5)
+    app.choose(kind="cross")
+    app.expect(first, trace.attention["cross"][-1, 0, 0, :1], "large", tolerance=6e-5)
+    table = app.page.locator(".st-key-large-box .chart-table")
+    table.get_by_role("columnheader").nth(1).get_by_role("button").click()
+    column = [float(row[1]) for row in app.find(_TABLE, "large")[1:]]
+    assert column == sorted(column, reverse=True)
+    table.get_by_role("button", name="Copy as TSV").click()
+    table.get_by_role("button", name="Copied").wait_for()
+    copied = app.page.evaluate("navigator.clipboard.readText()").split("\n")
+    assert len(copied) == len(column) + 1
+    numbers = [float(line.split("\t")[1]) for line in copied[1:]]
+    np.testing.assert_allclose(numbers, column, rtol=0, atol=6e-5)

@@ -208,3 +208,18 @@ def test_all_heads_are_played_without_a_word_to_the_server(
     player.locator(".stage canvas").click(position={"x": 8, "y": 8})
     app.expect_chosen(playing="this head", layer="1", head="1")
     assert pixels(app).shape[:2] == expected.shape[2:]
+
+
+def test_nothing_plays_where_the_system_asks_for_no_motion(app: App, run: TrainedRun) -> None:
+    app.page.emulate_media(reduced_motion="reduce")
+    app.open("/training", training="play", q=BRIEF)
+    player = app.page.locator(".player").first
+    play, shown = player.locator(".play"), player.locator("output")
+    expect(play).to_have_text("Next")
+    for step in run.steps()[:2]:  # after the last comes the first
+        play.click()
+        expect(shown).to_have_text(f"step {step:,}")
+        expect(player).to_have_attribute("data-playing", "false")
+    app.open(q=BRIEF, below="steps")
+    expect(app.widget("next")).to_be_visible()
+    expect(app.widget("play")).to_be_hidden()

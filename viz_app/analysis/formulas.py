@@ -16,8 +16,8 @@ _SUBLAYERS = {
 }
 _WHAT_ATTENTION = {
     "encoder": "each source token gathers from all of them",
-    "decoder": "each step gathers from the tokens consumed so far",
-    "cross": "each step gathers from memory",
+    "decoder": "each position gathers from the tokens consumed so far",
+    "cross": "each position gathers from memory",
 }
 _LETTERS = {"query": "Q", "key": "K", "value": "V"}
 _POINTS = {

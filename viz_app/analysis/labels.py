@@ -20,10 +20,10 @@ KIND_NAMES: dict[Kind, str] = {
 KIND_NOTES: dict[Kind, str] = {
     "encoder_self": "A row is a source token; it shows from which source tokens the head gathered "
     "for it.",
-    "decoder_self": "A row is a step of decoding; it shows at which of the tokens consumed so far "
-    "the head looked. Later ones are masked, in grey.",
-    "cross": "A row is a step of decoding; it shows at which source tokens the head looked: at the "
-    "encoder's output there, which has gathered from other tokens too.",
+    "decoder_self": "A row is a position of the target; it shows at which of the tokens consumed "
+    "so far the head looked. Later ones are masked, in grey.",
+    "cross": "A row is a position of the target; it shows at which source tokens the head looked: "
+    "at the encoder's output there, which has gathered from other tokens too.",
 }
 """How to read a map of each kind."""
 ROLES: Mapping[Kind, tuple[str, str]] = {

@@ -38,7 +38,7 @@ def lens_layer(asked: Asked, *, row: RowWord = "chosen") -> Question:
     read = "; ".join(
         f"{name}: {token_label(asked.trace.lens_tokens[i][at][0])}" for i, name in enumerate(names)
     )
-    note = f"Read at this step: {read}. “{label}” comes first after {names[first]}, and stays."
+    note = f"Read at this position: {read}. “{label}” comes first after {names[first]}, and stays."
     choices = tuple(Choice((i,), name, note) for i, name in enumerate(names))
     step = numbered(token_labels(asked.trace.predicted))[at]
     return Question(choices, frozenset({(first,)}), {"row": step})

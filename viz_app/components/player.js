@@ -2,7 +2,7 @@
 // until the next.
 
 import { drawOnPaper, lightened, paper, paperGiven, savePicture } from "./paper.js";
-import { button, html, mount, svgElement } from "./shared.js";
+import { button, html, isStill, mount, svgElement } from "./shared.js";
 import { bottom, layOut, load, newStage, paint, picture, right, weightAt } from "./player_stage.js";
 
 const SPEEDS = [1, 2, 5, 10, 20]; // steps a second
@@ -40,7 +40,7 @@ function build(root) {
     toggle(scene);
     event.preventDefault();
   });
-  scene.play = button("play", "▶ Play", () => toggle(scene));
+  scene.play = button("play", isStill() ? "Next" : "▶ Play", () => toggle(scene));
   scene.slider = html("input");
   Object.assign(scene.slider, { type: "range", min: 0, step: 1 });
   scene.slider.setAttribute("aria-label", "Step of training");
@@ -189,13 +189,14 @@ function describe(scene) {
 }
 
 function toggle(scene) {
-  (scene.playing ? pause : play)(scene);
+  if (!isStill()) return (scene.playing ? pause : play)(scene);
+  show(scene, scene.frame < scene.data.frames.length - 1 ? scene.frame + 1 : 0);
 }
 
 function pause(scene) {
   scene.playing = false;
   scene.root.dataset.playing = false;
-  scene.play.textContent = "▶ Play";
+  scene.play.textContent = isStill() ? "Next" : "▶ Play";
 }
 
 function play(scene) {

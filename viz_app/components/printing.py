@@ -19,6 +19,7 @@ _POINTS, _MILLIMETRES = 7, 25.4 / 72
 """Least height of letters on paper in points, and the length of a point."""
 
 _mount = component("printing")
+_mount_tables = component("tables")
 
 
 def printed_width(millimetres: int) -> int:
@@ -42,6 +43,11 @@ def print_figures(theme: Theme, *, form: str, millimetres: int) -> None:
         "bar": COLOUR_BAR,
     }
     _mount(key="printing", data=data)
+
+
+def offer_tables() -> None:
+    """Offer, below each chart of the page, its numbers as a table."""
+    _mount_tables(key="tables", data={"marks": [MARK, PRINTED]})
 
 
 def light_colours(theme: Theme) -> dict[str, str]:

@@ -1,6 +1,6 @@
 // A cloud of points through time: a slider and a button that move the points from frame to frame.
 
-import { bytesOf, button, html } from "./shared.js";
+import { bytesOf, button, html, isStill } from "./shared.js";
 
 const SEGMENT = 700; // milliseconds from one frame to the next
 
@@ -54,20 +54,20 @@ function stop(scene) {
   scene.running = 0;
   if (!scene.player) return;
   scene.play.textContent = "▶";
-  scene.play.setAttribute("aria-label", "Play");
+  scene.play.setAttribute("aria-label", isStill() ? "Next checkpoint" : "Play");
 }
 
 function run(scene) {
   const last = scene.data.positions.length - 1;
-  const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
   const from = scene.time >= last ? 0 : scene.time;
+  if (isStill()) return seek(scene, scene.time >= last ? 0 : Math.floor(from) + 1);
   let start = null;
   scene.play.textContent = "⏸";
   scene.play.setAttribute("aria-label", "Pause");
   const move = (now) => {
     start ??= now;
     const time = Math.min(last, from + (now - start) / SEGMENT);
-    seek(scene, still ? Math.floor(time) : time);
+    seek(scene, time);
     if (time < last) scene.running = requestAnimationFrame(move);
     else stop(scene);
   };

@@ -50,3 +50,6 @@ export function mount({ parentElement, data: [data] }, className, build) {
   if (!states.has(root)) states.set(root, build(root));
   return states.get(root);
 }
+
+// Whether the system asks for no motion: then nothing plays, and a click goes on by one.
+export const isStill = () => matchMedia("(prefers-reduced-motion: reduce)").matches;

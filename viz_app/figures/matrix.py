@@ -31,6 +31,8 @@ _LONGEST_LABEL = 22
 """Most characters of a label; longer ones are cut off."""
 _TITLE_LETTER = 6
 """Width of a letter of a title, in pixels."""
+_TOUCHED_CELL = 16
+"""Least pixels of a cell on a phone."""
 LARGEST_CELL = 40.0
 """Most pixels of a cell."""
 
@@ -201,7 +203,11 @@ def matrix(
         # Many columns take what width there is; few stay square.
         "width": round(left + cell * len(columns) + right) if cell == LARGEST_CELL else None,
         "margin": {"l": left, "r": right, "t": top, "b": 12},
-        "meta": {"width": width, "readable": left + right + labels_width(columns, cell)},
+        "meta": {
+            "width": width,
+            "readable": left + right + labels_width(columns, cell),
+            "touched": left + right + _TOUCHED_CELL * len(columns),
+        },
         "xaxis": key_axis(columns, cell),
         "yaxis": {"range": [len(rows) - 0.5, -0.5], **token_axis(rows, row)},
         "annotations": [

@@ -22,6 +22,7 @@ from headwise.model.checkpoint import (
     write_info,
 )
 from headwise.model.interface import KINDS, Head, head_name
+from headwise.model.interventions import head_costs
 from headwise.model.training.data import Pair
 from headwise.viz_app.analysis.failures import FAILURE_DESCRIPTIONS
 from headwise.viz_app.analysis.head_descriptions import describe_head, in_a_line
@@ -58,6 +59,7 @@ from tests.viz_app.measures import (
     made_up_resamples,
 )
 from tests.viz_app.views.driver import (
+    CATS,
     STEPS,
     Calls,
     Page,
@@ -67,6 +69,7 @@ from tests.viz_app.views.driver import (
     record_calls,
     row_names,
     table,
+    traced,
     unescaped,
 )
 
@@ -581,3 +584,20 @@ def test_alignment_errors_name_whose_links_they_are_against(
     assert "The links are those of by *hand*." in said(start(measure="aer_consumed"))
     write_alignments(own_root / "tiny", Alignments("corpus", "other", "by *hand*", {}))
     assert "The links are those" not in said(start(measure="aer_consumed"))
+
+
+def test_a_ranking_of_one_sentence_stands_beside_that_of_the_corpus(
+    start_page: Start, own_root: Path, measured: Every, run: TrainedRun
+) -> None:
+    at = {"q": CATS, "below": "off", "rank": "true"}
+    app = start_page("translate", own_root, **at)
+    there = by_head(measured[60], "cost")
+    costs = head_costs(load_weights(run, 60).model, traced(run).source.ids, traced(run).target_ids)
+    here = {head: float(costs[head.kind][head.layer, head.head]) for head in there}
+    both = spearmanr([here[head] for head in there], [*there.values()]).statistic
+    assert f"The rank correlation of the two rankings is {both:+.2f}, 95% interval" in app.captions
+    three = ranked(here)[:3]
+    first = ranked(there).index(three[0]) + 1
+    assert f"is number {first} of {len(there)} there" in app.captions
+    app = app.button(key="costliest-off").click().run()
+    assert [",".join(map(str, each.head)) for each in app.view.strengths] == three

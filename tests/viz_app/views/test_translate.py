@@ -398,6 +398,11 @@ def test_sampling_changes_the_probabilities_of_the_step(start: Start, run: Train
     squares = expected[:2].astype(np.float64) ** 2
     assert_drawn(array(app.charts["sampled"]["data"][0]["x"])[:2], squares / squares.sum())
     assert f"2 of {run.description.target_vocab_size} tokens can be drawn" in app.captions
+    once = re.search(r"the rarest “(.+?)” once in ([\d,]+)", app.captions)
+    assert once is not None
+    assert once[1] == next_token_label(traced(run).top_tokens[1][1], spaced=True)
+    rarest = squares.sum() / squares[1]
+    assert abs(float(once[2].replace(",", "")) - rarest) <= 0.5 + 1e-3 * rarest
     assert app.address["top_k"] == "2"
 
 
@@ -512,6 +517,7 @@ def test_heads_that_are_off_change_the_translation_and_one_by_one_are_ranked(
     app.choose(rank=True)
     assert app.errors == []
     assert "Most costly: " in app.captions
+    assert "the model's own translation, which may be wrong" in app.captions
     drawn = app.cells("costs")
     for place, kind in enumerate(KINDS):  # a column lies between two kinds
         cost = before - log_probability(without([Head(kind, 1, 2)], whole.target_ids))
@@ -597,3 +603,24 @@ def test_words_of_several_tokens_have_the_product_of_their_probabilities(run: Tr
     assert len(found) == sum(word.stop - word.start > 1 for word in trace.predicted.words)
     for start, stop, probability in found:
         assert_near(probability, probabilities[start:stop].prod(), dtype=np.float32)
+
+
+def test_a_beam_that_writes_something_else_is_shown_beside(start: Start, run: TrainedRun) -> None:
+    """In the run after the first, for which a browser asks once it rests."""
+    app, whole = start(below="steps"), traced(run)
+    assert "What a beam of 4 writes is looked up." in app.captions
+    model = load_weights(run, 60).model
+    [beam] = beam_search(model, [whole.source.ids], size=4, prefix=run.tokenizers.prefix)
+    best = beam.hypotheses[0].target
+    app.run()
+    if tuple(best) == whole.target_ids:
+        assert "A beam of 4 writes the same" in app.captions
+        return
+    other = run_trace(model, run.tokenizers, CATS, tuple(best))
+    assert other.target_text in app.texts
+    scores = log_probability(other), log_probability(whole)
+    told = shown("of {:.2f} nats; the greedy translation above has {:.2f}.", *scores)
+    assert any(each in app.captions for each in told)
+    app = app.button(key="take-beam").click().run()
+    assert app.address["decoding"] == "beam"
+    assert whole.target_text not in app.texts

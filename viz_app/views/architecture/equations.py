@@ -65,8 +65,8 @@ def equations_of(selection: Selection, trace: Trace) -> Iterator[Equation]:
         "Output (section 3.4)",
         rf"P = \mathrm{{softmax}}({output_formula(model, 'x')})",
         f"({steps} × {model.d_model:,})({model.d_model:,} × {model.target_vocab_size:,}) = "
-        f"{steps} × {model.target_vocab_size:,}, a distribution for each step.{scaled} The first "
-        f"gives “{escape_markdown(first)}” the probability "
+        f"{steps} × {model.target_vocab_size:,}, a distribution for each position.{scaled} The "
+        f"first gives “{escape_markdown(first)}” the probability "
         f"{np.exp(trace.predictions.log_probability[0]):.3f}.",
         "translate",
     )

@@ -166,9 +166,9 @@ def show_masks(selection: Selection, trace: Trace) -> None:
             name="causal-mask",
         )
         st.caption(
-            f"{steps} × {steps}: a step may attend to itself and to what was consumed before it, "
-            "the coloured cells. Grey ones, crossed where there is room, are masked: their scores "
-            "become −∞, their weights exactly 0. The same for every layer and head."
+            f"{steps} × {steps}: a position may attend to itself and to what was consumed before "
+            "it, the coloured cells. Grey ones, crossed where there is room, are masked: their "
+            "scores become −∞, their weights exactly 0. The same for every layer and head."
         )
     with padding:
         st.markdown("**Padding mask of this source, alone in its batch**")

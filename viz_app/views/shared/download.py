@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import streamlit as st
 
 from headwise import __version__
 from headwise.model.turned import Turned
 from headwise.viz_app.analysis.grid import GridOptions
-from headwise.viz_app.components.printing import print_figures
+from headwise.viz_app.components.printing import offer_tables, print_figures
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.report import NONE, provenance, to_html, turned_facts
 from headwise.viz_app.trace.saved import to_json, to_npz
@@ -33,6 +33,7 @@ _TEX = str.maketrans(
     }
 )
 """Characters that mean something to TeX → how they are written as text."""
+_THIS_COMPUTER = ("localhost", "127.0.0.1", "::1")
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,7 @@ def show_download_menu(
     """
     with st.sidebar:
         print_figures(selection.theme, form=view().pictures, millimetres=int(view().printed))
+        offer_tables()
         _show_menu(selection, trace, grid_options or GridOptions(), others)
 
 
@@ -81,6 +83,8 @@ def _show_menu(
         place = (st.context.url or "").partition("?")[0]
         link = f"{place}?{urlencode(address_of(view(), current_page())[0], doseq=True)}"
         st.code(link, language=None, wrap_lines=True)
+        if urlsplit(place).hostname in _THIS_COMPUTER:
+            st.caption("It opens on this computer only, while this app runs.")
         if trace is not None:
             _show_files(trace, _files_of_trace(selection, trace, grid_options), key="download")
             if others is not None and (more := others(selection, trace)) is not None:

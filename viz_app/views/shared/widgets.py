@@ -144,7 +144,7 @@ def show_figure(
 
     A figure that was made for a width, in its ``meta``, fills the page only up to a little more, so
     that its cells stay about as wide as they are high. One whose ``meta`` has ``readable`` is
-    scrolled sideways in fewer pixels.
+    scrolled sideways in fewer pixels, and on a phone in fewer than ``touched``.
 
     ``alt`` says what it shows, for those who cannot see it. ``name`` is the name of its file when
     it is saved, after run and step; the key if empty. ``on_select`` is called after a click on a
@@ -163,7 +163,9 @@ def show_figure(
     if readable := meta.get("readable"):
         st.html(
             f"<style>.st-key-{key}-box {{ overflow-x: auto; }} "
-            f".st-key-{key}-box > * {{ min-width: {readable}px; }}</style>"
+            f".st-key-{key}-box > * {{ min-width: {readable}px; }} "
+            f"@media (max-width: 640px) {{ .st-key-{key}-box > :first-child {{ "
+            f"min-width: {max(readable, meta.get('touched', 0))}px; }} }}</style>"
         )
     with st.container(key=f"{key}-box"):
         st.plotly_chart(

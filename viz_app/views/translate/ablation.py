@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import streamlit as st
 
 from headwise.model.files import CheckpointError
+from headwise.model.interface import Head
 from headwise.model.turned import Turned, TurnedHead
-from headwise.viz_app.analysis.head_ranking import rank_heads
+from headwise.viz_app.analysis.head_ranking import (
+    rank_correlation,
+    rank_correlation_interval,
+    rank_heads,
+)
 from headwise.viz_app.analysis.labels import KIND_NAMES, NO_SUM_NOTE, OFF_NOTE
 from headwise.viz_app.figures.mosaic import cost_map
+from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import HeadMeans, head_costs_of, head_means_of, trace_of
 from headwise.viz_app.views.shared.errors import describe_error
 from headwise.viz_app.views.shared.head_choice import choose_clicked_head, head_label, turned_label
-from headwise.viz_app.views.shared.measures import corpus_options, measure_command
+from headwise.viz_app.views.shared.measures import corpus_options, measure_command, measures_of
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.target import show_target, total_log_probability
-from headwise.viz_app.views.shared.view import control, view
+from headwise.viz_app.views.shared.view import change_view, control, view
 from headwise.viz_app.views.shared.widgets import choose_one, show_figure, show_link
 from headwise.viz_app.views.translate.shown_map import HEAD_PANELS, shown_head
 
@@ -25,6 +34,11 @@ _TELLS = {
     "important only because the rest was never trained without it.",
     "mean": "In place of its output stands its mean over the corpus that was measured (Wang et al. "
     "2022), so that only what it says of this sentence is lost.",
+}
+_COSTLIEST = 3
+_TARGET_NOTES = {
+    False: "The target is the model's own translation, which may be wrong.",
+    True: "The target is your translation.",
 }
 
 
@@ -104,13 +118,44 @@ def _show_ranking(selection: Selection, trace: Trace) -> None:
         name="cost-of-heads" if means is None else "cost-of-heads-mean",
         on_select=lambda: choose_clicked_head("costs", *HEAD_PANELS, show="head"),
     )
-    costliest = rank_heads(costs)[:3]
+    ranked = rank_heads(costs)
+    costliest = ranked[:_COSTLIEST]
     listed = ", ".join(f"{head_label(head)} ({cost:.2f})" for head, cost in costliest)
     st.caption(
         "Nats that the translation's log-probability loses without each head alone; below zero it "
         f"would gain. Most costly: {listed}. {_TELLS[instead]} {NO_SUM_NOTE} "
-        "Click a head to enlarge its map."
+        f"{_TARGET_NOTES[bool(view().target.strip())]} Click a head to enlarge its map."
     )
+    st.button(
+        f"Switch these {len(costliest)} off",
+        key="costliest-off",
+        on_click=lambda: change_view(strengths=tuple(TurnedHead(head) for head, _ in costliest)),
+    )
+    if means is None and (measures := measures_of(run, [step]).by_step.get(step)) is not None:
+        st.caption(_beside_corpus(ranked, measures))
+
+
+def _beside_corpus(ranked: Sequence[tuple[Head, float]], measures: Measures) -> str:
+    """Say how the ranking of one sentence relates to that of a corpus."""
+    places = {head: place for place, (head, _) in enumerate(rank_heads(measures.values["cost"]), 1)}
+    shared = [(head, cost) for head, cost in ranked if head in places]
+    there = [float(measures.values["cost"][h.kind][h.layer, h.head]) for h, _ in shared]
+    here = [cost for _, cost in shared]
+    both, (low, high) = rank_correlation(here, there), rank_correlation_interval(here, there)
+    first = "; ".join(
+        f"{head_label(head)} is number {places[head]} of {len(places)} there, "
+        f"{there[place]:.3f} ± {measures.cost_errors[head.kind][head.layer, head.head]:.3f} nats a "
+        "token"
+        for place, (head, _) in enumerate(shared[:_COSTLIEST])
+    )
+    said = f"Over {measures.corpus.sentences:,} sentences, against their references: {first}."
+    if not math.isnan(both):
+        said += (
+            f" The rank correlation of the two rankings is {both:+.2f}, 95% interval {low:+.2f} to "
+            f"{high:+.2f} by resamples of the heads; rankings that have nothing to do with each "
+            "other have 0."
+        )
+    return f"{said} A cost in one sentence has no error, and says nothing of other sentences."
 
 
 def _means(selection: Selection) -> HeadMeans | None:

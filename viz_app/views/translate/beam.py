@@ -1,4 +1,4 @@
-"""Show a beam search as a tree, with the way to the chosen hypothesis marked."""
+"""Show a beam search as a tree, and what it writes where the greedy translation is another."""
 
 from __future__ import annotations
 
@@ -7,15 +7,53 @@ import math
 import streamlit as st
 
 from headwise.viz_app.analysis.labels import token_label
+from headwise.viz_app.components.unseen import draw_again
 from headwise.viz_app.figures.tree import beam_tree
-from headwise.viz_app.views.caches import Beam
+from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.views.caches import Beam, beam_of
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.target import SCORE
-from headwise.viz_app.views.shared.view import control
+from headwise.viz_app.views.shared.target import SCORE, show_target_text, total_log_probability
+from headwise.viz_app.views.shared.view import change_view, control, note_unprompted, redraw_all
 from headwise.viz_app.views.shared.widgets import show_figure
 
+_BESIDE, _REST = 4, 0.3
+"""Width of the beam beside the greedy translation, and seconds of rest before it is searched."""
 _MOST_STEPS = 16
 """Most steps that are drawn at once."""
+
+
+def show_beam_beside(selection: Selection, trace: Trace) -> None:
+    """Say whether a beam writes something else than the greedy translation, and show it then.
+
+    It is searched once the app rests, in the panel's next run, so that no map waits for it.
+    """
+    asked = (selection.run.name, selection.step, selection.text)
+    if st.session_state.get("beam_beside") != asked:
+        st.session_state["beam_beside"] = asked
+        st.caption(f"What a beam of {_BESIDE} writes is looked up.")
+        draw_again(seconds=_REST, on_due=note_unprompted, key="beam_due")
+        return
+    best = beam_of(selection.run, selection.step, selection.text, _BESIDE).hypotheses[0]
+    if tuple(best.target) == trace.target_ids:
+        st.caption(f"A beam of {_BESIDE} writes the same as the greedy translation above.")
+        return
+    st.caption(
+        f"Greedy and beam disagree. A beam of {_BESIDE} writes this, with a log-probability of "
+        f"{best.log_probability:.2f} nats; the greedy translation above has "
+        f"{total_log_probability(trace):.2f}."
+    )
+    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+        show_target_text(selection.run.tokenizers.target.decode(best.target), key="beam-beside")
+        st.button(
+            "Show it above",
+            key="take-beam",
+            on_click=_take_beam,
+        )
+
+
+def _take_beam() -> None:
+    change_view(decoding="beam", beam=_BESIDE)
+    redraw_all()
 
 
 def show_tree(selection: Selection, beam: Beam, chosen: int) -> None:
@@ -48,13 +86,13 @@ def show_tree(selection: Selection, beam: Beam, chosen: int) -> None:
     show_figure(
         figure,
         key="tree",
-        alt="The beam search as a tree: a column a step, its candidates from the likeliest down",
+        alt="The beam search as a tree: a column a position, from the likeliest candidate down",
         name="beam",
     )
     st.caption(
-        "A column is a step; its candidates stand from the likeliest down, those that were dropped "
-        "in grey. The way to the chosen hypothesis stands out. Rest the mouse on a candidate for "
-        f"its log-probability and its score, the {SCORE}."
+        "A column is a position; its candidates stand from the likeliest down, those that were "
+        "dropped in grey. The way to the chosen hypothesis stands out. Rest the mouse on a "
+        f"candidate for its log-probability and its score, the {SCORE}."
     )
 
 
@@ -63,7 +101,7 @@ def _choose_first_step(last: int) -> int:
         return 0
     by = _MOST_STEPS // 2
     latest = math.ceil((last - _MOST_STEPS) / by) * by
-    label = f"From step, of {last}"
+    label = f"From position, of {last}"
     bound = control("tree_from", label, usable=range(0, latest + 1, by).__contains__)
     first: int = st.slider(label, 0, latest, step=by, **bound)
     return first

@@ -230,7 +230,7 @@ def _show_map(selection: Selection, trace: Trace, grid: Grid, shown: ShownMap) -
             start=(selected or 0, column or 0),
             label=f"Cells of {shown.name}: arrow keys move",
             hint=f"Click a cell, or press Enter on it, to {_cell_answers()}."
-            + " A row's label, or the space bar, chooses its step." * steps,
+            + " A row's label, or the space bar, chooses its position." * steps,
             container="large-map",
             theme=selection.theme,
             key="large_cells",

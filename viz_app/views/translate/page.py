@@ -42,7 +42,7 @@ from headwise.viz_app.views.shared.view import (
 )
 from headwise.viz_app.views.shared.widgets import choose_on_slider, choose_one
 from headwise.viz_app.views.translate.ablation import show_ablation
-from headwise.viz_app.views.translate.beam import show_tree
+from headwise.viz_app.views.translate.beam import show_beam_beside, show_tree
 from headwise.viz_app.views.translate.heads import show_heads
 from headwise.viz_app.views.translate.shown_map import chosen_grid_options
 from headwise.viz_app.views.translate.step import STEP_PANELS, show_step
@@ -166,6 +166,8 @@ def _show_below(
     if not chosen and not is_in_sight("below_maps", on_seen=note_unprompted):
         return
     if section == "steps":
+        if target.ids is None and not view().translate.compare:
+            show_beam_beside(selection, first)
         show_step(selection, first, grids)
     elif section == "off":
         show_ablation(selection, shown)
@@ -180,7 +182,7 @@ def _choose_section(beam: Beam | None) -> _Section:
     counts = {"off": len(turned.are_off), "turned": len(turned.strengths) - len(turned.are_off)}
     said = ", ".join(f"{count} {how}" for how, count in counts.items() if count)
     names: dict[_Section, str] = {
-        "steps": "Generation, step by step",
+        "steps": "Generation, token by token",
         "beam": "What the beam looked at",
         "off": "Switch heads off" + f" ({said})" * bool(said),
     }
@@ -228,7 +230,7 @@ def show_tokens(selection: Selection, trace: Trace) -> None:
     probabilities, titles = target_probabilities(trace)
     token_buttons(
         token_labels(trace.predicted),
-        name="Tokens of the target: each chooses its step of decoding",
+        name="Tokens of the target: each chooses its position",
         theme=selection.theme,
         key="target_tokens",
         on_click=choose_step,

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import streamlit as st
+from numpy.typing import NDArray
 
 from headwise.model.interface import Kind
 from headwise.model.ties import descending
@@ -43,7 +44,7 @@ _AS_ABOVE = ", as above"
 _BRING_INTO_VIEW = """
 <script>
   document.querySelector('.st-key-forked-result')?.scrollIntoView(
-    {{block: 'nearest', behavior: 'smooth'}});  // {token}
+    {{block: 'nearest'}});  // {token}
 </script>
 """
 """The token makes the script another for each, so that it runs again."""
@@ -89,7 +90,7 @@ def _choose_step(trace: Trace) -> int:
 
     with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
         at = choose_from_list(
-            "Step", steps, key="at", format_func=written, on_change=redraw_all, width=360
+            "Position", steps, key="at", format_func=written, on_change=redraw_all, width=360
         )
         st.button("Back", key="back", on_click=go, args=(-1,), disabled=at == 0)
         st.button("Next", key="next", on_click=go, args=(1,), disabled=at == last)
@@ -154,7 +155,7 @@ def _show_distribution(
             actual=ids.index(actual) if actual in ids else None,
         ),
         key="top_tokens",
-        alt=f"The likeliest tokens at step {at + 1} and their probabilities, as bars",
+        alt=f"The likeliest tokens at position {at + 1} and their probabilities, as bars",
         name=f"likeliest-at-step{at + 1}",
         on_select=force_clicked,
     )
@@ -172,7 +173,7 @@ def _show_rows(selection: Selection, trace: Trace, grids: Mapping[Kind, Grid], a
     kinds: tuple[Kind, ...] = ("cross", "decoder_self")
     for kind, place in zip(kinds, st.columns(2, gap="medium"), strict=True):
         with place:
-            st.markdown(f"**{KIND_NAMES[kind]}: where each head looks at this step**")
+            st.markdown(f"**{KIND_NAMES[kind]}: where each head looks at this position**")
             grid = grids[kind]
             row = grid.row_of(at)
             seen = np.ones(len(grid.columns), bool) if grid.allowed is None else grid.allowed[row]
@@ -191,7 +192,7 @@ def _show_rows(selection: Selection, trace: Trace, grids: Mapping[Kind, Grid], a
             show_figure(
                 figure,
                 key=f"rows_{kind}",
-                alt=f"{KIND_NAMES[kind]} attention at step {at + 1}: a row a head, a column a key",
+                alt=f"{KIND_NAMES[kind]} attention at position {at + 1}: heads by keys",
                 name=f"{kind}-step{at + 1}-all-heads",
             )
 
@@ -294,8 +295,17 @@ def show_sampling(selection: Selection, trace: Trace, at: int) -> None:
             name=f"sampled-at-step{at + 1}",
         )
         st.caption(
-            f"{(after > 0).sum():,} of {len(after):,} tokens can be drawn. Entropy "
+            f"{(after > 0).sum():,} of {len(after):,} tokens can be drawn, the rarest "
+            f"{_rarest(selection, after)}. Entropy "
             f"{entropy(after):.2f} nats, {entropy(before):.2f} without the settings. Scores are "
             "divided by the temperature; of the top k tokens the likeliest are kept whose "
             "probabilities sum to p; these are scaled to a sum of 1."
         )
+
+
+def _rarest(selection: Selection, probabilities: NDArray[np.float64]) -> str:
+    """Name the least probable token that can be drawn, and how often it is."""
+    rarest = int(np.argmin(np.where(probabilities > 0, probabilities, np.inf)))
+    target = selection.run.tokenizers.target
+    label = next_token_label(target.tokens([rarest])[0], spaced=target.kind == "bpe")
+    return f"“{escape_markdown(label)}” once in {1 / probabilities[rarest]:,.0f}"

@@ -93,7 +93,7 @@ def _show_maps(selection: Selection, asked: Asked, found: Patching, names: list[
         "colours end at −1 and 1. A place that restores nothing may still hold what B has: other "
         "parts can stand in for it, and so shares do not sum to 1. A head or sublayer of the "
         "encoder comes from B at all tokens that correspond, one of the decoder at all positions "
-        "up to this step."
+        "up to this position."
     )
 
 
@@ -283,6 +283,6 @@ def _show_translation(selection: Selection, asked: Asked, found: Patching, chose
     st.caption(
         "Written anew from its beginning, with the patch in the encoder."
         if is_of_encoder(chosen)
-        else "The shared target is kept up to this step, where the patch is at its positions, and "
-        "the translation goes on after them without one."
+        else "The shared target is kept up to this position, where the patch is at its positions, "
+        "and the translation goes on after them without one."
     )

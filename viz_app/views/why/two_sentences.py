@@ -166,7 +166,7 @@ def _choose_step(selection: Selection, asked: Asked) -> int:
     labels = token_labels(trace.predicted)
     at: int = checked(
         "parting",
-        "Step",
+        "Position",
         default=asked.first_step,
         usable=range(len(labels)).__contains__,
         written=labels.__getitem__,
