@@ -16,7 +16,7 @@ from headwise.viz_app.views.shared.head_choice import choices_for, choose_head, 
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.marked_text import marked_text, whole_tokens
 from headwise.viz_app.views.shared.measured_heads import value_in_words
-from headwise.viz_app.views.shared.measures import measure_description
+from headwise.viz_app.views.shared.measures import known_measures, measure_description
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import redraw_all, view
@@ -37,6 +37,8 @@ def show_examples(selection: Selection, measures: Measures) -> None:
             if value == value and (name != "distance" or measures.distance_to != measures.step)
         ]
         for name in dict.fromkeys(("cost", view().measure)):
+            if name not in known_measures((measures,)):
+                continue  # of an address; the list, which is drawn later, says so
             about = measure_description(name, selection.run, (measures,))
             what = "cost" if name == "cost" else about.name
             lines += filter(None, [change_note(selection.run, measures, name, head, what)])

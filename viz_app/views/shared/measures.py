@@ -201,6 +201,11 @@ def own_measures(measured: Iterable[Measures]) -> dict[str, OwnMeasure]:
     return {name: own for measures in measured for name, own in measures.own.items()}
 
 
+def known_measures(measured: Iterable[Measures]) -> tuple[str, ...]:
+    """Return the names of ours, and of those that ``own_measures`` returns."""
+    return (*MEASURE_DESCRIPTIONS, *own_measures(measured))
+
+
 def measure_description(name: str, run: Run, measured: Iterable[Measures]) -> MeasureDescription:
     """Describe a measure of heads, which some checkpoints have, with a run's special tokens."""
     if name not in MEASURE_DESCRIPTIONS:
@@ -216,8 +221,9 @@ def measure_description(name: str, run: Run, measured: Iterable[Measures]) -> Me
 
 def choose_measure(run: Run, measured: Collection[Measures]) -> str:
     """Ask for a measure that some checkpoints have, and show its description and formula."""
-    known = (*MEASURE_DESCRIPTIONS, *own_measures(measured))
-    names = {name: measure_description(name, run, measured).name for name in known}
+    names = {
+        name: measure_description(name, run, measured).name for name in known_measures(measured)
+    }
     name = choose_from_list("Measure", list(names), key="measure", format_func=names.__getitem__)
     about = measure_description(name, run, measured)
     st.caption(escape_markdown(about.note))
