@@ -43,7 +43,7 @@ from tests.viz_app.views.driver import (
 )
 
 TRACED = {
-    *("translate", "inside", "why", "architecture", "embeddings"),
+    *("translate", "inside", "why", "architecture", "embeddings", "heads"),
     *("translations", "compare", "play"),
 }
 """Pages, and sections of Training, that send the sentence through the model."""
