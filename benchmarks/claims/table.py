@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from benchmarks.claims import of_heads, of_logs, of_tasks
+from benchmarks.claims import of_heads, of_logs, of_tasks, of_writing
 from benchmarks.claims.record import Claim
 
 _README, _BESIDE = "README.md", "benchmarks/README.md"
@@ -275,4 +275,39 @@ _OF_LESSONS = (
     Claim("Costs of heads do not add up.", f"{_LESSONS}/12-copy.md", of_tasks.costs_do_not_add_up),
 )
 
-CLAIMS = (*_OF_LOGS, *_OF_HEADS, *_OF_TASKS, *_OF_LESSONS)
+_OF_WRITING = (
+    Claim(
+        "Both heads of the first layer of `copy`'s decoder end at {last_0} and {last_1} by "
+        "position, from {first_0} and {first_1} at step 0",
+        _HEADS,
+        of_writing.copying_is_by_position,
+    ),
+    Claim(
+        "In the encoder of `en-es` one head of the first layer is by position to {most} ± {error}, "
+        "and none above the first layer to more than 0.10",
+        _HEADS,
+        partial(of_writing.first_layer_by_position, "en-es"),
+    ),
+    Claim(
+        "In `en-es` the token that head {head} of cross-attention raises most is the translation "
+        "of {right} of {tokens} source tokens of the lexicon ({share}, 95% interval {low} to "
+        "{high}; with the other entries' translations {chance})",
+        _HEADS,
+        partial(of_writing.best_dictionary, "en-es"),
+    ),
+    Claim(
+        "In its decoder head {copies_head} copies: {copies} of the vocabulary is raised less than "
+        "the token that it reads ({copies_chance} where it reads another one), and head "
+        "{lowers_head} suppresses: {lowers} ({lowers_chance})",
+        _HEADS,
+        partial(of_writing.copying_heads, "en-es"),
+    ),
+    Claim(
+        "In `copy` both heads of the last layer of cross-attention write the symbol that they "
+        "read, all seven",
+        _HEADS,
+        of_writing.copy_writes_all,
+    ),
+)
+
+CLAIMS = (*_OF_LOGS, *_OF_HEADS, *_OF_TASKS, *_OF_LESSONS, *_OF_WRITING)

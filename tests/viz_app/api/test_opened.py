@@ -161,3 +161,27 @@ def test_a_wrapped_model_has_the_same_abilities(run: TrainedRun) -> None:
     assert set(table["step"]) == {9}
     with pytest.raises(ValueError, match="expected the name of a head, a reference, or measures"):
         headwise.align(checkpoint, [(TEXT, "¿Dónde?")])
+
+
+# What heads write, and whom they feed
+
+
+def test_what_heads_write_and_feed_is_that_of_the_pages(run: TrainedRun) -> None:
+    checkpoint = headwise.open("tiny", root=run.folder.parent).at(60)
+    pairs = [("The dog", "El perro"), ("The cat", "El gato")]
+    found = checkpoint.dictionary("cross.2.1", pairs, named=3)
+    ids = {id for source, _ in pairs for id in run.tokenizers.encode_source(source)}
+    assert found.ids.tolist() == sorted(ids)
+    assert found.raised.shape == (len(ids), 3)
+    assert (np.diff(found.raised_by, axis=1) <= 0).all()
+    with pytest.raises(ValueError, match=r"a head of the decoder, got encoder_self\.1\.1"):
+        checkpoint.dictionary("encoder_self.1.1", pairs)
+
+    edges = checkpoint.composition()
+    edge = edges.between(Head("encoder_self", 0, 1), Head("cross", 1, 2), "key")
+    effects = checkpoint.path("The dog", edge.earlier, "cross.2.3", target="El perro")
+    assert {*effects.maps} == {"key"}
+    trace = checkpoint.trace("The dog", "El perro")
+    weights = trace.attention["cross"][1, 2]
+    np.testing.assert_allclose(effects.weights, weights, atol=1e-5)
+    assert effects.maps["key"].shape == (3, *weights.shape)

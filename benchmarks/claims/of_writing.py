@@ -1,0 +1,115 @@
+"""What is said of why heads look where they do, and of what they write."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from benchmarks.claims.of_heads import last_measures
+from benchmarks.claims.of_logs import run_of
+from benchmarks.claims.record import Found
+from headwise.model.checkpoint import load_weights
+from headwise.model.interface import Kind
+from headwise.model.training.data import Pair
+from headwise.viz_app.analysis.pairs import accuracy
+from headwise.viz_app.measuring.dictionaries import (
+    chosen_values,
+    copying,
+    lexicon_of,
+    lexicon_precision,
+    mean_values,
+    most_frequent,
+    values_in,
+)
+from headwise.viz_app.measuring.files import read_measures
+from headwise.viz_app.measuring.plain import encode_all
+from headwise.viz_app.records.dictionary import WritingScores
+
+
+def _signed(value: float) -> str:
+    return f"{value:.2f}".replace("-", "−")
+
+
+def copying_is_by_position() -> Found:
+    """Find how far the decoder's first layer of the copying task looks by position."""
+    folder = run_of("copy").folder
+    last, first = (
+        measures.values["by_position"]["decoder_self"][0]
+        for measures in (last_measures("copy"), read_measures(folder, 0))
+    )
+    ends = {f"last_{n}": _signed(value) for n, value in enumerate(last)}
+    return Found(ends | {f"first_{n}": _signed(value) for n, value in enumerate(first)})
+
+
+def first_layer_by_position(name: str) -> Found:
+    """Find the head of the encoder's first layer that looks most by position, and those above."""
+    measures = last_measures(name)
+    values = measures.values["by_position"]["encoder_self"]
+    errors = measures.errors["by_position"]["encoder_self"]
+    head = int(values[0].argmax())
+    above = float(values[1:].max())
+    return Found(
+        {"most": f"{values[0, head]:.3f}", "error": f"{errors[0, head]:.3f}"},
+        above <= 0.10,
+        f"the largest above the first layer is {above:.3f}",
+    )
+
+
+@cache
+def _scores(name: str, kind: Kind) -> WritingScores:
+    run, measures = run_of(name), last_measures(name)
+    model = load_weights(run, run.steps()[-1]).model
+    pairs = encode_all(
+        [Pair(each.source, each.reference) for each in measures.sentences],
+        run.tokenizers,
+        max_length=model.description.max_length,
+    )
+    values = mean_values(values_in(model, pairs, kind))
+    if kind == "cross":
+        aligner = int(np.nanargmin(measures.values["aer_predicted"]["cross"]))
+        return lexicon_precision(model, values, lexicon_of(model, run.tokenizers, pairs, aligner))
+    ids = most_frequent(values, run.tokenizers, run.counts, kind)
+    return copying(model, chosen_values(values, ids))
+
+
+def best_dictionary(name: str) -> Found:
+    """Find the head of cross-attention whose dictionary agrees most with the lexicon."""
+    scores = _scores(name, "cross")
+    layer, head = divmod(int(scores.values.argmax()), scores.values.shape[1])
+    value = float(scores.values[layer, head])
+    right = round(value * scores.tokens)
+    found = accuracy(np.repeat([1, 0], [right, scores.tokens - right]).astype(np.float32))
+    return Found(
+        {
+            "head": f"{layer + 1}.{head + 1}",
+            "right": right,
+            "tokens": scores.tokens,
+            "share": f"{value:.2f}",
+            "low": f"{found.low:.2f}",
+            "high": f"{found.high:.2f}",
+            "chance": f"{scores.chance[layer, head]:.2f}",
+        }
+    )
+
+
+def copying_heads(name: str) -> Found:
+    """Find the head of the decoder that copies most, and the one that suppresses most."""
+    scores = _scores(name, "decoder_self")
+    figures = {}
+    for which, place in (("copies", scores.values.argmax()), ("lowers", scores.values.argmin())):
+        layer, head = divmod(int(place), scores.values.shape[1])
+        figures |= {
+            f"{which}_head": f"{layer + 1}.{head + 1}",
+            which: f"{scores.values[layer, head]:.2f}",
+            f"{which}_chance": f"{scores.chance[layer, head]:.2f}",
+        }
+    return Found(figures)
+
+
+def copy_writes_all() -> Found:
+    """Find whether the last layer of cross-attention writes what it reads in the copying task."""
+    scores = _scores("copy", "cross")
+    return Found(
+        {}, bool((scores.values[-1] == 1).all()) and scores.tokens == 7, f"{scores.tokens} symbols"
+    )
