@@ -66,22 +66,31 @@ def show_parts(selection: Selection, trace: Trace, account: Account) -> None:
                 "what the difference loses.",
                 **control("whole", "Whole effects"),
             )
-    if how == "waterfall":
-        bars = bars_by_layer(account)
-        figure = waterfall(
-            [bar.label for bar in bars],
-            [bar.value for bar in bars],
-            total="Difference",
-            theme=selection.theme,
-        )
-        alt = "The difference sublayer by sublayer"
-        show_figure(figure, key="account_parts", alt=alt, name="waterfall")
-        st.caption(f"{DIRECT} Heads of a sublayer are added up.")
+    effects = None
+    with st.container():
+        if how == "waterfall":
+            _show_waterfall(selection, account)
+        else:
+            effects = _whole_effects(selection, trace, account) if with_whole else None
+            _show_bars(selection, account, effects.decoder if effects else {}, smallest)
+    if effects is None:
+        st.empty()  # takes the place of the picture, as in training.py
         return
-    effects = _whole_effects(selection, trace, account) if with_whole else None
-    _show_bars(selection, account, effects.decoder if effects else {}, smallest)
-    if effects:
+    with st.container():
         _show_encoder_wholes(selection, account, effects.encoder, smallest)
+
+
+def _show_waterfall(selection: Selection, account: Account) -> None:
+    bars = bars_by_layer(account)
+    figure = waterfall(
+        [bar.label for bar in bars],
+        [bar.value for bar in bars],
+        total="Difference",
+        theme=selection.theme,
+    )
+    alt = "The difference sublayer by sublayer"
+    show_figure(figure, key="account_parts", alt=alt, name="waterfall")
+    st.caption(f"{DIRECT} Heads of a sublayer are added up.")
 
 
 def _whole_effects(selection: Selection, trace: Trace, account: Account) -> WholeEffects | None:
