@@ -29,7 +29,7 @@ from headwise.model.checkpoint import (
 from headwise.model.decoding.translation import translate
 from headwise.model.training.corpora import load_corpus
 from headwise.model.training.data import DataError, Pair, references_by_source
-from headwise.model.training.evaluation import evaluate
+from headwise.model.training.evaluation import evaluate, score_translations
 from headwise.model.training.replacement import (
     common_words,
     draw_number,
@@ -204,15 +204,20 @@ def main(arguments: BeyondArguments) -> None:
 
     whole = evaluate(checkpoint.model, run.tokenizers, pairs)
     print(f"{run.info.name}, step {step:,}, {Path(arguments.data).name}, greedy\n")
-    print(f"| input | figure |\n|---|---|\n| as it is, all references | {whole.bleu:.1f} BLEU |")
+    print(
+        "| input | figure, 95% interval |\n|---|---|\n| as it is, all references | "
+        f"{whole.bleu:.1f} BLEU ({whole.bleu_low:.1f} to {whole.bleu_high:.1f}) |"
+    )
     for size, count in GROUPS.items():
         groups = joined_groups(pairs, size, count, arguments.seed)
-        score = sacrebleu.BLEU().corpus_score(
-            translated([group.source for group in groups]), [[group.target for group in groups]]
-        )
+        texts = translated([group.source for group in groups])
+        targets = [group.target for group in groups]
+        lengths = sacrebleu.BLEU().corpus_score(texts, [targets])
+        score = score_translations(texts, [[target] for target in targets])
         print(
-            f"| {len(groups)} groups of {size} joined, one reference | {score.score:.1f} BLEU, "
-            f"length ratio {score.sys_len / score.ref_len:.2f} |"
+            f"| {len(groups)} groups of {size} joined, one reference | {score.bleu:.1f} BLEU "
+            f"({score.bleu_low:.1f} to {score.bleu_high:.1f}), "
+            f"length ratio {lengths.sys_len / lengths.ref_len:.2f} |"
         )
     for what, copied in (
         ("names in no training text", other_names(pairs, names, run, seed=arguments.seed)),

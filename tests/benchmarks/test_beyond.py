@@ -115,7 +115,7 @@ def test_the_command_prints_a_table_and_translations(measure: Callable[..., str]
         "3 sentences with names in no training text",
         "3 sentences with numbers of 2 to 6 digits",
     ]
-    assert re.fullmatch(r" [\d.]+ BLEU, length ratio [\d.]+ ", rows[2][1])
+    assert re.fullmatch(r" [\d.]+ BLEU \([\d.]+ to [\d.]+\), length ratio [\d.]+ ", rows[2][1])
     assert re.fullmatch(r" [\d.]+% kept ", rows[3][1])
     assert "* The dog sleeps." in lines
 
