@@ -6,6 +6,7 @@ packages.
 
 from __future__ import annotations
 
+import mimetypes
 import os
 import re
 import sys
@@ -142,7 +143,7 @@ sys.addaudithook(_record_opened)
 def _only_own_files(root: Path) -> Iterator[None]:
     """Assert that no file is opened but those of runs, the program and its packages."""
     global _opened
-    own = (root, ROOT, sys.prefix, sys.base_prefix, tempfile.gettempdir())
+    own = (root, ROOT, sys.prefix, sys.base_prefix, tempfile.gettempdir(), *mimetypes.knownfiles)
     folders = [Path(each).resolve() for each in (*own, "/proc", "/sys", "/dev", "/usr/share")]
     _opened = []
     try:

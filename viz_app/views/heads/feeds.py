@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import streamlit as st
 
-from headwise.model.interface import head_name
 from headwise.viz_app.analysis.composition import (
     CANNOT_TELL,
     PathName,
@@ -29,7 +28,7 @@ from headwise.viz_app.views.shared.head_choice import choices_for, head_label, m
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.slices import NoteDone, in_slices
-from headwise.viz_app.views.shared.view import change_view, control, view
+from headwise.viz_app.views.shared.view import change_view, checked, control
 from headwise.viz_app.views.shared.widgets import (
     clicked_value,
     show_figure,
@@ -68,11 +67,17 @@ def show_feeds(selection: Selection) -> None:
         f"stand above three standard errors of random matrices of the same shapes and spectra; by "
         f"chance about {_BY_CHANCE * len(found.score):.0f} would."
     )
+    given = checked(
+        "edge",
+        "Edge between heads",
+        usable=lambda name: not name or _is_of(selection.run, parse_path(name)),
+        written=lambda name: name or "the strongest",
+    )
     if not edges:
         st.caption(f"{said} {CANNOT_TELL}")
         return
     first = edges[0]
-    chosen = parse_path(view().heads.edge) or PathName(first.earlier, first.later, first.role)
+    chosen = parse_path(given) or PathName(first.earlier, first.later, first.role)
     names = [path_name(edge) for edge in edges]
     place = names.index(path_name(chosen)) if path_name(chosen) in names else None
     drawing, listed = st.columns([2, 3], gap="medium")
@@ -96,6 +101,11 @@ def show_feeds(selection: Selection) -> None:
         f"click on a line, or in the table, asks what it carries in this sentence. {CANNOT_TELL}"
     )
     _show_path(selection, chosen)
+
+
+def _is_of(run: Run, path: PathName | None) -> bool:
+    """Return whether both heads of a path are heads of a run's models."""
+    return path is not None and {path.earlier, path.later} <= {*run.description.all_heads()}
 
 
 def _told(edge: Edge) -> str:
@@ -138,11 +148,6 @@ def _list(selection: Selection, edges: list[Edge], names: list[str], chosen: str
 def _show_path(selection: Selection, edge: PathName) -> None:
     """Say what an edge carries in the sentence at hand, and draw how the later map changes."""
     run = selection.run
-    for head in (edge.earlier, edge.later):
-        layers, heads = run.description.shapes[head.kind]
-        if head.layer >= layers or head.head >= heads:
-            st.info(f"This model has no head {head_name(head)}.")
-            return
     trace = trace_of(run, selection.step, selection.text)
     path = f"{head_label(edge.earlier)} → {edge.role} of {head_label(edge.later)}"
     st.markdown(f"**{path}**, in this sentence")
