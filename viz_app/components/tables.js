@@ -18,7 +18,11 @@ function offer(chart, marks) {
   const place = chart.closest('[class*="-box "]');
   if (!place || !chart._fullData || chart.dataset.tabled) return;
   const before = place.querySelector(":scope > .chart-table");
-  if (before) return before.draw(); // the chart is drawn anew, by another element
+  if (before) {
+    place.append(before); // the chart is drawn anew, by another element, which comes after it
+    before.draw();
+    return;
+  }
   if (!tablesOf(chart, marks).length) {
     chart.dataset.tabled = "never";
     return;
