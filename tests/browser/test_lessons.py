@@ -49,7 +49,7 @@ def traced(name: str, step: int, sentence: str, target: str | None) -> Trace:
 def opened_at(app: App, lesson: Lesson, number: int) -> tuple[View, str]:
     """Wait until a step is drawn; return the view and the page that its address has."""
     status = app.page.locator('.st-key-lesson p[role="status"]')
-    expect(status).to_have_text(f"{lesson.title}: step {number} of {len(lesson.steps)}")
+    expect(status).to_have_text(f"{lesson.title}: page {number} of {len(lesson.steps)}")
     app.page.locator(".st-key-lesson-question").wait_for()
     address = urlsplit(app.find("() => location.href"))
     view, unreadable = decode(parse_qs(address.query, keep_blank_values=True))

@@ -59,6 +59,7 @@ def places() -> Iterator[tuple[str, dict[str, str], str]]:
 PLACES = list(places())
 _DRAWN = """() => {
     if (visible('[class*="st-key-"][class*="-progress"]').length) return undefined;
+    if (visible('.js-plotly-plot').some(gd => !gd.dataset.tabled)) return undefined;
     const plain = value => ArrayBuffer.isView(value) || Array.isArray(value)
         ? Array.from(value, plain) : value;
     const charts = visible('.js-plotly-plot').map(gd => JSON.stringify(gd._fullData.map(

@@ -18,8 +18,15 @@ function offer(chart, marks) {
   const place = chart.closest('[class*="-box "]');
   if (!place || !chart._fullData || chart.dataset.tabled) return;
   const before = place.querySelector(":scope > .chart-table");
-  if (before) return before.draw(); // the chart is drawn anew, by another element
-  if (!tablesOf(chart, marks).length) return;
+  if (before) {
+    place.append(before); // the chart is drawn anew, by another element, which comes after it
+    before.draw();
+    return;
+  }
+  if (!tablesOf(chart, marks).length) {
+    chart.dataset.tabled = "never";
+    return;
+  }
   const fold = html("details", "chart-table");
   const key = place.className.match(/st-key-(\S+)-box/)?.[1];
   fold.open = opened.has(key);
@@ -134,7 +141,7 @@ function drawn({ title, head, rows }) {
   });
   const frame = html("div", "frame");
   frame.tabIndex = 0;
-  frame.role = "region";
+  frame.role = "group";
   frame.ariaLabel = title || "The numbers of the chart";
   frame.append(table);
   return [...(title ? [html("p", "", title)] : []), frame, copy];

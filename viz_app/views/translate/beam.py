@@ -30,7 +30,8 @@ def show_beam_beside(selection: Selection, trace: Trace) -> None:
     asked = (selection.run.name, selection.step, selection.text)
     if st.session_state.get("beam_beside") != asked:
         st.session_state["beam_beside"] = asked
-        st.caption(f"What a beam of {_BESIDE} writes is looked up.")
+        with st.container(key="beam-progress"):
+            st.caption(f"What a beam of {_BESIDE} writes is looked up.")
         draw_again(seconds=_REST, on_due=note_unprompted, key="beam_due")
         return
     best = beam_of(selection.run, selection.step, selection.text, _BESIDE).hypotheses[0]
