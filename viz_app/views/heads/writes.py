@@ -196,7 +196,7 @@ def _show_table(
     st.caption(
         f"{more}{HELD_NOTE} A value is the mean over the places of a token in the "
         f"{measures.examples_corpus.sentences:,} example sentences, so that contexts are averaged; "
-        "here is in this sentence, alone a typed word that none of them has."
+        "“here” is its value in this sentence, “alone” that of a typed word that none of them has."
     )
     st.download_button(
         "The dictionary as .json",
