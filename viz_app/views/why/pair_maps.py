@@ -20,7 +20,7 @@ from headwise.viz_app.views.shared.sentence_pairs import TracedPair
 from headwise.viz_app.views.shared.widgets import show_figure, show_heading
 
 _WIDTH = 380
-"""Pixels of a map in a window of 1,280."""
+"""Pixels of a map."""
 
 
 def show_pair_maps(selection: Selection, pair: TracedPair) -> None:
@@ -36,7 +36,8 @@ def show_pair_maps(selection: Selection, pair: TracedPair) -> None:
     columns = every if kind == "decoder_self" else of_source
     difference = difference_where_corresponding(maps[0], maps[1], rows, columns)
     name = f"{kind}-layer{layer + 1}-head{number + 1}"
-    places = st.columns(3, gap="small")
+    with st.container(horizontal=True, gap="small"):  # beside each other, as far as there is room
+        places = [st.container(width=_WIDTH) for _ in range(3)]
     for letter, place, grid, cells in zip("AB", places, grids, maps, strict=False):
         with place:
             st.markdown(f"**{letter}**")
