@@ -141,6 +141,19 @@ def size_of_neurons(name: str) -> Found:
     )
 
 
+def what_layers_wrote() -> Found:
+    """Find how much of scores is neither of tokens nor of positions, above the first layer."""
+    upper, last = [], []
+    for name in SHIPPED:
+        values = last_measures(name).values
+        for kind in values["by_position"]:
+            terms = (values[f"by_{what}"][kind] for what in ("position", "token", "both"))
+            rest = 1 - sum(terms)
+            upper.append(float(rest[1:].min()))
+            last.append(float(rest[-1].min()))
+    return Found({"upper": f"{min(upper):.2f}", "last": f"{min(last):.2f}"})
+
+
 def sentences_of_measures() -> Found:
     """Read on how many sentences the shipped runs are measured."""
     counts = {last_measures(name).corpus.sentences for name in SHIPPED}
