@@ -108,4 +108,9 @@ OF_CORPORA = (
         _BESIDE,
         f"{_EVALUATE} --run de-en --data test.jsonl --beam 5, with and without --early-stopping",
     ),
+    OfCorpora(
+        '"shows": "names it has not seen"',
+        "model/samples/en-es.jsonl",
+        "a search of train.jsonl and of model/training/names.txt",
+    ),
 )

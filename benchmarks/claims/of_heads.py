@@ -6,10 +6,13 @@ import re
 
 import numpy as np
 
+import headwise
 from benchmarks.claims.of_logs import run_of
 from benchmarks.claims.record import ROOT, Found
 from headwise.viz_app.analysis.head_descriptions import LITTLE
 from headwise.viz_app.analysis.pairs import accuracy, accuracy_losses
+from headwise.viz_app.api.alignments import align
+from headwise.viz_app.measuring.alignments import format_links
 from headwise.viz_app.measuring.files import read_measures
 from headwise.viz_app.measuring.pair_files import read_measured_pairs
 from headwise.viz_app.measuring.pairs import read_pairs
@@ -92,6 +95,13 @@ def which_word_heads_align() -> Found:
     seen = "; ".join(f"{k}: {v['predicted']:.2f}, {v['consumed']:.2f}" for k, v in best.items())
     holds = by_consumed == ["en-es"] and bool(rates[0].min() == rates.min())
     return Found(holds=holds, seen=seen)
+
+
+def aligned_words(name: str) -> Found:
+    """Align the words of the printed pair by the head that aligns best, as the command does."""
+    pair = ("Where is my red book?", "¿Dónde está mi libro rojo?")
+    [found] = align(headwise.open(name)[-1], [pair]).pairs
+    return Found({"links": format_links(found.links) if found else ""})
 
 
 def resting_heads_are_needed(name: str) -> Found:

@@ -185,6 +185,12 @@ _OF_HEADS = (
         of_heads.which_word_heads_align,
     ),
     Claim(
+        "```\n{links}\n``` In `3-5`, *red*, word 3 of the source, is aligned with *rojo*",
+        "docs/from-the-shell.md",
+        partial(of_heads.aligned_words, "en-es"),
+        title="the alignment of *Where is my red book?*",
+    ),
+    Claim(
         "of the {heads} heads of cross-attention of `en-es`, the two with most weight on `</s>` "
         "are the {first} and the {second} by what switching them off costs",
         _MAPS,
