@@ -67,4 +67,50 @@ OF_CORPORA = (
         _HEADS,
         "a search of train.jsonl",
     ),
+    OfCorpora(
+        "`en-es` translates texts of 60 words and more whole, but a single long sentence often has "
+        "a mistake",
+        _README,
+        f"{_BEYOND} --run en-es --data test.jsonl --train train.jsonl",
+    ),
+    OfCorpora(
+        "several sentences of 60 words together are translated whole, as well as each by itself",
+        _TRAINING,
+        f"{_BEYOND} --run en-es --data test.jsonl --train train.jsonl",
+    ),
+    OfCorpora(
+        "A sixth of the names that it has not seen are garbled, 5% of numbers are not kept",
+        _TRAINING,
+        f"{_BEYOND} --run en-es --data test.jsonl --train train.jsonl",
+    ),
+    OfCorpora(
+        "| numbers of 2 to 6 digits | 96.0% kept | 94.5% kept |",
+        _BESIDE,
+        f"{_BEYOND} --run en-es --data test.jsonl --train train.jsonl",
+    ),
+    OfCorpora(
+        "captions of Multi30k (Elliott et al. 2016), whose 29,000 have three twice",
+        _TRAINING,
+        "headwise.model.train prints it",
+    ),
+    OfCorpora(
+        "The weights of the last step have a loss of 0.0039 on all 10,000 pairs.",
+        _TRAINING,
+        f"{_EVALUATE} --run books-small --data train.jsonl, of its 10,000 pairs",
+    ),
+    OfCorpora(
+        "a beam of 5 gives 42.5 at the end with the paper's length penalty of 0.6, 42.8 with 1.0",
+        _BESIDE,
+        f"{_EVALUATE} --run de-en --data valid.jsonl --beam 5, and --length-penalty 1",
+    ),
+    OfCorpora(
+        "25 best scores are higher, none is lower, and BLEU is 41.81 instead of 41.74",
+        _BESIDE,
+        f"{_EVALUATE} --run de-en --data test.jsonl --beam 5, with and without --early-stopping",
+    ),
+    OfCorpora(
+        '"shows": "names it has not seen"',
+        "model/samples/en-es.jsonl",
+        "a search of train.jsonl and of model/training/names.txt",
+    ),
 )

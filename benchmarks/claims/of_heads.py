@@ -6,10 +6,13 @@ import re
 
 import numpy as np
 
+import headwise
 from benchmarks.claims.of_logs import run_of
 from benchmarks.claims.record import ROOT, Found
 from headwise.viz_app.analysis.head_descriptions import LITTLE
 from headwise.viz_app.analysis.pairs import accuracy, accuracy_losses
+from headwise.viz_app.api.alignments import align
+from headwise.viz_app.measuring.alignments import format_links
 from headwise.viz_app.measuring.files import read_measures
 from headwise.viz_app.measuring.pair_files import read_measured_pairs
 from headwise.viz_app.measuring.pairs import read_pairs
@@ -94,6 +97,13 @@ def which_word_heads_align() -> Found:
     return Found(holds=holds, seen=seen)
 
 
+def aligned_words(name: str) -> Found:
+    """Align the words of the printed pair by the head that aligns best, as the command does."""
+    pair = ("Where is my red book?", "¿Dónde está mi libro rojo?")
+    [found] = align(headwise.open(name)[-1], [pair]).pairs
+    return Found({"links": format_links(found.links) if found else ""})
+
+
 def resting_heads_are_needed(name: str) -> Found:
     """Rank by cost the two cross-attention heads with most weight on ``</s>``."""
     values = last_measures(name).values
@@ -139,6 +149,19 @@ def size_of_neurons(name: str) -> Found:
         },
         config.n_encoder_layers == config.n_decoder_layers == 3,
     )
+
+
+def what_layers_wrote() -> Found:
+    """Find how much of scores is neither of tokens nor of positions, above the first layer."""
+    upper, last = [], []
+    for name in SHIPPED:
+        values = last_measures(name).values
+        for kind in values["by_position"]:
+            terms = (values[f"by_{what}"][kind] for what in ("position", "token", "both"))
+            rest = 1 - sum(terms)
+            upper.append(float(rest[1:].min()))
+            last.append(float(rest[-1].min()))
+    return Found({"upper": f"{min(upper):.2f}", "last": f"{min(last):.2f}"})
 
 
 def sentences_of_measures() -> Found:

@@ -7,6 +7,8 @@ import shlex
 from dataclasses import fields
 from functools import cache
 
+from safetensors import safe_open
+
 from benchmarks.claims.record import ROOT, Found
 from headwise.model.checkpoint import TrainedRun, load_weights, open_trained_run
 from headwise.model.config import TrainingConfig
@@ -144,7 +146,57 @@ def nothing_is_known_at_first() -> Found:
     return Found(holds=max(first.values()) < 10, seen=seen)
 
 
+def highest_bleu(name: str) -> Found:
+    """Read the highest BLEU of any checkpoint on validation pairs."""
+    return Found({"bleu": f"{max(curve(name, 'bleu').values()):.1f}"})
+
+
 # How they were made
+
+
+def made_as_said(name: str) -> Found:
+    """Read the preset of the printed command; only one run has whole words and post-norm."""
+    words = commands()[name]
+    post = {each for each in SHIPPED if run_of(each).info.model.norm == "post"}
+    whole_words = run_of(name).tokenizers.source.kind == "word"
+    return Found(
+        {"preset": words[words.index("--preset") + 1]},
+        whole_words if name in post else name != "books-small",
+        f"norm after each sublayer: {', '.join(sorted(post))}",
+    )
+
+
+def whose_data() -> Found:
+    """Read of which corpora the runs are."""
+    names = {name: run_of(name).info.data for name in SHIPPED}
+    wanted = {"en-es": "Tatoeba", "books-small": "Tatoeba", "de-en": "Multi30k", "copy": "made up"}
+    holds = all(data and data.name.startswith(wanted[name]) for name, data in names.items())
+    return Found(holds=holds, seen=", ".join(f"{k}: {v.name}" for k, v in names.items() if v))
+
+
+def joined_from(name: str) -> Found:
+    """Read from which epoch on pairs are joined."""
+    training = run_of(name).info.training
+    return Found(
+        {"epoch": {5: "fifth"}.get(training.plain_epochs + 1, training.plain_epochs + 1)},
+        training.join > 0,
+    )
+
+
+def target_tokens(name: str) -> Found:
+    """Read with how many target tokens a run was trained, in millions."""
+    return Found({"tokens": f"{list(curve(name, 'tokens').values())[-1] / 1e6:.1f}"})
+
+
+def stored_in_float16() -> Found:
+    """Read the type of each tensor of all checkpoints."""
+    types = set()
+    for path in (
+        path for name in SHIPPED for path in run_of(name).folder.glob("step-*.safetensors")
+    ):
+        with safe_open(path, framework="numpy") as weights:
+            types |= {weights.get_slice(key).get_dtype() for key in weights.keys()}  # noqa: SIM118
+    return Found(holds=types == {"F16"}, seen=", ".join(sorted(types)))
 
 
 def commands() -> dict[str, list[str]]:

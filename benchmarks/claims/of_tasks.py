@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 import torch
 
-from benchmarks.claims.of_logs import run_of
+from benchmarks.claims.of_logs import curve, run_of
 from benchmarks.claims.record import Found
 from headwise.model.checkpoint import load_weights
 from headwise.model.decoding.translation import translate
@@ -27,11 +27,14 @@ from headwise.viz_app.analysis.question import first_difference
 from headwise.viz_app.measuring.batches import PaddedIds, attention_maps
 from headwise.viz_app.measuring.contributions import contributions
 from headwise.viz_app.measuring.files import read_measures
+from headwise.viz_app.measuring.neuron_files import read_neurons
 from headwise.viz_app.trace.sentence import run_trace
 from tests.shipped import SHIPPED
 
 _LEFT_OUT = 50
 """Sentences of which each source token is left out."""
+_UNSEEN, _BATCH = 128, 32
+"""Validation pairs on which the model is asked how sure it is, and how many at once."""
 _PLACES = 512
 """Places that are compared, more than any sentence has."""
 
@@ -159,7 +162,11 @@ def strongest_source_token(name: str) -> Found:
                 same[way].append(bool(row.argmax() == losses.argmax()))
     figures = {f"rho_{way}": f"{np.nanmean(found):.2f}" for way, found in correlations.items()}
     figures |= {f"same_{way}": f"{np.mean(found):.0%}" for way, found in same.items()}
-    return Found(figures | {"sentences": _LEFT_OUT}, seen=f"{len(same['alti'])} predictions")
+    return Found(
+        figures | {"sentences": _LEFT_OUT},
+        bool(np.mean(same["alti"]) > np.mean(same["cross"])),
+        f"{len(same['alti'])} predictions",
+    )
 
 
 def _log_probabilities(
@@ -202,3 +209,41 @@ def neighbouring_places_look_alike() -> Found:
         holds &= bool(cosines[1] > cosines[2:].max())
         seen.append(f"D = {width}: cosine {cosines[1]:.2f} at 1, {cosines[2:].max():.2f} beyond")
     return Found(holds=holds, seen="; ".join(seen))
+
+
+@torch.inference_mode()
+def surer_where_wrong(name: str) -> Found:
+    """Follow the largest probability where it is not the reference's, since the loss was lowest.
+
+    Of 128 validation pairs, which are kept beside the strongest sentences of neurons.
+    """
+    run, valid = run_of(name), curve(name, "valid_loss")
+    kept = read_neurons(run.folder, run.steps()[-1])
+    pairs = [
+        (run.tokenizers.encode_source(each.source), run.tokenizers.encode_target(each.reference))
+        for each in kept.sentences[:_UNSEEN]
+    ]
+    pairs.sort(key=lambda pair: len(pair[1]))
+    sure = {}
+    for step in (step for step in run.steps() if step >= min(valid, key=valid.__getitem__)):
+        model = load_weights(run, step).model
+        wrong = []
+        for at in range(0, len(pairs), _BATCH):
+            ids = PaddedIds.of(*zip(*pairs[at : at + _BATCH], strict=True), model)
+            logits = model(ids.source, ids.target[:, :-1])
+            largest, likeliest = logits.softmax(dim=-1).max(dim=-1)
+            wrong.append(largest[ids.is_predicted & (likeliest != ids.predicted)])
+        sure[step] = float(torch.cat(wrong).mean())
+    seen = ", ".join(f"{value:.2f} at {step:,}" for step, value in sure.items())
+    return Found(holds=list(sure.values()) == sorted(set(sure.values())), seen=seen)
+
+
+def embeddings_leave_dimensions(name: str) -> Found:
+    """Compare how symbols differ in the dimensions in which positions differ much, and hardly."""
+    model = newest(name)
+    symbols = [id_ for id_ in range(model.config.source_vocab_size) if id_ > 3]
+    embedded = model.encoder.embedding.table.weight[symbols].detach().numpy()
+    apart = encodings(np.arange(LONGEST + 2), embedded.shape[1]).std(axis=0)
+    used, free = (embedded.std(axis=0)[which] for which in (apart > 0.4, apart < 0.1))
+    seen = f"standard deviation at most {used.max():.3f} there, {free.min():.3f} and more elsewhere"
+    return Found(holds=bool(used.max() < free.min()), seen=seen)

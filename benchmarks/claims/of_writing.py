@@ -13,6 +13,7 @@ from headwise.model.checkpoint import load_weights
 from headwise.model.interface import Kind
 from headwise.model.training.data import Pair
 from headwise.viz_app.analysis.pairs import accuracy
+from headwise.viz_app.measuring.composition import composition
 from headwise.viz_app.measuring.dictionaries import (
     chosen_values,
     copying,
@@ -83,6 +84,8 @@ def best_dictionary(name: str) -> Found:
     return Found(
         {
             "head": f"{layer + 1}.{head + 1}",
+            "layer": layer + 1,
+            "number": head + 1,
             "right": right,
             "tokens": scores.tokens,
             "share": f"{value:.2f}",
@@ -104,7 +107,8 @@ def copying_heads(name: str) -> Found:
             which: f"{scores.values[layer, head]:.2f}",
             f"{which}_chance": f"{scores.chance[layer, head]:.2f}",
         }
-    return Found(figures)
+    layer, number = str(figures["copies_head"]).split(".")
+    return Found(figures | {"layer": layer, "number": number})
 
 
 def copy_writes_all() -> Found:
@@ -113,3 +117,15 @@ def copy_writes_all() -> Found:
     return Found(
         {}, bool((scores.values[-1] == 1).all()) and scores.tokens == 7, f"{scores.tokens} symbols"
     )
+
+
+def edges_beyond_chance() -> Found:
+    """Count the edges between heads that stand above three errors of random matrices."""
+    shares = {}
+    for name in ("en-es", "de-en", "books-small"):
+        run = run_of(name)
+        found = composition(load_weights(run, run.steps()[-1]).model)
+        shares[name] = float((found.score > 3 * found.error).mean())
+    seen = ", ".join(f"{name}: {share:.2%}" for name, share in shares.items())
+    half = all(0.4 < shares[name] < 0.6 for name in ("en-es", "de-en"))
+    return Found(holds=half and shares["books-small"] < 0.005, seen=seen)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import partial
 
 from benchmarks.claims import of_heads, of_logs, of_tasks, of_writing
+from benchmarks.claims.lesson_table import OF_LESSONS
 from benchmarks.claims.record import Claim
 
 _README, _BESIDE = "README.md", "benchmarks/README.md"
 _TRAINING, _MAPS, _HEADS = "docs/training.md", "docs/reading-maps.md", "docs/measuring-heads.md"
-_LESSONS = "viz_app/lessons/texts"
 _SIZE = "{encoder} + {decoder} layers, {heads} heads, D = {width}, "
 _REST = "{parameters} M parameters, {checkpoints} checkpoints"
 _ONE = _SIZE + "one vocabulary of {source} tokens, " + _REST
@@ -53,11 +53,6 @@ _OF_LOGS = (
         "Its data are {pairs} pairs of captions", _TRAINING, partial(of_logs.trained_on, "de-en")
     ),
     Claim("{pairs} pairs of captions of Multi30k", _BESIDE, partial(of_logs.trained_on, "de-en")),
-    Claim(
-        "saw only {pairs} pairs, again and again",
-        f"{_LESSONS}/11-overfitting.md",
-        partial(of_logs.trained_on, "books-small"),
-    ),
     Claim("{source} for `en-es`", _TRAINING, partial(of_logs.size, "en-es")),
     Claim(
         "At the end of `en-es` they are {train} and {last}, while `train_loss` is {batches}",
@@ -119,6 +114,51 @@ _OF_LOGS = (
     ),
 )
 
+_OF_MAKING = (
+    Claim(
+        "captions of pictures; preset `{preset}`", _README, partial(of_logs.made_as_said, "de-en")
+    ),
+    Claim(
+        "overfitting, whole words, norm after each sublayer; preset `{preset}`",
+        _README,
+        partial(of_logs.made_as_said, "books-small"),
+    ),
+    Claim(
+        "the symbol that it copies; preset `{preset}`",
+        _README,
+        partial(of_logs.made_as_said, "copy"),
+    ),
+    Claim(
+        "the pairs of `books-small` are from the Tatoeba project (CC BY 2.0 FR, tatoeba.org and "
+        "manythings.org/anki). Those of `de-en` are Multi30k",
+        _README,
+        of_logs.whose_data,
+    ),
+    Claim(
+        "some of them joined to longer inputs from its {epoch} epoch on",
+        _TRAINING,
+        partial(of_logs.joined_from, "en-es"),
+    ),
+    Claim(
+        "{tokens} M target tokens in 121 minutes",
+        _BESIDE,
+        partial(of_logs.target_tokens, "en-es"),
+    ),
+    Claim(
+        "{encoder} + {decoder} layers of D = {width} instead of 3 + 3 of 192, dropout 0.3, a "
+        "vocabulary of {source}.",
+        _BESIDE,
+        partial(of_logs.size, "de-en"),
+    ),
+    Claim(
+        "`books-small` learns by heart and translates badly, with {bleu} BLEU on validation pairs "
+        "at best",
+        _TRAINING,
+        partial(of_logs.highest_bleu, "books-small"),
+    ),
+    Claim("They are those of the float16 files as they ship", _TRAINING, of_logs.stored_in_float16),
+)
+
 _OF_HEADS = (
     Claim(
         "Of the shipped runs `de-en` shows the first two: at its step {step} the language model "
@@ -145,6 +185,12 @@ _OF_HEADS = (
         of_heads.which_word_heads_align,
     ),
     Claim(
+        "```\n{links}\n``` In `3-5`, *red*, word 3 of the source, is aligned with *rojo*",
+        "docs/from-the-shell.md",
+        partial(of_heads.aligned_words, "en-es"),
+        title="the alignment of *Where is my red book?*",
+    ),
+    Claim(
         "of the {heads} heads of cross-attention of `en-es`, the two with most weight on `</s>` "
         "are the {first} and the {second} by what switching them off costs",
         _MAPS,
@@ -169,7 +215,14 @@ _OF_HEADS = (
         partial(of_heads.size_of_neurons, "en-es"),
     ),
     Claim(
-        "The measures of the shipped runs are over the first {sentences} validation sentences of",
+        "the rest is of what layers wrote, and of biases: in the shipped runs at least {upper} "
+        "above the first layer, and at least {last} in the last",
+        _HEADS,
+        of_heads.what_layers_wrote,
+    ),
+    Claim(
+        "The measures of the shipped runs are over the first {sentences} validation sentences of "
+        "each, from Tatoeba, Multi30k or the copy task",
         _HEADS,
         of_heads.sentences_of_measures,
     ),
@@ -191,6 +244,11 @@ _OF_HEADS = (
 
 _OF_TASKS = (
     Claim(
+        "Its embeddings leave to the positions the dimensions in which these differ most.",
+        _TRAINING,
+        partial(of_tasks.embeddings_leave_dimensions, "copy"),
+    ),
+    Claim(
         "all {right} of {all} unseen sequences are copied exactly",
         _README,
         of_tasks.copies_what_it_has_not_seen,
@@ -205,77 +263,20 @@ _OF_TASKS = (
         "left out of {sentences} example sentences: the rank correlation (Spearman) of its share "
         "with the log-probability lost, the mean over predictions, is {rho_alti} for `de-en` on "
         "its own translations ({rho_cross} for the mean of the last layer's cross-attention), and "
-        "the strongest token is the same in {same_alti} of predictions ({same_cross})",
+        "the strongest token is the same in {same_alti} of predictions ({same_cross}). So shares "
+        "name the token that matters most better than cross-attention does",
         _HEADS,
         partial(of_tasks.strongest_source_token, "de-en"),
     ),
 )
 
-_OF_LESSONS = (
-    Claim(
-        "neighbouring rows look more alike than rows some places apart",
-        f"{_LESSONS}/02-input.md",
-        of_tasks.neighbouring_places_look_alike,
-    ),
-    Claim(
-        "The translation is nonsense.",
-        f"{_LESSONS}/10-learned.md",
-        of_logs.nothing_is_known_at_first,
-    ),
-    Claim(
-        "mostly by little: the weights of a row are spread nearly evenly",
-        f"{_LESSONS}/10-learned.md",
-        of_heads.maps_are_flat_at_first,
-    ),
-    Claim(
-        "All that time the other loss **rises**",
-        f"{_LESSONS}/11-overfitting.md",
-        partial(of_logs.best_by, "books-small"),
-    ),
-    Claim(
-        "It falls to almost nothing.",
-        f"{_LESSONS}/11-overfitting.md",
-        partial(of_logs.by_heart, "books-small"),
-    ),
-    Claim(
-        "So the loss can rise while the translations get better.",
-        f"{_LESSONS}/11-overfitting.md",
-        partial(of_logs.best_by, "books-small"),
-    ),
-    Claim(
-        "Look for it in this head, and in the other heads of the picture.",
-        f"{_LESSONS}/12-copy.md",
-        of_tasks.looks_at_the_copied_symbol,
-    ),
-    Claim(
-        "Where two heads bring the same, either can be missed: that is *redundancy*",
-        f"{_LESSONS}/12-copy.md",
-        of_tasks.two_heads_bring_the_same,
-    ),
-    Claim(
-        "The run *copy* learned one thing: to repeat a sequence of symbols.",
-        f"{_LESSONS}/12-copy.md",
-        of_tasks.copies_what_it_has_not_seen,
-    ),
-    Claim(
-        "By the loss, the best checkpoint is not the last one.",
-        f"{_LESSONS}/11-overfitting.md",
-        partial(of_logs.best_by, "books-small"),
-    ),
-    Claim(
-        "Up to here the translation is the same, and only the ending is open.",
-        f"{_LESSONS}/16-agreement.md",
-        partial(of_tasks.only_the_ending_is_open, "en-es"),
-    ),
-    Claim(
-        "The second sentence has a word more, whose column is grey",
-        f"{_LESSONS}/18-negation.md",
-        partial(of_tasks.an_added_word_has_no_counterpart, "en-es"),
-    ),
-    Claim("Costs of heads do not add up.", f"{_LESSONS}/12-copy.md", of_tasks.costs_do_not_add_up),
-)
-
 _OF_WRITING = (
+    Claim(
+        "In `en-es` and `de-en` about half of all edges do, in `books-small` no more than by "
+        "chance",
+        _MAPS,
+        of_writing.edges_beyond_chance,
+    ),
     Claim(
         "Both heads of the first layer of `copy`'s decoder end at {last_0} and {last_1} by "
         "position, from {first_0} and {first_1} at step 0",
@@ -310,4 +311,4 @@ _OF_WRITING = (
     ),
 )
 
-CLAIMS = (*_OF_LOGS, *_OF_HEADS, *_OF_TASKS, *_OF_LESSONS, *_OF_WRITING)
+CLAIMS = (*_OF_LOGS, *_OF_MAKING, *_OF_HEADS, *_OF_TASKS, *OF_LESSONS, *_OF_WRITING)

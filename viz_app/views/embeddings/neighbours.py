@@ -43,8 +43,8 @@ _NEIGHBOURS, _PAIRS = 12, 300
 _LEAST_COUNTS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000)
 _NUMBERS, _FIRST_NUMBER = (500, 1_000, 2_000, 5_000, 10_000, 20_000), 5_000
 _RARE_NOTE = (
-    "Tokens that hardly occur have hardly moved from where they began, all alike: let them in, and "
-    "the pairs they make say more of that than of meaning."
+    "Of tokens that hardly occur a training learns little: let them in, and the pairs they make "
+    "may say more of chance than of meaning."
 )
 _NOT_COUNTED = "How often tokens occur in the training data is not known of this model."
 _MOST_BESIDE = 30
