@@ -35,6 +35,7 @@ ELSEWHERE = {
     *("first_word", "second_word"),  # there, too: any two may be the same
     *("tree_from", "neuron", "earlier"),  # tests of a page without a browser
     *("encoder_feed_forward", "encoder_neuron"),  # there, too
+    "edge",  # by clicks; test_heads.py, without a browser
     *("lesson", "lesson_step", "lesson_answer", "lessons", "factor"),  # test_lessons.py
 }
 
