@@ -152,6 +152,8 @@ def test_mouse_and_slider_change_the_lines_at_once(app: App, traced: Traced) -> 
     sent = app.frames("framesent")
     app.open(q=SHORT, style="lines", layer=2, head=3, below="steps")
     expect_lines(app, heavy_cells(weights))
+    # What a beam would write is asked for when all rests.
+    expect(app.page.get_by_text(re.compile("A beam of . writes"))).to_be_visible()
     before = len(sent)
 
     tokens.nth(key).hover()

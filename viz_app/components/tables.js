@@ -3,15 +3,24 @@
 
 import { button, html } from "./shared.js";
 
-const TICK = 400; // milliseconds between two looks for charts that are new
 const DIGITS = 7; // of a float of 32 bits
 const opened = new Set(); // keys of charts whose fold is open; Streamlit may draw them anew
 
 export default function (component) {
   const { data: [{ marks }] } = component;
-  const look = () => document.querySelectorAll(".stPlotlyChart .js-plotly-plot").forEach((chart) => offer(chart, marks));
-  const timer = setInterval(look, TICK);
-  return () => clearInterval(timer);
+  let waits = false;
+  const look = () => {
+    waits = false;
+    document.querySelectorAll(".stPlotlyChart .js-plotly-plot").forEach((chart) => offer(chart, marks));
+  };
+  // In the frame after a chart has come, so that nothing moves later.
+  const observer = new MutationObserver(() => {
+    if (!waits) requestAnimationFrame(look);
+    waits = true;
+  });
+  observer.observe(document.body, { childList: true, subtree: true });
+  look();
+  return () => observer.disconnect();
 }
 
 function offer(chart, marks) {
@@ -19,7 +28,8 @@ function offer(chart, marks) {
   if (!place || !chart._fullData || chart.dataset.tabled) return;
   const before = place.querySelector(":scope > .chart-table");
   if (before) {
-    place.append(before); // the chart is drawn anew, by another element, which comes after it
+    // The chart is drawn anew, by another element, which comes after it.
+    if (place.lastElementChild !== before) place.append(before);
     before.draw();
     return;
   }
@@ -34,7 +44,7 @@ function offer(chart, marks) {
   fold.append(html("summary", "", "As a table"), body);
   place.append(fold);
   const draw = () => {
-    const now = place.querySelector(".js-plotly-plot"); // a chart may be drawn anew
+    const now = [...place.querySelectorAll(".js-plotly-plot")].at(-1); // a chart may be drawn anew
     body.replaceChildren(...(fold.open && now?._fullData ? tablesOf(now, marks).flatMap(drawn) : []));
     if (now && !now.dataset.tabled) {
       now.dataset.tabled = "true";

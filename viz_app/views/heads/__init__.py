@@ -24,8 +24,8 @@ class HeadsChoices:
     """Of which tokens it is asked what a head writes."""
     dictionary_words: str = choice("", of="run", where={"dictionary_of": "typed"})
     """What was typed."""
-    edge: str = choice("", of="run")
-    """Two heads of which one feeds the other, and by what; empty for the strongest."""
+    edge: str | None = choice(None, of="run")
+    """Two heads of which one feeds the other, and by what; None for the strongest."""
     edge_training: bool = False
     """Whether that edge is drawn at every checkpoint."""
     dictionary_training: bool = False

@@ -67,18 +67,17 @@ def show_feeds(selection: Selection) -> None:
         f"stand above three standard errors of random matrices of the same shapes and spectra; by "
         f"chance about {_BY_CHANCE * len(found.score):.0f} would."
     )
+    names = [path_name(edge) for edge in edges]
     given = checked(
         "edge",
         "Edge between heads",
-        usable=lambda name: not name or _is_of(selection.run, parse_path(name)),
-        written=lambda name: name or "the strongest",
+        default=names[0] if names else None,
+        usable=lambda name: _is_of(selection.run, parse_path(name)),
     )
-    if not edges:
+    chosen = parse_path(given) if given else None
+    if chosen is None or not edges:
         st.caption(f"{said} {CANNOT_TELL}")
         return
-    first = edges[0]
-    chosen = parse_path(given) or PathName(first.earlier, first.later, first.role)
-    names = [path_name(edge) for edge in edges]
     place = names.index(path_name(chosen)) if path_name(chosen) in names else None
     drawing, listed = st.columns([2, 3], gap="medium")
     with drawing:
