@@ -23,18 +23,22 @@ export default function (component) {
   return () => observer.disconnect();
 }
 
+const seen = new WeakMap(); // chart → the data of which a table has been offered
+
 function offer(chart, marks) {
   const place = chart.closest('[class*="-box "]');
-  if (!place || !chart._fullData || chart.dataset.tabled) return;
+  if (!place || !chart._fullData || seen.get(chart) === chart._fullData) return;
+  seen.set(chart, chart._fullData);
+  chart.dataset.tabled = "true";
   const before = place.querySelector(":scope > .chart-table");
-  if (before) {
-    // The chart is drawn anew, by another element, which comes after it.
-    if (place.lastElementChild !== before) place.append(before);
-    before.draw();
+  if (!tablesOf(chart, marks).length) {
+    before?.remove();
     return;
   }
-  if (!tablesOf(chart, marks).length) {
-    chart.dataset.tabled = "never";
+  if (before) {
+    // The chart is drawn anew, perhaps by another element, which comes after it.
+    if (place.lastElementChild !== before) place.append(before);
+    before.draw();
     return;
   }
   const fold = html("details", "chart-table");
@@ -43,19 +47,14 @@ function offer(chart, marks) {
   const body = html("div");
   fold.append(html("summary", "", "As a table"), body);
   place.append(fold);
-  const draw = () => {
-    const now = [...place.querySelectorAll(".js-plotly-plot")].at(-1); // a chart may be drawn anew
+  fold.draw = () => {
+    const now = [...place.querySelectorAll(".js-plotly-plot")].at(-1);
     body.replaceChildren(...(fold.open && now?._fullData ? tablesOf(now, marks).flatMap(drawn) : []));
-    if (now && !now.dataset.tabled) {
-      now.dataset.tabled = "true";
-      now.on("plotly_afterplot", draw);
-    }
   };
-  fold.draw = draw;
-  draw();
+  fold.draw();
   fold.addEventListener("toggle", () => {
     opened[fold.open ? "add" : "delete"](key);
-    draw();
+    fold.draw();
   });
 }
 

@@ -166,7 +166,7 @@ def _show_below(
     if not chosen and not is_in_sight("below_maps", on_seen=note_unprompted):
         return
     if section == "steps":
-        if target.ids is None and not view().translate.compare:
+        if target.ids is None and not own.compare and not own.fork:
             show_beam_beside(selection, first)
         show_step(selection, first, grids)
     elif section == "off":
