@@ -43,8 +43,9 @@ _SECONDS = 1.2
 _AS_ABOVE = ", as above"
 _BRING_INTO_VIEW = """
 <script>
-  document.querySelector('.st-key-forked-result')?.scrollIntoView(
-    {{block: 'nearest'}});  // {token}
+  // {token}: at once, and again when the charts above it have been drawn.
+  for (const wait of [0, 400, 1000]) setTimeout(() => document
+    .querySelector('.st-key-forked-result')?.scrollIntoView({{block: 'nearest'}}), wait);
 </script>
 """
 """The token makes the script another for each, so that it runs again."""
