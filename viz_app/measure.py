@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 import tyro
 from tqdm import tqdm
@@ -26,14 +26,14 @@ from headwise.model.training.processes import ALONE, LostProcessError, Processes
 from headwise.viz_app.measuring.alignments import alignments_path, read_alignments
 from headwise.viz_app.measuring.batches import LeftOutCounts
 from headwise.viz_app.measuring.checkpoints import (
+    MEANS,
+    CheckpointSums,
     ExampleSentences,
     MeasureTask,
-    count_sentences,
     measure,
-    measure_means,
-    measure_resamples,
-    measure_scores,
     read_examples,
+    sentences_of,
+    sum_checkpoints,
 )
 from headwise.viz_app.measuring.files import read_measures, write_measures
 from headwise.viz_app.measuring.head_means import write_means
@@ -45,8 +45,15 @@ from headwise.viz_app.measuring.pairs import PairTask, measure_pairs, read_pairs
 from headwise.viz_app.measuring.resamples import write_resamples
 from headwise.viz_app.measuring.sentence_costs import write_costs
 from headwise.viz_app.measuring.words import LinksLookup, identity_links, links_from_file
-from headwise.viz_app.records.measures import SCORE_MEASURES, Measures, OwnMeasure
+from headwise.viz_app.records.measures import (
+    RESAMPLED,
+    SCORE_MEASURES,
+    Measures,
+    OwnMeasure,
+    StrongestSentences,
+)
 
+Found = TypeVar("Found")
 SHIPPED = "shipped"
 """What stands for the contrastive pairs that the program has for the run's languages."""
 _FIRST = 200
@@ -225,16 +232,22 @@ def measure_run(
         _measure_pairs(pair_task)
     if task is None:
         return
+    left_out = LeftOutCounts()
+    sentences = sum(1 for _ in sentences_of(task, task.open_corpus(), left_out))
+    _say(processes, f"left out of the corpus: {left_out}")
     if arguments.only == "all":
-        yield from _measure_heads(replace(task, own=own or {}, about_own=about_own or {}))
-    if arguments.only == "means":
-        _measure_means(task)
-    elif arguments.only == "scores":
-        _measure_scores(task)
-    elif arguments.only == "resamples":
-        _measure_resamples(task)
-    else:
-        _measure_neurons(task, steps if arguments.neurons == "all" else steps[-1:])
+        every = replace(task, own=own or {}, about_own=about_own or {})
+        for measures, _ in _measure_each(every, sentences, measure, _write_all):
+            yield measures
+    outputs, resampled = (partial(sum_checkpoints, wanted=each) for each in ([MEANS], RESAMPLED))
+    means = _measure_each(task, sentences, outputs, _write_means)
+    resamples = _measure_each(task, sentences, resampled, _write_resamples)
+    scores = _measure_each(task, sentences, _with_scores, _write_scores)
+    last = replace(task, steps=steps if arguments.neurons == "all" else steps[-1:])
+    neurons = _measure_each(last, sentences, measure_neurons, _write_neurons)
+    alone: dict[str, Iterator[object]] = {"means": means, "resamples": resamples, "scores": scores}
+    for _ in alone.get(arguments.only, neurons):
+        pass
 
 
 def _say(processes: Processes, line: str) -> None:
@@ -297,89 +310,76 @@ def _task(
     )
 
 
-def _measure_heads(task: MeasureTask) -> Iterator[Measures]:
-    processes = task.processes
-    total = len(task.steps) * count_sentences(task)
-    printed: set[str] = set()
+def _measure_each(
+    task: MeasureTask,
+    sentences: int,
+    measured: Callable[[MeasureTask, Callable[[int], object]], Iterator[Found]],
+    write: Callable[[Path, Found], str],
+) -> Iterator[Found]:
+    """Measure the checkpoints of a task one after another, and write each into the run's folder.
 
-    def left_out(counted: LeftOutCounts) -> None:
-        line = f"left out of the corpus: {counted}"
-        if line not in printed:
-            printed.add(line)
-            _say(processes, line)
-
-    with tqdm(total=total, unit="sentence", disable=not processes.is_main) as bar:
-        for measures, means, costs, resamples in measure(task, bar.update, left_out):
-            count = measures.corpus.sentences
-            if processes.is_main:
-                write_measures(task.run.folder, measures)
-                write_means(task.run.folder, means)
-                write_costs(task.run.folder, costs)
-                write_resamples(task.run.folder, resamples)
-            rough = "; the figures are rough" if count < _ROUGH else ""
-            sentences = f"{count:,} sentence{'s' * (count != 1)}"
-            _say(processes, f"step {measures.step:,}: {sentences} measured{rough}")
-            yield measures
+    ``write`` returns what is said of it; only one of several processes calls it.
+    """
+    is_main = task.processes.is_main
+    with tqdm(total=len(task.steps) * sentences, unit="sentence", disable=not is_main) as bar:
+        for found in measured(task, bar.update):
+            if is_main:
+                _say(task.processes, write(task.run.folder, found))
+            yield found
 
 
-def _measure_means(task: MeasureTask) -> None:
-    total = len(task.steps) * count_sentences(task)
-    with tqdm(total=total, unit="sentence", disable=not task.processes.is_main) as bar:
-        for means in measure_means(task, bar.update):
-            if task.processes.is_main:
-                write_means(task.run.folder, means)
-            line = f"step {means.step:,}: means of heads, {means.corpus.sentences:,} sentences"
-            _say(task.processes, line)
+def _write_all(folder: Path, found: tuple[Measures, CheckpointSums]) -> str:
+    measures, sums = found
+    write_measures(folder, measures)
+    _write_means(folder, sums)
+    _write_resamples(folder, sums)
+    write_costs(folder, sums.costs())
+    count = measures.corpus.sentences
+    rough = "; the figures are rough" if count < _ROUGH else ""
+    return f"step {measures.step:,}: {count:,} sentence{'s' * (count != 1)} measured{rough}"
 
 
-def _measure_scores(task: MeasureTask) -> None:
-    """Put what explains scores into the files of measures that there are.
+def _write_means(folder: Path, found: CheckpointSums) -> str:
+    write_means(folder, found.means())
+    return f"step {found.step:,}: means of heads, {found.corpus.sentences:,} sentences"
+
+
+def _write_resamples(folder: Path, found: CheckpointSums) -> str:
+    write_resamples(folder, found.resamples())
+    return f"step {found.step:,}: resamples of {found.corpus.sentences:,} sentences"
+
+
+def _with_scores(task: MeasureTask, advance: Callable[[int], object]) -> Iterator[Measures]:
+    """Put what explains scores into the measures that there are.
 
     Raises:
         ValueError: if a checkpoint was measured on other sentences.
     """
-    total = len(task.steps) * count_sentences(task)
-    with tqdm(total=total, unit="sentence", disable=not task.processes.is_main) as bar:
-        for checkpoint, corpus, sums in measure_scores(task, bar.update):
-            there = read_measures(task.run.folder, checkpoint.step)
-            if (there.sha256, there.corpus) != (checkpoint.sha256, corpus):
-                raise ValueError(
-                    f"--only scores: step {checkpoint.step:,} was measured on "
-                    f"{there.corpus.sentences:,} sentences of {there.corpus.name}, and its weights "
-                    f"then; expected the same now, got {corpus.sentences:,} sentences of "
-                    f"{corpus.name}: measure all again"
-                )
-            values, errors = sums.values(), sums.errors()
-            added = replace(
-                there,
-                values={**there.values, **{name: values[name] for name in SCORE_MEASURES}},
-                errors={**there.errors, **{name: errors[name] for name in SCORE_MEASURES}},
+    for found in sum_checkpoints(task, advance, wanted=SCORE_MEASURES):
+        there, corpus = read_measures(task.run.folder, found.step), found.corpus
+        if (there.sha256, there.corpus) != (found.checkpoint.sha256, corpus):
+            raise ValueError(
+                f"--only scores: step {found.step:,} was measured on "
+                f"{there.corpus.sentences:,} sentences of {there.corpus.name}, and its weights "
+                f"then; expected the same now, got {corpus.sentences:,} sentences of "
+                f"{corpus.name}: measure all again"
             )
-            if task.processes.is_main:
-                write_measures(task.run.folder, added)
-            line = f"step {there.step:,}: scores of heads, {corpus.sentences:,} sentences"
-            _say(task.processes, line)
+        values, errors = found.heads.values(), found.heads.errors()
+        yield replace(
+            there,
+            values={**there.values, **{name: values[name] for name in SCORE_MEASURES}},
+            errors={**there.errors, **{name: errors[name] for name in SCORE_MEASURES}},
+        )
 
 
-def _measure_resamples(task: MeasureTask) -> None:
-    total = len(task.steps) * count_sentences(task)
-    with tqdm(total=total, unit="sentence", disable=not task.processes.is_main) as bar:
-        for found in measure_resamples(task, bar.update):
-            if task.processes.is_main:
-                write_resamples(task.run.folder, found)
-            line = f"step {found.step:,}: resamples of {found.corpus.sentences:,} sentences"
-            _say(task.processes, line)
+def _write_scores(folder: Path, found: Measures) -> str:
+    write_measures(folder, found)
+    return f"step {found.step:,}: scores of heads, {found.corpus.sentences:,} sentences"
 
 
-def _measure_neurons(task: MeasureTask, steps: Sequence[int]) -> None:
-    total = len(steps) * count_sentences(task)
-    with tqdm(total=total, unit="sentence", disable=not task.processes.is_main) as bar:
-        for step in steps:
-            found = measure_neurons(task, step, bar.update)
-            if task.processes.is_main:
-                write_neurons(task.run.folder, found)
-            line = f"step {step:,}: strongest of {found.corpus.sentences:,} sentences, by neuron"
-            _say(task.processes, line)
+def _write_neurons(folder: Path, found: StrongestSentences) -> str:
+    write_neurons(folder, found)
+    return f"step {found.step:,}: strongest of {found.corpus.sentences:,} sentences, by neuron"
 
 
 if __name__ == "__main__":

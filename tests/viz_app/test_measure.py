@@ -163,6 +163,12 @@ def test_resamples_stand_beside_and_can_be_measured_alone(
     found = every[60]
     assert found is not None
     assert (found.sha256, found.corpus) == (measures.sha256, measures.corpus)
+    spread = (
+        found.deviations["cross"][found.names.index("by_token")].astype(np.float64).std(0, ddof=1)
+    )
+    np.testing.assert_allclose(
+        spread, measures.errors["by_token"]["cross"], rtol=2.0**-9, atol=UNIT
+    )
     resamples_path(folder, 60).unlink()
     measure(own_root, "--data", str(data), "--only", "resamples")
     for step, before in every.items():

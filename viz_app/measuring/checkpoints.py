@@ -7,7 +7,7 @@ sentences, and the language model's count of each sequence of three tokens in it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -32,10 +32,11 @@ from headwise.viz_app.measuring.head_means import MeanSums
 from headwise.viz_app.measuring.heads import RowMeasure, weight_measures
 from headwise.viz_app.measuring.sentence_costs import as_table
 from headwise.viz_app.measuring.stages import StageMeasurer, find_aligning_head
-from headwise.viz_app.measuring.sums import Measurer, MeasureSums, add_scores
-from headwise.viz_app.measuring.words import LinksLookup, align_batch
+from headwise.viz_app.measuring.sums import Measurer, MeasureSums
+from headwise.viz_app.measuring.words import LinksLookup
 from headwise.viz_app.records.measures import (
-    RESAMPLED,
+    CONTRIBUTIONS,
+    MEASURES,
     CorpusSummary,
     HeadMeans,
     Measures,
@@ -46,6 +47,8 @@ from headwise.viz_app.records.measures import (
     require_own_names,
 )
 
+MEANS = "means"
+"""Stands among the names of what is wanted for the mean outputs of heads."""
 _ALIGNED = 128
 """Number of sentences of the corpus by which a head is chosen whose links align words."""
 
@@ -101,11 +104,6 @@ class MeasureTask:
         require_own_names(self.own)
 
 
-def count_sentences(task: MeasureTask) -> int:
-    """Count the sentences of the corpus that are measured at each checkpoint."""
-    return sum(1 for _ in sentences_of(task, task.open_corpus(), LeftOutCounts()))
-
-
 def sentences_of(
     task: MeasureTask, stream: CorpusStream, left_out: LeftOutCounts
 ) -> Iterator[EncodedPair]:
@@ -115,50 +113,130 @@ def sentences_of(
     return islice(encoded, task.sentences)
 
 
+def over_corpus(
+    task: MeasureTask,
+    add: Callable[[Sequence[EncodedPair]], None],
+    advance: Callable[[int], object],
+) -> CorpusSummary:
+    """Give this process's batches to ``add``, and describe the whole corpus that was read.
+
+    ``advance`` is called with the number of sentences that are done, in all processes.
+    """
+    stream = task.open_corpus()
+    sentences = tokens = 0
+    for number, batch in enumerate(batches_by_length(sentences_of(task, stream, LeftOutCounts()))):
+        if task.processes.has(number):
+            add(batch)
+        sentences += len(batch)
+        tokens += sum(len(sentence.target) - 1 for sentence in batch)
+        advance(len(batch))
+    return CorpusSummary(stream.name, stream.sha256, sentences, tokens)
+
+
+@dataclass(frozen=True)
+class CheckpointSums:
+    """What was summed of a checkpoint over a corpus, by all processes."""
+
+    run: str
+    checkpoint: Checkpoint
+    corpus: CorpusSummary
+    heads: MeasureSums
+    outputs: MeanSums
+
+    @property
+    def step(self) -> int:
+        """Return that of the checkpoint."""
+        return self.checkpoint.step
+
+    def means(self) -> HeadMeans:
+        """Return the mean outputs of heads, as in their file."""
+        return HeadMeans(*self._of, self.outputs.means())
+
+    def resamples(self) -> Resamples:
+        """Return what the measures are on resamples, as in their file."""
+        return Resamples(*self._of, self.heads.resamples())
+
+    def costs(self) -> SentenceCosts:
+        """Return what each head costs each sentence, as in their file."""
+        return as_table(self.heads.costs(), *self._of)
+
+    @property
+    def _of(self) -> tuple[str, int, str, CorpusSummary]:
+        return self.run, self.step, self.checkpoint.sha256, self.corpus
+
+
+def sum_checkpoints(
+    task: MeasureTask, advance: Callable[[int], object], *, wanted: Collection[str]
+) -> Iterator[CheckpointSums]:
+    """Sum what is wanted of the checkpoints of a task in order; every process yields the same.
+
+    ``wanted`` are names of measures of heads, of contributions, and ``MEANS``; ``advance`` is as
+    for ``over_corpus``.
+    """
+    run, device = task.run, task.placement.torch_device
+    measured = frozenset(wanted) - {MEANS}
+    measurer = Measurer(
+        run.tokenizers, run.counts, device, task.own, links_of=task.links_of, wanted=measured
+    )
+    loaded: dict[int, Checkpoint] = {}
+    for step in task.steps:
+        loaded, others = _load_compared(task, step, loaded, measured)
+        model = loaded[step].model
+        heads = MeasureSums(model.description, device, task.own)
+        outputs = MeanSums(model.description, device)
+
+        def add(
+            batch: Sequence[EncodedPair],
+            model: Seq2SeqModel = model,
+            heads: MeasureSums = heads,
+            outputs: MeanSums = outputs,
+            others: Mapping[str, Seq2SeqModel] = others,
+        ) -> None:
+            if measured:
+                measurer.add(heads, model, others, batch)
+            if MEANS in wanted:
+                outputs.add(model, PaddedIds.of_pairs(batch, model))
+
+        corpus = over_corpus(task, add, advance)
+        heads.all_reduce(task.processes)
+        outputs.all_reduce(task.processes)
+        yield CheckpointSums(run.name, loaded[step], corpus, heads, outputs)
+
+
+def _load_compared(
+    task: MeasureTask, step: int, loaded: Mapping[int, Checkpoint], wanted: Collection[str]
+) -> tuple[dict[int, Checkpoint], dict[str, Seq2SeqModel]]:
+    """Load a checkpoint and those to which its maps are compared, by the name of the measure.
+
+    ``loaded`` are those that need not be loaded anew.
+    """
+    there = task.run.steps()
+    compared = {"distance": there[-1], "from_first": there[0]}
+    if before := there[: there.index(step)]:
+        compared["velocity"] = before[-1]
+    compared = {name: one for name, one in compared.items() if name in wanted}
+    found = {
+        one: loaded.get(one) or load_checkpoint(task.run, one, task.placement)
+        for one in {step, *compared.values()}
+    }
+    return found, {name: found[one].model for name, one in compared.items()}
+
+
 def measure(
-    task: MeasureTask, advance: Callable[[int], object], left_out: Callable[[LeftOutCounts], object]
-) -> Iterator[tuple[Measures, HeadMeans, SentenceCosts, Resamples]]:
+    task: MeasureTask, advance: Callable[[int], object]
+) -> Iterator[tuple[Measures, CheckpointSums]]:
     """Measure the checkpoints of a task in order; every process yields the same.
 
-    ``advance`` is called with the number of sentences that are done, in all processes, ``left_out``
-    after each checkpoint with the counts of pairs that were left out.
+    ``advance`` is as for ``over_corpus``.
     """
-    device = task.placement.torch_device
-    measurer = Measurer(task.run.tokenizers, task.run.counts, device, task.own)
-    loaded: dict[int, Checkpoint] = {}
     newest = load_checkpoint(task.run, task.run.steps()[-1], task.placement)
     stages = _stage_measurer(task, newest.model)
     sentences = sentences_of(task, task.open_corpus(), LeftOutCounts())
     even = even_head(task.run.tokenizers, task.run.counts, sentences)
-    for step in task.steps:
-        loaded, others = _load_compared(task, step, loaded)
-        checkpoint = loaded[step]
-        model = checkpoint.model
-        sums = MeasureSums(model.description, device, task.own)
-        means = MeanSums(model.description, device)
-
-        def add(
-            batch: Sequence[EncodedPair],
-            ids: PaddedIds,
-            model: Seq2SeqModel = model,
-            sums: MeasureSums = sums,
-            means: MeanSums = means,
-            others: Mapping[str, Seq2SeqModel] = others,
-        ) -> None:
-            links, places = task.links_of, [sentence.number for sentence in batch]
-            aligned = None
-            if links is not None:
-                aligned = align_batch(batch, task.run.tokenizers, links, device)
-            measurer.add(sums, model, others, ids, places, aligned)
-            means.add(model, ids)
-
-        passed = LeftOutCounts()
-        corpus = _over_corpus(task, model, add, passed, advance)
-        sums.all_reduce(task.processes)
-        means.all_reduce(task.processes)
-        left_out(passed)
-        batches = list(enumerate(batches_by_length(task.examples.sentences)))
-        mine = [batch for number, batch in batches if task.processes.has(number)]
+    batches = list(enumerate(batches_by_length(task.examples.sentences)))
+    mine = [batch for number, batch in batches if task.processes.has(number)]
+    for found in sum_checkpoints(task, advance, wanted=(*MEASURES, *CONTRIBUTIONS, MEANS)):
+        model, sums = found.checkpoint.model, found.heads
         errors = sums.errors()
         best = gather(task.processes, [examples_in_batch(model, batch) for batch in mine])
         translations = gather(
@@ -167,9 +245,9 @@ def measure(
         of_translations = stages.measure([t.translation for t in translations])
         measures = Measures(
             run=task.run.name,
-            step=step,
-            sha256=checkpoint.sha256,
-            corpus=corpus,
+            step=found.step,
+            sha256=found.checkpoint.sha256,
+            corpus=found.corpus,
             values=sums.values() | weight_measures(model),
             cost_errors=errors["cost"],
             alignment=sums.alignment(),
@@ -185,105 +263,7 @@ def measure(
             | {name: error for name, (_, error) in of_translations.items()},
             distance_to=newest.step,
         )
-        costs = as_table(sums.costs(), task.run.name, step, checkpoint.sha256, corpus)
-        resamples = Resamples(task.run.name, step, checkpoint.sha256, corpus, sums.resamples())
-        yield measures, _head_means(task, checkpoint, corpus, means), costs, resamples
-
-
-def _load_compared(
-    task: MeasureTask, step: int, loaded: Mapping[int, Checkpoint]
-) -> tuple[dict[int, Checkpoint], dict[str, Seq2SeqModel]]:
-    """Load a checkpoint and those to which its maps are compared, by the name of the measure.
-
-    ``loaded`` are those that need not be loaded anew.
-    """
-    there = task.run.steps()
-    before = there[: there.index(step)][-1:]
-    found = {
-        one: loaded.get(one) or load_checkpoint(task.run, one, task.placement)
-        for one in {step, there[0], there[-1], *before}
-    }
-    compared = {"distance": there[-1], "from_first": there[0]}
-    if before:
-        compared["velocity"] = before[0]
-    return found, {name: found[one].model for name, one in compared.items()}
-
-
-def measure_resamples(task: MeasureTask, advance: Callable[[int], object]) -> Iterator[Resamples]:
-    """Measure only what ``Resamples`` has at the checkpoints of a task, as ``measure``."""
-    device = task.placement.torch_device
-    run = task.run
-    measurer = Measurer(run.tokenizers, run.counts, device, wanted=RESAMPLED)
-    loaded: dict[int, Checkpoint] = {}
-    for step in task.steps:
-        loaded, others = _load_compared(task, step, loaded)
-        model = loaded[step].model
-        sums = MeasureSums(model.description, device)
-
-        def add(
-            batch: Sequence[EncodedPair],
-            ids: PaddedIds,
-            model: Seq2SeqModel = model,
-            sums: MeasureSums = sums,
-            others: Mapping[str, Seq2SeqModel] = others,
-        ) -> None:
-            aligned, links = None, task.links_of
-            if links is not None:
-                aligned = align_batch(batch, run.tokenizers, links, device)
-            measurer.add(sums, model, others, ids, [each.number for each in batch], aligned)
-
-        corpus = _over_corpus(task, model, add, LeftOutCounts(), advance)
-        sums.all_reduce(task.processes)
-        yield Resamples(run.name, step, loaded[step].sha256, corpus, sums.resamples())
-
-
-def measure_means(task: MeasureTask, advance: Callable[[int], object]) -> Iterator[HeadMeans]:
-    """Measure only the mean outputs of heads at the checkpoints of a task, as ``measure``."""
-    for step in task.steps:
-        checkpoint = load_checkpoint(task.run, step, task.placement)
-        model = checkpoint.model
-        means = MeanSums(model.description, task.placement.torch_device)
-
-        def add(
-            _: Sequence[EncodedPair],
-            ids: PaddedIds,
-            model: Seq2SeqModel = model,
-            means: MeanSums = means,
-        ) -> None:
-            means.add(model, ids)
-
-        corpus = _over_corpus(task, model, add, LeftOutCounts(), advance)
-        means.all_reduce(task.processes)
-        yield _head_means(task, checkpoint, corpus, means)
-
-
-def measure_scores(
-    task: MeasureTask, advance: Callable[[int], object]
-) -> Iterator[tuple[Checkpoint, CorpusSummary, MeasureSums]]:
-    """Sum only what explains the scores of heads at the checkpoints of a task, as ``measure``."""
-    device = task.placement.torch_device
-    for step in task.steps:
-        checkpoint = load_checkpoint(task.run, step, task.placement)
-        model = checkpoint.model
-        sums = MeasureSums(model.description, device)
-
-        def add(
-            batch: Sequence[EncodedPair],
-            ids: PaddedIds,
-            model: Seq2SeqModel = model,
-            sums: MeasureSums = sums,
-        ) -> None:
-            add_scores(sums, model, ids, [sentence.number for sentence in batch])
-
-        corpus = _over_corpus(task, model, add, LeftOutCounts(), advance)
-        sums.all_reduce(task.processes)
-        yield checkpoint, corpus, sums
-
-
-def _head_means(
-    task: MeasureTask, checkpoint: Checkpoint, corpus: CorpusSummary, means: MeanSums
-) -> HeadMeans:
-    return HeadMeans(task.run.name, checkpoint.step, checkpoint.sha256, corpus, means.means())
+        yield measures, found
 
 
 def _stage_measurer(task: MeasureTask, newest: Seq2SeqModel) -> StageMeasurer:
@@ -296,22 +276,3 @@ def _stage_measurer(task: MeasureTask, newest: Seq2SeqModel) -> StageMeasurer:
         [sentence.pair for sentence in task.examples.sentences],
         (pair.target for pair in task.open_text().pairs),
     )
-
-
-def _over_corpus(
-    task: MeasureTask,
-    model: Seq2SeqModel,
-    add: Callable[[Sequence[EncodedPair], PaddedIds], None],
-    left_out: LeftOutCounts,
-    advance: Callable[[int], object],
-) -> CorpusSummary:
-    """Add this process's batches to sums and describe the whole corpus that was read."""
-    stream = task.open_corpus()
-    sentences = tokens = 0
-    for number, batch in enumerate(batches_by_length(sentences_of(task, stream, left_out))):
-        if task.processes.has(number):
-            add(batch, PaddedIds.of_pairs(batch, model))
-        sentences += len(batch)
-        tokens += sum(len(sentence.target) - 1 for sentence in batch)
-        advance(len(batch))
-    return CorpusSummary(stream.name, stream.sha256, sentences, tokens)

@@ -10,7 +10,7 @@ Key-Value Memories", describe neurons by such sentences.)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from headwise.model.checkpoint import Checkpoint
 from headwise.model.forced import forced_stream
 from headwise.model.hooks import capture
 from headwise.model.interface import Seq2SeqModel
@@ -25,15 +26,9 @@ from headwise.model.placement import in_float32
 from headwise.model.readings import Sublayer, sublayers
 from headwise.model.runs import load_checkpoint
 from headwise.model.ties import first_largest_of
-from headwise.viz_app.measuring.batches import (
-    EncodedPair,
-    LeftOutCounts,
-    PaddedIds,
-    batches_by_length,
-)
-from headwise.viz_app.measuring.checkpoints import MeasureTask, sentences_of
+from headwise.viz_app.measuring.batches import EncodedPair, LeftOutCounts, PaddedIds
+from headwise.viz_app.measuring.checkpoints import MeasureTask, over_corpus, sentences_of
 from headwise.viz_app.records.measures import (
-    CorpusSummary,
     Sentence,
     StackName,
     StrongestPositions,
@@ -58,29 +53,31 @@ class Places:
 
 
 def measure_neurons(
-    task: MeasureTask, step: int, advance: Callable[[int], object]
-) -> StrongestSentences:
-    """Find the strongest sentences of every neuron of a checkpoint; each process returns the same.
+    task: MeasureTask, advance: Callable[[int], object]
+) -> Iterator[StrongestSentences]:
+    """Find the strongest sentences of every neuron of the checkpoints of a task, in order.
 
-    ``advance`` is called with the number of sentences that are done, in all processes.
+    Every process yields the same. ``advance`` is as for ``over_corpus``.
 
     Raises:
         ValueError: if no sentence of the corpus can be measured.
     """
-    checkpoint = load_checkpoint(task.run, step, task.placement)
-    stream = task.open_corpus()
+    for step in task.steps:
+        yield _of_checkpoint(task, load_checkpoint(task.run, step, task.placement), advance)
+
+
+def _of_checkpoint(
+    task: MeasureTask, checkpoint: Checkpoint, advance: Callable[[int], object]
+) -> StrongestSentences:
     found: dict[StackName, list[Places]] = {stack: [] for stack in get_args(StackName)}
-    sentences = tokens = 0
-    read = sentences_of(task, stream, LeftOutCounts())
-    for number, batch in enumerate(batches_by_length(read)):
-        if task.processes.has(number):
-            for stack, places in places_in_batch(checkpoint.model, batch).items():
-                found[stack] = [strongest([*found[stack], places])]
-        sentences += len(batch)
-        tokens += sum(len(sentence.target) - 1 for sentence in batch)
-        advance(len(batch))
-    if not sentences:
-        raise ValueError(f"{stream.name}: none of its sentences can be measured: see --help")
+
+    def add(batch: Sequence[EncodedPair]) -> None:
+        for stack, places in places_in_batch(checkpoint.model, batch).items():
+            found[stack] = [strongest([*found[stack], places])]
+
+    corpus = over_corpus(task, add, advance)
+    if not corpus.sentences:
+        raise ValueError(f"{corpus.name}: none of its sentences can be measured: see --help")
     together = {
         stack: strongest([each for part in task.processes.gather(places) for each in part])
         for stack, places in found.items()
@@ -93,9 +90,9 @@ def measure_neurons(
     texts = {each.number: Sentence(*each.pair) for each in again if each.number in wanted}
     return StrongestSentences(
         run=task.run.name,
-        step=step,
+        step=checkpoint.step,
         sha256=checkpoint.sha256,
-        corpus=CorpusSummary(stream.name, stream.sha256, sentences, tokens),
+        corpus=corpus,
         sentences=tuple(texts[number] for number in numbers.tolist()),
         stacks={stack: _record(places, numbers) for stack, places in together.items()},
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
 
 from headwise.model.interface import Seq2SeqModel, Tokenizers
 from headwise.model.run_info import Counts
@@ -11,13 +10,12 @@ from headwise.model.training.data import DataError, Pair
 from headwise.viz_app.measuring.batches import (
     EncodedPair,
     LeftOutCounts,
-    PaddedIds,
     batches_by_length,
     encode,
 )
 from headwise.viz_app.measuring.heads import RowMeasure
 from headwise.viz_app.measuring.sums import Measurer, MeasureSums
-from headwise.viz_app.measuring.words import LinksLookup, align_batch
+from headwise.viz_app.measuring.words import LinksLookup
 
 
 def encode_all(
@@ -52,17 +50,9 @@ def measure_pairs(
     ``counts``, ``others`` and ``links_of`` are what ``Measurer`` needs for some of ours;
     ``advance`` is told how many sentences were done.
     """
-    device = model.device
-    measurer = Measurer(tokenizers, counts, device, own, wanted=names)
-    sums = MeasureSums(model.description, device, own)
-    aligned = (
-        None
-        if links_of is None
-        else partial(align_batch, tokenizers=tokenizers, links_of=links_of, device=device)
-    )
+    measurer = Measurer(tokenizers, counts, model.device, own, links_of=links_of, wanted=names)
+    sums = MeasureSums(model.description, model.device, own)
     for batch in batches_by_length(pairs):
-        ids = PaddedIds.of_pairs(batch, model)
-        places = [sentence.number for sentence in batch]
-        measurer.add(sums, model, others or {}, ids, places, aligned(batch) if aligned else None)
+        measurer.add(sums, model, others or {}, batch)
         advance(len(batch))
     return sums

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from headwise.model.interface import KINDS
 from headwise.viz_app.measuring.tensor_files import Header, read_tensors, write_tensors
-from headwise.viz_app.records.measures import RESAMPLED, Resamples
+from headwise.viz_app.records.measures import RESAMPLED, SCORE_MEASURES, Resamples
 
 RESAMPLES_VERSION = 1
 """Version of the format; raised when a name or a meaning changes."""
@@ -53,12 +53,13 @@ def read_resamples(folder: Path, step: int) -> Resamples | None:
 
 
 def _resamples_of(header: Header, tensors: dict[str, Tensor]) -> Resamples:
+    counts = (len(RESAMPLED), len(RESAMPLED) - len(SCORE_MEASURES))
     for kind, tensor in tensors.items():
         is_table = tensor.dtype == torch.float16 and tensor.dim() == 4
-        if not is_table or len(tensor) != len(RESAMPLED) or tensor.isinf().any():
-            raise ValueError(f"{kind}: expected float16 of {len(RESAMPLED)} measures of heads")
-    if len({tensor.shape[1] for tensor in tensors.values()}) != 1:
-        raise ValueError("expected as many resamples of every kind")
+        if not is_table or len(tensor) not in counts or tensor.isinf().any():
+            raise ValueError(f"{kind}: expected float16 of {counts[0]} measures of heads")
+    if len({tensor.shape[:2] for tensor in tensors.values()}) != 1:
+        raise ValueError("expected as many measures and resamples of every kind")
     arrays = {kind: tensors[kind].numpy() for kind in KINDS}
     for array in arrays.values():
         array.flags.writeable = False

@@ -19,7 +19,7 @@ from torch import Tensor
 from headwise.model.interface import KINDS, Description, Kind, Seq2SeqModel, Tokenizers, Vocabulary
 from headwise.model.interventions import batch_head_costs, batch_head_importance
 from headwise.model.run_info import Counts
-from headwise.viz_app.measuring.batches import PaddedIds, attention_maps
+from headwise.viz_app.measuring.batches import EncodedPair, PaddedIds, attention_maps
 from headwise.viz_app.measuring.contributions import Contributions, contributions
 from headwise.viz_app.measuring.heads import (
     HeadSum,
@@ -34,7 +34,13 @@ from headwise.viz_app.measuring.heads import (
 )
 from headwise.viz_app.measuring.score_variance import score_variance
 from headwise.viz_app.measuring.sentence_costs import MOST_SENTENCES, SentenceCost
-from headwise.viz_app.measuring.words import AlignedBatch, count_baseline_links, count_correct_links
+from headwise.viz_app.measuring.words import (
+    AlignedBatch,
+    LinksLookup,
+    align_batch,
+    count_baseline_links,
+    count_correct_links,
+)
 from headwise.viz_app.records.measures import (
     CONTRIBUTIONS,
     MEASURES,
@@ -53,6 +59,16 @@ _SEED = 0
 _LARGEST = float(np.finfo(np.float16).max)
 _ERROR_RATES = ("aer_predicted", "aer_consumed")
 """Measures that are 1 − 2 of the mean."""
+_WITHOUT_MAPS = {
+    "cost",
+    "gradient",
+    "qk_norm",
+    "qk_rank",
+    "ov_rank",
+    *SCORE_MEASURES,
+    *CONTRIBUTIONS,
+}
+"""Measures that are not of attention maps."""
 
 
 def punctuation_ids(tokenizer: Vocabulary) -> Tensor:
@@ -250,14 +266,6 @@ class MeasureSums:
         return AlignmentBaselines(*(1 - 2 * right / links for right in correct))
 
 
-def add_scores(
-    sums: MeasureSums, model: Seq2SeqModel, ids: PaddedIds, places: Sequence[int]
-) -> None:
-    """Add what explains the scores of heads on a batch, at these places in the corpus."""
-    for (name, kind), found in score_variance(model, ids).items():
-        sums.add(name, kind, found, places)
-
-
 class Measurer:
     """A measurer computes all measures of a batch for any checkpoint of a run."""
 
@@ -268,14 +276,17 @@ class Measurer:
         device: torch.device,
         own: Mapping[str, RowMeasure] | None = None,
         *,
+        links_of: LinksLookup | None = None,
         wanted: Collection[str] = (*MEASURES, *CONTRIBUTIONS),
     ) -> None:
         """Prepare for a run.
 
         ``counts`` say how often tokens occur in its training data, ``own`` has measures besides
-        ours, ``wanted`` names those of ours that are computed.
+        ours, ``links_of`` finds reference alignments, if there are any, ``wanted`` names those of
+        our measures that are computed.
         """
-        self._own, self._wanted = own or {}, frozenset(wanted)
+        self._own, self._wanted, self._links_of = own or {}, frozenset(wanted), links_of
+        self._tokenizers = tokenizers
         source, target = (
             punctuation_ids(side).to(device) for side in (tokenizers.source, tokenizers.target)
         )
@@ -292,29 +303,21 @@ class Measurer:
         sums: MeasureSums,
         model: Seq2SeqModel,
         others: Mapping[str, Seq2SeqModel],
-        ids: PaddedIds,
-        places: Sequence[int],
-        aligned: AlignedBatch | None,
+        batch: Sequence[EncodedPair],
     ) -> None:
         """Measure the heads of a model on a batch and add the results to ``sums``.
 
-        The targets of the batch are references; ``places`` are the indices of its sentences in the
-        corpus, ``aligned`` its reference alignments, if it has any. ``others`` has the checkpoint
-        to whose maps those of the model are compared, by the name of that measure.
+        The targets of the batch are references. ``others`` has the checkpoint to whose maps those
+        of the model are compared, by the name of that measure.
         """
-        maps, _ = attention_maps(model, ids)
-        for kind, weights in maps.items():
-            for name, found in self.of_maps(kind, weights, ids):
-                sums.add(name, kind, found, places)
-        for name, other in others.items():
-            there = maps if other is model else attention_maps(other, ids)[0]
-            for kind, weights in maps.items():
-                found = distance(weights, there[kind], ids.allowed(kind))
-                sums.add(name, kind, found, places)
+        ids, places = PaddedIds.of_pairs(batch, model), [sentence.number for sentence in batch]
+        if self._own or self._wanted - _WITHOUT_MAPS:
+            self._add_maps(sums, model, others, batch, ids)
         if not self._wanted.isdisjoint(CONTRIBUTIONS):
             sums.add_contributions(contributions(model, ids), ids.is_predicted, places)
         if not self._wanted.isdisjoint(SCORE_MEASURES):
-            add_scores(sums, model, ids, places)
+            for (name, kind), found in score_variance(model, ids).items():
+                sums.add(name, kind, found, places)
         tokens = ids.is_predicted.sum(dim=-1).double()
         for name, of_batch in (("cost", batch_head_costs), ("gradient", batch_head_importance)):
             if name not in self._wanted:
@@ -324,6 +327,28 @@ class Measurer:
                 sums.add(name, kind, HeadSum(values.double().flatten(1), tokens), places)
             if name == "cost":
                 sums.add_costs(of_kinds, tokens, places)
+
+    def _add_maps(
+        self,
+        sums: MeasureSums,
+        model: Seq2SeqModel,
+        others: Mapping[str, Seq2SeqModel],
+        batch: Sequence[EncodedPair],
+        ids: PaddedIds,
+    ) -> None:
+        places = [sentence.number for sentence in batch]
+        maps, _ = attention_maps(model, ids)
+        for kind, weights in maps.items():
+            for name, found in self.of_maps(kind, weights, ids):
+                sums.add(name, kind, found, places)
+        for name, other in others.items():
+            there = maps if other is model else attention_maps(other, ids)[0]
+            for kind, weights in maps.items():
+                found = distance(weights, there[kind], ids.allowed(kind))
+                sums.add(name, kind, found, places)
+        if self._links_of is None:
+            return
+        aligned = align_batch(batch, self._tokenizers, self._links_of, model.device)
         if aligned is not None:
             sums.add_baselines(aligned)
             of_aligned = [places[row] for row in aligned.rows.tolist()]

@@ -44,12 +44,10 @@ MEASURES = (
 """Names of the measures of a head; ``analysis.measure_descriptions`` describes each and has
 its formula."""
 RESAMPLED = tuple(
-    name
-    for name in MEASURES
-    if name not in ("cost", "qk_norm", "qk_rank", "ov_rank", *SCORE_MEASURES)
+    name for name in MEASURES if name not in ("cost", "qk_norm", "qk_rank", "ov_rank")
 )
-"""Those of which resamples are kept: all over a corpus but the costs, which are kept by sentence,
-and what explains scores."""
+"""Those of which resamples are kept: all over a corpus but the costs, which are kept by sentence.
+Files from before ``SCORE_MEASURES``, which are the last, were resampled have all but these."""
 MeasureRange = Literal["share", "signed", "amount"]
 """Whether values are from 0 to 1, of either sign, or from 0 upwards."""
 OWN_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
@@ -302,8 +300,13 @@ class Resamples:
     """The sha256 of the checkpoint's weights."""
     corpus: CorpusSummary
     deviations: Mapping[Kind, Floats]
-    """(names of ``RESAMPLED``, resamples, L, H), float16: the value on a resample less the mean of
-    all resamples; NaN where a measure has no value."""
+    """(``names``, resamples, L, H), float16: the value on a resample less the mean of all
+    resamples; NaN where a measure has no value."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the measures that were resampled, those of ``RESAMPLED`` or its first ones."""
+        return RESAMPLED[: len(self.deviations["cross"])]
 
     def of(self, name: str, head: Head) -> NDArray[np.float64]:
         """Return the deviations of one measure of one head, (resamples,)."""

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from headwise.model.files import CheckpointError
-from headwise.model.interface import KINDS
+from headwise.model.interface import KINDS, Head
 from headwise.viz_app.measuring.resamples import read_resamples, resamples_path, write_resamples
+from headwise.viz_app.records.measures import RESAMPLED
 from tests.viz_app.measures import made_up_resamples
 
 
@@ -23,6 +24,18 @@ def test_resamples_survive_writing_and_reading(tmp_path: Path) -> None:
         np.testing.assert_array_equal(read.deviations[kind], written.deviations[kind])
         assert not read.deviations[kind].flags.writeable
     assert (read.run, read.step, read.sha256, read.corpus) == ("tiny", 20, "5ha", written.corpus)
+
+
+def test_files_from_before_scores_were_resampled_have_all_else(tmp_path: Path) -> None:
+    made = made_up_resamples()
+    assert made.names == RESAMPLED
+    deviations = {kind: of_kind[:15] for kind, of_kind in made.deviations.items()}
+    write_resamples(tmp_path, made_up_resamples(deviations=deviations))
+    read = read_resamples(tmp_path, 20)
+    assert read is not None
+    assert read.names == tuple(name for name in made.names if not name.startswith("by_"))
+    head = Head("cross", 1, 2)
+    np.testing.assert_array_equal(read.of("velocity", head), made.of("velocity", head))
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from headwise.viz_app.measuring.batches import EncodedPair, PaddedIds, attention
 from headwise.viz_app.measuring.contributions import contributions
 from headwise.viz_app.measuring.heads import HeadSum, entropy
 from headwise.viz_app.measuring.sums import Bootstrap, Measurer, MeasureSums, draws, punctuation_ids
-from headwise.viz_app.measuring.words import align_batch, links_from_file
+from headwise.viz_app.measuring.words import links_from_file
 from headwise.viz_app.records.measures import CONTRIBUTIONS, MEASURES, RESAMPLED
 from headwise.viz_app.records.trace import Floats
 from headwise.viz_app.trace.sentence import run_trace
@@ -52,15 +52,12 @@ def measured(
     others = {"distance": models[60], "from_first": models[0]}
     if previous is not None:
         others["velocity"] = models[previous]
-    measurer = Measurer(run.tokenizers, run.counts, CPU)
-    sums = MeasureSums(model.description, CPU)
     links_of = links_from_file(Alignments("a", "5ha", "by hand", LINKS))
+    measurer = Measurer(run.tokenizers, run.counts, CPU, links_of=links_of)
+    sums = MeasureSums(model.description, CPU)
     for batch in batches:
-        ids = PaddedIds.of_pairs(batch, model)
-        places = [e.number for e in batch]
-        aligned = align_batch(batch, run.tokenizers, links_of, CPU)
         with float64_by_default():
-            measurer.add(sums, model, others, ids, places, aligned)
+            measurer.add(sums, model, others, batch)
     sums.all_reduce(ALONE)
     return sums
 

@@ -403,6 +403,10 @@ def test_other_measures_are_compared_on_the_same_resamples(
     place = HEADS.index(Head("cross", 1, 2))
     change = f"changed by {differences[place]:+.3f} ± {errors[place]:.3f}, on the same sentences"
     assert change in said(app)
+    assert lists_of(start(measure="by_token"), lists)[1] == "rank"
+    before = {kind: of_kind[:15] for kind, of_kind in tables[60].deviations.items()}
+    write_resamples(own_root / "tiny", replace(tables[60], deviations=before))
+    assert "rank" not in lists_of(start(measure="by_token"), lists)
     write_resamples(own_root / "tiny", replace(tables[20], sha256="other"))
     assert "heads have changed" not in said(start(measure="entropy"))
     path = resamples_path(own_root / "tiny", 60)

@@ -108,7 +108,7 @@ def errors_of_differences(
         found = resamples_of(run, measures) if name in RESAMPLED else None
     except CheckpointError as error:
         return independent_errors([np.nan] * len(heads)), f"unknown: {describe_error(error)}"
-    if found is None:
+    if found is None or name not in found.names:
         return None
     table = np.stack([found.of(name, head) for head in heads], axis=1)
     return resampled_errors(table), _same(found)
@@ -209,7 +209,7 @@ def _changes(
     tables = [
         np.stack([each.of(name, head) for head in heads], axis=1)
         for each in resamples
-        if each is not None
+        if each is not None and name in each.names
     ]
     values = np.array(
         [
