@@ -230,7 +230,7 @@ def made_by_the_command(name: str) -> Found:
         if field.name not in sizes
         and getattr(given.model, field.name) != getattr(info.model, field.name)
     ]
-    numbers = {10: "Ten", 17: "seventeen"}
+    numbers = {16: "Sixteen", 17: "seventeen"}
     seen = "options of model and training are those of run.json" if not other else f"other: {other}"
     return Found(
         {

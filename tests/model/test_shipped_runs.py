@@ -44,7 +44,7 @@ def test_all_runs_are_known_and_small() -> None:
     weights = {name: (CHECKPOINTS / name).glob("*.safetensors") for name in SHIPPED}
     sizes = {name: [path.stat().st_size for path in paths] for name, paths in weights.items()}
     assert max(map(max, sizes.values())) <= 10_000_000
-    assert sum(map(sum, sizes.values())) < 240_000_000
+    assert sum(map(sum, sizes.values())) < 290_000_000
     assert sum(sizes["copy"]) <= 2_000_000
 
 

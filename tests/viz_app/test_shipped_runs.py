@@ -143,8 +143,8 @@ def test_shipped_runs_are_small() -> None:
         for name in {file.name, file.parent.name} & set(measured):
             measured[name] += size
     assert all(measured.values())
-    assert sum(measured.values()) < 13_000_000
-    assert sum(files.values()) < 240_000_000
+    assert sum(measured.values()) < 15_000_000
+    assert sum(files.values()) < 300_000_000
 
 
 # What "Inside a head" computes
