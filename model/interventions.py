@@ -11,7 +11,8 @@ has never been.
 
 Models are in evaluation mode; a sequence that is empty or too long for one is a ValueError.
 
-``B`` batch, ``L`` layers, ``H`` heads, ``Q`` queries, ``K`` = d_k, ``T`` steps, ``V`` vocabulary.
+``B`` batch, ``L`` layers, ``H`` heads, ``Q`` queries, ``K`` = d_k, ``S`` source length,
+``T`` steps, ``V`` vocabulary.
 """
 
 from __future__ import annotations
@@ -46,6 +47,12 @@ from headwise.model.work import AT_A_TIME, decoding_work, encoding_work
 
 POSITIONS_AT_A_TIME = 2048
 """Number of source and target positions that are run together under interventions."""
+
+
+def passes_at_a_time(model: Description, source: int, target: int) -> int:
+    """Return how many passes of S source and T target tokens are run together, at least one."""
+    work = encoding_work(model, source) + decoding_work(model, source, target)
+    return max(1, min(POSITIONS_AT_A_TIME // (source + target), AT_A_TIME // work))
 
 
 def _replace(rows: list[int], heads: list[int], means: Tensor | None) -> Edit:
@@ -260,9 +267,7 @@ def effects_of_parts(
     known = {} if known is None else known
     order = [place for place in range(len(parts)) if place not in known]
     order.sort(key=lambda place: not _is_of_encoder(parts[place]))
-    lengths = source.shape[1], consumed.shape[1]
-    work = encoding_work(model.description, lengths[0]) + decoding_work(model.description, *lengths)
-    size = max(1, min(POSITIONS_AT_A_TIME // sum(lengths), AT_A_TIME // work))
+    size = passes_at_a_time(model.description, source.shape[1], consumed.shape[1])
     for start in range(0, len(order), size):
         places = order[start : start + size]
         streams = streams_without(model, source, consumed, [parts[place] for place in places])

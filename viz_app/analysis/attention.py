@@ -155,7 +155,7 @@ def map_facts(
     logarithms = np.log(shown, out=np.zeros_like(shown), where=shown > 0)
     entropy = -(shown * logarithms).sum(axis=1)
     special = np.isin(keys.ids, list(keys.special_ids))
-    marks = _punctuation(keys)
+    marks = punctuation(keys)
     return MapFacts(
         largest=float(shown.max()),
         row=int(rows[row]),
@@ -180,7 +180,7 @@ def most_on_punctuation(
     shares: dict[Head, float] = {}
     for kind, maps in attention.items():
         causal = np.tri(maps.shape[-1], dtype=bool) if kind == "decoder_self" else None
-        rows, marks = rows_with_several_keys(maps.shape, causal), _punctuation(keys_of(kind))
+        rows, marks = rows_with_several_keys(maps.shape, causal), punctuation(keys_of(kind))
         if rows.any() and marks.any():
             for layer, head in np.ndindex(*maps.shape[:2]):
                 shares[Head(kind, layer, head)] = _share(maps[layer, head][rows], marks)
@@ -191,7 +191,7 @@ def _share(weights: NDArray[np.floating], columns: NDArray[np.bool_]) -> float:
     return float(weights[:, columns].sum(axis=1).mean())
 
 
-def _punctuation(tokens: Tokens) -> NDArray[np.bool_]:
+def punctuation(tokens: Tokens) -> NDArray[np.bool_]:
     """Return which tokens are punctuation marks, and no special tokens."""
     marks = np.array([_is_punctuation(text) for text in tokens.texts])
     return marks & ~np.isin(tokens.ids, list(tokens.special_ids))

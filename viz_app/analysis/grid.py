@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwise.model.interface import Kind
-from headwise.viz_app.analysis.attention import causal_word_mask, to_words
+from headwise.viz_app.analysis.attention import causal_word_mask, punctuation, to_words
 from headwise.viz_app.analysis.labels import token_labels, word_labels
 from headwise.viz_app.analysis.rollout import row_shares
 from headwise.viz_app.records.trace import Floats, Tokens, Trace, Word
@@ -77,6 +77,8 @@ class GridOptions:
     """Whether rows and columns of special tokens, such as ``</s>``, are shown."""
     renormalised: bool = False
     """Whether rows are scaled to sum to 1 again if those columns are not shown."""
+    punctuation: bool = True
+    """Whether columns of punctuation marks are shown if those of special tokens are not."""
 
 
 def make_grid(trace: Trace, kind: Kind, grid_options: GridOptions = GridOptions()) -> Grid:
@@ -106,9 +108,17 @@ def make_grid(trace: Trace, kind: Kind, grid_options: GridOptions = GridOptions(
         allowed = causal_word_mask(row_spans, column_spans) if kind == "decoder_self" else None
     shown_rows = _shown_spans(leading, row_spans, grid_options.special)
     shown_columns = _shown_spans(keys, column_spans, grid_options.special)
+    if not grid_options.special and not grid_options.punctuation:
+        marks = punctuation(keys)
+        shown_columns = [
+            i
+            for i in shown_columns
+            if not marks[column_spans[i].start : column_spans[i].stop].all()
+        ]
     title = "consumed (key)" if kind == "decoder_self" else "source (key)"
     if not grid_options.special:
-        title += ", no special tokens" + ", rows sum to 1 again" * grid_options.renormalised
+        title += ", no special tokens" + " or punctuation" * (not grid_options.punctuation)
+        title += ", rows sum to 1 again" * grid_options.renormalised
     return Grid(
         rows=tuple(rows[i] for i in shown_rows),
         columns=tuple(columns[i] for i in shown_columns),

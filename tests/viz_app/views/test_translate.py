@@ -17,6 +17,7 @@ from streamlit.runtime.scriptrunner_utils.exceptions import StopException
 from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.model.decoding.beam import beam_search, length_norm
 from headwise.model.decoding.greedy import greedy
+from headwise.model.hooks import edit
 from headwise.model.interface import KINDS, Head
 from headwise.model.interventions import head_costs
 from headwise.model.turned import Turned, TurnedHead
@@ -27,6 +28,7 @@ from headwise.viz_app.figures.mosaic import tile
 from headwise.viz_app.measuring.batches import PaddedIds
 from headwise.viz_app.measuring.contributions import mixed_tokens, residual_norm_maps
 from headwise.viz_app.measuring.head_means import write_means
+from headwise.viz_app.records.sinks import Sink
 from headwise.viz_app.records.trace import Check, Floats, Tokens, Trace, Word
 from headwise.viz_app.trace.sentence import run_trace
 from headwise.viz_app.views import caches
@@ -46,7 +48,9 @@ from tests.viz_app.views.driver import (
     field_of,
     log_probability,
     patch_views,
+    record_calls,
     shown,
+    table,
     texts_in,
     traced,
     unescaped,
@@ -624,3 +628,58 @@ def test_a_beam_that_writes_something_else_is_shown_beside(start: Start, run: Tr
     app = app.button(key="take-beam").click().run()
     assert app.address["decoding"] == "beam"
     assert whole.target_text not in app.texts
+
+
+# Where heads rest
+
+
+def test_sinks_are_tried_and_open_their_heads(
+    start: Start, run: TrainedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = start(below="sinks", kind="cross")
+    assert app.errors == []
+    assert "None of these 6 heads has most of its weight on one token" in app.captions
+
+    trace = traced(run)
+    last = len(trace.source) - 1
+    sink = Sink(Head("cross", 1, 2), (last,), 0.9, 0.1, 2.0, 4.0)
+    patch_views(monkeypatch, "translate", find_sinks=lambda trace: [sink])
+    tables = record_calls(monkeypatch, "translate", "row_table")
+    app = start(below="sinks", kind="cross")
+    assert app.errors == []
+    [row] = table(tables, "sink_table")
+    assert row[:2] == ["Cross 2.3", "</s>"]
+    assert row[3:5] == ["0.90 (0.10)", "2.0 / 4.0"]
+    model = load_weights(run, 60).model
+
+    def set_to_zero(values: torch.Tensor) -> torch.Tensor:  # (B, H, M, K)
+        values = values.clone()
+        values[:, 2, last] = 0
+        return values
+
+    ids = [torch.tensor([each]) for each in (trace.source.ids, trace.target_ids)]
+    with edit(model, {"decoder.layers.1.cross_attention.value": set_to_zero}):
+        scores = model(ids[0], ids[1][:, :-1])[0].log_softmax(dim=-1)
+    without = float(scores[range(len(trace.predicted)), ids[1][0, 1:]].sum())
+    cost = log_probability(trace) - without
+    assert float(row[5]) == pytest.approx(cost, abs=0.001)
+    chosen: list[dict[str, Any]] = []
+    patch_views(monkeypatch, "translate", change_view=lambda *_, **choices: chosen.append(choices))
+    tables["sink_table"]["on_click"]("0")
+    assert chosen == [{"kind": "cross", "layer": 2, "head": 3}]
+
+
+def test_weight_on_tokens_without_content_is_said_and_left_out_by_a_click(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "on special tokens and punctuation" not in start(kind="cross").captions
+    patch_views(monkeypatch, "translate", weight_without_content=lambda trace, head: (0.8, 0.2))
+    app = start(kind="cross")
+    assert "0.80 of the weight is on special tokens and punctuation (0.20 if even)" in app.captions
+    app = app.button(key="leave-out-special").click().run()
+    assert app.errors == []
+    titles = [each["text"] for each in app.charts["large"]["layout"]["annotations"]]
+    expected = "source (key), no special tokens or punctuation, rows sum to 1 again"
+    assert titles[1].replace("<br>", " ") == expected
+    assert app.cells("large").sum(axis=1) == near(1.0, dtype=np.float32)
+    assert "0.80 of the weight" not in app.captions

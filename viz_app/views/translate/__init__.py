@@ -22,6 +22,8 @@ class TranslateChoices:
     rows: RowsBy = "predicted"
     special: bool = True
     renormalised: bool = choice(False, where={"special": "false"})
+    punctuation: bool = choice(True, where={"special": "false"})
+    """Whether columns of punctuation marks are shown where those of special tokens are not."""
     cells: CellValue = "weight"
     show: Aggregate = "head"
     style: Literal["map", "lines", "joint"] = "map"
@@ -43,5 +45,5 @@ class TranslateChoices:
     rank: bool = choice(False, where={"below": "off"})
     ablation: Literal["zero", "mean"] = choice("zero", where={"below": "off", "rank": "true"})
     """What stands in place of the output of a head that is ranked."""
-    below: Literal["steps", "beam", "off"] | None = None
+    below: Literal["steps", "beam", "off", "sinks"] | None = None
     """The section below the maps."""

@@ -46,6 +46,7 @@ from headwise.viz_app.views.translate.shown_map import (
     redraw_heads,
     show_help,
 )
+from headwise.viz_app.views.translate.sinks import show_special_weight
 from headwise.viz_app.views.translate.step import STEP_PANELS
 
 _Style = Literal["map", "lines", "joint"]
@@ -92,6 +93,7 @@ def show_heads(
         if compared:
             _describe_comparison(selection, compared, shared)
         elif style == "map":
+            show_special_weight(selection, first)
             words_right = _show_map(selection, first, grid, shown) < overview_height
             if shown.aggregate == "rollout":
                 words_right = False

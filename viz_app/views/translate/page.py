@@ -45,9 +45,10 @@ from headwise.viz_app.views.translate.ablation import show_ablation
 from headwise.viz_app.views.translate.beam import show_beam_beside, show_tree
 from headwise.viz_app.views.translate.heads import show_heads
 from headwise.viz_app.views.translate.shown_map import chosen_grid_options
+from headwise.viz_app.views.translate.sinks import show_sinks
 from headwise.viz_app.views.translate.step import STEP_PANELS, show_step
 
-_Section = Literal["steps", "beam", "off"]
+_Section = Literal["steps", "beam", "off", "sinks"]
 
 
 def page(selection: Selection) -> None:
@@ -171,6 +172,8 @@ def _show_below(
         show_step(selection, first, grids)
     elif section == "off":
         show_ablation(selection, shown)
+    elif section == "sinks":
+        show_sinks(selection, shown)
     elif target.beam is not None:
         show_tree(selection, target.beam, target.hypothesis)
 
@@ -185,6 +188,7 @@ def _choose_section(beam: Beam | None) -> _Section:
         "steps": "Generation, token by token",
         "beam": "What the beam looked at",
         "off": "Switch heads off" + f" ({said})" * bool(said),
+        "sinks": "Where heads rest",
     }
     section: _Section = choose_one(
         "Below the maps",

@@ -56,7 +56,7 @@ _BIASES_NOTE = (
     "Where the model has biases, v has that of W_V, as in the paper; the bias of W_O, the same "
     "whatever a query looks at, is in no cell."
 )
-_OPTIONS = ("show", "rows", "special", "renormalised")
+_OPTIONS = ("show", "rows", "special", "renormalised", "punctuation")
 
 
 _DECODER_ROW = (
@@ -141,7 +141,7 @@ def redraw_heads() -> None:
 def chosen_grid_options() -> GridOptions:
     """Return the rows and columns that were chosen."""
     own = view().translate
-    return GridOptions(view().units, own.rows, own.special, own.renormalised)
+    return GridOptions(view().units, own.rows, own.special, own.renormalised, own.punctuation)
 
 
 def show_help(model: Description) -> None:
@@ -204,6 +204,10 @@ def _choose_special(run: Run) -> None:
             help="Scale what is left of each row to a sum of 1. Small weights then look large "
             "where most of the weight was on special tokens.",
             **control("renormalised", "Rows sum to 1 again", in_menu=True, on_change=redraw_all),
+        )
+        st.toggle(
+            "Columns of punctuation",
+            **control("punctuation", "Columns of punctuation", in_menu=True, on_change=redraw_all),
         )
 
 

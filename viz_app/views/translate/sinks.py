@@ -1,0 +1,143 @@
+"""Show where heads rest in this sentence, and whether they do anything there."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from headwise.model.interface import Kind
+from headwise.viz_app.analysis.labels import KIND_NAMES
+from headwise.viz_app.analysis.sinks import (
+    MOST,
+    SINK_NOTE,
+    find_sinks,
+    name_sink,
+    role_of,
+    weight_without_content,
+)
+from headwise.viz_app.components.row_table import Row, row_table
+from headwise.viz_app.records.sinks import Sink, SinkEffects
+from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.trace.memory import effects_bytes
+from headwise.viz_app.trace.sinks import run_sink_effects
+from headwise.viz_app.views.shared.accounts import of_prediction, so_far
+from headwise.viz_app.views.shared.head_choice import choices_for, chosen_head, head_label
+from headwise.viz_app.views.shared.markdown import escape_markdown
+from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.slices import NoteDone, in_slices
+from headwise.viz_app.views.shared.view import change_view, redraw_all, view
+from headwise.viz_app.views.shared.widgets import show_heading
+from headwise.viz_app.views.translate.shown_map import HEAD_PANELS
+
+
+def show_sinks(selection: Selection, trace: Trace) -> None:
+    """Draw a table of the sinks of the heads of the chosen kind, and what they are worth."""
+    kind = chosen_head(selection.run.description, view()).kind
+    sinks = [sink for sink in find_sinks(trace) if sink.head.kind == kind]
+    layers, heads = trace.shapes[kind]
+    show_heading(f"Where heads of {KIND_NAMES[kind].lower()}-attention rest")
+    if not sinks:
+        st.caption(
+            f"None of these {layers * heads} heads has most of its weight on one token, or on "
+            "special tokens and punctuation together: nowhere is it nearer to all of the weight "
+            "than to what an even head has there."
+        )
+        return
+    found = in_slices(
+        "Trying sinks",
+        lambda note: _effects_of(selection, trace, kind, sinks, note),
+        key="sinks-progress",
+        stop=lambda: change_view(below="steps"),
+    )
+    if found is None:
+        return
+    steps, keys = len(trace.predicted), trace.keys_of(kind)
+    rows = [
+        Row(
+            str(place),
+            (
+                head_label(sink.head),
+                name_sink(sink, keys),
+                role_of(effects, steps),
+                f"{sink.share:.2f} ({sink.even:.2f})",
+                f"{sink.norm:.1f} / {sink.norm_elsewhere:.1f}",
+                *(
+                    f"{cost:+.3f}"
+                    for cost in (effects.values_zero, effects.removed, effects.elsewhere_zero)
+                ),
+                f"{effects.rank:.2f} ({effects.even_rank:.2f})",
+            ),
+        )
+        for place, (sink, effects) in enumerate(zip(sinks, found, strict=True))
+    ]
+    row_table(
+        [
+            *("head", "rests on", "in words", "weight (even)", "‖v W_O‖ there / else"),
+            *("values zero", "removed", "others zero", "rank (even)"),
+        ],
+        rows,
+        label=f"Sinks of {len(rows)} heads",
+        theme=selection.theme,
+        key="sink_table",
+        chosen=next(
+            (
+                str(place)
+                for place, sink in enumerate(sinks)
+                if sink.head == chosen_head(selection.run.description, view())
+            ),
+            "",
+        ),
+        on_click=lambda name: change_view(*HEAD_PANELS, **choices_for(sinks[int(name)].head)),
+        action="Enlarge its map",
+    )
+    st.caption(
+        f"{len(sinks)} of {layers * heads} heads. {escape_markdown(SINK_NOTE)} Click a head to "
+        "enlarge its map."
+    )
+
+
+def _effects_of(
+    selection: Selection, trace: Trace, kind: Kind, sinks: list[Sink], note: NoteDone
+) -> tuple[SinkEffects, ...]:
+    """Measure the effects of the sinks of a kind, once; if ``note`` ends it, go on from there."""
+    run, last = selection.run, len(trace.predicted) - 1
+    known = so_far("sinks", run, trace, last, kind)
+    return of_prediction(
+        "sinks",
+        run,
+        trace,
+        last,
+        kind,
+        lambda model: run_sink_effects(model, trace, sinks, known=known, note_done=note),
+        needs=effects_bytes,
+    )
+
+
+def show_special_weight(selection: Selection, trace: Trace) -> None:
+    """Say above the maps where most of the shown head's weight is on tokens without content.
+
+    A button leaves them out.
+    """
+    head, own = chosen_head(selection.run.description, view()), view().translate
+    share, even = weight_without_content(trace, head)
+    if not own.special or own.show != "head" or share <= max(MOST, even):
+        return
+    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+        st.caption(
+            f"{share:.2f} of the weight is on special tokens and punctuation ({even:.2f} if even)",
+            width="content",
+        )
+        st.button(
+            "Leave them out",
+            key="leave-out-special",
+            type="tertiary",
+            icon=":material/visibility_off:",
+            help="Columns of special tokens and punctuation are not drawn, and rows are scaled to "
+            "sum to 1 again. What the weight there is worth is tried below, under “Where heads "
+            "rest”.",
+            on_click=_leave_out,
+        )
+
+
+def _leave_out() -> None:
+    change_view(special=False, renormalised=True, punctuation=False)
+    redraw_all()
