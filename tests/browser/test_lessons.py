@@ -1,49 +1,28 @@
-"""Every shipped lesson, walked through: each step is answered wrongly, then rightly."""
+"""Lessons as people do them: answered wrongly and then rightly, by clicks, by keyboard, on paper.
+
+All of them are gone through without a browser in ``tests/viz_app/views/test_lessons.py``.
+"""
 
 from __future__ import annotations
 
-from functools import cache
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.sync_api import expect
 
-from headwise.model.checkpoint import TrainedRun, load_weights, open_trained_run
-from headwise.model.interface import Head
-from headwise.model.interventions import head_costs
-from headwise.model.runs import log_file, read_log_file
-from headwise.model.training.data import Pair
-from headwise.model.turned import Turned
-from headwise.viz_app.analysis.correspondence import corresponding, stretch_labels
-from headwise.viz_app.analysis.curves import curve_of
-from headwise.viz_app.analysis.labels import vocabulary_labels
-from headwise.viz_app.analysis.patching import PatchedPair
-from headwise.viz_app.analysis.question import Compared, Place, Question, Written
+from headwise.viz_app.analysis.question import Asked, Place, Question
 from headwise.viz_app.analysis.questions import ask, read_parameters
 from headwise.viz_app.lessons.reading import SHIPPED, read_lessons
 from headwise.viz_app.lessons.records import Lesson, Step
-from headwise.viz_app.measuring.batches import EncodedPair
-from headwise.viz_app.measuring.dictionaries import head_dictionary, values_in
-from headwise.viz_app.measuring.pair_files import read_measured_pairs
-from headwise.viz_app.records.trace import Trace
-from headwise.viz_app.trace.account import run_account
-from headwise.viz_app.trace.circuits import run_score_parts
-from headwise.viz_app.trace.patching import run_patching
-from headwise.viz_app.trace.sentence import run_trace
-from headwise.viz_app.views.shared.lesson_panel import make_asked
 from headwise.viz_app.views.shared.lessons import way_of
 from headwise.viz_app.views.state import View, decode
 from tests.browser.driver import App, NewApp
+from tests.viz_app.lessons.asked import asked_of
 
 SENTENCE = "Where is my book?"
 LESSONS, _ = read_lessons([SHIPPED])
-CURVES = ("valid_loss", "train_sample_loss", "bleu", "chrf")
-
-
-@cache
-def traced(name: str, step: int, sentence: str, target: str | None) -> Trace:
-    run = open_trained_run(name)
-    return run_trace(load_weights(run, step).model, run.tokenizers, sentence, target)
+WALKED = ("copy", "alignment", "stream", "why")
+"""Together they are answered in every way, and turn from page to page."""
 
 
 def opened_at(app: App, lesson: Lesson, number: int) -> tuple[View, str]:
@@ -58,80 +37,20 @@ def opened_at(app: App, lesson: Lesson, number: int) -> tuple[View, str]:
     return view, address.path.strip("/") or "translate"
 
 
-def question_of(step: Step, view: View, page: str) -> tuple[Question, Trace]:
-    """Compute a step's question, from what the address has."""
-    run = open_trained_run(view.run or "")
-    target = view.target or None
-    trace = traced(run.name, view.step or 0, view.sentence or "", target)
-    rows = list(read_log_file(log_file(run.folder, "metrics.jsonl")))
-    asked = make_asked(
-        view,
-        page,
-        run.description,
-        trace,
-        curves={name: curve_of(rows, name) for name in CURVES},
-        costs=lambda: {
-            kind: costs.numpy()
-            for kind, costs in head_costs(
-                load_weights(run, view.step or 0).model, trace.source.ids, trace.target_ids
-            ).items()
-        },
-        pairs=lambda: read_measured_pairs(run.folder),
-        turned=lambda: traced_turned(run, view, trace),
-        patched_pair=lambda: patched(run, view, trace),
-        account=lambda: compared(run, view, trace),
-        score_parts=lambda head, row: run_score_parts(
-            load_weights(run, view.step or 0).model, trace, head, row
-        ),
-        written=lambda head: written(run, view, trace, head),
-    )
-    return ask(step.ask, read_parameters(step.ask, step.parameters), asked), trace
+def question_of(lesson: Lesson, step: Step, view: View) -> tuple[Question, Asked]:
+    """Compute a step's question, of the run and the sentence that the address has."""
+    asked = asked_of(step, lesson, view.run or "", view.sentence or "")
+    return ask(step.ask, read_parameters(step.ask, step.parameters), asked), asked
 
 
-def written(run: TrainedRun, view: View, trace: Trace, head: Head) -> Written:
-    model, vocabulary = load_weights(run, view.step or 0).model, run.tokenizers.target
-    pair = EncodedPair(0, Pair("", ""), list(trace.source.ids), list(trace.target_ids))
-    found = head_dictionary(model, head, values_in(model, [pair], head.kind))
-    return Written(
-        found,
-        lambda ids: vocabulary_labels(vocabulary.tokens(ids), spaced=vocabulary.kind == "bpe"),
-    )
-
-
-def traced_turned(run: TrainedRun, view: View, trace: Trace) -> Trace:
-    model = load_weights(run, view.step or 0).model
-    turned = Turned(view.strengths)
-    return run_trace(model, run.tokenizers, trace.source_text, trace.target_ids, turned=turned)
-
-
-def patched(run: TrainedRun, view: View, a: Trace) -> PatchedPair:
-    """Patches by the second sentence of the address, where the two translations part."""
-    model, other = load_weights(run, view.step or 0).model, view.why.other or ""
-    own = run_trace(model, run.tokenizers, other)
-    b = run_trace(model, run.tokenizers, other, a.target_ids)
-    both = zip(a.predicted.ids, own.predicted.ids, strict=False)
-    at, words = next((at, words) for at, words in enumerate(both) if words[0] != words[1])
-    stretches = corresponding(a.source, b.source)
-    labels = tuple(stretch_labels(a.source, b.source, stretches))
-    return PatchedPair(run_patching(model, a, b, stretches, at, words), labels, ("one", "other"))
-
-
-def compared(run: TrainedRun, view: View, trace: Trace) -> Compared:
-    """The account that a step compares two tokens by: their ids are in the address."""
-    other = int(view.instead.removeprefix("id:"))
-    account = run_account(load_weights(run, view.step or 0).model, trace, view.at, other)
-    return Compared(account, "this", "that")
-
-
-def answer(app: App, step: Step, question: Question, view: View, trace: Trace, at: Place) -> None:
+def answer(app: App, step: Step, question: Question, asked: Asked, at: Place) -> None:
     """Answer as a reader would: by a click in the page, or by a button."""
-    rows, columns = trace.attention[view.kind].shape[-2:]
+    layers, heads, rows, columns = asked.trace.attention[asked.head.kind].shape
     match way_of(step):
         case "cell" | "row" as way:
             row, column = at if way == "cell" else (at[0], 0)
             app.click_in("large", (column + 0.5) / columns, (row + 0.5) / rows)
         case "head":
-            layers, heads = trace.attention[view.kind].shape[:2]
             across, down = heads * (columns + 1) - 1, layers * (rows + 1) - 1
             left, top = at[1] * (columns + 1), at[0] * (rows + 1)
             app.click_in("mosaic", (left + columns / 2) / across, (top + rows / 2) / down)
@@ -142,30 +61,34 @@ def answer(app: App, step: Step, question: Question, view: View, trace: Trace, a
             app.page.locator(f".st-key-lesson-choice-{place} button").click()
 
 
-@pytest.mark.parametrize("lesson", LESSONS.values(), ids=LESSONS)
-def test_a_lesson_is_walked_through(app: App, lesson: Lesson) -> None:
+@pytest.mark.parametrize("name", WALKED)
+def test_a_lesson_is_walked_through(app: App, name: str) -> None:
+    lesson = LESSONS[name]
     app.open("/learn", q=SENTENCE)
-    app.page.locator(f".st-key-start-{lesson.name} button").click()
+    app.page.locator(f".st-key-start-{name} button").click()
     for number, step in enumerate(lesson.steps, 1):
         view, page = opened_at(app, lesson, number)
         assert page == step.page
-        question, trace = question_of(step, view, page)
+        question, asked = question_of(lesson, step, view)
         said = app.page.locator(".st-key-lesson .stAlert")
         expect(said).to_have_count(0)
-        expect(app.page.locator(".st-key-lesson-question")).not_to_contain_text("{")
         places = [choice.place for choice in question.choices]
         wrong = [place for place in places if not question.is_right(place)]
         right = [place for place in places if question.is_right(place)]
-        assert right
         for place, verdict in [*((each, "Not so.") for each in wrong[:1]), (right[0], "Right.")]:
-            answer(app, step, question, view, trace, place)
+            answer(app, step, question, asked, place)
             expect(said).to_contain_text(verdict)
         app.page.locator(".st-key-lesson-next button").click()
     ways_back = app.page.locator('[class*="st-key-lesson-see-"]')
     expect(ways_back).to_have_count(3)
     app.page.locator(".st-key-lesson-next button").click()
-    expect(app.page.locator(f".st-key-lesson-{lesson.name}")).to_contain_text("done")
-    app.expect_address(lessons=lesson.name)
+    expect(app.page.locator(f".st-key-lesson-{name}")).to_contain_text("done")
+    app.expect_address(lessons=name)
+
+
+def test_the_lessons_that_are_walked_through_are_answered_in_every_way() -> None:
+    walked = {way_of(step) for name in WALKED for step in LESSONS[name].steps}
+    assert walked == {way_of(step) for lesson in LESSONS.values() for step in lesson.steps}
 
 
 def test_a_click_just_when_the_page_looks_for_news_is_answered(app: App) -> None:
@@ -198,8 +121,8 @@ def test_a_step_is_answered_by_keyboard_on_a_phone(new_app: NewApp) -> None:
     app = new_app(viewport={"width": 390, "height": 844}, color_scheme="dark")
     app.open("/", q=SENTENCE)
     app.page.locator(".st-key-first-lesson button").press("Enter")
-    view, page = opened_at(app, lesson, 1)
-    question, _ = question_of(lesson.steps[0], view, page)
+    view, _ = opened_at(app, lesson, 1)
+    question, _ = question_of(lesson, lesson.steps[0], view)
     (_, column), *_ = question.right
     app.page.locator(".st-key-large_cells .walker").focus()
     for _ in range(column):

@@ -2,195 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
-from functools import cache, partial
-
-import numpy as np
 import pytest
-import torch
 
-from headwise.model.checkpoint import TrainedRun, load_weights, open_trained_run
-from headwise.model.forced import forced_stream, target_log_probabilities
-from headwise.model.interface import Head, Kind
-from headwise.model.interventions import ablate
-from headwise.model.runs import log_file, read_log_file
-from headwise.model.training.data import Pair
-from headwise.model.transformer import Transformer
-from headwise.model.turned import Turned
-from headwise.viz_app.analysis.correspondence import corresponding, stretch_labels
-from headwise.viz_app.analysis.curves import curve_of
-from headwise.viz_app.analysis.patching import PatchedPair
-from headwise.viz_app.analysis.question import (
-    Asked,
-    Compared,
-    Question,
-    Written,
-    first_difference,
-    most_changed_row,
-)
+from headwise.viz_app.analysis.question import Asked, Question
 from headwise.viz_app.analysis.questions import ask, read_parameters
 from headwise.viz_app.lessons.reading import SHIPPED as LESSONS
 from headwise.viz_app.lessons.reading import read_lessons
 from headwise.viz_app.lessons.records import Lesson, Step
-from headwise.viz_app.measuring.batches import EncodedPair
-from headwise.viz_app.measuring.dictionaries import head_dictionary, values_in
 from headwise.viz_app.measuring.files import read_measures
-from headwise.viz_app.measuring.pair_files import read_measured_pairs
-from headwise.viz_app.records.measures import Curve
-from headwise.viz_app.records.pairs import MeasuredPairs
-from headwise.viz_app.records.trace import Floats, Trace
-from headwise.viz_app.trace.account import run_account
-from headwise.viz_app.trace.circuits import run_score_parts
-from headwise.viz_app.trace.patching import run_patching
-from headwise.viz_app.trace.sentence import run_trace
-from headwise.viz_app.views.shared.lesson_panel import make_asked
-from headwise.viz_app.views.shared.lessons import view_of
-from headwise.viz_app.views.state import View
 from tests.shipped import SHIPPED
-from tests.viz_app.lessons.truths import TRUTHS, row_of, shown
+from tests.viz_app.lessons.asked import asked_of, fits, run_of
+from tests.viz_app.lessons.truths import TRUTHS
 
 SENTENCES = 10
-_CURVES = ("valid_loss", "train_sample_loss", "bleu", "chrf")
 ALL, _ = read_lessons([LESSONS])
-
-
-@cache
-def run_of(name: str) -> TrainedRun:
-    return open_trained_run(name)
-
-
-@cache
-def pairs_of(name: str) -> MeasuredPairs | None:
-    return read_measured_pairs(run_of(name).folder)
-
-
-def fits(lesson: Lesson, name: str) -> bool:
-    run = run_of(name)
-    has = {
-        *("additive positions", "scaled scores", "several checkpoints", "training curves"),
-        *(("measured pairs",) if pairs_of(name) else ()),
-        f"run {name}",
-        f"languages {run.source_language}-{run.target_language}",
-    }
-    return {*lesson.needs} <= has
-
-
 CASES = [(lesson, name) for lesson in ALL.values() for name in SHIPPED if fits(lesson, name)]
-
-
-@cache
-def model_of(name: str, step: int) -> Transformer:
-    return load_weights(run_of(name), step).model
-
-
-@cache
-def curves_of(name: str) -> dict[str, Curve]:
-    rows = list(read_log_file(log_file(run_of(name).folder, "metrics.jsonl")))
-    return {each: curve_of(rows, each) for each in _CURVES}
-
-
-@cache
-def traced(name: str, step: int, text: str, target: str | None) -> Trace:
-    run = run_of(name)
-    return run_trace(model_of(name, step), run.tokenizers, text, target)
-
-
-@cache
-def costs_of(name: str, step: int, text: str, kind: Kind) -> Floats:
-    """What each head of a kind costs the translation, each switched off in a pass of its own."""
-    trace = traced(name, step, text, None)
-    model = model_of(name, step)
-    source, target = (torch.tensor([ids]) for ids in (trace.source.ids, trace.target_ids))
-
-    @torch.inference_mode()
-    def log_probability() -> float:
-        stream = forced_stream(model, source, target[:, :-1])
-        return float(target_log_probabilities(model, stream, target)[0])
-
-    whole, costs = log_probability(), np.zeros(model.description.shapes[kind])
-    for layer, head in np.ndindex(*costs.shape):
-        with ablate(model, [Head(kind, layer, head)]):
-            costs[layer, head] = whole - log_probability()
-    return costs.astype(np.float32)
-
-
-def asked_of(step: Step, lesson: Lesson, name: str, text: str) -> Asked:
-    """What the page would ask of: the view of the step, its places found in the sentence."""
-    run = run_of(name)
-    view, words = view_of(step)
-    at_step = run.steps()[0 if words.get("step") == "first" else -1]
-    trace = traced(name, at_step, text, view.target or None)
-    layer = 1 if words.get("layer") == "first" else view.layer
-    view = dataclasses.replace(view, step=at_step, layer=layer)
-
-    def asked(view: View) -> Asked:
-        return make_asked(
-            view,
-            step.page,
-            run.description,
-            trace,
-            curves=curves_of(name),
-            costs=lambda: {view.kind: costs_of(name, at_step, text, view.kind)},
-            pairs=lambda: pairs_of(name),
-            turned=lambda: run_trace(
-                model_of(name, at_step),
-                run.tokenizers,
-                text,
-                trace.target_ids,
-                turned=Turned(view.strengths),
-            ),
-            account=lambda: _compared(name, at_step, trace, view, step),
-            patched_pair=lambda: _patched(name, at_step, trace, view.why.other or ""),
-            score_parts=partial(run_score_parts, model_of(name, at_step), trace),
-            written=lambda head: _written(name, at_step, trace, head),
-        )
-
-    before = asked(view)
-    for field in ("at", "query", "column", "key"):
-        if (word := words.get(field)) is None:
-            continue
-        count = shown(before).shape[0 if field in ("at", "query") else 1]
-        if field == "at":
-            count = len(trace.consumed)
-        places = {"first": 0, "second": 1, "middle": count // 2, "last": count - 1}
-        if word == "heaviest":
-            plain = dataclasses.replace(before, cells="weight", show="head")
-            place = row_of(plain, {"row": "heaviest"})
-        elif word == "changed":
-            place = most_changed_row(trace, before.head)
-        else:
-            place = min(places[word], count - 1)
-        if field in ("query", "key"):
-            view = dataclasses.replace(
-                view, inside=dataclasses.replace(view.inside, **{field: place})
-            )
-        else:
-            view = dataclasses.replace(view, **{field: place})
-    return asked(view)
-
-
-def _compared(name: str, step: int, trace: Trace, view: View, of: Step) -> Compared:
-    run = run_of(name)
-    at, other = first_difference(trace.target_ids, run.tokenizers.encode_target(of.against))
-    account = run_account(model_of(name, step), trace, at, other)
-    return Compared(account, "this", "that")
-
-
-def _written(name: str, step: int, trace: Trace, head: Head) -> Written:
-    pair = EncodedPair(0, Pair("", ""), list(trace.source.ids), list(trace.target_ids))
-    model = model_of(name, step)
-    found = head_dictionary(model, head, values_in(model, [pair], head.kind))
-    return Written(found, run_of(name).tokenizers.target.tokens)
-
-
-def _patched(name: str, step: int, a: Trace, other: str) -> PatchedPair:
-    own, b = traced(name, step, other, None), traced(name, step, other, a.target_text)
-    both = zip(a.predicted.ids, own.predicted.ids, strict=False)
-    at, words = next((at, each) for at, each in enumerate(both) if each[0] != each[1])
-    stretches = corresponding(a.source, b.source)
-    labels = tuple(stretch_labels(a.source, b.source, stretches))
-    model = model_of(name, step)
-    return PatchedPair(run_patching(model, a, b, stretches, at, words), labels, ("one", "other"))
 
 
 def check(question: Question, asked: Asked, step: Step) -> None:

@@ -8,7 +8,7 @@ import math
 import re
 import sys
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from html import unescape
 from importlib import import_module
@@ -19,7 +19,11 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike
 from streamlit import config
-from streamlit.testing.v1 import AppTest
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from streamlit.runtime.scriptrunner_utils.script_requests import RerunData
+from streamlit.runtime.state.common import TESTING_KEY
+from streamlit.testing.v1 import AppTest, app_test
+from streamlit.testing.v1.local_script_runner import LocalScriptRunner
 
 from headwise.model.checkpoint import (
     TrainedRun,
@@ -77,8 +81,64 @@ every_page = pytest.mark.parametrize(
 )
 
 
+class _PanelRunner(LocalScriptRunner):
+    """Draws a panel again by itself, as a browser asks for it, beside what was drawn before."""
+
+    panel = ""
+    drawn: Sequence[ForwardMsg] = ()
+
+    def request_rerun(self, rerun_data: RerunData) -> bool:
+        if self.panel:
+            self.forward_msg_queue._queue = list(self.drawn)
+            rerun_data = replace(rerun_data, fragment_id=self.panel)
+        return super().request_rerun(rerun_data)
+
+
 class Page(AppTest):
     """A page, or the whole app, that AppTest draws without a browser."""
+
+    _panel = ""
+    """The panel that is drawn again; empty: the whole page is."""
+    _drawn: Sequence[ForwardMsg] = ()
+
+    def _run(self, *args: Any, **named: Any) -> Page:
+        made: list[_PanelRunner] = []
+
+        def make(*args: Any, **named: Any) -> _PanelRunner:
+            made.append(_PanelRunner(*args, **named))
+            made[0].panel, made[0].drawn = self._panel, self._drawn
+            return made[0]
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(app_test, "LocalScriptRunner", make)
+            super()._run(*args, **named)
+        self._drawn = made[0].forward_msgs()
+        return self
+
+    def panel_of(self, field: str) -> str:
+        """Return the panel that a widget is in; empty if it is in none."""
+        wanted = self.widget(field).id
+        for delta in (message.delta for message in self._drawn):
+            kind = delta.new_element.WhichOneof("type")
+            if kind and getattr(getattr(delta.new_element, kind), "id", "") == wanted:
+                return delta.fragment_id
+        raise AssertionError(f"{field} was not drawn")
+
+    def use(self, field: str, value: Any) -> Page:
+        """Set a widget by its field, as a browser does: only the panel that it is in runs again.
+
+        Of a list, a slider or a row of buttons the value is the label of an option.
+        """
+        widget = self.widget(field)
+        self._panel = self.panel_of(field)
+        if hasattr(widget, "options"):
+            widget.root.session_state[TESTING_KEY][widget.id] = str
+        widget.set_value(value)
+        try:
+            self.run()
+        finally:
+            self._panel = ""
+        return self
 
     def widget(self, field: str) -> Any:
         """Return the widget of a field of the view."""
@@ -158,6 +218,24 @@ class Page(AppTest):
     def expect_cells(self, key: str, expected: ArrayLike, **bounds: Any) -> None:
         """Check the numbers of a heat map as ``assert_drawn`` does."""
         assert_drawn(self.cells(key), expected, **bounds)
+
+
+def strings(message: Any) -> Iterator[tuple[str, str]]:
+    """Yield each text of a message of Streamlit's, and where it is, such as "Text.body"."""
+    for field, value in message.ListFields():
+        for each in value if field.is_repeated else [value]:
+            if hasattr(each, "ListFields"):
+                yield from strings(each)
+            elif isinstance(each, str):
+                yield f"{message.DESCRIPTOR.name}.{field.name}", each
+
+
+def drawn(node: Any) -> Iterator[tuple[str, str]]:
+    """Yield each text that is sent to the browser for a node of the page and all in it."""
+    if getattr(node, "proto", None) is not None:
+        yield from strings(node.proto)
+    for child in getattr(node, "children", {}).values():
+        yield from drawn(child)
 
 
 def field_of(drawn: Any) -> str:

@@ -10,7 +10,6 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
 
 import pytest
 import streamlit as st
@@ -35,6 +34,7 @@ from tests.viz_app.views.driver import (
     Folders,
     Page,
     Start,
+    drawn,
     every_page,
     field_of,
     patch_views,
@@ -115,24 +115,6 @@ PLAIN = {
     *("TextArea.default", "TextInput.default", "TextInput.value", "TextInput.placeholder"),
 }
 """Where Streamlit draws a text as it is, or another program does."""
-
-
-def strings(message: Any) -> Iterator[tuple[str, str]]:
-    """Yield each text of a message of Streamlit's, and where it is, such as "Text.body"."""
-    for field, value in message.ListFields():
-        for each in value if field.is_repeated else [value]:
-            if hasattr(each, "ListFields"):
-                yield from strings(each)
-            elif isinstance(each, str):
-                yield f"{message.DESCRIPTOR.name}.{field.name}", each
-
-
-def drawn(node: Any) -> Iterator[tuple[str, str]]:
-    """Yield each text that is sent to the browser for a node of the page and all in it."""
-    if getattr(node, "proto", None) is not None:
-        yield from strings(node.proto)
-    for child in getattr(node, "children", {}).values():
-        yield from drawn(child)
 
 
 def assert_no_markup(app: Page, page: str) -> None:

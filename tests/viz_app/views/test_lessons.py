@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,19 +11,26 @@ from typing import Any
 import pytest
 
 from headwise.model.checkpoint import TrainedRun, list_runs, load_weights, open_trained_run
+from headwise.viz_app.analysis.questions import ask, read_parameters
 from headwise.viz_app.lessons.reading import SHIPPED, read_lessons
 from headwise.viz_app.lessons.records import Lesson
 from headwise.viz_app.measuring.pair_files import write_pairs
 from headwise.viz_app.trace.account import run_account
 from headwise.viz_app.views.shared import lesson_panel, lessons, slices
-from headwise.viz_app.views.shared.lessons import check_step, view_of
+from headwise.viz_app.views.shared.lessons import check_step, view_of, way_of
 from headwise.viz_app.views.shared.markdown import lesson_markdown
 from headwise.viz_app.views.shared.parts import PARTS
+from headwise.viz_app.views.state import change
+from tests.imports import ROOT
+from tests.shipped import SHIPPED as SHIPPED_RUNS
+from tests.viz_app.lessons.asked import asked_of, fits
 from tests.viz_app.pairs import made_up_pairs
 from tests.viz_app.views.driver import CATS, DOG, Page, Start, traced, unescaped
 
 LESSONS, _ = read_lessons([SHIPPED])
 FIRST = LESSONS["rows"]
+SENTENCES = {"en-es": "Where is my book?", "books-small": "Where is my book?", "copy": "c a f e b"}
+"""Run → a sentence for lessons that have none."""
 OWN = """---
 title: <b>Mine</b>
 teaches: [x](y) and $x$
@@ -252,6 +260,44 @@ def test_lessons_of_a_folder_are_shown_as_text_and_broken_ones_named(
 
 def test_texts_of_people_are_not_read_as_markup() -> None:
     assert lesson_markdown("*a* {row} [x]", {"row": "**b** $c$"}) == (r"*a* \*\*b\*\* \$c\$ \[x\]")
+
+
+def plain(label: str) -> str:
+    """A label of a choice without Markdown, and without the mark of a token within a word."""
+    return unescaped(label).replace("·", "").strip()
+
+
+@pytest.mark.parametrize("lesson", LESSONS.values(), ids=LESSONS)
+def test_a_shipped_lesson_is_gone_through_and_answered_by_what_is_computed_beside_it(
+    start_page: Start, opened: list[str], lesson: Lesson
+) -> None:
+    """On a shipped run, from page to page by the buttons; where a click answers, its place is."""
+    name = next(each for each in ("en-es", *SHIPPED_RUNS) if fits(lesson, each))
+    at = {"run": name, "q": SENTENCES[name], "lesson": lesson.name}
+    app = start_page(lesson.steps[0].page, ROOT / "checkpoints", **at)
+    app = press(app, "lesson-again")
+    for number, step in enumerate(lesson.steps, 1):
+        if number > 1:
+            app = press(app, "lesson-next")
+        if app.args != (opened[-1],):
+            app.args = (opened[-1],)
+            app.run()
+        assert (opened[-1], app.errors, app.warnings) == (step.page, [], [])
+        asked = asked_of(step, lesson, name, lesson.sentence or SENTENCES[name])
+        question = ask(step.ask, read_parameters(step.ask, step.parameters), asked)
+        right = next(each for each in question.choices if question.is_right(each.place))
+        words = re.sub(r"\$[^$]*\$", "", said(app))  # formulas have braces, too
+        assert not [name for name in question.names if f"{{{name}}}" in words]
+        if way_of(step) is None:
+            choices = [b for b in app.button if (b.key or "").startswith("lesson-choice-")]
+            assert len(choices) == len(question.choices)
+            [choice] = [b.key for b in choices if plain(b.label) == plain(right.label)]
+            app = press(app, choice)
+        else:
+            session = app.session_state["session"]
+            session.view = change(session.view, lesson_answer=right.place)
+            app.run()
+        assert [success.value[:11] for success in app.success] == ["**Right.** "]
 
 
 @pytest.mark.parametrize("lesson", LESSONS.values(), ids=str)
