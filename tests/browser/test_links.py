@@ -1,15 +1,17 @@
-"""Each choice, made by hand, is in the link and the citation: who opens it sees the same."""
+"""Choices that pages share, made by hand: who opens the link sees the same.
+
+All choices are made without a browser in ``tests/viz_app/views/test_links.py``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.sync_api import Locator, TimeoutError
 
-from headwise.viz_app.views.state import CHOICES, parameter_of
+from headwise.viz_app.views.state import parameter_of
 from tests.browser.driver import App, NewApp, cited_view
 
 SENTENCE = "We saw three black cats on the white roof."
@@ -25,39 +27,6 @@ SHARED: list[tuple[str, dict[str, str], str]] = [
     ("training", {"training": "heads"}, "measure"),
 ]
 """Page, what the address has at first, and shared choices that are then made, in their order."""
-ELSEWHERE = {
-    *("source_language", "target_language", "task"),  # of models of others
-    "pairs_among",  # of models without counts of tokens
-    *("at", "column"),  # test_clicks.py
-    "pinned",  # by clicks; test_turn_heads.py, without a browser
-    "smallest_line",  # of a component; test_lines.py
-    *("parting", "changed_word", "patch"),  # by clicks; test_two_sentences.py, without a browser
-    *("first_word", "second_word"),  # there, too: any two may be the same
-    *("tree_from", "neuron", "earlier"),  # tests of a page without a browser
-    *("encoder_feed_forward", "encoder_neuron"),  # there, too
-    "edge",  # by clicks; test_heads.py, without a browser
-    *("lesson", "lesson_step", "lesson_answer", "lessons", "factor"),  # test_lessons.py
-}
-
-
-def places() -> Iterator[tuple[str, dict[str, str], str]]:
-    """Yield the same for all choices, those of a page as it declares them.
-
-    What shows other choices, such as a section, comes last: it hides those made before.
-    """
-    yield from SHARED
-    choices = [each for each in CHOICES.values() if each.page and each.name not in ELSEWHERE]
-    shows = {name for each in choices for name in each.where}
-    groups: dict[tuple[str, tuple[tuple[str, str], ...]], list[str]] = {}
-    for each in sorted(choices, key=lambda each: each.name in shows):
-        groups.setdefault((each.page, tuple(each.where.items())), []).append(each.name)
-    for (page, where), names in groups.items():
-        # Only another run has other heads.
-        other_run = {"other_run": "books-small"} if "unpaired" in dict(where) else {}
-        yield page, {**dict(where), **other_run}, " ".join(names)
-
-
-PLACES = list(places())
 _DRAWN = """() => {
     if (visible('[class*="st-key-"][class*="-progress"]').length) return undefined;
     if (visible('.js-plotly-plot').some(gd => !gd.dataset.tabled)) return undefined;
@@ -69,11 +38,6 @@ _DRAWN = """() => {
     return [visible('[data-testid="stMain"]')[0].innerText, ...components, ...charts];
 }"""
 """All texts, and the data of all charts, once nothing is computed any more."""
-
-
-def test_every_choice_is_made() -> None:
-    made = {choice for _, _, choices in PLACES for choice in choices.split()}
-    assert made | ELSEWHERE == CHOICES.keys()
 
 
 def use(app: App, widget: Locator) -> None:
@@ -123,7 +87,7 @@ def change(app: App, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("page", "at_first", "choices"), PLACES, ids=[choices for _, _, choices in PLACES]
+    ("page", "at_first", "choices"), SHARED, ids=[choices for _, _, choices in SHARED]
 )
 def test_who_opens_the_link_sees_the_same(
     new_app: NewApp, page: str, at_first: dict[str, str], choices: str
