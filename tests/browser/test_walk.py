@@ -47,7 +47,7 @@ def test_two_parts_of_the_page_that_are_used_at_once_are_both_drawn(new_app: New
             last('style').click();
         }"""
     )
-    walker.app.expect_address(below="off", style="joint")
+    walker.app.expect_address(below="sinks", style="joint")
     walker.compare()
 
 

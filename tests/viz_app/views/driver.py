@@ -268,7 +268,7 @@ def open_page(
     Streamlit's tests can switch to file pages only.
     """
     script = APP if page == "app" else AppTest.from_function(_script)._script_path
-    app = Page(str(script), default_timeout=60, args=(page,))
+    app = Page(str(script), default_timeout=300, args=(page,))
     monkeypatch.setenv("HEADWISE_CHECKPOINTS", str(root))
     monkeypatch.setattr(slices, "SECONDS", math.inf)
     for key in OPENED:
