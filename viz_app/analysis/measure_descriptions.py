@@ -257,6 +257,22 @@ STAGE_DESCRIPTIONS: Mapping[str, StageDescription] = {
         r"p_j \propto r_{tj},\ m = \text{target tokens so far}",
         "spread over the target so far: {value:.2f} of the largest possible entropy",
     ),
+    "largest_encoder": StageDescription(
+        "largest number in the encoder",
+        "The largest |x| in the encoder's stream over the median |x| of the same layer, of the "
+        "layer where that is most; the mean over the sentences of the corpus.",
+        "Massive activations: Sun, Chen, Kolter and Liu (2024), who look at one layer of one "
+        "sentence at a time.",
+        r"\overline{\max_l \frac{\max_{i,d} |x^l_{id}|}{\mathrm{median}_{i,d}\, |x^l_{id}|}}",
+        "largest number in the encoder: {value:.1f} times the median",
+    ),
+    "largest_decoder": StageDescription(
+        "largest number in the decoder",
+        "The same of the decoder's stream, while the corpus's translations are forced.",
+        "As for the encoder.",
+        r"\overline{\max_l \frac{\max_{t,d} |x^l_{td}|}{\mathrm{median}_{t,d}\, |x^l_{td}|}}",
+        "largest number in the decoder: {value:.1f} times the median",
+    ),
     "chrf": StageDescription(
         "chrF",
         "Runs of up to six characters that the translations have in common with the references: "

@@ -5,16 +5,18 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headwise.model.interface import Head, Kind
+from headwise.model.interface import KINDS, Head, Kind
 from headwise.model.ties import first_largest
 from headwise.viz_app.analysis.attention import punctuation, rows_with_several_keys
 from headwise.viz_app.analysis.labels import token_labels
 from headwise.viz_app.records.account import Doubles
+from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.records.sinks import Sink, SinkEffects
 from headwise.viz_app.records.trace import Floats, Tokens, Trace
 
@@ -55,6 +57,22 @@ def weight_without_content(trace: Trace, head: Head) -> tuple[float, float]:
     shares, even = _shares(trace.attention[head.kind], head.kind)
     keys = without_content(trace.keys_of(head.kind))
     return float(shares[head.layer, head.head, keys].sum()), float(even[keys].sum())
+
+
+def mean_weight_without_content(measures: Measures) -> tuple[float, float]:
+    """Return what all heads have on such tokens over a corpus, their mean, and even heads'.
+
+    The second is NaN if it is not known.
+    """
+    heads, even = [], []
+    for kind in KINDS:
+        names = ("begin", "end", "punctuation")
+        of_kind = [measures.values[name][kind] for name in names]
+        heads += np.nansum(of_kind, axis=0).ravel().tolist()
+        if measures.even:
+            by_chance = float(np.nansum([measures.even[name][kind] for name in names]))
+            even += [by_chance] * of_kind[0].size
+    return float(np.mean(heads)), float(np.mean(even)) if even else math.nan
 
 
 def _shares(maps: Floats, kind: Kind) -> tuple[Doubles, Doubles]:

@@ -26,6 +26,7 @@ from headwise.viz_app.figures.selecting import MARK, Target, click_targets, fram
 from headwise.viz_app.figures.theme import (
     Properties,
     Theme,
+    by_root,
     difference_scale,
     escape_plotly,
     new_figure,
@@ -137,6 +138,20 @@ def share_map(
     ]
     layout |= {"hoverdistance": -1, "shapes": frames}
     return new_figure(theme, [heat_map, *masked, click_targets(targets)], layout)
+
+
+def ratio_map(ratios: Floats, dimensions: NDArray[np.int64], **axes: Unpack[MapAxes]) -> go.Figure:
+    """Draw the largest numbers of a stream over the median of their layer, (L + 1, n).
+
+    The scale goes from 0 to the largest ratio. Where the mouse rests, the dimension is said.
+    """
+    limit = float(np.nanmax(ratios, initial=1.0))
+    hover = "%{y}<br>%{x}<br>largest |x|: %{z:.1f} times the median, in dimension %{customdata}"
+    [heat_map], layout = matrix(ratios / limit, measured="times", hover=hover, **axes)
+    name = by_root("ratio")
+    heat_map |= {"z": ratios.astype(np.float32), "zmax": limit, "customdata": dimensions + 1}
+    heat_map["colorbar"] = colour_bar(axes["theme"], name, [0, int(limit / 4), int(limit)])
+    return new_figure(axes["theme"], [heat_map], layout)
 
 
 def head_rows(

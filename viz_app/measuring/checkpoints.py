@@ -35,8 +35,8 @@ from headwise.viz_app.measuring.stages import StageMeasurer, find_aligning_head
 from headwise.viz_app.measuring.sums import Measurer, MeasureSums
 from headwise.viz_app.measuring.words import LinksLookup
 from headwise.viz_app.records.measures import (
-    CONTRIBUTIONS,
     MEASURES,
+    OF_CORPUS,
     CorpusSummary,
     HeadMeans,
     Measures,
@@ -170,7 +170,7 @@ def sum_checkpoints(
 ) -> Iterator[CheckpointSums]:
     """Sum what is wanted of the checkpoints of a task in order; every process yields the same.
 
-    ``wanted`` are names of measures of heads, of contributions, and ``MEANS``; ``advance`` is as
+    ``wanted`` are names of measures of heads, of the whole model, and ``MEANS``; ``advance`` is as
     for ``over_corpus``.
     """
     run, device = task.run, task.placement.torch_device
@@ -235,7 +235,7 @@ def measure(
     even = even_head(task.run.tokenizers, task.run.counts, sentences)
     batches = list(enumerate(batches_by_length(task.examples.sentences)))
     mine = [batch for number, batch in batches if task.processes.has(number)]
-    for found in sum_checkpoints(task, advance, wanted=(*MEASURES, *CONTRIBUTIONS, MEANS)):
+    for found in sum_checkpoints(task, advance, wanted=(*MEASURES, *OF_CORPUS, MEANS)):
         model, sums = found.checkpoint.model, found.heads
         errors = sums.errors()
         best = gather(task.processes, [examples_in_batch(model, batch) for batch in mine])
@@ -251,7 +251,7 @@ def measure(
             values=sums.values() | weight_measures(model),
             cost_errors=errors["cost"],
             alignment=sums.alignment(),
-            stages=sums.contributions() | {k: value for k, (value, _) in of_translations.items()},
+            stages=sums.of_model() | {k: value for k, (value, _) in of_translations.items()},
             examples_corpus=task.examples.corpus,
             sentences=tuple(Sentence(*s.pair) for s in task.examples.sentences),
             examples=strongest_examples(model, best),
@@ -259,7 +259,7 @@ def measure(
             own=dict(task.about_own),
             errors=errors,
             even=even,
-            stage_errors=sums.contribution_errors()
+            stage_errors=sums.errors_of_model()
             | {name: error for name, (_, error) in of_translations.items()},
             distance_to=newest.step,
         )

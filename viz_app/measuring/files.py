@@ -280,7 +280,7 @@ def _rebuild(folder: Path, step: int, file: _File) -> Measures:
         alignment=None
         if file.alignment is None
         else AlignmentBaselines(*vars(file.alignment).values()),
-        stages={name: _or_nan(file.stages[name]) for name in STAGES},
+        stages={name: _or_nan(file.stages.get(name)) for name in STAGES},
         examples_corpus=CorpusSummary(*vars(file.examples_corpus).values()),
         sentences=sentences,
         examples=examples,

@@ -34,6 +34,7 @@ from headwise.viz_app.measuring.heads import (
 )
 from headwise.viz_app.measuring.score_variance import score_variance
 from headwise.viz_app.measuring.sentence_costs import MOST_SENTENCES, SentenceCost
+from headwise.viz_app.measuring.stream_sizes import largest_ratios
 from headwise.viz_app.measuring.words import (
     AlignedBatch,
     LinksLookup,
@@ -44,8 +45,10 @@ from headwise.viz_app.measuring.words import (
 from headwise.viz_app.records.measures import (
     CONTRIBUTIONS,
     MEASURES,
+    OF_CORPUS,
     RESAMPLED,
     SCORE_MEASURES,
+    STREAM_SIZES,
     AlignmentBaselines,
 )
 from headwise.viz_app.records.trace import Floats
@@ -66,7 +69,7 @@ _WITHOUT_MAPS = {
     "qk_rank",
     "ov_rank",
     *SCORE_MEASURES,
-    *CONTRIBUTIONS,
+    *OF_CORPUS,
 }
 """Measures that are not of attention maps."""
 
@@ -155,9 +158,9 @@ class MeasureSums:
             for kind, (layers, heads) in self._shapes.items()
             for name in self._names
         }
-        # Sum and count of each measure of the contributions to predictions.
-        self._contributions = torch.zeros(len(CONTRIBUTIONS), 2, dtype=torch.float64, device=device)
-        self._of_contributions = {name: Bootstrap(1, device) for name in CONTRIBUTIONS}
+        # Sum and count of each measure of the whole model.
+        self._of_model = torch.zeros(len(OF_CORPUS), 2, dtype=torch.float64, device=device)
+        self._resampled_of_model = {name: Bootstrap(1, device) for name in OF_CORPUS}
         self._costs: dict[int, SentenceCost] = {}  # by place in the corpus
         # Correct links of the two baselines of alignment, and |A| + |S|.
         self._baselines = torch.zeros(3, dtype=torch.float64, device=device)
@@ -188,11 +191,18 @@ class MeasureSums:
 
         ``places`` are as for ``add``.
         """
-        for sums, name in zip(self._contributions, CONTRIBUTIONS, strict=True):
-            values = getattr(found, name).double().masked_fill(~is_predicted, math.nan)
-            total, count = values.nansum(dim=1), values.isfinite().sum(dim=1)
-            sums += torch.stack([total.sum(), count.sum()])
-            self._of_contributions[name].add(places, total[:, None], count)
+        for name in CONTRIBUTIONS:
+            values: Tensor = getattr(found, name)
+            self.add_of_model(name, values.masked_fill(~is_predicted, math.nan), places)
+
+    def add_of_model(self, name: str, found: Tensor, places: Sequence[int]) -> None:
+        """Add a measure of the whole model, one of ``OF_CORPUS``, on a batch: (B, n).
+
+        NaN does not count. ``places`` are as for ``add``.
+        """
+        total, count = found.double().nansum(dim=1), found.isfinite().sum(dim=1)
+        self._of_model[OF_CORPUS.index(name)] += torch.stack([total.sum(), count.sum()])
+        self._resampled_of_model[name].add(places, total[:, None], count)
 
     def add_baselines(self, aligned: AlignedBatch) -> None:
         """Add the links of a batch that the two baselines of alignment have right."""
@@ -202,14 +212,14 @@ class MeasureSums:
     def all_reduce(self, processes: Processes) -> None:
         """Add the sums of all processes; every process must call this."""
         self._sums = {kind: processes.sum(sums) for kind, sums in self._sums.items()}
-        for resampled in (*self._resampled.values(), *self._of_contributions.values()):
+        for resampled in (*self._resampled.values(), *self._resampled_of_model.values()):
             resampled.all_reduce(processes)
         self._costs = {
             place: of_sentence
             for of_process in processes.gather(self._costs)
             for place, of_sentence in of_process.items()
         }
-        self._contributions = processes.sum(self._contributions)
+        self._of_model = processes.sum(self._of_model)
         self._baselines = processes.sum(self._baselines)
 
     def values(self) -> dict[str, dict[Kind, Floats]]:
@@ -242,16 +252,16 @@ class MeasureSums:
             found[kind] = table.unflatten(-1, shape).numpy()
         return found
 
-    def contributions(self) -> dict[str, float]:
-        """Return the mean over predictions for each name in ``CONTRIBUTIONS``."""
-        means = self._contributions[:, 0] / self._contributions[:, 1]
-        return dict(zip(CONTRIBUTIONS, means.tolist(), strict=True))
+    def of_model(self) -> dict[str, float]:
+        """Return the mean for each name in ``OF_CORPUS``."""
+        means = self._of_model[:, 0] / self._of_model[:, 1]
+        return dict(zip(OF_CORPUS, means.tolist(), strict=True))
 
-    def contribution_errors(self) -> dict[str, float]:
-        """Return the standard error of each mean that ``contributions`` has."""
+    def errors_of_model(self) -> dict[str, float]:
+        """Return the standard error of each mean that ``of_model`` has."""
         return {
             name: float(resampled.standard_errors()[0])
-            for name, resampled in self._of_contributions.items()
+            for name, resampled in self._resampled_of_model.items()
         }
 
     def costs(self) -> list[tuple[int, SentenceCost]]:
@@ -277,7 +287,7 @@ class Measurer:
         own: Mapping[str, RowMeasure] | None = None,
         *,
         links_of: LinksLookup | None = None,
-        wanted: Collection[str] = (*MEASURES, *CONTRIBUTIONS),
+        wanted: Collection[str] = (*MEASURES, *OF_CORPUS),
     ) -> None:
         """Prepare for a run.
 
@@ -315,6 +325,9 @@ class Measurer:
             self._add_maps(sums, model, others, batch, ids)
         if not self._wanted.isdisjoint(CONTRIBUTIONS):
             sums.add_contributions(contributions(model, ids), ids.is_predicted, places)
+        if not self._wanted.isdisjoint(STREAM_SIZES):
+            for name, sizes in largest_ratios(model, ids).items():
+                sums.add_of_model(name, torch.tensor(sizes, device=model.device)[:, None], places)
         if not self._wanted.isdisjoint(SCORE_MEASURES):
             for (name, kind), found in score_variance(model, ids).items():
                 sums.add(name, kind, found, places)

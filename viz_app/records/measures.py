@@ -63,8 +63,13 @@ _LETTERS = 4
 """Fewest letters of a word that these look for in the source."""
 CONTRIBUTIONS = ("source_contribution", "source_entropy", "prefix_entropy")
 """Names of the measures of what contributes to a checkpoint's predictions."""
+STREAM_SIZES = ("largest_encoder", "largest_decoder")
+"""Names of the measures of the largest numbers in the streams of a checkpoint. Files from before
+there were these have none of them."""
+OF_CORPUS = (*CONTRIBUTIONS, *STREAM_SIZES)
+"""Names of the measures of a whole checkpoint over the corpus, with its references as targets."""
 STAGES = (
-    *CONTRIBUTIONS,
+    *OF_CORPUS,
     "language_model",
     "reordering",
     "chrf",

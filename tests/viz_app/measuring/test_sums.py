@@ -23,7 +23,7 @@ from headwise.viz_app.measuring.contributions import contributions
 from headwise.viz_app.measuring.heads import HeadSum, entropy
 from headwise.viz_app.measuring.sums import Bootstrap, Measurer, MeasureSums, draws, punctuation_ids
 from headwise.viz_app.measuring.words import links_from_file
-from headwise.viz_app.records.measures import CONTRIBUTIONS, MEASURES, RESAMPLED
+from headwise.viz_app.records.measures import CONTRIBUTIONS, MEASURES, OF_CORPUS, RESAMPLED
 from headwise.viz_app.records.trace import Floats
 from headwise.viz_app.trace.sentence import run_trace
 from tests.floats import assert_near, near, rounding
@@ -99,11 +99,11 @@ def test_errors_of_contributions_are_those_of_resampled_sentences(
     with float64_by_default():
         found_in_batch = contributions(model, ids)
     sums.add_contributions(found_in_batch, ids.is_predicted, range(len(many_sentences)))
-    found = sums.contribution_errors()
+    found = sums.errors_of_model()
     times = draws([sentence.number for sentence in many_sentences]).T
     means = (times @ totals) / (times @ counts)
     assert found["source_contribution"] == near(np.std(means, ddof=1))
-    assert {*found} == {*CONTRIBUTIONS}
+    assert {*found} == {*OF_CORPUS}
 
 
 def test_undefined_measures_are_nan(values: Values) -> None:
@@ -161,7 +161,7 @@ def test_contributions_are_means_over_predictions(
 ) -> None:
     with float64_by_default():
         alone = [contributions(model, PaddedIds.of_pairs([e], model)) for e in sentences]
-    found = sums.contributions()
+    found = sums.of_model()
     for name in CONTRIBUTIONS:
         values = torch.cat([getattr(each, name).flatten() for each in alone])
         assert found[name] == near(float(values.double().nanmean()), dtype=values.dtype, size=1)

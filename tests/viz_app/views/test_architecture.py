@@ -20,12 +20,13 @@ from headwise.viz_app.records.trace import Check, Trace
 from headwise.viz_app.trace.sentence import run_trace
 from headwise.viz_app.views import caches
 from headwise.viz_app.views.architecture.page import CONSEQUENCES
-from tests.floats import rounding
+from tests.floats import assert_near, rounding
 from tests.viz_app.views.driver import (
     CATS,
     DOG,
     Page,
     Start,
+    array,
     break_lines,
     texts_in,
     traced,
@@ -106,7 +107,8 @@ def test_every_choice_of_a_configuration_has_a_row(opened: Page, run: TrainedRun
 def test_masks_are_of_the_sentence_and_its_batch(opened: Page, run: TrainedRun) -> None:
     """Of 12 and 8 tokens; then the first but for one token, as there is no other sample."""
     trace = traced(run)
-    [(key, figure)] = opened.charts.items()
+    key = "causal"
+    figure = opened.charts[key]
     np.testing.assert_array_equal(opened.cells(key), np.tri(len(trace.consumed), dtype=bool))
     aliases = [unescape(a) for a in figure["layout"]["yaxis"]["labelalias"].values()]
     assert aliases == token_labels(trace.consumed)
@@ -177,6 +179,20 @@ def test_the_decoder_reads_each_layer_of_the_encoder(
     last = table.value["encoder"].tolist()[-1]
     assert set(by_step.value[last].dropna()) <= {100.0}  # none where the model writes nothing
     assert by_step.value["embedding"].dropna().between(0, 100).all()
+
+
+def test_the_largest_numbers_of_each_stream_are_drawn(opened: Page, run: TrainedRun) -> None:
+    trace = traced(run)
+    for stack, stream in (("encoder", trace.encoder_stream), ("decoder", trace.decoder_stream)):
+        drawn, *_ = opened.charts[f"largest_{stack}"]["data"]
+        for layer, numbers in enumerate(np.abs(stream)):
+            middle = np.sort(numbers, axis=None)[[(numbers.size - 1) // 2, numbers.size // 2]]
+            expected = numbers.max(axis=-1) / middle.mean(dtype=np.float64)
+            assert_near(array(drawn["z"])[layer], expected, operations=8)
+        assert array(drawn["customdata"]).min() >= 1
+    layer, token = np.unravel_index(array(drawn["z"]).argmax(), array(drawn["z"]).shape)
+    at = f"The largest is at {token_labels(trace.consumed)[token]}, "
+    assert at + ("embedding" if layer == 0 else f"layer {layer}") in opened.captions
 
 
 def test_a_broken_check_turns_red_and_each_says_what_it_means(

@@ -51,7 +51,7 @@ from headwise.viz_app.records.measures import (
     OwnMeasure,
     TranslatedSentence,
 )
-from tests.floats import rounding
+from tests.floats import near, rounding
 from tests.viz_app.measures import (
     SENTENCES,
     made_up_costs,
@@ -316,7 +316,20 @@ def test_stages_stand_below_the_columns_of_the_matrix(
     assert "log-probability as text from -9.00 to -3.00" in figures["stages"]["alt"]
     for step in STEPS:
         write(step)
-    assert "stages" not in matrix().charts
+    assert not {"stages", "sizes"} & matrix().charts.keys()
+
+    # Sinks, and the largest numbers of the stream.
+    for step, largest in zip(STEPS, (4.0, 9.0, 10.0), strict=True):
+        write(step, largest_encoder=largest)
+    app = matrix()
+    resting, sizes = app.charts["sizes"]["data"]
+    assert array(sizes["y"]).tolist() == [4, 9, 10]
+    for step, drawn_weight in zip(STEPS, array(resting["y"]), strict=True):
+        kept = measured[step].values
+        heads = [kept[name][kind] for kind in KINDS for name in ("begin", "end", "punctuation")]
+        count = sum(kept["end"][kind].size for kind in KINDS)
+        assert drawn_weight == near(sum(map(np.nansum, heads)) / count, dtype=np.float32)
+    assert f"the largest number in the encoder at step {STEPS[1]:,}." in said(app)
 
 
 # Heads, examples, failures

@@ -20,6 +20,7 @@ from headwise.viz_app.records.trace import Check, Trace
 from headwise.viz_app.views.architecture.decoder_lens import show_decoder_lens
 from headwise.viz_app.views.architecture.equations import show_equations
 from headwise.viz_app.views.architecture.modules import show_modules, show_presets
+from headwise.viz_app.views.architecture.stream_sizes import show_stream_sizes
 from headwise.viz_app.views.caches import checkpoint_of, log_of, to_tokens
 from headwise.viz_app.views.shared.download import show_download_menu
 from headwise.viz_app.views.shared.errors import USER_ERRORS
@@ -238,6 +239,10 @@ _PARTS: dict[str, tuple[str, Callable[[Selection, Trace], None]]] = {
     "What the decoder writes from each encoder layer": (
         "the translation when an inner layer takes the place of the encoder's output",
         show_decoder_lens,
+    ),
+    "The largest numbers of the stream": (
+        "which tokens have numbers far above the others, and in which layer",
+        show_stream_sizes,
     ),
     "Self-checks on this sentence": (
         "what must hold of every trace",

@@ -1,11 +1,10 @@
 """The section "heads" of the page Training: one measure of every head at every checkpoint.
 
-Below stand the stages of the training: measures of whole checkpoints.
+Below stand measures of whole checkpoints (``stages.py``).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -14,9 +13,7 @@ import streamlit as st
 from headwise.model.interface import Head
 from headwise.viz_app.analysis.curves import spread
 from headwise.viz_app.analysis.head_ranking import head_table, head_values
-from headwise.viz_app.analysis.labels import ONE_TRAINING_NOTE
-from headwise.viz_app.analysis.measure_descriptions import STAGE_DESCRIPTIONS, describe_stage
-from headwise.viz_app.figures.checkpoint_lines import StageChart, measure_lines, stage_charts
+from headwise.viz_app.figures.checkpoint_lines import measure_lines
 from headwise.viz_app.measuring.files import measured_steps
 from headwise.viz_app.records.measures import MEASURES, Measures
 from headwise.viz_app.views.shared.head_choice import choices_for, choose_head, head_label
@@ -33,15 +30,14 @@ from headwise.viz_app.views.shared.measures import (
 )
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
-from headwise.viz_app.views.shared.view import change_view, redraw_all
 from headwise.viz_app.views.shared.widgets import (
     THE_HEAD_ALONE,
-    clicked_value,
     open_page,
     show_figure,
 )
 from headwise.viz_app.views.training.direct import show_direct
 from headwise.viz_app.views.training.head_cells import choose_order, choose_over, show_cells
+from headwise.viz_app.views.training.stages import show_stages
 
 _MOST_LINES = 6
 _MOST_COLUMNS = 60
@@ -187,75 +183,3 @@ def _show_lines(
         "Measures from 0 to 1 of this head: the chosen one and the largest of the others; the "
         f"vertical line is at step {selection.step:,}."
     )
-
-
-def show_stages(
-    selection: Selection, by_step: Mapping[int, Measures], steps: Sequence[int]
-) -> None:
-    """Draw the measures that have a value at any of these steps, some of which may have none."""
-    charts = {
-        name: chart
-        for name in STAGE_DESCRIPTIONS
-        if not all(map(math.isnan, (chart := _chart(name, by_step, steps)).values))
-    }
-    if not charts:
-        return
-    ends = []
-    for chart in charts.values():
-        known = [value for value in chart.values if not math.isnan(value)]
-        ends.append(f"{chart.name} from {known[0]:.2f} to {known[-1]:.2f}")
-    st.markdown("**Stages of the training**")
-    show_figure(
-        stage_charts(
-            list(charts.values()),
-            steps=steps,
-            theme=selection.theme,
-            marked=steps.index(selection.step),
-        ),
-        key="stages",
-        alt=f"Measures of {len(steps)} checkpoints as a whole, below the columns of the "
-        f"matrix: {'; '.join(ends)}.",
-        name="stages",
-        on_select=_go_to_clicked_stage,
-    )
-    corpus = next(iter(by_step.values())).examples_corpus
-    errors = any(measures.stage_errors for measures in by_step.values())
-    st.caption(
-        "Voita, Sennrich and Titov (2021b) find three stages: a training first learns to write the "
-        "target language, then to translate word by word, then to reorder; not every training "
-        "shows all three. Translations are the "
-        f"greedy ones of {corpus.sentences:,} sentences. The columns are those of the matrix; the "
-        f"vertical line is at step {selection.step:,}, and a click takes the checkpoint of another "
-        "step, as the slider does."
-        + f" Standard errors stand in brackets where the mouse rests. {ONE_TRAINING_NOTE}"
-        * errors
-    )
-    with st.expander("How these are measured"):
-        for name in charts:
-            about = STAGE_DESCRIPTIONS[name]
-            st.markdown(f"**{about.name}**: {escape_markdown(f'{about.note} {about.source}')}")
-            st.latex(about.formula)
-
-
-def _chart(name: str, by_step: Mapping[int, Measures], steps: Sequence[int]) -> StageChart:
-    about = STAGE_DESCRIPTIONS[name]
-    values = [by_step[step].stages[name] if step in by_step else math.nan for step in steps]
-    errors = [
-        by_step[step].stage_errors.get(name, math.nan) if step in by_step else math.nan
-        for step in steps
-    ]
-    reference = None
-    if about.reference is not None:
-        reference = next(iter(by_step.values())).stages[about.reference]
-    return StageChart(
-        about.name,
-        values,
-        [describe_stage(name, value, error) for value, error in zip(values, errors, strict=True)],
-        None if reference is None or math.isnan(reference) else reference,
-    )
-
-
-def _go_to_clicked_stage() -> None:
-    if clicked := clicked_value("stages"):
-        change_view(step=int(clicked))
-        redraw_all()

@@ -1,0 +1,157 @@
+"""Below the section "heads" of the page Training: measures of whole checkpoints.
+
+They are the stages of a training, and how sinks and the largest numbers of the stream form.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+
+import streamlit as st
+
+from headwise.viz_app.analysis.labels import ONE_TRAINING_NOTE
+from headwise.viz_app.analysis.measure_descriptions import STAGE_DESCRIPTIONS, describe_stage
+from headwise.viz_app.analysis.sinks import mean_weight_without_content
+from headwise.viz_app.figures.checkpoint_lines import StageChart, stage_charts
+from headwise.viz_app.records.measures import STREAM_SIZES, Measures
+from headwise.viz_app.views.shared.markdown import escape_markdown
+from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.view import change_view, redraw_all
+from headwise.viz_app.views.shared.widgets import clicked_value, show_figure
+
+_RESTING = "weight on special tokens and punctuation"
+
+
+def show_stages(
+    selection: Selection, by_step: Mapping[int, Measures], steps: Sequence[int]
+) -> None:
+    """Draw the measures that have a value at any of these steps, some of which may have none."""
+    charts = {
+        name: chart
+        for name in STAGE_DESCRIPTIONS
+        if not all(map(math.isnan, (chart := _chart(name, by_step, steps)).values))
+    }
+    sizes = {name: charts.pop(name) for name in STREAM_SIZES if name in charts}
+    if charts:
+        _show_stages_of_learning(selection, by_step, steps, charts)
+    if sizes:
+        _show_sizes(selection, by_step, steps, sizes)
+
+
+def _draw_stages(
+    selection: Selection, steps: Sequence[int], charts: Sequence[StageChart], key: str
+) -> None:
+    ends = []
+    for chart in charts:
+        known = [value for value in chart.values if not math.isnan(value)]
+        ends.append(f"{chart.name} from {known[0]:.2f} to {known[-1]:.2f}")
+    show_figure(
+        stage_charts(
+            charts, steps=steps, theme=selection.theme, marked=steps.index(selection.step)
+        ),
+        key=key,
+        alt=f"Measures of {len(steps)} checkpoints as a whole, below the columns of the "
+        f"matrix: {'; '.join(ends)}.",
+        name=key,
+        on_select=partial(_go_to_clicked_stage, key),
+    )
+
+
+def _show_sizes(
+    selection: Selection,
+    by_step: Mapping[int, Measures],
+    steps: Sequence[int],
+    charts: Mapping[str, StageChart],
+) -> None:
+    """Draw what heads have on tokens without content, and the largest numbers of the streams."""
+    st.markdown("**Where heads rest, and the largest numbers of the stream**")
+    found = {step: mean_weight_without_content(one) for step, one in by_step.items()}
+    weights = [found[step][0] if step in found else math.nan for step in steps]
+    resting = StageChart(
+        _RESTING,
+        weights,
+        ["" if math.isnan(weight) else f"{_RESTING}: {weight:.3f}" for weight in weights],
+        next(iter(found.values()))[1],
+    )
+    drawn = [resting, *charts.values()]
+    _draw_stages(selection, steps, drawn, "sizes")
+    st.caption(
+        "The weight is the mean of all heads of all kinds over the corpus; the dotted line is that "
+        "of heads that spread theirs evenly. " + _half_ways(drawn, steps) + " That two rise "
+        "together does not say that one is the cause of the other. *Architecture* has the largest "
+        "numbers of one sentence, by layer and token."
+    )
+    _explain(charts)
+
+
+def _explain(names: Iterable[str]) -> None:
+    with st.expander("How these are measured"):
+        for name in names:
+            about = STAGE_DESCRIPTIONS[name]
+            st.markdown(f"**{about.name}**: {escape_markdown(f'{about.note} {about.source}')}")
+            st.latex(about.formula)
+
+
+def _show_stages_of_learning(
+    selection: Selection,
+    by_step: Mapping[int, Measures],
+    steps: Sequence[int],
+    charts: Mapping[str, StageChart],
+) -> None:
+    st.markdown("**Stages of the training**")
+    _draw_stages(selection, steps, list(charts.values()), "stages")
+    corpus = next(iter(by_step.values())).examples_corpus
+    errors = any(measures.stage_errors for measures in by_step.values())
+    st.caption(
+        "Voita, Sennrich and Titov (2021b) find three stages: a training first learns to write the "
+        "target language, then to translate word by word, then to reorder; not every training "
+        "shows all three. Translations are the "
+        f"greedy ones of {corpus.sentences:,} sentences. The columns are those of the matrix; the "
+        f"vertical line is at step {selection.step:,}, and a click takes the checkpoint of another "
+        "step, as the slider does."
+        + f" Standard errors stand in brackets where the mouse rests. {ONE_TRAINING_NOTE}"
+        * errors
+    )
+    _explain(charts)
+
+
+def _chart(name: str, by_step: Mapping[int, Measures], steps: Sequence[int]) -> StageChart:
+    about = STAGE_DESCRIPTIONS[name]
+    values = [by_step[step].stages[name] if step in by_step else math.nan for step in steps]
+    errors = [
+        by_step[step].stage_errors.get(name, math.nan) if step in by_step else math.nan
+        for step in steps
+    ]
+    reference = None
+    if about.reference is not None:
+        reference = next(iter(by_step.values())).stages[about.reference]
+    return StageChart(
+        about.name,
+        values,
+        [describe_stage(name, value, error) for value, error in zip(values, errors, strict=True)],
+        None if reference is None or math.isnan(reference) else reference,
+    )
+
+
+def _go_to_clicked_stage(key: str) -> None:
+    if clicked := clicked_value(key):
+        change_view(step=int(clicked))
+        redraw_all()
+
+
+def _half_ways(charts: Iterable[StageChart], steps: Sequence[int]) -> str:
+    """Say of each chart at which checkpoint half of its way is done, from its first value on."""
+    said = []
+    for chart in charts:
+        every = zip(chart.values, steps, strict=True)
+        known = [(value, step) for value, step in every if not math.isnan(value)]
+        (first, _), (last, _) = known[0], known[-1]
+        step = next(step for value, step in known if abs(value - first) >= abs(last - first) / 2)
+        said.append(f"the {chart.name} at step {step:,}")
+    return (
+        "Half of its way from its first value to its last, and for the first time, has done "
+        + ", ".join(said)
+        + "."
+    )
