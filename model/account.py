@@ -124,7 +124,7 @@ def account_of(forced: ForcedPass, step: int, difference: Difference) -> Account
         ValueError: if the target has no such step.
     """
     if not 0 <= step < len(forced.stream):
-        raise ValueError(f"expected a step from 0 to {len(forced.stream) - 1}, got {step}")
+        raise ValueError(f"expected a position from 0 to {len(forced.stream) - 1}, got {step}")
     of_decoder = parts_of(forced, "decoder", difference.reading, step)
     return Account(
         difference=float(forced.stream[step] @ difference.reading) + difference.bias,

@@ -207,7 +207,7 @@ def main(arguments: HeadAlignArguments) -> None:
                 else:
                     agreement.add(pair.links, pair.reference)
                     write(format_links(pair.links))
-    about = f"head {chosen['head']} of {forward.run.name}, step {forward.checkpoint.step:,}; "
+    about = f"head {chosen['head']} of {forward.run.name}, checkpoint {forward.checkpoint.step:,}; "
     without = f"{left_out.empty:,} with an empty side, {left_out.too_long:,} too long for "
     without += forward.run.name
     if backward is not None:

@@ -18,7 +18,7 @@ from headwise.viz_app.analysis.account import (
     largest_neurons,
     limit_of,
 )
-from headwise.viz_app.analysis.attention import max_pool, pool_mask
+from headwise.viz_app.analysis.attention import max_pool, pool_labels, pool_mask
 from headwise.viz_app.analysis.grid import GridOptions, make_grid
 from headwise.viz_app.analysis.labels import (
     KIND_NAMES,
@@ -57,10 +57,10 @@ _DEFAULT_OPTIONS = GridOptions()
 
 
 def provenance(trace: Trace) -> dict[str, str]:
-    """Return what a trace was made from, by names for people: run, step, weights, target, heads."""
+    """Return what a trace was made from, by names for people: run, weights, target, heads."""
     return {
         "run": trace.run,
-        "step": f"{trace.step:,}",
+        "checkpoint": f"{trace.step:,}",
         "weights, sha256": trace.sha256,
         "target": "given" if trace.forced else "the model's own, greedy",
         **turned_facts(trace.turned),
@@ -88,7 +88,7 @@ def turned_facts(turned: Turned) -> dict[str, str]:
 def to_html(
     trace: Trace, *, grid_options: GridOptions = _DEFAULT_OPTIONS, theme: Theme = LIGHT
 ) -> bytes:
-    """Return an HTML page with all heads of a trace, and what was predicted at each step."""
+    """Return an HTML page with all heads of a trace, and what was predicted at each position."""
     predicted = token_labels(trace.predicted)
     predictions = trace.predictions
     probability = np.exp(predictions.log_probability)
@@ -115,7 +115,7 @@ def to_html(
             token_row(predicted, theme=theme, probabilities=probability.tolist()),
         ],
         parts={kind: _part(trace, kind, grid_options, theme) for kind in KINDS},
-        table=Table("Step by step", _STEP_COLUMNS, steps),
+        table=Table("Position by position", _STEP_COLUMNS, steps),
         facts=provenance(trace)
         | {
             "source": make_visible(trace.source_text),
@@ -167,7 +167,14 @@ def _part(trace: Trace, kind: Kind, grid_options: GridOptions, theme: Theme) -> 
     return Part(
         name=KIND_NAMES[kind],
         note=KIND_NOTES[kind],
-        mosaic=mosaic(small, theme=theme, allowed=pool_mask(allowed), selected=(0, 0)),
+        mosaic=mosaic(
+            small,
+            rows=pool_labels(grid.rows),
+            columns=pool_labels(grid.columns),
+            theme=theme,
+            allowed=pool_mask(allowed),
+            selected=(0, 0),
+        ),
         mosaic_shape=(small.shape[-2], small.shape[-1]),
         large=attention_map(
             maps[0, 0],

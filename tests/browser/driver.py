@@ -46,7 +46,7 @@ _WRITTEN = {**NAMES, "joint": "each kind", "own": "your own", "all": "all heads"
 _MENUS = {
     **dict.fromkeys(("show", "rows", "special", "renormalised"), "reading"),
     "target": "own-target",
-    **dict.fromkeys(("pictures", "printed"), "download-menu"),
+    **dict.fromkeys(("pictures", "paper", "printed"), "download-menu"),
 }
 """Widget → the menu that it stands in on Translate, or on all pages."""
 TEXTS = "all => all.map(element => element.textContent)"
@@ -156,7 +156,7 @@ def cut(labels: Sequence[str]) -> list[str]:
 def step_label(trace: Trace, at: int) -> str:
     """Return a step of decoding as the list of steps names it."""
     consumed, predicted = token_labels(trace.consumed), token_labels(trace.predicted)
-    return f"{at + 1}: after {consumed[at]}, {predicted[at]}"
+    return f"{at + 1}: {predicted[at]} ← {consumed[at]}"
 
 
 def rgb(colour: str) -> str:

@@ -128,7 +128,7 @@ def test_lines_of_all_kinds_run_between_the_words_of_source_and_target(
         app, heavy_cells(*[grids[kind].apply(trace.attention[kind])[1, 3] for kind in kinds])
     )
     expect_tokens(app, grids["encoder_self"].columns, grids["decoder_self"].rows)
-    expect(lines_locator(app, ".title")).to_have_text(["source", "consumed → predicted"])
+    expect(lines_locator(app, ".title")).to_have_text(["source", "predicted ← consumed"])
     named = [f"{NAMES[kind]}, layer 2, head 4" for kind in kinds]
     expect(lines_locator(app, ".name")).to_have_text(named)
 

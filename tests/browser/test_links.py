@@ -22,7 +22,7 @@ SHARED: list[tuple[str, dict[str, str], str]] = [
     ("translate", {"below": "beam"}, "decoding beam hypothesis"),
     ("translate", {"below": "off"}, "strengths"),
     ("why", {}, "instead"),
-    ("inside", {}, "pictures printed"),
+    ("inside", {}, "pictures paper printed"),
     ("embeddings", {}, "side"),
     ("training", {"training": "heads"}, "measure"),
 ]

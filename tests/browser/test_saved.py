@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 from xml.etree import ElementTree
 
 import numpy as np
@@ -14,7 +15,7 @@ from playwright.sync_api import expect
 from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.viz_app.analysis.grid import make_grid
 from headwise.viz_app.components.printing import LETTERS, printed_width
-from headwise.viz_app.figures.theme import DARK, LIGHT
+from headwise.viz_app.figures.theme import DARK, LIGHT, Theme, other_theme, theme_named
 from headwise.viz_app.trace.saved import metadata, read_trace
 from headwise.viz_app.trace.sentence import run_trace
 from tests.browser.driver import App, NewApp
@@ -46,27 +47,31 @@ def words(picture: ElementTree.Element) -> set[str]:
     return {"".join(text.itertext()) for text in picture.iter(f"{SVG}text")}
 
 
-def expect_printable(picture: ElementTree.Element, millimetres: str) -> None:
-    """Assert that a picture fits a width on paper, is light and unmarked, with legible letters."""
+def expect_printable(picture: ElementTree.Element, millimetres: str, paper: Theme = LIGHT) -> None:
+    """Assert that a picture fits a width, has a paper's colours, no marks, and legible letters."""
     assert float(picture.get("width", "")) <= printed_width(int(millimetres))
     written = colours(picture)
-    assert LIGHT.text in written
-    dark = {DARK.text, DARK.muted, DARK.line, DARK.background, DARK.accent}
-    assert not {*dark, LIGHT.accent} & written
+    assert {paper.text, paper.background} <= written
+    other = other_theme(paper)
+    others = {other.text, other.muted, other.line, other.background, other.accent}
+    assert not {*others, paper.accent} & written
     sizes = re.findall(r'font-size(?:="|: )([\d.]+)', ElementTree.tostring(picture, "unicode"))
     assert min(map(float, sizes)) >= LETTERS
 
 
-def test_a_picture_is_light_without_marks_and_with_legible_letters(new_app: NewApp) -> None:
-    app = new_app(color_scheme="dark")
-    app.open("/training", run="copy", training="heads", printed="170", q="c a f")
+@pytest.mark.parametrize(("scheme", "paper"), [("dark", "light"), ("light", "dark")])
+def test_a_picture_is_of_its_paper_without_marks_and_with_legible_letters(
+    new_app: NewApp, scheme: Literal["light", "dark"], paper: str
+) -> None:
+    app = new_app(color_scheme=scheme)
+    app.open("/training", run="copy", training="heads", printed="170", q="c a f", paper=paper)
     app.expect_read("head_matrix", "gd.layout.shapes.length", 1)
     picture = saved(app, "head_matrix")
-    expect_printable(picture, "170")
+    expect_printable(picture, "170", theme_named(paper))
     assert app.read("head_matrix", "gd.data[0].colorbar.title.text") in words(picture)
     # What is on the screen stays as it was.
     app.expect_read("head_matrix", "gd.layout.shapes.length", 1)
-    app.expect_read("head_matrix", "gd.layout.font.color", DARK.text)
+    app.expect_read("head_matrix", "gd.layout.font.color", theme_named(scheme).text)
 
 
 def test_the_overview_of_heads_is_saved_with_a_colour_bar_and_the_map_with_its_whole_title(
@@ -91,11 +96,11 @@ def test_the_overview_of_heads_is_saved_with_a_colour_bar_and_the_map_with_its_w
     [
         (
             *("/training", {"training": "play"}, "player"),
-            *("cross-layer2-head1-step400", {"weight", "source (key)", "f ← a"}),
+            *("cross-layer2-head1-checkpoint400", {"weight", "source (key)", "f ← a"}),
         ),
         (
             *("/training", {"training": "play", "playing": "all"}, "player"),
-            *("cross-all-heads-step400", {"weight", "layer 2", "head 2"}),
+            *("cross-all-heads-checkpoint400", {"weight", "layer 2", "head 2"}),
         ),
         (
             *("/", {"style": "lines"}, "lines", "400-cross-layer2-head1-lines"),
@@ -112,13 +117,13 @@ def test_what_plotly_does_not_draw_is_saved_in_the_same_way(
     new_app: NewApp, path: str, choices: dict[str, str], key: str, name: str, written: set[str]
 ) -> None:
     view = {"run": "copy", "q": "c a f", "step": 400, "printed": "85", **choices}
-    app = new_app(color_scheme="dark")
+    app = new_app(color_scheme="light")
     button = app.page.locator(f".st-key-{key}").get_by_role("button", name="Save picture")
-    app.open(path, **view)
+    app.open(path, paper="dark", **view)
     file = app.download(button)
     assert file.suggested_filename == f"headwise-copy-{name}.svg"
     picture = ElementTree.fromstring(Path(file.path()).read_bytes())
-    expect_printable(picture, "85")
+    expect_printable(picture, "85", DARK)
     assert written <= words(picture)
     app.open(path, pictures="png", **view)
     file = app.download(button)
@@ -144,7 +149,7 @@ def test_citation_and_downloads_are_of_the_trace(
     panel = app.page.get_by_test_id("stPopoverBody")
     panel.get_by_text("Pictures are saved as").wait_for()
     cited = panel.locator("code").nth(1)
-    facts = ("run: en-es", f"step: {newest:,}", f"sha256: {trace.sha256}", "greedy")
+    facts = ("run: en-es", f"checkpoint: {newest:,}", f"sha256: {trace.sha256}", "greedy")
     for fact in (f'Headwise, "{SENTENCE}" → "{trace.target_text}"; ', *facts):
         expect(cited).to_contain_text(fact)
     files: dict[str, Path] = {}

@@ -309,7 +309,7 @@ def test_words_that_cannot_be_compared_are_refused(
 def test_steps_and_neurons_that_are_not_there_are_refused(make_model: MakeModel) -> None:
     model = make_model()
     forced = ForcedPass.run(model, SOURCE, CONSUMED)
-    with pytest.raises(ValueError, match="a step from 0 to 3, got 4"):
+    with pytest.raises(ValueError, match="a position from 0 to 3, got 4"):
         account_of(forced, 4, difference_of(model, 3, 4))
     with pytest.raises(ValueError, match="a neuron below 23, got 1 and 23"):
         neuron_drivers(forced, 0, 1, 23)

@@ -171,7 +171,7 @@ ADDRESSES = st.sampled_from(PAGES).flatmap(
 )
 """A page, and parameters of its address."""
 
-ELSEWHERE = {"pictures", "printed", "from", "to", "task"}
+ELSEWHERE = {"pictures", "paper", "printed", "from", "to", "task"}
 """Parameters of widgets in a menu that is drawn when it is opened, or of models of others."""
 
 

@@ -106,7 +106,7 @@ def test_lines_go_to_standard_output_and_words_about_them_to_the_other(
     out, err = capsys.readouterr()
     assert out == "".join(f"{line}\n" for line in expected)
     assert out.splitlines() != aligned(run_root, data, "--head", "cross.1.2")
-    assert "head cross.1.2 of tiny, step 20; 7 pairs" in err
+    assert "head cross.1.2 of tiny, checkpoint 20; 7 pairs" in err
     assert "2 pairs got an empty line: 1 with an empty side, 1 too long for tiny" in err
     assert "9pair" in err
 
@@ -125,7 +125,7 @@ def test_progress_counts_each_pair_once(
     align(run_root, data, *out)
     err = capsys.readouterr().err
     assert re.findall(r"aligning: (\d+)pair", err)[-1] == "1"
-    assert re.findall(r"step 60; (1 \w+)", err) == ["1 pair"]
+    assert re.findall(r"checkpoint 60; (1 \w+)", err) == ["1 pair"]
 
 
 def report(root: Path, data: Path, reference: Path, *rest: str, run: str = "tiny") -> Any:

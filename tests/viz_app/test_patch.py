@@ -189,5 +189,5 @@ def test_shares_are_not_divided_by_rounding_and_targets_must_be_one(run: Trained
     stretches = corresponding(a.source, b.source)
     with pytest.raises(ValueError, match="expected two traces of one target"):
         run_patching(model, a, b, stretches, 2, (5, 6))
-    with pytest.raises(ValueError, match="expected a step from 0"):
+    with pytest.raises(ValueError, match="expected a position from 0"):
         run_patching(model, a, b, stretches, 99, (5, 6))

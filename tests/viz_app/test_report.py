@@ -61,7 +61,14 @@ def page_of(text: str) -> str:
     maps = np.random.default_rng(3).random((2, 3, 5, 7), dtype=np.float32)
     labels = {"rows": [text] * 5, "columns": [text] * 7, "row_title": text, "column_title": text}
     large = attention_map(maps[0, 0], **labels, theme=LIGHT)
-    part = Part(text, text, mosaic(maps, theme=LIGHT, selected=(0, 0)), (5, 7), large, maps)
+    part = Part(
+        text,
+        text,
+        mosaic(maps, rows=[text] * 5, columns=[text] * 7, theme=LIGHT),
+        (5, 7),
+        large,
+        maps,
+    )
     return standalone(
         title=text,
         tokens=[token_row([text], theme=LIGHT)],
@@ -76,13 +83,13 @@ def page_of(text: str) -> str:
 
 
 def test_settings_identify_a_trace(trace: Trace) -> None:
-    expected = {"run": "tiny", "step": "60", "weights, sha256": "5ha", "target": "given"}
+    expected = {"run": "tiny", "checkpoint": "60", "weights, sha256": "5ha", "target": "given"}
     assert provenance(trace) == expected | {"heads switched off": "none"}
     off = dict.fromkeys((("cross", 1, 2), ("encoder_self", 0, 0), ("decoder_self", 0, 1)), 0.0)
     rows = [(("cross", 0, 1), 2, 4), (("encoder_self", 0, 1), 0, None)]
     turned = Turned.of(off | {("cross", 0, 0): 1.5}, rows)
     said = provenance(replace(trace, step=12_000, forced=False, turned=turned))
-    assert (said["step"], said["target"]) == ("12,000", "the model's own, greedy")
+    assert (said["checkpoint"], said["target"]) == ("12,000", "the model's own, greedy")
     assert said["heads switched off"] == "Cross 2.3, Encoder self 1.1, Decoder self 1.2"
     assert said["heads turned"] == "Cross 1.1 × 1.5"
     assert said["rows pinned"] == "Cross 1.2 row 3 onto key 5, Encoder self 1.2 row 1 onto the mean"

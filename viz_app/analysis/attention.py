@@ -105,6 +105,17 @@ def pool_mask(allowed: NDArray[np.bool_] | None, most: int = 40) -> NDArray[np.b
     return None if allowed is None else max_pool(allowed.astype(np.float32), most) > 0
 
 
+def pool_labels(labels: Sequence[str], most: int = 40) -> list[str]:
+    """Name the blocks that ``max_pool`` makes of the cells of a side."""
+    return block_labels(labels, math.ceil(len(labels) / most))
+
+
+def block_labels(labels: Sequence[str], size: int) -> list[str]:
+    """Name blocks of so many labels each by their first and their last."""
+    blocks = [labels[at : at + size] for at in range(0, len(labels), max(size, 1))]
+    return [block[0] if len(block) == 1 else f"{block[0]} … {block[-1]}" for block in blocks]
+
+
 def max_of_blocks(maps: Floats, height: int, width: int) -> Floats:
     """Take the maximum of each block of height × width cells.
 

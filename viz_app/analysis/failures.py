@@ -49,7 +49,7 @@ FAILURE_DESCRIPTIONS: Mapping[str, FailureDescription] = {
         "weight",
         "Of the source words of at least four letters, function words among them, the one that "
         "is looked at least: the largest weight that any head of cross-attention, in any layer and "
-        "at any step, puts on it.",
+        "at any position, puts on it.",
         _NO_WORD,
     ),
     "left_out": FailureDescription(

@@ -71,7 +71,7 @@ class GridOptions:
     units: Units = "tokens"
     """Whether a row or column is a token or a word."""
     rows_by: RowsBy = "predicted"
-    """Whether decoder rows are grouped into words, and labelled first, by the tokens that they
+    """Whether decoder rows are grouped into words, and left out as special, by the tokens that they
     predict or by those that they consume."""
     special: bool = True
     """Whether rows and columns of special tokens, such as ``</s>``, are shown."""
@@ -84,9 +84,9 @@ class GridOptions:
 def make_grid(trace: Trace, kind: Kind, grid_options: GridOptions = GridOptions()) -> Grid:
     """Make the axes of a trace's maps of a kind.
 
-    A decoder row is one step, or the steps of one word; its label has the tokens that it consumes
-    and those that it predicts, the leading ones first. Columns are always consumed tokens. Without
-    special tokens, rows whose leading token is special and columns of special tokens are left out.
+    A decoder row is one position, or those of one word that they predict or consume, as the options
+    say; its label is always what it predicts ← what it consumes. Columns are consumed tokens.
+    Without special tokens, rows that go by a special token and columns of one are left out.
     """
     units, keys = grid_options.units, trace.keys_of(kind)
     column_spans, columns = _spans(keys, units), _labels(keys, units)
@@ -94,17 +94,15 @@ def make_grid(trace: Trace, kind: Kind, grid_options: GridOptions = GridOptions(
         leading = keys
         row_spans, rows, row_title, allowed = column_spans, columns, "query", None
     else:
-        if grid_options.rows_by == "predicted":
-            leading, other, arrow = trace.predicted, trace.consumed, "←"
-            row_title = "predicted ← consumed"
-        else:
-            leading, other, arrow = trace.consumed, trace.predicted, "→"
-            row_title = "consumed → predicted"
-        row_spans, others = _spans(leading, units), token_labels(other)
-        rows = tuple(
-            f"{label} {arrow} {' '.join(others[span.start : span.stop])}"
-            for label, span in zip(_labels(leading, units), row_spans, strict=True)
-        )
+        by_predicted = grid_options.rows_by == "predicted"
+        leading, other = trace.predicted, trace.consumed
+        if not by_predicted:
+            leading, other = other, leading
+        row_title, row_spans = "predicted ← consumed", _spans(leading, units)
+        words, singles = _labels(leading, units), token_labels(other)
+        others = [" ".join(singles[span.start : span.stop]) for span in row_spans]
+        sides = (words, others) if by_predicted else (others, words)
+        rows = tuple(map(" ← ".join, zip(*sides, strict=True)))
         allowed = causal_word_mask(row_spans, column_spans) if kind == "decoder_self" else None
     shown_rows = _shown_spans(leading, row_spans, grid_options.special)
     shown_columns = _shown_spans(keys, column_spans, grid_options.special)

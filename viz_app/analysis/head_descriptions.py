@@ -109,7 +109,7 @@ class Beside:
 
     def written(self, form: str = ".2f") -> str:
         """Return what is known of the other two in brackets, with a space before."""
-        known = {"an even head": self.even, "at step 0": self.first}
+        known = {"an even head": self.even, "at checkpoint 0": self.first}
         said = [f"{name} {value:{form}}" for name, value in known.items() if not math.isnan(value)]
         return f" ({', '.join(said)})" if said else ""
 

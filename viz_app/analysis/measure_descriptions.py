@@ -135,14 +135,14 @@ MEASURE_DESCRIPTIONS: Mapping[str, MeasureDescription] = {
     "velocity": MeasureDescription(
         "change since the checkpoint before",
         "Jensen-Shannon distance of the head's rows to the same rows at the checkpoint before, "
-        "however many steps lie between the two (a measure of ours).",
+        "however many training steps lie between the two (a measure of ours).",
         r"\overline{\sqrt{\mathrm{JSD}_2(a_i,\, a_i^{\text{before}})}}",
     ),
     "emergence": MeasureDescription(
         "emergence",
         "The first checkpoint at which the head is at least half as far from the first checkpoint "
-        "as it is at the last (a measure of ours). It emerged by that step, and after that of the "
-        "checkpoint before: what was between them is not known.",
+        "as it is at the last (a measure of ours). It emerged by that checkpoint, and after the "
+        "one before: what was between them is not known.",
         r"\min \left\{ s : d(s, \text{first}) \ge \tfrac{1}{2}\, "
         r"d(\text{last}, \text{first}) \right\}",
         range="amount",

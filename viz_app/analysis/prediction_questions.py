@@ -183,8 +183,8 @@ def tokens_changed(asked: Asked) -> Question:
     names = ", ".join(map(str, turned.turned.strengths)) or "no head"
     note = (
         f"With {names} turned, {after} of {count} tokens of the same target are not the likeliest "
-        f"at their step, without that {before}. The log-probability of all goes from {lost[0]:.2f} "
-        f"to {lost[1]:.2f} nats."
+        f"at their position, without that {before}. The log-probability of all goes from "
+        f"{lost[0]:.2f} to {lost[1]:.2f} nats."
     )
     others = (0, 1, count // 2, count)
     return numbers(after, others, written="{:.0f}".format, note=note, names={"count": str(count)})

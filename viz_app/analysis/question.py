@@ -53,7 +53,7 @@ def first_difference(target: Sequence[int], other: Sequence[int]) -> tuple[int, 
         if one != two:
             return place - 1, two
     raise ValueError(
-        "this model's vocabulary reads both targets of this step as the same tokens; open a run "
+        "this model's vocabulary reads both targets of this page as the same tokens; open a run "
         "that knows their words"
     )
 

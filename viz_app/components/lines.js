@@ -1,7 +1,8 @@
 // Lines of attention between two columns of tokens.
 
-import { addNames, drawOnPaper, fitted, light, paper, paperGiven, savePicture, textWidth } from "./paper.js";
+import { addNames, drawOnPaper, fitted, onPaper, paper, paperGiven, savePicture, textWidth } from "./paper.js";
 import { button, html, mount, short, svgElement } from "./shared.js";
+import { offerTable, placeOf } from "./table.js";
 
 const TITLE = 22; // pixels above the first token
 const MOST_LISTED = 8; // connections that are listed in words
@@ -36,7 +37,7 @@ function build(root) {
   return state;
 }
 
-function draw(data, state) {
+function draw(data, state, onPage = true) {
   const { root } = state;
   const place = layout(data, state);
   const svg = svgElement("svg", { height: place.height, role: "group", "aria-label": "Lines of attention" });
@@ -50,6 +51,7 @@ function draw(data, state) {
   const redraw = () => {
     all.replaceChildren(...paths(data, place, (bundle, i) => bundle.weights[i] >= state.least, 0.45));
     follow(state.pinned);
+    if (onPage) offerTable(placeOf(root), () => data.bundles.map((bundle) => tableOf(bundle, data, state.least)));
   };
   const follow = (at) => {
     svg.classList.toggle("following", at !== null);
@@ -82,7 +84,8 @@ function draw(data, state) {
       };
       token.addEventListener("click", pin);
       token.addEventListener("keydown", (event) => {
-        const step = { ArrowDown: [0, 1], ArrowUp: [0, -1], ArrowRight: [1, 0], ArrowLeft: [-1, 0] }[event.key];
+        const last = column.length - 1;
+        const step = { ArrowDown: [0, 1], ArrowUp: [0, -1], ArrowRight: [1, 0], ArrowLeft: [-1, 0], Home: [0, -last], End: [0, last] }[event.key];
         if (step) {
           const other = tokens[Math.min(1, Math.max(0, side + step[0]))];
           const next = other[Math.min(other.length - 1, Math.max(0, index + step[1]))] ?? token;
@@ -224,13 +227,21 @@ function listConnections(status, data, isDrawn, at) {
   if (heaviest.length > MOST_LISTED) status.append(` · ${heaviest.length - MOST_LISTED} more`);
 }
 
+// The lines of a bundle that are drawn, as a table: each is named by its query.
+function tableOf(bundle, { columns }, least) {
+  const places = [...bundle.weights.keys()].filter((i) => bundle.weights[i] >= least);
+  const [from, to] = [bundle.from, bundle.to].map((side) => columns[side].labels);
+  const rows = places.map((i) => [from[bundle.queries[i]], to[bundle.keys[i]], bundle.weights[i]]);
+  return { title: bundle.name, head: ["query", "key", "weight"], rows };
+}
+
 // Draws the lines again on paper, with the names of their colours below.
 async function save(data, state) {
   await paperGiven;
   const width = Math.min(paper.width, MOST_PRINTED);
-  const bundles = data.bundles.map((bundle) => ({ ...bundle, colour: light(bundle.colour) }));
+  const bundles = data.bundles.map((bundle) => ({ ...bundle, colour: onPaper(bundle.colour) }));
   const svg = drawOnPaper({ root: state.root, data }, (root) => {
-    draw({ ...data, bundles }, { ...state, root, width, letters: paper.letters });
+    draw({ ...data, bundles }, { ...state, root, width, letters: paper.letters }, false);
     for (const name of ["chosen", "pinned"])
       root.querySelectorAll(`.${name}`).forEach((token) => token.classList.replace(name, "shown"));
     return root.querySelector("svg");

@@ -1,5 +1,5 @@
-// What saved pictures have in common: the light theme, letters that are large enough, and the form
-// and width that a person has chosen. Equal modules are one to all components of a page.
+// What saved pictures have in common: the theme of the paper, letters that are large enough, and the
+// form and width that a person has chosen. Equal modules are one to all components of a page.
 
 import { download, html, svgElement } from "./shared.js";
 
@@ -18,10 +18,10 @@ export function givePaper(data) {
   noteGiven();
 }
 
-export const light = (colour) => paper.colours[colour.toLowerCase()] ?? colour;
+export const onPaper = (colour) => paper.colours[colour.toLowerCase()] ?? colour;
 
-export function lightened(colours) {
-  return Object.fromEntries(Object.entries(colours).map(([name, colour]) => [name, light(colour)]));
+export function allOnPaper(colours) {
+  return Object.fromEntries(Object.entries(colours).map(([name, colour]) => [name, onPaper(colour)]));
 }
 
 const ruler = document.createElement("canvas").getContext("2d");
@@ -42,11 +42,11 @@ export function fitted(text, width, font) {
   return cut;
 }
 
-// Lets a component draw on a light sheet beside its own element; returns the svg that `draw`
+// Lets a component draw on a sheet of paper beside its own element; returns the svg that `draw`
 // returns, with what the style sheet says of it in attributes.
 export function drawOnPaper({ root, data }, draw) {
   const sheet = html("div", root.className);
-  const colours = { ...lightened(data.colours), "token-background": "transparent" };
+  const colours = { ...allOnPaper(data.colours), "token-background": "transparent" };
   for (const [name, colour] of Object.entries(colours)) sheet.style.setProperty(`--${name}`, colour);
   sheet.style.fontFamily = FONT;
   root.after(sheet);
@@ -83,12 +83,12 @@ export function addNames(svg, names, width, top) {
   return y + LINE / 2 - top;
 }
 
-// Downloads a picture of this size, on white, in the chosen form.
+// Downloads a picture of this size, on its paper, in the chosen form.
 export async function savePicture(svg, { width, height, name }) {
   for (const attribute of [...svg.attributes]) svg.removeAttribute(attribute.name);
   const sizes = { width, height, viewBox: `0 0 ${width} ${height}` };
   for (const [attribute, value] of Object.entries(sizes)) svg.setAttribute(attribute, value);
-  svg.prepend(svgElement("rect", { width, height, fill: "#ffffff" }));
+  svg.prepend(svgElement("rect", { width, height, fill: paper.ground }));
   const text = new XMLSerializer().serializeToString(svg);
   const url = URL.createObjectURL(new Blob([text], { type: "image/svg+xml" }));
   download(paper.form === "png" ? await drawnAs(url, width, height) : url, `${name}.${paper.form}`);

@@ -1,9 +1,10 @@
 // Attention maps through the steps of a training: play, pause, drag; one frame a step, each shown
 // until the next.
 
-import { drawOnPaper, lightened, paper, paperGiven, savePicture } from "./paper.js";
+import { allOnPaper, drawOnPaper, paper, paperGiven, savePicture } from "./paper.js";
 import { button, html, isStill, mount, svgElement } from "./shared.js";
-import { bottom, layOut, load, newStage, paint, picture, right, weightAt } from "./player_stage.js";
+import { offerTable, placeOf } from "./table.js";
+import { bottom, layOut, load, newStage, paint, picture, right, weightAt, weightOf } from "./player_stage.js";
 
 const SPEEDS = [1, 2, 5, 10, 20]; // steps a second
 const TICKS = [0, 0.1, 0.25, 0.5, 1];
@@ -43,7 +44,7 @@ function build(root) {
   scene.play = button("play", isStill() ? "Next" : "▶ Play", () => toggle(scene));
   scene.slider = html("input");
   Object.assign(scene.slider, { type: "range", min: 0, step: 1 });
-  scene.slider.setAttribute("aria-label", "Step of training");
+  scene.slider.setAttribute("aria-label", "Checkpoint, by training step");
   scene.slider.addEventListener("input", () => {
     pause(scene);
     show(scene, Number(scene.slider.value));
@@ -54,17 +55,17 @@ function build(root) {
   scene.speed = html("select", "speed");
   scene.speed.append(...SPEEDS.map((speed) => new Option(speed, speed)));
   scene.speed.value = matchMedia("(prefers-reduced-motion: reduce)").matches ? 1 : 5;
-  const speed = html("label", "", "steps a second");
+  const speed = html("label", "", "checkpoints a second");
   speed.prepend(scene.speed);
   scene.repeat = html("input");
   scene.repeat.type = "checkbox";
   const repeat = html("label", "repeat");
   repeat.append(scene.repeat, "repeat");
-  const open = button("open", "Use this step", () =>
+  const open = button("open", "Use this checkpoint", () =>
     scene.send("step", scene.data.frames[scene.frame].step));
-  open.title = "Set the page's checkpoint to the step that is shown";
+  open.title = "Set the page's checkpoint to the one that is shown";
   const saving = button("save", "Save picture", () => save(scene));
-  saving.title = "Save the maps of the step that is shown";
+  saving.title = "Save the maps of the checkpoint that is shown";
   const controls = html("div", "controls");
   controls.append(scene.play, time, speed, repeat, open, saving);
   scene.translations = html("div", "translations");
@@ -113,7 +114,7 @@ function drawScale(scene) {
     mark.style.left = `${100 * tick}%`;
     scale.append(mark);
   }
-  scene.legend.replaceChildren(html("span", "", "weight, colours by √, on one scale for all steps"), scale);
+  scene.legend.replaceChildren(html("span", "", "weight, colours by √, on one scale for all checkpoints"), scale);
   if (data.allowed !== null) {
     const masked = html("span", "masked");
     masked.append(html("i"), "masked: later than the query");
@@ -128,7 +129,8 @@ async function save(scene) {
   const stage = newStage();
   const svg = drawOnPaper(scene, (sheet) => {
     sheet.append(stage.root);
-    load(stage, { ...data, selected: null, shades: data.printed_shades, colours: lightened(data.colours) });
+    const shades = paper.own ? data.shades : data.other_shades;
+    load(stage, { ...data, selected: null, shades, colours: allOnPaper(data.colours) });
     paint(stage, frame);
     layOut(stage, paper.width - paper.bar);
     addBar(stage);
@@ -136,7 +138,7 @@ async function save(scene) {
   });
   svg.append(picture(stage));
   const size = { width: Math.ceil(right(stage)) + paper.bar, height: Math.ceil(bottom(stage)) + 10 };
-  savePicture(svg, { ...size, name: `${data.name}-step${data.frames[frame].step}` });
+  savePicture(svg, { ...size, name: `${data.name}-checkpoint${data.frames[frame].step}` });
 }
 
 function addBar(stage) {
@@ -170,6 +172,22 @@ function show(scene, frame) {
   [...scene.translations.children].forEach((each, at) => each.classList.toggle("shown", at === frame));
   Object.assign(scene.root.dataset, { step, frame, drawn: scene.drawn, playing: scene.playing });
   describe(scene);
+  offerTable(placeOf(scene.root), () => tablesOf(scene));
+}
+
+// The maps of the checkpoint that is shown, each as a table.
+function tablesOf({ stage, data, frame }) {
+  const { layers, heads, rows, columns, selected } = data;
+  return Array.from({ length: layers * heads }, (_, map) => {
+    const [layer, head] = [Math.floor(map / heads), map % heads];
+    const written = (row, column) => weightOf(stage, frame, { layer, head, row, column }) ?? "masked";
+    return {
+      title: layers * heads > 1 ? `layer ${layer + 1} · head ${head + 1}` : "",
+      chosen: selected && selected[0] === layer && selected[1] === head,
+      head: ["", ...columns],
+      rows: rows.map((name, row) => [name, ...columns.map((_, column) => written(row, column))]),
+    };
+  });
 }
 
 // Says which cell is pointed at, and its weight.

@@ -17,9 +17,15 @@ import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
 
-from headwise.viz_app.analysis.attention import max_of_blocks
+from headwise.viz_app.analysis.attention import block_labels, max_of_blocks
 from headwise.viz_app.components.assets import component
-from headwise.viz_app.figures.theme import LIGHT, Theme, page_colours, text_on_weight, weight_colour
+from headwise.viz_app.figures.theme import (
+    Theme,
+    other_theme,
+    page_colours,
+    text_on_weight,
+    weight_colour,
+)
 from headwise.viz_app.records.trace import Floats
 
 LEVELS = 255
@@ -79,7 +85,7 @@ def player(
         content_id: identifies what is played. While it and ``start`` stay the same, new data does
             not change which frame is shown.
         language: code of the translations' language, for fonts and screen readers.
-        name: name of the file that a frame is saved as, before its step.
+        name: name of the file that a frame is saved as, before its checkpoint.
         on_open: called with a step that is to be opened.
         on_head: called with layer and head of a map that was clicked, among several.
     """
@@ -132,8 +138,8 @@ def animation_data(animation: MapAnimation, *, theme: Theme) -> dict[str, Any]:
         "heads": maps.shape[2],
         "cells": _to_base64(cells),
         "allowed": None if allowed is None else _to_base64(allowed.astype(np.uint8)),
-        "rows": _block_labels(animation.rows, block),
-        "columns": _block_labels(animation.columns, block),
+        "rows": block_labels(animation.rows, block),
+        "columns": block_labels(animation.columns, block),
         "titles": [animation.row_title, animation.column_title],
         "selected": None if animation.selected is None else list(animation.selected),
         "frames": [
@@ -146,7 +152,7 @@ def animation_data(animation: MapAnimation, *, theme: Theme) -> dict[str, Any]:
             for frame in animation.frames
         ],
         "shades": _shades(theme),
-        "printed_shades": _shades(LIGHT),
+        "other_shades": _shades(other_theme(theme)),
         "inks": [text_on_weight(theme, level / LEVELS) for level in range(LEVELS + 1)],
         "colours": page_colours(theme) | {"masked": theme.masked},
     }
@@ -162,11 +168,6 @@ def block_size(shape: tuple[int, ...]) -> int:
 
 def _shades(theme: Theme) -> list[str]:
     return [weight_colour(theme, level / LEVELS) for level in range(LEVELS + 1)]
-
-
-def _block_labels(labels: Sequence[str], size: int) -> list[str]:
-    blocks = [labels[i : i + size] for i in range(0, len(labels), size)]
-    return [block[0] if len(block) == 1 else f"{block[0]} … {block[-1]}" for block in blocks]
 
 
 def _to_base64(cells: NDArray[np.uint8]) -> str:

@@ -30,7 +30,8 @@ export function newStage(onPoint = () => {}, onHead = () => {}) {
     if (at && stage.data.layers * stage.data.heads > 1) onHead(at.layer, at.head);
   });
   stage.root.addEventListener("keydown", (event) => {
-    const move = { ArrowDown: [1, 0], ArrowUp: [-1, 0], ArrowRight: [0, 1], ArrowLeft: [0, -1] }[event.key];
+    const end = stage.columns;
+    const move = { ArrowDown: [1, 0], ArrowUp: [-1, 0], ArrowRight: [0, 1], ArrowLeft: [0, -1], Home: [0, -end], End: [0, end] }[event.key];
     if (move) point(moved(stage, move));
     else if (event.key === "Escape") point(null);
     else return;
@@ -75,8 +76,9 @@ export function paint(stage, frame) {
 }
 
 // The weight of the marked cell in a frame; null where it is masked.
-export function weightAt(stage, frame) {
-  const { layer, head, row, column } = stage.at;
+export const weightAt = (stage, frame) => weightOf(stage, frame, stage.at);
+
+export function weightOf(stage, frame, { layer, head, row, column }) {
   const cell = row * stage.columns + column;
   if (stage.allowed && !stage.allowed[cell]) return null;
   return stage.cells[offset(stage, frame, layer, head) + cell] / 255;

@@ -1,7 +1,7 @@
 // Saves figures as paper shows them. Plotly's camera saves what is on the screen: for the moment of
 // its click this script gives the figure other data and another layout, of which Plotly makes a copy.
 
-import { FONT, givePaper, light, paper, textWidth } from "./paper.js";
+import { FONT, givePaper, onPaper, paper, textWidth } from "./paper.js";
 
 const WITH_NUMBER = 36; // pixels of the narrowest cell with a number in it
 const FEW_TICKS = 500; // pixels of a picture below which axes have few labels
@@ -32,7 +32,7 @@ function onClick(event) {
 
 function printed({ data, layout, _context }) {
   const print = copied(layout);
-  print.paper_bgcolor = "#ffffff";
+  print.paper_bgcolor = paper.ground;
   print.shapes = (print.shapes ?? []).filter((shape) => shape.name !== paper.mark);
   const options = { ..._context.toImageButtonOptions };
   const traces = data.filter((trace) => trace.meta !== paper.mark).map((trace) => copied(trace));
@@ -47,9 +47,9 @@ function printed({ data, layout, _context }) {
   for (const trace of traces) {
     delete trace.selectedpoints;
     if (pixels < WITH_NUMBER) delete trace.texttemplate;
-    if (!trace.meta?.printed) continue;
+    if (!trace.meta?.other) continue;
     trace.visible = pixels >= WITH_NUMBER;
-    trace.textfont.color = trace.meta.printed;
+    if (!paper.own) trace.textfont.color = trace.meta.other;
   }
   return { data: traces, layout: print, options };
 }
@@ -100,9 +100,9 @@ function fitLabels({ xaxis = {}, margin = {}, ...others }, width) {
   return pixels;
 }
 
-// A copy with light colours, and with letters that are large enough, of a font that others have.
+// A copy in the colours of the paper, and with letters that are large enough, of a font that others have.
 function copied(value, key = "") {
-  if (typeof value === "string") return value.replace(/#[0-9a-f]{6}\b/gi, light);
+  if (typeof value === "string") return value.replace(/#[0-9a-f]{6}\b/gi, onPaper);
   if (Array.isArray(value)) return value.map((each) => copied(each, key));
   if (!value || typeof value !== "object" || ArrayBuffer.isView(value)) return value;
   const own = Object.entries(value).filter(([name]) => !name.startsWith("_"));

@@ -1,4 +1,4 @@
-"""Figures are saved as paper shows them: in light colours, without marks, with legible letters.
+"""Figures are saved for light or dark paper, without marks, with legible letters.
 
 The camera of a figure draws it again in the browser. A picture is as many pixels wide as make its
 letters 7 points high where it is printed as wide as a column or a page of a paper.
@@ -10,8 +10,9 @@ import dataclasses
 
 from headwise.viz_app.components.assets import component
 from headwise.viz_app.figures.matrix import COLOUR_BAR, PRINTED
+from headwise.viz_app.figures.mosaic import MASKED, STEPS
 from headwise.viz_app.figures.selecting import MARK
-from headwise.viz_app.figures.theme import LIGHT, Theme
+from headwise.viz_app.figures.theme import Theme
 
 LETTERS = 12
 """Pixels of the smallest letters of a saved picture."""
@@ -27,14 +28,16 @@ def printed_width(millimetres: int) -> int:
     return int(millimetres * LETTERS / (_POINTS * _MILLIMETRES))
 
 
-def print_figures(theme: Theme, *, form: str, millimetres: int) -> None:
-    """Let the page's figures, drawn in this theme, be saved as paper shows them.
+def print_figures(theme: Theme, *, paper: Theme, form: str, millimetres: int) -> None:
+    """Let the page's figures, drawn in this theme, be saved in the colours of a paper's.
 
     The form of the files is "svg" or "png"; millimetres are the width on paper.
     """
     data = {
-        "colours": light_colours(theme),
-        "text": LIGHT.text,
+        "own": paper is theme,
+        "colours": colours_on(paper, theme),
+        "text": paper.text,
+        "ground": paper.background,
         "letters": LETTERS,
         "form": form,
         "width": printed_width(millimetres),
@@ -46,15 +49,16 @@ def print_figures(theme: Theme, *, form: str, millimetres: int) -> None:
 
 
 def offer_tables() -> None:
-    """Offer, below each chart of the page, its numbers as a table."""
-    _mount_tables(key="tables", data={"marks": [MARK, PRINTED]})
+    """Offer, below each chart of the page, its numbers as a table, and over it a stop for keys."""
+    data = {"marks": [MARK, PRINTED], "masked": MASKED, "codes": STEPS}
+    _mount_tables(key="tables", data=data)
 
 
-def light_colours(theme: Theme) -> dict[str, str]:
-    """Return the light colour for each colour of a theme; the first if it is used twice."""
+def colours_on(paper: Theme, theme: Theme) -> dict[str, str]:
+    """Return the paper's colour for each colour of a theme; the first if it is used twice."""
     found: dict[str, str] = {}
-    for own, light in zip(_colours(theme), _colours(LIGHT), strict=True):
-        found.setdefault(own, light)
+    for own, other in zip(_colours(theme), _colours(paper), strict=True):
+        found.setdefault(own, other)
     return found
 
 

@@ -1,7 +1,8 @@
 // A cloud of named points on a 2-D canvas: a page may have many of those, but few WebGL contexts.
 
-import { FONT, addNames, lightened, paper, paperGiven, savePicture } from "./paper.js";
+import { FONT, addNames, allOnPaper, paper, paperGiven, savePicture } from "./paper.js";
 import { button, html, mount, svgElement } from "./shared.js";
+import { offerTable, placeOf } from "./table.js";
 import { draw, pixels, placing } from "./scatter_canvas.js";
 import { prepareFrames } from "./scatter_frames.js";
 import { svgCanvas } from "./scatter_paper.js";
@@ -26,6 +27,14 @@ export default function (component) {
   );
   scene.legend.replaceChildren(...names(data).map(entry));
   scene.draw();
+  scene.tabulate();
+}
+
+// All points as they lie now, in parts of the wider side.
+function tableOf({ data }) {
+  const wide = Math.max(data.width, data.height) || 1;
+  const rows = data.labels.map((label, i) => [label, note(data, i), data.points[2 * i] / wide, data.points[2 * i + 1] / wide]);
+  return { title: "Across and up, in parts of the wider side", head: ["token", "what it is", "across", "up"], rows };
 }
 
 const whole = (data) => ({ zoom: 1, x: data.width / 2, y: data.height / 2 });
@@ -36,6 +45,7 @@ function build(root) {
     draw(scene);
     show(scene, scene.shown);
   };
+  scene.tabulate = () => offerTable(placeOf(root), () => [tableOf(scene)]);
   scene.canvas = html("canvas");
   scene.canvas.tabIndex = 0;
   scene.canvas.setAttribute("role", "application");
@@ -70,16 +80,16 @@ async function save(scene) {
   const { clientWidth, clientHeight } = scene.canvas;
   const { width } = paper;
   const height = Math.round(width * Math.max(LEAST_PRINTED, clientHeight / clientWidth));
-  const groups = data.groups.map((group) => ({ ...group, colour: group.printed }));
-  const light = { ...data, groups, colours: lightened(data.colours) };
+  const groups = data.groups.map((group) => ({ ...group, colour: paper.own ? group.colour : group.other }));
+  const printed = { ...data, groups, colours: allOnPaper(data.colours) };
   const cloud = svgElement("svg", { width, height });
   const canvas = svgCanvas(cloud, width, height);
-  draw({ data: light, view, canvas, stage: canvas, font: FONT, time: scene.time });
+  draw({ data: printed, view, canvas, stage: canvas, font: FONT, time: scene.time });
   const svg = svgElement("svg");
   svg.append(cloud, svgElement("rect", { x: 0.5, y: 0.5, width: width - 1, height: height - 1, fill: "none",
-    stroke: light.colours.line }));
+    stroke: printed.colours.line }));
   const when = data.frames ? `-${scene.frame.replace(/[^\d→]/g, "").replace("→", "-")}` : "";
-  const size = { width, height: height + 4 + addNames(svg, names(light), width, height + 4) };
+  const size = { width, height: height + 4 + addNames(svg, names(printed), width, height + 4) };
   savePicture(svg, { ...size, name: data.name + when });
 }
 
@@ -128,7 +138,9 @@ function listen(scene) {
   );
   canvas.addEventListener("keydown", (event) => {
     const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+    const ends = { Home: 0, End: scene.data.marks.length - 1 };
     if (step) walk(scene, step);
+    else if (event.key in ends) walkTo(scene, ends[event.key]);
     else if (event.key === "+" || event.key === "=") zoom(scene, 1.6);
     else if (event.key === "-") zoom(scene, 1 / 1.6);
     else if (event.key === "Escape") reset(scene);
@@ -169,13 +181,17 @@ function reset(scene) {
 }
 
 function walk(scene, step) {
-  const marks = scene.data.marks.map(({ point }) => point);
-  if (!marks.length) {
+  const count = scene.data.marks.length;
+  const at = scene.data.marks.findIndex(({ point }) => point === scene.shown);
+  walkTo(scene, at < 0 ? (step > 0 ? 0 : count - 1) : (at + step + count) % count);
+}
+
+function walkTo(scene, place) {
+  const next = scene.data.marks[place]?.point;
+  if (next === undefined) {
     scene.status.textContent = "No token is marked.";
     return;
   }
-  const at = marks.indexOf(scene.shown);
-  const next = marks[at < 0 ? (step > 0 ? 0 : marks.length - 1) : (at + step + marks.length) % marks.length];
   const [x, y] = placing(scene)(next);
   if (x < 0 || y < 0 || x > scene.canvas.clientWidth || y > scene.canvas.clientHeight) {
     Object.assign(scene.view, { x: scene.data.points[2 * next], y: scene.data.points[2 * next + 1] });

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwise.viz_app.components.assets import component
-from headwise.viz_app.figures.theme import LIGHT, Theme, page_colours, weight_colour
+from headwise.viz_app.figures.theme import Theme, other_theme, page_colours, weight_colour
 from headwise.viz_app.records.trace import Floats
 
 _COORDINATE_STEPS = 10_000
@@ -128,9 +128,12 @@ def scatter_data(
         "counts": cloud.counts and list(cloud.counts),
         "group": cloud.group.tolist(),
         "groups": [
-            {"name": name, "colour": colour, "printed": printed}
-            for name, colour, printed in zip(
-                cloud.groups, _colours(cloud, theme), _colours(cloud, LIGHT), strict=True
+            {"name": name, "colour": colour, "other": other}
+            for name, colour, other in zip(
+                cloud.groups,
+                _colours(cloud, theme),
+                _colours(cloud, other_theme(theme)),
+                strict=True,
             )
         ],
         "named": not cloud.ordered,

@@ -89,4 +89,5 @@ function seek(scene, time, drawNow = true) {
   scene.when.textContent = scene.frame = name;
   scene.slider.setAttribute("aria-valuetext", name);
   if (drawNow) scene.draw();
+  if (drawNow && !share) scene.tabulate();
 }

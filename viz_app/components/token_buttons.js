@@ -14,7 +14,7 @@ export default function (component) {
   row.setAttribute("role", "group");
   row.setAttribute("aria-label", data.name);
   const buttons = data.tokens.map((token, place) => {
-    const frame = place === data.chosen ? "chosen" : place === data.marked ? "marked" : "";
+    const frame = place === data.chosen ? "chosen" : data.marked.includes(place) ? "marked" : "";
     const element = button(frame, "", () => setTriggerValue("clicked", place));
     element.append(html("bdi", "", token.label));
     element.title = token.title;

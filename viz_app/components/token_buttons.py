@@ -21,7 +21,7 @@ def token_buttons(
     key: str,
     on_click: Callable[[int], None],
     chosen: int | None = None,
-    marked: int | None = None,
+    marked: Sequence[int] = (),
     probabilities: Sequence[float] | None = None,
     titles: Sequence[str] | None = None,
     words: Sequence[tuple[int, int, float]] = (),
@@ -31,10 +31,10 @@ def token_buttons(
 
     If their probabilities are given, they shade the tokens and stand below them as numbers. The
     place of a clicked token is given to ``on_click``; that of the framed one is ``chosen``, and
-    ``marked`` has a dashed frame. For
-    screen readers, ``name`` says what the row is and what a click does. ``titles`` are shown when
-    the mouse rests on a token. ``words`` are of several tokens each: the first, the one after the
-    last, and the probability of the word, which stands below them.
+    those of ``marked`` have a dashed frame. For screen readers, ``name`` says what the row is and
+    what a click does. ``titles`` are shown when the mouse rests on a token. ``words`` are of
+    several tokens each: the first, the one after the last, and the probability of the word, which
+    stands below them.
 
     Raises:
         ValueError: if the sequences differ in length.
@@ -60,7 +60,7 @@ def token_buttons(
         "tokens": tokens,
         "name": name,
         "chosen": chosen,
-        "marked": marked,
+        "marked": list(marked),
         "words": [
             {"start": start, "stop": stop, "number": short_probability(probability)}
             for start, stop, probability in words

@@ -8,7 +8,7 @@ maps. ``L`` layers, ``H`` heads, ``Q`` queries, ``M`` keys.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import plotly.graph_objects as go
@@ -18,7 +18,6 @@ from headwise.model.interface import Head, Kind
 from headwise.viz_app.figures.matrix import bar_ticks, printed_bar
 from headwise.viz_app.figures.selecting import Target, click_targets, frame, selectable_cells
 from headwise.viz_app.figures.theme import (
-    LIGHT,
     Properties,
     Scale,
     Theme,
@@ -26,6 +25,7 @@ from headwise.viz_app.figures.theme import (
     difference_scale,
     escape_plotly,
     new_figure,
+    other_theme,
     text_on_weight,
     weight_scale,
 )
@@ -72,6 +72,8 @@ def _with_masked(scale: Scale, theme: Theme) -> Scale:
 def mosaic(
     maps: Floats,
     *,
+    rows: Sequence[str],
+    columns: Sequence[str],
     theme: Theme,
     allowed: NDArray[np.bool_] | None = None,
     selected: tuple[int, int] | None = None,
@@ -84,6 +86,7 @@ def mosaic(
 
     Args:
         maps: weights (L, H, Q, M), pooled by the caller where they are long.
+        rows, columns: Q and M labels, which only the table of the picture has.
         allowed: bool (Q, M), False where the mask forbids.
         selected: layer and head to frame, from 0.
         signed: whether maps are differences from -1 to 1; 0 is then in the middle of the scale.
@@ -131,7 +134,10 @@ def mosaic(
             "height": round(34 + tall * layers),
             "margin": {"l": 62, "r": 6, "t": 26, "b": 8},
             "hoverdistance": -1,
-            "meta": {"width": width},
+            "meta": {
+                "width": width,
+                "tiles": {"rows": list(rows), "columns": list(columns), "signed": signed},
+            },
             "xaxis": {
                 "side": "top",
                 "range": [-0.5, cells.shape[1] - 0.5],
@@ -182,7 +188,7 @@ def distance_map(
     """Draw how far apart two maps of each head are, as ``cost_map``, on the fixed range 0 to 1.
 
     NaN is no value. Where values fit into the cells, trace 2 has them, and in its ``meta`` their
-    colours in a saved picture.
+    colours in a picture of the other theme.
     """
     scale = weight_scale(theme)
     data, layout = _kinds(distances, "distance {:.3f}", (0, 1), scale, names, selected, theme)
@@ -198,7 +204,7 @@ def distance_map(
                 "mode": "text",
                 "text": ["–" if math.isnan(value) else f"{value:.2f}" for value in values],
                 "textfont": {"size": 11, "color": [_text_colour(theme, v) for v in values]},
-                "meta": {"printed": [_text_colour(LIGHT, v) for v in values]},
+                "meta": {"other": [_text_colour(other_theme(theme), v) for v in values]},
                 "hoverinfo": "skip",
             }
         )

@@ -76,6 +76,11 @@ def theme_named(name: str | None) -> Theme:
     return DARK if name == "dark" else LIGHT
 
 
+def other_theme(theme: Theme) -> Theme:
+    """Return the theme that this one is not: a picture may be saved in either."""
+    return LIGHT if theme is DARK else DARK
+
+
 def page_colours(theme: Theme) -> dict[str, str]:
     """Return the colours that all HTML and all components use, by their names in styles."""
     return {

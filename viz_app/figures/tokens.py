@@ -253,7 +253,7 @@ def lens_table(
     return (
         '<div class="lens" tabindex="0" role="region" aria-label="The lens">'
         f'<table lang="{escape(language)}"><thead><tr>{heads}</tr></thead><tbody>{body}</tbody>'
-        f'<tfoot><tr><th scope="row">✓ in so many steps</th>{sums}</tr></tfoot></table>'
+        f'<tfoot><tr><th scope="row">✓ at so many positions</th>{sums}</tr></tfoot></table>'
         f"<style>{style}</style></div>"
     )
 

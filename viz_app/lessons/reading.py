@@ -184,7 +184,7 @@ class _Reader:
                 wanted = "a line that begins with “? ”" if field == "question" else "a few words"
                 said = f"{field} is empty; write {wanted}"
             case "too_short" | "too_long" if field == "steps":
-                said = "a lesson has three to six steps, each below a line that begins with “## ”"
+                said = "a lesson has three to six pages, each below a line that begins with “## ”"
             case _:
                 said = f"{field}: {first['msg'].removeprefix('Value error, ')}"
         return self._error(at.get(field, otherwise), said)

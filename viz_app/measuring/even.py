@@ -6,7 +6,7 @@ It looks at every key that the mask allows with the same weight, whatever the mo
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 
@@ -20,6 +20,15 @@ _PADDING = -1
 """No token of any vocabulary has this id."""
 
 
+def ids_of(batch: Sequence[EncodedPair]) -> PaddedIds:
+    """Pad a batch without its model: the start and the end are those of its first pair."""
+    source, target = (
+        pad(rows, _PADDING) for rows in ([e.source for e in batch], [e.target for e in batch])
+    )
+    special = SpecialIds(batch[0].target[0], batch[0].source[-1], _PADDING, None)
+    return PaddedIds(source, target, special)
+
+
 def even_head(
     tokenizers: Tokenizers, counts: Counts | None, sentences: Iterable[EncodedPair]
 ) -> Mapping[str, Mapping[Kind, float]]:
@@ -31,11 +40,7 @@ def even_head(
     measurer = Measurer(tokenizers, counts, torch.device("cpu"))
     sums: dict[str, dict[Kind, list[float]]] = {}
     for batch in batches_by_length(sentences):
-        source, target = (
-            pad(rows, _PADDING) for rows in ([e.source for e in batch], [e.target for e in batch])
-        )
-        special = SpecialIds(batch[0].target[0], batch[0].source[-1], _PADDING, None)
-        ids = PaddedIds(source, target, special)
+        ids = ids_of(batch)
         for kind in KINDS:
             allowed = ids.allowed(kind)
             weights = allowed.double() / allowed.sum(dim=-1, keepdim=True).clamp(min=1)

@@ -11,7 +11,6 @@ from dataclasses import replace
 from itertools import pairwise
 
 import torch
-from sacrebleu import CHRF
 from torch import Tensor
 
 from headwise.model.decoding.greedy import greedy
@@ -50,13 +49,18 @@ def _texts(vocabulary: Vocabulary, ids: Sequence[int], words: Sequence[Sequence[
     return [vocabulary.decode([ids[place] for place in word]).strip() for word in words]
 
 
-def least_attended(cross: Tensor, words: Sequence[list[int]]) -> float:
-    """Return how much the word is looked at that is looked at least; NaN without words.
+def looked_at(cross: Tensor, words: Sequence[list[int]]) -> list[float]:
+    """Return how much each word is looked at, in ``cross`` (L H, T, S).
 
-    A word, given by the places of its tokens in the source, is looked at as much as the largest
-    weight that any head at any step puts on its tokens together, in ``cross`` (L H, T, S).
+    It is the largest weight that any head at any position puts on the tokens of the word together,
+    which are given by their places in the source.
     """
-    return min((float(cross[..., word].sum(-1).max()) for word in words), default=math.nan)
+    return [float(cross[..., word].sum(-1).max()) for word in words]
+
+
+def least_attended(cross: Tensor, words: Sequence[list[int]]) -> float:
+    """Return how much the word is ``looked_at`` that is looked at least; NaN without words."""
+    return min(looked_at(cross, words), default=math.nan)
 
 
 @torch.inference_mode()
@@ -128,6 +132,8 @@ def translate_batch(
     Returns:
         The translation of each sentence number.
     """
+    from sacrebleu import CHRF  # imported late: a page that looks for a word needs none of it
+
     sources = [sentence.source for sentence in sentences]
     targets = greedy(model, sources, tokenizers.prefix)
     ids = PaddedIds.of(sources, targets, model)

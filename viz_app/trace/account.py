@@ -215,7 +215,7 @@ def single_token(tokenizers: Tokenizers, word: str, *, name: str) -> int:
 def _word_of(trace: Trace, step: int) -> int:
     if not 0 <= step < len(trace.predicted):
         raise ValueError(
-            f"expected a step from 0 to {len(trace.predicted) - 1} of the target, got {step}"
+            f"expected a position from 0 to {len(trace.predicted) - 1} of the target, got {step}"
         )
     return trace.predicted.ids[step]
 

@@ -239,11 +239,11 @@ def _passes(
     """Run the model on both sources and the target up to a step."""
     if not 0 <= step < len(a.predicted):
         raise ValueError(
-            f"expected a step from 0 to {len(a.predicted) - 1} of the target, got {step}"
+            f"expected a position from 0 to {len(a.predicted) - 1} of the target, got {step}"
         )
     consumed = a.consumed.ids[: step + 1]
     if b.consumed.ids[: step + 1] != consumed:
-        raise ValueError("expected two traces of one target, up to the step; force it in both")
+        raise ValueError("expected two traces of one target, up to the position; force it in both")
     rows = [torch.tensor([ids], device=model.device) for ids in (a.source.ids, b.source.ids)]
     target = torch.tensor([consumed], device=model.device)
     first, second = (RecordedPass.run(model, row, target) for row in rows)

@@ -184,7 +184,7 @@ def check_shapes(about: About, shapes: Mapping[str, tuple[int, ...]]) -> None:
         or [[len(row) for row in layer] for layer in about.lens_pieces]
         != [[k] * steps] * lengths["Ld+1"]
     ):
-        raise ValueError(f"expected predictions of {steps} steps, {k} pieces each")
+        raise ValueError(f"expected predictions of {steps} positions, {k} pieces each")
     turned = about.turned
     for kind, layer, head in turned.heads:
         layers, heads = lengths[_STACKS[kind][0]], lengths[f"H_{kind}"]

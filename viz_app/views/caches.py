@@ -124,7 +124,7 @@ def checkpoint_of(run: Run, step: int) -> Checkpoint:
         load,
         model_bytes=served_placement().bytes_of(run.parameters),
         facts=lambda checkpoint: {"run": run.name, "step": step, "sha256": checkpoint.sha256[:12]},
-        says=f"Loading the weights of step {step:,}",
+        says=f"Loading the weights of checkpoint {step:,}",
     )
 
 

@@ -73,6 +73,8 @@ class View:
     measure: str = "cost"
     """The measure of heads that is drawn."""
     pictures: Literal["svg", "png"] = "svg"
+    paper: Literal["light", "dark"] = "light"
+    """For which paper a picture is saved."""
     printed: Literal["85", "170"] = "170"
     """Width of a saved picture on paper, in millimetres."""
 

@@ -29,9 +29,8 @@ SOURCE_WORDS = ("source (key)", ("He", "sees", ".", "</s>"))
 CONSUMED = ("consumed (key)", ("<s>", "lo", "v", "·e"))
 CONSUMED_WORDS = ("consumed (key)", ("<s>", "lo", "ve"))
 BY_PREDICTED = ("predicted ← consumed", ("lo ← <s>", "v ← lo", "·e ← v", "</s> ← ·e"))
-BY_CONSUMED = ("consumed → predicted", ("<s> → lo", "lo → v", "v → ·e", "·e → </s>"))
 WORDS_BY_PREDICTED = ("predicted ← consumed", ("lo ← <s>", "ve ← lo v", "</s> ← ·e"))
-WORDS_BY_CONSUMED = ("consumed → predicted", ("<s> → lo", "lo → v", "ve → ·e </s>"))
+WORDS_BY_CONSUMED = ("predicted ← consumed", ("lo ← <s>", "v ← lo", "·e </s> ← ve"))
 WORDS = GridOptions("words")
 CONSUMED_FIRST = GridOptions(rows_by="consumed")
 CONSUMED_WORDS_FIRST = GridOptions("words", "consumed")
@@ -43,7 +42,7 @@ CONSUMED_WORDS_FIRST = GridOptions("words", "consumed")
         ("encoder_self", GridOptions(), ("query", SOURCE[1]), SOURCE, None),
         ("encoder_self", CONSUMED_WORDS_FIRST, ("query", SOURCE_WORDS[1]), SOURCE_WORDS, None),
         ("decoder_self", GridOptions(), BY_PREDICTED, CONSUMED, np.tri(4)),
-        ("decoder_self", CONSUMED_FIRST, BY_CONSUMED, CONSUMED, np.tri(4)),
+        ("decoder_self", CONSUMED_FIRST, BY_PREDICTED, CONSUMED, np.tri(4)),
         (
             "decoder_self",
             WORDS,
@@ -103,7 +102,7 @@ def test_word_grid_merges_tokens(trace: Trace) -> None:
     ("kind", "units", "rows_by", "rows", "columns"),
     [
         ("decoder_self", "tokens", "predicted", BY_PREDICTED[1][:-1], CONSUMED[1][1:]),
-        ("decoder_self", "tokens", "consumed", BY_CONSUMED[1][1:], CONSUMED[1][1:]),
+        ("decoder_self", "tokens", "consumed", BY_PREDICTED[1][1:], CONSUMED[1][1:]),
         ("decoder_self", "words", "consumed", WORDS_BY_CONSUMED[1][1:], CONSUMED_WORDS[1][1:]),
         ("cross", "words", "predicted", WORDS_BY_PREDICTED[1][:-1], SOURCE_WORDS[1][:-1]),
     ],

@@ -379,7 +379,7 @@ def test_what_a_head_raises_most_is_right(asked: Asked) -> None:
 def test_two_targets_differ_first_at_a_step() -> None:
     assert first_difference([2, 7, 8, 9, 3], [2, 7, 5, 3]) == (1, 5)
     assert first_difference([2, 7, 3], [2, 7, 8, 3]) == (1, 8)
-    with pytest.raises(ValueError, match="reads both targets of this step as the same tokens"):
+    with pytest.raises(ValueError, match="reads both targets of this page as the same tokens"):
         first_difference([2, 7, 3], [2, 7, 3])
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from headwise.viz_app.components import assets
-from headwise.viz_app.components.printing import LETTERS, light_colours, printed_width
-from headwise.viz_app.figures.theme import DARK, LIGHT
+from headwise.viz_app.components.printing import LETTERS, colours_on, printed_width
+from headwise.viz_app.figures.theme import DARK, LIGHT, Theme
 
 SCRIPTS = sorted(path.name for path in Path(assets.__file__).parent.glob("*.js"))
 
@@ -48,9 +48,10 @@ def test_letters_have_seven_points_where_a_picture_is_printed_so_wide(millimetre
     assert 7 <= LETTERS * points / printed_width(millimetres) < 7.1
 
 
-def test_dark_colours_become_those_of_the_light_theme_and_light_ones_stay() -> None:
-    colours = light_colours(DARK)
-    assert colours[DARK.text] == LIGHT.text
-    assert colours[DARK.weights[3]] == LIGHT.weights[3]
-    assert colours[DARK.series[1]] == LIGHT.series[1]
-    assert all(own == light for own, light in light_colours(LIGHT).items())
+@pytest.mark.parametrize(("theme", "paper"), [(DARK, LIGHT), (LIGHT, DARK)])
+def test_colours_become_those_of_the_paper_and_its_own_stay(theme: Theme, paper: Theme) -> None:
+    colours = colours_on(paper, theme)
+    assert colours[theme.text] == paper.text
+    assert colours[theme.weights[3]] == paper.weights[3]
+    assert colours[theme.series[1]] == paper.series[1]
+    assert all(own == other for own, other in colours_on(paper, paper).items())

@@ -14,7 +14,14 @@ from headwise.viz_app.figures.mosaic import (
     mosaic,
     tile,
 )
-from headwise.viz_app.figures.theme import LIGHT, Theme, text_on_weight, weight_colour, weight_scale
+from headwise.viz_app.figures.theme import (
+    DARK,
+    LIGHT,
+    Theme,
+    text_on_weight,
+    weight_colour,
+    weight_scale,
+)
 from headwise.viz_app.records.trace import Floats
 from tests.floats import assert_near, rounding
 
@@ -23,6 +30,7 @@ from tests.floats import assert_near, rounding
 L, H, Q, M = 2, 3, 5, 7
 MAPS = np.random.default_rng(0).random((L, H, Q, M), dtype=np.float32)
 ALLOWED = np.tri(Q, M, dtype=bool)
+LABELS = {"rows": list("abcde"), "columns": list("tuvwxyz")}
 
 
 def colour_of(scale: tuple[tuple[float, str], ...], code: int) -> np.ndarray:
@@ -56,7 +64,7 @@ def test_zero_and_one_are_exact_and_weights_are_clipped() -> None:
 
 
 def test_colours_of_all_codes(theme: Theme) -> None:
-    heat_map = mosaic(MAPS, theme=theme).data[0]
+    heat_map = mosaic(MAPS, **LABELS, theme=theme).data[0]
     scale = heat_map.colorscale
     assert (heat_map.zmin, heat_map.zmax) == (0, 255)
     assert (np.diff([place for place, _ in scale]) >= 0).all()
@@ -71,7 +79,7 @@ def test_colours_of_all_codes(theme: Theme) -> None:
 
 def test_a_difference_of_zero_is_in_the_middle_of_the_diverging_scale(theme: Theme) -> None:
     maps = np.array([[[[-1, -0.5, 0, 1]]]], dtype=np.float32)
-    heat_map = mosaic(maps, theme=theme, signed=True).data[0]
+    heat_map = mosaic(maps, rows=["a"], columns=list("tuvw"), theme=theme, signed=True).data[0]
     assert heat_map.z.tolist() == [[0, 62, 125, 250]]
     for code, at in ((0, 0), (125, 3), (250, -1)):
         drawn = colour_of(heat_map.colorscale, code)
@@ -79,7 +87,7 @@ def test_a_difference_of_zero_is_in_the_middle_of_the_diverging_scale(theme: The
 
 
 def test_each_head_has_a_click_target_and_is_counted_from_1() -> None:
-    figure = mosaic(MAPS, theme=LIGHT, allowed=ALLOWED)
+    figure = mosaic(MAPS, **LABELS, theme=LIGHT, allowed=ALLOWED)
     cells, markers, _ = figure.data
     np.testing.assert_array_equal(cells.z, tile(MAPS, ALLOWED))
     assert list(markers.customdata) == ["0,0", "0,1", "0,2", "1,0", "1,1", "1,2"]
@@ -91,15 +99,20 @@ def test_each_head_has_a_click_target_and_is_counted_from_1() -> None:
 
 
 def test_the_selected_map_is_framed() -> None:
-    (frame,) = mosaic(MAPS, theme=LIGHT, selected=(1, 2)).layout.shapes
+    (frame,) = mosaic(MAPS, **LABELS, theme=LIGHT, selected=(1, 2)).layout.shapes
     assert (frame.x0, frame.x1, frame.y0, frame.y1) == (15.5, 22.5, 5.5, 10.5)
-    assert not mosaic(MAPS, theme=LIGHT).layout.shapes
+    assert not mosaic(MAPS, **LABELS, theme=LIGHT).layout.shapes
 
 
 def test_a_mosaic_of_48_heads_is_below_300_kilobytes() -> None:
     maps = np.random.default_rng(1).random((6, 8, 40, 40), dtype=np.float32)
     allowed = np.tri(40, dtype=bool)
-    assert len(mosaic(maps, theme=LIGHT, allowed=allowed, selected=(5, 7)).to_json()) < 300_000
+    tokens = [f"a token {at}" for at in range(40)]
+    labels = {"rows": tokens, "columns": tokens}
+    assert (
+        len(mosaic(maps, **labels, theme=LIGHT, allowed=allowed, selected=(5, 7)).to_json())
+        < 300_000
+    )
 
 
 # A cell each
@@ -180,8 +193,9 @@ def test_distances_are_drawn_on_the_fixed_range_of_weights_and_unknown_ones_as_d
     assert len(figure.layout.shapes) == 1
     assert (written.text[-1], written.x[-1], written.y[-1]) == ("0.21", 10, 1)
     assert list(written.text[6:12]) == ["–"] * 6
-    assert written.textfont.color[-1] == written.meta["printed"][-1] == text_on_weight(LIGHT, 0.207)
-    assert written.textfont.color[6] == written.meta["printed"][6] == LIGHT.muted
+    assert written.textfont.color[-1] == text_on_weight(LIGHT, 0.207)
+    assert written.meta["other"][-1] == text_on_weight(DARK, 0.207)
+    assert (written.textfont.color[6], written.meta["other"][6]) == (LIGHT.muted, DARK.muted)
     assert (bar.meta, bar.visible, bar.marker.colorbar.title.text) == (
         PRINTED,
         False,

@@ -129,7 +129,7 @@ def test_each_step_has_a_row_and_each_layer_a_column_shaded_by_probability(theme
         ["r1", "a", "✓ b"],
         ["r2", "✓ c", "✓ d"],
         ["r3", "e", "f"],
-        ["✓ in so many steps", "1 of 3", "2 of 3"],
+        ["✓ at so many positions", "1 of 3", "2 of 3"],
     ]
     cells = list(table.iterfind(".//tbody//td"))
     assert [cell.get("title") for cell in cells] == ["na", "nb", "nc", "nd", "ne", "nf"]

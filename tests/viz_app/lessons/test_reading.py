@@ -82,7 +82,7 @@ def test_a_broken_file_is_named_with_its_line(
 @pytest.mark.parametrize(
     ("text", "name", "message"),
     [
-        *((HEAD + steps * STEP, "01-rows.md", "three to six steps") for steps in (0, 2, 7)),
+        *((HEAD + steps * STEP, "01-rows.md", "three to six pages") for steps in (0, 2, 7)),
         ("\udcff\udcfe", "01-rows.md", "cannot be read as text in UTF-8"),
         (HEAD + 3 * STEP, "Rows (2).md", "name the file in small letters"),
         (HEAD + 3 * STEP + 60_000 * "\n", "01-rows.md", "shorten the file"),

@@ -132,7 +132,7 @@ def test_targets_and_steps_that_do_not_fit_are_refused(
     stretches = corresponding(a.source, b.source)
     with pytest.raises(ValueError, match="two traces of one target"):
         run_patching(precise, a, b, stretches, 3, (5, 6))
-    with pytest.raises(ValueError, match=f"a step from 0 to {len(a.predicted) - 1}"):
+    with pytest.raises(ValueError, match=f"a position from 0 to {len(a.predicted) - 1}"):
         run_patching(precise, a, a, stretches, len(a.predicted), (5, 6))
 
 

@@ -261,9 +261,9 @@ def put(name: str, number: float) -> Callable[[Values], None]:
         (lambda v: v["source"]["pieces"].pop(), r"expected \d+ pieces, got \d+"),
         (lambda v: v["source"]["words"].pop(0), "expected words that follow one another"),
         (lambda v: v["source"]["words"].pop(), "expected words that follow one another"),
-        (lambda v: v.update(predicted=v["source"]), r"expected predictions of \d+ steps"),
-        (lambda v: v["top_pieces"].pop(), r"expected predictions of \d+ steps"),
-        (lambda v: v["lens_pieces"][0][0].pop(), r"expected predictions of \d+ steps"),
+        (lambda v: v.update(predicted=v["source"]), r"expected predictions of \d+ positions"),
+        (lambda v: v["top_pieces"].pop(), r"expected predictions of \d+ positions"),
+        (lambda v: v["lens_pieces"][0][0].pop(), r"expected predictions of \d+ positions"),
         (
             lambda v: v.update(switched_off=[["cross", 0, 3]]),
             "there is no head cross 0 3",

@@ -267,7 +267,7 @@ def test_a_citation_says_what_was_forced_and_switched_off(run: TrainedRun) -> No
     view = with_choices(View(), at=2, fork="perro", strengths=strengths)
     said = citation(traced(run), view, page="translate")
     for fact in (
-        "token forced at step 3: perro",
+        "token forced at position 3: perro",
         "heads switched off: Cross 2.1",
         "heads turned: Cross 1.2 × 1.5",
     ):
@@ -287,7 +287,7 @@ def test_an_entry_for_bibtex_has_what_the_citation_says(run: TrainedRun) -> None
     )
     assert r"“100\% of \{cats\} \& \textbackslash{}dogs\_ \textasciitilde{}" in entry
     assert f"year = {{{{{date.today().year}}}}}" in entry
-    for fact in ("run: tiny", "step: 60", f"sha256: {trace.sha256}", "view: layer=2"):
+    for fact in ("run: tiny", "checkpoint: 60", f"sha256: {trace.sha256}", "view: layer=2"):
         assert fact in entry
     unescaped = entry.replace(r"\{", "").replace(r"\}", "")
     assert unescaped.count("{") == unescaped.count("}")

@@ -141,7 +141,7 @@ def test_the_lens_says_what_each_layer_would_predict(opened: Page, run: TrainedR
     [table] = opened.markup('<div class="lens"')
     trace = traced(run)
     head, *rows, last = rows_of(table)
-    columns = ["step: predicted ← consumed", "embedding", "layer 1", "layer 2"]
+    columns = ["position: predicted ← consumed", "embedding", "layer 1", "layer 2"]
     assert texts_in(head, "th") == columns
     hits = trace.predictions.lens_ids[:, :, 0] == trace.predicted.ids  # (L + 1, T)
     for step, row in enumerate(rows):

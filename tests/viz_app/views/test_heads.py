@@ -211,7 +211,7 @@ def test_of_many_checkpoints_the_ends_the_chosen_one_and_some_between_are_shown(
     assert {0, 178, 298, 299} <= set(shown)
     assert len(shown) <= 63
     assert max(np.diff(shown[3:])) <= 4
-    for told in ("Shown are", "of 203 checkpoints", "Not measured: step 299."):
+    for told in ("Shown are", "of 203 checkpoints", "Not measured: checkpoint 299."):
         assert told in said(app)
     missing = np.isnan(app.cells("head_matrix")[1:7]).any(axis=0).tolist()
     assert missing == [step == 299 for step in shown]
@@ -253,12 +253,12 @@ def test_checkpoints_that_are_missing_stale_or_broken_are_named_and_the_rest_is_
     write_measures(folder, replace(measured[20], sha256="another"))
     write_measures(folder, replace(measured[60], corpus=CorpusSummary("new", "5ha", 9, 99)))
     app = matrix()
-    assert "Of step 20 the weights have changed since they were measured" in said(app)
+    assert "Of checkpoint 20 the weights have changed since they were measured" in said(app)
     assert "new: 9 sentences" in said(app)
     measures_path(folder, 0).unlink()
     app = matrix()
     for told in (
-        *("Not measured: step 0.", "--steps 0 20"),
+        *("Not measured: checkpoint 0.", "--steps 0 20"),
         "One checkpoint is measured, that of step 60",
     ):
         assert told in said(app)
@@ -274,7 +274,7 @@ def test_checkpoints_that_are_missing_stale_or_broken_are_named_and_the_rest_is_
     assert "measured on different sentences" in said(matrix())
     run = open_trained_run("tiny", root=own_root)
     save_weights(folder, load_weights(run, 0).model, run="tiny", step=60)
-    assert "Of step 20, 60 the weights have changed" in said(matrix())
+    assert "Of checkpoint 20, 60 the weights have changed" in said(matrix())
     st.cache_resource.clear()
 
 
@@ -380,7 +380,7 @@ def test_costs_are_compared_on_the_same_sentences(
     assert f"Of 153 pairs of these heads {apart.differ} differ" in said(app)
     assert "on the same 4 sentences; if no two heads differed, some 7 would by chance" in said(app)
     difference, error = cost_change(tables[60], tables[20], Head("cross", 1, 2)) or (0, 0)
-    changed = f"since step 20 its cost has changed by {difference:+.3f} ± {error:.3f} nats"
+    changed = f"since checkpoint 20 its cost has changed by {difference:+.3f} ± {error:.3f} nats"
     assert changed in said(app)
     write_costs(own_root / "tiny", replace(tables[20], sha256="other"))
     assert "its cost has changed" not in said(start(measure="cost"))
@@ -412,7 +412,7 @@ def test_other_measures_are_compared_on_the_same_resamples(
     assert f"Of 153 pairs of these heads {apart.differ} differ" in said(app)
     differences, errors = values[0] - values[1], resampled_change_errors(now, then)
     count = changed(differences, errors).differ
-    assert f"Since step 20, {count} of these 18 heads have changed" in said(app)
+    assert f"Since checkpoint 20, {count} of these 18 heads have changed" in said(app)
     place = HEADS.index(Head("cross", 1, 2))
     change = f"changed by {differences[place]:+.3f} ± {errors[place]:.3f}, on the same sentences"
     assert change in said(app)
@@ -474,8 +474,8 @@ def test_other_measures_are_listed_and_heads_are_filtered(
     start(measure="emergence", step="20")
     way = {step: by_head(measured[step], "from_first") for step in STEPS}
     half = {h: next(step for step in STEPS if way[step][h] >= way[60][h] / 2) for h in HEADS}
-    of_steps = {f"after step {a}, by step {b}" for a, b in pairwise(STEPS)}
-    assert {cells[1] for cells in table(lists, "head_table")} <= of_steps | {"by step 0"}
+    of_steps = {f"after checkpoint {a}, by checkpoint {b}" for a, b in pairwise(STEPS)}
+    assert {cells[1] for cells in table(lists, "head_table")} <= of_steps | {"by checkpoint 0"}
     assert row_names(lists, "head_table") == ranked(half)
 
 
@@ -601,6 +601,25 @@ def test_alignment_errors_name_whose_links_they_are_against(
     assert "The links are those of by *hand*." in said(start(measure="aer_consumed"))
     write_alignments(own_root / "tiny", Alignments("corpus", "other", "by *hand*", {}))
     assert "The links are those" not in said(start(measure="aer_consumed"))
+
+
+def test_the_word_looked_at_least_stands_beside_sentences_as_long(
+    start_page: Start,
+    own_root: Path,
+    measured: Every,
+    run: TrainedRun,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = record_calls(monkeypatch, "translate", "token_buttons")
+    app = start_page("translate", own_root, q="Where is the old dog?")
+    assert app.errors == []
+    trace = traced(run, "Where is the old dog?")
+    cross = trace.attention["cross"]
+    weight = float(cross[..., rows["source_tokens"]["marked"]].sum(-1).max())
+    others = [each.figures["least_attended"] for each in measured[60].translated]
+    below = sum(other < weight for other in others) / len(others)
+    assert f"no row of any has more than {weight:.2f} on it" in app.captions
+    assert f"about as long {below:.0%} have a word that is looked at still less" in app.captions
 
 
 def test_a_ranking_of_one_sentence_stands_beside_that_of_the_corpus(

@@ -32,6 +32,7 @@ from headwise.viz_app.records.sinks import Sink
 from headwise.viz_app.records.trace import Check, Floats, Tokens, Trace, Word
 from headwise.viz_app.trace.sentence import run_trace
 from headwise.viz_app.views import caches
+from headwise.viz_app.views.shared.head_choice import head_label
 from headwise.viz_app.views.shared.target import describe_ending, word_probabilities
 from tests.floats import assert_near, near
 from tests.viz_app.measures import made_up_means
@@ -341,7 +342,7 @@ def test_the_picture_of_all_heads_holds_every_weight(
     # One code more or less where a weight is beside a tie.
     expected = tile(weights, np.tri(weights.shape[-1], dtype=bool))
     np.testing.assert_allclose(app.cells("mosaic"), expected, rtol=0, atol=1)
-    assert "Step 60: click a head to enlarge it." in app.captions
+    assert "Checkpoint 60: click a head to enlarge it." in app.captions
     patch_views(monkeypatch, "translate", MOST_CELLS=6)
     app.choose(kind="encoder_self")
     assert "Each cell here is the largest of 2 × 2 weights" in app.captions
@@ -529,6 +530,32 @@ def test_heads_that_are_off_change_the_translation_and_one_by_one_are_ranked(
         assert drawn[1, 4 * place + 2] == near(cost, dtype=np.float32, size=size)
 
 
+def test_heads_are_ranked_by_where_they_look_beside_an_even_head(
+    start: Start, run: TrainedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lists = record_calls(monkeypatch, "translate", "row_table")
+    app, trace = start(below="off", rank="true", ranked_by="end"), traced(run)
+    assert app.errors == []
+    rows = lists["looking"]["given"][1]
+    labels, bars, even = zip(*(row.cells for row in rows), strict=True)
+    shares = {
+        head_label(Head(kind, layer, head)): float(
+            trace.attention[kind][layer, head, :, -1].mean(dtype=np.float64)
+        )
+        for kind in ("encoder_self", "cross")
+        for layer in range(2)
+        for head in range(3)
+    }
+    assert sorted(labels) == sorted(shares)
+    values = [shares[label] for label in labels]
+    assert values == sorted(values, reverse=True)
+    for bar, value in zip(bars, values, strict=True):
+        assert bar.value == near(value, dtype=np.float32)
+    assert set(even) == {f"{1 / len(trace.source):.2f}"}
+    app.button(key="costliest-off").click().run()
+    assert [head_label(each.head) for each in app.view.strengths] == list(labels[:3])
+
+
 def test_heads_are_ranked_by_the_mean_in_their_place_where_it_was_measured(
     start_page: Start, own_root: Path, run: TrainedRun
 ) -> None:
@@ -576,7 +603,7 @@ def test_two_checkpoints_side_by_side(start: Start, run: TrainedRun) -> None:
     assert drawn["difference"]["data"][0]["zmin"] == -1
     labels = [drawn[key]["layout"]["yaxis"]["labelalias"] for key in ("earlier_map", "later_map")]
     assert labels[0] == labels[1]
-    assert "Step 60 minus step 0" in app.texts
+    assert "Checkpoint 60 minus 0" in app.texts
     assert {CATS_TRANSLATED, traced(run, step=0).target_text} <= set(app.texts)
 
     app = start(step="0", compare="true", second="60")  # the newer translation is shared here too

@@ -262,7 +262,7 @@ def test_a_click_chooses_the_head_whose_map_is_drawn_and_marks_the_token(
     framed = [(shape["x0"], shape["x1"]) for shape in app.charts["head_map"]["layout"]["shapes"]]
     assert (0.5, 1.5) in framed
     rows = [json.loads(row.proto.json)[0] for row in app.get("bidi_component")]
-    assert [row["marked"] for row in rows if "tokens" in row] == [None, 0]
+    assert [row["marked"] for row in rows if "tokens" in row] == [[], [0]]
     drawn, changes = record_calls(monkeypatch, "why", "show_figure"), list[Any]()
     start_page("why", **AT)
     patch_views(monkeypatch, "why", change_view=lambda *_, **choices: changes.append(choices))

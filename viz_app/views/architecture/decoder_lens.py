@@ -64,7 +64,7 @@ def _show_by_step(selection: Selection, names: Sequence[str]) -> None:
     progress = st.progress(0.0, "Translating from every layer")
     rows: dict[str, list[float | None]] = {name: [] for name in names}
     for done, step in enumerate(steps):
-        progress.progress(done / len(steps), f"Translating from every layer: step {step:,}")
+        progress.progress(done / len(steps), f"Translating from every layer: checkpoint {step:,}")
         layers = decoder_lens_of(selection.run, step, samples)
         for name, texts in zip(names, layers, strict=True):
             rows[name].append(agreement(texts, layers[-1]))
@@ -78,7 +78,7 @@ def _show_by_step(selection: Selection, names: Sequence[str]) -> None:
     st.caption(
         f"chrF, from 0 to 100, of the {len(samples)} translations from each layer against those "
         "from the last layer of the same checkpoint: how near it is to the model's own, not how "
-        "good it is. A step at which the model itself writes nothing has no chrF."
+        "good it is. A checkpoint at which the model itself writes nothing has no chrF."
     )
 
 

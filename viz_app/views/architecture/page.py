@@ -113,7 +113,7 @@ def show_lens(selection: Selection, trace: Trace) -> None:
                 notes=lens.notes,
                 rows=numbered(grid.rows),
                 columns=["embedding", *(f"layer {layer + 1}" for layer in range(layers))],
-                row_title=f"step: {grid.row_title}",
+                row_title=f"position: {grid.row_title}",
                 theme=selection.theme,
                 language=selection.run.target_language,
             )
@@ -163,7 +163,7 @@ def show_masks(selection: Selection, trace: Trace) -> None:
         show_figure(
             figure,
             key="causal",
-            alt=f"The causal mask of {steps} steps: allowed up to the diagonal, forbidden above it",
+            alt=f"The causal mask of {steps} positions: allowed to the diagonal, forbidden above",
             name="causal-mask",
         )
         st.caption(

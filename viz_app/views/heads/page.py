@@ -83,7 +83,7 @@ def page(selection: Selection) -> None:
 @panel("head_list")
 def show_list(selection: Selection, measures: Measures) -> None:
     """Draw the list of heads, and ask how it is sorted and filtered."""
-    show_heading(f"What the heads do at step {selection.step:,}")
+    show_heading(f"What the heads do at checkpoint {selection.step:,}")
     what, how = st.columns([2, 3], gap="large")
     with what:
         name = choose_measure(selection.run, (measures,))
@@ -257,7 +257,7 @@ def _show_table(selection: Selection, measures: Measures, name: str, order: list
         )
         rows.append(Row(str(place), cells))
     row_table(
-        [about.column, "source", f"translation at step {selection.step:,}", "reference"],
+        [about.column, "source", f"translation at checkpoint {selection.step:,}", "reference"],
         rows,
         label=f"Sentences by {about.name}",
         theme=selection.theme,

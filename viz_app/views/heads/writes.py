@@ -262,8 +262,9 @@ def _in_words(run: Run, measures: Measures, scores: WritingScores, head: Head) -
     aligner = lexicon_for(run, measures)[1]
     return (
         f"{precision_sentence(scores, head)}{beside} The lexicon has the source words of one token "
-        f"and the tokens to which most links of {head_label(aligner)} at step {run.steps()[-1]:,} "
-        "lead in the example sentences, two at least: it is the model's own, no person's."
+        f"and the tokens to which most links of {head_label(aligner)} at checkpoint "
+        f"{run.steps()[-1]:,} lead in the example sentences, two at least: it is the model's "
+        "own, no person's."
     )
 
 

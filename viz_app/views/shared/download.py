@@ -14,6 +14,7 @@ from headwise import __version__
 from headwise.model.turned import Turned
 from headwise.viz_app.analysis.grid import GridOptions
 from headwise.viz_app.components.printing import offer_tables, print_figures
+from headwise.viz_app.figures.theme import theme_named
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.report import NONE, provenance, to_html, turned_facts
 from headwise.viz_app.trace.saved import to_json, to_npz
@@ -60,7 +61,12 @@ def show_download_menu(
     ``others`` gives more files of the page, while the menu is open.
     """
     with st.sidebar:
-        print_figures(selection.theme, form=view().pictures, millimetres=int(view().printed))
+        print_figures(
+            selection.theme,
+            paper=theme_named(view().paper),
+            form=view().pictures,
+            millimetres=int(view().printed),
+        )
         offer_tables()
         _show_menu(selection, trace, grid_options or GridOptions(), others)
 
@@ -94,10 +100,11 @@ def _show_menu(
             ["svg", "png"],
             key="pictures",
             on_change=redraw_all,
-            help="By the camera that appears at a corner of a picture under the mouse: in "
-            "light colours, without marks of what is chosen here. Played maps, lines and clouds of "
-            "points have a button for it.",
+            help="By the camera that appears at a corner of a picture under the mouse, "
+            "without marks of what is chosen here. Played maps, lines and clouds of points have a "
+            "button for it.",
         )
+        choose_one("On paper that is", ["light", "dark"], key="paper", on_change=redraw_all)
         choose_one(
             "For a width on paper of",
             ["85", "170"],
@@ -162,7 +169,7 @@ def _facts(trace: Trace, shown: View, page: str) -> str:
     facts = provenance(trace) | {"version of Headwise": __version__}
     facts["view"] = urlencode(encode(shown, page), doseq=True)
     if page == "translate" and shown.translate.fork:
-        facts[f"beside it, token forced at step {shown.at + 1}"] = shown.translate.fork
+        facts[f"beside it, token forced at position {shown.at + 1}"] = shown.translate.fork
     if page == "translate" and (turned := Turned(shown.strengths)):
         beside = turned_facts(turned).items()
         facts |= {f"beside it, {fact}": said for fact, said in beside if said != NONE}

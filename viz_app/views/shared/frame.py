@@ -54,6 +54,8 @@ def select(page: str = "") -> Selection | None:
     field = st.get_option(f"theme.{theme_name()}.secondaryBackgroundColor")
     colours = {
         "MUTED": theme.muted,
+        "CURSOR": theme.accent,
+        "SHEET": theme.background,
         "ON_ACCENT": theme.background,
         "FIELD": field or theme.background,
     }

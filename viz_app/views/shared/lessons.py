@@ -33,8 +33,8 @@ PLACES = {
 }
 """Parameter of a step's view → the words that may stand for a place in the run or the sentence."""
 KEPT = (
-    *("run", "sentence", "source_language", "target_language", "task", "pictures", "printed"),
-    *("lesson", "lesson_step", "lesson_answer", "lessons"),
+    *("run", "sentence", "source_language", "target_language", "task"),
+    *("pictures", "paper", "printed", "lesson", "lesson_step", "lesson_answer", "lessons"),
 )
 """Fields of the view that a step leaves as they are."""
 
@@ -212,7 +212,9 @@ def view_of(step: Step) -> tuple[View, dict[str, str]]:
     plain = {name: [value] for name, value in step.view.items() if name not in words}
     known = {parameter_of(name) for name in CHOICES} - set(KEPT) | {"run"}
     if unknown := plain.keys() - known:
-        raise ValueError(f"view: a step cannot set {', '.join(sorted(unknown))}; leave it out")
+        raise ValueError(
+            f"view: a page of a lesson cannot set {', '.join(sorted(unknown))}; leave it out"
+        )
     view, unreadable = decode(plain)
     for name, given in unreadable.items():
         allowed = f"; or one of {', '.join(PLACES[name])}" if name in PLACES else ""

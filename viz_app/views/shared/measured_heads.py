@@ -42,8 +42,8 @@ def value_in_words(run: Run, measures: Measures, name: str, head: Head, value: f
         return "the checkpoint from which the others' distances are measured"
     if name == "emergence" and not math.isnan(value):
         before = [step for step in measures_of(run, run.steps()).by_step if step < value]
-        after = f"after step {before[-1]:,}, " if before else ""
-        return f"emerged {after}by step {value:,.0f}"
+        after = f"after checkpoint {before[-1]:,}, " if before else ""
+        return f"emerged {after}by checkpoint {value:,.0f}"
     if name not in MEASURE_DESCRIPTIONS:  # somebody added it
         return f"{name}: {value:.3f}" if not math.isnan(value) else f"{name}: no value"
     beside = _beside(run, measures, head).get(name, NOTHING_BESIDE)

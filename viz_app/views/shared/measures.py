@@ -99,22 +99,20 @@ def show_measure_state(run: Run, measured: RunMeasures) -> None:
         problems.append("Checkpoints were measured on different sentences: do not compare them.")
     if measured.stale:
         problems.append(
-            f"Of step {list_steps(measured.stale)} the weights have changed since they were "
+            f"Of checkpoint {list_steps(measured.stale)} the weights have changed since they were "
             "measured; those measures are left out."
         )
     problems += dict.fromkeys(measured.broken.values())
     if measured.missing:
-        problems.append(f"Not measured: step {list_steps(measured.missing)}.")
+        problems.append(f"Not measured: checkpoint {list_steps(measured.missing)}.")
     if problems:
         st.warning("\n\n".join([*problems, "To measure, in a terminal:"]))
         st.code(measure_command(run, *corpus_options(run, measured.to_measure)), language=None)
     last = run.steps()[-1]
     ends = {m.distance_to for m in measured.by_step.values()} - {None, last}
     if ends:
-        st.caption(
-            f"Distances are to step {list_steps(sorted(end for end in ends if end is not None))}; "
-            f"the last is now {last:,}."
-        )
+        known = list_steps(sorted(end for end in ends if end is not None))
+        st.caption(f"Distances are to checkpoint {known}; the last is now {last:,}.")
 
 
 def measure_command(run: Run, *options: str) -> str:

@@ -61,8 +61,8 @@ def choose_decoding() -> int:
         "Decoding",
         ["greedy", "beam"],
         key="decoding",
-        help="Greedy takes the likeliest token at every step. A beam keeps several hypotheses and "
-        f"takes the best at the end, by its score: {SCORE} (Wu et al. 2016; section 6.1 of the "
+        help="Greedy takes the likeliest token at every position. A beam keeps several hypotheses "
+        f"and takes the best at the end, by its score: {SCORE} (Wu et al. 2016; section 6.1 of the "
         "paper).",
     )
     if how == "greedy":

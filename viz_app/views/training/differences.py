@@ -14,7 +14,7 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from headwise.model.interface import KINDS, Head, Kind
-from headwise.viz_app.analysis.attention import max_pool, pool_mask
+from headwise.viz_app.analysis.attention import max_pool, pool_labels, pool_mask
 from headwise.viz_app.analysis.differences import (
     first_word_mismatch,
     head_distances,
@@ -222,6 +222,8 @@ def _show_overview(selection: Selection, pair: _Pair, head: Head) -> None:
     show_figure(
         mosaic(
             maps,
+            rows=pool_labels(grid.rows, _MOST_CELLS),
+            columns=pool_labels(grid.columns, _MOST_CELLS),
             theme=selection.theme,
             allowed=pool_mask(grid.allowed, _MOST_CELLS),
             selected=(head.layer, head.head) if shown != "B" else None,

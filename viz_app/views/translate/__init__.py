@@ -12,6 +12,7 @@ from headwise.viz_app.analysis.grid import RowsBy
 from headwise.viz_app.analysis.rollout import CellValue
 from headwise.viz_app.views.choices import NamedHead, choice
 
+_RANKED = {"below": "off", "rank": "true"}
 _SAMPLING = {"below": "steps", "sampling": "true"}
 
 
@@ -43,7 +44,9 @@ class TranslateChoices:
     top_p: FiniteFloat = choice(1.0, where=_SAMPLING)
     tree_from: int = choice(0, of="target", where={"below": "beam", "decoding": "beam"})
     rank: bool = choice(False, where={"below": "off"})
-    ablation: Literal["zero", "mean"] = choice("zero", where={"below": "off", "rank": "true"})
+    ranked_by: str = choice("cost", where=_RANKED)
+    """What the heads are ranked by: their cost, or a measure of where they look."""
+    ablation: Literal["zero", "mean"] = choice("zero", where=_RANKED | {"ranked_by": "cost"})
     """What stands in place of the output of a head that is ranked."""
     below: Literal["steps", "beam", "off", "sinks"] | None = None
     """The section below the maps."""

@@ -23,6 +23,7 @@ from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import change_view, redraw_all, view
 from headwise.viz_app.views.shared.vocabulary import special_tokens_of
 from headwise.viz_app.views.shared.widgets import show_link
+from headwise.viz_app.views.translate.overlooked import overlooked_word
 from headwise.viz_app.views.translate.shown_map import ShownMap
 
 _LEAST_SHOWN = 0.5
@@ -46,6 +47,8 @@ def show_head_words(selection: Selection, trace: Trace, shown: ShownMap, grid: G
         if numbers:
             with st.expander("In numbers", key="head-numbers", type="compact"):
                 st.markdown("\n\n".join(numbers))
+        if shown.head.kind == "cross" and (word := overlooked_word(selection.run, trace)):
+            st.caption(escape_markdown(f"{word.note} It has a dashed frame above."))
         _show_checks(trace)
 
 
@@ -111,7 +114,7 @@ def _in_this_sentence(selection: Selection, trace: Trace, shown: ShownMap, grid:
         head, share = most
         said += f" Of all heads {head_label(head)} rests most on punctuation here: {share:.2f}."
     if selection.step == 0 and selection.run.data is not None:
-        said += " Nothing is learned at step 0: rows that are all alike or even are to be expected."
+        said += " Nothing is learned at checkpoint 0: even rows, or rows all alike, are expected."
     return escape_markdown(" ".join([said, *_why_it_looks_so(facts, grid)]))
 
 

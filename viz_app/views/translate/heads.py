@@ -10,7 +10,7 @@ from typing import Literal, get_args
 import streamlit as st
 
 from headwise.model.interface import Kind
-from headwise.viz_app.analysis.attention import max_pool, pool_mask
+from headwise.viz_app.analysis.attention import max_pool, pool_labels, pool_mask
 from headwise.viz_app.analysis.grid import Grid
 from headwise.viz_app.analysis.labels import KIND_NAMES
 from headwise.viz_app.analysis.rollout import CellValue, map_of_heads, weights_of
@@ -142,6 +142,8 @@ def _show_mosaic(selection: Selection, trace: Trace, grid: Grid, shown: ShownMap
     maps = max_pool(grid.apply(weights_of(trace, kind, shown.cell_value)), MOST_CELLS)
     figure = mosaic(
         maps,
+        rows=pool_labels(grid.rows, MOST_CELLS),
+        columns=pool_labels(grid.columns, MOST_CELLS),
         theme=selection.theme,
         allowed=pool_mask(grid.allowed, MOST_CELLS),
         selected=(layer, head) if shown.aggregate == "head" else None,
@@ -158,7 +160,7 @@ def _show_mosaic(selection: Selection, trace: Trace, grid: Grid, shown: ShownMap
     legend = scale_legend(selection.theme, measured, masked=grid.allowed is not None)
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         st.html(legend, width="content")
-        st.caption(f"Step {trace.step:,}: {_pool_note(grid)}", width="content")
+        st.caption(f"Checkpoint {trace.step:,}: {_pool_note(grid)}", width="content")
         _offer_first_step(selection)
     return int(figure.layout.height)
 
@@ -168,7 +170,7 @@ def _offer_first_step(selection: Selection) -> None:
     first = selection.run.steps()[0]
     if first < selection.step and not view().translate.compare:
         st.button(
-            f"Beside step {first:,}",
+            f"Beside checkpoint {first:,}",
             key="beside-first",
             type="tertiary",
             icon=":material/compare:",
@@ -260,7 +262,7 @@ def _describe_comparison(selection: Selection, compared: Sequence[Trace], shared
     for trace in compared:
         own = trace_of(selection.run, trace.step, selection.text)
         total = total_log_probability(trace)
-        st.markdown(f"**Step {trace.step:,}**, own translation:")
+        st.markdown(f"**Checkpoint {trace.step:,}**, own translation:")
         show_target_text(own.target_text, key=f"own-{trace.step}")
         st.caption(f"Log-probability that it gives to the shared target: {total:.2f} nats")
 
@@ -276,10 +278,10 @@ def _show_comparison(
     axes = map_arguments(grid, selection.theme)
     cells = {"measured": shown.measured, **axes}
     maps = {
-        "earlier_map": (f"Step {earlier.step:,}", attention_map(a, width=width, **cells)),
-        "later_map": (f"Step {later.step:,}", attention_map(b, width=width, **cells)),
+        "earlier_map": (f"Checkpoint {earlier.step:,}", attention_map(a, width=width, **cells)),
+        "later_map": (f"Checkpoint {later.step:,}", attention_map(b, width=width, **cells)),
         "difference": (
-            f"Step {later.step:,} minus step {earlier.step:,}",
+            f"Checkpoint {later.step:,} minus {earlier.step:,}",
             difference_map(b - a, width=width, **axes),
         ),
     }

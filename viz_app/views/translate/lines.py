@@ -25,7 +25,7 @@ _NOTE = (
 _SIDES_NOTE = "Queries stand on the right, keys on the left. "
 _JOINT_NOTE = (
     "Encoder self-attention bows out on the left, decoder self-attention on the right, "
-    "cross-attention runs between. A row of the target is what it consumed → what it predicts."
+    "cross-attention runs between. A row of the target is what it predicts ← what it consumed."
 )
 
 
@@ -43,7 +43,7 @@ def show_lines(
     first = [shown._replace(head=Head(each, layer, head)) for each in kinds]
     drawn = first + _further(trace, kinds, first, most=len(selection.theme.series) - len(first))
     if joint:
-        # Led by what they consumed, decoder rows are at the same time the keys of decoder_self.
+        # By what they consumed, decoder rows are at the same time the keys of decoder_self.
         grid_options = replace(chosen_grid_options(), rows_by="consumed")
         grids = {each: make_grid(trace, each, grid_options) for each in kinds}
     lines(

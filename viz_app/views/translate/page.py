@@ -44,6 +44,7 @@ from headwise.viz_app.views.shared.widgets import choose_on_slider, choose_one
 from headwise.viz_app.views.translate.ablation import show_ablation
 from headwise.viz_app.views.translate.beam import show_beam_beside, show_tree
 from headwise.viz_app.views.translate.heads import show_heads
+from headwise.viz_app.views.translate.overlooked import overlooked_word
 from headwise.viz_app.views.translate.shown_map import chosen_grid_options
 from headwise.viz_app.views.translate.sinks import show_sinks
 from headwise.viz_app.views.translate.step import STEP_PANELS, show_step
@@ -97,7 +98,7 @@ def _shared_target(
         return target.description, target.ids
     newest = max(selection.step, second_step)
     ids = translation_of(selection.run, newest, selection.text)
-    return f"the translation at step {newest:,}", ids
+    return f"the translation at checkpoint {newest:,}", ids
 
 
 def _show_translation(selection: Selection, size: int) -> tuple[Trace, Target]:
@@ -216,6 +217,8 @@ def show_tokens(selection: Selection, trace: Trace) -> None:
         change_view(*STEP_PANELS, at=place, below="steps", **answer)
 
     source = token_labels(trace.source)
+    word = overlooked_word(selection.run, trace)
+    overlooked = word.places if word is not None else ()
     column = checked(
         "column",
         "Marked column",
@@ -229,6 +232,8 @@ def show_tokens(selection: Selection, trace: Trace) -> None:
         key="source_tokens",
         on_click=mark_column,
         chosen=column,
+        marked=overlooked,
+        titles=["looked at least" * (place in overlooked) for place in range(len(source))],
         language=selection.run.source_language,
     )
     probabilities, titles = target_probabilities(trace)

@@ -182,8 +182,9 @@ def choose_options(run: Run) -> None:
             key="rows",
             in_menu=True,
             on_change=redraw_all,
-            help="A decoder row consumes one token and predicts the next. Both are in its label; "
-            "this says which leads, and by which of them rows are put together to words.",
+            help="A decoder row consumes one token and predicts the next; its label is predicted ← "
+            "consumed. This says by which of them rows are put together to words, and left out "
+            "without special tokens.",
         )
         _choose_special(run)
 

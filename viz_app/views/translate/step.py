@@ -79,7 +79,7 @@ def _choose_step(trace: Trace) -> int:
     steps = range(len(consumed))
 
     def written(at: int) -> str:
-        return f"{at + 1}: after {consumed[at]}, {predicted[at]}"
+        return f"{at + 1}: {predicted[at]} ← {consumed[at]}"
 
     def go(by: int) -> None:
         change_view(*STEP_PANELS, at=min(max(view().at + by, 0), last))
@@ -157,7 +157,7 @@ def _show_distribution(
         ),
         key="top_tokens",
         alt=f"The likeliest tokens at position {at + 1} and their probabilities, as bars",
-        name=f"likeliest-at-step{at + 1}",
+        name=f"likeliest-at-position{at + 1}",
         on_select=force_clicked,
     )
     model = selection.run.description
@@ -194,7 +194,7 @@ def _show_rows(selection: Selection, trace: Trace, grids: Mapping[Kind, Grid], a
                 figure,
                 key=f"rows_{kind}",
                 alt=f"{KIND_NAMES[kind]} attention at position {at + 1}: heads by keys",
-                name=f"{kind}-step{at + 1}-all-heads",
+                name=f"{kind}-position{at + 1}-all-heads",
             )
 
 
@@ -293,7 +293,7 @@ def show_sampling(selection: Selection, trace: Trace, at: int) -> None:
             figure,
             key="sampled",
             alt=f"The probabilities of the {len(ids)} likeliest tokens as they are drawn from",
-            name=f"sampled-at-step{at + 1}",
+            name=f"sampled-at-position{at + 1}",
         )
         st.caption(
             f"{(after > 0).sum():,} of {len(after):,} tokens can be drawn, the rarest "

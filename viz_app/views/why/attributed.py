@@ -72,7 +72,7 @@ def show_attributed(selection: Selection, asked: Asked, drawn: Patching) -> None
     hover = np.array(
         [
             [
-                f"{patch_label(name, columns, tokens)}, step {step:,}: {shares[y, x]:+.3f}; "
+                f"{patch_label(name, columns, tokens)}, checkpoint {step:,}: {shares[y, x]:+.3f}; "
                 f"log-odds in A {each.odds_a:+.2f}, in B {each.odds_b:+.2f}"
                 for x, (step, each) in enumerate(zip(steps, found, strict=True))
             ]

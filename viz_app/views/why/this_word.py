@@ -88,7 +88,7 @@ def _choose_tokens(selection: Selection, trace: Trace) -> None:
         key="target_tokens",
         on_click=lambda place: ask(at=place, **answered("target", place)),
         chosen=at,
-        marked=None if earlier is None or not 0 < earlier <= at else earlier - 1,
+        marked=() if earlier is None or not 0 < earlier <= at else (earlier - 1,),
         probabilities=probabilities,
         titles=titles,
         language=selection.run.target_language,

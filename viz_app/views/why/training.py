@@ -75,7 +75,7 @@ def _draw(selection: Selection, trace: Trace, account: Account, steps: Sequence[
         on_select=choose,
     )
     st.caption(
-        "All lines but the difference sum to the difference: above 0 the model of that step "
+        "All lines but the difference sum to the difference: above 0 the model of that checkpoint "
         "prefers the word that this target has. Checkpoints are evenly spaced; a click on a mark "
         "goes to its checkpoint."
     )

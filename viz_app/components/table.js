@@ -1,0 +1,101 @@
+// The fold below a picture that has its numbers as tables: sorted by a click, copied as TSV. Of many
+// tables a list chooses one. Equal modules are one to all components of a page.
+
+import { button, html } from "./shared.js";
+
+const DIGITS = 7; // of a float of 32 bits
+const MOST = 4; // tables that are all shown
+const opened = new Set(); // keys of pictures whose fold is open; Streamlit may draw them anew
+
+export const plain = (text) => new DOMParser().parseFromString(String(text ?? ""), "text/html").body.textContent;
+const written = (value) => (typeof value === "number" && Number.isFinite(value) ? String(+value.toPrecision(DIGITS)) : String(value ?? ""));
+
+// The element of a component in the page, outside of which its own style does not reach.
+export const placeOf = (root) => root.getRootNode().host.closest('[class*="st-key-"]');
+
+// Puts the fold below all else in a place. `tablesOf` gives, while it is open, each table as {title,
+// head, rows, chosen}: the first cell of a row names it, and `chosen` is that of the marked part.
+export function offerTable(place, tablesOf) {
+  const fold = place.querySelector(":scope > .chart-table") ?? newFold(place);
+  fold.tablesOf = tablesOf;
+  // The picture is drawn anew, perhaps by another element, which comes after it.
+  if (place.lastElementChild !== fold) place.append(fold);
+  fold.draw();
+}
+
+function newFold(place) {
+  const fold = html("details", "chart-table");
+  const key = place.className.match(/st-key-(\S+)/)[1];
+  fold.open = opened.has(key);
+  const body = html("div");
+  fold.append(html("summary", "", "As a table"), body);
+  fold.draw = () => {
+    if (fold.open) show(body, fold.tablesOf());
+    else body.replaceChildren();
+  };
+  fold.addEventListener("toggle", () => {
+    opened[fold.open ? "add" : "delete"](key);
+    fold.draw();
+  });
+  return fold;
+}
+
+function show(body, tables) {
+  if (tables.length <= MOST) {
+    body.replaceChildren(...tables.flatMap(drawn));
+    return;
+  }
+  const marked = Math.max(0, tables.findIndex(({ chosen }) => chosen));
+  if (body.marked !== marked) Object.assign(body, { marked, picked: marked });
+  const list = html("select");
+  list.ariaLabel = "Which table";
+  list.append(...tables.map(({ title }, place) => new Option(title, place)));
+  list.value = body.picked;
+  list.addEventListener("change", () => {
+    body.picked = Number(list.value);
+    body.replaceChildren(list, ...drawn(tables[body.picked]));
+  });
+  body.replaceChildren(list, ...drawn(tables[body.picked]));
+}
+
+function drawn({ title, head, rows }) {
+  const table = html("table");
+  const shown = [...rows];
+  let sorted = [0, 1];
+  const fill = () => {
+    table.tBodies[0]?.remove();
+    const body = table.createTBody();
+    for (const [name, ...values] of shown) {
+      const row = body.insertRow();
+      const first = html("th", "", name);
+      first.scope = "row";
+      row.append(first, ...values.map((value) => html("td", "", typeof value !== "number" || Number.isInteger(value) ? written(value) : value.toFixed(4))));
+    }
+  };
+  const top = table.createTHead().insertRow();
+  const order = new Map(rows.map((row, place) => [row, place]));
+  head.forEach((name, column) => {
+    const cell = html("th");
+    cell.scope = "col";
+    cell.append(button("", name || "in order", () => {
+      sorted = [column, sorted[0] === column ? -sorted[1] : 1];
+      const size = (row) => (typeof row[column] === "number" ? row[column] : -Infinity);
+      shown.sort((a, b) => sorted[1] * (column ? size(b) - size(a) : order.get(a) - order.get(b)));
+      [...top.cells].forEach((each, at) => { each.ariaSort = at !== column ? "none" : (column > 0) === (sorted[1] > 0) ? "descending" : "ascending"; });
+      fill();
+    }));
+    top.append(cell);
+  });
+  fill();
+  const tsv = () => [head, ...shown].map((row) => row.map(written).join("\t")).join("\n");
+  const copy = button("copy", "Copy as TSV", async () => {
+    await navigator.clipboard.writeText(tsv());
+    copy.textContent = "Copied";
+  });
+  const frame = html("div", "frame");
+  frame.tabIndex = 0;
+  frame.role = "group";
+  frame.ariaLabel = title || "The numbers of the picture";
+  frame.append(table);
+  return [...(title ? [html("p", "", title)] : []), frame, copy];
+}

@@ -1,0 +1,66 @@
+"""What the measures over a corpus are of one sentence: where its heads look, and at what least.
+
+``L`` layers, ``H`` heads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from headwise.model.interface import Kind, Tokenizers
+from headwise.model.run_info import Counts
+from headwise.model.ties import first_largest
+from headwise.model.training.data import Pair
+from headwise.viz_app.measuring.batches import EncodedPair
+from headwise.viz_app.measuring.even import even_head, ids_of
+from headwise.viz_app.measuring.failures import looked_at, words_of_letters
+from headwise.viz_app.measuring.sums import Measurer
+from headwise.viz_app.records.trace import Floats, Trace
+from headwise.viz_app.trace.attention import to_numpy, to_tensor
+
+
+@dataclass(frozen=True)
+class MeasuredSentence:
+    """The measures of where heads look have values on one sentence, beside those of an even head.
+
+    Both are means over the rows that have several keys.
+    """
+
+    values: Mapping[str, Mapping[Kind, Floats]]
+    """Measure → kind → (L, H)."""
+    even: Mapping[str, Mapping[Kind, float]]
+    """Measure → kind → what a head with even rows has."""
+
+
+def measure_sentence(
+    trace: Trace, tokenizers: Tokenizers, counts: Counts | None
+) -> MeasuredSentence:
+    """Measure where the heads of a trace look, as ``Measurer`` does over a corpus."""
+    given = [list(ids) for ids in (trace.source.ids, trace.target_ids)]
+    sentence = EncodedPair(0, Pair(trace.source_text, trace.target_text), *given)
+    ids, measurer = ids_of([sentence]), Measurer(tokenizers, counts, torch.device("cpu"))
+    values: dict[str, dict[Kind, Floats]] = {}
+    for kind, maps in trace.attention.items():
+        weights = to_tensor(maps).flatten(0, 1)[None]  # (1, L H, Q, M)
+        for name, found in measurer.of_maps(kind, weights, ids):
+            means = (found.total[0] / found.count[0]).float()
+            values.setdefault(name, {})[kind] = to_numpy(means).reshape(maps.shape[:2])
+    return MeasuredSentence(values, even_head(tokenizers, counts, [sentence]))
+
+
+def least_attended_word(trace: Trace, tokenizers: Tokenizers) -> tuple[Sequence[int], float] | None:
+    """Find the source word that is looked at least, as ``least_attended`` of ``failures`` does.
+
+    Returns:
+        The places of its tokens, and the largest weight on them; None without words of at least
+        four letters.
+    """
+    words = words_of_letters(tokenizers, trace.source.ids)
+    weights = looked_at(to_tensor(trace.attention["cross"]).flatten(0, 1), words)
+    if not words:
+        return None
+    place = int(first_largest([-weight for weight in weights]))
+    return words[place], weights[place]

@@ -1,0 +1,59 @@
+"""The source word that all heads of cross-attention look at least, beside sentences as long."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from headwise.viz_app.analysis.failures import shares_below
+from headwise.viz_app.analysis.labels import make_visible
+from headwise.viz_app.measuring.sentence import least_attended_word
+from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.views.caches import Run
+from headwise.viz_app.views.shared.cache import cached
+from headwise.viz_app.views.shared.measures import measures_of
+
+
+@dataclass(frozen=True)
+class OverlookedWord:
+    """A word is looked at less than any other of at least four letters."""
+
+    places: Sequence[int]
+    """Of its tokens in the source."""
+    note: str
+    """How much it is looked at, beside the example sentences."""
+
+
+def overlooked_word(run: Run, trace: Trace) -> OverlookedWord | None:
+    """Find the word; None where there is none, or nothing to compare it with.
+
+    The example sentences are those of the measures, whose targets are the model's own translations:
+    a target that is given is not compared with them.
+    """
+    measures = measures_of(run, [trace.step]).by_step.get(trace.step)
+    if trace.forced or measures is None:
+        return None
+
+    def compute() -> OverlookedWord | None:
+        found = least_attended_word(trace, run.tokenizers)
+        others = [
+            (each.source, translated.figures["least_attended"])
+            for each, translated in zip(measures.sentences, measures.translated, strict=True)
+            if each.source != trace.source_text
+        ]
+        if found is None or not others:
+            return None
+        places, weight = found
+        sources, figures = zip(*others, (trace.source_text, weight), strict=True)
+        below = shares_below(figures, sources)[-1]
+        word = "".join(trace.source.texts[place] for place in places).strip()
+        note = (
+            f"Of the words of at least four letters “{make_visible(word)}” is looked at least by "
+            f"all heads of cross-attention together: no row of any has more than {weight:.2f} on "
+            "it. It may be redundant or overlooked. Of the example sentences about as long "
+            f"{below:.0%} have a word that is looked at still less; by chance it is half of them."
+        )
+        return OverlookedWord(places, note)
+
+    key = (trace.sha256, measures.examples_corpus.sha256, trace.source.ids, trace.target_ids)
+    return cached("overlooked word", key, compute, entries=64)
