@@ -15,12 +15,21 @@ export const placeOf = (root) => root.getRootNode().host.closest('[class*="st-ke
 
 // Puts the fold below all else in a place. `tablesOf` gives, while it is open, each table as {title,
 // head, rows, chosen}: the first cell of a row names it, and `chosen` is that of the marked part.
-export function offerTable(place, tablesOf) {
-  const fold = place.querySelector(":scope > .chart-table") ?? newFold(place);
+// `save`, where it is given, saves the picture, by a button beside the fold.
+export function offerTable(place, tablesOf, save = null) {
+  const tools = place.querySelector(":scope > .chart-tools") ?? newTools(place, save);
+  const fold = tools.firstElementChild;
   fold.tablesOf = tablesOf;
   // The picture is drawn anew, perhaps by another element, which comes after it.
-  if (place.lastElementChild !== fold) place.append(fold);
+  if (place.lastElementChild !== tools) place.append(tools);
   fold.draw();
+}
+
+function newTools(place, save) {
+  const tools = html("div", "chart-tools");
+  tools.append(newFold(place));
+  if (save) tools.append(button("save", "Save picture", save));
+  return tools;
 }
 
 function newFold(place) {

@@ -1,4 +1,5 @@
-// Below each chart a fold with its numbers as tables, and over each map one stop for the keys. One
+// Below each chart a fold with its numbers as tables and a button that saves it, as the camera over it
+// does, which only a mouse finds; and over each map one stop for the keys. One
 // script does it for all charts of a page, from what Plotly has drawn: nothing more is sent.
 
 import { offerTable, plain } from "./table.js";
@@ -30,14 +31,13 @@ function offer(chart, marks, tiled) {
   chart.dataset.tabled = "true";
   const tables = tablesOf(chart, marks, tiled);
   if (!tables.length) {
-    place.querySelector(":scope > .chart-table")?.remove();
+    place.querySelector(":scope > .chart-tools")?.remove();
     return;
   }
   walk(chart, place, () => tables.find((table) => table.isMap));
-  offerTable(place, () => {
-    const now = [...place.querySelectorAll(".js-plotly-plot")].at(-1);
-    return now?._fullData ? tablesOf(now, marks, tiled) : [];
-  });
+  const now = () => [...place.querySelectorAll(".js-plotly-plot")].at(-1);
+  const tablesNow = () => (now()?._fullData ? tablesOf(now(), marks, tiled) : []);
+  offerTable(place, tablesNow, () => now()?.querySelector(".modebar-btn")?.click());
 }
 
 // The name of each place of an axis: its label, or else what the trace has there.

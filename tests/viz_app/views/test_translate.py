@@ -8,6 +8,7 @@ from dataclasses import replace
 from html import unescape
 from pathlib import Path
 from typing import Any, NoReturn
+from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 import pytest
@@ -624,6 +625,19 @@ def test_a_head_is_switched_off_and_on_again_where_it_is_described(start: Start)
     assert app.button(key="turn-head").label == "Switch it on again"
     app = app.button(key="turn-head").click().run()
     assert "off" not in app.address
+
+
+def test_the_link_of_a_head_is_drawn_when_it_is_opened(start: Start) -> None:
+    app = start(kind="cross", layer="1", head="2")
+    [link] = _links(app)
+    app.session_state["head-link"] = True
+    assert _links(app.run()) == [link, link]
+    asked = parse_qs(urlsplit(link).query)
+    assert (asked["layer"], asked["head"]) == (["1"], ["2"])
+
+
+def _links(app: Page) -> list[str]:
+    return [code.value for code in app.code if code.value.startswith("?")]
 
 
 def test_words_of_several_tokens_have_the_product_of_their_probabilities(run: TrainedRun) -> None:

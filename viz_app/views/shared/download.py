@@ -85,12 +85,7 @@ def _show_menu(
     if not menu.open:
         return
     with menu:
-        st.caption("Link to this page as it is")
-        place = (st.context.url or "").partition("?")[0]
-        link = f"{place}?{urlencode(address_of(view(), current_page())[0], doseq=True)}"
-        st.code(link, language=None, wrap_lines=True)
-        if urlsplit(place).hostname in _THIS_COMPUTER:
-            st.caption("It opens on this computer only, while this app runs.")
+        _show_link("Link to this page as it is")
         if trace is not None:
             _show_files(trace, _files_of_trace(selection, trace, grid_options), key="download")
             if others is not None and (more := others(selection, trace)) is not None:
@@ -100,9 +95,8 @@ def _show_menu(
             ["svg", "png"],
             key="pictures",
             on_change=redraw_all,
-            help="By the camera that appears at a corner of a picture under the mouse, "
-            "without marks of what is chosen here. Played maps, lines and clouds of points have a "
-            "button for it.",
+            help="By the button below a picture, or the camera at its corner that appears under "
+            "the mouse, without marks of what is chosen here.",
         )
         choose_one("On paper that is", ["light", "dark"], key="paper", on_change=redraw_all)
         choose_one(
@@ -118,6 +112,26 @@ def _show_menu(
             for cite in (citation, bibtex):
                 text = cite(trace, view(), page=current_page())
                 st.code(text, language=None, wrap_lines=True)
+
+
+@panel("head-link")
+def show_head_link() -> None:
+    """Draw a button that opens the link to the head that is shown, made when it is opened."""
+    menu = st.popover(
+        "Link to it", type="tertiary", icon=":material/link:", key="head-link", on_change="rerun"
+    )
+    if menu.open:
+        with menu:
+            _show_link("Link to this head, with this sentence and all else as it is")
+
+
+def _show_link(caption: str) -> None:
+    st.caption(caption)
+    place = (st.context.url or "").partition("?")[0]
+    link = f"{place}?{urlencode(address_of(view(), current_page())[0], doseq=True)}"
+    st.code(link, language=None, wrap_lines=True)
+    if urlsplit(place).hostname in _THIS_COMPUTER:
+        st.caption("It opens on this computer only, while this app runs.")
 
 
 def _files_of_trace(selection: Selection, trace: Trace, grid_options: GridOptions) -> Files:

@@ -75,7 +75,7 @@ _HINTS: dict[Way, str] = {
     "row": "Answer in the page: click a row of the large map, or press the space bar in it.",
     "source": "Answer in the page: click a token of the source.",
     "target": "Answer in the page: click a token of the translation, above the maps.",
-    "head": "Answer in the page: click a head in the picture of all heads.",
+    "head": "Answer in the page: click a head in a picture of all heads.",
 }
 _CURVES = ("valid_loss", "train_sample_loss", "bleu", "chrf")
 _MOST_BARS = 4

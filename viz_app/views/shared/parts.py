@@ -28,6 +28,7 @@ PARTS: dict[str, dict[str, tuple[str, ...]]] = {
         "next tokens": ("top_tokens-box", "fork"),
         "sampling": ("sampling-panel", "sampling"),
         "cost of heads": ("costs-box",),
+        "translation without": ("without",),
         "rows of all heads": ("rows_cross-box", "rows_decoder_self-box"),
     },
     "inside": {
@@ -73,7 +74,7 @@ PARTS: dict[str, dict[str, tuple[str, ...]]] = {
         "failing pairs": ("failing_pairs", "phenomenon"),
         "heads on pairs": ("pair_heads",),
     },
-    "heads": {},
+    "heads": {"dictionary": ("dictionary_table",)},
     "learn": {},
 }
 """Page → part → keys of the containers that it is drawn in."""

@@ -100,7 +100,9 @@ def _show_matrix(
     heads, cells = head_table([direct_by_head(each) for each in accounts.values()])
 
     def words(each: Head, step: int, value: float) -> str:
-        return f"{value:+.3f} of the difference, {accounts[step].difference:+.3f} at this step"
+        return (
+            f"{value:+.3f} of the difference, {accounts[step].difference:+.3f} at this checkpoint"
+        )
 
     other = MEAN if account.instead is None else token_name(account.instead)
     note = show_cells(
@@ -130,7 +132,7 @@ def _show_matrix(
         f"{shared.description} so far, with all weights and divisors of norms as they were; what "
         "later layers make of it is not in it. Heads of the encoder write nothing into the "
         "decoder: their rows take apart what the rows of cross-attention have. "
-        f"{note} Click a cell to open that head at that step on Why."
+        f"{note} Click a cell to open that head at that checkpoint on Why."
     )
     if len(steps) < len(every):
         st.caption(f"Asked are {len(steps)} of {len(every):,} checkpoints, spread evenly.")

@@ -123,7 +123,7 @@ def show_movement(selection: Selection, side: Side) -> None:
     number = choose_number(left, vocabulary, _NUMBERS, first=_FIRST_NUMBER, key="moving_number")
     with right:
         frame = choose_on_slider(
-            "In the frame of step",
+            "In the frame of checkpoint",
             steps,
             key="moving_frame",
             default=steps[-1],

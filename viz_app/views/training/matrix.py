@@ -135,7 +135,7 @@ def _show_cells(
             "translate", step=step, **choices_for(each), **THE_HEAD_ALONE
         ),
     )
-    note += " Click a cell to open that head at that step on Translate."
+    note += " Click a cell to open that head at that checkpoint on Translate."
     st.caption(note + baselines_note(name, selection.run, list(by_step.values())[-1]))
 
 
@@ -176,7 +176,7 @@ def _show_lines(
     show_figure(
         figure,
         key="head_lines",
-        alt=f"{title}: {', '.join(shown)}, by step",
+        alt=f"{title}: {', '.join(shown)}, by training step",
         name=f"measures-of-{head[0]}-layer{head[1] + 1}-head{head[2] + 1}",
     )
     st.caption(

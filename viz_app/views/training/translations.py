@@ -61,7 +61,12 @@ def _show_samples(selection: Selection) -> None:
     sources = list(dict.fromkeys(row["source"] for row in rows))
     own = selection.text.strip()
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
-        by = choose_one("Rows", ["one sentence", "one step"], key="samples_by")
+        by = choose_one(
+            "Rows",
+            ["one sentence", "one step"],
+            key="samples_by",
+            format_func=lambda by: by.replace("step", "checkpoint"),
+        )
         if by == "one sentence":
             first = next((source for source in sources if source != own), sources[0])
             source = choose_from_list("Sentence", sources, key="sample", default=first)

@@ -15,6 +15,7 @@ from headwise.viz_app.analysis.attention import (
 from headwise.viz_app.analysis.grid import Grid, make_grid
 from headwise.viz_app.analysis.rollout import map_of_heads
 from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.views.shared.download import show_head_link
 from headwise.viz_app.views.shared.head_choice import choices_for, head_label
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.measured_heads import head_in_words
@@ -53,7 +54,7 @@ def show_head_words(selection: Selection, trace: Trace, shown: ShownMap, grid: G
 
 
 def _show_ways(head: Head) -> None:
-    """Draw what one does with a head: switch it off, or open it on another page."""
+    """Draw what one does with a head: switch it off, open it on another page, or link to it."""
     others = tuple(each for each in view().strengths if each.head != head)
     is_off = TurnedHead(head) in view().strengths
 
@@ -73,6 +74,7 @@ def _show_ways(head: Head) -> None:
         show_link("Inside it", "inside", key="head-inside", **choices)
         show_link("In a corpus", "heads", key="head-corpus", **choices)
         show_link("Turn it", "why", key="head-why", why="turn heads", **choices)
+        show_head_link()
 
 
 def _over_the_corpus(selection: Selection, head: Head) -> tuple[str, str]:
