@@ -55,12 +55,12 @@ def least_attended_word(trace: Trace, tokenizers: Tokenizers) -> tuple[Sequence[
     """Find the source word that is looked at least, as ``least_attended`` of ``failures`` does.
 
     Returns:
-        The places of its tokens, and the largest weight on them; None without words of at least
-        four letters.
+        The places of its tokens, and the largest weight on them; None without two words of at
+        least four letters, of which one can be looked at less.
     """
     words = words_of_letters(tokenizers, trace.source.ids)
-    weights = looked_at(to_tensor(trace.attention["cross"]).flatten(0, 1), words)
-    if not words:
+    if len(words) < 2:
         return None
+    weights = looked_at(to_tensor(trace.attention["cross"]).flatten(0, 1), words)
     place = int(first_largest([-weight for weight in weights]))
     return words[place], weights[place]

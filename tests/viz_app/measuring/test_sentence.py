@@ -15,7 +15,9 @@ from tests.floats import assert_near, near
 @pytest.fixture(scope="module")
 def trace(run: TrainedRun) -> Trace:
     model = load_weights(run, 20).model
-    return run_trace(model, run.tokenizers, "Where is the old dog?", "¿Dónde está el perro?")
+    return run_trace(
+        model, run.tokenizers, "Where is the black dog?", "¿Dónde está el perro negro?"
+    )
 
 
 def test_heads_have_the_means_of_rows_and_an_even_head_those_of_even_ones(
@@ -53,4 +55,5 @@ def test_the_word_that_no_row_of_any_head_looks_at_much(trace: Trace, run: Train
 
 
 def run_trace_of_short(run: TrainedRun) -> Trace:
-    return run_trace(load_weights(run, 20).model, run.tokenizers, "The cat.", "El gato.")
+    """Of one word of at least four letters, beside which there is none to be looked at more."""
+    return run_trace(load_weights(run, 20).model, run.tokenizers, "Where is it?", "¿Dónde?")

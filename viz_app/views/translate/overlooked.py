@@ -13,6 +13,9 @@ from headwise.viz_app.views.caches import Run
 from headwise.viz_app.views.shared.cache import cached
 from headwise.viz_app.views.shared.measures import measures_of
 
+_MOST = 0.5
+"""Weight of a row that is most of it: a word that some row gives so much is not overlooked."""
+
 
 @dataclass(frozen=True)
 class OverlookedWord:
@@ -46,12 +49,13 @@ def overlooked_word(run: Run, trace: Trace) -> OverlookedWord | None:
         places, weight = found
         sources, figures = zip(*others, (trace.source_text, weight), strict=True)
         below = shares_below(figures, sources)[-1]
+        causes = "It may be redundant or overlooked. " * (weight < _MOST)
         word = "".join(trace.source.texts[place] for place in places).strip()
         note = (
             f"Of the words of at least four letters “{make_visible(word)}” is looked at least by "
             f"all heads of cross-attention together: no row of any has more than {weight:.2f} on "
-            "it. It may be redundant or overlooked. Of the example sentences about as long "
-            f"{below:.0%} have a word that is looked at still less; by chance it is half of them."
+            f"it. {causes}Of the example sentences about as long {below:.0%} have a word that is "
+            "looked at still less; by chance it is half of them."
         )
         return OverlookedWord(places, note)
 
