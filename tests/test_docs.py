@@ -31,6 +31,7 @@ from headwise.viz_app.__main__ import AppArguments
 from headwise.viz_app.align import HeadAlignArguments
 from headwise.viz_app.analysis.grid import GridOptions, make_grid
 from headwise.viz_app.export import ExportArguments
+from headwise.viz_app.find import FindArguments
 from headwise.viz_app.measure import MeasureArguments
 from headwise.viz_app.measuring.align import AlignArguments
 from headwise.viz_app.measuring.files import read_measures
@@ -59,6 +60,7 @@ PARSERS: dict[str, Callable[..., object]] = {
     "headwise.viz_app": partial(tyro.cli, AppArguments),
     "headwise.viz_app.align": partial(tyro.cli, HeadAlignArguments),
     "headwise.viz_app.export": partial(tyro.cli, ExportArguments),
+    "headwise.viz_app.find": partial(tyro.cli, FindArguments),
     "headwise.viz_app.measure": partial(tyro.cli, MeasureArguments),
     "headwise.viz_app.patch": partial(tyro.cli, PatchArguments),
     "headwise.viz_app.why": partial(tyro.cli, WhyArguments),

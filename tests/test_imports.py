@@ -63,7 +63,10 @@ def test_imports_are_found(line: str, file: str, expected: set[str]) -> None:
         ("plotly", ["viz_app/figures/", "viz_app/export.py"]),
         ("transformers", ["model/pretrained/"]),
         ("pandas", ["viz_app/api/"]),
-        ("headwise.viz_app.api", ["viz_app/api/", "viz_app/patch.py", "headwise/__init__.py"]),
+        (
+            "headwise.viz_app.api",
+            ["viz_app/api/", "viz_app/find.py", "viz_app/patch.py", "headwise/__init__.py"],
+        ),
         ("streamlit", ["viz_app/app.py", "viz_app/views/", "viz_app/components/"]),
         ("headwise.viz_app.views", ["viz_app/app.py", "viz_app/views/"]),
         (

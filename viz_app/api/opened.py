@@ -27,12 +27,15 @@ from headwise.model.turned import Turned
 from headwise.model.turning import ablate, turn
 from headwise.viz_app.api.patches import patch_texts, step_of
 from headwise.viz_app.api.traces import OpenedTrace
+from headwise.viz_app.measuring.batches import EncodedPair
 from headwise.viz_app.measuring.composition import composition
 from headwise.viz_app.measuring.dictionaries import head_dictionary, mean_values, values_in
+from headwise.viz_app.measuring.find import find_rows
 from headwise.viz_app.measuring.plain import encode_all
 from headwise.viz_app.records.account import Account
 from headwise.viz_app.records.composition import Composition, PathEffects
 from headwise.viz_app.records.dictionary import HeadDictionary
+from headwise.viz_app.records.find import FoundRows, RowQuery
 from headwise.viz_app.records.patching import Patching
 from headwise.viz_app.records.scores import ScoreParts
 from headwise.viz_app.trace.account import run_account, word_to_compare
@@ -249,13 +252,25 @@ class OpenedCheckpoint(Checkpoint):
         asked = to_head(head)
         if asked.kind == "encoder_self":
             raise ValueError(f"expected a head of the decoder, got {head_name(asked)}")
-        encoded = encode_all(
-            [Pair(*pair) for pair in pairs],
-            self.tokenizers,
-            max_length=self.description.max_length,
-        )
-        values = mean_values(values_in(self.model, encoded, asked.kind))
+        values = mean_values(values_in(self.model, self._encoded(pairs), asked.kind))
         return head_dictionary(self.model, asked, values, named=named)
+
+    def find_rows(self, query: RowQuery, pairs: Sequence[tuple[str, str]]) -> FoundRows:
+        """Find the rows of attention maps in which a head has weight on something.
+
+        Args:
+            query: what is looked for, such as ``RowQuery("cross", "punctuation", least=0.5)``.
+            pairs: (source, target) texts; targets are forced.
+
+        Raises:
+            ValueError: if the model does not have what is asked for.
+            DataError: if the model can take none of the pairs.
+        """
+        return find_rows(self.model, self.tokenizers, self._encoded(pairs), query)
+
+    def _encoded(self, pairs: Sequence[tuple[str, str]]) -> tuple[EncodedPair, ...]:
+        texts = [Pair(*pair) for pair in pairs]
+        return encode_all(texts, self.tokenizers, max_length=self.description.max_length)
 
     def composition(self) -> Composition:
         """Compare what each head writes with what later ones read, by their weights."""

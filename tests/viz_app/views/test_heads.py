@@ -508,6 +508,32 @@ def test_examples_have_their_two_words_marked(
     assert "No example of this head was kept." in said(app)
 
 
+def test_a_found_row_opens_translate_at_that_row(
+    start: Start, lists: Calls, run: TrainedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows of cross 2.3 that look at </s>, by weight, as the traces of the sentences have them."""
+    opened: list[Any] = []
+    patch_views(monkeypatch, "heads", open_page=lambda _, **given: opened.append(given))
+    where = {"kind": "cross", "layer": "2", "head": "3", "step": "20", "found_least": "0.05"}
+    app = start(found_on="special", **where)
+    expected, of = [], 0
+    for sentence in SENTENCES:
+        ids = tuple(run.tokenizers.encode_target(sentence.reference))
+        on_end = traced(run, sentence.source, step=20, target=ids).attention["cross"][1, 2, :, -1]
+        of += len(on_end)
+        expected += [(weight, sentence, row) for row, weight in enumerate(on_end) if weight >= 0.05]
+    expected.sort(key=lambda found: -found[0])
+    assert [row[0] for row in table(lists, "found_table")] == [f"{w:.3f}" for w, *_ in expected]
+    assert f"{len(expected)} of {of} rows ({len(expected) / of:.1%}) of the 2 ex" in said(app)
+    lists["found_table"]["on_click"]("0")
+    _, sentence, row = expected[0]
+    shown = {"sentence": sentence.source, "target": sentence.reference, "at": row}
+    assert shown.items() <= opened[0].items()
+    start(found_on="nothing", **where)
+    assert "Choose on what" in said(start(**where))
+    assert "Type a word" in said(start(found_on="token", **where))
+
+
 def test_an_example_opens_with_its_target_and_a_failure_with_none(
     start: Start, lists: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import FiniteFloat
+from pydantic import Field, FiniteFloat
 
+from headwise.viz_app.records.find import WantedKeys
 from headwise.viz_app.views.choices import NamedHead, choice
 
 
@@ -24,6 +25,13 @@ class HeadsChoices:
     """Of which tokens it is asked what a head writes."""
     dictionary_words: str = choice("", of="run", where={"dictionary_of": "typed"})
     """What was typed."""
+    found_of: Literal["this head", "any head"] = "this head"
+    """Whose rows are looked for."""
+    found_least: Annotated[float, Field(ge=0.05, le=1)] = 0.5
+    """What a row must have on what is looked for."""
+    found_on: WantedKeys | Literal["nothing"] = "nothing"
+    found_token: str = choice("", of="run", where={"found_on": "token"})
+    found_distance: int = choice(-1, where={"found_on": "distance"})
     edge: str | None = choice(None, of="run")
     """Two heads of which one feeds the other, and by what; None for the strongest."""
     edge_training: bool = False

@@ -1,0 +1,148 @@
+"""Rows that a search finds are those that the maps of each sentence, traced by itself, have."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from headwise.model.checkpoint import TrainedRun, load_weights
+from headwise.model.interface import KINDS, Head, Kind
+from headwise.model.runs import open_run
+from headwise.model.tokenizer import TokenizerPair
+from headwise.viz_app.measuring.batches import EncodedPair
+from headwise.viz_app.measuring.find import find_rows
+from headwise.viz_app.records.find import FoundRows, RowQuery, WantedKeys
+from headwise.viz_app.records.trace import Trace
+from headwise.viz_app.trace.sentence import run_trace
+from tests.floats import near
+from tests.imports import ROOT
+
+QUERIES: list[RowQuery] = [
+    *(RowQuery(kind, on, 0.15) for kind, on in product(KINDS, ("special", "punctuation"))),
+    *(RowQuery(kind, "same", 0.15) for kind in KINDS if kind != "decoder_self"),  # none repeats
+    *(RowQuery(kind, "distance", 0.15, distance=1 if kind == "cross" else -1) for kind in KINDS),
+    RowQuery("cross", "token", 0.15, token="dog"),
+    RowQuery("cross", "special", 0.15, head=Head("cross", 1, 2)),
+    RowQuery("cross", "alone", 0.3),
+    RowQuery("cross", "alone", 0.3, head=Head("cross", 1, 2)),
+]
+
+
+def is_wanted(trace: Trace, query: RowQuery, head: Head, row: int, key: int) -> bool:
+    """Whether a key of a row is one that is looked for, read from the texts of a trace."""
+    keys = trace.keys_of(head.kind)
+    text, special = keys.texts[key].strip(), keys.ids[key] in keys.special_ids
+    match query.on:
+        case "special":
+            return special
+        case "punctuation":
+            return not special and not any(map(str.isalnum, text))
+        case "token":
+            return text == query.token
+        case "distance":
+            return key == row + query.distance
+        case "same":
+            if head.kind == "cross":
+                return not special and text == trace.predicted.texts[row].strip()
+            return not special and key != row and text == keys.texts[row].strip()
+    maps = trace.attention["cross"]
+    others = max(
+        maps[layer, number, :, key].max()
+        for layer, number in np.ndindex(*maps.shape[:2])
+        if (layer, number) != (head.layer, head.head)
+    )
+    content = not special and any(map(str.isalnum, text))
+    return content and others < query.least <= maps[head.layer, head.head, row, key]
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=lambda query: f"{query.kind}-{query.on}")
+def test_rows_are_those_of_each_sentence_by_itself(
+    run: TrainedRun, tokenizers: TokenizerPair, sentences: list[EncodedPair], query: RowQuery
+) -> None:
+    model = load_weights(run, 60).model
+    found = find_rows(model, tokenizers, sentences, query, most=10_000)
+    expected: dict[tuple[int, Head, int], tuple[tuple[int, ...], float]] = {}
+    of = 0
+    for sentence in sentences:
+        trace = run_trace(model, tokenizers, sentence.pair.source, tuple(sentence.target))
+        maps = trace.attention[query.kind]
+        for layer, number, row in np.ndindex(*maps.shape[:3]):
+            head = Head(query.kind, layer, number)
+            n_keys = row + 1 if query.kind == "decoder_self" else maps.shape[-1]
+            if query.head not in (None, head) or n_keys < 2:
+                continue
+            of += 1
+            wanted = (k for k in range(n_keys) if is_wanted(trace, query, head, row, k))
+            keys = tuple(wanted)
+            weight = float(maps[layer, number, row, list(keys)].sum())
+            if weight >= query.least:
+                expected[sentence.number, head, row] = keys, weight
+    assert expected, "nothing is looked for"
+    rows = {(each.sentence, each.head, each.query): each for each in found.rows}
+    assert rows.keys() == expected.keys()
+    for place, each in rows.items():
+        assert each.keys == expected[place][0]
+        assert each.weight == near(expected[place][1], dtype=np.float32, size=1)
+    assert (found.count, found.of) == (len(expected), of)
+    weights = [round(each.weight, 5) for each in found.rows]
+    assert weights == sorted(weights, reverse=True)
+
+
+def test_chance_is_what_even_rows_have(
+    run: TrainedRun, tokenizers: TokenizerPair, sentences: list[EncodedPair]
+) -> None:
+    model = load_weights(run, 60).model
+    query = RowQuery("encoder_self", "special", 0.1)
+    found = find_rows(model, tokenizers, sentences, query)
+    lengths = [len(each.source) for each in sentences if 1 / len(each.source) >= 0.1]
+    layers, heads = model.description.shapes["encoder_self"]
+    assert found.by_chance == sum(lengths) * layers * heads  # one </s> in each
+
+
+def test_a_search_goes_on_where_it_was_put_aside(
+    run: TrainedRun, tokenizers: TokenizerPair, many_sentences: list[EncodedPair]
+) -> None:
+    model, query = load_weights(run, 60).model, RowQuery("cross", "special", 0.1)
+    whole, seen = find_rows(model, tokenizers, many_sentences, query), []
+
+    def put_aside(done: int, of: int) -> None:
+        seen.append((done, of))
+        if len(seen) == 1:
+            raise InterruptedError
+
+    known: dict[int, FoundRows] = {}
+    with pytest.raises(InterruptedError):
+        find_rows(model, tokenizers, many_sentences, query, known=known, note_done=put_aside)
+    assert len(known) == 1
+    again = find_rows(model, tokenizers, many_sentences, query, known=known, note_done=put_aside)
+    assert again == whole
+    assert seen[-1] == (len(many_sentences), len(many_sentences))
+
+
+@pytest.mark.parametrize(
+    ("kind", "on", "changes", "message"),
+    [
+        ("cross", "token", {}, "expected a word to look for"),
+        ("cross", "special", {"least": 0.0}, "above 0, up to 1"),
+        ("encoder_self", "alone", {}, "is asked of cross-attention"),
+        ("cross", "special", {"head": Head("decoder_self", 0, 0)}, "expected one of cross"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(
+    kind: Kind, on: WantedKeys, changes: dict[str, object], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        RowQuery(kind, on, **changes)
+
+
+def test_a_head_or_word_that_is_not_there_is_named(
+    run: TrainedRun, tokenizers: TokenizerPair, sentences: list[EncodedPair]
+) -> None:
+    model, copy = load_weights(run, 60).model, open_run("copy", root=ROOT / "checkpoints")
+    query = RowQuery("cross", "special", head=Head("cross", 9, 0))
+    with pytest.raises(ValueError, match="the model has no"):
+        find_rows(model, tokenizers, sentences, query)
+    with pytest.raises(ValueError, match="does not know 'zebra'"):
+        find_rows(model, copy.tokenizers, sentences, RowQuery("cross", "token", token="zebra"))

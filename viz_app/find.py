@@ -1,0 +1,105 @@
+"""Search sentences for rows of attention maps: python -m headwise.viz_app.find --help."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import orjson
+import tyro
+
+from headwise.model.checkpoint import CHECKPOINTS, CheckpointError
+from headwise.model.files import write_bytes
+from headwise.model.interface import Kind, head_name, parse_head
+from headwise.model.placement import DEFAULT_PLACEMENT, Placement
+from headwise.model.runs import open_checkpoint
+from headwise.model.training.data import DataError, Pair
+from headwise.viz_app.api.pairs import read_pairs
+from headwise.viz_app.measuring.files import read_measures
+from headwise.viz_app.measuring.find import MOST_FOUND, find_rows
+from headwise.viz_app.measuring.plain import encode_all
+from headwise.viz_app.records.find import RowQuery, WantedKeys
+
+
+@dataclass(frozen=True)
+class FindArguments:
+    """Write the rows of attention maps in which a head has weight on something, as JSON."""
+
+    out: Annotated[Path, tyro.conf.Positional]
+    """File to write; .json."""
+    run: str
+    """Name of the run."""
+    on: WantedKeys
+    """On which keys: a token, punctuation, special tokens, the same token as that of the row, the
+    key at a distance from the row, or source tokens at which no other head looks."""
+    kind: Kind = "cross"
+    """The kind of attention."""
+    head: str | None = None
+    """The head, as cross.2.4; without it, any of the kind."""
+    least: float = 0.5
+    """What a row must have on these keys together."""
+    token: str = ""
+    """The word whose tokens are looked for."""
+    distance: int = -1
+    """Key less row."""
+    data: str | None = None
+    """Pairs to search, a file or a corpus; without it, the example sentences of the measures."""
+    columns: tuple[str, str] | None = None
+    """Names, or numbers from 1, of its columns of sources and targets, where it has others."""
+    sentences: int = 512
+    """Most pairs of them."""
+    most: int = MOST_FOUND
+    """Most rows to write, largest weights first; all are counted."""
+    step: int | None = None
+    """Checkpoint; without it, the last."""
+    placement: Annotated[Placement, tyro.conf.arg(name="")] = DEFAULT_PLACEMENT
+    """Where the model computes, and how precisely."""
+    checkpoints: Path = CHECKPOINTS
+    """Folder of the runs."""
+
+
+def main(arguments: FindArguments) -> None:
+    """Write what was found to a file, and say how much that is.
+
+    Raises:
+        CheckpointError, DataError, ValueError, OSError: if a run, an option or a file is unusable.
+    """
+    if arguments.out.suffix != ".json":
+        raise ValueError(f"{arguments.out}: expected a name that ends in .json")
+    head = parse_head(arguments.head) if arguments.head is not None else None
+    kind = arguments.kind if head is None else head.kind
+    query = RowQuery(kind, arguments.on, arguments.least, head, arguments.token, arguments.distance)
+    run, checkpoint = open_checkpoint(
+        arguments.run, arguments.step, arguments.checkpoints, arguments.placement
+    )
+    if arguments.data is None:
+        examples = read_measures(run.folder, checkpoint.step).sentences
+        pairs = [Pair(each.source, each.reference) for each in examples]
+    else:
+        pairs = read_pairs(arguments.data, run, columns=arguments.columns, most=arguments.sentences)
+    sentences = encode_all(pairs, run.tokenizers, max_length=run.description.max_length)
+    found = find_rows(checkpoint.model, run.tokenizers, sentences, query, most=arguments.most)
+    by_number = {each.number: each for each in sentences}
+    rows = [
+        {
+            "source": by_number[row.sentence].pair.source,
+            "target": by_number[row.sentence].pair.target,
+            "head": head_name(row.head),
+            "query": row.query,
+            "keys": row.keys,
+            "weight": row.weight,
+        }
+        for row in found.rows
+    ]
+    counts = {"count": found.count, "of": found.of, "by_chance": found.by_chance}
+    write_bytes(arguments.out, orjson.dumps({**counts, "rows": rows}))
+    print(f"{found.count:,} of {found.of:,} rows of {len(sentences):,} sentences")
+
+
+if __name__ == "__main__":
+    try:
+        main(tyro.cli(FindArguments, prog="python -m headwise.viz_app.find"))
+    except (CheckpointError, DataError, ValueError, OSError) as error:
+        sys.exit(f"error: {error}")

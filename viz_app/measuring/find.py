@@ -1,0 +1,199 @@
+"""Search a corpus for rows of attention maps: in which does a head put its weight on something?
+
+``B`` batch, ``H`` heads that are searched, ``Q`` queries, ``M`` keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from headwise.model.interface import Head, Seq2SeqModel, Tokenizers, Vocabulary
+from headwise.viz_app.measuring.batches import (
+    EncodedPair,
+    PaddedIds,
+    attention_maps,
+    batches_by_length,
+)
+from headwise.viz_app.measuring.heads import rows_with_several_keys
+from headwise.viz_app.measuring.sums import punctuation_ids
+from headwise.viz_app.records.find import FoundRow, FoundRows, RowQuery
+
+MOST_FOUND = 50
+"""Most rows that are kept."""
+
+
+@torch.inference_mode()
+def find_rows(
+    model: Seq2SeqModel,
+    tokenizers: Tokenizers,
+    sentences: Sequence[EncodedPair],
+    query: RowQuery,
+    *,
+    most: int = MOST_FOUND,
+    known: MutableMapping[int, FoundRows] | None = None,
+    note_done: Callable[[int, int], None] = lambda done, of: None,
+) -> FoundRows:
+    """Find the rows of a corpus that a query asks for, the targets forced.
+
+    Args:
+        model: the model, in evaluation mode.
+        tokenizers: the vocabularies of source and target.
+        sentences: the corpus; a found row names a sentence by its number.
+        query: what is looked for.
+        most: how many rows are kept; all are counted.
+        known: what batches gave that are done already, by their number; new ones are added.
+        note_done: is told how many of how many sentences are done, after every batch.
+
+    Raises:
+        ValueError: if the query has a head that the model does not have, or a token that
+            its vocabulary does not know.
+    """
+    heads = [head for head in model.description.all_heads() if head.kind == query.kind]
+    if query.head is not None and query.head not in heads:
+        raise ValueError(f"head: the model has no {query.head}")
+    search = _Search.of(model, tokenizers, query, heads)
+    known = {} if known is None else known
+    done = 0
+    for number, batch in enumerate(batches_by_length(sentences)):
+        if number not in known:
+            ids = PaddedIds.of_pairs(batch, model)
+            weights = attention_maps(model, ids)[0][query.kind]
+            places = [sentence.number for sentence in batch]
+            known[number] = search.in_maps(weights, ids, places, most)
+        done += len(batch)
+        note_done(done, len(sentences))
+    return _together(list(known.values()), most)
+
+
+def _together(parts: Sequence[FoundRows], most: int) -> FoundRows:
+    rows = [row for part in parts for row in part.rows]
+    # Weights that differ by rounding only are in the order of the sentences.
+    rows.sort(key=lambda row: (-round(row.weight, 5), row.sentence, row.head, row.query))
+    chances = [part.by_chance for part in parts if part.by_chance is not None]
+    return FoundRows(
+        tuple(rows[:most]),
+        sum(part.count for part in parts),
+        sum(part.of for part in parts),
+        sum(chances) if len(chances) == len(parts) else None,
+    )
+
+
+@dataclass(frozen=True)
+class _Search:
+    """A query, with what it needs of the vocabularies."""
+
+    query: RowQuery
+    heads: Sequence[Head]
+    """All heads of the kind."""
+    tokens: Tensor
+    """The ids that are looked for, bool (V,), for those of ``WantedKeys`` that are tokens."""
+    special: Tensor
+    """Which ids are special, bool (V,)."""
+    names: Sequence[Tensor]
+    """Numbers that are the same for the same text: of the keys' ids, (V,), and of the queries'."""
+
+    @classmethod
+    def of(
+        cls,
+        model: Seq2SeqModel,
+        tokenizers: Tokenizers,
+        query: RowQuery,
+        heads: Sequence[Head],
+    ) -> _Search:
+        of_keys = tokenizers.target if query.kind == "decoder_self" else tokenizers.source
+        of_queries = tokenizers.source if query.kind == "encoder_self" else tokenizers.target
+        special = _ids(of_keys, of_keys.control_ids)
+        wanted = special
+        if query.on in ("punctuation", "alone"):
+            wanted = punctuation_ids(of_keys)
+        elif query.on == "token":
+            if unknown := of_keys.unknown(query.token):
+                raise ValueError(f"token: the vocabulary does not know {unknown[0]!r:.60}")
+            wanted = _ids(of_keys, of_keys.encode(query.token.strip()))
+        numbers: dict[str, int] = {}
+        names = [
+            torch.tensor(
+                [
+                    numbers.setdefault(text.strip(), len(numbers))
+                    for text in vocabulary.tokens(range(vocabulary.vocab_size))
+                ]
+            )
+            for vocabulary in (of_keys, of_queries)
+        ]
+        device = model.device
+        return cls(
+            query, heads, wanted.to(device), special.to(device), [n.to(device) for n in names]
+        )
+
+    def in_maps(
+        self, weights: Tensor, ids: PaddedIds, places: Sequence[int], most: int
+    ) -> FoundRows:
+        """Search the maps of all heads of the kind in a batch, (B, H, Q, M)."""
+        allowed = ids.allowed(self.query.kind)  # (B, Q, M)
+        rows = rows_with_several_keys(allowed)  # (B, Q)
+        numbers = [
+            number for number, head in enumerate(self.heads) if self.query.head in (None, head)
+        ]
+        wanted = self._wanted(weights, ids) & allowed[:, None]  # (B, H or 1, Q, M)
+        if self.query.on == "alone":  # a token by itself, not several together
+            wanted = wanted[:, numbers] & (weights[:, numbers] >= self.query.least)
+        weights = weights[:, numbers]
+        on_wanted = weights.masked_fill(~wanted, 0.0).sum(dim=-1)  # (B, H, Q)
+        hits = (on_wanted >= self.query.least) & rows[:, None]
+        by_chance = None
+        if self.query.on != "alone":
+            even = wanted[:, 0].sum(dim=-1) / allowed.sum(dim=-1).clamp(min=1)
+            by_chance = int(((even >= self.query.least) & rows).sum()) * len(numbers)
+        at = hits.nonzero()
+        order = on_wanted[hits].argsort(descending=True, stable=True)[:most]
+        found = [
+            FoundRow(
+                places[row],
+                self.heads[numbers[head]],
+                query,
+                tuple(wanted[row, head % wanted.shape[1], query].nonzero()[:, 0].tolist()),
+                float(on_wanted[row, head, query]),
+            )
+            for row, head, query in at[order].tolist()
+        ]
+        return FoundRows(tuple(found), int(hits.sum()), int(rows.sum()) * len(numbers), by_chance)
+
+    def _wanted(self, weights: Tensor, ids: PaddedIds) -> Tensor:
+        """Return which keys are looked for, bool (B, H or 1, Q, M), also where none is allowed."""
+        keys = ids.keys(self.query.kind)  # (B, M)
+        n_queries, n_keys = weights.shape[-2:]
+        if self.query.on == "distance":
+            queries, columns = (torch.arange(n, device=keys.device) for n in (n_queries, n_keys))
+            there = columns == queries[:, None] + self.query.distance
+            return there[None, None].expand(len(keys), -1, -1, -1)
+        if self.query.on == "same":
+            return self._same(keys, ids)[:, None]
+        if self.query.on == "alone":
+            content = ~(self.tokens | self.special)[keys]
+            most = weights.amax(dim=-2)  # (B, H, M)
+            largest = most.topk(min(2, most.shape[1]), dim=1)
+            of_others = largest.values[:, :1].repeat(1, most.shape[1], 1)
+            second = largest.values[:, 1] if most.shape[1] > 1 else torch.zeros_like(most[:, 0])
+            of_others.scatter_(1, largest.indices[:, :1], second[:, None])
+            alone = (of_others < self.query.least) & content[:, None]
+            return alone[:, :, None].expand(-1, -1, n_queries, -1)
+        return self.tokens[keys][:, None, None].expand(-1, -1, n_queries, -1)
+
+    def _same(self, keys: Tensor, ids: PaddedIds) -> Tensor:
+        """Return at which keys the token of the row stands too, bool (B, Q, M)."""
+        queries = ids.predicted if self.query.kind == "cross" else keys
+        of_keys, of_queries = self.names
+        same = of_keys[keys][:, None] == of_queries[queries][:, :, None]
+        if self.query.kind != "cross":
+            same = same & ~torch.eye(keys.shape[1], dtype=torch.bool, device=keys.device)
+        return same & ~self.special[keys][:, None]
+
+
+def _ids(vocabulary: Vocabulary, ids: Iterable[int]) -> Tensor:
+    found = torch.zeros(vocabulary.vocab_size, dtype=torch.bool)
+    found[list(ids)] = True
+    return found

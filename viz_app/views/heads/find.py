@@ -1,0 +1,193 @@
+"""Search the example sentences for rows in which a head puts its weight on something."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import streamlit as st
+
+from headwise.viz_app.analysis.labels import KIND_NAMES
+from headwise.viz_app.components.row_table import Row, row_table
+from headwise.viz_app.measuring.find import find_rows
+from headwise.viz_app.records.find import FoundRow, FoundRows, RowQuery, WantedKeys
+from headwise.viz_app.records.measures import Measures
+from headwise.viz_app.trace.memory import costs_bytes
+from headwise.viz_app.views.caches import checkpoint_of
+from headwise.viz_app.views.heads.dictionaries import examples_of
+from headwise.viz_app.views.shared.cache import cached
+from headwise.viz_app.views.shared.head_choice import choices_for, chosen_head, head_label
+from headwise.viz_app.views.shared.marked_text import marked_text, whole_tokens
+from headwise.viz_app.views.shared.panels import panel
+from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.slices import NoteDone, in_slices
+from headwise.viz_app.views.shared.view import change_view, control, view
+from headwise.viz_app.views.shared.widgets import (
+    THE_HEAD_ALONE,
+    choose_one,
+    open_page,
+    show_heading,
+)
+
+_NAMES: dict[WantedKeys | Literal["nothing"], str] = {
+    "nothing": "nothing",
+    "token": "a token",
+    "punctuation": "punctuation",
+    "special": "special tokens",
+    "same": "the same token",
+    "distance": "a distance",
+    "alone": "what no other head looks at",
+}
+_NOTES: dict[WantedKeys, str] = {
+    "same": " The same token as that of the row at another place; in cross-attention, as the one "
+    "that is predicted.",
+    "distance": " Key less row: −1 in self-attention is the token before.",
+    "alone": " A source token on which no other head of cross-attention puts so much in any row; "
+    "neither punctuation nor a special token.",
+}
+
+
+@panel("head_found")
+def show_find(selection: Selection, measures: Measures) -> None:
+    """Ask what is looked for, and list the rows that have it."""
+    show_heading("Find rows")
+    head = chosen_head(selection.run.description, view())
+    with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
+        who = choose_one(
+            "Rows of",
+            ["this head", "any head"],
+            key="found_of",
+            format_func=lambda who: (
+                head_label(head) if who == "this head" else f"any of {KIND_NAMES[head.kind]}"
+            ),
+        )
+        least = st.number_input(
+            "that put at least",
+            min_value=0.05,
+            max_value=1.0,
+            step=0.05,
+            width=160,
+            **control("found_least", "Least weight"),
+        )
+        offered = [on for on in _NAMES if on != "alone" or head.kind == "cross"]
+        on = choose_one("on", offered, key="found_on", format_func=lambda on: _NAMES[on])
+        if on == "token":
+            st.text_input(
+                "which",
+                placeholder="a word",
+                width=160,
+                **control("found_token", "Word to look for"),
+            )
+        if on == "distance":
+            st.number_input("of", step=1, width=160, **control("found_distance", "Distance"))
+    if on == "nothing":
+        st.caption(
+            f"Choose on what: rows of {measures.examples_corpus.sentences:,} example sentences are "
+            "searched, and each that is found opens on Translate."
+        )
+        return
+    own = view().heads
+    if on == "token" and not own.found_token.strip():
+        st.caption("Type a word: rows are listed that look at its tokens.")
+        return
+    only = head if who == "this head" else None
+    query = RowQuery(head.kind, on, least, only, own.found_token, own.found_distance)
+    try:
+        found = _found(selection, measures, query)
+    except ValueError as error:
+        st.warning(str(error))
+        return
+    if found is not None:
+        _show(selection, measures, query, found)
+
+
+def _found(selection: Selection, measures: Measures, query: RowQuery) -> FoundRows | None:
+    run, checkpoint = selection.run, checkpoint_of(selection.run, selection.step)
+    sentences = examples_of(run, measures)
+    of = (str(run.folder), checkpoint.sha256, measures.examples_corpus.sha256, query)
+    done: dict[int, FoundRows] = cached("batches searched", of, dict, entries=8)
+
+    def search(note_done: NoteDone) -> FoundRows:
+        return cached(
+            "rows found",
+            of,
+            lambda: find_rows(
+                checkpoint.model,
+                run.tokenizers,
+                sentences,
+                query,
+                known=done,
+                note_done=note_done,
+            ),
+            entries=64,
+            facts=lambda found: {"run": run.name, "step": selection.step, "rows": found.count},
+            needs=costs_bytes(
+                run.description,
+                max(len(each.source) for each in sentences),
+                max(len(each.target) for each in sentences),
+            ),
+        )
+
+    return in_slices(
+        "Searching sentences",
+        search,
+        key="searching",
+        stop=lambda: change_view(found_on="nothing"),
+    )
+
+
+def _show(selection: Selection, measures: Measures, query: RowQuery, found: FoundRows) -> None:
+    count, of = found.count, measures.examples_corpus
+    share = f" ({found.count / found.of:.1%})" if found.of else ""
+    chance = (
+        ""
+        if found.by_chance is None
+        else f" Heads that spread their weight evenly would have {found.by_chance:,}."
+    )
+    shown = f" The {len(found.rows)} with the largest weights are listed." * (
+        len(found.rows) < count
+    )
+    st.caption(
+        f"{count:,} of {found.of:,} rows{share} of the {of.sentences:,} example sentences, their "
+        f"references as targets.{chance}{shown}{_NOTES.get(query.on, '')} A weight says where a "
+        "head looks, not that what lies there is used."
+    )
+    if not found.rows:
+        return
+    row_table(
+        ["weight", "head", "source", "target, the reference"],
+        [_row(selection, measures, place, each) for place, each in enumerate(found.rows)],
+        label="Rows that were found",
+        theme=selection.theme,
+        key="found_table",
+        on_click=lambda place: _open(measures, found.rows[int(place)]),
+        action="Open on Translate at this row, this target forced",
+    )
+
+
+def _row(selection: Selection, measures: Measures, place: int, found: FoundRow) -> Row:
+    run, sentence = selection.run, measures.sentences[found.sentence]
+    kind = found.head.kind
+    source: dict[int, str] = {}
+    target: dict[int, str] = {}
+    # The token that a row of cross-attention predicts is one further than what it consumes.
+    (source if kind == "encoder_self" else target)[found.query + (kind == "cross")] = "query"
+    keys = target if kind == "decoder_self" else source
+    for key in found.keys:
+        keys[key] = f"{keys.get(key, '')} key".strip()
+    return Row(
+        str(place),
+        (
+            f"{found.weight:.3f}",
+            head_label(found.head),
+            marked_text(run, "source", whole_tokens(run, "source", sentence.source), source),
+            marked_text(run, "target", whole_tokens(run, "target", sentence.reference), target),
+        ),
+    )
+
+
+def _open(measures: Measures, found: FoundRow) -> None:
+    sentence = measures.sentences[found.sentence]
+    shown: dict[str, object] = {"sentence": sentence.source, "target": sentence.reference}
+    if found.head.kind != "encoder_self":
+        shown["at"] = found.query
+    open_page("translate", **shown, **choices_for(found.head), **THE_HEAD_ALONE)
