@@ -25,12 +25,13 @@ export default function (component) {
 }
 
 function build(root) {
-  const state = { root, walker: html("div", "walker"), cursor: html("div", "cursor"), status: html("div", "status") };
-  const { walker, cursor, status } = state;
+  const [walker, sheet, cursor, status] = ["walker", "sheet", "cursor", "status"].map((name) => html("div", name));
+  const state = { root, walker, sheet, cursor, status };
   walker.tabIndex = 0;
   walker.setAttribute("role", "application");
   status.setAttribute("aria-live", "polite");
-  walker.append(cursor);
+  sheet.append(cursor);
+  walker.append(sheet);
   root.append(walker, status);
   walker.addEventListener("focus", () => show(state));
   walker.addEventListener("blur", () => { status.textContent = state.data.hint; });
@@ -89,22 +90,35 @@ function press(state, key) {
     const [row, column] = moves[key];
     state.row = Math.min(last, Math.max(0, row));
     state.column = Math.min(end, Math.max(0, column));
+    reveal(state);
     show(state);
   } else return false;
   return true;
 }
 
-// Lay the focusable element over the cells.
-function cover({ area, root, walker }) {
+// Lay the focusable element over the cells that are in sight, where the map is scrolled sideways.
+function cover({ area, root, walker, sheet }) {
   const frame = area()?.getBoundingClientRect();
   if (!frame) return;
-  const origin = root.getBoundingClientRect();
+  const [origin, seen] = [root, boxOf(area())].map((each) => each.getBoundingClientRect());
+  const left = Math.max(frame.left, seen.left);
   Object.assign(walker.style, {
-    left: `${frame.left - origin.left}px`,
+    left: `${left - origin.left}px`,
     top: `${frame.top - origin.top}px`,
-    width: `${frame.width}px`,
+    width: `${Math.max(0, Math.min(frame.right, seen.right) - left)}px`,
     height: `${frame.height}px`,
   });
+  Object.assign(sheet.style, { left: `${frame.left - left}px`, width: `${frame.width}px` });
+}
+
+const boxOf = (area) => area.closest('[class*="-box "]');
+
+// Scroll the map sideways to a column that is out of sight.
+function reveal({ area, data, column }) {
+  const box = boxOf(area());
+  const [frame, seen] = [area(), box].map((each) => each.getBoundingClientRect());
+  const middle = frame.left + (frame.width * (column + 0.5)) / data.columns.length;
+  if (middle < seen.left || middle > seen.right) box.scrollLeft += middle - (seen.left + seen.right) / 2;
 }
 
 function show(state) {
