@@ -21,6 +21,15 @@ SHORT = "We saw three black cats on the white roof."
 BRIEF = "I am hungry."
 FOCUSED = "() => document.activeElement?.shadowRoot?.activeElement?.textContent"
 """The text of what is focused in a component."""
+COUNT_PLOTS = """window.plotted = {};
+Object.defineProperty(HTMLElement.prototype, 'emit', {set(value) {
+    Object.defineProperty(this, 'emit', {value, configurable: true, writable: true});
+    this.on('plotly_beforeplot', () => {
+        const [, key] = this.closest('[class*="st-key-"]').className.match(/st-key-(\\S+)/);
+        window.plotted[key] = (window.plotted[key] ?? 0) + 1;
+    });
+}});"""
+"""Counts how often Plotly draws each chart as a whole; it gives a chart ``emit`` before that."""
 COLUMN_FRAMES = """(gd.layout.shapes ?? []).filter(shape => shape.yref === 'y domain')
     .map(shape => [shape.x0, shape.x1])"""
 
@@ -217,6 +226,22 @@ def test_a_mark_of_the_accuracy_lists_what_fails_there_and_a_pair_asks_why(app: 
     worst = measured.pairs[min(failing, key=lambda n: scores.margins[n])]
     rows.first.get_by_role("button").click()
     app.expect_address(q=worst.source, target=worst.right)
+
+
+def test_a_click_on_a_bar_draws_two_charts_once_each(app: App) -> None:
+    """Its own and the map of its head: what a click does not change stays."""
+    app.page.add_init_script(COUNT_PLOTS)
+    app.open("/why", q="The cat is black.")
+    bars = "gd.data[1].hovertext.flatMap((said, at) => said === 'choose this head' ? [at] : [])"
+    *_, last = app.read("account_parts", bars)
+    count = app.read("account_parts", "gd.data[1].y.length")
+    before = app.find("() => ({...window.plotted})")
+    assert before == dict.fromkeys(before, 1)
+    assert before.keys() >= {"account_parts", "head_map", "account_cross", "account_decoder_self"}
+    app.page.evaluate("window.plotted = {}")
+    app.click_in("account_parts", 0.5, (last + 0.5) / count)
+    app.page.wait_for_function("'head_map' in window.plotted && 'account_parts' in window.plotted")
+    assert app.find("() => ({...window.plotted})") == {"account_parts": 1, "head_map": 1}
 
 
 def test_a_cell_of_a_patch_and_a_list_write_the_translation_anew(app: App) -> None:

@@ -73,9 +73,9 @@ function wrapTitle({ annotations = [], margin }, width) {
   return more;
 }
 
-// Cells that become wider than they were made for become higher as well, up to squares.
+// Cells that become wider than they were made for, which is `meta`, become higher, up to squares.
 function fullHeight({ margin, meta, xaxis, yaxis }, { width, height }) {
-  if (!(width > meta?.width)) return height;
+  if (!(width > meta)) return height;
   const [across, down] = [xaxis, yaxis].map(({ range }) => Math.abs(range[1] - range[0]));
   const square = margin.t + margin.b + ((width - margin.l - margin.r) * down) / across;
   return Math.round(Math.max(height, Math.min(square, MOST_HEIGHT * width)));

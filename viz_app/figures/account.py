@@ -76,7 +76,7 @@ def signed_bars(
     data: list[Properties] = [
         {
             "type": "bar",
-            "x": np.asarray(values, dtype=np.float32),
+            "x": list(values),  # Plotly counts a typed array of bars as changed, and draws twice
             "y": places,
             "orientation": "h",
             "marker": {"color": _colours(values, theme)},

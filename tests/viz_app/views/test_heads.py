@@ -297,7 +297,7 @@ def test_stages_stand_below_the_columns_of_the_matrix(
     dotted, chosen = drawn["layout"]["shapes"]
     assert (dotted["yref"], dotted["y0"]) == ("y", -2.5)
     assert chosen["x0"] == STEPS.index(20)
-    assert drawn["layout"]["width"] == app.charts["head_matrix"]["layout"]["width"]
+    assert drawn["layout"]["meta"] == app.charts["head_matrix"]["layout"]["meta"] > 0
     assert "vertical line is at step 20, and a click takes the checkpoint" in said(app)
     assert "the greedy ones of 2 sentences" in said(app)
     formulas = " ".join(formula.value for formula in app.latex)

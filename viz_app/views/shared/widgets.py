@@ -157,8 +157,8 @@ def show_figure(
     }
     width = printed_width(int(view().printed))
     saved |= {"width": min(width, figure.layout.width or width), "height": figure.layout.height}
-    meta = figure.layout.meta or {}
-    made_for = figure.layout.width or meta.get("width")
+    meta, own = figure.layout.meta or {}, figure.layout.width
+    made_for = meta.get("width")
     widest: int | Literal["stretch"] = round(_MOST_STRETCHED * made_for) if made_for else "stretch"
     if readable := meta.get("readable"):
         st.html(
@@ -167,6 +167,12 @@ def show_figure(
             f"@media (max-width: 640px) {{ .st-key-{key}-box > :first-child {{ "
             f"min-width: {max(readable, meta.get('touched', 0))}px; }} }}</style>"
         )
+    # Streamlit gives Plotly each chart again, with its width and with what clicks need, and Plotly
+    # draws it twice unless nothing is changed by that. A template, any other object as `meta`, and
+    # arrays without a `datarevision` count as changed. (Other data are another chart of Streamlit.)
+    figure.layout.update(template=None, datarevision=0, meta=own or made_for, width=None)
+    if on_select:
+        figure.layout.update(clickmode="event+select", hovermode="closest", dragmode="pan")
     with st.container(key=f"{key}-box"):
         st.plotly_chart(
             figure,
@@ -177,7 +183,7 @@ def show_figure(
                 "toImageButtonOptions": saved | ({"scale": 3} if form == "png" else {}),
             },
             key=key,
-            width="content" if figure.layout.width else widest,
+            width=own or widest,
             on_select=on_select or "ignore",
             selection_mode="points",
             alt=alt,
