@@ -172,6 +172,17 @@ class Description:
             for head in range(self.heads(kind))
         ]
 
+    def require_heads(self, heads: Iterable[Head]) -> None:
+        """Raise a ``ValueError`` if one of some heads is none of the model's."""
+        known = set(self.all_heads())
+        for head in heads:
+            if head not in known:
+                there = ", ".join(
+                    f"{kind}.1.1 to {kind}.{layers}.{count}"
+                    for kind, (layers, count) in self.shapes.items()
+                )
+                raise ValueError(f"no head {head_name(head)}: expected one of {there}")
+
 
 @dataclass(frozen=True)
 class SpecialIds:

@@ -19,7 +19,6 @@ from headwise.model.interface import (
     Kind,
     Seq2SeqModel,
     attention_path,
-    head_name,
 )
 from headwise.model.turned import PinnedRow, Turned
 
@@ -39,14 +38,7 @@ def turn(model: Seq2SeqModel, turned: Turned) -> Iterator[None]:
         ValueError: at once, if the model does not have a head; in the pass, if a pinned key is none
             of a sentence's. A row that a sentence does not have changes nothing.
     """
-    known = set(model.description.all_heads())
-    for head in turned.heads:
-        if head not in known:
-            there = ", ".join(
-                f"{kind}.1.1 to {kind}.{layers}.{heads}"
-                for kind, (layers, heads) in model.description.shapes.items()
-            )
-            raise ValueError(f"no head {head_name(head)}: expected one of {there}")
+    model.description.require_heads(turned.heads)
     with ExitStack() as stack:
         for kind, layer in dict.fromkeys((head.kind, head.layer) for head in turned.heads):
             if strengths := turned.strengths_in(kind, layer):

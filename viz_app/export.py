@@ -1,4 +1,4 @@
-"""Export a trace to a file: python -m headwise.viz_app.export --help."""
+"""Export a trace, or something of heads, to a file: python -m headwise.viz_app.export --help."""
 
 from __future__ import annotations
 
@@ -6,19 +6,36 @@ import logging
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 
-from headwise.model.checkpoint import CHECKPOINTS, CheckpointError
+from headwise.model.checkpoint import CHECKPOINTS, Checkpoint, CheckpointError
 from headwise.model.files import write_bytes
-from headwise.model.interface import DEFAULT_LANGUAGES, Languages
+from headwise.model.interface import DEFAULT_LANGUAGES, Head, Kind, Languages, parse_head
 from headwise.model.placement import DEFAULT_PLACEMENT, Placement
-from headwise.model.runs import open_checkpoint
+from headwise.model.runs import Run, open_checkpoint
+from headwise.model.training.data import DataError, Pair
 from headwise.model.turned import Turned, parse_pinned, parse_turned
+from headwise.viz_app.analysis.composition import path_arrays, path_maps, path_sentences
+from headwise.viz_app.analysis.dictionary import dictionary_arrays
 from headwise.viz_app.analysis.labels import make_visible
+from headwise.viz_app.array_files import TABLES, Arrays, check_out, written_as
+from headwise.viz_app.measuring.batches import EncodedPair
+from headwise.viz_app.measuring.composition import composition
+from headwise.viz_app.measuring.dictionaries import (
+    chosen_values,
+    head_dictionary,
+    mean_values,
+    most_frequent,
+    values_in,
+)
+from headwise.viz_app.measuring.files import read_measures
+from headwise.viz_app.measuring.plain import encode_all
+from headwise.viz_app.records.dictionary import TokenValues
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.report import writer_for
+from headwise.viz_app.trace.circuits import run_path
 from headwise.viz_app.trace.saved import read_trace
 from headwise.viz_app.trace.sentence import run_trace
 
@@ -33,14 +50,25 @@ class ExportArguments:
     under its name in the Trace (attention_encoder_self, attention_decoder_self, attention_cross, …,
     all float32 or int64, axes as documented there) and the rest as JSON in "about"; OUT.json holds
     the same as one object. Both can be read back with --trace.
+
+    With --content it is something of heads instead, written as OUT.tsv, OUT.npz or OUT.json.
+    composition: for every edge between a head and a later one that may read it, the score, what it
+    is by chance, and the error of that. path: what the later of two --heads loses in the sentence
+    without the earlier one, and without the heads beside it. dictionary: which target tokens one of
+    --heads writes for the tokens that it reads, by the example sentences of the run's measures, or
+    in the sentence, if --text has one.
     """
 
     out: Annotated[Path, tyro.conf.Positional]
-    """File to write; .html, .npz or .json."""
+    """File to write; .html, .npz or .json, of heads .tsv, .npz or .json."""
     run: str | None = None
     """Name of the run."""
     text: str | None = None
     """The sentence to translate."""
+    content: Literal["sentence", "composition", "path", "dictionary"] = "sentence"
+    """What is written."""
+    heads: tuple[str, ...] = ()
+    """The heads that it is about, such as cross.2.4: two for a path, one for a dictionary."""
     step: int | None = None
     """Checkpoint; without it, the last."""
     target: str | None = None
@@ -61,7 +89,20 @@ class ExportArguments:
 
 
 def main(arguments: ExportArguments) -> None:
-    """Write a trace to a file and print its translation."""
+    """Write a file, and print its name and what it has.
+
+    Raises:
+        CheckpointError, ValueError, OSError: if the run, an option or a file is unusable.
+    """
+    heads = [parse_head(name) for name in arguments.heads]
+    expected = {"path": 2, "dictionary": 1}.get(arguments.content, 0)
+    if len(heads) != expected:
+        raise ValueError(
+            f"--heads: expected {expected} for --content {arguments.content}, got {len(heads)}"
+        )
+    if arguments.content != "sentence":
+        _write_of_heads(arguments, heads)
+        return
     writer = writer_for(arguments.out)
     trace = _trace(arguments)
     content = writer(trace)
@@ -78,23 +119,73 @@ def _trace(arguments: ExportArguments) -> Trace:
         return read_trace(arguments.trace)
     if arguments.run is None or arguments.text is None:
         raise ValueError("expected --run and --text, or --trace with a saved trace")
-    run, checkpoint = open_checkpoint(
-        arguments.run,
+    return _trace_by(arguments, *_open(arguments))
+
+
+def _open(arguments: ExportArguments) -> tuple[Run, Checkpoint]:
+    return open_checkpoint(
+        arguments.run or "",
         arguments.step,
         arguments.checkpoints,
         arguments.placement,
         arguments.languages,
     )
+
+
+def _trace_by(arguments: ExportArguments, run: Run, checkpoint: Checkpoint) -> Trace:
     turned = Turned(
         tuple(map(parse_turned, arguments.turn)), tuple(map(parse_pinned, arguments.pin))
     )
-    return run_trace(
-        checkpoint.model, run.tokenizers, arguments.text, arguments.target, turned=turned
-    )
+    text = arguments.text or ""
+    return run_trace(checkpoint.model, run.tokenizers, text, arguments.target, turned=turned)
+
+
+def _write_of_heads(arguments: ExportArguments, heads: list[Head]) -> None:
+    """Write composition, a path or a dictionary, and print what it is of."""
+    check_out(arguments.out, TABLES)
+    content = arguments.content
+    if arguments.run is None or arguments.trace is not None:
+        raise ValueError(f"--content {content}: expected --run, and no --trace")
+    if content == "path" and arguments.text is None:
+        raise ValueError("--text: expected a sentence in which the path is followed")
+    run, checkpoint = _open(arguments)
+    arrays: Arrays
+    if content == "composition":
+        edges = composition(checkpoint.model)
+        arrays = edges.arrays()
+        said = f"{edges.stand_out.sum():,} of {len(edges.score):,} edges stand out"
+    elif content == "path":
+        trace = _trace_by(arguments, run, checkpoint)
+        path = run_path(checkpoint.model, trace, *heads)
+        arrays = path_arrays(path) | (path_maps(path) if arguments.out.suffix != ".tsv" else {})
+        said = " ".join(path_sentences(path))
+    else:
+        values = _values(arguments, run, checkpoint, heads[0].kind)
+        found = head_dictionary(checkpoint.model, heads[0], values)
+        arrays = dictionary_arrays(found, run.tokenizers, heads[0].kind)
+        said = f"{len(found.ids):,} tokens"
+    write_bytes(arguments.out, written_as(arguments.out.suffix, arrays))
+    _LOG.info("export: run %s, step %d, %s", run.name, checkpoint.step, content)
+    print(f"{arguments.out}: {said}")
+
+
+def _values(
+    arguments: ExportArguments, run: Run, checkpoint: Checkpoint, kind: Kind
+) -> TokenValues:
+    """Return the values of tokens in the sentence, or their means over the example sentences."""
+    if arguments.text is not None:
+        trace = _trace_by(arguments, run, checkpoint)
+        ids = list(trace.source.ids), list(trace.target_ids)
+        return values_in(checkpoint.model, [EncodedPair(0, Pair("", ""), *ids)], kind)
+    measures = read_measures(run.folder, checkpoint.step)
+    pairs = [Pair(each.source, each.reference) for each in measures.sentences]
+    encoded = encode_all(pairs, run.tokenizers, max_length=run.description.max_length)
+    means = mean_values(values_in(checkpoint.model, encoded, kind))
+    return chosen_values(means, most_frequent(means, run.tokenizers, run.counts, kind))
 
 
 if __name__ == "__main__":
     try:
         main(tyro.cli(ExportArguments, prog="python -m headwise.viz_app.export"))
-    except (CheckpointError, ValueError, OSError) as error:
+    except (CheckpointError, DataError, ValueError, OSError) as error:
         sys.exit(f"error: {error}")

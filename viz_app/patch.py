@@ -17,8 +17,8 @@ from headwise.model.placement import DEFAULT_PLACEMENT, Placement
 from headwise.model.runs import open_checkpoint
 from headwise.viz_app.analysis.labels import make_visible
 from headwise.viz_app.api.patches import patch_texts
+from headwise.viz_app.array_files import check_out, written_as
 from headwise.viz_app.trace.patching import MOST_SECONDS
-from headwise.viz_app.why import check_out, written_as
 
 _LOG = logging.getLogger(__name__)
 
@@ -87,7 +87,7 @@ def main(arguments: PatchArguments) -> None:
         attribution=arguments.attribution,
         most_seconds=arguments.most_seconds,
     )
-    write_bytes(arguments.out, written_as(arguments.out, found.arrays()))
+    write_bytes(arguments.out, written_as(arguments.out.suffix, found.arrays()))
     _LOG.info("patch: run %s, step %d, at %d", run.name, checkpoint.step, found.step + 1)
     first, second = (
         make_visible(text.strip()) for text in run.tokenizers.target.tokens(found.words)

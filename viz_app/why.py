@@ -8,10 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
-import orjson
 import tyro
-from numpy.typing import NDArray
 
 from headwise.model.checkpoint import CHECKPOINTS, CheckpointError
 from headwise.model.files import write_bytes
@@ -19,17 +16,16 @@ from headwise.model.interface import DEFAULT_LANGUAGES, Languages
 from headwise.model.placement import DEFAULT_PLACEMENT, Placement
 from headwise.model.runs import open_checkpoint
 from headwise.viz_app.analysis.labels import make_visible
+from headwise.viz_app.array_files import check_out, written_as
 from headwise.viz_app.trace.account import (
     MEAN,
     run_account,
     run_whole_effects,
     word_to_compare,
 )
-from headwise.viz_app.trace.saved import npz_of
 from headwise.viz_app.trace.sentence import run_trace
 
 _LOG = logging.getLogger(__name__)
-Arrays = dict[str, NDArray[np.generic]]
 
 
 @dataclass(frozen=True)
@@ -89,7 +85,7 @@ def main(arguments: WhyArguments) -> None:
     account = run_account(checkpoint.model, trace, at, other)
     effects = run_whole_effects(checkpoint.model, trace, account)
     arrays = account.arrays(effects)
-    write_bytes(arguments.out, written_as(arguments.out, arrays))
+    write_bytes(arguments.out, written_as(arguments.out.suffix, arrays))
     _LOG.info("why: run %s, step %d, at %d", run.name, checkpoint.step, arguments.at)
     word = trace.predicted.texts[at]
     against = MEAN if other is None else run.tokenizers.target.tokens([other])[0]
@@ -97,23 +93,6 @@ def main(arguments: WhyArguments) -> None:
         f"{make_visible(word.strip())} against {make_visible(against.strip())}: "
         f"{account.difference:+.4f}"
     )
-
-
-def check_out(path: Path) -> None:
-    """Refuse, as a ``ValueError``, a file of arrays that could not be written, before any work."""
-    if path.suffix not in (".npz", ".json"):
-        raise ValueError(f"{path}: expected a name that ends in .npz or .json")
-    if not path.parent.is_dir():
-        raise ValueError(f"{path.parent}: no such folder; create it first")
-
-
-def written_as(path: Path, arrays: Arrays) -> bytes:
-    """Return arrays as the ending of a file says: .npz or .json."""
-    return npz_of(arrays) if path.suffix == ".npz" else _json(arrays)
-
-
-def _json(arrays: Arrays) -> bytes:
-    return orjson.dumps({name: array.tolist() for name, array in arrays.items()})
 
 
 if __name__ == "__main__":

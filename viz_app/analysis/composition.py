@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headwise.model.interface import Head, head_name, parse_head
 from headwise.viz_app.records.account import Doubles
@@ -77,6 +79,53 @@ def path_sentences(found: PathEffects) -> list[str]:
             f"{_beside(shares, found.earlier.head)}."
         )
     return said
+
+
+def path_arrays(found: PathEffects) -> dict[str, NDArray[np.generic]]:
+    """Return a path under the names that files have.
+
+    ``without`` are the earlier head and those beside it, (H,), and ``distance_query``,
+    ``distance_key`` and ``change_value`` what ``path_sentences`` says for each.
+    """
+    of_heads = [*found.maps.values(), *([] if found.values is None else [found.values])]
+    names = [head_name(found.earlier._replace(head=head)) for head in range(len(of_heads[0]))]
+    arrays: dict[str, NDArray[np.generic]] = {
+        "earlier": np.array(head_name(found.earlier)),
+        "later": np.array(head_name(found.later)),
+        "without": np.array(names),
+    }
+    for role, maps in found.maps.items():
+        arrays[f"distance_{role}"] = map_distances(found.weights, maps)
+    if found.values is not None:
+        arrays["change_value"] = found.values.mean(axis=-1)
+    return arrays
+
+
+def path_maps(found: PathEffects) -> dict[str, NDArray[np.generic]]:
+    """Return the maps of a path, which are no columns of its table: (Q, M) and (H, Q, M)."""
+    maps = {f"map_{role}": maps for role, maps in found.maps.items()}
+    return {"weights": found.weights, **maps}
+
+
+def course_sentence(edges: Mapping[int, Edge]) -> str:
+    """Say what the score of an edge is at the first and last step, and since when it stands out."""
+    steps = [*edges]
+    ends = " and ".join(
+        f"{edges[step].score:+.3f} ± {edges[step].error:.3f} at checkpoint {step:,}"
+        for step in (steps[0], steps[-1])
+    )
+    if not edges[steps[-1]].stands_out:
+        out = sum(edge.stands_out for edge in edges.values())
+        said = f"At the last it does not stand out; at {out} of {len(steps)} checkpoints it does."
+        return f"The edge has {ends}. {said}"
+    below = [place for place, step in enumerate(steps) if not edges[step].stands_out]
+    since = below[-1] + 1 if below else 0
+    said = (
+        f"It stands out from checkpoint {steps[since]:,} on"
+        if since
+        else "It stands out at every one"
+    )
+    return f"The edge has {ends}. {said}."
 
 
 def _beside(values: Doubles, chosen: int) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-from headwise.model.interface import Head
+from headwise.model.interface import Head, Kind, Tokenizers
 from headwise.model.ties import first_largest
+from headwise.viz_app.analysis.labels import vocabulary_labels
 from headwise.viz_app.analysis.pairs import accuracy
-from headwise.viz_app.records.dictionary import WritingScores
+from headwise.viz_app.records.dictionary import HeadDictionary, WritingScores
 from headwise.viz_app.records.trace import Floats
 
 COPIES, SUPPRESSES = 0.75, 0.25
@@ -23,6 +25,35 @@ HELD_NOTE = (
     "vocabulary. It is what the head writes where it looks, directly: whether it looks there, and "
     "what later layers make of it, this does not say."
 )
+
+
+def token_names(tokenizers: Tokenizers, kind: Kind | None, ids: Sequence[int]) -> tuple[str, ...]:
+    """Name tokens that a kind of attention reads, or, for None, tokens of the target."""
+    vocabulary = tokenizers.source if kind == "cross" else tokenizers.target
+    return vocabulary_labels(vocabulary.tokens(ids), spaced=vocabulary.kind == "bpe")
+
+
+def dictionary_arrays(
+    found: HeadDictionary, tokenizers: Tokenizers, kind: Kind
+) -> dict[str, NDArray[np.generic]]:
+    """Return the dictionary of a head under the names that files have.
+
+    ``token`` and ``places``, over how many its value is the mean, are (n,); ``raises`` and
+    ``lowers`` have the tokens, most first, with ``raised_by`` and ``lowered_by``, (n, k) each.
+    """
+
+    def names(ids: NDArray[np.int64]) -> NDArray[np.str_]:
+        named = token_names(tokenizers, None, ids.ravel().tolist())
+        return np.array(named, np.str_).reshape(ids.shape)
+
+    return {
+        "token": np.array(token_names(tokenizers, kind, found.ids.tolist()), np.str_),
+        "places": found.counts,
+        "raises": names(found.raised),
+        "raised_by": found.raised_by,
+        "lowers": names(found.lowered),
+        "lowered_by": found.lowered_by,
+    }
 
 
 def entry_text(names: Sequence[str], values: Floats) -> str:

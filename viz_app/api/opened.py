@@ -16,7 +16,6 @@ from headwise.model.interface import (
     Head,
     HeadLike,
     Tokenizers,
-    head_name,
     to_head,
     to_heads,
 )
@@ -246,12 +245,10 @@ class OpenedCheckpoint(Checkpoint):
             named: how many target tokens are named of either.
 
         Raises:
-            ValueError: if it is a head of the encoder.
+            ValueError: if there is no such head, or it is one of the encoder.
             DataError: if the model can take none of the pairs.
         """
         asked = to_head(head)
-        if asked.kind == "encoder_self":
-            raise ValueError(f"expected a head of the decoder, got {head_name(asked)}")
         values = mean_values(values_in(self.model, self._encoded(pairs), asked.kind))
         return head_dictionary(self.model, asked, values, named=named)
 

@@ -31,7 +31,14 @@ from torch import Tensor
 
 from headwise.model.forced import forced_stream
 from headwise.model.hooks import capture
-from headwise.model.interface import Head, Kind, Seq2SeqModel, Tokenizers, attention_path
+from headwise.model.interface import (
+    Head,
+    Kind,
+    Seq2SeqModel,
+    Tokenizers,
+    attention_path,
+    head_name,
+)
 from headwise.model.placement import in_float32
 from headwise.model.readings import Sublayer, sublayers
 from headwise.model.run_info import Counts
@@ -156,7 +163,14 @@ def _norms_after(model: Seq2SeqModel, sublayer: Sublayer) -> list[HeldNorm]:
 def head_dictionary(
     model: Seq2SeqModel, head: Head, found: TokenValues, *, named: int = 5
 ) -> HeadDictionary:
-    """Return the target tokens that a head raises most, and lowers most, for each token."""
+    """Return the target tokens that a head raises most, and lowers most, for each token.
+
+    Raises:
+        ValueError: if there is no such head, or it is one of the encoder.
+    """
+    model.description.require_heads([head])
+    if head.kind == "encoder_self":
+        raise ValueError(f"expected a head of the decoder, got {head_name(head)}")
     values = torch.tensor(found.values[head.layer, head.head])
     logits = written_logits(model, head, values)
     raised = logits.nan_to_num(-torch.inf).topk(named)

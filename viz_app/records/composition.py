@@ -9,7 +9,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from headwise.model.interface import Head
+from headwise.model.interface import Head, head_name
 from headwise.viz_app.records.account import Doubles
 from headwise.viz_app.records.trace import Floats
 
@@ -57,6 +57,11 @@ class Composition:
     error: Floats
     """(E,)."""
 
+    @property
+    def stand_out(self) -> NDArray[np.bool_]:
+        """Return which edges are above three standard errors of what is random, (E,)."""
+        return np.asarray(self.score > 3 * self.error)
+
     def edge(self, place: int) -> Edge:
         """Return one edge, by its place among the E."""
         return Edge(
@@ -80,9 +85,23 @@ class Composition:
 
     def strongest(self, most: int) -> list[Edge]:
         """Return the edges that stand out, the largest score first."""
-        out = np.flatnonzero(self.score > 3 * self.error)
+        out = np.flatnonzero(self.stand_out)
         order = out[np.argsort(-self.score[out], kind="stable")]
         return [self.edge(int(place)) for place in order[:most]]
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """Return all edges under the names that files have, (E,) each, the strongest first."""
+        order = np.argsort(-self.score, kind="stable")
+        names = np.array([head_name(head) for head in self.heads])
+        return {
+            "earlier": names[self.earlier[order]],
+            "later": names[self.later[order]],
+            "role": np.array(ROLES)[self.role[order]],
+            "score": self.score[order],
+            "error": self.error[order],
+            "chance": self.chance[order],
+            "stands_out": self.stand_out[order],
+        }
 
 
 @dataclass(frozen=True)

@@ -87,8 +87,10 @@ def run_path(model: Seq2SeqModel, trace: Trace, earlier: Head, later: Head) -> P
         earlier, later: the two heads.
 
     Raises:
-        ValueError: if the later head reads nothing of what the earlier one wrote.
+        ValueError: if there is no such head, or the later one reads nothing of what the earlier one
+            wrote.
     """
+    model.description.require_heads((earlier, later))
     kind, layer, number = later
     stack: Stack = "encoder" if kind == "encoder_self" else "decoder"
     attention = Sublayer(stack, layer, kind)

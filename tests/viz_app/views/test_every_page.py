@@ -378,7 +378,7 @@ def test_a_failure_is_not_logged_as_done_nor_with_its_message(log: _Records) -> 
 
 
 def test_exports_are_logged(log: _Records, trace: Trace, run_root: Path, tmp_path: Path) -> None:
-    assert download._export(trace, "json", lambda: b"all") == b"all"
+    assert download._export("tiny", 60, "json", lambda: b"all") == b"all"
     out = tmp_path / "waldo.json"
     export.main(export.ExportArguments(out, run="tiny", text=SENTENCE, checkpoints=run_root))
     of_app, of_shell = log.texts

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-
 import numpy as np
 import streamlit as st
 
-from headwise.model.interface import Head, Kind
+from headwise.model.interface import Head, Kind, head_name
 from headwise.model.training.data import Pair
 from headwise.viz_app.analysis.curves import spread
 from headwise.viz_app.analysis.dictionary import (
     HELD_NOTE,
     best_other,
     copying_sentence,
+    dictionary_arrays,
     entry_text,
     precision_sentence,
+    token_names,
 )
-from headwise.viz_app.analysis.labels import vocabulary_labels
 from headwise.viz_app.components.row_table import MarkedText, Row, TextPart, row_table
 from headwise.viz_app.figures.checkpoint_lines import measure_lines
 from headwise.viz_app.measuring.batches import EncodedPair
@@ -40,6 +38,7 @@ from headwise.viz_app.views.heads.dictionaries import (
     scores_of,
 )
 from headwise.viz_app.views.shared.cache import cached
+from headwise.viz_app.views.shared.download import offer_arrays
 from headwise.viz_app.views.shared.head_choice import choices_for, chosen_head, head_label
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
@@ -149,21 +148,14 @@ def _dictionary_of(selection: Selection, head: Head, values: TokenValues) -> Hea
     )
 
 
-def _names(run: Run, kind: Kind | None, ids: Sequence[int]) -> tuple[str, ...]:
-    """Name tokens that a kind of attention reads, or, for None, tokens of the target."""
-    vocabulary = run.tokenizers.source if kind == "cross" else run.tokenizers.target
-    labels = vocabulary_labels(vocabulary.tokens(ids), spaced=vocabulary.kind == "bpe")
-    return tuple(labels)
-
-
 def _show_table(
     selection: Selection, measures: Measures, head: Head, found: HeadDictionary
 ) -> None:
     run, of = selection.run, view().heads.dictionary_of
-    read = _names(run, head.kind, found.ids.tolist())
+    read = token_names(run.tokenizers, head.kind, found.ids.tolist())
     sides = ((found.raised, found.raised_by), (found.lowered, found.lowered_by))
     written = [
-        [_names(run, None, ids), values]
+        (token_names(run.tokenizers, None, ids), values)
         for side in sides
         for ids, values in zip(side[0].tolist(), side[1], strict=True)
     ]
@@ -198,35 +190,12 @@ def _show_table(
         f"{measures.examples_corpus.sentences:,} example sentences, so that contexts are averaged; "
         "“here” is its value in this sentence, “alone” that of a typed word that none of them has."
     )
-    st.download_button(
-        "The dictionary as .json",
-        json.dumps(
-            {
-                "run": run.name,
-                "step": selection.step,
-                "head": head_label(head),
-                "entries": [
-                    {
-                        "token": read[place],
-                        "places": int(found.counts[place]),
-                        **{
-                            name: dict(zip(names, np.round(values, 3).tolist(), strict=True))
-                            for name, (names, values) in (
-                                ("raises", written[place]),
-                                ("lowers", written[count + place]),
-                            )
-                        },
-                    }
-                    for place in range(count)
-                ],
-            },
-            ensure_ascii=False,
-            indent=1,
-        ),
-        file_name=f"headwise-{run.name}-{selection.step}-writes-{head.kind}-{head.layer + 1}-"
-        f"{head.head + 1}.json",
-        key="dictionary-json",
-        on_click="ignore",
+    offer_arrays(
+        "The dictionary",
+        lambda ending: dictionary_arrays(found, run.tokenizers, head.kind),
+        run=run.name,
+        step=selection.step,
+        of=f"writes-{head_name(head)}",
     )
 
 

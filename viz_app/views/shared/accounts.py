@@ -9,7 +9,8 @@ import streamlit as st
 
 from headwise.model.interface import Description, Head, Seq2SeqModel
 from headwise.model.training.data import Pair
-from headwise.viz_app.analysis.labels import next_token_label, vocabulary_labels
+from headwise.viz_app.analysis.dictionary import token_names
+from headwise.viz_app.analysis.labels import next_token_label
 from headwise.viz_app.analysis.question import Written
 from headwise.viz_app.measuring.batches import EncodedPair
 from headwise.viz_app.measuring.dictionaries import head_dictionary, values_in
@@ -233,7 +234,6 @@ def written_here(run: Run, trace: Trace, head: Head) -> Written:
     if head.kind == "encoder_self":
         raise ValueError("a head of the encoder writes no target tokens; choose one of the decoder")
     pair = EncodedPair(0, Pair("", ""), list(trace.source.ids), list(trace.target_ids))
-    vocabulary = run.tokenizers.target
     return Written(
         of_prediction(
             "dictionary",
@@ -243,5 +243,5 @@ def written_here(run: Run, trace: Trace, head: Head) -> Written:
             head,
             lambda model: head_dictionary(model, head, values_in(model, [pair], head.kind)),
         ),
-        lambda ids: vocabulary_labels(vocabulary.tokens(ids), spaced=vocabulary.kind == "bpe"),
+        lambda ids: token_names(run.tokenizers, None, ids),
     )

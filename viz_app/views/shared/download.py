@@ -13,6 +13,7 @@ import streamlit as st
 from headwise import __version__
 from headwise.model.turned import Turned
 from headwise.viz_app.analysis.grid import GridOptions
+from headwise.viz_app.array_files import TABLES, Arrays, written_as
 from headwise.viz_app.components.printing import offer_tables, print_figures
 from headwise.viz_app.figures.theme import theme_named
 from headwise.viz_app.records.trace import Trace
@@ -152,15 +153,38 @@ def _show_files(trace: Trace, files: Files, *, key: str) -> None:
         for ending, write in files.contents.items():
             st.download_button(
                 f".{ending}",
-                partial(_export, trace, ending, write),
+                partial(_export, trace.run, trace.step, ending, write),
                 file_name=f"{files.name}.{ending}",
                 key=f"{key}-{ending}",
                 on_click="ignore",
             )
 
 
-def _export(trace: Trace, ending: str, write: Callable[[], bytes]) -> bytes:
-    with log_timed("export", run=trace.run, step=trace.step, form=ending) as facts:
+def offer_arrays(
+    what: str, arrays: Callable[[str], Arrays], *, run: str, step: int, of: str
+) -> None:
+    """Offer files of arrays, which are made for an ending when it is clicked.
+
+    ``what`` is their name for people, ``of`` that in the names of the files.
+    """
+    with st.container(horizontal=True, gap="small"):
+        for ending in TABLES:
+            write = partial(_written, arrays, ending)
+            st.download_button(
+                f"{what} as {ending}",
+                partial(_export, run, step, ending, write),
+                file_name=f"headwise-{run}-{step}-{of}{ending}",
+                key=f"{of.partition('-')[0]}{ending}",
+                on_click="ignore",
+            )
+
+
+def _written(arrays: Callable[[str], Arrays], ending: str) -> bytes:
+    return written_as(ending, arrays(ending))
+
+
+def _export(run: str, step: int, ending: str, write: Callable[[], bytes]) -> bytes:
+    with log_timed("export", run=run, step=step, form=ending.lstrip(".")) as facts:
         content = write()
         facts["bytes"] = len(content)
     return content
