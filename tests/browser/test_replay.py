@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from headwise.model.checkpoint import TrainedRun
+from headwise.model.checkpoint import TrainedRun, load_weights
+from headwise.viz_app.analysis.composition import path_name
 from headwise.viz_app.analysis.grid import make_grid
 from headwise.viz_app.analysis.labels import token_label, token_labels
 from headwise.viz_app.figures.theme import LIGHT, weight_colour
+from headwise.viz_app.measuring.composition import composition
 from headwise.viz_app.records.trace import Floats, Trace
-from tests.browser.driver import App, Traced, asked, rgb, step_label
+from tests.browser.driver import NAMES, App, Traced, asked, rgb, step_label
 
 SHORT = "We saw three black cats on the white roof."
 BRIEF = "I am hungry."
@@ -210,9 +213,43 @@ def test_all_heads_are_played_without_a_word_to_the_server(
     assert pixels(app).shape[:2] == expected.shape[2:]
 
 
-def test_nothing_plays_where_the_system_asks_for_no_motion(app: App, run: TrainedRun) -> None:
+def test_edges_of_a_step_are_drawn_and_walked_through_by_keys(
+    app: App, run: TrainedRun, newest: int
+) -> None:
+    before = run.steps()[-2]
+    last, edges = (
+        composition(load_weights(run, at).model).strongest(30) for at in (newest, before)
+    )
+    app.open("/heads", q=BRIEF, edge_training="true")
+    player = shown(app.page, newest)
+    lines, stage = player.locator(".graph .hit"), player.locator(".graph")
+    expect(lines).to_have_count(len(last))
+    player.get_by_role("slider").press("ArrowLeft")
+    shown(app.page, before)
+    chosen = path_name(last[0])  # drawn at every step
+    names = [path_name(edge) for edge in edges]
+    expect(lines).to_have_count(len(edges) + (chosen not in names))
+    for edge in edges[:2]:
+        stage.press("ArrowDown")
+        ends = [
+            f"{NAMES[head.kind]} {head.layer + 1}.{head.head + 1}"
+            for head in (edge.earlier, edge.later)
+        ]
+        expect(player.locator(".status")).to_contain_text(f"{ends[0]} → {edge.role} of {ends[1]}: ")
+    stage.press("Enter")
+    app.expect_address(edge=names[1])
+    shown(app.page, before)  # another edge is no other step
+    expect(lines).to_have_count(len(edges))
+
+
+@pytest.mark.parametrize(
+    ("page", "query"), [("/training", {"training": "play"}), ("/heads", {"edge_training": "true"})]
+)
+def test_nothing_plays_where_the_system_asks_for_no_motion(
+    app: App, run: TrainedRun, page: str, query: dict[str, str]
+) -> None:
     app.page.emulate_media(reduced_motion="reduce")
-    app.open("/training", training="play", q=BRIEF)
+    app.open(page, q=BRIEF, **query)
     player = app.page.locator(".player").first
     play, shown = player.locator(".play"), player.locator("output")
     expect(play).to_have_text("Next")

@@ -105,6 +105,10 @@ def test_the_overview_of_heads_is_saved_with_a_colour_bar_and_the_map_with_its_w
             *("cross-all-heads-checkpoint400", {"weight", "layer 2", "head 2"}),
         ),
         (
+            *("/heads", {}, "heads_graph", "edges-checkpoint400"),
+            {"decoder self 2", "query", "key", "value"},
+        ),
+        (
             *("/", {"style": "lines"}, "lines", "400-cross-layer2-head1-lines"),
             {"source (key)", "f ← a", "Cross, layer 2, head 1"},
         ),
@@ -113,7 +117,7 @@ def test_the_overview_of_heads_is_saved_with_a_colour_bar_and_the_map_with_its_w
             {"c", "in the sentence"},
         ),
     ],
-    ids=["one map", "all maps", "lines", "cloud"],
+    ids=["one map", "all maps", "edges", "lines", "cloud"],
 )
 def test_what_plotly_does_not_draw_is_saved_in_the_same_way(
     new_app: NewApp, path: str, choices: dict[str, str], key: str, name: str, written: set[str]

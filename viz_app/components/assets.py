@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ _HERE = Path(__file__).parent
 _RELATIVE_IMPORT = re.compile(r'from "\./(\w+\.js)"')
 
 
+@cache
 def component(name: str) -> Callable[..., object]:
     """Register the component that ``name.js`` draws, in an element of the class ``name``.
 

@@ -6,7 +6,8 @@ import { download, html, svgElement } from "./shared.js";
 export const FONT = "Arial, Helvetica, sans-serif";
 const SHARP = 3; // pixels of a PNG for each of the picture
 const LINE = 18; // pixels from a row of names to the next
-const INHERITED = ["fill", "stroke", "strokeWidth", "strokeLinecap", "fontFamily", "fontSize", "fontWeight"];
+const INHERITED = ["fill", "stroke", "strokeWidth", "strokeLinecap", "paintOrder", "fontFamily", "fontSize",
+  "fontWeight"];
 
 // What the component "printing" was given, which stands on every page; it may come after the others.
 export const paper = {};

@@ -1,17 +1,17 @@
-// Attention maps through the steps of a training: play, pause, drag; one frame a step, each shown
-// until the next.
+// Attention maps, or edges between heads, through the steps of a training: play, pause, drag; one
+// frame a step, each shown until the next.
 
-import { allOnPaper, drawOnPaper, paper, paperGiven, savePicture } from "./paper.js";
-import { button, html, isStill, mount, svgElement } from "./shared.js";
+import { paperGiven, savePicture } from "./paper.js";
+import { button, html, isStill, mount } from "./shared.js";
+import * as graph from "./player_graph.js";
+import * as maps from "./player_stage.js";
 import { offerTable, placeOf } from "./table.js";
-import { bottom, layOut, load, newStage, paint, picture, right, weightAt, weightOf } from "./player_stage.js";
 
 const SPEEDS = [1, 2, 5, 10, 20]; // steps a second
-const TICKS = [0, 0.1, 0.25, 0.5, 1];
 
 export default function (component) {
   const [data] = component.data;
-  const scene = mount(component, "player", build);
+  const scene = mount(component, "player", (root) => build(root, data.shapes ? graph : maps));
   scene.send = component.setTriggerValue;
   const steps = data.frames.map(({ step }) => step);
   const same = scene.data?.content_id === data.content_id && scene.data.start === data.start;
@@ -20,21 +20,20 @@ export default function (component) {
   scene.frame = Math.max(0, steps.indexOf(shown));
   scene.slider.max = steps.length - 1;
   scene.translations.replaceChildren(...data.frames.map((frame) => translation(frame, data)));
-  drawScale(scene);
-  load(scene.stage, data);
-  const what = data.layers * data.heads > 1 ? `${data.layers * data.heads} attention maps` : "Attention map";
-  const label = `${what}, ${data.rows.length} rows and ${data.columns.length} columns; arrow keys read its cells`;
-  scene.stage.root.setAttribute("aria-label", label);
+  scene.legend.replaceChildren(...scene.drawing.legend(data));
+  scene.drawing.load(scene.stage, data);
+  scene.stage.root.setAttribute("aria-label", scene.drawing.label(data));
+  scene.root.classList.toggle("alone", steps.length < 2);
   scene.width = 0;
   resize(scene);
   show(scene, scene.frame);
 }
 
-function build(root) {
-  const scene = { root, frame: 0, drawn: 0, playing: false, width: 0 };
-  scene.stage = newStage(
+function build(root, drawing) {
+  const scene = { root, drawing, frame: 0, drawn: 0, playing: false, width: 0 };
+  scene.stage = drawing.newStage(
     () => describe(scene),
-    (layer, head) => scene.send("head", [layer, head]),
+    (...chosen) => scene.send(drawing.event, chosen),
   );
   scene.stage.root.addEventListener("keydown", (event) => {
     if (event.key !== " ") return;
@@ -65,7 +64,7 @@ function build(root) {
     scene.send("step", scene.data.frames[scene.frame].step));
   open.title = "Set the page's checkpoint to the one that is shown";
   const saving = button("save", "Save picture", () => save(scene));
-  saving.title = "Save the maps of the checkpoint that is shown";
+  saving.title = "Save the picture of the checkpoint that is shown";
   const controls = html("div", "controls");
   controls.append(scene.play, time, speed, repeat, open, saving);
   scene.translations = html("div", "translations");
@@ -81,7 +80,7 @@ function resize(scene) {
   const width = scene.root.clientWidth;
   if (!width || width === scene.width) return;
   scene.width = width;
-  layOut(scene.stage, width);
+  scene.drawing.layOut(scene.stage, width);
 }
 
 // The model's own translation at a step. Those of all steps lie on each other, so that nothing moves.
@@ -99,65 +98,11 @@ function translation(frame, data) {
   return element;
 }
 
-function drawScale(scene) {
-  const { data } = scene;
-  const [scale, canvas] = [html("div", "scale"), html("canvas")];
-  [canvas.width, canvas.height] = [data.shades.length, 1];
-  const context = canvas.getContext("2d");
-  data.shades.forEach((colour, at) => {
-    context.fillStyle = colour;
-    context.fillRect(at, 0, 1, 1);
-  });
-  scale.append(canvas);
-  for (const tick of TICKS) {
-    const mark = html("span", "", tick);
-    mark.style.left = `${100 * tick}%`;
-    scale.append(mark);
-  }
-  scene.legend.replaceChildren(html("span", "", "weight, colours by √, on one scale for all checkpoints"), scale);
-  if (data.allowed !== null) {
-    const masked = html("span", "masked");
-    masked.append(html("i"), "masked: later than the query");
-    scene.legend.append(masked);
-  }
-}
-
-// Draws the maps that are shown again on paper, with a colour bar.
 async function save(scene) {
   await paperGiven;
   const { data, frame } = scene;
-  const stage = newStage();
-  const svg = drawOnPaper(scene, (sheet) => {
-    sheet.append(stage.root);
-    const shades = paper.own ? data.shades : data.other_shades;
-    load(stage, { ...data, selected: null, shades, colours: allOnPaper(data.colours) });
-    paint(stage, frame);
-    layOut(stage, paper.width - paper.bar);
-    addBar(stage);
-    return stage.svg;
-  });
-  svg.append(picture(stage));
-  const size = { width: Math.ceil(right(stage)) + paper.bar, height: Math.ceil(bottom(stage)) + 10 };
+  const { svg, ...size } = scene.drawing.printed(scene);
   savePicture(svg, { ...size, name: `${data.name}-checkpoint${data.frames[frame].step}` });
-}
-
-function addBar(stage) {
-  const { data, top, svg } = stage;
-  const [x, height] = [right(stage) + 8, bottom(stage) - top];
-  const gradient = svgElement("linearGradient", { id: "weights", x1: 0, y1: 1, x2: 0, y2: 0 });
-  // Shades change most where weights are small.
-  for (let part = 0; part <= 1; part += 1 / 16) {
-    const level = Math.round(part ** 2 * (data.shades.length - 1));
-    const offset = level / (data.shades.length - 1);
-    gradient.append(svgElement("stop", { offset, "stop-color": data.shades[level] }));
-  }
-  svg.append(gradient, svgElement("rect", { x, y: top, width: 10, height, style: "fill: url(#weights)" }));
-  for (const tick of height < 150 ? [0, 0.5, 1] : TICKS) {
-    const at = { x: x + 13, y: top + height * (1 - tick), "dominant-baseline": "central" };
-    svg.append(svgElement("text", { ...at, "font-size": paper.letters }, tick));
-  }
-  const turned = `translate(${x + paper.bar - 14} ${top + height / 2}) rotate(-90)`;
-  svg.append(svgElement("text", { class: "title", transform: turned, "text-anchor": "middle" }, "weight"));
 }
 
 function show(scene, frame) {
@@ -165,45 +110,19 @@ function show(scene, frame) {
   scene.drawn += 1;
   const { step } = scene.data.frames[frame];
   const name = `step ${step.toLocaleString("en")}`;
-  paint(scene.stage, frame);
+  scene.drawing.paint(scene.stage, frame);
   scene.slider.value = frame;
   scene.slider.setAttribute("aria-valuetext", name);
   scene.output.textContent = name;
   [...scene.translations.children].forEach((each, at) => each.classList.toggle("shown", at === frame));
   Object.assign(scene.root.dataset, { step, frame, drawn: scene.drawn, playing: scene.playing });
   describe(scene);
-  offerTable(placeOf(scene.root), () => tablesOf(scene));
+  offerTable(placeOf(scene.root), () => scene.drawing.tables(scene.stage, scene.frame));
 }
 
-// The maps of the checkpoint that is shown, each as a table.
-function tablesOf({ stage, data, frame }) {
-  const { layers, heads, rows, columns, selected } = data;
-  return Array.from({ length: layers * heads }, (_, map) => {
-    const [layer, head] = [Math.floor(map / heads), map % heads];
-    const written = (row, column) => weightOf(stage, frame, { layer, head, row, column }) ?? "masked";
-    return {
-      title: layers * heads > 1 ? `layer ${layer + 1} · head ${head + 1}` : "",
-      chosen: selected && selected[0] === layer && selected[1] === head,
-      head: ["", ...columns],
-      rows: rows.map((name, row) => [name, ...columns.map((_, column) => written(row, column))]),
-    };
-  });
-}
-
-// Says which cell is pointed at, and its weight.
 function describe(scene) {
-  const { stage, data } = scene;
-  const at = stage.at;
   scene.status.setAttribute("aria-live", scene.playing ? "off" : "polite");
-  if (!at) {
-    scene.status.textContent = "Point at a cell to read its weight.";
-    return;
-  }
-  const weight = weightAt(stage, scene.frame);
-  const which = data.layers * data.heads > 1 ? `layer ${at.layer + 1} · head ${at.head + 1}: ` : "";
-  const [row, column] = [html("b", "", data.rows[at.row]), html("b", "", data.columns[at.column])];
-  const written = weight === null ? "masked" : `weight ${weight.toFixed(2)}`;
-  scene.status.replaceChildren(`${which}query `, row, " · key ", column, ` · ${written}`);
+  scene.status.replaceChildren(...scene.drawing.said(scene.stage, scene.frame));
 }
 
 function toggle(scene) {

@@ -1,7 +1,10 @@
 // The attention maps of one frame: a canvas of one pixel a cell, enlarged by its style, with labels
 // as text beside it.
 
+import { allOnPaper, drawOnPaper, paper } from "./paper.js";
 import { bytesOf, html, short, svgElement } from "./shared.js";
+
+const TICKS = [0, 0.1, 0.25, 0.5, 1];
 
 const LARGEST = 32; // pixels of a cell of one map
 const LARGEST_OF_MANY = 12; // pixels of a cell among several maps
@@ -9,6 +12,12 @@ const MOST_HEIGHT = 620; // pixels
 const FONT_SIZE = 12; // pixels
 
 const channels = (colour) => [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
+
+export const event = "head";
+export function label(data) {
+  const what = data.layers * data.heads > 1 ? `${data.layers * data.heads} attention maps` : "Attention map";
+  return `${what}, ${data.rows.length} rows and ${data.columns.length} columns; arrow keys read its cells`;
+}
 
 export function newStage(onPoint = () => {}, onHead = () => {}) {
   const stage = { root: html("div", "stage"), at: null };
@@ -76,9 +85,9 @@ export function paint(stage, frame) {
 }
 
 // The weight of the marked cell in a frame; null where it is masked.
-export const weightAt = (stage, frame) => weightOf(stage, frame, stage.at);
+const weightAt = (stage, frame) => weightOf(stage, frame, stage.at);
 
-export function weightOf(stage, frame, { layer, head, row, column }) {
+function weightOf(stage, frame, { layer, head, row, column }) {
   const cell = row * stage.columns + column;
   if (stage.allowed && !stage.allowed[cell]) return null;
   return stage.cells[offset(stage, frame, layer, head) + cell] / 255;
@@ -155,11 +164,11 @@ export function layOut(stage, width) {
   mark(stage);
 }
 
-export const right = ({ left, x, canvas }) => left + x * canvas.width;
-export const bottom = ({ top, y, canvas }) => top + y * canvas.height;
+const right = ({ left, x, canvas }) => left + x * canvas.width;
+const bottom = ({ top, y, canvas }) => top + y * canvas.height;
 
 // The cells as an image, whose pixels are so many that programs which smooth them change little.
-export function picture(stage) {
+function picture(stage) {
   const { canvas, left, top, x, y } = stage;
   const fine = html("canvas");
   const times = Math.ceil(3 * Math.max(x, y));
@@ -179,4 +188,86 @@ function mark(stage) {
   const x = stage.left + stage.x * (head * (stage.columns + 1) + column);
   const y = stage.top + stage.y * (layer * (stage.rows + 1) + row);
   stage.svg.append(svgElement("rect", { class: "cell", x, y, width: stage.x, height: stage.y }));
+}
+
+export function legend(data) {
+  const [scale, canvas] = [html("div", "scale"), html("canvas")];
+  [canvas.width, canvas.height] = [data.shades.length, 1];
+  const context = canvas.getContext("2d");
+  data.shades.forEach((colour, at) => {
+    context.fillStyle = colour;
+    context.fillRect(at, 0, 1, 1);
+  });
+  scale.append(canvas);
+  for (const tick of TICKS) {
+    const mark = html("span", "", tick);
+    mark.style.left = `${100 * tick}%`;
+    scale.append(mark);
+  }
+  const said = html("span", "", "weight, colours by √, on one scale for all checkpoints");
+  if (data.allowed === null) return [said, scale];
+  const masked = html("span", "masked");
+  masked.append(html("i"), "masked: later than the query");
+  return [said, scale, masked];
+}
+
+// Says which cell is pointed at, and its weight.
+export function said(stage, frame) {
+  const { at, data } = stage;
+  if (!at) return ["Point at a cell to read its weight."];
+  const weight = weightAt(stage, frame);
+  const which = data.layers * data.heads > 1 ? `layer ${at.layer + 1} · head ${at.head + 1}: ` : "";
+  const [row, column] = [html("b", "", data.rows[at.row]), html("b", "", data.columns[at.column])];
+  const written = weight === null ? "masked" : `weight ${weight.toFixed(2)}`;
+  return [`${which}query `, row, " · key ", column, ` · ${written}`];
+}
+
+// The maps of a frame, each as a table.
+export function tables(stage, frame) {
+  const { layers, heads, rows, columns, selected } = stage.data;
+  return Array.from({ length: layers * heads }, (_, map) => {
+    const [layer, head] = [Math.floor(map / heads), map % heads];
+    const written = (row, column) => weightOf(stage, frame, { layer, head, row, column }) ?? "masked";
+    return {
+      title: layers * heads > 1 ? `layer ${layer + 1} · head ${head + 1}` : "",
+      chosen: selected && selected[0] === layer && selected[1] === head,
+      head: ["", ...columns],
+      rows: rows.map((name, row) => [name, ...columns.map((_, column) => written(row, column))]),
+    };
+  });
+}
+
+// The maps that are shown, drawn again on paper, with a colour bar.
+export function printed({ root, data, frame }) {
+  const stage = newStage();
+  const svg = drawOnPaper({ root, data }, (sheet) => {
+    sheet.append(stage.root);
+    const shades = paper.own ? data.shades : data.other_shades;
+    load(stage, { ...data, selected: null, shades, colours: allOnPaper(data.colours) });
+    paint(stage, frame);
+    layOut(stage, paper.width - paper.bar);
+    addBar(stage);
+    return stage.svg;
+  });
+  svg.append(picture(stage));
+  return { svg, width: Math.ceil(right(stage)) + paper.bar, height: Math.ceil(bottom(stage)) + 10 };
+}
+
+function addBar(stage) {
+  const { data, top, svg } = stage;
+  const [x, height] = [right(stage) + 8, bottom(stage) - top];
+  const gradient = svgElement("linearGradient", { id: "weights", x1: 0, y1: 1, x2: 0, y2: 0 });
+  // Shades change most where weights are small.
+  for (let part = 0; part <= 1; part += 1 / 16) {
+    const level = Math.round(part ** 2 * (data.shades.length - 1));
+    const offset = level / (data.shades.length - 1);
+    gradient.append(svgElement("stop", { offset, "stop-color": data.shades[level] }));
+  }
+  svg.append(gradient, svgElement("rect", { x, y: top, width: 10, height, style: "fill: url(#weights)" }));
+  for (const tick of height < 150 ? [0, 0.5, 1] : TICKS) {
+    const at = { x: x + 13, y: top + height * (1 - tick), "dominant-baseline": "central" };
+    svg.append(svgElement("text", { ...at, "font-size": paper.letters }, tick));
+  }
+  const turned = `translate(${x + paper.bar - 14} ${top + height / 2}) rotate(-90)`;
+  svg.append(svgElement("text", { class: "title", transform: turned, "text-anchor": "middle" }, "weight"));
 }

@@ -11,11 +11,20 @@ import numpy as np
 import pytest
 import streamlit
 
-from headwise.viz_app.components import lines, map_cells, player, row_table, token_buttons
+from headwise.model.interface import Head
+from headwise.viz_app.components import (
+    head_graph,
+    lines,
+    map_cells,
+    player,
+    row_table,
+    token_buttons,
+)
 from headwise.viz_app.components.lines import Bundle, TokenColumn
 from headwise.viz_app.components.player import Frame, MapAnimation
 from headwise.viz_app.components.row_table import Bar, MarkedText, Row, TextPart
 from headwise.viz_app.figures.theme import DARK, LIGHT
+from headwise.viz_app.records.composition import Edge
 from tests.floats import near
 
 
@@ -25,7 +34,7 @@ class Browser:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._patch = monkeypatch
         self._mounted: dict[str, Any] = {}
-        for module in (lines, map_cells, player, row_table, token_buttons):
+        for module in (head_graph, lines, map_cells, player, row_table, token_buttons):
             monkeypatch.setattr(module, "_mount", lambda **given: self._mounted.update(given))
 
     @property
@@ -162,6 +171,35 @@ def test_the_player_opens_steps_and_heads(browser: Browser) -> None:
     browser.send("step", None, 20.0)
     browser.send("head", None, [1, 2])
     assert opened == [20, (1, 2)]
+
+
+def test_edges_are_sent_by_places_and_a_click_gives_their_heads(browser: Browser) -> None:
+    """Also one that does not stand out, and whichever step is opened."""
+    heads = {Head("encoder_self", 0, 0): "Encoder 1.1", Head("cross", 0, 1): "Cross 1.2"}
+    ends = (*heads,)
+    edge = Edge(*ends, "value", score=-0.01234, chance=0.3, error=0.02)
+    seen: list[Any] = []
+    head_graph.head_graph(
+        {"encoder_self": (1, 1), "decoder_self": (1, 2), "cross": (1, 2)},
+        heads,
+        [head_graph.GraphFrame(0, [], "none"), head_graph.GraphFrame(20, [edge], "one")],
+        chosen=(*ends, "key"),
+        start=20,
+        content_id="this",
+        theme=DARK,
+        name="headwise-edges",
+        key="widget",
+        on_open=seen.append,
+        on_edge=lambda *edge: seen.append(edge),
+    )
+    sent = browser.data
+    assert sent["frames"][0]["edges"] == []
+    assert sent["frames"][1]["edges"] == [[0, 1, 2, -0.0123, 0.02, 0.3]]
+    assert (sent["chosen"], sent["heads"][1]) == ([0, 1, 1], ["cross", 0, 1])
+    assert sent["series"] == list(DARK.series[:3])
+    browser.send("step", None, 20.0)
+    browser.send("edge", None, [0, 1, 2])
+    assert seen == [20, (*ends, "value")]
 
 
 def test_the_slider_of_lines_gives_its_weight_and_no_other_value(browser: Browser) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -10,12 +12,22 @@ import pytest
 import torch
 
 from headwise.model.checkpoint import load_weights, open_trained_run, save_weights
-from headwise.model.interface import Head
-from headwise.viz_app.analysis.composition import PathName, parse_path, path_name
+from headwise.model.interface import Head, head_name
+from headwise.viz_app import export
+from headwise.viz_app.analysis.composition import (
+    PathName,
+    course_sentence,
+    parse_path,
+    path_name,
+)
 from headwise.viz_app.measuring.composition import composition
 from headwise.viz_app.measuring.files import write_measures
+from headwise.viz_app.records.composition import Edge
 from headwise.viz_app.trace.circuits import run_path
+from headwise.viz_app.views.shared import download
+from tests.floats import assert_near
 from tests.viz_app.views.driver import (
+    CATS,
     STEPS,
     Calls,
     Start,
@@ -61,8 +73,14 @@ def test_names_of_edges_are_read_back() -> None:
         assert parse_path(other) is None
 
 
+@pytest.fixture
+def graphs(monkeypatch: pytest.MonkeyPatch) -> Calls:
+    """What the page gives to the drawing of the edges."""
+    return record_calls(monkeypatch, "heads", "head_graph")
+
+
 def test_edges_are_listed_and_the_chosen_one_is_followed(
-    start: Start, own_root: Path, lists: Calls
+    start: Start, own_root: Path, lists: Calls, graphs: Calls
 ) -> None:
     app = start(edge_training="true")
     run = open_trained_run("tiny", root=own_root)
@@ -73,6 +91,15 @@ def test_edges_are_listed_and_the_chosen_one_is_followed(
     edges = [found[step].between(*PLANTED) for step in STEPS]
     np.testing.assert_allclose(lines[0], [e.score / e.error for e in edges], rtol=1e-4)
     assert "stand above three standard errors of random matrices" in said(app)
+    assert f"stands out from checkpoint {LAST} on" in said(app).replace(",", "")
+
+    frames = graphs["heads_graph"]["given"][2]
+    for frame, step, edge in zip(frames, STEPS, edges, strict=True):
+        assert frame.step == step
+        strongest = found[step].strongest(30)
+        assert list(frame.edges[: len(strongest)]) == strongest
+        assert edge in frame.edges  # also where it does not stand out
+        assert len(frame.edges) <= len(strongest) + 1
 
     trace = traced(run)
     expected = run_path(load_weights(run, LAST).model, trace, *PLANTED[:2])
@@ -86,25 +113,79 @@ def test_an_edge_of_an_address_is_shown_and_one_that_is_none_is_told(start: Star
     app = start(edge=name)
     assert "path_map" not in app.charts  # values change no map
     assert "Out of only its values, its map stays" in said(app)
-    assert "reads nothing of what Cross 1.1 writes" in said(
-        start(edge="cross.1.1-decoder_self.1.1-value")
+    for none in ("cross.1.1-decoder_self.1.1-value", "cross.9.1-cross.1.1-query"):
+        [noted] = start(edge=none).warnings
+        assert noted.endswith(f"cannot be used here. Edge between heads: {path_name(PLANTED)}.")
+
+
+def test_the_page_gives_the_files_that_the_command_writes(
+    start: Start, own_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: dict[str, Callable[[], bytes]] = {}
+    monkeypatch.setattr(
+        download.st,
+        "download_button",
+        lambda _, data, file_name, **__: given.update({file_name: data}),
     )
-    [noted] = start(edge="cross.9.1-cross.1.1-query").warnings
-    assert noted.endswith(f"which cannot be used here. Edge between heads: {path_name(PLANTED)}.")
+    start(kind="cross", layer="1", head="2")
+    ends = tuple(map(head_name, PLANTED[:2]))
+    for content, heads, text, name in (
+        ("composition", (), None, "edges"),
+        ("path", ends, CATS, f"path-{ends[0]}-{ends[1]}"),
+        ("dictionary", ("cross.1.2",), None, "writes-cross.1.2"),
+    ):
+        out = tmp_path / f"{content}.npz"
+        export.main(
+            export.ExportArguments(
+                out,
+                run="tiny",
+                text=text,
+                content=content,  # type: ignore[arg-type]
+                heads=heads,
+                checkpoints=own_root,
+            )
+        )
+        file = io.BytesIO(given[f"headwise-tiny-{LAST}-{name}.npz"]())
+        with np.load(file) as found, np.load(out) as expected:
+            assert found.files == expected.files
+            for each in found.files:
+                if expected[each].dtype.kind == "f":
+                    assert_near(found[each], expected[each], dtype=np.float32)
+                else:
+                    np.testing.assert_array_equal(found[each], expected[each])
 
 
-def test_a_click_on_a_line_chooses_its_edge(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_is_alone_until_all_are_asked_for_and_clicks_choose(
+    start: Start, graphs: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
     chosen: dict[str, object] = {}
     patch_views(monkeypatch, "heads", change_view=lambda *_, **choices: chosen.update(choices))
-    clicks: dict[str, object] = {}
-    patch_views(
-        monkeypatch,
-        "heads",
-        show_figure=lambda figure, **named: clicks.update({named["key"]: named.get("on_select")}),
-        clicked_value=lambda _: "0",
+    patch_views(monkeypatch, "heads", redraw_all=lambda: None)
+    app = start()
+    assert "edge_lines" not in app.charts
+    given = graphs["heads_graph"]
+    assert [frame.step for frame in given["given"][2]] == [given["start"]] == [LAST]
+    assert given["chosen"] == PLANTED
+    given["on_edge"](*PLANTED)
+    given["on_open"](STEPS[0])
+    assert chosen == {"edge": path_name(PLANTED), "step": STEPS[0]}
+
+
+def test_the_course_of_an_edge_says_since_when_it_stands_out() -> None:
+    def at(**scores: float) -> str:
+        edges = {
+            int(step[1:]): Edge(*PLANTED, score=score, chance=0.2, error=0.01)
+            for step, score in scores.items()
+        }
+        return course_sentence(edges)
+
+    ends = "The edge has {} ± 0.010 at checkpoint 0 and {} ± 0.010 at checkpoint 2,000. "
+    assert at(s0=0.01, s500=0.04, s2000=0.1) == (
+        ends.format("+0.010", "+0.100") + "It stands out from checkpoint 500 on."
     )
-    start()
-    on_select = clicks["heads_graph"]
-    assert callable(on_select)
-    on_select()
-    assert chosen == {"edge": path_name(PLANTED)}
+    assert at(s0=0.04, s500=0.02, s2000=0.1).endswith("It stands out from checkpoint 2,000 on.")
+    assert at(s0=0.04, s2000=0.1).endswith("It stands out at every one.")
+    assert at(s0=0.04, s2000=-0.1) == (
+        ends.format("+0.040", "-0.100")
+        + "At the last it does not stand out; at 1 of 2 checkpoints it does."
+    )
