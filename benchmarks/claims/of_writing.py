@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
+import torch
 
 from benchmarks.claims.of_heads import last_measures
 from benchmarks.claims.of_logs import run_of
@@ -129,3 +130,34 @@ def edges_beyond_chance() -> Found:
     seen = ", ".join(f"{name}: {share:.2%}" for name, share in shares.items())
     half = all(0.4 < shares[name] < 0.6 for name in ("en-es", "de-en"))
     return Found(holds=half and shares["books-small"] < 0.005, seen=seen)
+
+
+def edges_of_what_changed(name: str, other: str) -> Found:
+    """Find how far a run's attention matrices are from step 0, and how the changes compose.
+
+    The model of the changes has, in place of each matrix of attention, the matrix less that of step
+    0; of norms it keeps the gains.
+    """
+    figures: dict[str, str | int] = {}
+    for which, each in (("", name), ("other_", other)):
+        run = run_of(each)
+        model = load_weights(run, run.steps()[-1]).model
+        last = dict(model.named_parameters())
+        first = dict(load_weights(run, 0).model.named_parameters())
+        matrices = [path for path in last if path.endswith("_projection.weight")]
+        cosines = [
+            float(torch.cosine_similarity(first[path].flatten(), last[path].flatten(), dim=0))
+            for path in matrices
+        ]
+        figures |= {f"{which}least": f"{min(cosines):.2f}", f"{which}most": f"{max(cosines):.2f}"}
+        if each == name:
+            whole = composition(model).stand_out
+            with torch.no_grad():
+                for path in matrices:
+                    last[path] -= first[path]
+            changed = composition(model).stand_out
+    return Found(
+        figures | {"count": int(whole.sum()), "of": len(whole)},
+        bool(changed.mean() > 0.5),
+        f"of the changes {changed.mean():.0%} stand out",
+    )

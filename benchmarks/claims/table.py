@@ -277,6 +277,14 @@ _OF_WRITING = (
         of_writing.edges_beyond_chance,
     ),
     Claim(
+        "In `books-small` {count} of {of} edges between heads stands out, since its matrices of "
+        "attention are mostly still the random ones of step 0 (cosine {least} to {most}; in "
+        "`en-es` {other_least} to {other_most}): of what training changed of them alone, more than "
+        "half of the edges do",
+        _HEADS,
+        partial(of_writing.edges_of_what_changed, "books-small", "en-es"),
+    ),
+    Claim(
         "Both heads of the first layer of `copy`'s decoder end at {last_0} and {last_1} by "
         "position, from {first_0} and {first_1} at step 0",
         _HEADS,
