@@ -61,7 +61,7 @@ def another(widget: Any) -> Any:
         case "toggle":
             return not widget.value
         case "number_input":
-            return 0.5
+            return 0.5 if widget.value != 0.5 else 0.25
         case "text_area" | "text_input":
             return "El gato."
         case "slider":

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field, FiniteFloat
+from pydantic import FiniteFloat
 
 from headwise.viz_app.records.find import WantedKeys
 from headwise.viz_app.views.choices import NamedHead, choice
@@ -27,7 +27,7 @@ class HeadsChoices:
     """What was typed."""
     found_of: Literal["this head", "any head"] = "this head"
     """Whose rows are looked for."""
-    found_least: Annotated[float, Field(ge=0.05, le=1)] = 0.5
+    found_least: FiniteFloat = 0.5
     """What a row must have on what is looked for."""
     found_on: WantedKeys | Literal["nothing"] = "nothing"
     found_token: str = choice("", of="run", where={"found_on": "token"})

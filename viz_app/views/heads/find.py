@@ -66,7 +66,7 @@ def show_find(selection: Selection, measures: Measures) -> None:
             max_value=1.0,
             step=0.05,
             width=160,
-            **control("found_least", "Least weight"),
+            **control("found_least", "Least weight", usable=lambda least: 0.05 <= least <= 1),
         )
         offered = [on for on in _NAMES if on != "alone" or head.kind == "cross"]
         on = choose_one("on", offered, key="found_on", format_func=lambda on: _NAMES[on])
