@@ -26,6 +26,7 @@ from headwise.model.turned import Turned
 from headwise.model.turning import ablate, turn
 from headwise.viz_app.api.patches import patch_texts, step_of
 from headwise.viz_app.api.traces import OpenedTrace
+from headwise.viz_app.measuring.alike import AlikeHeads, heads_alike
 from headwise.viz_app.measuring.batches import EncodedPair
 from headwise.viz_app.measuring.composition import composition
 from headwise.viz_app.measuring.dictionaries import head_dictionary, mean_values, values_in
@@ -264,6 +265,27 @@ class OpenedCheckpoint(Checkpoint):
             DataError: if the model can take none of the pairs.
         """
         return find_rows(self.model, self.tokenizers, self._encoded(pairs), query)
+
+    def heads_alike(
+        self,
+        head: HeadLike,
+        pairs: Sequence[tuple[str, str]],
+        other: Checkpoint | None = None,
+    ) -> AlikeHeads:
+        """Compare the maps of a head with those of all heads of its kind, nearest first.
+
+        Args:
+            head: the head, such as ``cross.2.4``.
+            pairs: (source, target) texts; targets are forced.
+            other: another checkpoint of the same tokenizer, whose heads are compared; None for
+                this one.
+
+        Raises:
+            ValueError: if there is no such head.
+            DataError: if the model can take none of the pairs.
+        """
+        model = self.model if other is None else other.model
+        return heads_alike(self.model, to_head(head), model, self._encoded(pairs))
 
     def _encoded(self, pairs: Sequence[tuple[str, str]]) -> tuple[EncodedPair, ...]:
         texts = [Pair(*pair) for pair in pairs]

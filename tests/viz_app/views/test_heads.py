@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import streamlit as st
+from scipy.spatial.distance import jensenshannon
 from scipy.stats import spearmanr
 
 from headwise.model.checkpoint import (
@@ -532,6 +533,33 @@ def test_a_found_row_opens_translate_at_that_row(
     start(found_on="nothing", **where)
     assert "Choose on what" in said(start(**where))
     assert "Type a word" in said(start(found_on="token", **where))
+
+
+def test_heads_like_the_chosen_one_are_listed_and_opened(
+    start: Start, lists: Calls, run: TrainedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[Any] = []
+    patch_views(monkeypatch, "heads", open_page=lambda _, **given: opened.append(given))
+    where = {"kind": "cross", "layer": "2", "head": "3", "step": "20"}
+    assert "Choose where" in said(start(**where))
+    app = start(alike_in="other checkpoints", **where)
+    rows = table(lists, "alike_table")
+    distances = []
+    for sentence in SENTENCES:
+        ids = tuple(run.tokenizers.encode_target(sentence.reference))
+        here, there = (traced(run, sentence.source, step=step, target=ids) for step in (20, 60))
+        of_head, others = here.attention["cross"][1, 2], there.attention["cross"]
+        for row, weights in enumerate(of_head.astype(np.float64)):
+            compared = others[:, :, row].reshape(-1, len(weights))
+            distances.append([jensenshannon(weights, each, base=2) for each in compared])
+    expected = np.mean(distances, axis=0).min()
+    [at_60, *_] = [row for row in rows if row[1] == "60"]
+    assert float(at_60[2].split(" ±")[0]) == pytest.approx(expected, abs=0.00051)  # three digits
+    assert "A head that spreads its weight evenly is at" in said(app)
+    lists["alike_table"]["on_click"](str(rows.index(at_60)))
+    assert opened[0]["step"] == 60
+    [note] = start(alike_in="other runs", **where).info
+    assert "no other run of this tokenizer" in note.value
 
 
 def test_an_example_opens_with_its_target_and_a_failure_with_none(

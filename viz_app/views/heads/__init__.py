@@ -25,6 +25,8 @@ class HeadsChoices:
     """Of which tokens it is asked what a head writes."""
     dictionary_words: str = choice("", of="run", where={"dictionary_of": "typed"})
     """What was typed."""
+    alike_in: Literal["nothing", "this checkpoint", "other checkpoints", "other runs"] = "nothing"
+    """Where heads are looked for that behave as the chosen one does."""
     found_of: Literal["this head", "any head"] = "this head"
     """Whose rows are looked for."""
     found_least: FiniteFloat = 0.5

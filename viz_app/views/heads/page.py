@@ -26,6 +26,7 @@ from headwise.viz_app.analysis.labels import KIND_NAMES
 from headwise.viz_app.components.row_table import Bar, MarkedText, Row, TextPart, row_table
 from headwise.viz_app.records.measures import FAILURES, Measures
 from headwise.viz_app.views.caches import Run
+from headwise.viz_app.views.heads.alike import show_alike
 from headwise.viz_app.views.heads.compared import (
     apart_note,
     changes_note,
@@ -54,7 +55,7 @@ from headwise.viz_app.views.shared.view import change_view, control, view
 from headwise.viz_app.views.shared.vocabulary import special_tokens_of
 from headwise.viz_app.views.shared.widgets import choose_one, open_page, show_heading
 
-_PANELS = ("head_examples", "head_list", "head_found", "head_writes")
+_PANELS = ("head_examples", "head_list", "head_alike", "head_found", "head_writes")
 """Panels that depend on the chosen head; the first has its widgets."""
 _RANKS_NOTE = (
     " Heads whose values differ by less than twice the error of the difference share ranks."
@@ -74,6 +75,7 @@ def page(selection: Selection) -> None:
         show_examples(selection, measures)
         with above:
             show_list(selection, measures)
+        show_alike(selection, measures)
         show_find(selection, measures)
         show_writes(selection, measures)
         show_feeds(selection)

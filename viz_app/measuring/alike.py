@@ -1,0 +1,105 @@
+"""Which heads behave as a head does: distances of maps over a corpus.
+
+``B`` batch, ``H`` heads of a kind, layer by layer, ``Q`` queries, ``M`` keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, MutableMapping, Sequence
+from typing import NamedTuple
+
+import torch
+
+from headwise.model.interface import Head, Seq2SeqModel
+from headwise.viz_app.measuring.batches import (
+    EncodedPair,
+    PaddedIds,
+    attention_maps,
+    batches_by_length,
+)
+from headwise.viz_app.measuring.heads import HeadSum, distance
+from headwise.viz_app.measuring.sums import Bootstrap
+
+
+class AlikeHead(NamedTuple):
+    """How far the maps of a head are from those of another over a corpus."""
+
+    head: Head
+    distance: float
+    """Mean Jensen-Shannon distance of two rows of the same query, from 0 to 1."""
+    error: float
+    """Its standard error, by 200 resamples of the sentences; NaN if there are too few."""
+
+
+class AlikeHeads(NamedTuple):
+    """The heads of a model, nearest first, and what they are compared with."""
+
+    heads: tuple[AlikeHead, ...]
+    even: float
+    """The same distance from rows that spread their weight evenly."""
+
+
+BatchSums = tuple[list[int], HeadSum]
+"""The numbers of a batch's sentences, and their distances from each head and from even rows."""
+
+
+@torch.inference_mode()
+def heads_alike(
+    model: Seq2SeqModel,
+    head: Head,
+    other: Seq2SeqModel,
+    sentences: Sequence[EncodedPair],
+    *,
+    known: MutableMapping[int, BatchSums] | None = None,
+    note_done: Callable[[int, int], None] = lambda done, of: None,
+) -> AlikeHeads:
+    """Compare the maps of a head with those of all heads of its kind in a model, or in the same.
+
+    The distance of two heads is the mean over all rows with several keys of the Jensen-Shannon
+    distance, as of ``measuring.heads.distance`` (Clark et al. 2019, section 6, compare heads so by
+    the divergence). The head itself is left out.
+
+    Args:
+        model: the model that has the head.
+        head: the head.
+        other: the model whose heads are compared with it; it reads the same tokens.
+        sentences: the corpus; its targets are forced.
+        known: what batches gave that are done already, by their number; new ones are added.
+        note_done: is told how many of how many sentences are done, after every batch.
+
+    Raises:
+        ValueError: if the model has no such head.
+    """
+    own = [each for each in model.description.all_heads() if each.kind == head.kind]
+    if head not in own:
+        raise ValueError(f"head: the model has no {head}")
+    others = [each for each in other.description.all_heads() if each.kind == head.kind]
+    known = {} if known is None else known
+    done = 0
+    for number, batch in enumerate(batches_by_length(sentences)):
+        if number not in known:
+            ids = PaddedIds.of_pairs(batch, model)
+            maps = attention_maps(model, ids)[0][head.kind]
+            there = maps if other is model else attention_maps(other, ids)[0][head.kind]
+            allowed = ids.allowed(head.kind)
+            even = allowed / allowed.sum(dim=-1, keepdim=True).clamp(min=1)
+            there = torch.cat([there, even[:, None].to(there.dtype)], dim=1)
+            own_maps = maps[:, [own.index(head)]].expand_as(there)
+            places = [sentence.number for sentence in batch]
+            known[number] = places, distance(own_maps, there, allowed)
+        done += len(batch)
+        note_done(done, len(sentences))
+    totals = torch.cat([found.total for _, found in known.values()])  # (sentences, H + 1)
+    counts = torch.cat([found.count for _, found in known.values()])
+    resampled = Bootstrap(totals.shape[1], totals.device)
+    resampled.add([place for places, _ in known.values() for place in places], totals, counts)
+    means = (totals.sum(dim=0) / counts.sum()).tolist()
+    errors = resampled.standard_errors().tolist()
+    found = [
+        AlikeHead(each, mean, error)
+        for each, mean, error in zip(others, means, errors, strict=False)
+        if not (other is model and each == head)
+    ]
+    # What differs by rounding only is in the order of the layers.
+    found.sort(key=lambda each: (round(each.distance, 6), each.head))
+    return AlikeHeads(tuple(found), means[-1])

@@ -1,0 +1,170 @@
+"""Which heads behave as the chosen one does, in this checkpoint, in others, and in other runs."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import streamlit as st
+
+from headwise.model.files import CheckpointError
+from headwise.model.interface import Head
+from headwise.viz_app.analysis.curves import spread
+from headwise.viz_app.components.row_table import Bar, Row, row_table
+from headwise.viz_app.measuring.alike import AlikeHeads, BatchSums, heads_alike
+from headwise.viz_app.records.measures import Measures
+from headwise.viz_app.served import served_models
+from headwise.viz_app.trace.memory import costs_bytes
+from headwise.viz_app.views.caches import Run, checkpoint_of, run_named
+from headwise.viz_app.views.heads.dictionaries import examples_of
+from headwise.viz_app.views.shared.cache import cached
+from headwise.viz_app.views.shared.head_choice import choices_for, chosen_head, head_label
+from headwise.viz_app.views.shared.panels import note_files, panel
+from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.slices import NoteDone, in_slices
+from headwise.viz_app.views.shared.view import change_view, view
+from headwise.viz_app.views.shared.widgets import choose_one, open_page, show_heading
+
+_MOST_STEPS = 8
+"""Other checkpoints that are compared; of more, some that are spread evenly."""
+_MOST_SHOWN = 12
+"""Heads that are listed."""
+_NOTE = (
+    "Distance: the mean, over all rows of the example sentences with their references as targets, "
+    "of the Jensen-Shannon distance of the two heads' weights, from 0 to 1. Heads that look at the "
+    "same tokens need not do the same with what they find there."
+)
+
+
+@panel("head_alike")
+def show_alike(selection: Selection, measures: Measures) -> None:
+    """Ask where, and list the heads whose maps are nearest to those of the chosen one."""
+    show_heading("Heads like this one")
+    where = choose_one(
+        "Look for them in",
+        ["nothing", "this checkpoint", "other checkpoints", "other runs"],
+        key="alike_in",
+    )
+    if where == "nothing":
+        st.caption("Choose where: maps are compared over the example sentences.")
+        return
+    places = _places(selection, where)
+    if not places:
+        st.info(
+            "There is no other run of this tokenizer, whose maps could be compared."
+            if where == "other runs"
+            else "The run has no other checkpoint."
+        )
+        return
+    head = chosen_head(selection.run.description, view())
+    if (found := _found(selection, measures, head, places)) is not None:
+        _show(selection, head, found)
+
+
+def _places(selection: Selection, where: str) -> list[tuple[Run, int]]:
+    """Return the checkpoints in which heads are compared."""
+    own = selection.run
+    if where == "this checkpoint":
+        return [(own, selection.step)]
+    if where == "other checkpoints":
+        others = [step for step in own.steps() if step != selection.step]
+        return [(own, step) for step in spread(others, _MOST_STEPS)]
+    found = []
+    for name in served_models():
+        with suppress(CheckpointError):  # one that cannot be opened says so when it is chosen
+            run = run_named(name)
+            same = run.tokenizers_sha256 == own.tokenizers_sha256
+            if name != own.name and same and run.steps():
+                found.append((run, run.steps()[-1]))
+    return found
+
+
+def _found(
+    selection: Selection, measures: Measures, head: Head, places: list[tuple[Run, int]]
+) -> list[tuple[Run, int, AlikeHeads]] | None:
+    count = len(examples_of(selection.run, measures))
+
+    def compare(note_done: NoteDone) -> list[tuple[Run, int, AlikeHeads]]:
+        found = []
+        for place, (run, step) in enumerate(places):
+            note_files(run.weights_path(step))
+
+            def note(done: int, of: int, place: int = place) -> None:
+                note_done(place * count + done, len(places) * count)
+
+            found.append((run, step, _compare(selection, measures, head, run, step, note)))
+        return found
+
+    return in_slices(
+        "Comparing sentences",
+        compare,
+        key="comparing",
+        stop=lambda: change_view(alike_in="nothing"),
+    )
+
+
+def _compare(
+    selection: Selection, measures: Measures, head: Head, run: Run, step: int, note: NoteDone
+) -> AlikeHeads:
+    own, other = checkpoint_of(selection.run, selection.step), checkpoint_of(run, step)
+    sentences = examples_of(selection.run, measures)
+    key = (own.sha256, other.sha256, measures.examples_corpus.sha256, head)
+    done: dict[int, BatchSums] = cached("batches compared", key, dict, entries=16)
+    longest = [
+        max(map(len, side)) for side in zip(*((e.source, e.target) for e in sentences), strict=True)
+    ]
+
+    def compute() -> AlikeHeads:
+        return heads_alike(own.model, head, other.model, sentences, known=done, note_done=note)
+
+    return cached(
+        "heads alike",
+        key,
+        compute,
+        entries=64,
+        facts=lambda _: {"run": run.name, "step": step},
+        needs=2 * costs_bytes(run.description, *longest),
+    )
+
+
+def _show(selection: Selection, head: Head, found: list[tuple[Run, int, AlikeHeads]]) -> None:
+    nearest = sorted(
+        (
+            (round(each.distance, 6), run, step, each)
+            for run, step, of_step in found
+            for each in of_step.heads
+        ),
+        key=lambda row: (row[0], row[2], row[3].head),
+    )[:_MOST_SHOWN]
+    rows = [
+        Row(
+            str(place),
+            (
+                head_label(each.head),
+                f"{run.name}, " * (run is not selection.run) + f"{step:,}",
+                Bar(each.distance, f"{each.distance:.3f} ± {each.error:.3f}"),
+            ),
+        )
+        for place, (_, run, step, each) in enumerate(nearest)
+    ]
+
+    def open_head(place: str) -> None:
+        _, run, step, each = nearest[int(place)]
+        choices: dict[str, object] = {"step": step, **choices_for(each.head)}
+        if run is not selection.run:
+            choices |= {"run": run.name, "sentence": selection.text}
+        open_page("translate", **choices)
+
+    row_table(
+        ["head", "checkpoint", "distance"],
+        rows,
+        label=f"Heads like {head_label(head)}",
+        theme=selection.theme,
+        key="alike_table",
+        on_click=open_head,
+        action="Open it on Translate",
+    )
+    even = found[0][2].even
+    st.caption(
+        f"The {len(rows)} nearest to {head_label(head)}, nearest first. A head that spreads its "
+        f"weight evenly is at {even:.3f}. {_NOTE}"
+    )
