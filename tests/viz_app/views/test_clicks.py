@@ -137,7 +137,8 @@ def test_a_bar_of_the_likeliest_tokens_forces_it_unless_it_is_there_already(
     predicted = ids.index(trace.predicted.ids[1])
     other = 1 if predicted == 0 else 0
     click_bars(monkeypatch, "translate", clickable["top_tokens"], other, predicted, None)
-    assert changes == [{"fork": token_label(trace.top_tokens[1][other])}]
+    forced = {"at": 1, "fork": token_label(trace.top_tokens[1][other]), "below": "steps"}
+    assert changes == [forced]
 
 
 def test_a_neighbours_bar_looks_it_up(

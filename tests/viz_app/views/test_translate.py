@@ -383,11 +383,12 @@ def test_the_likeliest_tokens_of_the_chosen_step(start: Start, run: TrainedRun) 
         assert_drawn(array(app.charts["top_tokens"]["data"][0]["x"]), likeliest(trace, step))
         frame = app.charts["large"]["layout"]["shapes"][0]
         assert (frame["y0"], frame["y1"]) == (step - 0.5, step + 0.5)
-        beside_map, written = (texts_in(each, "bdi") for each in app.markup("<bdi style")[:2])
-        assert beside_map == [
-            next_token_label(token, spaced=True) for token in trace.top_tokens[step][:5]
-        ]
-        tokens = written
+        beside = [app.button(key=f"next-token-{place}") for place in range(5)]
+        labels = [next_token_label(token, spaced=True) for token in trace.top_tokens[step][:5]]
+        assert [each.label.rsplit(" ", 1)[0] for each in beside] == labels
+        ids = trace.predictions.top_ids[step][:5]
+        assert [each.disabled for each in beside] == [id == trace.predicted.ids[step] for id in ids]
+        tokens = texts_in(app.markup("<bdi style")[0], "bdi")
         assert tokens == [*consumed[: step + 1], predicted[step]]
         probability = np.exp(trace.predictions.log_probability[step])
         told = shown(f"Probability of {tokens[-1]}: {{:.3f}}, ", probability, size=1)
@@ -413,9 +414,9 @@ def test_sampling_changes_the_probabilities_of_the_step(start: Start, run: Train
 
 
 def test_a_forced_token_is_followed_by_the_model(start: Start, run: TrainedRun) -> None:
-    """The fifth candidate in the fourth place; chosen for that step only."""
+    """The fifth candidate in the fourth place, beside the map; chosen for that step only."""
     app, whole = start().choose(at=3), traced(run)
-    app.choose(fork=next_token_label(whole.top_tokens[3][4], spaced=True))
+    app.button(key="next-token-4").click().run()
     assert app.errors == []
     prefix = [*whole.target_ids[:4], int(whole.predictions.top_ids[3][4])]
     [target] = greedy(load_weights(run, 60).model, [run.tokenizers.encode_source(CATS)], prefix)

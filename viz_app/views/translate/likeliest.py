@@ -7,12 +7,11 @@ import streamlit as st
 
 from headwise.viz_app.analysis.labels import next_token_label, token_labels
 from headwise.viz_app.analysis.predictions import close_positions
-from headwise.viz_app.figures.tokens import token_row
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import change_view, view
-from headwise.viz_app.views.translate.step import STEP_PANELS
+from headwise.viz_app.views.translate.step import STEP_PANELS, alternatives, force
 
 _MOST_TOKENS, _MOST_CLOSE = 5, 6
 _CLOSE = 0.1
@@ -20,17 +19,24 @@ _CLOSE = 0.1
 
 
 def show_next_tokens(selection: Selection, trace: Trace) -> None:
-    """Draw the likeliest tokens of the chosen position, and name the positions that were close."""
+    """Offer the likeliest tokens of the chosen position, and the positions that were close."""
     at = min(view().at, len(trace.consumed) - 1)
-    st.caption(f"Likeliest after {escape_markdown(token_labels(trace.consumed)[at])}:")
-    st.html(
-        token_row(
-            _labels(selection, trace, at),
-            theme=selection.theme,
-            probabilities=np.exp(trace.predictions.top_log_probability[at][:_MOST_TOKENS]).tolist(),
-            language=selection.run.target_language,
-        )
+    labels, ids = _labels(selection, trace, at), trace.predictions.top_ids[at].tolist()
+    names = {id: name for name, id in alternatives(trace, at, labels).items()}
+    odds = np.exp(trace.predictions.top_log_probability[at])
+    st.caption(
+        f"Likeliest after {escape_markdown(token_labels(trace.consumed)[at])}; click another than "
+        "the model's to force it:"
     )
+    with st.container(horizontal=True, gap="small", key="next-tokens"):
+        for place, (id, label) in enumerate(zip(ids, labels, strict=False)):
+            st.button(
+                f"{escape_markdown(label)} {odds[place]:.2f}",
+                key=f"next-token-{place}",
+                disabled=id not in names,
+                on_click=force,
+                args=(at, names.get(id, "")),
+            )
     close = close_positions(trace.predictions, within=_CLOSE)
     if not close:
         return

@@ -60,7 +60,7 @@ def show_step(selection: Selection, trace: Trace, grids: Mapping[Kind, Grid]) ->
     at = _choose_step(trace)
     spaced = selection.run.tokenizers.target.kind == "bpe"
     labels = [next_token_label(token, spaced=spaced) for token in trace.top_tokens[at]]
-    others = _alternatives(trace, at, labels)
+    others = alternatives(trace, at, labels)
     choice, chart = st.columns([2, 3], gap="large")
     with choice:
         _describe(selection, trace, at)
@@ -145,8 +145,7 @@ def _show_distribution(
     def force_clicked() -> None:
         place = clicked_value("top_tokens")
         if place is not None and ids[int(place)] in names:
-            change_view(fork=names[ids[int(place)]])
-            _note_forced()
+            force(at, names[ids[int(place)]])
 
     show_figure(
         token_bars(
@@ -165,7 +164,7 @@ def _show_distribution(
         f"$P = \\mathrm{{softmax}}({output_formula(model, 'h')})$: $h$ is what the decoder made of "
         f"the last token, 1 × {model.d_model}; $W$ is {model.d_model} × "
         f"{model.target_vocab_size:,}. Drawn are the {len(ids)} likeliest tokens. "
-        "Click one to force it here."
+        "Click a bar to force its token here, or a token beside the large map."
     )
 
 
@@ -198,10 +197,10 @@ def _show_rows(selection: Selection, trace: Trace, grids: Mapping[Kind, Grid], a
             )
 
 
-def _alternatives(trace: Trace, at: int, labels: Sequence[str]) -> dict[str, int]:
+def alternatives(trace: Trace, at: int, labels: Sequence[str]) -> dict[str, int]:
     """Return the likeliest tokens but the predicted one: names that all differ, and their ids."""
     others: dict[str, int] = {}
-    for label, id in zip(labels, trace.predictions.top_ids[at].tolist(), strict=True):
+    for label, id in zip(labels, trace.predictions.top_ids[at].tolist(), strict=False):
         if id != trace.predicted.ids[at]:
             others[f"{label} ({id})" if label in others else label] = id
     return others
@@ -253,6 +252,12 @@ def _show_fork(selection: Selection, trace: Trace, at: int, others: Mapping[str,
 def _note_forced() -> None:
     """Have the translation after a token that was just forced brought into view."""
     st.session_state["just_forced"] = True
+
+
+def force(at: int, name: str) -> None:
+    """Decode on from one of ``alternatives`` in place of the token at a position."""
+    change_view(*STEP_PANELS, at=at, fork=name, below="steps")
+    _note_forced()
 
 
 def show_sampling(selection: Selection, trace: Trace, at: int) -> None:
