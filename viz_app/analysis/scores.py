@@ -130,6 +130,31 @@ def score_sentence(table: ScoreTable) -> str:
     return f"{sentence}."
 
 
+def word_or_place(table: ScoreTable) -> str:
+    """Say how much of a table is of the words, of their places, and of what layers have made."""
+    sums = dict.fromkeys(
+        (
+            "token × token",
+            "position × position",
+            "token × position",
+            "with what layers wrote",
+            "with biases",
+        ),
+        0.0,
+    )
+    for y, x in np.ndindex(*table.cells.shape):
+        sides = table.rows[y], table.columns[x]
+        if "biases" in sides:
+            name = "with biases"
+        elif not {*sides} <= {"token", "position"}:
+            name = "with what layers wrote"
+        else:
+            name = " × ".join(sorted(sides, reverse=True))  # the token first
+        sums[name] += float(table.cells[y, x])
+    said = ", ".join(f"{name} {value:+.2f}" for name, value in sums.items() if value)
+    return f"By word or place: {said}." if said else ""
+
+
 def _layer(name: str) -> int:
     """Return the layer that wrote a part, from 1; 0 for one that is of no layer."""
     return int(name.split(".")[1]) if "." in name else 0

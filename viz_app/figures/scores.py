@@ -18,6 +18,7 @@ def score_map(
     *,
     rows: Sequence[str],
     columns: Sequence[str],
+    titles: tuple[str, str],
     limit: float,
     theme: Theme,
 ) -> go.Figure:
@@ -29,6 +30,7 @@ def score_map(
     Args:
         cells: (rows, columns), in the unit of scores.
         rows, columns: labels of the parts.
+        titles: of the rows and of the columns.
         limit: magnitude at both ends of the scale; what is beyond has the colour of the end.
         theme: colours.
 
@@ -42,8 +44,8 @@ def score_map(
         signed=True,
         rows=rows,
         columns=columns,
-        row_title="part of the query",
-        column_title="part of the key",
+        row_title=titles[0],
+        column_title=titles[1],
         theme=theme,
         width=640,
     )

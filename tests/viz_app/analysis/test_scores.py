@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 
 from headwise.model.interface import Head
-from headwise.viz_app.analysis.scores import layers_of, score_sentence, score_table
+from headwise.viz_app.analysis.scores import (
+    ScoreTable,
+    layers_of,
+    score_sentence,
+    score_table,
+    word_or_place,
+)
 from headwise.viz_app.records.scores import ScoreParts
 from tests.floats import near
 
@@ -77,6 +83,21 @@ def test_the_largest_terms_are_named_with_their_share() -> None:
     told = score_sentence(score_table(parts([0] * 5, KEYS, [4.0, 1.0]), 0, against_mean=True))
     assert told.startswith(
         "The score less the row's mean is +1.50: +1.50 (1.00 of it) is relative position, "
+    )
+
+
+CELLS = np.array([[3.0, 2.0], [0.5, 1.0]])
+
+
+def test_terms_are_summed_by_word_or_place() -> None:
+    """Of the nine cells above; nothing is said of what is 0."""
+    told = word_or_place(score_table(parts(QUERY, KEYS), 1))
+    assert told == "By word or place: token × token +6.00, with what layers wrote +54.00, " + (
+        "with biases +17.00."
+    )
+    both = ScoreTable(False, ("token", "position"), ("token", "position"), CELLS, None, 3.0)
+    assert word_or_place(both) == (
+        "By word or place: token × token +3.00, position × position +1.00, token × position +2.50."
     )
 
 

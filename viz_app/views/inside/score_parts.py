@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import streamlit as st
 
-from headwise.model.interface import Head
+from headwise.model.interface import Head, Kind
 from headwise.viz_app.analysis.scores import (
     ScoreTable,
     group_label,
     layers_of,
     score_sentence,
     score_table,
+    word_or_place,
 )
 from headwise.viz_app.figures.scores import score_map
 from headwise.viz_app.records.scores import ScoreParts
@@ -48,12 +49,13 @@ def show_score_parts(
             st.caption("The mask forbids this key: it has no part in the softmax.")
             return
         table = _choose_table(parts, key)
-        st.markdown(escape_markdown(score_sentence(table)))
+        st.markdown(escape_markdown(f"{score_sentence(table)} {word_or_place(table)}"))
         show_figure(
             score_map(
                 table.cells,
                 rows=[*map(group_label, table.rows)],
                 columns=[*map(group_label, table.columns)],
+                titles=_titles(head.kind),
                 limit=table.limit,
                 theme=selection.theme,
             ),
@@ -90,6 +92,13 @@ def _choose_table(parts: ScoreParts, key: int) -> ScoreTable:
     return score_table(parts, key, against_mean=against == "mean key", **unfolded)
 
 
+def _titles(kind: Kind) -> tuple[str, str]:
+    """Say of which stack the parts of query and key are."""
+    sides = ("encoder",) * 2 if kind == "encoder_self" else ("decoder",) * 2
+    query, key = ("decoder", "encoder") if kind == "cross" else sides
+    return f"part of the query ({query})", f"part of the key ({key})"
+
+
 def _unfold(table: ScoreTable) -> None:
     """Unfold the layers of the clicked cell; fold those of one that is unfolded."""
     place = clicked_value("score_parts")
@@ -117,6 +126,8 @@ def _notes(parts: ScoreParts, table: ScoreTable) -> list[str]:
         notes.append("Positions are not among the parts: this model adds none to its embeddings.")
     if not any(part.any() for part in (parts.query_parts["biases"], parts.key_parts["biases"])):
         notes.append("It has no biases.")
+    else:
+        notes.append("Biases, of projections and norms, are the same whatever the token.")
     if any(name.startswith("layer.") for name in (*table.rows, *table.columns)):
         notes.append("A click on a layer unfolds it into its heads and its feed-forward.")
     notes.append(f"Largest distance of a sum from the model's own score: {parts.deviation:.0e}.")

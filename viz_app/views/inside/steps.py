@@ -115,10 +115,15 @@ def show_scores(
     with st.container(border=True, key="scores-step"):
         show_heading("2. Scores, mask and softmax")
         stages = {"q · k": steps.products}
-        score, added = r"q \cdot k_j", ""
+        score, added, why = r"q \cdot k_j", "", ""
         if scaled:
             stages[f"÷ √{d_k} = {d_k**0.5:.2f}"] = steps.scaled
             score = rf"\frac{{{score}}}{{\sqrt{{d_k}}}}"
+            why = (
+                f"A sum of {d_k} products of independent numbers of variance 1 has variance {d_k}: "
+                f"divided by √{d_k} it is 1 again, so that the softmax does not become too sharp "
+                "to learn (section 3.2.1 of the paper). "
+            )
         if steps.position_bias is not None:
             stages["position bias"], stages["sum"] = steps.position_bias, steps.scores
             score += " + b_j"
@@ -140,7 +145,7 @@ def show_scores(
         )
         st.caption(
             f"q Kᵀ is (1 × {d_k})({d_k} × {len(columns)}) = 1 × {len(columns)}: a number a key. "
-            f"{added}{mask} The weights sum to {steps.weights.sum():.4f}. The product of "
+            f"{added}{why}{mask} The weights sum to {steps.weights.sum():.4f}. The product of "
             "the framed key is taken apart below."
         )
 
