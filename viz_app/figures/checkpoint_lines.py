@@ -9,6 +9,7 @@ import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 
 import numpy as np
 import plotly.graph_objects as go
@@ -211,18 +212,17 @@ def stage_charts(
     them is at the checkpoint whose index is ``marked``. The figure has ``width`` pixels at most.
 
     Raises:
-        ValueError: if there are no charts, or more than colours, or a chart does not fit the steps
-            or has no value.
+        ValueError: if there are no charts, or a chart does not fit the steps or has no value.
     """
-    if not 0 < len(charts) <= len(theme.series):
-        raise ValueError(f"expected 1 to {len(theme.series)} charts, got {len(charts)}")
+    if not charts:
+        raise ValueError("expected at least 1 chart, got none")
     columns = StepColumns.of(steps, width)
     whole = _HEIGHT * len(charts) + _TITLE * (len(charts) - 1)
     data: list[Properties] = []
     axes: Properties = {}
     shapes: list[Properties] = []
     notes: list[Properties] = []
-    for place, (chart, colour) in enumerate(zip(charts, theme.series, strict=False)):
+    for place, (chart, colour) in enumerate(zip(charts, cycle(theme.series), strict=False)):
         y = f"y{place + 1}" if place else "y"
         high = 1 - place * (_HEIGHT + _TITLE) / whole
         data.append(_line(chart, steps, colour) | {"yaxis": y})

@@ -110,6 +110,11 @@ def test_columns_are_those_of_the_matrix(steps: list[int]) -> None:
         assert below.xaxis[name] == matrix.xaxis[name]
 
 
+def test_more_charts_than_colours_begin_with_the_first_again() -> None:
+    figure = stage_charts([CHRF] * 7, steps=STEPS, theme=LIGHT, marked=0)
+    assert [line.line.color for line in figure.data] == [*LIGHT.series, LIGHT.series[0]]
+
+
 @pytest.mark.parametrize("value", [0.0, 5.0])
 def test_a_chart_whose_values_are_all_the_same_has_a_range(value: float) -> None:
     figure = stage_charts([replace(CHRF, values=[value] * 3)], steps=STEPS, theme=LIGHT, marked=0)
@@ -119,8 +124,7 @@ def test_a_chart_whose_values_are_all_the_same_has_a_range(value: float) -> None
 @pytest.mark.parametrize(
     ("draw", "given", "message"),
     [
-        (stage_charts, [], r"^expected 1 to 6 charts, got 0$"),
-        (stage_charts, [CHRF] * 7, r"^expected 1 to 6 charts, got 7$"),
+        (stage_charts, [], r"^expected at least 1 chart, got none$"),
         (
             stage_charts,
             [replace(CHRF, values=[1.0])],
