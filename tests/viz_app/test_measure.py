@@ -496,4 +496,5 @@ def _rest(measures: Measures) -> dict[str, object]:
     return rest | {
         "translated": str(measures.translated),
         "even": str(measures.even),
+        "detection": str(measures.detection),
     }  # a NaN does not equal itself

@@ -7,8 +7,9 @@ sentences, and the language model's count of each sequence of three tokens in it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 
 from headwise.model.checkpoint import Checkpoint
@@ -21,17 +22,20 @@ from headwise.viz_app.measuring.batches import (
     EncodedPair,
     LeftOutCounts,
     PaddedIds,
+    Result,
     batches_by_length,
     encode,
     gather,
 )
+from headwise.viz_app.measuring.detached import MOST_USUAL, UsualMass, masses_in_batch
+from headwise.viz_app.measuring.detection import detached_pairs, fit_detector
 from headwise.viz_app.measuring.even import even_head
 from headwise.viz_app.measuring.examples import examples_in_batch, strongest_examples
-from headwise.viz_app.measuring.failures import translate_batch
+from headwise.viz_app.measuring.failures import RawFigures, forced_figures, translate_batch
 from headwise.viz_app.measuring.head_means import MeanSums
 from headwise.viz_app.measuring.heads import RowMeasure, weight_measures
 from headwise.viz_app.measuring.sentence_costs import as_table
-from headwise.viz_app.measuring.stages import StageMeasurer, find_aligning_head
+from headwise.viz_app.measuring.stages import StageMeasurer, find_aligning_head, mean_and_error
 from headwise.viz_app.measuring.sums import Measurer, MeasureSums
 from headwise.viz_app.measuring.words import LinksLookup
 from headwise.viz_app.records.measures import (
@@ -44,6 +48,7 @@ from headwise.viz_app.records.measures import (
     Resamples,
     Sentence,
     SentenceCosts,
+    TranslatedSentence,
     require_own_names,
 )
 
@@ -233,16 +238,43 @@ def measure(
     stages = _stage_measurer(task, newest.model)
     sentences = sentences_of(task, task.open_corpus(), LeftOutCounts())
     even = even_head(task.run.tokenizers, task.run.counts, sentences)
-    batches = list(enumerate(batches_by_length(task.examples.sentences)))
-    mine = [batch for number, batch in batches if task.processes.has(number)]
+    examples, tokenizers = task.examples.sentences, task.run.tokenizers
+    usual_newest = _usual_mass(task, newest.model)
+    true, detached = targets_newest = _force_targets(task, newest.model, usual_newest)
+    detector = fit_detector(true, detached)
+    held_out = [true[number] for number in detached if number % 2]
+    references = mean_and_error(detector.are_detached(held_out))
     for found in sum_checkpoints(task, advance, wanted=(*MEASURES, *OF_CORPUS, MEANS)):
         model, sums = found.checkpoint.model, found.heads
         errors = sums.errors()
-        best = gather(task.processes, [examples_in_batch(model, batch) for batch in mine])
-        translations = gather(
-            task.processes, [translate_batch(model, task.run.tokenizers, batch) for batch in mine]
+        best = _in_batches(task, examples, partial(examples_in_batch, model))
+        usual, targets = usual_newest, targets_newest
+        if found.step != newest.step:
+            usual = _usual_mass(task, model)
+            targets = _force_targets(task, model, usual)
+        translated = _in_batches(
+            task, examples, partial(translate_batch, model, tokenizers, usual=usual)
         )
-        of_translations = stages.measure([t.translation for t in translations])
+        forced = [each.sentence for each in translated]
+        judged = _in_batches(
+            task,
+            forced,
+            partial(
+                forced_figures,
+                newest.model,
+                tokenizers,
+                usual=usual_newest,
+                wanted=(detector.default, *detector.weights),
+            ),
+        )
+        translations = [
+            TranslatedSentence(each.text, detector.figures(each.raw), each.chrf)
+            for each in translated
+        ]
+        of_translations = stages.measure([t.translation for t in translations]) | {
+            "detached": mean_and_error(detector.are_detached(judged)),
+            "detached_reference": references,
+        }
         measures = Measures(
             run=task.run.name,
             step=found.step,
@@ -262,8 +294,38 @@ def measure(
             stage_errors=sums.errors_of_model()
             | {name: error for name, (_, error) in of_translations.items()},
             distance_to=newest.step,
+            detection=detector.detection(*targets),
         )
         yield measures, found
+
+
+def _in_batches(
+    task: MeasureTask,
+    sentences: Iterable[EncodedPair],
+    measured: Callable[[Sequence[EncodedPair]], Mapping[int, Result]],
+) -> list[Result]:
+    """Measure batches of sentences, each in one process, and gather what all processes found."""
+    batches = enumerate(batches_by_length(sentences))
+    mine = [measured(batch) for number, batch in batches if task.processes.has(number)]
+    return gather(task.processes, mine)
+
+
+def _usual_mass(task: MeasureTask, model: Seq2SeqModel) -> UsualMass:
+    sentences = islice(sentences_of(task, task.open_corpus(), LeftOutCounts()), MOST_USUAL)
+    return UsualMass(_in_batches(task, sentences, partial(masses_in_batch, model)))
+
+
+def _force_targets(
+    task: MeasureTask, model: Seq2SeqModel, usual: UsualMass
+) -> tuple[dict[int, RawFigures], dict[int, RawFigures]]:
+    """Return the figures of true and of detached targets of the same sentences, by number."""
+    measured = partial(forced_figures, model, task.run.tokenizers, usual=usual)
+    detached = detached_pairs(task.examples.sentences)
+    numbers = [pair.number for pair in detached]
+    true = [task.examples.sentences[number] for number in numbers]
+    both = (_in_batches(task, pairs, measured) for pairs in (true, detached))
+    of_true, of_detached = (dict(zip(numbers, found, strict=True)) for found in both)
+    return of_true, of_detached
 
 
 def _stage_measurer(task: MeasureTask, newest: Seq2SeqModel) -> StageMeasurer:

@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import torch
@@ -22,8 +22,17 @@ from headwise.viz_app.measuring.batches import (
     attention_maps,
     batches_by_length,
 )
+from headwise.viz_app.measuring.contributions import contributions
+from headwise.viz_app.measuring.detached import (
+    Doubles,
+    SentenceMass,
+    UsualMass,
+    mean_over_heads,
+    source_mass,
+    unaligned,
+)
 from headwise.viz_app.measuring.words import source_word_numbers, word_numbers
-from headwise.viz_app.records.measures import TranslatedSentence, has_enough_letters
+from headwise.viz_app.records.measures import FAILURES, has_enough_letters
 
 _SHORTENED = 256
 """Most shortened sources in a batch."""
@@ -120,45 +129,97 @@ def _repeated(words: Sequence[str]) -> float:
     return 1 - len(set(pairs)) / len(pairs) if pairs else 0.0
 
 
-@torch.inference_mode()
-def translate_batch(
-    model: Seq2SeqModel, tokenizers: Tokenizers, sentences: Sequence[EncodedPair]
-) -> dict[int, TranslatedSentence]:
-    """Translate a batch greedily and compute figures of how the translations may have failed.
+@dataclass(frozen=True)
+class RawFigures:
+    """The figures of one target: those of ``FAILURES`` that need no choice, and some by layer."""
 
-    ``log_probability`` is the mean over tokens in nats, ``</s>`` included; the other figures are
-    those of ``least_attended``, ``least_losses`` and ``repetition``.
+    figures: Mapping[str, float]
+    by_layer: Mapping[str, Doubles]
+    """For each name in ``BY_LAYER``, (L,)."""
+
+
+@torch.inference_mode()
+def forced_figures(
+    model: Seq2SeqModel,
+    tokenizers: Tokenizers,
+    sentences: Sequence[EncodedPair],
+    usual: UsualMass,
+    wanted: Collection[str] = FAILURES,
+) -> dict[int, RawFigures]:
+    """Compute what says of each target of a batch, which is forced, how it may have failed.
+
+    ``log_probability`` is the mean over tokens in nats, ``</s>`` included, ``source_contribution``
+    the mean over tokens of the source's share by ALTI+; the other figures are those of
+    ``least_attended``, ``least_losses``, ``repetition``, ``UsualMass.distances`` and ``unaligned``.
+    Those that take a pass of their own are NaN if they are not ``wanted``.
+
+    Returns:
+        The figures of each sentence number.
+    """
+    ids = PaddedIds.of_pairs(sentences, model)
+    maps, stream = attention_maps(model, ids)
+    layers = mean_over_heads(model, maps["cross"])
+    steps = [len(sentence.target) - 1 for sentence in sentences]
+    whole = [float(s[:n].sum()) for s, n in zip(_scores(model, stream, ids), steps, strict=True)]
+    shares = torch.full((len(sentences),), math.nan)
+    if "source_contribution" in wanted:
+        shares = contributions(model, ids).source_contribution.sum(dim=-1)  # 0 at padding
+    words = [words_of_letters(tokenizers, sentence.source) for sentence in sentences]
+    left_out = [math.nan] * len(sentences)
+    if "left_out" in wanted:
+        left_out = least_losses(model, sentences, words, whole)
+    found = {}
+    for row, sentence in enumerate(sentences):
+        source, target, n = sentence.source, sentence.target, steps[row]
+        in_source = _words(source_word_numbers(tokenizers, source))
+        in_target = _words(word_numbers(tokenizers.target, target))
+        figures = {
+            "log_probability": whole[row] / n,
+            "least_attended": least_attended(maps["cross"][row, :, :n], words[row]),
+            "left_out": left_out[row],
+            "repetition": repetition(
+                _texts(tokenizers.target, target, in_target),
+                _texts(tokenizers.source, source, in_source),
+            ),
+            "source_contribution": float(shares[row]) / n,
+        }
+        own = layers[row, :, :n, : len(source)]
+        mass = SentenceMass(sentence.pair.source, n, source_mass(own))
+        by_layer = usual.distances(mass) | {"unaligned": unaligned(tokenizers, sentence, own)}
+        found[sentence.number] = RawFigures(figures, by_layer)
+    return found
+
+
+@dataclass(frozen=True)
+class Translated:
+    """A checkpoint's own translation of an example sentence."""
+
+    sentence: EncodedPair
+    """Its target is the translation."""
+    text: str
+    raw: RawFigures
+    chrf: float
+
+
+def translate_batch(
+    model: Seq2SeqModel,
+    tokenizers: Tokenizers,
+    sentences: Sequence[EncodedPair],
+    usual: UsualMass,
+) -> dict[int, Translated]:
+    """Translate a batch greedily, with the figures of ``forced_figures`` and chrF.
 
     Returns:
         The translation of each sentence number.
     """
     from sacrebleu import CHRF  # imported late: a page that looks for a word needs none of it
 
-    sources = [sentence.source for sentence in sentences]
-    targets = greedy(model, sources, tokenizers.prefix)
-    ids = PaddedIds.of(sources, targets, model)
-    maps, stream = attention_maps(model, ids)
-    steps = [len(target) - 1 for target in targets]
-    scores = _scores(model, stream, ids)
-    whole = [float(score[:n].sum()) for score, n in zip(scores, steps, strict=True)]
-    words = [words_of_letters(tokenizers, source) for source in sources]
+    targets = greedy(model, [sentence.source for sentence in sentences], tokenizers.prefix)
     forced = [replace(s, target=target) for s, target in zip(sentences, targets, strict=True)]
-    left_out = least_losses(model, forced, words, whole)
+    raw = forced_figures(model, tokenizers, forced, usual)
     found = {}
-    for row, sentence in enumerate(forced):
-        source, target = sentence.source, sentence.target
-        in_source = _words(source_word_numbers(tokenizers, source))
-        in_target = _words(word_numbers(tokenizers.target, target))
-        translation = tokenizers.target.decode(target)
-        figures = {
-            "log_probability": whole[row] / steps[row],
-            "least_attended": least_attended(maps["cross"][row, :, : steps[row]], words[row]),
-            "left_out": left_out[row],
-            "repetition": repetition(
-                _texts(tokenizers.target, target, in_target),
-                _texts(tokenizers.source, source, in_source),
-            ),
-        }
-        chrf = CHRF().sentence_score(translation, [sentence.pair.target]).score
-        found[sentence.number] = TranslatedSentence(translation, figures, chrf)
+    for sentence in forced:
+        text = tokenizers.target.decode(sentence.target)
+        chrf = CHRF().sentence_score(text, [sentence.pair.target]).score
+        found[sentence.number] = Translated(sentence, text, raw[sentence.number], chrf)
     return found

@@ -17,7 +17,14 @@ from headwise.model.interface import KINDS, SpecialIds
 from headwise.model.tokenizer import TokenizerPair
 from headwise.model.training.data import Pair
 from headwise.model.transformer import Transformer
-from headwise.viz_app.measuring.batches import EncodedPair, LeftOutCounts, encode
+from headwise.viz_app.measuring.batches import EncodedPair, LeftOutCounts, PaddedIds, encode
+from headwise.viz_app.measuring.contributions import contributions
+from headwise.viz_app.measuring.detached import (
+    SentenceMass,
+    UsualMass,
+    masses_in_batch,
+    unaligned,
+)
 from headwise.viz_app.measuring.examples import (
     examples_in_batch,
     largest_weights,
@@ -30,12 +37,12 @@ from headwise.viz_app.measuring.failures import (
     translate_batch,
     words_of_letters,
 )
-from headwise.viz_app.records.measures import Example
+from headwise.viz_app.records.measures import BY_LAYER, Example
 from headwise.viz_app.records.trace import Floats
 from headwise.viz_app.trace.attention import target_log_probability
 from headwise.viz_app.trace.sentence import run_trace
 from tests.floats import near
-from tests.viz_app.measuring.conftest import PAIRS
+from tests.viz_app.measuring.conftest import PAIRS, float64_by_default
 
 ONCE: dict[str, Any] = {"dtype": np.float32, "operations": 1}
 """What was computed in float64 and rounded to float32, as all that is recorded is."""
@@ -168,9 +175,11 @@ def test_repetition_by_hand(translation: str, source: str, share: float) -> None
 def test_translations_and_figures_match_traces(
     precise: Transformer, tokenizers: TokenizerPair, sentences: list[EncodedPair]
 ) -> None:
-    found = translate_batch(precise, tokenizers, sentences[::-1])
+    usual = UsualMass([*masses_in_batch(precise, sentences).values()])
+    with float64_by_default():
+        found = translate_batch(precise, tokenizers, sentences[::-1], usual)
     texts = translate(precise, tokenizers, [pair.source for pair in PAIRS])
-    assert [found[number].translation for number in range(3)] == texts
+    assert [found[number].text for number in range(3)] == texts
     for number, pair in enumerate(PAIRS):
         trace = run_trace(precise, tokenizers, pair.source)
         log_probability = trace.predictions.log_probability
@@ -186,8 +195,20 @@ def test_translations_and_figures_match_traces(
             "left_out": least_losses(precise, [alone], [places], [total(log_probability)])[0],
             "repetition": repetition(*words),
         }
+        with float64_by_default():
+            ids = PaddedIds.of_pairs([alone], precise)
+            shares = contributions(precise, ids).source_contribution
+        expected["source_contribution"] = float(shares.mean())
         size = max(1, abs(total(log_probability)))
-        assert found[number].figures == near(expected, size=size, **ONCE)
+        raw = found[number].raw
+        assert raw.figures == near(expected, size=size, **ONCE)
+        maps = trace.attention["cross"].mean(axis=1)  # (L, T, S)
+        mass = SentenceMass(pair.source, maps.shape[1], maps.mean(axis=1).astype(np.float64))
+        distances = usual.distances(mass)
+        distances["unaligned"] = unaligned(tokenizers, alone, torch.tensor(maps))
+        assert {*raw.by_layer} == {*BY_LAYER}
+        for name, expected_layers in distances.items():
+            assert raw.by_layer[name] == near(expected_layers, size=10, dtype=np.float32)
         chrf = sacrebleu.sentence_chrf(trace.target_text, [pair.target]).score
         assert found[number].chrf == near(chrf)
 
@@ -197,8 +218,9 @@ def test_a_repetition_that_is_copied_is_no_failure() -> None:
     run = open_trained_run("copy")
     pairs = [Pair(text, text) for text in ("a b a b a b", "c c c c c", "d e f d e f")]
     batch = list(encode(pairs, run.tokenizers, max_length=31, left_out=LeftOutCounts()))
-    found = translate_batch(load_weights(run, run.steps()[-1]).model, run.tokenizers, batch)
+    model = load_weights(run, run.steps()[-1]).model
+    found = translate_batch(model, run.tokenizers, batch, UsualMass([]))
     for number, pair in enumerate(pairs):
-        assert (found[number].translation, found[number].chrf) == (pair.source, 100)
-        assert found[number].figures["repetition"] == 0
-        assert math.isnan(found[number].figures["left_out"])
+        assert (found[number].text, found[number].chrf) == (pair.source, 100)
+        assert found[number].raw.figures["repetition"] == 0
+        assert math.isnan(found[number].raw.figures["left_out"])

@@ -27,7 +27,7 @@ from headwise.viz_app.records.measures import (
     Sentence,
     TranslatedSentence,
 )
-from tests.viz_app.measures import made_up_measures
+from tests.viz_app.measures import made_up_detection, made_up_measures
 
 NAN = float("nan")
 ROUNDED = {"atol": 0.5e-5, "rtol": np.finfo(np.float32).eps}
@@ -44,6 +44,7 @@ def odd(**changes: Any) -> Measures:
     errors = {"entropy": values["entropy"]}
     even: dict[str, dict[Kind, float]] = {"begin": {"decoder_self": 0.25, "cross": NAN}}
     figures = [(-2.125, 0.5, 1 / 3, 0.25), (-1.0, NAN, NAN, 0.0)]
+    figures = [(*of_sentence, *[0.125] * 5, NAN) for of_sentence in figures]
     translated = tuple(
         TranslatedSentence(text, dict(zip(FAILURES, numbers, strict=True)), chrf)
         for text, numbers, chrf in zip(("¿Dónde?", ""), figures, (200 / 3, 0.0), strict=True)
@@ -67,7 +68,9 @@ def test_measures_survive_writing_and_reading(tmp_path: Path) -> None:
         np.testing.assert_allclose(read.cost_errors[kind], written.cost_errors[kind], **ROUNDED)
     assert read.examples == {**written.examples, ("cross", 1, 2): (Example(0, 0, 1, 0.33333),)}
     assert [t.translation for t in read.translated] == ["¿Dónde?", ""]
-    assert list(read.translated[0].figures.values()) == [-2.125, 0.5, 0.33333, 0.25]
+    *known, combined = read.translated[0].figures.values()
+    assert known == [-2.125, 0.5, 0.33333, 0.25, *[0.125] * 5]
+    assert np.isnan(combined)
     assert np.isnan(read.translated[1].figures["left_out"])
     assert [t.chrf for t in read.translated] == [66.66667, 0.0]
     [(name, kinds)] = read.errors.items()
@@ -91,6 +94,32 @@ def test_file_from_before_errors_were_kept_is_read(tmp_path: Path) -> None:
     assert '"errors"' not in measures_path(tmp_path, 20).read_text(encoding="utf-8")
     read = read_measures(tmp_path, 20)
     assert (read.errors, read.even) == ({}, {})
+
+
+def test_what_finds_detached_targets_survives(tmp_path: Path) -> None:
+    aucs = made_up_detection().aucs | {"combined": (NAN, NAN, NAN)}
+    weights = {"log_probability": 1.25, "left_out": -0.5}
+    written = made_up_detection(aucs=aucs, weights=weights, beyond=(NAN, 0.25))
+    write_measures(tmp_path, made_up_measures(detection=written))
+    assert str(read_measures(tmp_path, 20).detection) == str(written)  # a NaN equals nothing
+
+
+def test_file_from_before_targets_were_forced_is_read(tmp_path: Path) -> None:
+    write_measures(tmp_path, made_up_measures())
+    path = measures_path(tmp_path, 20)
+    file = orjson.loads(path.read_bytes())
+    for row in file["translated"]:
+        del row[6:]
+    del file["stages"]["detached"], file["stages"]["detached_reference"]
+    assert "detection" not in file
+    path.write_bytes(orjson.dumps(file))
+    read = read_measures(tmp_path, 20)
+    assert read.detection is None
+    assert np.isnan([read.stages["detached"], read.stages["detached_reference"]]).all()
+    figures, written = read.translated[0].figures, made_up_measures().translated[0].figures
+    assert {*figures} == {*FAILURES}
+    assert np.isnan([figures[name] for name in FAILURES[4:]]).all()
+    assert figures["repetition"] == round(written["repetition"], 5)
 
 
 def test_file_from_before_scores_were_explained_is_read(tmp_path: Path) -> None:
@@ -134,7 +163,11 @@ def test_steps_are_listed_in_order_and_measures_replaced(tmp_path: Path) -> None
         ('"aer_consumed"', '"aer"', "aer_consumed"),
         ('["cross",1,2,', '["cross",1,3,', "expected examples of 18 heads, got 18"),
         ('["¿Dónde?",66.66667,', '["¿Dónde?",', "damaged"),
-        (',["",0.0,-1.0,null,null,0.0]', "", "expected 2 translations, got 1"),
+        (
+            ',["",0.0,-1.0,null,null,0.0,0.125,0.125,0.125,0.125,0.125,null]',
+            "",
+            "expected 2 translations, got 1",
+        ),
         ("[0,0,1,", "[2,0,1,", "expected examples from 2 sentences"),
         ("[0,0,1,", "[0.5,0,1,", r"examples\[17\]\[3\]\[0\]\[0\]: expected a valid integer, got"),
         ('"pieces":19', '"pieces":[17]', r"pieces: expected a valid integer, got \[17\]"),

@@ -25,7 +25,7 @@ from headwise.model.checkpoint import (
 from headwise.model.interface import KINDS, Head, head_name
 from headwise.model.interventions import head_costs
 from headwise.model.training.data import Pair
-from headwise.viz_app.analysis.failures import FAILURE_DESCRIPTIONS
+from headwise.viz_app.analysis.failures import FAILURE_DESCRIPTIONS, compare_with_detached
 from headwise.viz_app.analysis.head_descriptions import describe_head, in_a_line
 from headwise.viz_app.analysis.paired import (
     all_costs,
@@ -56,6 +56,7 @@ from tests.floats import near, rounding
 from tests.viz_app.measures import (
     SENTENCES,
     made_up_costs,
+    made_up_detection,
     made_up_measures,
     made_up_resamples,
 )
@@ -639,6 +640,27 @@ def test_a_failure_is_compared_with_chrf(
     assert told in said(app)
     none = "No translation repeats more of its pairs of words than its source does."
     assert (none in said(app)) is not listed
+
+
+def test_best_order_of_failures_comes_first(
+    start: Start, own_root: Path, measured: Every, lists: Calls
+) -> None:
+    found = made_up_detection()
+    write_measures(own_root / "tiny", replace(measured[60], detection=found))
+    app = start()
+    figures = [translated.figures["wass_to_unif"] for translated in measured[60].translated]
+    assert row_names(lists, "failure_table")[0] == str(int(np.argmax(figures)))
+    assert "Higher than in most sentences that are about as long first" in said(app)
+    assert "It cannot see a wrong word that was well attended." in said(app)
+    assert compare_with_detached("wass_to_unif", found) in said(app)
+    written = "failure=combined, which cannot be used here"
+    assert written in said(start(failure="combined"))
+    both = replace(found, weights={"left_out": 1.0, "repetition": 0.5})
+    write_measures(own_root / "tiny", replace(measured[60], detection=both))
+    assert written not in said(start(failure="combined"))
+    # Files from before have four figures, log-probability first.
+    write_measures(own_root / "tiny", measured[60])
+    assert "failure=unaligned, which cannot be used here" in said(start(failure="unaligned"))
 
 
 def test_a_link_with_a_failure_of_old_shows_the_first(start: Start, lists: Calls) -> None:
