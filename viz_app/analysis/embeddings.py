@@ -52,6 +52,19 @@ def nearest_neighbours(
     return Neighbours(order, cosine[order])
 
 
+def nearest_by_chance(table: Floats, id: int, *, among: NDArray[np.bool_]) -> float:
+    """Return the largest cosine to row ``id`` if the other rows had nothing to do with it.
+
+    In each column the numbers of the rows ``among``, bool (V,), are shuffled, with a fixed seed, so
+    that each dimension is distributed as before and no row has a meaning. NaN without rows.
+    """
+    rows = table[among]
+    if not len(rows):
+        return float("nan")
+    shuffled = np.random.default_rng(0).permuted(rows, axis=0)
+    return float(cosine_similarity(table[id : id + 1], shuffled).max())
+
+
 @dataclass(frozen=True)
 class SimilarPairs:
     """Pairs of rows of a table are listed by cosine, largest first; ``first`` < ``second``."""

@@ -12,6 +12,7 @@ from headwise.viz_app.analysis.embeddings import (
     frequency_groups,
     mean_pairwise_similarity,
     most_frequent,
+    nearest_by_chance,
     nearest_neighbours,
     pair_cosines,
     principal_components,
@@ -187,3 +188,15 @@ def test_frequency_groups_begin_at_the_rarest_token() -> None:
     assert (group.tolist(), names) == ([0, 1], ["never", "1 to 9 times"])
     group, names = frequency_groups(np.zeros(2, np.int64))
     assert (group.tolist(), names) == ([0, 0], ["never"])
+
+
+def test_by_chance_the_nearest_of_a_table_without_meaning_is_as_near_as_it_is() -> None:
+    """Rows are drawn independently; then two that are the same, which no chance would give."""
+    drawn = np.random.default_rng(1).normal(size=(4_000, 48)).astype(np.float32)
+    every = np.ones(len(drawn), bool)
+    nearest = nearest_neighbours(drawn, 7, count=1, among=every).cosine[0]
+    by_chance = nearest_by_chance(drawn, 7, among=every)
+    assert by_chance == pytest.approx(nearest, abs=0.1)
+    drawn[8] = drawn[7]
+    assert nearest_by_chance(drawn, 7, among=every) < 0.7
+    assert np.isnan(nearest_by_chance(drawn, 7, among=~every))

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from headwise.viz_app.analysis.embeddings import (
     cosine_similarity,
     mean_pairwise_similarity,
+    nearest_by_chance,
     nearest_neighbours,
     similar_pairs,
 )
@@ -152,7 +153,16 @@ def show_neighbours(selection: Selection, side: TraceSide) -> None:
             alt=f"Nearest to {vocabulary.labels[id]}: {values}",
             on_select=look_up,
         )
-        st.caption("Click a token to look it up.")
+        chance = cached(
+            "nearest by chance",
+            (vocabulary.weights, vocabulary.table_side, id, seen.tobytes()),
+            lambda: nearest_by_chance(vocabulary.table, id, among=seen),
+            entries=256,
+        )
+        st.caption(
+            f"Click a token to look it up. By chance the nearest would be at {chance:.2f}: with "
+            "the numbers of each dimension shuffled among these tokens."
+        )
 
 
 def _occurrences(vocabulary: SideVocabulary, id: int) -> str:
