@@ -7,7 +7,8 @@ const DIGITS = 7; // of a float of 32 bits
 const MOST = 4; // tables that are all shown
 const opened = new Set(); // keys of pictures whose fold is open; Streamlit may draw them anew
 
-export const plain = (text) => new DOMParser().parseFromString(String(text ?? ""), "text/html").body.textContent;
+export const plain = (text) =>
+  new DOMParser().parseFromString(String(text ?? "").replaceAll("<br>", " "), "text/html").body.textContent;
 const written = (value) => (typeof value === "number" && Number.isFinite(value) ? String(+value.toPrecision(DIGITS)) : String(value ?? ""));
 
 // The element of a component in the page, outside of which its own style does not reach.

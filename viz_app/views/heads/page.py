@@ -45,7 +45,12 @@ from headwise.viz_app.views.heads.writes import show_writes
 from headwise.viz_app.views.shared.download import show_download_menu
 from headwise.viz_app.views.shared.head_choice import chosen_head, head_label
 from headwise.viz_app.views.shared.markdown import escape_markdown
-from headwise.viz_app.views.shared.measured_heads import errors_note, head_in_words, value_in_words
+from headwise.viz_app.views.shared.measured_heads import (
+    error_of,
+    errors_note,
+    head_in_words,
+    value_in_words,
+)
 from headwise.viz_app.views.shared.measures import (
     baselines_note,
     choose_measure,
@@ -167,7 +172,11 @@ def _written(run: Run, measures: Measures, name: str, head: Head, value: float) 
     if name == "emergence":  # a checkpoint alone does not say since when
         return value_in_words(run, measures, name, head, value).removeprefix("emerged ")
     form = measure_description(name, run, (measures,)).form
-    return f"{round(value, 3) + 0.0:{form}}"
+    written = f"{round(value, 3) + 0.0:{form}}"
+    if name != "cost" and name not in measures.errors:
+        return written
+    error = error_of(measures, name, head)
+    return written if math.isnan(error) else f"{written} ± {error:.3f}"
 
 
 def _ranks(

@@ -56,9 +56,13 @@ def _beside(run: Run, measures: Measures, head: Head) -> dict[str, Beside]:
     first, even = _at_step_0(run), even_values(run, measures)
     return {
         name: Beside(
-            _error(measures, name, head),
+            error_of(measures, name, head),
             even.get(name, {}).get(head.kind, math.nan),
-            *((_value(first, name, head), _error(first, name, head)) if first is not None else ()),
+            *(
+                (_value(first, name, head), error_of(first, name, head))
+                if first is not None
+                else ()
+            ),
         )
         for name in MEASURES
     }
@@ -72,7 +76,7 @@ def _value(measures: Measures, name: str, head: Head) -> float:
     return float(measures.values[name][head.kind][head.layer, head.head])
 
 
-def _error(measures: Measures, name: str, head: Head) -> float:
+def error_of(measures: Measures, name: str, head: Head) -> float:
     """Return the standard error of a value, or what it is at most.
 
     Files from before these were kept have no errors but of costs. A mean of shares from 0 to 1 over
