@@ -64,7 +64,10 @@ class PretrainedVocabulary:
 
     @cached_property
     def _special(self) -> set[int]:
-        return {*self._tokenizer.all_special_ids, *_language_ids(self._tokenizer).values()}
+        tokenizer = self._tokenizer
+        # Marian's, such as >>cat<<, say into which language a source is translated.
+        codes = tokenizer.convert_tokens_to_ids(getattr(tokenizer, "supported_language_codes", []))
+        return {*tokenizer.all_special_ids, *_language_ids(tokenizer).values(), *codes}
 
     @cached_property
     def control_ids(self) -> frozenset[int]:

@@ -345,3 +345,10 @@ def test_languages_and_tasks_are_given_as_transformers_gives_them(
     assert {*settings.values()} <= {*target[:2]}
     without = start_model("translate", folders(family)).cells("large")
     assert drawn.shape != without.shape or not np.allclose(drawn, without, atol=1e-3)
+    # What "Leave them out" does where heads rest on </s> and language codes.
+    asked |= {"special": "false", "punctuation": "false"}
+    content = start_model("translate", folders(family), **asked).cells("large")
+    texts = theirs.tokenizer.convert_ids_to_tokens(source)
+    codes = {"__en__", "eng_Latn", "en_XX", ">>cat<<"}
+    left = [text for text in texts if text not in {"</s>", ".", ":", *codes}]
+    assert content.shape[1] == len(left)
