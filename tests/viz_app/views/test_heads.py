@@ -687,9 +687,9 @@ def test_the_word_looked_at_least_stands_beside_sentences_as_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rows = record_calls(monkeypatch, "translate", "token_buttons")
-    app = start_page("translate", own_root, q="We saw three black cats.")
+    app = start_page("translate", own_root, q="She gave him that black book there.")
     assert app.errors == []
-    trace = traced(run, "We saw three black cats.")
+    trace = traced(run, "She gave him that black book there.")
     cross = trace.attention["cross"]
     weight = float(cross[..., rows["source_tokens"]["marked"]].sum(-1).max())
     others = [each.figures["least_attended"] for each in measured[60].translated]

@@ -96,7 +96,7 @@ def _show_examples(selection: Selection, measures: Measures, head: Head) -> None
     corpus = measures.examples_corpus
     st.caption(
         f"The largest weights of this head in {corpus.sentences:,} sentences "
-        f"({escape_markdown(corpus.name)}), at most one a sentence. A weight is of two tokens; the "
-        "words that they belong to are marked. Click one to open it on Translate, with the "
-        "reference as the target."
+        f"({escape_markdown(corpus.name)}), at most one a sentence: its extremes, not what it does "
+        "in most rows. A weight is of two tokens; the words that they belong to are marked. Click "
+        "one to open it on Translate, with the reference as the target."
     )

@@ -95,7 +95,7 @@ def _ask_for_own(selection: Selection) -> tuple[int, ...] | None:
     """Offer to force a translation, and return its ids; None leaves it to the model."""
     forced = bool(view().target.strip())
     with st.popover(
-        "Forced: your translation" if forced else "Force a translation",
+        "A translation is forced" if forced else "Force a translation",
         key="own-target",
         icon=":material/edit:",
         type="primary" if forced else "secondary",

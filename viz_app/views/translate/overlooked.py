@@ -44,18 +44,17 @@ def overlooked_word(run: Run, trace: Trace) -> OverlookedWord | None:
             for each, translated in zip(measures.sentences, measures.translated, strict=True)
             if each.source != trace.source_text
         ]
-        if found is None or not others:
+        if found is None or not others or found[1] >= _MOST:
             return None
         places, weight = found
         sources, figures = zip(*others, (trace.source_text, weight), strict=True)
         below = shares_below(figures, sources)[-1]
-        causes = "It may be redundant or overlooked. " * (weight < _MOST)
         word = "".join(trace.source.texts[place] for place in places).strip()
         note = (
             f"Of the words of at least four letters “{make_visible(word)}” is looked at least by "
             f"all heads of cross-attention together: no row of any has more than {weight:.2f} on "
-            f"it. {causes}Of the example sentences about as long {below:.0%} have a word that is "
-            "looked at still less; by chance it is half of them."
+            f"it. It may be redundant or overlooked. Of the example sentences about as long "
+            f"{below:.0%} have a word that is looked at still less; by chance it is half of them."
         )
         return OverlookedWord(places, note)
 

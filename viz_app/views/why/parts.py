@@ -135,6 +135,8 @@ def _show_bars(
         on_select=choose,
     )
     note = f"{DIRECT} The bars sum to {account.parts.total:+.3f}."
+    if any(bar.name == name for bar in bars):
+        note += " The framed one is the head whose map stands below; a click takes another."
     if wholes:
         note += (
             " “Whole” is what the difference loses when the part is taken out of the pass, a head "
