@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import shlex
 import shutil
-import subprocess
 import sys
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -118,8 +118,24 @@ def test_every_kind_of_command_is_there() -> None:
     }
 
 
-def test_commands_of_the_page_from_the_shell_run(tmp_path: Path) -> None:
-    """One after another, in a folder that has the files which they name."""
+@contextmanager
+def standard_input(text: str) -> Iterator[None]:
+    """Have a text come through a pipe, as from another command."""
+    before, (end, begin) = os.dup(0), os.pipe()
+    os.write(begin, text.encode())
+    os.close(begin)
+    os.dup2(end, 0)
+    os.close(end)
+    yield
+    os.dup2(before, 0)
+    os.close(before)
+
+
+@pytest.mark.usefixtures("datasets_cache")
+def test_commands_of_the_page_from_the_shell_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One after another, in a folder that has the files which they name; in one process."""
     pairs = (ROOT / "tests" / "data" / "valid.jsonl").read_text(encoding="utf-8").splitlines()[:6]
     for name in ("test.jsonl", "valid.jsonl", "train.jsonl"):
         (tmp_path / name).write_text("\n".join(pairs) + "\n", encoding="utf-8")
@@ -128,16 +144,23 @@ def test_commands_of_the_page_from_the_shell_run(tmp_path: Path) -> None:
     given = {path.name for path in tmp_path.iterdir()}
     written = blocks(DOCS / "from-the-shell.md", "")
     script = "".join(block for block in written if ".venv/bin/python" in block)
-    script = script.replace(".venv/bin/python", shlex.quote(sys.executable))
-    done = subprocess.run(
-        ["bash", "-e", "-o", "pipefail", "-c", script],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "¿Dónde está mi libro?" in done.stdout
+    monkeypatch.chdir(tmp_path)
+    for line in script.splitlines():
+        echoed, _, command = line.rpartition(" | ")
+        words = shlex.split(command)
+        if words[0] == "echo":
+            _, text, into, name = words
+            assert into == ">"
+            Path(name).write_text(f"{text}\n", encoding="utf-8")
+            continue
+        python, option, module, *arguments = words
+        assert (python, option) == (".venv/bin/python", "-m")
+        monkeypatch.setattr(sys, "argv", [module, *arguments])
+        monkeypatch.delitem(sys.modules, module, raising=False)
+        with standard_input("".join(f"{text}\n" for text in shlex.split(echoed)[1:])):
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
+        printed = capsys.readouterr().out
+        assert "¿Dónde está mi libro?" in printed or not echoed or "--temperature" in arguments
     new = {path.name for path in tmp_path.iterdir()} - given
     assert new >= {"page.html", "trace.npz", "trace.json", "pair.jsonl", "heads.json", "test.align"}
 

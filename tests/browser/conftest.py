@@ -15,7 +15,7 @@ from benchmarks.load_server import APP, ROOT, started
 from headwise.model.checkpoint import TrainedRun, load_weights, open_trained_run
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.sentence import run_trace
-from tests.browser.driver import PATIENCE, App, NewApp, Traced
+from tests.browser.driver import PATIENCE, App, Motion, NewApp, Traced
 
 SCREEN: ViewportSize = {"width": 1440, "height": 2000}
 """High enough that nothing scrolls: a list that is open closes when the page scrolls."""
@@ -79,7 +79,15 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
 
 
 @pytest.fixture
-def new_app(context: BrowserContext, request: pytest.FixtureRequest) -> Iterator[NewApp]:
+def motion() -> Motion:
+    """Drawn without motion, a page takes three quarters of the time; who tests motion has some."""
+    return "reduce"
+
+
+@pytest.fixture
+def new_app(
+    context: BrowserContext, motion: Motion, request: pytest.FixtureRequest
+) -> Iterator[NewApp]:
     """Makes a page, at another server's address perhaps, of another size or in dark colours.
 
     At the end nothing may have been complained of in any of them.
@@ -97,7 +105,7 @@ def new_app(context: BrowserContext, request: pytest.FixtureRequest) -> Iterator
             context.new_page().goto(f"{address}/_stcore/health")
         opened.append(App(context, address))
         opened[-1].page.set_viewport_size(viewport)
-        opened[-1].page.emulate_media(color_scheme=color_scheme)
+        opened[-1].page.emulate_media(color_scheme=color_scheme, reduced_motion=motion)
         return opened[-1]
 
     yield make

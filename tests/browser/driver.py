@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import numpy as np
@@ -492,6 +492,7 @@ def lines_locator(app: App, what: str) -> Locator:
     return app.page.locator(f".st-key-lines {what}")
 
 
+Motion = Literal["no-preference", "reduce"]
 NewApp = Callable[..., App]
 """Makes a page; see the fixture ``new_app``."""
 Traced = Callable[[str], Trace]

@@ -15,7 +15,7 @@ from headwise.viz_app.analysis.labels import token_label, token_labels
 from headwise.viz_app.figures.theme import LIGHT, weight_colour
 from headwise.viz_app.measuring.composition import composition
 from headwise.viz_app.records.trace import Floats, Trace
-from tests.browser.driver import NAMES, App, Traced, asked, rgb, step_label
+from tests.browser.driver import NAMES, App, Motion, Traced, asked, rgb, step_label
 
 SHORT = "We saw three black cats on the white roof."
 BRIEF = "I am hungry."
@@ -31,6 +31,11 @@ RECORD = """() => {
     look();
 }"""
 """Keep each step that the list shows, in order."""
+
+
+@pytest.fixture
+def motion() -> Motion:
+    return "no-preference"
 
 
 def button(app: App, key: str) -> Locator:
