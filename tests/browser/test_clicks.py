@@ -53,24 +53,20 @@ def expect_inside(app: App, trace: Trace, query: int, key: int) -> None:
     assert "/inside?" in app.page.url
 
 
-def test_a_cell_opens_inside_a_head(app: App, traced: Traced) -> None:
+def test_a_row_s_label_and_mark_choose_its_step_and_a_cell_opens_inside_a_head(
+    app: App, traced: Traced
+) -> None:
     trace = traced(BRIEF)
     app.open(q=BRIEF, head=2)
     app.expect_drawn("large", trace.attention["cross"][-1, 1])
-    click_cell(app, trace, 1, 3)
-    expect_inside(app, trace, 1, 3)
-    app.expect_chosen(kind="cross", head="2")
-
-
-def test_a_row_s_label_and_mark_choose_its_step(app: App, traced: Traced) -> None:
-    trace = traced(BRIEF)
-    app.open(q=BRIEF)
-    app.expect_drawn("large", trace.attention["cross"][-1, 0])
     for row, away in ((2, 60), (1, 6)):
         left, top, _, height = app.box('.st-key-large .nsewdrag[data-subplot="xy"]')
         app.page.mouse.click(left - away, top + (row + 0.5) / len(trace.predicted) * height)
         app.expect_field("at", step_label(trace, row))
         app.expect_address(at=str(row))
+    click_cell(app, trace, 2, 3)
+    expect_inside(app, trace, 2, 3)
+    app.expect_chosen(kind="cross", head="2")
 
 
 def test_the_map_is_walked_by_arrow_keys_and_read_out(app: App, traced: Traced) -> None:
@@ -98,8 +94,11 @@ def test_the_map_is_walked_by_arrow_keys_and_read_out(app: App, traced: Traced) 
     expect_inside(app, trace, 1, 1)
 
 
-def test_tokens_choose_step_and_column(app: App, traced: Traced) -> None:
+def test_tokens_choose_step_and_column_and_are_one_stop_walked_by_arrow_keys(
+    app: App, traced: Traced
+) -> None:
     trace = traced(BRIEF)
+    labels = token_labels(trace.predicted)
     app.open(q=BRIEF)
     token(app, "target", 2).click()
     app.expect_field("at", step_label(trace, 2))
@@ -110,15 +109,8 @@ def test_tokens_choose_step_and_column(app: App, traced: Traced) -> None:
     token(app, "source", 1).click()
     app.expect_address(at="2", column=None)
     app.expect_read("large", COLUMN_FRAMES, [])
-
-
-def test_a_row_of_tokens_is_one_stop_and_walked_by_arrow_keys(app: App, traced: Traced) -> None:
-    trace = traced(BRIEF)
-    labels = token_labels(trace.predicted)
-    app.open(q=BRIEF)
-    token(app, "source", 0).focus()
     app.page.keyboard.press("Tab")
-    for key, place in (("", 0), ("ArrowRight", 1), ("End", len(labels) - 1), ("ArrowLeft", -2)):
+    for key, place in (("", 2), ("Home", 0), ("ArrowRight", 1), ("End", -1), ("ArrowLeft", -2)):
         if key:
             app.page.keyboard.press(key)
         app.expect(FOCUSED, labels[place])
@@ -129,24 +121,20 @@ def test_a_row_of_tokens_is_one_stop_and_walked_by_arrow_keys(app: App, traced: 
     expect(stops).to_have_text([labels[-2]])
 
 
-def test_a_bar_forces_its_token(app: App, traced: Traced) -> None:
+def test_a_bar_forces_its_token_and_what_follows_comes_into_view(
+    new_app: NewApp, traced: Traced
+) -> None:
     """Wherever in its row the click is, short as the bar may be."""
+    app = new_app(viewport={"width": 1280, "height": 500})
     trace = traced(BRIEF)
     names = [next_token_label(each, spaced=True) for each in trace.top_tokens[0]]
     predicted = names.index(token_labels(trace.predicted)[0])
-    app.open(q=BRIEF)
+    app.open(q=BRIEF, below="steps")
     app.expect_labels("top_tokens", "y", names)
     other = 1 if predicted == 0 else 0
     app.click_in("top_tokens", 0.7, (other + 0.5) / len(names))
     app.expect_field("fork", names[other])
     app.expect_address(fork=names[other])
-    expect(app.page.locator(".st-key-forked")).to_be_visible()
-
-
-def test_what_follows_a_forced_token_comes_into_view(new_app: NewApp) -> None:
-    app = new_app(viewport={"width": 1280, "height": 500})
-    app.open(q=BRIEF, below="steps")
-    app.click_in("top_tokens", 0.7, 0.25)
     expect(app.page.locator(".st-key-forked-result")).to_be_in_viewport(ratio=0.9)
 
 
@@ -289,17 +277,9 @@ def test_an_example_of_a_head_is_opened_with_its_target(app: App) -> None:
     consumed = ["<s>", *sentence.reference.split()]
     expect(first.locator("mark.query")).to_have_text(consumed[example.query])
     expect(first.locator("mark.key")).to_have_text(consumed[example.key])
-    first.click()
+    first.locator("button").press("Enter")
     q, target = sentence.source, sentence.reference
     expect_opened(app, Head("decoder_self", 1, 0), step=measures.step, q=q, target=target)
-
-
-def test_a_failed_translation_is_opened_by_its_button(app: App) -> None:
-    app.open("/heads", run="copy", target="c a f e b")
-    row = app.page.locator(".st-key-failure_table tbody tr").first
-    source = row.locator("td").first.inner_text()
-    row.locator("button").press("Enter")
-    expect_opened(app, Head("cross", 1, 0), step=open_trained_run("copy").steps()[-1], q=source)
 
 
 def test_a_ranking_goes_to_its_top_and_keeps_the_chosen_head_in_view(app: App) -> None:
