@@ -10,17 +10,19 @@ import { svgCanvas } from "./scatter_paper.js";
 const REACH = 14; // pixels from the mouse to the point that it points at
 const MOST_ZOOM = 200;
 const LEAST_PRINTED = 0.75; // height of a saved picture, as a share of its width
-const HINT = "Point at a dot to read its token. Click the picture, and the wheel zooms; drag to move. "
-  + "The arrow keys walk through the marked tokens; Escape shows all again.";
+const hint = ({ action, marks }) => "Point at a dot to read its token. Click the picture, and the wheel zooms; drag to "
+  + `move.${marks.length || !action ? " The arrow keys walk through the marked tokens;" : ""} Escape shows all again.`
+  + (action && ` A click on a dot${marks.length ? ", or Enter," : ""} ${action}; on a touch screen, the second one.`);
 
 export default function (component) {
   const [data] = component.data;
   const scene = mount(component, "scatter", build);
   if (scene.data?.content_id !== data.content_id) scene.view = whole(data);
   scene.data = data;
-  scene.shown = null;
+  scene.shown = scene.described = null;
+  scene.click = (point) => data.action && component.setTriggerValue("clicked", point);
   prepareFrames(scene);
-  scene.status.textContent = HINT;
+  scene.status.textContent = hint(data);
   scene.canvas.setAttribute(
     "aria-label",
     `${data.labels.length.toLocaleString("en")} tokens as points, ${data.marks.length} of them marked`,
@@ -121,7 +123,10 @@ function listen(scene) {
     if (!clicked) return;
     const point = nearest(scene, ...place(event));
     show(scene, point);
-    if (point !== null) describe(scene, point);
+    if (point === null) return;
+    // A finger does not point before it touches: its first touch reads, the second one clicks.
+    if (event.pointerType !== "touch" || scene.described === point) scene.click(point);
+    describe(scene, point);
   });
   canvas.addEventListener("pointercancel", () => (drag = null));
   canvas.addEventListener("pointerleave", () => drag || show(scene, null));
@@ -143,6 +148,7 @@ function listen(scene) {
     else if (event.key in ends) walkTo(scene, ends[event.key]);
     else if (event.key === "+" || event.key === "=") zoom(scene, 1.6);
     else if (event.key === "-") zoom(scene, 1 / 1.6);
+    else if (event.key === "Enter" && scene.shown !== null) scene.click(scene.shown);
     else if (event.key === "Escape") reset(scene);
     else return;
     event.preventDefault();
@@ -175,8 +181,8 @@ function zoom(scene, factor, at = [scene.canvas.clientWidth / 2, scene.canvas.cl
 
 function reset(scene) {
   scene.view = whole(scene.data);
-  scene.shown = null;
-  scene.status.textContent = HINT;
+  scene.shown = scene.described = null;
+  scene.status.textContent = hint(scene.data);
   scene.draw();
 }
 
@@ -212,6 +218,7 @@ function note(data, point) {
 }
 
 function describe(scene, point) {
+  scene.described = point;
   scene.status.replaceChildren(html("b", "", scene.data.labels[point]), `: ${note(scene.data, point)}`);
 }
 

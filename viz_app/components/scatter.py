@@ -7,11 +7,12 @@ contexts, a page may have any number of them. Pointing, zooming and walking need
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import streamlit as st
 from numpy.typing import NDArray
 
 from headwise.viz_app.components.assets import component
@@ -63,6 +64,8 @@ def scatter(
     name: str,
     key: str,
     frames: Frames | None = None,
+    on_click: Callable[[int], None] | None = None,
+    action: str = "",
 ) -> None:
     """Draw a cloud, with rings and labels on some of its points.
 
@@ -73,10 +76,21 @@ def scatter(
         name: name of the file that the picture is saved as.
         frames: where the points are at other times; the browser then moves them from one to the
             next, the cloud being the last, and draws the paths of those that are marked.
+        on_click: is given the index of a point that was clicked; ``action`` says what it does.
     """
     marks: dict[str, Any] = {"sentence": sentence, "searched": searched, "frames": frames}
     data = scatter_data(cloud, content_id=content_id, theme=theme, **marks)
-    _mount(key=key, data=data | {"name": name})
+    data |= {"name": name, "action": action}
+    if on_click is None:
+        _mount(key=key, data=data)
+        return
+
+    def handle_click() -> None:
+        clicked = st.session_state[key].clicked
+        if isinstance(clicked, int) and 0 <= clicked < len(cloud.labels):
+            on_click(clicked)
+
+    _mount(key=key, data=data, on_clicked_change=handle_click)
 
 
 def scatter_data(

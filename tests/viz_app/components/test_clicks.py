@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,6 +19,7 @@ from headwise.viz_app.components import (
     map_cells,
     player,
     row_table,
+    scatter,
     token_buttons,
 )
 from headwise.viz_app.components.lines import Bundle, TokenColumn
@@ -34,7 +36,7 @@ class Browser:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._patch = monkeypatch
         self._mounted: dict[str, Any] = {}
-        for module in (head_graph, lines, map_cells, player, row_table, token_buttons):
+        for module in (head_graph, lines, map_cells, player, row_table, scatter, token_buttons):
             monkeypatch.setattr(module, "_mount", lambda **given: self._mounted.update(given))
 
     @property
@@ -68,6 +70,19 @@ def test_only_a_row_that_is_there_can_be_clicked(browser: Browser) -> None:
     assert clicked == ["b"]
     with pytest.raises(ValueError, match=r"^a: expected 2 cells, got 1$"):
         draw_table(["x", "y"], Row("a", ("1",)))
+
+
+def test_only_a_point_that_is_there_can_be_clicked(browser: Browser) -> None:
+    clicked: list[int] = []
+    cloud = scatter.Cloud(np.eye(2), ["a", "b"], None, np.ones(2, int), ["", "all"], False)
+    marks: dict[str, Any] = {"sentence": [], "searched": [], "content_id": ""}
+    draw = partial(scatter.scatter, cloud, **marks, theme=LIGHT, name="", key="widget")
+    draw()
+    assert browser.data["action"] == ""
+    draw(on_click=clicked.append, action="opens it")
+    assert browser.data["action"] == "opens it"
+    browser.send("clicked", 1, 2, -1, None, "0")
+    assert clicked == [1]
 
 
 def test_texts_and_marked_words_are_sent_unchanged(browser: Browser) -> None:

@@ -255,6 +255,15 @@ def test_what_is_not_known_of_a_model_is_said(
     assert r"\texttt{<pad>}" in words_of(app)  # its first token
 
 
+def test_relative_positions_are_said_not_to_be_in_the_plane(
+    start_model: Start, measured: Folders
+) -> None:
+    for kind, told in (("encoder_self", True), ("cross", False)):
+        app = start_model("heads", measured("t5"), plane="this checkpoint", kind=kind)
+        assert "queries and" in app.captions
+        assert ("What relative positions add to the scores" in app.captions) == told
+
+
 def test_curves_are_those_of_the_trainer(start_model: Start, folders: Folders) -> None:
     app = start_model("training", folders("marian", trained=True), training="curves")
     lines = {line.get("name"): line for line in app.charts["curves"]["data"]}

@@ -34,6 +34,11 @@ class HeadsChoices:
     found_on: WantedKeys | Literal["nothing"] = "nothing"
     found_token: str = choice("", of="run", where={"found_on": "token"})
     found_distance: int = choice(-1, where={"found_on": "distance"})
+    plane: Literal["off", "this checkpoint", "through training"] = "off"
+    """Whether the head's queries and keys are drawn, and of which checkpoints."""
+    plane_colour: Literal["side", "frequency", "position"] = choice(
+        "side", where={"plane": "this checkpoint"}
+    )
     edge: str | None = choice(None, of="run")
     """Two heads of which one feeds the other, and by what; None for the strongest."""
     edge_training: bool = False

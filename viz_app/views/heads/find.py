@@ -6,6 +6,7 @@ from typing import Literal
 
 import streamlit as st
 
+from headwise.model.interface import Head
 from headwise.viz_app.analysis.labels import KIND_NAMES
 from headwise.viz_app.components.row_table import Row, row_table
 from headwise.viz_app.measuring.find import find_rows
@@ -153,13 +154,18 @@ def _show(selection: Selection, measures: Measures, query: RowQuery, found: Foun
     )
     if not found.rows:
         return
+
+    def open_found(place: str) -> None:
+        row = found.rows[int(place)]
+        open_row(measures, row.head, row.sentence, row.query)
+
     row_table(
         ["weight", "head", "source", "target, the reference"],
         [_row(selection, measures, place, each) for place, each in enumerate(found.rows)],
         label="Rows that were found",
         theme=selection.theme,
         key="found_table",
-        on_click=lambda place: _open(measures, found.rows[int(place)]),
+        on_click=open_found,
         action="Open on Translate at this row, this target forced",
     )
 
@@ -185,9 +191,10 @@ def _row(selection: Selection, measures: Measures, place: int, found: FoundRow) 
     )
 
 
-def _open(measures: Measures, found: FoundRow) -> None:
-    sentence = measures.sentences[found.sentence]
+def open_row(measures: Measures, head: Head, number: int, query: int) -> None:
+    """Open Translate at a row of a head in an example sentence, its reference forced."""
+    sentence = measures.sentences[number]
     shown: dict[str, object] = {"sentence": sentence.source, "target": sentence.reference}
-    if found.head.kind != "encoder_self":
-        shown["at"] = found.query
-    open_page("translate", **shown, **choices_for(found.head), **THE_HEAD_ALONE)
+    if head.kind != "encoder_self":
+        shown["at"] = query
+    open_page("translate", **shown, **choices_for(head), **THE_HEAD_ALONE)

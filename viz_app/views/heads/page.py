@@ -40,6 +40,7 @@ from headwise.viz_app.views.heads.compared import (
 from headwise.viz_app.views.heads.examples import show_examples
 from headwise.viz_app.views.heads.feeds import show_feeds
 from headwise.viz_app.views.heads.find import show_find
+from headwise.viz_app.views.heads.plane import show_plane
 from headwise.viz_app.views.heads.together import show_together
 from headwise.viz_app.views.heads.writes import show_writes
 from headwise.viz_app.views.shared.download import show_download_menu
@@ -65,7 +66,14 @@ from headwise.viz_app.views.shared.view import change_view, control, view
 from headwise.viz_app.views.shared.vocabulary import special_tokens_of
 from headwise.viz_app.views.shared.widgets import choose_one, open_page, show_heading
 
-_PANELS = ("head_examples", "head_list", "head_alike", "head_found", "head_writes")
+_PANELS = (
+    "head_examples",
+    "head_list",
+    "head_alike",
+    "head_found",
+    "head_plane",
+    "head_writes",
+)
 """Panels that depend on the chosen head; the first has its widgets."""
 _RANKS_NOTE = (
     " Heads whose values differ by less than twice the error of the difference share ranks."
@@ -87,6 +95,7 @@ def page(selection: Selection) -> None:
             show_list(selection, measures)
         show_alike(selection, measures)
         show_find(selection, measures)
+        show_plane(selection, measures)
         show_writes(selection, measures)
         show_feeds(selection)
         show_together(selection, measures)
