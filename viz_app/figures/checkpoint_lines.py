@@ -196,6 +196,8 @@ class StageChart:
     """What is shown when the mouse rests on each value."""
     reference: float | None = None
     """The value of the references, which a dotted line marks."""
+    reference_name: str = "references"
+    """Of what that value is, in a word or two."""
 
 
 def stage_charts(
@@ -244,7 +246,7 @@ def stage_charts(
                 | {"y0": chart.reference, "y1": chart.reference}
             )
             notes.append(
-                _note("references", theme)
+                _note(chart.reference_name, theme)
                 | {"x": 1, "y": chart.reference, "yref": y, "yanchor": "middle", "xshift": 4}
             )
     if marked is not None:

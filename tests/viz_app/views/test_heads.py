@@ -331,7 +331,7 @@ def test_stages_stand_below_the_columns_of_the_matrix(
         heads = [kept[name][kind] for kind in KINDS for name in ("begin", "end", "punctuation")]
         count = sum(kept["end"][kind].size for kind in KINDS)
         assert drawn_weight == near(sum(map(np.nansum, heads)) / count, dtype=np.float32)
-    assert f"the largest number in the encoder at step {STEPS[1]:,}." in said(app)
+    assert f"the largest number in the encoder from step {STEPS[1]:,} on." in said(app)
 
 
 # Heads, examples, failures

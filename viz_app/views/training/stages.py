@@ -74,6 +74,7 @@ def _show_sizes(
         weights,
         ["" if math.isnan(weight) else f"{_RESTING}: {weight:.3f}" for weight in weights],
         next(iter(found.values()))[1],
+        "even heads",
     )
     drawn = [resting, *charts.values()]
     _draw_stages(selection, steps, drawn, "sizes")
@@ -142,16 +143,18 @@ def _go_to_clicked_stage(key: str) -> None:
 
 
 def _half_ways(charts: Iterable[StageChart], steps: Sequence[int]) -> str:
-    """Say of each chart at which checkpoint half of its way is done, from its first value on."""
+    """Say of each chart from which checkpoint on at least half of its way is done."""
     said = []
     for chart in charts:
         every = zip(chart.values, steps, strict=True)
         known = [(value, step) for value, step in every if not math.isnan(value)]
         (first, _), (last, _) = known[0], known[-1]
-        step = next(step for value, step in known if abs(value - first) >= abs(last - first) / 2)
-        said.append(f"the {chart.name} at step {step:,}")
+        way = last - first
+        short = [step for value, step in known if (value - first) * way < way * way / 2]
+        step = next((step for _, step in known if not short or step > short[-1]), known[0][1])
+        said.append(f"the {chart.name} from step {step:,} on")
     return (
-        "Half of its way from its first value to its last, and for the first time, has done "
-        + ", ".join(said)
+        "At least half of the way from its first value to its last is done, and stays so, by "
+        + ", by ".join(said)
         + "."
     )
