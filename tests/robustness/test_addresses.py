@@ -38,7 +38,7 @@ UNUSABLE: tuple[Value, ...] = (
 """Values that no widget takes; only a widget for numbers may take those that are numbers."""
 TEXTS = (
     *("q", "target", "own_reference", "fork", "token", "instead"),
-    *("other", "in_its_place", "first_word", "second_word", "dictionary_words"),
+    *("other", "in_its_place", "first_word", "second_word", "dictionary_words", "found_token"),
 )
 """Parameters that take any text."""
 SEVERAL_TEXTS = ("searched", "pair_tokens", "lessons")

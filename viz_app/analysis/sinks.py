@@ -70,9 +70,8 @@ def mean_weight_without_content(measures: Measures) -> tuple[float, float]:
         of_kind = [measures.values[name][kind] for name in names]
         heads += np.nansum(of_kind, axis=0).ravel().tolist()
         if measures.even:
-            by_chance = float(
-                np.nansum([measures.even[name].get(kind, math.nan) for name in names])
-            )
+            even_of = [measures.even.get(name, {}).get(kind, math.nan) for name in names]
+            by_chance = float(np.nansum(even_of))
             even += [by_chance] * of_kind[0].size
     return float(np.mean(heads)), float(np.mean(even)) if even else math.nan
 

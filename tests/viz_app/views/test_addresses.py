@@ -39,7 +39,8 @@ NARROWER = {
     "pinned": st.lists(PINS, max_size=5, unique_by=lambda pin: pin[:2]).map(tuple),
     **dict.fromkeys(("searched", "beside", "lessons"), TEXTS),
     **dict.fromkeys(
-        ("factor", "temperature", "top_p", "smoothing", "smallest", "smallest_line"), NUMBERS
+        ("factor", "found_least", "temperature", "top_p", "smoothing", "smallest", "smallest_line"),
+        NUMBERS,
     ),
     "pair_tokens": st.none() | TEXTS,
     "heads_least": st.none() | NUMBERS,

@@ -623,7 +623,7 @@ def test_a_head_is_switched_off_and_on_again_where_it_is_described(start: Start)
     app = start(kind="cross", layer="1", head="2")
     app = app.button(key="turn-head").click().run()
     assert app.address["off"] == "cross.1.2"
-    assert "what it writes without Cross 1.2 stands below" in app.captions
+    assert "what it writes without this head stands below" in app.captions
     assert app.button(key="turn-head").label == "Switch it on again"
     app = app.button(key="turn-head").click().run()
     assert "off" not in app.address

@@ -75,6 +75,11 @@ def _show_ways(head: Head) -> None:
         show_link("In a corpus", "heads", key="head-corpus", **choices)
         show_link("Turn it", "why", key="head-why", why="turn heads", **choices)
         show_head_link()
+    if is_off:
+        st.caption(
+            "The translation above is of the whole model; what it writes without this head stands "
+            "below, under “Switch heads off”."
+        )
 
 
 def _over_the_corpus(selection: Selection, head: Head) -> tuple[str, str]:

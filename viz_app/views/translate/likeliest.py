@@ -35,7 +35,7 @@ def show_next_tokens(selection: Selection, trace: Trace) -> None:
                 key=f"next-token-{place}",
                 disabled=id not in names,
                 on_click=force,
-                args=(at, names.get(id, "")),
+                args=(at, names.get(id, ""), "below"),
             )
     close = close_positions(trace.predictions, within=_CLOSE)
     if not close:

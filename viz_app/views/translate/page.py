@@ -17,7 +17,6 @@ from headwise.viz_app.figures.tokens import scale_legend
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import Beam, trace_of, translation_of
 from headwise.viz_app.views.shared.download import show_download_menu
-from headwise.viz_app.views.shared.head_choice import head_label
 from headwise.viz_app.views.shared.lessons import answered, open_step, served_lessons
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.panels import panel
@@ -122,11 +121,6 @@ def _show_translation(selection: Selection, size: int) -> tuple[Trace, Target]:
     if target.beam is not None:
         score = target.beam.hypotheses[target.hypothesis].score
         notes.append(f"Its score in the beam, {score:.2f}, is the {SCORE}.")
-    if off := [head_label(each.head) for each in view().strengths if not each.strength]:
-        notes.append(
-            f"This is of the whole model; what it writes without {', '.join(off)} stands below, "
-            "under “Switch heads off”."
-        )
     if view().units == "words":
         notes.append("Words are in the maps only: above are tokens, and below them their words.")
     if run.data is not None and len(trace.source) > run.data.longest_source:

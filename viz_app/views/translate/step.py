@@ -254,9 +254,12 @@ def _note_forced() -> None:
     st.session_state["just_forced"] = True
 
 
-def force(at: int, name: str) -> None:
-    """Decode on from one of ``alternatives`` in place of the token at a position."""
-    change_view(*STEP_PANELS, at=at, fork=name, below="steps")
+def force(at: int, name: str, *panels: str) -> None:
+    """Decode on from one of ``alternatives`` in place of the token at a position.
+
+    ``panels`` are those that are drawn again beside the one that was clicked.
+    """
+    change_view(*panels, at=at, fork=name, below="steps")
     _note_forced()
 
 
