@@ -301,7 +301,11 @@ def _vectors(
     layout = {
         "height": round(46 + row * len(labels)),
         "margin": {"l": label_width(labels), "r": COLOUR_BAR + 12, "t": 6, "b": 40},
-        "xaxis": {"title": {"text": "dimension", "standoff": 4}},
+        "xaxis": {
+            "title": {"text": "dimension", "standoff": 4},
+            # Where only the options of a chart change, Plotly does not find it again by itself.
+            "range": [-0.5, vectors.shape[1] - 0.5],
+        },
         "yaxis": {"range": [len(labels) - 0.5, -0.5], **token_axis(labels, row)},
     }
     return [cells], layout
