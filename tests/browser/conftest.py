@@ -105,7 +105,7 @@ def new_app(
             context.new_page().goto(f"{address}/_stcore/health")
         opened.append(App(context, address))
         # Else a page has the width of the sidebar of the last one that was as narrow, or as wide.
-        opened[-1].page.add_init_script("localStorage.clear()")
+        opened[-1].page.add_init_script("try { localStorage.clear() } catch {}")
         opened[-1].page.set_viewport_size(viewport)
         opened[-1].page.emulate_media(color_scheme=color_scheme, reduced_motion=motion)
         return opened[-1]
