@@ -23,7 +23,8 @@ def check_out(path: Path, endings: Sequence[str] = ENDINGS) -> None:
     """Refuse, as a ``ValueError``, a file of arrays that could not be written, before any work."""
     if path.suffix not in endings:
         *most, last = endings
-        raise ValueError(f"{path}: expected a name that ends in {', '.join(most)} or {last}")
+        named = f"{', '.join(most)} or {last}" if most else last
+        raise ValueError(f"{path}: expected a name that ends in {named}")
     if not path.parent.is_dir():
         raise ValueError(f"{path.parent}: no such folder; create it first")
 

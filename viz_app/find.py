@@ -17,6 +17,7 @@ from headwise.model.placement import DEFAULT_PLACEMENT, Placement
 from headwise.model.runs import open_checkpoint
 from headwise.model.training.data import DataError, Pair
 from headwise.viz_app.api.pairs import read_pairs
+from headwise.viz_app.array_files import check_out
 from headwise.viz_app.measuring.files import read_measures
 from headwise.viz_app.measuring.find import MOST_FOUND, find_rows
 from headwise.viz_app.measuring.plain import encode_all
@@ -66,8 +67,7 @@ def main(arguments: FindArguments) -> None:
     Raises:
         CheckpointError, DataError, ValueError, OSError: if a run, an option or a file is unusable.
     """
-    if arguments.out.suffix != ".json":
-        raise ValueError(f"{arguments.out}: expected a name that ends in .json")
+    check_out(arguments.out, (".json",))
     head = parse_head(arguments.head) if arguments.head is not None else None
     kind = arguments.kind if head is None else head.kind
     query = RowQuery(kind, arguments.on, arguments.least, head, arguments.token, arguments.distance)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
 from headwise.model.interface import Kind
-from headwise.viz_app.records.measures import Example
 from headwise.viz_app.records.trace import Tokens
 
 KIND_NAMES: dict[Kind, str] = {
@@ -134,7 +133,9 @@ class MarkedWord:
     """``query``, ``key``, ``query key`` or an empty string."""
 
 
-def token_marks(kind: Kind, example: Example) -> tuple[dict[int, str], dict[int, str]]:
+def token_marks(
+    kind: Kind, query: int, keys: Iterable[int]
+) -> tuple[dict[int, str], dict[int, str]]:
     """Return the tokens to mark in the source and in the whole target, as index → mark.
 
     Decoder row t consumes token t of the whole target (token 0 is ``<s>``) and predicts token
@@ -144,9 +145,10 @@ def token_marks(kind: Kind, example: Example) -> tuple[dict[int, str], dict[int,
     source: dict[int, str] = {}
     target: dict[int, str] = {}
     queries = source if kind == "encoder_self" else target
-    keys = target if kind == "decoder_self" else source
-    queries[example.query + (kind == "cross")] = "query"
-    keys[example.key] = f"{keys.get(example.key, '')} key".strip()
+    of_keys = target if kind == "decoder_self" else source
+    queries[query + (kind == "cross")] = "query"
+    for key in keys:
+        of_keys[key] = f"{of_keys.get(key, '')} key".strip()
     return source, target
 
 

@@ -15,7 +15,7 @@ from headwise.viz_app.measuring.batches import (
     EncodedPair,
     PaddedIds,
     attention_maps,
-    batches_by_length,
+    batch_by_batch,
 )
 from headwise.viz_app.measuring.heads import HeadSum, distance
 from headwise.viz_app.measuring.sums import Bootstrap
@@ -64,8 +64,7 @@ def heads_alike(
         head: the head.
         other: the model whose heads are compared with it; it reads the same tokens.
         sentences: the corpus; its targets are forced.
-        known: what batches gave that are done already, by their number; new ones are added.
-        note_done: is told how many of how many sentences are done, after every batch.
+        known, note_done: as for ``batch_by_batch``.
 
     Raises:
         ValueError: if the model has no such head.
@@ -74,25 +73,22 @@ def heads_alike(
     if head not in own:
         raise ValueError(f"head: the model has no {head}")
     others = [each for each in other.description.all_heads() if each.kind == head.kind]
-    known = {} if known is None else known
-    done = 0
-    for number, batch in enumerate(batches_by_length(sentences)):
-        if number not in known:
-            ids = PaddedIds.of_pairs(batch, model)
-            maps = attention_maps(model, ids)[0][head.kind]
-            there = maps if other is model else attention_maps(other, ids)[0][head.kind]
-            allowed = ids.allowed(head.kind)
-            even = allowed / allowed.sum(dim=-1, keepdim=True).clamp(min=1)
-            there = torch.cat([there, even[:, None].to(there.dtype)], dim=1)
-            own_maps = maps[:, [own.index(head)]].expand_as(there)
-            places = [sentence.number for sentence in batch]
-            known[number] = places, distance(own_maps, there, allowed)
-        done += len(batch)
-        note_done(done, len(sentences))
-    totals = torch.cat([found.total for _, found in known.values()])  # (sentences, H + 1)
-    counts = torch.cat([found.count for _, found in known.values()])
+
+    def in_batch(batch: Sequence[EncodedPair]) -> BatchSums:
+        ids = PaddedIds.of_pairs(batch, model)
+        maps = attention_maps(model, ids)[0][head.kind]
+        there = maps if other is model else attention_maps(other, ids)[0][head.kind]
+        allowed = ids.allowed(head.kind)
+        even = allowed / allowed.sum(dim=-1, keepdim=True).clamp(min=1)
+        there = torch.cat([there, even[:, None].to(there.dtype)], dim=1)
+        own_maps = maps[:, [own.index(head)]].expand_as(there)
+        return [sentence.number for sentence in batch], distance(own_maps, there, allowed)
+
+    parts = batch_by_batch(sentences, in_batch, known=known, note_done=note_done)
+    totals = torch.cat([found.total for _, found in parts])  # (sentences, H + 1)
+    counts = torch.cat([found.count for _, found in parts])
     resampled = Bootstrap(totals.shape[1], totals.device)
-    resampled.add([place for places, _ in known.values() for place in places], totals, counts)
+    resampled.add([place for places, _ in parts for place in places], totals, counts)
     means = (totals.sum(dim=0) / counts.sum()).tolist()
     errors = resampled.standard_errors().tolist()
     found = [

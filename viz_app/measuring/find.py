@@ -16,7 +16,7 @@ from headwise.viz_app.measuring.batches import (
     EncodedPair,
     PaddedIds,
     attention_maps,
-    batches_by_length,
+    batch_by_batch,
 )
 from headwise.viz_app.measuring.heads import rows_with_several_keys
 from headwise.viz_app.measuring.sums import punctuation_ids
@@ -45,8 +45,7 @@ def find_rows(
         sentences: the corpus; a found row names a sentence by its number.
         query: what is looked for.
         most: how many rows are kept; all are counted.
-        known: what batches gave that are done already, by their number; new ones are added.
-        note_done: is told how many of how many sentences are done, after every batch.
+        known, note_done: as for ``batch_by_batch``.
 
     Raises:
         ValueError: if the query has a head that the model does not have, or a token that
@@ -56,17 +55,14 @@ def find_rows(
     if query.head is not None and query.head not in heads:
         raise ValueError(f"head: the model has no {query.head}")
     search = _Search.of(model, tokenizers, query, heads)
-    known = {} if known is None else known
-    done = 0
-    for number, batch in enumerate(batches_by_length(sentences)):
-        if number not in known:
-            ids = PaddedIds.of_pairs(batch, model)
-            weights = attention_maps(model, ids)[0][query.kind]
-            places = [sentence.number for sentence in batch]
-            known[number] = search.in_maps(weights, ids, places, most)
-        done += len(batch)
-        note_done(done, len(sentences))
-    return _together(list(known.values()), most)
+
+    def in_batch(batch: Sequence[EncodedPair]) -> FoundRows:
+        ids = PaddedIds.of_pairs(batch, model)
+        weights = attention_maps(model, ids)[0][query.kind]
+        return search.in_maps(weights, ids, [sentence.number for sentence in batch], most)
+
+    parts = batch_by_batch(sentences, in_batch, known=known, note_done=note_done)
+    return _together(parts, most)
 
 
 def _together(parts: Sequence[FoundRows], most: int) -> FoundRows:

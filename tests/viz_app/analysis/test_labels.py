@@ -21,7 +21,6 @@ from headwise.viz_app.analysis.labels import (
     vocabulary_labels,
     word_labels,
 )
-from headwise.viz_app.records.measures import Example
 from headwise.viz_app.records.trace import Tokens
 
 MakeTokens = Callable[..., Tokens]
@@ -97,7 +96,7 @@ def test_a_dot_precedes_what_would_go_on_with_a_word() -> None:
 def test_query_and_key_of_each_kind(
     kind: Kind, query: int, source: dict[int, str], target: dict[int, str]
 ) -> None:
-    assert token_marks(kind, Example(0, query=query, key=1, weight=0.9)) == (source, target)
+    assert token_marks(kind, query, [1]) == (source, target)
 
 
 def test_words_of_marked_tokens_are_marked(make_tokens: MakeTokens) -> None:

@@ -13,9 +13,8 @@ from headwise.viz_app.components.row_table import Bar, Row, row_table
 from headwise.viz_app.measuring.alike import AlikeHeads, BatchSums, heads_alike
 from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.served import served_models
-from headwise.viz_app.trace.memory import costs_bytes
 from headwise.viz_app.views.caches import Run, checkpoint_of, run_named
-from headwise.viz_app.views.heads.dictionaries import examples_of
+from headwise.viz_app.views.heads.sentences import examples_of, passes_bytes
 from headwise.viz_app.views.shared.cache import cached
 from headwise.viz_app.views.shared.head_choice import choices_for, chosen_head, head_label
 from headwise.viz_app.views.shared.panels import note_files, panel
@@ -109,9 +108,6 @@ def _compare(
     sentences = examples_of(selection.run, measures)
     key = (own.sha256, other.sha256, measures.examples_corpus.sha256, head)
     done: dict[int, BatchSums] = cached("batches compared", key, dict, entries=16)
-    longest = [
-        max(map(len, side)) for side in zip(*((e.source, e.target) for e in sentences), strict=True)
-    ]
 
     def compute() -> AlikeHeads:
         return heads_alike(own.model, head, other.model, sentences, known=done, note_done=note)
@@ -122,7 +118,7 @@ def _compare(
         compute,
         entries=64,
         facts=lambda _: {"run": run.name, "step": step},
-        needs=2 * costs_bytes(run.description, *longest),
+        needs=2 * passes_bytes(run, sentences),
     )
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from headwise.model.interface import Head, Kind
-from headwise.model.training.data import Pair
-from headwise.viz_app.measuring.batches import EncodedPair, LeftOutCounts, encode
 from headwise.viz_app.measuring.dictionaries import (
     MOST_FREQUENT,
     chosen_values,
@@ -21,17 +19,9 @@ from headwise.viz_app.measuring.stages import find_aligning_head
 from headwise.viz_app.records.dictionary import Lexicon, TokenValues, WritingScores
 from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.views.caches import Run, checkpoint_of
+from headwise.viz_app.views.heads.sentences import examples_of
 from headwise.viz_app.views.shared.cache import cached
 from headwise.viz_app.views.shared.measures import measures_of
-
-
-def examples_of(run: Run, measures: Measures) -> tuple[EncodedPair, ...]:
-    """Encode the example sentences of a run's measures."""
-    pairs = (Pair(each.source, each.reference) for each in measures.sentences)
-    encoded = encode(
-        pairs, run.tokenizers, max_length=run.description.max_length, left_out=LeftOutCounts()
-    )
-    return tuple(encoded)
 
 
 def mean_values_of(run: Run, step: int, measures: Measures, kind: Kind) -> TokenValues:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import get_args
-
 import streamlit as st
 
-from headwise.model.interface import Head, Side
+from headwise.model.interface import Head
 from headwise.viz_app.analysis.head_ranking import head_values
-from headwise.viz_app.analysis.labels import ROLES, token_marks
+from headwise.viz_app.analysis.labels import ROLES
 from headwise.viz_app.components.row_table import Row, TextPart, row_table
 from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.views.heads.compared import change_note
+from headwise.viz_app.views.heads.sentences import marked_row, open_row
 from headwise.viz_app.views.shared.head_choice import choices_for, choose_head, head_label
 from headwise.viz_app.views.shared.markdown import escape_markdown
-from headwise.viz_app.views.shared.marked_text import marked_text, whole_tokens
 from headwise.viz_app.views.shared.measured_heads import value_in_words
 from headwise.viz_app.views.shared.measures import known_measures, measure_description
 from headwise.viz_app.views.shared.panels import panel
@@ -62,25 +60,12 @@ def _show_examples(selection: Selection, measures: Measures, head: Head) -> None
         return
     rows = []
     for place, example in enumerate(found):
-        sentence = measures.sentences[example.sentence]
-        marks = token_marks(kind, example)
-        spans = [
-            marked_text(run, side, whole_tokens(run, side, text), mark)
-            for side, text, mark in zip(
-                get_args(Side), (sentence.source, sentence.reference), marks, strict=True
-            )
-        ]
+        spans = marked_row(run, measures, example.sentence, kind, example.query, [example.key])
         rows.append(Row(str(place), (f"{example.weight:.3f}", *spans)))
 
     def open_example(name: str) -> None:
-        sentence = measures.sentences[found[int(name)].sentence]
-        open_page(
-            "translate",
-            sentence=sentence.source,
-            target=sentence.reference,
-            **choices_for(head),
-            **THE_HEAD_ALONE,
-        )
+        example = found[int(name)]
+        open_row(measures, head, example.sentence, example.query)
 
     roles = [TextPart(text, mark) for text, mark in zip(ROLES[kind], ("query", "key"), strict=True)]
     row_table(

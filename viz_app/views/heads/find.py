@@ -6,26 +6,21 @@ from typing import Literal
 
 import streamlit as st
 
-from headwise.model.interface import Head
 from headwise.viz_app.analysis.labels import KIND_NAMES
 from headwise.viz_app.components.row_table import Row, row_table
 from headwise.viz_app.measuring.find import find_rows
-from headwise.viz_app.records.find import FoundRow, FoundRows, RowQuery, WantedKeys
+from headwise.viz_app.records.find import FoundRows, RowQuery, WantedKeys
 from headwise.viz_app.records.measures import Measures
-from headwise.viz_app.trace.memory import costs_bytes
 from headwise.viz_app.views.caches import checkpoint_of
-from headwise.viz_app.views.heads.dictionaries import examples_of
+from headwise.viz_app.views.heads.sentences import examples_of, marked_row, open_row, passes_bytes
 from headwise.viz_app.views.shared.cache import cached
-from headwise.viz_app.views.shared.head_choice import choices_for, chosen_head, head_label
-from headwise.viz_app.views.shared.marked_text import marked_text, whole_tokens
+from headwise.viz_app.views.shared.head_choice import chosen_head, head_label
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.slices import NoteDone, in_slices
 from headwise.viz_app.views.shared.view import change_view, control, view
 from headwise.viz_app.views.shared.widgets import (
-    THE_HEAD_ALONE,
     choose_one,
-    open_page,
     show_heading,
 )
 
@@ -121,11 +116,7 @@ def _found(selection: Selection, measures: Measures, query: RowQuery) -> FoundRo
             ),
             entries=64,
             facts=lambda found: {"run": run.name, "step": selection.step, "rows": found.count},
-            needs=costs_bytes(
-                run.description,
-                max(len(each.source) for each in sentences),
-                max(len(each.target) for each in sentences),
-            ),
+            needs=passes_bytes(run, sentences),
         )
 
     return in_slices(
@@ -159,42 +150,25 @@ def _show(selection: Selection, measures: Measures, query: RowQuery, found: Foun
         row = found.rows[int(place)]
         open_row(measures, row.head, row.sentence, row.query)
 
+    rows = [
+        Row(
+            str(place),
+            (
+                f"{row.weight:.3f}",
+                head_label(row.head),
+                *marked_row(
+                    selection.run, measures, row.sentence, row.head.kind, row.query, row.keys
+                ),
+            ),
+        )
+        for place, row in enumerate(found.rows)
+    ]
     row_table(
         ["weight", "head", "source", "target, the reference"],
-        [_row(selection, measures, place, each) for place, each in enumerate(found.rows)],
+        rows,
         label="Rows that were found",
         theme=selection.theme,
         key="found_table",
         on_click=open_found,
         action="Open on Translate at this row, this target forced",
     )
-
-
-def _row(selection: Selection, measures: Measures, place: int, found: FoundRow) -> Row:
-    run, sentence = selection.run, measures.sentences[found.sentence]
-    kind = found.head.kind
-    source: dict[int, str] = {}
-    target: dict[int, str] = {}
-    # The token that a row of cross-attention predicts is one further than what it consumes.
-    (source if kind == "encoder_self" else target)[found.query + (kind == "cross")] = "query"
-    keys = target if kind == "decoder_self" else source
-    for key in found.keys:
-        keys[key] = f"{keys.get(key, '')} key".strip()
-    return Row(
-        str(place),
-        (
-            f"{found.weight:.3f}",
-            head_label(found.head),
-            marked_text(run, "source", whole_tokens(run, "source", sentence.source), source),
-            marked_text(run, "target", whole_tokens(run, "target", sentence.reference), target),
-        ),
-    )
-
-
-def open_row(measures: Measures, head: Head, number: int, query: int) -> None:
-    """Open Translate at a row of a head in an example sentence, its reference forced."""
-    sentence = measures.sentences[number]
-    shown: dict[str, object] = {"sentence": sentence.source, "target": sentence.reference}
-    if head.kind != "encoder_self":
-        shown["at"] = query
-    open_page("translate", **shown, **choices_for(head), **THE_HEAD_ALONE)

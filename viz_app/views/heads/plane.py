@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, get_args
+from typing import NamedTuple
 
 import numpy as np
 import streamlit as st
@@ -27,10 +27,8 @@ from headwise.viz_app.measuring.plane import first_sentences, head_vectors, ids_
 from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.records.plane import Agreement, HeadVectors, JointVectors
 from headwise.viz_app.records.trace import Floats
-from headwise.viz_app.trace.memory import costs_bytes
 from headwise.viz_app.views.caches import checkpoint_of, weights_sha256
-from headwise.viz_app.views.heads.dictionaries import examples_of
-from headwise.viz_app.views.heads.find import open_row
+from headwise.viz_app.views.heads.sentences import examples_of, open_row, passes_bytes
 from headwise.viz_app.views.shared.cache import cached
 from headwise.viz_app.views.shared.head_choice import chosen_head, head_label
 from headwise.viz_app.views.shared.panels import panel
@@ -167,11 +165,10 @@ def _draw(
     steps: Sequence[int],
 ) -> _Drawn | None:
     """Compute what is drawn of some checkpoints; None while there is more to do."""
-    run, model = selection.run, selection.run.description
+    run = selection.run
     of = str(run.folder), measures.examples_corpus.sha256, head
     hashes = tuple(weights_sha256(run, step) for step in steps)
-    lengths = (max(len(getattr(each, side)) for each in sentences) for side in get_args(Side))
-    needs = costs_bytes(model, *lengths)
+    needs = passes_bytes(run, sentences)
 
     def vectors_of(step: int) -> _Read:
         vectors = head_vectors(checkpoint_of(run, step).model, sentences, head)

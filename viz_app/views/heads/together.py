@@ -5,13 +5,11 @@ from __future__ import annotations
 import streamlit as st
 
 from headwise.model.interface import Head
-from headwise.model.training.data import Pair
 from headwise.viz_app.analysis.labels import NO_SUM_NOTE, OFF_NOTE, ONE_TRAINING_NOTE
-from headwise.viz_app.measuring.batches import LeftOutCounts, encode
 from headwise.viz_app.measuring.pruning import JointCost, joint_cost
 from headwise.viz_app.records.measures import Measures
-from headwise.viz_app.trace.memory import costs_bytes
 from headwise.viz_app.views.caches import checkpoint_of
+from headwise.viz_app.views.heads.sentences import examples_of, passes_bytes
 from headwise.viz_app.views.shared.cache import cached
 from headwise.viz_app.views.shared.head_choice import choose_heads, head_label
 from headwise.viz_app.views.shared.panels import panel
@@ -38,14 +36,7 @@ def show_together(selection: Selection, measures: Measures) -> None:
 
 def _joint_cost(selection: Selection, measures: Measures, heads: tuple[Head, ...]) -> JointCost:
     run, step = selection.run, selection.step
-    checkpoint, model = checkpoint_of(run, step), run.description
-    pairs = (Pair(each.source, each.reference) for each in measures.sentences)
-    encoded = list(
-        encode(pairs, run.tokenizers, max_length=model.max_length, left_out=LeftOutCounts())
-    )
-    longest = [
-        max(map(len, side)) for side in zip(*((e.source, e.target) for e in encoded), strict=True)
-    ]
+    checkpoint, encoded = checkpoint_of(run, step), examples_of(run, measures)
     return cached(
         "heads off together",
         (str(run.folder), checkpoint.sha256, measures.examples_corpus.sha256, frozenset(heads)),
@@ -53,7 +44,7 @@ def _joint_cost(selection: Selection, measures: Measures, heads: tuple[Head, ...
         entries=64,
         facts=lambda _: {"run": run.name, "step": step, "heads": len(heads)},
         says="Switching heads off in the example sentences",
-        needs=costs_bytes(model, *longest),
+        needs=passes_bytes(run, encoded),
     )
 
 

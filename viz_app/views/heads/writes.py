@@ -30,13 +30,13 @@ from headwise.viz_app.records.dictionary import HeadDictionary, TokenValues, Wri
 from headwise.viz_app.records.measures import Measures
 from headwise.viz_app.views.caches import Run, checkpoint_of, translation_of
 from headwise.viz_app.views.heads.dictionaries import (
-    examples_of,
     frequent_values,
     lexicon_for,
     logits_bytes,
     mean_values_of,
     scores_of,
 )
+from headwise.viz_app.views.heads.sentences import examples_of
 from headwise.viz_app.views.shared.cache import cached
 from headwise.viz_app.views.shared.download import offer_arrays
 from headwise.viz_app.views.shared.head_choice import choices_for, chosen_head, head_label

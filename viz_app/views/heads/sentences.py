@@ -1,0 +1,55 @@
+"""The example sentences of a run's measures: Heads computes on them, and shows and opens them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import get_args
+
+from headwise.model.interface import Head, Kind, Side
+from headwise.model.training.data import Pair
+from headwise.viz_app.analysis.labels import token_marks
+from headwise.viz_app.components.row_table import MarkedText
+from headwise.viz_app.measuring.batches import EncodedPair, LeftOutCounts, encode
+from headwise.viz_app.records.measures import Measures
+from headwise.viz_app.trace.memory import costs_bytes
+from headwise.viz_app.views.caches import Run
+from headwise.viz_app.views.shared.head_choice import choices_for
+from headwise.viz_app.views.shared.marked_text import marked_text, whole_tokens
+from headwise.viz_app.views.shared.widgets import THE_HEAD_ALONE, open_page
+
+
+def examples_of(run: Run, measures: Measures) -> tuple[EncodedPair, ...]:
+    """Encode the example sentences of a run's measures."""
+    pairs = (Pair(each.source, each.reference) for each in measures.sentences)
+    encoded = encode(
+        pairs, run.tokenizers, max_length=run.description.max_length, left_out=LeftOutCounts()
+    )
+    return tuple(encoded)
+
+
+def passes_bytes(run: Run, sentences: Iterable[EncodedPair]) -> int:
+    """Estimate the memory of passes over batches of sentences, in bytes, by the longest."""
+    sides = zip(*((each.source, each.target) for each in sentences), strict=True)
+    return costs_bytes(run.description, *(max(map(len, side)) for side in sides))
+
+
+def marked_row(
+    run: Run, measures: Measures, number: int, kind: Kind, query: int, keys: Iterable[int]
+) -> list[MarkedText]:
+    """Return cells of a sentence's source and reference in which a row and keys are marked."""
+    sentence = measures.sentences[number]
+    texts = zip(get_args(Side), (sentence.source, sentence.reference), strict=True)
+    marks = token_marks(kind, query, keys)
+    return [
+        marked_text(run, side, whole_tokens(run, side, text), mark)
+        for (side, text), mark in zip(texts, marks, strict=True)
+    ]
+
+
+def open_row(measures: Measures, head: Head, number: int, query: int) -> None:
+    """Open Translate at a row of a head in an example sentence, its reference forced."""
+    sentence = measures.sentences[number]
+    shown: dict[str, object] = {"sentence": sentence.source, "target": sentence.reference}
+    if head.kind != "encoder_self":
+        shown["at"] = query
+    open_page("translate", **shown, **choices_for(head), **THE_HEAD_ALONE)
