@@ -49,7 +49,7 @@ def test_rows_are_written_with_their_sentences(
     [
         (["--on", "token", "rows.json"], "expected a word to look for"),
         (["--on", "special", "rows.txt"], "ends in .json"),
-        (["--on", "special", "--head", "cross.9.9", "rows.json"], "the model has no"),
+        (["--on", "special", "--head", "cross.9.9", "rows.json"], "no head cross"),
     ],
 )
 def test_what_cannot_be_searched_is_refused_in_one_sentence(

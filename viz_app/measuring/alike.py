@@ -69,9 +69,8 @@ def heads_alike(
     Raises:
         ValueError: if the model has no such head.
     """
+    model.description.require_heads([head])
     own = [each for each in model.description.all_heads() if each.kind == head.kind]
-    if head not in own:
-        raise ValueError(f"head: the model has no {head}")
     others = [each for each in other.description.all_heads() if each.kind == head.kind]
 
     def in_batch(batch: Sequence[EncodedPair]) -> BatchSums:

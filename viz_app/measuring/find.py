@@ -52,8 +52,8 @@ def find_rows(
             its vocabulary does not know.
     """
     heads = [head for head in model.description.all_heads() if head.kind == query.kind]
-    if query.head is not None and query.head not in heads:
-        raise ValueError(f"head: the model has no {query.head}")
+    if query.head is not None:
+        model.description.require_heads([query.head])
     search = _Search.of(model, tokenizers, query, heads)
 
     def in_batch(batch: Sequence[EncodedPair]) -> FoundRows:

@@ -45,8 +45,7 @@ def head_vectors(model: Seq2SeqModel, sentences: Sequence[EncodedPair], head: He
     Raises:
         ValueError: if the model does not have the head, or there are no sentences.
     """
-    if head not in model.description.all_heads():
-        raise ValueError(f"head: the model has no {head}")
+    model.description.require_heads([head])
     path = attention_path(head.kind, head.layer)
     found: dict[int, tuple[Floats, Floats, Floats]] = {}
     for batch in batches_by_length(sentences):

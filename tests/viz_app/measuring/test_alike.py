@@ -67,5 +67,5 @@ def test_a_planted_copy_is_the_nearest(run: TrainedRun, many_sentences: list[Enc
 
 def test_a_head_that_is_not_there_is_named(run: TrainedRun, sentences: list[EncodedPair]) -> None:
     model = load_weights(run, 60).model
-    with pytest.raises(ValueError, match="the model has no"):
+    with pytest.raises(ValueError, match="no head cross"):
         heads_alike(model, Head("cross", 7, 0), model, sentences)

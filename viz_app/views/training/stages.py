@@ -73,7 +73,7 @@ def _show_sizes(
         _RESTING,
         weights,
         ["" if math.isnan(weight) else f"{_RESTING}: {weight:.3f}" for weight in weights],
-        next(iter(found.values()))[1],
+        _or_none(next(iter(found.values()))[1]),
         "even heads",
     )
     drawn = [resting, *charts.values()]
@@ -125,15 +125,19 @@ def _chart(name: str, by_step: Mapping[int, Measures], steps: Sequence[int]) -> 
         by_step[step].stage_errors.get(name, math.nan) if step in by_step else math.nan
         for step in steps
     ]
-    reference = None
+    reference = math.nan
     if about.reference is not None:
         reference = next(iter(by_step.values())).stages[about.reference]
     return StageChart(
         about.name,
         values,
         [describe_stage(name, value, error) for value, error in zip(values, errors, strict=True)],
-        None if reference is None or math.isnan(reference) else reference,
+        _or_none(reference),
     )
+
+
+def _or_none(reference: float) -> float | None:
+    return None if math.isnan(reference) else reference
 
 
 def _go_to_clicked_stage(key: str) -> None:
