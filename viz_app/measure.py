@@ -70,8 +70,8 @@ class MeasureArguments:
     the corpus forced on the model. Each checkpoint gets a file in checkpoints/RUN/measures/, which
     replaces an earlier one; the app shows it at once. Heads are also switched off one by one, which
     takes most of the time. Beside it are a file with the mean output of each head, which can stand
-    in place of its output when heads are ranked (Translate, Switch heads off), one with what
-    switching off each head costs each sentence, and one with what the other measures are on
+    in place of its output when heads are ranked (Translate, Switch heads off, rank them), one with
+    what switching off each head costs each sentence, and one with what the other measures are on
     resamples of the sentences.
 
     With --pairs, each checkpoint is asked which of two given translations it finds likelier, and

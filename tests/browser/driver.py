@@ -405,12 +405,13 @@ class App:
 
         The link has all of the address but the choices that only other pages show.
         """
-        page = urlsplit(self.page.url).path.strip("/") or "translate"
-        others = [name for name, each in CHOICES.items() if each.on and page not in each.on]
         codes: list[str] = []
-        for patience in (5_000, 5_000, PATIENCE):  # it closes if it is drawn anew meanwhile
+        # Meanwhile the menu may be drawn anew, and closes; or another page comes, asked for before.
+        for patience in (5_000, 5_000, PATIENCE):
             with self.menu_of("pictures"), suppress(AssertionError):
                 codes = self.page.get_by_test_id("stPopoverBody").locator("code").all_inner_texts()
+                page = urlsplit(self.page.url).path.strip("/") or "translate"
+                others = [name for name, each in CHOICES.items() if each.on and page not in each.on]
                 names = [parameter_of(name) for name in others]
                 found: list[str] = self.find(_CODES, names, patience=patience)
                 return found

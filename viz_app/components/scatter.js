@@ -10,9 +10,12 @@ import { svgCanvas } from "./scatter_paper.js";
 const REACH = 14; // pixels from the mouse to the point that it points at
 const MOST_ZOOM = 200;
 const LEAST_PRINTED = 0.75; // height of a saved picture, as a share of its width
-const hint = ({ action, marks }) => "Point at a dot to read its token. Click the picture, and the wheel zooms; drag to "
+const touched = ({ action }) => "Touch a dot to read its token" + (action && `; a second touch ${action}`)
+  + ". The buttons zoom, and show all again.";
+const pointed = ({ action, marks }) => "Point at a dot to read its token. Click the picture, and the wheel zooms; drag to "
   + `move.${marks.length || !action ? " The arrow keys walk through the marked tokens;" : ""} Escape shows all again.`
-  + (action && ` A click on a dot${marks.length ? ", or Enter," : ""} ${action}; on a touch screen, the second one.`);
+  + (action && ` A click on a dot${marks.length ? ", or Enter," : ""} ${action}.`);
+const hint = (data) => (matchMedia("(hover: none)").matches ? touched : pointed)(data);
 
 export default function (component) {
   const [data] = component.data;

@@ -95,15 +95,16 @@ function tablesOf({ _fullData: traces, _fullLayout: full, layout }, marks, tiled
       const next = traces[index + 1];
       const masked = next && isMask(next) ? next.z : null;
       const cells = Array.from(trace.z, (row, y) => Array.from(row, (value, x) => (masked?.[y][x] ? "masked" : value)));
-      const [names, columns] = [namesOf(yaxis, null, cells.length), namesOf(xaxis, null, cells[0].length)];
+      const [names, columns] = [namesOf(yaxis, trace.y, cells.length), namesOf(xaxis, null, cells[0].length)];
       const group = groupsOf(full);
       const kept = [...columns.keys()].filter((x) => cells.some((row) => !Number.isNaN(row[x]))); // not the gaps
-      tables.push({
-        title,
-        isMap: true,
-        head: ["", ...kept.map((x) => group(x) + columns[x])],
-        rows: cells.map((row, y) => [names[y], ...kept.map((x) => row[x])]),
-      });
+      const rows = cells.map((row, y) => [names[y], ...kept.map((x) => row[x])]);
+      const before = traces[index - 1];
+      if (before?.type === "heatmap" && before.xaxis === trace.xaxis && before.yaxis === trace.yaxis) {
+        tables.at(-1).rows.splice(trace.y[0], rows.length, ...rows); // rows on a range of their own
+        return;
+      }
+      tables.push({ title, isMap: true, head: ["", ...kept.map((x) => group(x) + columns[x])], rows });
     } else if (trace.x?.length && trace.y?.length) {
       const lies = trace.type === "bar" && trace.orientation === "h";
       const [names, values] = lies ? [namesOf(yaxis, trace.y, trace.y.length), trace.x] : [namesOf(xaxis, trace.x, trace.x.length), trace.y];

@@ -255,12 +255,31 @@ def mask_map(
 
 
 def vector_map(
-    vectors: NDArray[np.floating], *, labels: Sequence[str], limit: float, theme: Theme
+    vectors: NDArray[np.floating],
+    *,
+    labels: Sequence[str],
+    limit: float,
+    theme: Theme,
+    apart: tuple[int, float] | None = None,
 ) -> go.Figure:
-    """Draw vectors (n, D) as rows, on the range -limit to limit; columns are dimensions."""
+    """Draw vectors (n, D) as rows, on the range -limit to limit; columns are dimensions.
+
+    ``apart`` is a row that has a limit of its own, and that limit.
+
+    Raises:
+        ValueError: if there are not as many labels as vectors.
+    """
     if len(labels) != len(vectors):
         raise ValueError(f"expected {len(vectors)} labels, got {len(labels)}")
-    return new_figure(theme, *_vectors(vectors, labels, limit=limit, theme=theme))
+    [cells], layout = _vectors(vectors, labels, limit=limit, theme=theme)
+    data = [cells]
+    if apart is not None:
+        row, own_limit = apart
+        own = {"z": vectors[[row]].astype(np.float32), "y": [row], "showscale": False}
+        data.append(cells | own | {"zmin": -own_limit, "zmax": own_limit})
+        data[-1].pop("colorbar")
+        data[0]["z"][row] = np.nan
+    return new_figure(theme, data, layout)
 
 
 def encoding_map(encoded: Floats, *, used: int, theme: Theme, limit: float = 1.0) -> go.Figure:

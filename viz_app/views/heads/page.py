@@ -265,10 +265,12 @@ def show_failures(selection: Selection, measures: Measures) -> None:
         worse = "Higher" if name in LARGEST_IS_WORST else "Lower"
         by = f"{worse} than in most sentences that are about as long first"
     listed = f" {by}{more}. Click one to open it on Translate." if found else ""
-    compared = [about.blind, compare_with_chrf(name, figures, scores, sources)]
-    if detection is not None:
-        compared.append(compare_with_detached(name, detection))
-    st.caption(escape_markdown(f"{note}{listed} {' '.join(compared)}"))
+    st.caption(escape_markdown(f"{note}{listed} {about.blind}"))
+    with st.expander("How well this order finds them", key="how-well", type="compact"):
+        compared = [compare_with_chrf(name, figures, scores, sources)]
+        if detection is not None:
+            compared.append(compare_with_detached(name, detection))
+        st.caption(escape_markdown(" ".join(compared)))
 
 
 def _show_table(selection: Selection, measures: Measures, name: str, order: list[int]) -> None:

@@ -246,8 +246,11 @@ def show_residual(
     inner, outer = rf"\mathrm{{{name}}}", rf"\mathrm{{{norm}}}"
     rows = {x: steps.stream, f"{name}": steps.output, "sum": steps.total}
     formula, order = rf"{outer}({x} + {inner}({x}))", "the paper's order"
+    apart, own = None, ""
     if sublayer.norm_first:
         rows = {x: steps.stream, f"{norm}({x})": steps.read, name: steps.output}
+        apart = (1, _limit(steps.read))
+        own = f", those of {norm}({x}) at ±{apart[1]:.1f}"
         formula, order = rf"{x} + {inner}({outer}({x}))", "pre-norm, not the paper's order"
     rows |= {"what goes on": steps.result}
     vectors = np.vstack(list(rows.values()))
@@ -260,9 +263,11 @@ def show_residual(
         formula,
         f"{_STREAMS[key]}, 1 × {len(steps.stream)} ({order}; the norm has ε = "
         f"{sublayer.norm.epsilon:g}). Lengths: {escape_markdown(lengths)}. Colours end at "
-        f"±{limit:.1f}; the largest number is {np.abs(vectors).max():.1f}.",
+        f"±{limit:.1f}{own}; the largest number is {np.abs(vectors).max():.1f}.",
     ):
-        figure = vector_map(vectors, labels=list(rows), limit=limit, theme=selection.theme)
+        figure = vector_map(
+            vectors, labels=list(rows), limit=limit, theme=selection.theme, apart=apart
+        )
         show_figure(figure, key=f"residual_{key}", alt=f"As rows: {', '.join(rows)}")
 
 

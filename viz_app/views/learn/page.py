@@ -10,7 +10,12 @@ import streamlit as st
 from headwise.viz_app.figures.lesson_pictures import Motif, lesson_picture
 from headwise.viz_app.lessons.records import Lesson
 from headwise.viz_app.views.shared.errors import describe_error
-from headwise.viz_app.views.shared.lessons import open_step, progress_of, served_lessons
+from headwise.viz_app.views.shared.lessons import (
+    goes_on_at,
+    open_step,
+    progress_of,
+    served_lessons,
+)
 from headwise.viz_app.views.shared.markdown import escape_markdown, lesson_markdown
 from headwise.viz_app.views.shared.selection import Selection
 
@@ -69,12 +74,10 @@ def _motif(lesson: Lesson) -> Motif:
 
 
 def _show(selection: Selection, number: int, lesson: Lesson) -> None:
-    progress, steps = progress_of(lesson), range(1, len(lesson.steps) + 1)
-    left, state = progress.left_at, "✓ done" if _is_done(lesson) else ""
+    left, state = goes_on_at(lesson), "✓ done" if _is_done(lesson) else ""
     if left is not None:
-        if left == len(steps):  # gone through: on to what was skipped
-            left = next(number for number in steps if number not in progress.answered)
-        state = f"{len(progress.answered)} of {len(steps)} answered, go on at page {left}"
+        answered = len(progress_of(lesson).answered)
+        state = f"{answered} of {len(lesson.steps)} answered, go on at page {left}"
     st.html(lesson_picture(_motif(lesson), selection.theme))
     st.button(
         f"{number}. {escape_markdown(lesson.title)}",

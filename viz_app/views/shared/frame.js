@@ -25,7 +25,13 @@ if (!window.headwise) {
     chart.style.zoom = Math.min(1, PAPER / chart.scrollWidth);
   }));
   addEventListener('afterprint', () => charts().forEach(chart => { chart.style.zoom = ''; }));
-  if (innerWidth < 1000) {
+  // Where the sidebar lies over the page, it is folded at first, and when a page is chosen in it.
+  const fold = () => {
+    if (innerWidth >= 1000) return;
     document.querySelector('[data-testid="stSidebarCollapseButton"] button')?.click();
-  }
+  };
+  fold();
+  document.addEventListener('click', ({target}) => {
+    if (target.closest?.('[data-testid="stSidebarNavLink"]')) setTimeout(fold);
+  });
 }

@@ -168,6 +168,17 @@ def progress_of(lesson: Lesson) -> Progress:
     return Progress(None, frozenset())
 
 
+def goes_on_at(lesson: Lesson) -> int | None:
+    """Return the step at which a lesson that was begun goes on; None if it was not, or is done.
+
+    One that was gone through goes on at the first question that was skipped.
+    """
+    progress, steps = progress_of(lesson), range(1, len(lesson.steps) + 1)
+    if progress.left_at != len(steps):
+        return progress.left_at
+    return next(number for number in steps if number not in progress.answered)
+
+
 def note_answered(lesson: Lesson, number: int) -> None:
     """Note that the question of a step was answered rightly; with the last one, that all are."""
     fill_in(lessons=_marked(lesson, number, progress_of(lesson).answered | {number}))

@@ -78,7 +78,7 @@ def _show_ways(head: Head) -> None:
     if is_off:
         st.caption(
             "The translation above is of the whole model; what it writes without this head stands "
-            "below, under “Switch heads off”."
+            "below, under “Switch heads off, rank them”."
         )
 
 

@@ -17,7 +17,7 @@ from headwise.viz_app.figures.tokens import scale_legend
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import Beam, trace_of, translation_of
 from headwise.viz_app.views.shared.download import show_download_menu
-from headwise.viz_app.views.shared.lessons import answered, open_step, served_lessons
+from headwise.viz_app.views.shared.lessons import answered, goes_on_at, open_step, served_lessons
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
@@ -107,7 +107,7 @@ def _show_translation(selection: Selection, size: int) -> tuple[Trace, Target]:
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         text = st.container()
         target = choose_target(selection, size)
-        _offer_first_lesson()
+        _offer_lesson()
     trace = trace_of(run, selection.step, selection.text, target.ids)
     with tokens:
         show_tokens(selection, trace)
@@ -139,19 +139,25 @@ def _show_translation(selection: Selection, size: int) -> tuple[Trace, Target]:
     return trace, target
 
 
-def _offer_first_lesson() -> None:
-    """Offer the first lesson to those who have begun none."""
+def _offer_lesson() -> None:
+    """Offer the lesson that was begun and left, or the first one to those who have begun none."""
     shown, lessons = view(), served_lessons().lessons
-    if lessons and shown.lesson is None and not shown.lessons:
-        first = next(iter(lessons.values()))
-        st.button(
-            f"First lesson: {escape_markdown(first.title)}",
-            key="first-lesson",
-            type="tertiary",
-            icon=":material/school:",
-            on_click=open_step,
-            args=(first.name, 1),
-        )
+    if shown.lesson is not None or not lessons:
+        return
+    places = {name: goes_on_at(lesson) for name, lesson in lessons.items()}
+    left = {name: at for name, at in places.items() if at is not None}
+    if shown.lessons and not left:
+        return
+    name, at = next(iter((left or {next(iter(lessons)): 1}).items()))
+    what = f"Go on at page {at}" if left else "First lesson"
+    st.button(
+        f"{what}: {escape_markdown(lessons[name].title)}",
+        key="first-lesson",
+        type="tertiary",
+        icon=":material/school:",
+        on_click=open_step,
+        args=(name, at),
+    )
 
 
 @panel("below")
@@ -188,7 +194,7 @@ def _choose_section(beam: Beam | None) -> _Section:
     names: dict[_Section, str] = {
         "steps": "Generation, token by token",
         "beam": "What the beam looked at",
-        "off": "Switch heads off" + f" ({said})" * bool(said),
+        "off": "Switch heads off, rank them" + f" ({said})" * bool(said),
         "sinks": "Where heads rest",
     }
     section: _Section = choose_one(

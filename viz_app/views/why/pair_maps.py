@@ -19,7 +19,7 @@ from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.sentence_pairs import TracedPair
 from headwise.viz_app.views.shared.widgets import show_figure, show_heading
 
-_WIDTH = 380
+_WIDTH = 440
 """Pixels of a map."""
 
 

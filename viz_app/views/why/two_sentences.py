@@ -56,8 +56,8 @@ def show_two_sentences(selection: Selection, trace: Trace) -> None:
     quick = attribution_of(selection.run, asked.pair, at, words)
     names = _labels(selection, words)
     _say_odds(quick, names)
-    show_pair_maps(selection, asked.pair)
     show_patching(selection, asked, quick, names)
+    show_pair_maps(selection, asked.pair)
 
 
 def _choose_second(selection: Selection) -> str:
