@@ -68,3 +68,15 @@ def test_a_widget_that_was_set_does_not_stand_there_twice(app: App) -> None:
         app.pick("run", run)
         app.expect_address(run=run)
     assert app.find("() => most") == 1
+
+
+def test_a_map_that_is_drawn_anew_twice_at_once_leaves_no_error(app: App) -> None:
+    """Streamlit calls the script of cells late, when they are gone from the page."""
+    app.open(q="Vimos tres gatos.", run="books-small", rank="true", below="off")
+    for place in range(8):
+        app.page.locator(".st-key-cells [role=radio][aria-checked=false]").click()
+        app.page.locator(".st-key-costs .nsewdrag").click(
+            position={"x": 12 + 40 * (place % 5), "y": 12}
+        )
+        app.rest()
+    assert not app.complaints

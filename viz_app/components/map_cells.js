@@ -44,6 +44,7 @@ function build(root) {
 function listen(state) {
   const { root, data, listening: { signal } } = state;
   const box = root.getRootNode().host.closest(`.st-key-${data.container}`);
+  if (!box) return; // Streamlit calls it late, when the page is drawn without it
   box.dataset.cells = "true"; // it needs no other stop for the keys
   state.area = () => [...box.querySelectorAll('.nsewdrag[data-subplot="xy"]')].find((area) => area.checkVisibility());
   box.addEventListener("click", (event) => {

@@ -18,6 +18,7 @@ export const placeOf = (root) => root.getRootNode().host.closest('[class*="st-ke
 // head, rows, chosen}: the first cell of a row names it, and `chosen` is that of the marked part.
 // `save`, where it is given, saves the picture, by a button beside the fold.
 export function offerTable(place, tablesOf, save = null) {
+  if (!place) return; // Streamlit calls a component late, when the page is drawn without it
   const tools = place.querySelector(":scope > .chart-tools") ?? newTools(place, save);
   const fold = tools.firstElementChild;
   fold.tablesOf = tablesOf;
