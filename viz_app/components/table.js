@@ -30,7 +30,10 @@ export function offerTable(place, tablesOf, save = null) {
 function newTools(place, save) {
   const tools = html("div", "chart-tools");
   tools.append(newFold(place));
-  if (save) tools.append(button("save", "Save picture", save));
+  if (!save) return tools;
+  const saver = button("save", "Save picture", save);
+  saver.title = "Its format, width and paper are chosen in the sidebar, in the menu of the link";
+  tools.append(saver);
   return tools;
 }
 
