@@ -51,8 +51,8 @@ _SLOWNESS = 20_000
 _MOST_CHANGES = 5
 """How often a page is compared again that changed while it was compared."""
 _LEFT_ALONE = re.compile(
-    "^(download-(html|npz|json)|compute|play|player|heads_graph|projection_by|lesson.*|first-lesson|start.*"
-    "|show-.*|newer|checks-hold|come-back|at_rest|goes_on.*)$"
+    "^(download-(html|npz|json)|compute|play|player|heads_graph|projection_by|lesson.*"
+    "|first-lesson|start.*|show-.*|newer|checks-hold|come-back|at_rest|goes_on.*)$"
 )
 """What saves files, plays by itself, takes long, or is of a lesson, which has tests of its own."""
 _ACTS = """() => {
