@@ -46,7 +46,7 @@ BURST = 0.25
 """How often an act does not wait for the answer to the one before."""
 _HASTE = 3_000
 """Milliseconds that an act is tried for: what it is done to may go away."""
-_SLOWNESS = 20_000
+_SLOWNESS = 60_000
 """Milliseconds in which a fresh page is drawn."""
 _MOST_CHANGES = 5
 """How often a page is compared again that changed while it was compared."""
