@@ -33,6 +33,7 @@ PARTS = (
     "training",
     "pages",
     "reruns",
+    "felt",
     "start",
     "growth",
     "live",
@@ -48,7 +49,7 @@ class BenchmarkArguments:
 
     parts: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
     """Some of forward, capture, trace, pretrained, research, account, patching, greedy, training,
-    pages, reruns, start, growth, live, plenty, load; else all."""
+    pages, reruns, felt, start, growth, live, plenty, load; else all."""
     rounds: int = 10
     """Alternating runs of everything that is compared."""
     out: Path = Path(__file__).parent

@@ -24,7 +24,7 @@ CLICKS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "another word": ("its bars and maps", ("account_parts", "account_cross", "head_map")),
 }
 """Click → what is waited for, and the charts that have it."""
-_BARE = """import streamlit as st
+BARE = """import streamlit as st
 
 count = st.session_state.setdefault("count", 0)
 st.button("on", on_click=lambda: st.session_state.update(count=count + 1))
@@ -61,7 +61,7 @@ def clicked(rounds: int) -> dict[str, list[float]]:
     """Seconds of each of ``CLICKS``, and of a bare page of Streamlit, in turn."""
     with tempfile.TemporaryDirectory() as scratch, chromium() as launch:
         script = Path(scratch, "bare.py")
-        script.write_text(_BARE)
+        script.write_text(BARE)
         bare = ("-m", "streamlit", "run", str(script), "--server.port", "0")
         with serving() as server, started(bare, Path(scratch)) as other:
             browser = launch()

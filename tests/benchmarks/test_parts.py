@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import rounds
-from benchmarks.parts import live, patching, reruns, start
+from benchmarks.parts import felt, live, patching, reruns, start
 from benchmarks.parts.plenty import RUN, Plenty, write_runs
 from benchmarks.report import Curve, Findings, Plot, Rule, Table
 from benchmarks.sizes import VOCABULARY, model_of, tokenizers_of
@@ -75,6 +75,35 @@ def test_each_action_of_one_person_costs_processor_time(monkeypatch: pytest.Monk
     sentence, head, _page = (float(str(row[1])) for row in table.rows)
     assert sentence > head  # a sentence is also decoded and traced
     assert [rule.limit for rule in findings.rules] == list(reruns.MOST.values())
+
+
+@pytest.mark.parametrize(
+    ("shifts", "expected"),
+    [
+        ([], 0.0),
+        ([(0, 0.1), (900, 0.2)], 0.3),
+        ([(0, 0.1), (1_100, 0.2)], 0.2),  # a second without one ends a window
+        ([(0, 0.5), (2_000, 0.1), (2_500, 0.1)], 0.5),
+        ([(at, 0.1) for at in range(0, 6_000, 500)], 1.1),  # and so do five seconds
+    ],
+)
+def test_shifts_of_a_page_are_summed_by_window(
+    shifts: list[tuple[float, float]], expected: float
+) -> None:
+    assert felt.jumped(shifts) == near(expected)
+
+
+def test_pages_and_clicks_are_felt_from_inside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(felt, "PAGES", {n: felt.PAGES[n] for n in ("translate", "inside")})
+    monkeypatch.setattr(felt, "CLICKS", {"a head": felt.CLICKS["a head"]})
+    done: list[str] = []
+    findings = felt.measure(rounds=1, tick=done.append)
+    assert len(done) == felt.STEPS
+    assert [len(each) for each in findings.raw.values()] == [2, 2, 2, 1, 2]
+    opened, turned, waited = findings.tables
+    assert [row[0] for row in opened.rows] == ["translate", "inside", "a bare page"]
+    assert all(0 < float(str(row[2])) < 60 for row in opened.rows)
+    assert [row[0] for row in (*turned.rows, *waited.rows)] == ["translate", "inside", "a head"]
 
 
 def test_runs_have_as_many_of_one_thing_as_asked_for(tmp_path: Path) -> None:

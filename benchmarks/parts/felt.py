@@ -1,0 +1,251 @@
+"""How quick the app feels: the Core Web Vitals, seen from inside the page, in Chromium.
+
+As https://web.dev/articles/vitals defines them: when the largest thing of a page is painted
+(Largest Contentful Paint), how much of it jumps (Cumulative Layout Shift: the largest sum over a
+window of five seconds), and how long an input waits for the next frame (Interaction to Next Paint).
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import numpy as np
+from playwright.sync_api import Browser, Page
+
+from benchmarks.asked import BARE, SENTENCE
+from benchmarks.chromium import PATIENCE, SCREEN, chromium, drawn_after, watch, watch_next
+from benchmarks.load_server import serving, started
+from benchmarks.report import Findings, Rule, Table, Tick
+from benchmarks.traffic import Traffic
+
+STEPS = 3
+PAGES: Mapping[str, str] = {
+    "translate": ".st-key-large .heatmaplayer image",
+    "inside": ".st-key-stages .heatmaplayer image",
+    "why": ".st-key-account_parts .js-plotly-plot .main-svg",
+    "architecture": ".st-key-tree .stHtml",
+    "embeddings": ".stMain .js-plotly-plot .heatmaplayer image",
+    "training": ".st-key-curves .main-svg",
+    "heads": ".st-key-head_table .stBidiComponent",
+    "learn": "[class*=st-key-start-] button",
+}
+"""Page → what is there once it is drawn."""
+CLICKS: Mapping[str, str] = {
+    "a head": ".st-key-head [aria-checked=false]",
+    "a layer": ".st-key-layer [aria-checked=false]",
+    "a kind of attention": ".st-key-kind [aria-checked=false]",
+    "a source token": ".st-key-source_tokens [data-place='3']",
+    "a position": ".st-key-target_tokens [data-place='4']",
+    "a cell": ".st-key-large .nsewdrag",
+    "words in place of tokens": ".st-key-units [aria-checked=false]",
+    "lines in place of a map": ".st-key-style [aria-checked=false]",
+    "an earlier checkpoint": ".st-key-step :is([role=slider], input)",
+    "the sentence": ".st-key-sentence textarea",
+}
+"""What is used most on *Translate* → where; the last two by a key."""
+_LIMITS = {"LCP (s)": 2.5, "CLS": 0.1, "INP (s)": 0.2, "another page (s)": 0.4}
+"""Of 75th percentiles; those of the first three are what the definition calls good."""
+_QUICKEST = 0.016
+"""Seconds below which a browser does not tell how long an input waited."""
+_OBSERVE = """
+window.felt = {largest: 0, shifts: [], waited: {}};
+const observe = (type, note, more) => new PerformanceObserver(
+    list => list.getEntries().forEach(note)).observe({type, buffered: true, ...more});
+observe('largest-contentful-paint', entry => { felt.largest = entry.startTime; });
+observe('layout-shift', entry => {
+    if (!entry.hadRecentInput) felt.shifts.push([entry.startTime, entry.value]);
+});
+observe('event', ({interactionId: id, duration}) => {
+    if (id) felt.waited[id] = Math.max(felt.waited[id] ?? 0, duration);
+}, {durationThreshold: 16});
+"""
+Times = dict[str, list[float]]
+
+
+def measure(*, rounds: int, tick: Tick) -> Findings:
+    """Open each page in a browser that knows nothing, turn from page to page, and click."""
+    opened: dict[str, Times] = {}
+    with tempfile.TemporaryDirectory() as scratch, chromium() as launch:
+        script = Path(scratch, "bare.py")
+        script.write_text(BARE)
+        bare = ("-m", "streamlit", "run", str(script), "--server.port", "0")
+        with serving() as server, started(bare, Path(scratch)) as other:
+            browser = launch()
+            _open(browser, f"{server.address}/{_query()}", PAGES["translate"])  # a warm-up
+            for _ in range(rounds):
+                for name, selector in PAGES.items():
+                    _note(
+                        opened, name, _open(browser, f"{server.address}/{name}{_query()}", selector)
+                    )
+                _note(opened, "a bare page", _open(browser, other.address, ".stButton button"))
+            tick("pages opened")
+            turned = _turns(browser, server.address, rounds)
+            tick("pages turned")
+            waited = _clicks(browser, server.address, rounds)
+            tick("clicks")
+            if faults := server.faults():
+                raise RuntimeError("\n".join(faults))
+    return findings_of(opened, turned, waited)
+
+
+def _query() -> str:
+    return "?" + urlencode({"run": "en-es", "q": SENTENCE})
+
+
+def _note(found: dict[str, Times], name: str, figures: Mapping[str, float]) -> None:
+    for figure, value in figures.items():
+        found.setdefault(name, {}).setdefault(figure, []).append(value)
+
+
+def _open(browser: Browser, address: str, selector: str) -> dict[str, float]:
+    """Open an address in a browser's new profile, and wait until nothing more comes."""
+    context = browser.new_context(viewport=SCREEN)
+    page = context.new_page()
+    page.set_default_timeout(1_000 * PATIENCE)
+    page.add_init_script(_OBSERVE)
+    watch_next(page, f"() => document.querySelector({selector!r})")
+    traffic = Traffic(page)
+    page.goto(address)
+    drawn = drawn_after(page)
+    traffic.settle(patience=PATIENCE)
+    page.wait_for_timeout(500)  # what comes after the script's end: fonts, late parts
+    felt = page.evaluate("felt")
+    context.close()
+    return {"drawn (s)": drawn, "LCP (s)": felt["largest"] / 1e3, "CLS": jumped(felt["shifts"])}
+
+
+def jumped(shifts: Sequence[tuple[float, float]]) -> float:
+    """The largest sum of shifts (milliseconds, share) in a window, as Cumulative Layout Shift.
+
+    A window ends a second after its last shift, or five seconds after its first.
+    """
+    most = total = 0.0
+    first = last = -np.inf
+    for at, share in shifts:
+        if at - last > 1_000 or at - first > 5_000:
+            total, first = 0.0, at
+        total, last = total + share, at
+        most = max(most, total)
+    return most
+
+
+def _turns(browser: Browser, address: str, rounds: int) -> Times:
+    """Seconds from a click on a page's name until it is drawn, all pages known to the browser."""
+    page = browser.new_page(viewport=SCREEN)
+    page.set_default_timeout(1_000 * PATIENCE)
+    traffic = Traffic(page)
+    page.goto(f"{address}/{_query()}")
+    page.locator(PAGES["translate"]).wait_for()
+    traffic.settle(patience=PATIENCE)
+    seconds: Times = {}
+    for round in range(-1, rounds):  # the first is a warm-up
+        for place, (name, selector) in enumerate(PAGES.items()):
+            if name == "translate" and round < 0:
+                continue
+            there = "" if name == "translate" else name
+            condition = f"""() => location.pathname === '/{there}'
+                && document.querySelector({selector!r})?.checkVisibility()"""
+            traffic.clear()
+            link = page.locator("[data-testid=stTopNavLink]").nth(place)
+            watch(page, condition, None)
+            link.click()
+            if round >= 0:
+                seconds.setdefault(name, []).append(drawn_after(page))
+            traffic.settle(patience=PATIENCE)
+    page.close()
+    return seconds
+
+
+def _clicks(browser: Browser, address: str, rounds: int) -> Times:
+    """Seconds that each input waits until the browser has painted what it does at once."""
+    context = browser.new_context(viewport=SCREEN)
+    page = context.new_page()
+    page.set_default_timeout(1_000 * PATIENCE)
+    page.add_init_script(_OBSERVE)
+    traffic = Traffic(page)
+    seconds: Times = {name: [] for name in CLICKS}
+    for _ in range(rounds):
+        for name, selector in CLICKS.items():
+            traffic.clear()
+            page.goto(f"{address}/{_query()}")
+            page.locator(PAGES["translate"]).wait_for()
+            traffic.settle(patience=PATIENCE)
+            page.wait_for_timeout(300)
+            page.evaluate("() => { felt.waited = {}; }")
+            traffic.clear()
+            _use(page, name, selector)()
+            traffic.settle(patience=PATIENCE)
+            page.wait_for_timeout(300)
+            seconds[name].append(max(_QUICKEST, *_waited(page)))
+    context.close()
+    return seconds
+
+
+def _use(page: Page, name: str, selector: str) -> Callable[[], object]:
+    """Go to a thing, and return what uses it."""
+    thing = page.locator(selector).first
+    thing.scroll_into_view_if_needed()
+    if name == "an earlier checkpoint":
+        return lambda: thing.press("ArrowLeft")
+    if name == "the sentence":
+        thing.fill("The girl has a red ball.")
+        return lambda: thing.press("Enter")
+    return thing.click
+
+
+def _waited(page: Page) -> list[float]:
+    found: dict[str, Any] = page.evaluate("felt.waited")
+    return [0.0, *(milliseconds / 1e3 for milliseconds in found.values())]
+
+
+def p75(values: Sequence[float]) -> float:
+    """The 75th percentile, interpolated."""
+    return float(np.percentile(values, 75))
+
+
+def findings_of(opened: Mapping[str, Times], turned: Times, waited: Times) -> Findings:
+    """Write the tables, and the rules of the 75th percentiles over all pages and clicks."""
+    figures = ("drawn (s)", "LCP (s)", "CLS")
+    pages = {name: of for name, of in opened.items() if name != "a bare page"}
+    over_all = {
+        **{name: [value for of in pages.values() for value in of[name]] for name in figures},
+        "INP (s)": [value for each in waited.values() for value in each],
+        "another page (s)": [value for each in turned.values() for value in each],
+    }
+    bare = p75(opened["a bare page"]["LCP (s)"])
+    rows = tuple(
+        (name, *(p75(of[figure]) for figure in figures), p75(of["LCP (s)"]) / bare)
+        for name, of in opened.items()
+    )
+    return Findings(
+        (
+            Table(
+                "A page opened by a browser that knows nothing, 75th percentiles",
+                ("", *figures, "its LCP in bare pages"),
+                rows,
+            ),
+            Table(
+                "From a click on a page's name until it is drawn",
+                ("", "75th percentile (s)"),
+                tuple((name, p75(each)) for name, each in turned.items()),
+            ),
+            Table(
+                "Interaction to Next Paint on Translate",
+                ("", "75th percentile (s)"),
+                tuple((name, p75(each)) for name, each in waited.items()),
+            ),
+        ),
+        tuple(
+            Rule(f"felt: {name}, 75th percentile", p75(over_all[name]), limit)
+            for name, limit in _LIMITS.items()
+        ),
+        notes=(
+            f"{len(PAGES)} pages of en-es at {SCREEN['width']} pixels. Interaction to Next Paint "
+            "is of what the browser does by itself: the answer of the server comes later.",
+        ),
+        raw={f"felt, {name}": each for name, each in over_all.items()},
+    )
