@@ -697,6 +697,14 @@ def test_the_word_looked_at_least_stands_beside_sentences_as_long(
     assert f"no row of any has more than {weight:.2f} on it" in app.captions
     assert f"about as long {below:.0%} have a word that is looked at still less" in app.captions
 
+    patch_views(monkeypatch, "translate", least_attended_word=lambda *_: ([3], 0.75))
+    text = "She gave him that black cat there."
+    app = start_page("translate", own_root, q=text)
+    word = traced(run, text).source.texts[3].strip()
+    assert f"No word of at least four letters is overlooked: “{word}” is looked" in app.captions
+    assert "it has a row with 0.75 on it" in app.captions
+    assert not rows["source_tokens"]["marked"]
+
 
 def test_a_ranking_of_one_sentence_stands_beside_that_of_the_corpus(
     start_page: Start, own_root: Path, measured: Every, run: TrainedRun

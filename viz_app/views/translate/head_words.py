@@ -49,7 +49,7 @@ def show_head_words(selection: Selection, trace: Trace, shown: ShownMap, grid: G
             with st.expander("In numbers", key="head-numbers", type="compact"):
                 st.markdown("\n\n".join(numbers))
         if shown.head.kind == "cross" and (word := overlooked_word(selection.run, trace)):
-            st.caption(escape_markdown(f"{word.note} It has a dashed frame above."))
+            st.caption(escape_markdown(word.note))
         _show_checks(trace)
 
 

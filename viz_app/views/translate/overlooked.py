@@ -22,7 +22,7 @@ class OverlookedWord:
     """A word is looked at less than any other of at least four letters."""
 
     places: Sequence[int]
-    """Of its tokens in the source."""
+    """Of its tokens in the source; none where it is looked at too much to be overlooked."""
     note: str
     """How much it is looked at, beside the example sentences."""
 
@@ -44,17 +44,25 @@ def overlooked_word(run: Run, trace: Trace) -> OverlookedWord | None:
             for each, translated in zip(measures.sentences, measures.translated, strict=True)
             if each.source != trace.source_text
         ]
-        if found is None or not others or found[1] >= _MOST:
+        if found is None or not others:
             return None
         places, weight = found
+        word = make_visible("".join(trace.source.texts[place] for place in places).strip())
+        if weight >= _MOST:
+            return OverlookedWord(
+                (),
+                f"No word of at least four letters is overlooked: “{word}” is looked at least by "
+                "all heads of cross-attention together, and even it has a row with "
+                f"{weight:.2f} on it, which is most of the row.",
+            )
         sources, figures = zip(*others, (trace.source_text, weight), strict=True)
         below = shares_below(figures, sources)[-1]
-        word = "".join(trace.source.texts[place] for place in places).strip()
         note = (
-            f"Of the words of at least four letters “{make_visible(word)}” is looked at least by "
-            f"all heads of cross-attention together: no row of any has more than {weight:.2f} on "
-            f"it. It may be redundant or overlooked. Of the example sentences about as long "
-            f"{below:.0%} have a word that is looked at still less; by chance it is half of them."
+            f"Of the words of at least four letters “{word}” is looked at least by all heads of "
+            f"cross-attention together: no row of any has more than {weight:.2f} on it. It may be "
+            f"redundant or overlooked. Of the example sentences about as long {below:.0%} have a "
+            "word that is looked at still less; by chance it is half of them. It has a dashed "
+            "frame above."
         )
         return OverlookedWord(places, note)
 
