@@ -111,6 +111,19 @@ def test_what_is_too_wide_wraps(
     assert whole == seen
 
 
+def test_the_chosen_key_is_scrolled_into_sight(new_app: NewApp) -> None:
+    app = new_app(viewport={"width": 390, "height": 4000})
+    app.open("/inside", q=LONG, key=9)
+    app.expect(
+        """place => visible(place).map(box => {
+            const frame = box.querySelector('.shapelayer path').getBoundingClientRect();
+            return frame.right < box.getBoundingClientRect().right && frame.left > 0;
+        })""",
+        [True],
+        ".st-key-stages-box",
+    )
+
+
 @pytest.mark.parametrize(("run", "width"), [("en-es", 1280), ("books-small", 390)])
 def test_formulas_are_typeset_and_not_cut_off(new_app: NewApp, run: str, width: int) -> None:
     app = new_app(viewport={"width": width, "height": 900})

@@ -35,9 +35,18 @@ function offer(chart, marks, tiled) {
     return;
   }
   walk(chart, place, () => tables.find((table) => table.isMap));
+  showChosen(chart, place, marks);
   const now = () => [...place.querySelectorAll(".js-plotly-plot")].at(-1);
   const tablesNow = () => (now()?._fullData ? tablesOf(now(), marks, tiled) : []);
   offerTable(place, tablesNow, () => now()?.querySelector(".modebar-btn")?.click());
+}
+
+// Scrolls a chart that is wider than its place as little as is needed to see the chosen column.
+function showChosen({ layout, _fullLayout: { xaxis } }, place, marks) {
+  const chosen = layout.shapes?.find(({ name, xref = "x" }) => marks.includes(name) && xref === "x");
+  if (!chosen || !xaxis?.d2p) return;
+  const [left, right] = [chosen.x0, chosen.x1].map((x) => xaxis._offset + xaxis.d2p(x));
+  if (right - left < place.clientWidth && right > place.clientWidth) place.scrollLeft = right - place.clientWidth + 8;
 }
 
 // The name of each place of an axis: its label, or else what the trace has there.
