@@ -121,10 +121,10 @@ def test_tokens_choose_step_and_column_and_are_one_stop_walked_by_arrow_keys(
     expect(stops).to_have_text([labels[-2]])
 
 
-def test_a_bar_forces_its_token_and_what_follows_comes_into_view(
+def test_a_bar_and_a_token_beside_the_map_force_and_what_follows_comes_into_view(
     new_app: NewApp, traced: Traced
 ) -> None:
-    """Wherever in its row the click is, short as the bar may be."""
+    """Wherever in the bar's row the click is, short as the bar may be."""
     app = new_app(viewport={"width": 1280, "height": 500})
     trace = traced(BRIEF)
     names = [next_token_label(each, spaced=True) for each in trace.top_tokens[0]]
@@ -135,6 +135,9 @@ def test_a_bar_forces_its_token_and_what_follows_comes_into_view(
     app.click_in("top_tokens", 0.7, (other + 0.5) / len(names))
     app.expect_field("fork", names[other])
     app.expect_address(fork=names[other])
+    expect(app.page.locator(".st-key-forked-result")).to_be_in_viewport(ratio=0.9)
+    app.page.locator(".st-key-next-token-2 button").click()
+    app.expect_field("fork", names[2])
     expect(app.page.locator(".st-key-forked-result")).to_be_in_viewport(ratio=0.9)
 
 

@@ -259,8 +259,8 @@ def force(at: int, name: str, *panels: str) -> None:
 
     ``panels`` are those that are drawn again beside the one that was clicked.
     """
-    change_view(*panels, at=at, fork=name, below="steps")
     _note_forced()
+    change_view(*panels, at=at, fork=name, below="steps")  # which ends the callback
 
 
 def show_sampling(selection: Selection, trace: Trace, at: int) -> None:
