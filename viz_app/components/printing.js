@@ -93,10 +93,10 @@ function fitLabels({ xaxis = {}, margin = {}, ...others }, width) {
   const pixels = share * (width - (margin.l ?? 0) - (margin.r ?? 0));
   const upright = xaxis.tickangle ? 1 : Math.max(...(ticktext ?? [""]).map((text) => text.length));
   const every = Math.max(1, Math.ceil(((paper.letters + 1) * (1 + upright)) / 2 / pixels));
-  if (labelalias) xaxis.dtick = every;
+  if (!xaxis.tickvals) xaxis.dtick = every;
   else
     for (const part of ["tickvals", "ticktext"])
-      xaxis[part] = xaxis[part].filter((_, place) => place % every === 0);
+      xaxis[part] = xaxis[part]?.filter((_, place) => place % every === 0);
   return pixels;
 }
 

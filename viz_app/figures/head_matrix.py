@@ -216,6 +216,13 @@ class StepColumns:
 
 
 def step_ticks(steps: Sequence[int], every: int) -> Properties:
-    """Return properties of an axis of checkpoints, 0, 1, …, that labels some with their steps."""
-    kept = range(0, len(steps), every)
-    return {"tickvals": list(kept), "ticktext": [f"{steps[at]:,}" for at in kept]}
+    """Return properties of an axis of checkpoints, 0, 1, …, that labels some with their steps.
+
+    The table of a chart and its readout take the names of the others from ``labelalias``.
+    """
+    names, kept = [f"{step:,}" for step in steps], range(0, len(steps), every)
+    return {
+        "tickvals": list(kept),
+        "ticktext": [names[at] for at in kept],
+        "labelalias": {str(at): name for at, name in enumerate(names)},
+    }

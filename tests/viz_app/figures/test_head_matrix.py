@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 import pytest
 
 from headwise.model.interface import Kind
-from headwise.viz_app.figures.head_matrix import HeadRows, head_matrix
+from headwise.viz_app.figures.head_matrix import HeadRows, head_matrix, step_ticks
 from headwise.viz_app.figures.theme import DARK, LIGHT
 from headwise.viz_app.records.measures import MeasureRange
 from tests.floats import near
@@ -41,6 +41,11 @@ def test_rows_stand_below_the_name_of_their_kind_and_cells_without_a_value_are_g
     assert figure.layout.yaxis.tickvals == (1, 2, 4, 5)
     assert figure.layout.yaxis.ticktext == ("1.1", "1.2", "1.1", "1.2")
     assert figure.layout.xaxis.ticktext == ("0", "20", "10,000")
+    assert step_ticks([0, 20, 10_000], 2) == {
+        "tickvals": [0, 2],
+        "ticktext": ["0", "10,000"],
+        "labelalias": {"0": "0", "1": "20", "2": "10,000"},
+    }
     assert np.argwhere(grey.z).tolist() == [[2, 0]]
     assert grey.colorscale[-1][1] == DARK.masked
 
