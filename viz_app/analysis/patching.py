@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+import numpy as np
+from numpy.typing import NDArray
+
 from headwise.model.interface import KINDS
 from headwise.viz_app.analysis.head_ranking import rank_correlation
 from headwise.viz_app.analysis.labels import KIND_NAMES
@@ -14,6 +17,8 @@ from headwise.viz_app.records.patching import Patching
 
 PatchMap = Literal["streams", "heads", "sublayers"]
 PATCH_MAPS: tuple[PatchMap, ...] = get_args(PatchMap)
+_HALF = 0.5
+"""Share of B's answer that a place brings back, from which on it is said to decide."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +29,20 @@ class PatchedPair:
     stretches: tuple[str, ...]
     """Of the columns of its ``stream_encoder``."""
     words: tuple[str, str]
+
+
+def first_deciding(shares: NDArray[np.floating]) -> tuple[int, int] | None:
+    """Return the place that decides first: of the first row with one that restores half.
+
+    Args:
+        shares: restored shares of one stream, (rows, columns), NaN where nothing can be patched.
+
+    Returns:
+        Row and column of its largest share; None if no place alone restores half.
+    """
+    largest = np.nan_to_num(shares, nan=-np.inf)
+    rows = np.flatnonzero((largest >= _HALF).any(axis=1))
+    return (int(rows[0]), int(largest[rows[0]].argmax())) if rows.size else None
 
 
 def sublayer_label(name: str) -> str:

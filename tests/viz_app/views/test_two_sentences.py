@@ -17,6 +17,7 @@ import tyro
 
 from headwise.model.checkpoint import TrainedRun, list_runs, load_weights, open_trained_run
 from headwise.viz_app.analysis.correspondence import corresponding
+from headwise.viz_app.analysis.patching import first_deciding
 from headwise.viz_app.patch import PatchArguments, main
 from headwise.viz_app.records.patching import Patching
 from headwise.viz_app.trace.patching import run_attribution, run_patched_translation, run_patching
@@ -76,10 +77,27 @@ def test_maps_are_restored_shares_of_the_exact_passes(start_page: Start, run: Tr
         expected = np.where(np.isnan(shares), 0, shares)
         np.testing.assert_allclose(app.cells(key), expected, rtol=0, atol=bound)
         assert len(targets(app, key)) == np.isfinite(shares).sum()
+    shares = (found.stream_decoder - found.odds_a) / (found.odds_b - found.odds_a)
+    first = next(max(row) for row in shares.tolist() if max(row) >= 0.5)
+    assert f"({first:+.2f})" in said(app).partition("decoder: ")[2]
     grey = array(app.charts["patch_stream_encoder"]["data"][1]["z"]).astype(bool)
     np.testing.assert_array_equal(grey, np.isnan(found.stream_encoder))
     assert grey.any()
     assert "has another number of tokens in B" in app.captions
+
+
+@pytest.mark.parametrize(
+    ("shares", "expected"),
+    [
+        ([[0.1, 0.2], [0.7, 0.9], [1.0, 0.0]], (1, 1)),
+        ([[np.nan, 0.5], [1.0, 1.0]], (0, 1)),
+        ([[0.4, np.nan], [-1.0, 0.49]], None),
+    ],
+)
+def test_what_brings_half_back_first_decides(
+    shares: list[list[float]], expected: tuple[int, int] | None
+) -> None:
+    assert first_deciding(np.array(shares)) == expected
 
 
 def test_a_patch_in_the_address_writes_the_translation_anew(

@@ -67,6 +67,8 @@ def test_bars_waterfall_and_maps_sum_to_the_logarithm_of_the_ratio(
         bound = rounding(np.float32, LOGITS)
         np.testing.assert_allclose(drawn[:-2, -1], inner.sum(axis=1), atol=bound)
         np.testing.assert_allclose(drawn[-1, :-2], inner.sum(axis=0), atol=bound)
+    told = " ".join(each.value for each in app.markdown)
+    assert f"of all parts: {max(bars, key=bars.__getitem__)}, {max(bars.values()):+.3f}" in told
     app = app.choose(account="waterfall")
     assert array(app.charts["account_parts"]["data"][0]["y"])[-1] == expected
 

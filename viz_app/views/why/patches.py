@@ -9,7 +9,12 @@ from numpy.typing import NDArray
 from headwise.model.interface import KINDS
 from headwise.viz_app.analysis.correspondence import stretch_labels
 from headwise.viz_app.analysis.labels import KIND_NAMES, token_labels
-from headwise.viz_app.analysis.patching import patch_label, rank_correlations, sublayer_label
+from headwise.viz_app.analysis.patching import (
+    first_deciding,
+    patch_label,
+    rank_correlations,
+    sublayer_label,
+)
 from headwise.viz_app.figures.maps import share_map
 from headwise.viz_app.records.patching import SUBLAYERS, Doubles, Patching, is_of_encoder
 from headwise.viz_app.views.shared.errors import describe_error
@@ -58,7 +63,7 @@ def show_patching(selection: Selection, asked: Asked, quick: Patching, names: li
         return
     count = sum(np.isfinite(odds) for _, odds in quick.named())
     if not st.toggle(
-        f"Run A about {count:,} times, each with one thing of B",
+        f"Find where it is decided: run A about {count:,} times, each with one thing of B",
         help="A batch at a time, while this page is in sight.",
         **control("patching", "Patching"),
     ):
@@ -124,7 +129,7 @@ def _show_map(
     hover = np.array(
         [
             [
-                f"{row} · {column}: {restored} {shares[y, x]:+.3f}, log-odds {odds[y, x]:+.3f}"
+                f"{row} · {column}<br>{restored} {shares[y, x]:+.3f}<br>log-odds {odds[y, x]:+.3f}"
                 for x, column in enumerate(columns)
             ]
             for y, row in enumerate(rows)
@@ -157,10 +162,18 @@ def _show_streams(selection: Selection, asked: Asked, found: Patching, chosen: s
         "encoder": stretch_labels(a.source, b.source, found.stretches),
         "decoder": token_labels(a.consumed)[: found.step + 1],
     }
+    said = st.container()
     left, right = st.columns([3, 2], gap="medium")
+    decided = []
     for stack, place in (("encoder", left), ("decoder", right)):
         odds = found.stream_encoder if stack == "encoder" else found.stream_decoder
         layers, positions = odds.shape
+        rows = ["embedding", *(f"layer {n}" for n in range(1, layers))]
+        shares = found.restored(odds)
+        where = "none"
+        if (first := first_deciding(shares)) is not None:
+            where = f"{rows[first[0]]}, “{columns[stack][first[1]]}” ({shares[first]:+.2f})"
+        decided.append(f"{stack}: {where}")
         with place:
             st.markdown(f"**Stream of the {stack}**")
             _show_map(
@@ -174,7 +187,7 @@ def _show_streams(selection: Selection, asked: Asked, found: Patching, chosen: s
                         for y in range(layers)
                     ]
                 ),
-                rows=["embedding", *(f"layer {n}" for n in range(1, layers))],
+                rows=rows,
                 columns=columns[stack],
                 titles=(
                     "left by",
@@ -183,6 +196,10 @@ def _show_streams(selection: Selection, asked: Asked, found: Patching, chosen: s
                 width=_WIDE if stack == "encoder" else _HALF,
                 chosen=chosen,
             )
+    said.markdown(
+        "The first place that alone brings at least half of B's answer back, "
+        f"{escape_markdown('; '.join(decided))}."
+    )
     refused = [
         label
         for each, label in zip(found.stretches, columns["encoder"], strict=True)

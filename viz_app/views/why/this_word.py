@@ -6,6 +6,8 @@ import math
 
 import streamlit as st
 
+from headwise.model.interface import parse_head
+from headwise.viz_app.analysis.account import head_of, part_label, stream_parts
 from headwise.viz_app.analysis.labels import token_labels
 from headwise.viz_app.components.token_buttons import token_buttons
 from headwise.viz_app.records.account import Account
@@ -133,3 +135,22 @@ def _say_difference(selection: Selection, trace: Trace, account: Account) -> Non
         f"{said} Below, this difference is a sum of what each part of the decoder wrote into the "
         f"stream at this position ({norms}; the sum misses it by {abs(account.deviation):.0e})."
     )
+    st.markdown(_say_largest(trace, account, names[0]))
+
+
+def _say_largest(trace: Trace, account: Account, word: str) -> str:
+    """Say which part, and which head by which token, speaks most for or against a word."""
+    way = "for" if account.difference >= 0 else "against"
+    parts = stream_parts(account.parts)
+    largest = max if way == "for" else min
+    part = largest(parts, key=parts.__getitem__)
+    name = largest((n for n in parts if head_of(n) is not None), key=parts.__getitem__)
+    kind, layer, number = parse_head(name)
+    cells = account.parts.heads[kind][layer, number].tolist()
+    cell = largest(cells)
+    tokens = token_labels(trace.source if kind == "cross" else trace.consumed)
+    read = f"most of it by “{escape_markdown(tokens[cells.index(cell)])}” ({cell:+.3f})"
+    said = f"Most {way} {word} of all parts: {part_label(part)}, {parts[part]:+.3f}"
+    if part == name:
+        return f"{said}, {read}."
+    return f"{said}. Of heads: {part_label(name)}, {parts[name]:+.3f}, {read}."
