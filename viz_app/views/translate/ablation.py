@@ -9,6 +9,7 @@ from headwise.viz_app.analysis.labels import OFF_NOTE
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import trace_of
 from headwise.viz_app.views.shared.head_choice import turned_label
+from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.target import show_target, total_log_probability
 from headwise.viz_app.views.shared.view import control, view
@@ -59,6 +60,6 @@ def _show_translation_without(selection: Selection, trace: Trace, turned: Turned
     before, after = map(total_log_probability, (trace, forced))
     same = "It is the same translation. " if own.target_ids == trace.target_ids else ""
     st.caption(
-        f"{same}Log-probability of the translation above: {before:.2f} nats with all heads, "
-        f"{after:.2f} {without} ({after - before:+.2f})."
+        f"{same}Log-probability of “{escape_markdown(trace.target_text)}”: {before:.2f} nats with "
+        f"all heads, {after:.2f} {without} ({after - before:+.2f})."
     )
