@@ -10,6 +10,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from html import unescape
 from importlib import import_module
 from pathlib import Path
@@ -19,6 +20,7 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike
 from streamlit import config
+from streamlit.components.v2 import manifest_scanner
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.runtime.scriptrunner_utils.script_requests import RerunData
 from streamlit.runtime.state.common import TESTING_KEY
@@ -55,6 +57,8 @@ WIDGETS = (
     *("multiselect", "slider", "number_input"),
 )
 
+# Streamlit looks through all installed packages for components, anew for each page of a test.
+manifest_scanner.scan_component_manifests = cache(manifest_scanner.scan_component_manifests)
 # Streamlit's tests do not read this file.
 for _name, _value in tomllib.loads((APP.parent / ".streamlit/config.toml").read_text())[
     "global"
