@@ -170,11 +170,15 @@ def show_list(selection: Selection, measures: Measures) -> None:
     )
     st.caption(
         f"{len(rows)} heads: kind, layer.head. Click one for its strongest examples. Its words say "
-        f"what is most striking in its measures; all its measures stand below. {WORDS_NOTE}"
-        + errors_note(measures)
-        + _notes(selection.run, measures, name, [head for head, _ in found])
-        + (_RANKS_NOTE + apart) * bool(ranks)
+        "what is most striking in its measures; all its measures stand below."
     )
+    with st.expander("Words, errors and ranks", key="how-measured", type="compact"):
+        st.caption(
+            WORDS_NOTE
+            + errors_note(measures)
+            + _notes(selection.run, measures, name, [head for head, _ in found])
+            + (_RANKS_NOTE + apart) * bool(ranks)
+        )
 
 
 def _written(run: Run, measures: Measures, name: str, head: Head, value: float) -> str:
