@@ -73,6 +73,7 @@ def _show_ways(head: Head) -> None:
         choices = choices_for(head)
         show_link("Inside it", "inside", key="head-inside", **choices)
         show_link("In a corpus", "heads", key="head-corpus", **choices)
+        show_link("Over training", "training", key="head-training", training="heads", **choices)
         show_link("Turn it", "why", key="head-why", why="turn heads", **choices)
         show_head_link()
     if is_off:
