@@ -109,7 +109,7 @@ class Beside:
 
     def written(self, form: str = ".2f") -> str:
         """Return what is known of the other two in brackets, with a space before."""
-        known = {"an even head": self.even, "at checkpoint 0": self.first}
+        known = {"an even head": self.even, "checkpoint 0 had": self.first}
         said = [f"{name} {value:{form}}" for name, value in known.items() if not math.isnan(value)]
         return f" ({', '.join(said)})" if said else ""
 
@@ -160,7 +160,7 @@ def describe_value(
         return f"{how} what it is at {_DISTANCES[name]}: distance {value:.2f}"
     if name in SCORE_MEASURES:
         plus_minus = "" if math.isnan(beside.error) else f" ± {beside.error:.2f}"
-        return f"{about.name}: {value:.2f}{plus_minus} of what tells keys apart{beside.written()}"
+        return f"{about.name}: {round(value, 2) + 0.0:.2f}{plus_minus} of what tells keys apart{beside.written()}"
     if name in ("aer_predicted", "aer_consumed"):
         return _describe_alignment(name, value, beside, baselines)
     return f"{about.name}: {value:{about.form}}"

@@ -1,5 +1,6 @@
 // Below each chart a fold with its numbers as tables and a button that saves it, as the camera over it
-// does, which only a mouse finds; and over each map one stop for the keys. One
+// does, which only a mouse finds; over each map one stop for the keys; and a sign where something is
+// wider than its place. One
 // script does it for all charts of a page, from what Plotly has drawn: nothing more is sent.
 
 import { offerTable, plain } from "./table.js";
@@ -11,6 +12,7 @@ export default function (component) {
   const look = () => {
     waits = false;
     document.querySelectorAll(".stPlotlyChart .js-plotly-plot").forEach((chart) => offer(chart, marks, { masked, codes }));
+    showMore([...document.querySelectorAll(WIDE)]);
   };
   // In the frame after a chart has come, so that nothing moves later.
   const observer = new MutationObserver(() => {
@@ -19,7 +21,21 @@ export default function (component) {
   });
   observer.observe(document.body, { childList: true, subtree: true });
   look();
-  return () => observer.disconnect();
+  const scrolled = ({ target }) => target.matches?.(WIDE) && showMore([target]);
+  document.addEventListener("scroll", scrolled, true);
+  return () => {
+    observer.disconnect();
+    document.removeEventListener("scroll", scrolled, true);
+  };
+}
+
+const WIDE = '[class*="-box "], .modules div, .comparison, .stMarkdown table'; // what may be scrolled sideways
+
+// Marks what goes on to the right of what is seen, so that it fades there.
+function showMore(places) {
+  const goesOn = ({ scrollWidth, clientWidth, scrollLeft }) => scrollWidth - clientWidth - scrollLeft > 8;
+  const found = places.map((each) => [each, goesOn(each) && getComputedStyle(each).overflowX === "auto"]);
+  for (const [each, more] of found) each.toggleAttribute("data-more", more);
 }
 
 const seen = new WeakMap(); // chart → the data of which a table has been offered

@@ -64,15 +64,15 @@ def measure_lines(
         theme,
         data,
         {
-            "height": 260 + 19 * len(lines),  # the legend may have a line for each
-            "margin": {"l": 34, "r": 14, "t": 8, "b": 48},
+            "height": 270 + 19 * len(lines),  # the legend may have a line for each
+            "margin": {"l": 34, "r": 14, "t": 8, "b": 58},
             "showlegend": True,
             "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
             "shapes": [vertical_line(marked, theme=theme)] if marked is not None else [],
             "xaxis": {
                 "range": [-0.3, len(steps) - 0.7],
-                "tickangle": -45,
-                **step_ticks(steps, max(1, math.ceil(len(steps) / 14))),
+                "tickangle": -90,
+                **step_ticks(steps, max(1, math.ceil(len(steps) / 20))),
             },
             "yaxis": {
                 "range": [-0.03, 1.03],
@@ -115,7 +115,7 @@ def named_lines(
     heights = (values[-1] - least) / (most - least) * inner
     opaque = {"marker": {"opacity": 1}}
     longest = min(_LONGEST, max(map(len, names), default=0))
-    left, right = 56, 24 + 8 * longest
+    left, right = 56, 42 + 8 * longest
     return new_figure(
         theme,
         [
@@ -163,8 +163,9 @@ def named_lines(
                     "yanchor": "middle",
                     "xshift": 8,
                     "showarrow": False,
-                    "text": escape_plotly(shorten(name, _LONGEST)),
-                    "font": {"color": colour, "size": 13},
+                    "text": f'<span style="color:{colour}">●</span> '
+                    + escape_plotly(shorten(name, _LONGEST)),
+                    "font": {"color": theme.text, "size": 13},
                 }
                 for name, colour, height in zip(
                     names, colours, _spread(heights, inner), strict=True

@@ -118,13 +118,13 @@ def test_values_of_a_head(name: str, kind: Kind, value: float, expected: str) ->
             "begin",
             0.43,
             Beside(0.01, even=0.21, first=0.43, first_error=0.01),
-            "0.43 of its weight on <s> (an even head 0.21, at checkpoint 0 0.43)",
+            "0.43 of its weight on <s> (an even head 0.21, checkpoint 0 had 0.43)",
         ),
         ("begin", 0.5, Beside(0.01, even=0.49), "0.50 of its weight on <s> (an even head 0.49)"),
         ("begin", 0.5, Beside(0.01, even=0.4), "rests on <s>: 0.50 of its weight (an even head 0"),
-        ("begin", 0.5, Beside(0.01, first=0.48, first_error=0.01), "0.50 of its weight on <s> (at"),
-        ("entropy", 0.2, Beside(first=0.1), "entropy: 0.20 of the largest possible entropy (at"),
-        ("cost", 0.07, Beside(first=0.08), "switching it off costs 0.070 nats per token (at che"),
+        ("begin", 0.5, Beside(0.01, first=0.48, first_error=0.01), "0.50 of its weight on <s> (ch"),
+        ("entropy", 0.2, Beside(first=0.1), "entropy: 0.20 of the largest possible entropy (ch"),
+        ("cost", 0.07, Beside(first=0.08), "switching it off costs 0.070 nats per token (checkp"),
     ],
 )
 def test_word_is_said_only_beyond_errors_an_even_head_and_step_0(
@@ -219,7 +219,7 @@ def test_what_explains_the_scores_of_a_head_is_said_beyond_half_and_step_0() -> 
         "by_both": Beside(0.01, first=0.6),  # it did not learn this
     }
     assert describe_head(values, "decoder_self", beside=beside)[1:] == [
-        "by position: 0.93 ± 0.01 of what tells keys apart (at checkpoint 0 0.31)"
+        "by position: 0.93 ± 0.01 of what tells keys apart (checkpoint 0 had 0.31)"
     ]
 
 

@@ -45,7 +45,11 @@ def test_named_lines_have_their_names_at_their_ends_without_overlap() -> None:
         assert list(trace.customdata) == ["0", "1"]
     assert list(figure.layout.xaxis.ticktext) == ["0", "1,000"]
     notes = figure.layout.annotations
-    assert [note.text for note in notes] == ["a ~ b", "&lt;b&gt; ~ &#36;x&#36;", "c ~ d"]
+    assert [note.text.partition("</span> ")[2] for note in notes] == [
+        "a ~ b",
+        "&lt;b&gt; ~ &#36;x&#36;",
+        "c ~ d",
+    ]
     inner = figure.layout.height - figure.layout.margin.t - figure.layout.margin.b
     heights = [note.y * inner for note in notes]
     assert heights[1] - heights[0] == near(17, size=inner)

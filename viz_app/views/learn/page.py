@@ -50,11 +50,12 @@ def page(selection: Selection) -> None:
     for error in files.errors:
         st.warning(f"A lesson is left out. {describe_error(error)}")
     cards = list(enumerate(files.lessons.values(), 1))
-    for first in range(0, len(cards), _ABREAST):
-        row = cards[first : first + _ABREAST]
-        for (number, lesson), place in zip(row, st.columns(_ABREAST, gap="small"), strict=False):
-            with place.container(key=f"lesson-{lesson.name}", border=True, height="stretch"):
-                _show(selection, number, lesson)
+    with st.container(gap="small"):
+        for first in range(0, len(cards), _ABREAST):
+            row, places = cards[first : first + _ABREAST], st.columns(_ABREAST, gap="small")
+            for (number, lesson), place in zip(row, places, strict=False):
+                with place.container(key=f"lesson-{lesson.name}", border=True, height="stretch"):
+                    _show(selection, number, lesson)
 
 
 def minutes(texts: Iterable[str]) -> int:

@@ -163,7 +163,7 @@ def show_figure(
     if readable := meta.get("readable"):
         st.html(
             f"<style>.st-key-{key}-box {{ overflow-x: auto; }} "
-            f".st-key-{key}-box > * {{ min-width: {readable}px; }} "
+            f".st-key-{key}-box > :not(.chart-tools) {{ min-width: {readable}px; }} "
             f"@media (max-width: 640px) {{ .st-key-{key}-box > :first-child {{ "
             f"min-width: {max(readable, meta.get('touched', 0))}px; }} }}</style>"
         )
