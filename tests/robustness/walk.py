@@ -31,7 +31,7 @@ from benchmarks.load_server import serving
 from headwise.viz_app.views.state import CHOICES, parameter_of
 from tests.browser.driver import App, cited_view
 
-SCREEN: ViewportSize = {"width": 1440, "height": 4000}
+SCREEN: ViewportSize = {"width": 1440, "height": 7000}
 """High enough that all of a page is in sight, and drawn."""
 TEXTS = (
     "I am hungry.",
