@@ -160,7 +160,8 @@ def describe_value(
         return f"{how} what it is at {_DISTANCES[name]}: distance {value:.2f}"
     if name in SCORE_MEASURES:
         plus_minus = "" if math.isnan(beside.error) else f" ± {beside.error:.2f}"
-        return f"{about.name}: {round(value, 2) + 0.0:.2f}{plus_minus} of what tells keys apart{beside.written()}"
+        share = round(value, 2) + 0.0  # no -0.00
+        return f"{about.name}: {share:.2f}{plus_minus} of what tells keys apart{beside.written()}"
     if name in ("aer_predicted", "aer_consumed"):
         return _describe_alignment(name, value, beside, baselines)
     return f"{about.name}: {value:{about.form}}"
@@ -296,3 +297,18 @@ def in_a_line(texts: Sequence[str]) -> str:
     said = [_WITHOUT_NUMBERS.get(each, each) for each in said]
     said = [f"is {each}" if each.startswith("far from") else each for each in said]
     return ", ".join(said) or "has nothing that stands out"
+
+
+def said_since(lines: Mapping[int, str]) -> dict[str, int]:
+    """Map what is said of a head at the last checkpoint to the first from which on it always was.
+
+    Args:
+        lines: step → what ``in_a_line`` gives there, in the order of the steps.
+    """
+    said = {step: line.split(", ") for step, line in lines.items()}
+    since: dict[str, int] = {}
+    for words in list(said.values())[-1:]:
+        for word in words:
+            before = [step for step, words in said.items() if word not in words]
+            since[word] = next(step for step in said if not before or step > before[-1])
+    return since

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headwise.viz_app.analysis.head_descriptions import in_a_line
+from headwise.viz_app.analysis.head_descriptions import in_a_line, said_since
 
 
 def test_a_line_has_the_words_without_the_numbers() -> None:
@@ -17,3 +17,16 @@ def test_a_line_has_the_words_without_the_numbers() -> None:
     assert in_a_line(["switching it off costs 0.010 nats per token"]) == (
         "has nothing that stands out"
     )
+
+
+def test_what_is_said_at_last_was_said_from_some_checkpoint_on() -> None:
+    lines = {
+        0: "looks at no one place most",
+        50: "is sharp, looks at no one place most",
+        100: "matters, is sharp",
+        200: "matters, looks at no one place most",
+        400: "is sharp, matters, rests on </s>",
+    }
+    assert said_since(lines) == {"is sharp": 400, "matters": 100, "rests on </s>": 400}
+    assert said_since({7: "matters"}) == {"matters": 7}
+    assert said_since({}) == {}

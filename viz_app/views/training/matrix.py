@@ -12,13 +12,14 @@ import streamlit as st
 
 from headwise.model.interface import Head
 from headwise.viz_app.analysis.curves import spread
+from headwise.viz_app.analysis.head_descriptions import said_since
 from headwise.viz_app.analysis.head_ranking import head_table, head_values
 from headwise.viz_app.figures.checkpoint_lines import measure_lines
 from headwise.viz_app.measuring.files import measured_steps
 from headwise.viz_app.records.measures import MEASURES, Measures
 from headwise.viz_app.views.shared.head_choice import choices_for, choose_head, head_label
 from headwise.viz_app.views.shared.markdown import escape_markdown
-from headwise.viz_app.views.shared.measured_heads import value_in_words
+from headwise.viz_app.views.shared.measured_heads import head_in_words, value_in_words
 from headwise.viz_app.views.shared.measures import (
     baselines_note,
     choose_measure,
@@ -182,4 +183,11 @@ def _show_lines(
     st.caption(
         "Measures from 0 to 1 of this head: the chosen one and the largest of the others; the "
         f"vertical line is at step {selection.step:,}."
+    )
+    measured = {step: by_step[step] for step in steps if step in by_step}
+    words = {step: head_in_words(selection.run, of, head)[0] for step, of in measured.items()}
+    since = "; ".join(f"“{word}” from {step:,}" for word, step in said_since(words).items())
+    st.markdown(
+        "Said of it at the last of these checkpoints, and from which on it always was: "
+        f"{escape_markdown(since)}."
     )
