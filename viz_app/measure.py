@@ -33,6 +33,7 @@ from headwise.viz_app.measuring.checkpoints import (
     measure,
     read_examples,
     sentences_of,
+    sentences_passed,
     sum_checkpoints,
 )
 from headwise.viz_app.measuring.files import read_measures, write_measures
@@ -237,14 +238,17 @@ def measure_run(
     _say(processes, f"left out of the corpus: {left_out}")
     if arguments.only == "all":
         every = replace(task, own=own or {}, about_own=about_own or {})
-        for measures, _ in _measure_each(every, sentences, measure, _write_all):
+        passed = sentences_passed(run, steps, sentences, task.examples.sentences)
+        for measures, _ in _measure_each(every, passed, measure, _write_all):
             yield measures
     outputs, resampled = (partial(sum_checkpoints, wanted=each) for each in ([MEANS], RESAMPLED))
-    means = _measure_each(task, sentences, outputs, _write_means)
-    resamples = _measure_each(task, sentences, resampled, _write_resamples)
-    scores = _measure_each(task, sentences, _with_scores, _write_scores)
+    passed = len(steps) * sentences
+    means = _measure_each(task, passed, outputs, _write_means)
+    resamples = _measure_each(task, passed, resampled, _write_resamples)
+    scores = _measure_each(task, passed, _with_scores, _write_scores)
     last = replace(task, steps=steps if arguments.neurons == "all" else steps[-1:])
-    neurons = _measure_each(last, sentences, measure_neurons, _write_neurons)
+    of_last = len(last.steps) * sentences
+    neurons = _measure_each(last, of_last, measure_neurons, _write_neurons)
     alone: dict[str, Iterator[object]] = {"means": means, "resamples": resamples, "scores": scores}
     for _ in alone.get(arguments.only, neurons):
         pass
@@ -312,17 +316,21 @@ def _task(
 
 def _measure_each(
     task: MeasureTask,
-    sentences: int,
-    measured: Callable[[MeasureTask, Callable[[int], object]], Iterator[Found]],
+    passed: int,
+    measured: Callable[[MeasureTask], Iterator[Found | int]],
     write: Callable[[Path, Found], str],
 ) -> Iterator[Found]:
     """Measure the checkpoints of a task one after another, and write each into the run's folder.
 
-    ``write`` returns what is said of it; only one of several processes calls it.
+    ``passed`` is how many sentences ``measured`` says are done at its end. ``write`` returns what
+    is said of what was found; only one of several processes calls it.
     """
     is_main = task.processes.is_main
-    with tqdm(total=len(task.steps) * sentences, unit="sentence", disable=not is_main) as bar:
-        for found in measured(task, bar.update):
+    with tqdm(total=passed, unit="sentence", disable=not is_main) as bar:
+        for found in measured(task):
+            if isinstance(found, int):
+                bar.update(found)
+                continue
             if is_main:
                 _say(task.processes, write(task.run.folder, found))
             yield found
@@ -349,13 +357,16 @@ def _write_resamples(folder: Path, found: CheckpointSums) -> str:
     return f"step {found.step:,}: resamples of {found.corpus.sentences:,} sentences"
 
 
-def _with_scores(task: MeasureTask, advance: Callable[[int], object]) -> Iterator[Measures]:
+def _with_scores(task: MeasureTask) -> Iterator[Measures | int]:
     """Put what explains scores into the measures that there are.
 
     Raises:
         ValueError: if a checkpoint was measured on other sentences.
     """
-    for found in sum_checkpoints(task, advance, wanted=SCORE_MEASURES):
+    for found in sum_checkpoints(task, wanted=SCORE_MEASURES):
+        if isinstance(found, int):
+            yield found
+            continue
         there, corpus = read_measures(task.run.folder, found.step), found.corpus
         if (there.sha256, there.corpus) != (found.checkpoint.sha256, corpus):
             raise ValueError(

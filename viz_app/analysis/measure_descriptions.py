@@ -95,7 +95,7 @@ MEASURE_DESCRIPTIONS: Mapping[str, MeasureDescription] = {
     ),
     "cost": MeasureDescription(
         "cost of switching off",
-        "Nats of log-probability that a token of the reference loses when the head alone is off; "
+        "Nats of log-probability that a token of the target loses when the head alone is off; "
         f"below zero it gains. {OFF_NOTE} {NO_SUM_NOTE}",
         r"\big(\ln p(y \mid x) - \ln p_{\text{off}}(y \mid x)\big) \,/\, |y|",
         range="signed",
@@ -103,7 +103,7 @@ MEASURE_DESCRIPTIONS: Mapping[str, MeasureDescription] = {
     ),
     "gradient": MeasureDescription(
         "importance by gradient",
-        "What a token of the reference would lose in nats, to first order, if the head were "
+        "What a token of the target would lose in nats, to first order, if the head were "
         "weakened: the derivative of the loss by a factor of the head's output, its size averaged "
         "over sentences (Michel et al. 2019).",
         r"\overline{\left|A^\top \frac{\partial L}{\partial A}\right|} \,/\, |y|\quad "

@@ -3,21 +3,24 @@
 Each of n processes reads the whole corpus and measures every n-th batch; sums are added over the
 processes at the end of a checkpoint. In memory are only a window of the corpus, the example
 sentences, and the language model's count of each sequence of three tokens in its text.
+
+What measures here yields, besides what it has found, how many sentences are done after each batch,
+in all processes: so its caller can show that, and put the work aside or end it between two batches.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 
 from headwise.model.checkpoint import Checkpoint
 from headwise.model.interface import Seq2SeqModel
-from headwise.model.placement import Placement
+from headwise.model.placement import DEFAULT_PLACEMENT, Placement
 from headwise.model.runs import Run, load_checkpoint
 from headwise.model.training.corpora import CorpusStream
-from headwise.model.training.processes import Processes
+from headwise.model.training.processes import ALONE, Processes
 from headwise.viz_app.measuring.batches import (
     EncodedPair,
     LeftOutCounts,
@@ -97,9 +100,13 @@ class MeasureTask:
     examples: ExampleSentences
     links_of: LinksLookup | None
     """Finds the reference alignment of a sentence; None if the corpus has no alignments."""
-    processes: Processes
-    placement: Placement
+    processes: Processes = ALONE
+    placement: Placement = DEFAULT_PLACEMENT
     """Where the models compute, and how precisely."""
+    load: Callable[[Run, int, Placement], Checkpoint] = load_checkpoint
+    """Loads a checkpoint there."""
+    batch: int = 32
+    """Most sentences of a batch."""
     own: Mapping[str, RowMeasure] = field(default_factory=dict)
     """Measures of a person's own, by name."""
     about_own: Mapping[str, OwnMeasure] = field(default_factory=dict)
@@ -119,22 +126,18 @@ def sentences_of(
 
 
 def over_corpus(
-    task: MeasureTask,
-    add: Callable[[Sequence[EncodedPair]], None],
-    advance: Callable[[int], object],
-) -> CorpusSummary:
-    """Give this process's batches to ``add``, and describe the whole corpus that was read.
-
-    ``advance`` is called with the number of sentences that are done, in all processes.
-    """
+    task: MeasureTask, add: Callable[[Sequence[EncodedPair]], None]
+) -> Generator[int, None, CorpusSummary]:
+    """Give this process's batches to ``add``, and describe the whole corpus that was read."""
     stream = task.open_corpus()
     sentences = tokens = 0
-    for number, batch in enumerate(batches_by_length(sentences_of(task, stream, LeftOutCounts()))):
+    encoded = sentences_of(task, stream, LeftOutCounts())
+    for number, batch in enumerate(batches_by_length(encoded, task.batch)):
         if task.processes.has(number):
             add(batch)
         sentences += len(batch)
         tokens += sum(len(sentence.target) - 1 for sentence in batch)
-        advance(len(batch))
+        yield len(batch)
     return CorpusSummary(stream.name, stream.sha256, sentences, tokens)
 
 
@@ -171,12 +174,11 @@ class CheckpointSums:
 
 
 def sum_checkpoints(
-    task: MeasureTask, advance: Callable[[int], object], *, wanted: Collection[str]
-) -> Iterator[CheckpointSums]:
+    task: MeasureTask, *, wanted: Collection[str]
+) -> Iterator[CheckpointSums | int]:
     """Sum what is wanted of the checkpoints of a task in order; every process yields the same.
 
-    ``wanted`` are names of measures of heads, of the whole model, and ``MEANS``; ``advance`` is as
-    for ``over_corpus``.
+    ``wanted`` are names of measures of heads, of the whole model, and ``MEANS``.
     """
     run, device = task.run, task.placement.torch_device
     measured = frozenset(wanted) - {MEANS}
@@ -202,7 +204,7 @@ def sum_checkpoints(
             if MEANS in wanted:
                 outputs.add(model, PaddedIds.of_pairs(batch, model))
 
-        corpus = over_corpus(task, add, advance)
+        corpus = yield from over_corpus(task, add)
         heads.all_reduce(task.processes)
         outputs.all_reduce(task.processes)
         yield CheckpointSums(run.name, loaded[step], corpus, heads, outputs)
@@ -221,42 +223,50 @@ def _load_compared(
         compared["velocity"] = before[-1]
     compared = {name: one for name, one in compared.items() if name in wanted}
     found = {
-        one: loaded.get(one) or load_checkpoint(task.run, one, task.placement)
+        one: loaded.get(one) or task.load(task.run, one, task.placement)
         for one in {step, *compared.values()}
     }
     return found, {name: found[one].model for name, one in compared.items()}
 
 
-def measure(
-    task: MeasureTask, advance: Callable[[int], object]
-) -> Iterator[tuple[Measures, CheckpointSums]]:
-    """Measure the checkpoints of a task in order; every process yields the same.
+def sentences_passed(
+    run: Run, steps: Collection[int], sentences: int, examples: Sequence[EncodedPair]
+) -> int:
+    """Count what ``measure`` yields as done, all passes over corpus and examples together."""
+    of_model = min(sentences, MOST_USUAL) + 2 * len(detached_pairs(examples))
+    of_each = sentences + 3 * len(examples)
+    return len(steps) * of_each + len({*steps, run.steps()[-1]}) * of_model
 
-    ``advance`` is as for ``over_corpus``.
-    """
-    newest = load_checkpoint(task.run, task.run.steps()[-1], task.placement)
+
+def measure(task: MeasureTask) -> Iterator[tuple[Measures, CheckpointSums] | int]:
+    """Measure the checkpoints of a task in order; every process yields the same."""
+    newest = task.load(task.run, task.run.steps()[-1], task.placement)
     stages = _stage_measurer(task, newest.model)
     sentences = sentences_of(task, task.open_corpus(), LeftOutCounts())
     even = even_head(task.run.tokenizers, task.run.counts, sentences)
     examples, tokenizers = task.examples.sentences, task.run.tokenizers
-    usual_newest = _usual_mass(task, newest.model)
-    true, detached = targets_newest = _force_targets(task, newest.model, usual_newest)
+    usual_newest = yield from _usual_mass(task, newest.model)
+    targets_newest = yield from _force_targets(task, newest.model, usual_newest)
+    true, detached = targets_newest
     detector = fit_detector(true, detached)
     held_out = [true[number] for number in detached if number % 2]
     references = mean_and_error(detector.are_detached(held_out))
-    for found in sum_checkpoints(task, advance, wanted=(*MEASURES, *OF_CORPUS, MEANS)):
+    for found in sum_checkpoints(task, wanted=(*MEASURES, *OF_CORPUS, MEANS)):
+        if isinstance(found, int):
+            yield found
+            continue
         model, sums = found.checkpoint.model, found.heads
         errors = sums.errors()
-        best = _in_batches(task, examples, partial(examples_in_batch, model))
+        best = yield from _in_batches(task, examples, partial(examples_in_batch, model))
         usual, targets = usual_newest, targets_newest
         if found.step != newest.step:
-            usual = _usual_mass(task, model)
-            targets = _force_targets(task, model, usual)
-        translated = _in_batches(
+            usual = yield from _usual_mass(task, model)
+            targets = yield from _force_targets(task, model, usual)
+        translated = yield from _in_batches(
             task, examples, partial(translate_batch, model, tokenizers, usual=usual)
         )
         forced = [each.sentence for each in translated]
-        judged = _in_batches(
+        judged = yield from _in_batches(
             task,
             forced,
             partial(
@@ -303,29 +313,32 @@ def _in_batches(
     task: MeasureTask,
     sentences: Iterable[EncodedPair],
     measured: Callable[[Sequence[EncodedPair]], Mapping[int, Result]],
-) -> list[Result]:
+) -> Generator[int, None, list[Result]]:
     """Measure batches of sentences, each in one process, and gather what all processes found."""
-    batches = enumerate(batches_by_length(sentences))
-    mine = [measured(batch) for number, batch in batches if task.processes.has(number)]
+    mine = []
+    for number, batch in enumerate(batches_by_length(sentences, task.batch)):
+        if task.processes.has(number):
+            mine.append(measured(batch))
+        yield len(batch)
     return gather(task.processes, mine)
 
 
-def _usual_mass(task: MeasureTask, model: Seq2SeqModel) -> UsualMass:
+def _usual_mass(task: MeasureTask, model: Seq2SeqModel) -> Generator[int, None, UsualMass]:
     sentences = islice(sentences_of(task, task.open_corpus(), LeftOutCounts()), MOST_USUAL)
-    return UsualMass(_in_batches(task, sentences, partial(masses_in_batch, model)))
+    return UsualMass((yield from _in_batches(task, sentences, partial(masses_in_batch, model))))
 
 
 def _force_targets(
     task: MeasureTask, model: Seq2SeqModel, usual: UsualMass
-) -> tuple[dict[int, RawFigures], dict[int, RawFigures]]:
+) -> Generator[int, None, tuple[dict[int, RawFigures], dict[int, RawFigures]]]:
     """Return the figures of true and of detached targets of the same sentences, by number."""
     measured = partial(forced_figures, model, task.run.tokenizers, usual=usual)
     detached = detached_pairs(task.examples.sentences)
     numbers = [pair.number for pair in detached]
     true = [task.examples.sentences[number] for number in numbers]
-    both = (_in_batches(task, pairs, measured) for pairs in (true, detached))
-    of_true, of_detached = (dict(zip(numbers, found, strict=True)) for found in both)
-    return of_true, of_detached
+    of_true = yield from _in_batches(task, true, measured)
+    of_detached = yield from _in_batches(task, detached, measured)
+    return dict(zip(numbers, of_true, strict=True)), dict(zip(numbers, of_detached, strict=True))
 
 
 def _stage_measurer(task: MeasureTask, newest: Seq2SeqModel) -> StageMeasurer:

@@ -10,7 +10,7 @@ Key-Value Memories", describe neurons by such sentences.)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
@@ -52,30 +52,28 @@ class Places:
     position: Tensor
 
 
-def measure_neurons(
-    task: MeasureTask, advance: Callable[[int], object]
-) -> Iterator[StrongestSentences]:
+def measure_neurons(task: MeasureTask) -> Iterator[StrongestSentences | int]:
     """Find the strongest sentences of every neuron of the checkpoints of a task, in order.
 
-    Every process yields the same. ``advance`` is as for ``over_corpus``.
+    Every process yields the same.
 
     Raises:
         ValueError: if no sentence of the corpus can be measured.
     """
     for step in task.steps:
-        yield _of_checkpoint(task, load_checkpoint(task.run, step, task.placement), advance)
+        yield (yield from _of_checkpoint(task, load_checkpoint(task.run, step, task.placement)))
 
 
 def _of_checkpoint(
-    task: MeasureTask, checkpoint: Checkpoint, advance: Callable[[int], object]
-) -> StrongestSentences:
+    task: MeasureTask, checkpoint: Checkpoint
+) -> Generator[int, None, StrongestSentences]:
     found: dict[StackName, list[Places]] = {stack: [] for stack in get_args(StackName)}
 
     def add(batch: Sequence[EncodedPair]) -> None:
         for stack, places in places_in_batch(checkpoint.model, batch).items():
             found[stack] = [strongest([*found[stack], places])]
 
-    corpus = over_corpus(task, add, advance)
+    corpus = yield from over_corpus(task, add)
     if not corpus.sentences:
         raise ValueError(f"{corpus.name}: none of its sentences can be measured: see --help")
     together = {

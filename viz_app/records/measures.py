@@ -400,3 +400,5 @@ class Measures:
     """Step of the checkpoint to which the measure ``distance`` is taken; None if unknown."""
     detection: Detection | None = None
     """None in files from before detached targets were forced."""
+    translated_at: int | None = None
+    """Step of the checkpoint whose translations are the targets, for want of references."""

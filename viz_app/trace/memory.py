@@ -104,12 +104,27 @@ def layer_bytes(model: Description, source: int, target: int) -> int:
     return _FLOAT * (8 * heads * longest * longest + _streams(model, source, target))
 
 
-def costs_bytes(model: Description, source: int, target: int) -> int:
-    """Estimate ``head_costs`` on S source and T target tokens, in bytes: a row for each head."""
-    rows = 1 + len(model.all_heads())
+def costs_bytes(model: Description, source: int, target: int, *, sentences: int = 1) -> int:
+    """Estimate the costs of heads on S source and T target tokens, in bytes: a row for each head.
+
+    ``sentences`` is how many are run together, B.
+    """
+    rows = sentences * (1 + len(model.all_heads()))
     decoder = source * 2 * model.d_model + target * (5 * model.d_model + 2 * model.decoder_d_ff)
     logits = 3 * min(1024, rows * target) * model.target_vocab_size
     return _FLOAT * (rows * decoder + logits) + _passes(model, source, target)
+
+
+def measuring_bytes(model: Description, source: int, target: int, sentences: int) -> int:
+    """Estimate all measures of heads on B sentences of S source and T target tokens, in bytes.
+
+    Beside the costs these are a pass whose maps are recorded, and one through which gradients go
+    back, from the logits (B, T, V) on.
+    """
+    recorded = 2 * _maps(model, source, target) + 2 * _streams(model, source, target)
+    logits = 4 * target * model.target_vocab_size
+    passes = _FLOAT * sentences * (recorded + logits)
+    return max(costs_bytes(model, source, target, sentences=sentences), passes)
 
 
 def decoding_bytes(model: Description, source: int, size: int = 1) -> int:

@@ -28,7 +28,7 @@ _MOST_STEPS = 8
 _MOST_SHOWN = 12
 """Heads that are listed."""
 _NOTE = (
-    "Distance: the mean, over all rows of the example sentences with their references as targets, "
+    "Distance: the mean, over all rows of the example sentences, their targets forced, "
     "of the Jensen-Shannon distance of the two heads' weights, from 0 to 1. Heads that look at the "
     "same tokens need not do the same with what they find there."
 )

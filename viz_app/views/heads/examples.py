@@ -14,7 +14,7 @@ from headwise.viz_app.views.heads.sentences import marked_row, open_row
 from headwise.viz_app.views.shared.head_choice import choices_for, choose_head, head_label
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.measured_heads import value_in_words
-from headwise.viz_app.views.shared.measures import known_measures, measure_description
+from headwise.viz_app.views.shared.measures import known_measures, measure_description, targets_of
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import redraw_all, view
@@ -69,7 +69,7 @@ def _show_examples(selection: Selection, measures: Measures, head: Head) -> None
 
     roles = [TextPart(text, mark) for text, mark in zip(ROLES[kind], ("query", "key"), strict=True)]
     row_table(
-        ["weight", "source", "target, the reference"],
+        ["weight", "source", f"target: {targets_of(measures)}"],
         rows,
         label=f"Strongest examples of {head_label(head)}",
         theme=selection.theme,
@@ -83,5 +83,5 @@ def _show_examples(selection: Selection, measures: Measures, head: Head) -> None
         f"The largest weights of this head in {corpus.sentences:,} sentences "
         f"({escape_markdown(corpus.name)}), at most one a sentence: its extremes, not what it does "
         "in most rows. A weight is of two tokens; the words that they belong to are marked. Click "
-        "one to open it on Translate, with the reference as the target."
+        "one to open it on Translate, with this target forced."
     )

@@ -15,6 +15,7 @@ from headwise.viz_app.views.caches import checkpoint_of
 from headwise.viz_app.views.heads.sentences import examples_of, marked_row, open_row, passes_bytes
 from headwise.viz_app.views.shared.cache import cached
 from headwise.viz_app.views.shared.head_choice import chosen_head, head_label
+from headwise.viz_app.views.shared.measures import targets_of
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.slices import NoteDone, in_slices
@@ -139,9 +140,9 @@ def _show(selection: Selection, measures: Measures, query: RowQuery, found: Foun
         len(found.rows) < count
     )
     st.caption(
-        f"{count:,} of {found.of:,} rows{share} of the {of.sentences:,} example sentences, their "
-        f"references as targets.{chance}{shown}{_NOTES.get(query.on, '')} A weight says where a "
-        "head looks, not that what lies there is used."
+        f"{count:,} of {found.of:,} rows{share} of the {of.sentences:,} example sentences; the "
+        f"targets are {targets_of(measures)}.{chance}{shown}{_NOTES.get(query.on, '')} A weight "
+        "says where a head looks, not that what lies there is used."
     )
     if not found.rows:
         return
@@ -164,7 +165,7 @@ def _show(selection: Selection, measures: Measures, query: RowQuery, found: Foun
         for place, row in enumerate(found.rows)
     ]
     row_table(
-        ["weight", "head", "source", "target, the reference"],
+        ["weight", "head", "source", f"target: {targets_of(measures)}"],
         rows,
         label="Rows that were found",
         theme=selection.theme,

@@ -58,6 +58,7 @@ from headwise.viz_app.views.shared.measures import (
     measure_description,
     measures_of,
     show_measure_state,
+    targets_of,
     values_of,
 )
 from headwise.viz_app.views.shared.panels import panel
@@ -85,7 +86,7 @@ _MOST = 50
 def page(selection: Selection) -> None:
     """Draw the page."""
     measured = measures_of(selection.run, (selection.step,))
-    show_measure_state(selection.run, measured)
+    show_measure_state(selection, measured)
     measures = measured.by_step.get(selection.step)
     if measures is not None:
         above = st.container()
@@ -295,7 +296,12 @@ def _show_table(selection: Selection, measures: Measures, name: str, order: list
         )
         rows.append(Row(str(place), cells))
     row_table(
-        [about.column, "source", f"translation at checkpoint {selection.step:,}", "reference"],
+        [
+            about.column,
+            "source",
+            f"translation at checkpoint {selection.step:,}",
+            targets_of(measures),
+        ],
         rows,
         label=f"Sentences by {about.name}",
         theme=selection.theme,

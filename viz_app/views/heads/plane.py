@@ -292,8 +292,8 @@ def _in_words(selection: Selection, head: Head, sentences: int, drawn: _Drawn, h
     relative = head.kind != "cross" and selection.run.description.positions == "relative"
     return (
         f"{queries:,} queries and {keys:,} keys of {head_label(head)} at checkpoint "
-        f"{selection.step:,} in the first {sentences} example sentences, their references as "
-        f"targets. Queries are divided by {drawn.joint.c:.3g} and keys multiplied by it, so that "
+        f"{selection.step:,} in the first {sentences} example sentences, their targets "
+        f"forced. Queries are divided by {drawn.joint.c:.3g} and keys multiplied by it, so that "
         "their products stay; then one vector is added to all keys, which changes no softmax, so "
         "that both have the same centre. The factor is that with which nearness and score agree "
         "most (after Yeh et al. 2023, AttentionViz). Rank correlation of nearness and score within "

@@ -55,7 +55,7 @@ def _in_words(found: JointCost) -> str:
     compared = apart if sure else f"{apart}, which may be chance"
     return (
         f"All off together they cost {found.together:+.3f} ± {found.together_error:.3f} nats per "
-        f"token of the {found.sentences:,} example sentences' references. One by one, on the same "
+        f"token of the targets of {found.sentences:,} example sentences. One by one, on the same "
         f"sentences: {alone}; their sum is {found.summed:+.3f} ± {found.summed_error:.3f}. What "
         f"they cost together beyond it: {compared}. {OFF_NOTE} {ONE_TRAINING_NOTE}"
     )

@@ -78,7 +78,7 @@ def cached(
     def compute_and_log() -> Result:
         waiting = st.spinner(says, show_time=True) if says else nullcontext()
         mark = marked((what, key)) if needs > SMALL else nullcontext()
-        with _in_memory(needs), mark, waiting, log_timed(what) as logged:
+        with in_memory(needs), mark, waiting, log_timed(what) as logged:
             result = compute()
             logged |= facts(result)
         return result
@@ -91,7 +91,7 @@ def cached(
 
 
 @contextmanager
-def _in_memory(needs: int) -> Iterator[None]:
+def in_memory(needs: int) -> Iterator[None]:
     """Reserve memory for the time of the ``with`` block; while it is waited for, the page says so.
 
     Others may make their pages meanwhile.
@@ -102,7 +102,7 @@ def _in_memory(needs: int) -> Iterator[None]:
         if not places:
             places.append(st.empty())
         others = f"; {before} before this" if before else ""
-        places[0].info(f"Waiting until there is memory for so long a sentence{others}.")
+        places[0].info(f"Waiting until there is memory for this{others}.")
 
     with ExitStack() as reserved:
         with turns().stand_aside() if needs > SMALL else nullcontext():

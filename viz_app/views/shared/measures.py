@@ -21,7 +21,14 @@ from headwise.viz_app.records.trace import Floats
 from headwise.viz_app.views.caches import CHECKPOINTS, Run, weights_sha256
 from headwise.viz_app.views.shared.cache import cached, stamp_of
 from headwise.viz_app.views.shared.errors import describe_error
+from headwise.viz_app.views.shared.given import (
+    given_measures,
+    given_sentences,
+    show_measuring,
+    show_others,
+)
 from headwise.viz_app.views.shared.markdown import escape_latex, escape_markdown
+from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.vocabulary import special_tokens_of
 from headwise.viz_app.views.shared.widgets import choose_from_list
 
@@ -45,7 +52,10 @@ class RunMeasures:
 
 
 def measures_of(run: Run, steps: Sequence[int]) -> RunMeasures:
-    """Read the measures of some steps, without loading weights."""
+    """Read the measures of some steps, without loading weights.
+
+    Those of a step that has none to be used are what this session has measured, if it has.
+    """
     by_step: dict[int, Measures] = {}
     missing: list[int] = []
     stale: list[int] = []
@@ -63,7 +73,14 @@ def measures_of(run: Run, steps: Sequence[int]) -> RunMeasures:
                 stale.append(step)
         except CheckpointError as problem:
             broken[step] = describe_error(problem)
-    return RunMeasures(by_step, missing, stale, broken)
+    here = {step: found for step in steps if (found := given_measures(run, step)) is not None}
+    by_step = {step: found.measures for step, found in here.items()} | by_step
+    return RunMeasures(
+        {step: by_step[step] for step in steps if step in by_step},
+        [step for step in missing if step not in here],
+        [step for step in stale if step not in here],
+        {step: problem for step, problem in broken.items() if step not in here},
+    )
 
 
 def _measures_of(folder: Path, step: int) -> Measures:
@@ -78,22 +95,31 @@ def _measures_of(folder: Path, step: int) -> Measures:
     )
 
 
-def show_measure_state(run: Run, measured: RunMeasures) -> None:
-    """Show what was measured on, and what is missing, stale or broken."""
+def show_measure_state(selection: Selection, measured: RunMeasures) -> None:
+    """Show what was measured on, and what is missing, stale or broken, and how to measure it."""
+    run = selection.run
     if not (measured.by_step or measured.stale or measured.broken):
         which = "This run" if len(measured.missing) > 1 else "This checkpoint"
-        st.info(f"{which} has not been measured yet. In a terminal, with the file to measure on:")
-        st.code(measure_command(run, *corpus_options(run, measured.to_measure)), language=None)
-        return
-    corpora = [
-        f"{escape_markdown(corpus.name)}: {corpus.sentences:,} sentences, {corpus.tokens:,} target "
-        "tokens"
-        for corpus in dict.fromkeys(measures.corpus for measures in measured.by_step.values())
-    ]
-    if corpora:
-        st.caption(
-            f"Measured on {'; and on '.join(corpora)}. The targets are the corpus's translations."
+        st.info(
+            f"{which} has not been measured yet. Measure it here on sentences of your own, which "
+            "stay in this session, or over a corpus in a terminal."
         )
+        _show_how_to_measure(selection, measured)
+        return
+    corpora = dict.fromkeys(
+        (measures.corpus, measures.translated_at) for measures in measured.by_step.values()
+    )
+    if corpora:
+        listed = [
+            f"{escape_markdown(corpus.name)}: {corpus.sentences:,} sentences, {corpus.tokens:,} "
+            "target tokens"
+            for corpus, _ in corpora
+        ]
+        said = f"Measured on {'; and on '.join(listed)}. {_about_targets(run, measured)}"
+        with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+            st.caption(said)
+            if given_sentences(run) is not None and not measured.to_measure:
+                show_others(run)
     problems = []
     if len(corpora) > 1:
         problems.append("Checkpoints were measured on different sentences: do not compare them.")
@@ -106,13 +132,38 @@ def show_measure_state(run: Run, measured: RunMeasures) -> None:
     if measured.missing:
         problems.append(f"Not measured: checkpoint {list_steps(measured.missing)}.")
     if problems:
-        st.warning("\n\n".join([*problems, "To measure, in a terminal:"]))
-        st.code(measure_command(run, *corpus_options(run, measured.to_measure)), language=None)
+        st.warning("\n\n".join(problems))
+    if measured.to_measure:
+        _show_how_to_measure(selection, measured)
     last = run.steps()[-1]
     ends = {m.distance_to for m in measured.by_step.values()} - {None, last}
     if ends:
         known = list_steps(sorted(end for end in ends if end is not None))
         st.caption(f"Distances are to checkpoint {known}; the last is now {last:,}.")
+
+
+def _show_how_to_measure(selection: Selection, measured: RunMeasures) -> None:
+    show_measuring(selection, tuple(measured.to_measure))
+    st.caption("Over a corpus, in a terminal:")
+    run = selection.run
+    st.code(measure_command(run, *corpus_options(run, measured.to_measure)), language=None)
+
+
+def _about_targets(run: Run, measured: RunMeasures) -> str:
+    """Say what the targets are, and what was left out of sentences that were given here."""
+    of = {targets_of(measures) for measures in measured.by_step.values()}
+    said = f"The targets are {' and '.join(sorted(of))}."
+    given = given_sentences(run)
+    if given is not None and given.found.keys() & measured.by_step.keys():
+        said += f" Left out: {given.left_out}. All this stays in this session only."
+    return said
+
+
+def targets_of(measures: Measures) -> str:
+    """Say what the forced targets of measures are."""
+    if measures.translated_at is None:
+        return "the references"
+    return f"the translations of checkpoint {measures.translated_at:,}"
 
 
 def measure_command(run: Run, *options: str) -> str:

@@ -31,7 +31,12 @@ class _PutAsideError(Exception):
 
 
 def in_slices(
-    said: str, compute: Callable[[NoteDone], Result], *, key: str, stop: Callable[[], None]
+    said: str,
+    compute: Callable[[NoteDone], Result],
+    *,
+    key: str,
+    stop: Callable[[], None],
+    times: float = 1,
 ) -> Result | None:
     """Compute for about a second; return the result, or None if the panel must be drawn again.
 
@@ -43,8 +48,9 @@ def in_slices(
             exception. What it had done by then it must keep, and not do again.
         key: of what is drawn.
         stop: changes the view when a person stops, so that the panel does not ask for this again.
+        times: how many seconds it is, where to give memory back after each slice costs too much.
     """
-    place, until, bar = st.empty(), time.monotonic() + SECONDS, None
+    place, until, bar = st.empty(), time.monotonic() + times * SECONDS, None
     unfinished = f"unfinished-{key}"
 
     def draw(done: int, of: int) -> DeltaGenerator:

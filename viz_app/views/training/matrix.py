@@ -58,7 +58,7 @@ def show_matrix(selection: Selection) -> None:
         even = spread(steps, _MOST_COLUMNS)
         steps = sorted({every[0], every[-1], selection.step, *even})
     measured = measures_of(selection.run, steps)
-    show_measure_state(selection.run, measured)
+    show_measure_state(selection, measured)
     if len(steps) < len(every):
         st.caption(
             f"Shown are {len(steps)} of {len(every):,} checkpoints: the first, the last, the "

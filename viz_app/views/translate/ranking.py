@@ -27,6 +27,7 @@ from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import HeadMeans, Run, head_costs_of, head_means_of
 from headwise.viz_app.views.shared.cache import cached
 from headwise.viz_app.views.shared.errors import describe_error
+from headwise.viz_app.views.shared.given import given_measures
 from headwise.viz_app.views.shared.head_choice import (
     choices_for,
     choose_clicked_head,
@@ -38,6 +39,7 @@ from headwise.viz_app.views.shared.measures import (
     measure_command,
     measure_description,
     measures_of,
+    targets_of,
 )
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import change_view, control, view
@@ -179,7 +181,7 @@ def _beside_corpus(ranked: Sequence[tuple[Head, float]], measures: Measures) -> 
         "token"
         for place, (head, _) in enumerate(shared[:_FIRST])
     )
-    said = f"Over {measures.corpus.sentences:,} sentences, against their references: {first}."
+    said = f"Over {measures.corpus.sentences:,} sentences, against {targets_of(measures)}: {first}."
     if not math.isnan(both):
         said += (
             f" The rank correlation of the two rankings is {both:+.2f}, 95% interval {low:+.2f} to "
@@ -193,7 +195,8 @@ def _means(selection: Selection) -> HeadMeans | None:
     """Return the heads' means at this checkpoint, or say which command measures them."""
     run, step = selection.run, selection.step
     try:
-        means = head_means_of(run, step)
+        here = given_measures(run, step)
+        means = head_means_of(run, step) if here is None else here.means
     except CheckpointError as problem:
         st.warning(describe_error(problem))
         return None
