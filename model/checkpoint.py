@@ -18,7 +18,14 @@ import torch
 
 from headwise.model.config import TrainingConfig, TransformerConfig, from_dict
 from headwise.model.files import CheckpointError as CheckpointError
-from headwise.model.files import read_bytes, read_json, read_log, write_bytes, write_json
+from headwise.model.files import (
+    NoCheckpointYetError,
+    read_bytes,
+    read_json,
+    read_log,
+    write_bytes,
+    write_json,
+)
 from headwise.model.interface import Choices, Description, Languages
 from headwise.model.run_info import Counts, DataSource, RunInfo
 from headwise.model.tokenizer import Tokenizer, TokenizerPair
@@ -159,7 +166,10 @@ class TrainedRun:
     def steps(self) -> list[int]:
         steps = steps_of(self.folder)
         if not steps:
-            raise CheckpointError(f"{self.folder}: there are no weights yet; train the run first")
+            raise NoCheckpointYetError(
+                f"{self.folder}: there are no weights yet; wait for the training, or train the run "
+                "first"
+            )
         return steps
 
     @cached_property

@@ -31,6 +31,10 @@ class CheckpointError(Exception):
     """A run or one of its files cannot be used; the message names the file, why, what to do."""
 
 
+class NoCheckpointYetError(CheckpointError):
+    """A training's folder has no complete checkpoint yet, and may get one."""
+
+
 @contextmanager
 def _naming(path: Path) -> Iterator[None]:
     """Turn an OSError of writing into a CheckpointError that names the file."""

@@ -16,7 +16,7 @@ import torch
 
 from headwise.model.checkpoint import CHECKPOINTS, Checkpoint, list_runs, open_trained_run, steps_of
 from headwise.model.config import TrainingConfig, TransformerConfig
-from headwise.model.files import CheckpointError, read_log
+from headwise.model.files import CheckpointError, NoCheckpointYetError, read_log
 from headwise.model.interface import DEFAULT_LANGUAGES, Choices, Description, Languages, Tokenizers
 from headwise.model.placement import DEFAULT_PLACEMENT, Placement
 from headwise.model.pretrained.folders import (
@@ -27,6 +27,9 @@ from headwise.model.pretrained.folders import (
 )
 from headwise.model.run_info import Counts, DataSource
 
+_WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".gguf", ".h5", ".msgpack", ".onnx")
+"""Endings of files with weights. A folder that has one and no configuration is of no training that
+has just begun."""
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 
 
@@ -143,9 +146,15 @@ def open_folder(folder: Path, name: str) -> Run:
                 "AutoPeftModelForSeq2SeqLM.from_pretrained(FOLDER).merge_and_unload()"
                 ".save_pretrained(NEW), save the tokenizer there too, and open NEW"
             )
-        raise CheckpointError(
-            f"{folder}: expected a run (run.json), a Hugging Face model (config.json) or a "
-            "training's folder (checkpoint-…); found none of them"
+        expected = (
+            "a run (run.json), a Hugging Face model (config.json) or a training's folder "
+            "(checkpoint-…)"
+        )
+        if any(path.suffix in _WEIGHTS for path in folder.iterdir()):
+            raise CheckpointError(f"{folder}: expected {expected}; found none of them")
+        raise NoCheckpointYetError(
+            f"{folder}: there is no checkpoint yet; wait for the training, or name the folder of "
+            f"{expected}"
         )
     from headwise.model.pretrained.run import PretrainedRun
 

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Annotated
 
 import tyro
+from tqdm import tqdm
 
 from headwise.model.decoding.translation import translate
-from headwise.model.files import CheckpointError
+from headwise.model.files import CheckpointError, NoCheckpointYetError
 from headwise.model.placement import DEFAULT_PLACEMENT, Placement
 from headwise.model.runs import find_folder, load_checkpoint, open_folder, open_run
 from headwise.viz_app.served import (
@@ -92,18 +93,25 @@ def _translate_once() -> None:
 def _folders(models: Sequence[str]) -> dict[str, Path]:
     """Name each model by the end of its path, or by more of it where two ends are equal.
 
+    A training's folder may have no checkpoint yet.
+
     Raises:
         CheckpointError: if there is no such model, or it cannot be opened.
     """
     found: dict[str, Path] = {}
     for model in dict.fromkeys(models):
         folder = find_folder(model, root=runs_folder())
-        run = open_run(model, root=runs_folder()) if folder is None else open_folder(folder, model)
-        run.steps()
-        _ = run.tokenizers  # loaded now, so that what is missing is said before the app starts
-        parts = Path(model).parts if Path(model).name else run.folder.parts
+        if folder is None:
+            folder = open_run(model, root=runs_folder()).folder  # raises, saying what there is
+        try:
+            run = open_folder(folder, model)
+            run.steps()
+            _ = run.tokenizers  # loaded now, so that what is missing is said before the app starts
+        except NoCheckpointYetError as waiting:
+            tqdm.write(f"{waiting}. The app shows its first checkpoint when it is complete.")
+        parts = Path(model).parts if Path(model).name else folder.parts
         names = ("/".join(parts[-count:]) for count in range(1, len(parts) + 1))
-        found[next((name for name in names if name not in found), model)] = run.folder
+        found[next((name for name in names if name not in found), model)] = folder
     return found
 
 

@@ -15,7 +15,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headwise.model.files import MOST_BYTES, CheckpointError, check_regular, read_bytes, read_json
+from headwise.model.files import (
+    MOST_BYTES,
+    CheckpointError,
+    NoCheckpointYetError,
+    check_regular,
+    read_bytes,
+    read_json,
+)
 from headwise.model.pretrained.families import family_of
 
 if TYPE_CHECKING:
@@ -155,7 +162,8 @@ def _without_weights(folder: Path) -> CheckpointError:
                 'you trust it, convert it once, in its folder: python -c "from transformers import '
                 "AutoModelForSeq2SeqLM as M; M.from_pretrained('.').save_pretrained('.')\""
             )
-    return CheckpointError(
+    may_come = bool(numbered_folders(folder))
+    return (NoCheckpointYetError if may_come else CheckpointError)(
         f"{folder}: no complete model.safetensors, and no checkpoint-… folder with one; wait for "
         "the training, or restore the files"
     )

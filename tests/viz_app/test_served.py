@@ -20,7 +20,7 @@ from headwise.viz_app.served import (
     served_models,
     served_placement,
 )
-from tests.viz_app.views.driver import break_file
+from tests.viz_app.views.driver import break_file, without_weights
 
 
 @pytest.fixture(autouse=True)
@@ -87,9 +87,24 @@ def test_the_command_serves_the_models_that_it_is_given(
 def test_what_cannot_be_opened_is_named_before_the_app_starts(tmp_path: Path, start: Start) -> None:
     assert lesson_folders() == [SHIPPED]
     assert start("nothing", fails="no run named 'nothing'") == []
+    (tmp_path / "model.gguf").touch()
     assert start(str(tmp_path), fails="expected a run") == []
     none = str(tmp_path / "none")
     assert start("--lessons", none, fails="is no folder; name one with lessons") == []
+
+
+def test_a_training_that_has_no_checkpoint_yet_is_served(
+    own_root: Path, tmp_path: Path, start: Start, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begun = tmp_path / "begun"
+    (begun / "checkpoint-500").mkdir(parents=True)
+    (tmp_path / "new").mkdir()
+    given = [begun, tmp_path / "new", without_weights(own_root / "tiny")]
+    assert len(start(*map(str, given))) == 1
+    assert [*served_models().values()][:3] == given
+    said = capsys.readouterr().out
+    assert said.count("The app shows its first checkpoint when it is complete.") == 3
+    start(str(begun), "--ready", fails="wait for the training")
 
 
 def test_a_replica_is_ready_when_it_has_translated(

@@ -333,7 +333,9 @@ def test_a_run_without_checkpoints_waits_for_them_and_for_its_first_example(
         app = start(own_root, run="tiny")
     else:
         app = start(own_root, run="tiny").choose(run="other")
-    assert "there are no weights yet" in app.errors[0]
+    [said] = [info.value for info in app.info]
+    assert "there are no weights yet" in said
+    assert "shown here as soon as it is complete" in said
     save_weights(folder, load_weights(run, 0).model, run="tiny", step=0)
     assert app.run().errors == []
     assert app.widget("sentence").value == ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Callable, Sequence
 from functools import cache
 from html import unescape
@@ -21,6 +22,7 @@ from headwise.viz_app.trace.layer import run_layer_trace
 from headwise.viz_app.trace.saved import read_trace, to_npz
 from headwise.viz_app.trace.sentence import run_trace
 from headwise.viz_app.views import caches
+from headwise.viz_app.views.shared.panels import files_state
 from tests.floats import PASS, assert_near, near
 from tests.model.pretrained.eager import Eager
 from tests.viz_app.views.conftest import SENTENCE
@@ -361,3 +363,36 @@ def test_languages_and_tasks_are_given_as_transformers_gives_them(
     codes = {"__en__", "eng_Latn", "en_XX", ">>cat<<"}
     left = [text for text in texts if text not in {"</s>", ".", ":", *codes}]
     assert content.shape[1] == len(left)
+
+
+# A training that has just begun
+
+
+def test_a_training_is_waited_for_until_its_first_checkpoint_is_complete(
+    start_model: Start, folders: Folders, tmp_path: Path
+) -> None:
+    """The look at its files sees each thing that comes, until it is."""
+    complete = folders("marian", trained=True) / "checkpoint-10"
+    folder = tmp_path / "begun"
+    folder.mkdir()
+    app = start_model("translate", folder)
+    written = folder / complete.name
+    seen = set()
+    for path in (None, *sorted(complete.iterdir(), key=lambda path: path.stem == "trainer_state")):
+        if path is not None:
+            written.mkdir(exist_ok=True)
+            shutil.copy(path, written)
+        app.run()
+        names = [path.name for path in folder.glob("checkpoint-*")]
+        seen.add(files_state("theirs", [folder / name for name in (".", *names)]))
+        if path is not None and path.suffix == ".safetensors":
+            break
+        assert app.errors == []
+        [said] = [info.value for info in app.info]
+        assert "as soon as it is complete" in said
+    assert len(seen) > 2
+    for path in complete.iterdir():
+        shutil.copy(path, written)
+    assert (app.run().errors, [*app.info]) == ([], [])
+    assert app.view.step == 10
+    assert app.token_row("source")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from headwise.model.files import CheckpointError
+from headwise.model.files import CheckpointError, NoCheckpointYetError
 from headwise.viz_app.served import without_places
 from headwise.viz_app.views.shared.log import log_failure, log_refusal
 from headwise.viz_app.views.shared.markdown import escape_markdown
@@ -32,6 +32,8 @@ def show_user_errors() -> Iterator[None]:
     """Show an error in place of the block or function, and go on."""
     try:
         yield
+    except NoCheckpointYetError as waiting:
+        st.info(f"{describe_error(waiting)}. It is shown here as soon as it is complete.")
     except USER_ERRORS as problem:
         log_refusal(problem)
         st.error(describe_error(problem))

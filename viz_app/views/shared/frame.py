@@ -84,8 +84,18 @@ def select(page: str = "") -> Selection | None:
             return selection
         st.info("Type a sentence above and press Enter.")
     # What is missing may come: a training that has just begun writes it.
-    watch(view().run or "", logs=("run.json", "samples.jsonl"))
+    watch(view().run or "", logs=("run.json", "samples.jsonl", *_begun(view().run or "")))
     return None
+
+
+def _begun(name: str) -> list[str]:
+    """Return the names of what a training of others has in its folder at first, and the folder's.
+
+    The stamp of a folder changes with each file that comes.
+    """
+    folder = served_models().get(name)
+    begun = [] if folder is None else sorted(folder.glob("checkpoint-*"))
+    return [".", "model.safetensors", *(path.name for path in begun)]
 
 
 @st.fragment(run_every=timedelta(days=1), key="come-back")
