@@ -147,6 +147,10 @@ class TrainedRun:
         return Choices()  # a run of ours has two languages
 
     @property
+    def adapter(self) -> str:
+        return ""
+
+    @property
     def ignored_settings(self) -> dict[str, Any]:
         return {}  # our decoding follows all that a run of ours has
 

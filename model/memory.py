@@ -72,6 +72,10 @@ class MemoryRun:
         return f"in memory {id(self.tokenizers)}"
 
     @property
+    def adapter(self) -> str:
+        return ""
+
+    @property
     def ignored_settings(self) -> dict[str, Any]:
         return {}
 

@@ -93,6 +93,10 @@ class Run(Protocol):
         """Return the languages and tasks that can be chosen."""
 
     @property
+    def adapter(self) -> str:
+        """Return which kind of adapter was merged into which model, in words; "" if none was."""
+
+    @property
     def ignored_settings(self) -> Mapping[str, Any]:
         """Return settings of generation that our decoding does not follow: names and values."""
 
@@ -140,12 +144,6 @@ def open_folder(folder: Path, name: str) -> Run:
     if (folder / "run.json").is_file():
         return replace(open_trained_run(folder.name, root=folder.parent), listed_as=name)
     if not is_pretrained(folder):
-        if (folder / "adapter_config.json").is_file():
-            raise CheckpointError(
-                f"{folder}: an adapter without its model; merge them once, in Python: "
-                "AutoPeftModelForSeq2SeqLM.from_pretrained(FOLDER).merge_and_unload()"
-                ".save_pretrained(NEW), save the tokenizer there too, and open NEW"
-            )
         expected = (
             "a run (run.json), a Hugging Face model (config.json) or a training's folder "
             "(checkpoint-…)"

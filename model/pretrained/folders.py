@@ -23,6 +23,8 @@ from headwise.model.files import (
     read_bytes,
     read_json,
 )
+from headwise.model.pretrained.adapters import WEIGHTS as ADAPTER_WEIGHTS
+from headwise.model.pretrained.adapters import adapter_kind, base_of, is_adapter
 from headwise.model.pretrained.families import family_of
 
 if TYPE_CHECKING:
@@ -78,7 +80,7 @@ def check_files(folder: Path) -> None:
         CheckpointError: if one is no regular file, is too large, or is a link that leads out of the
             folder (or that of the training).
     """
-    within = _run_of(folder)
+    within = run_folder_of(folder)
     for path in sorted(folder.iterdir()):
         if path.suffix in _READ and not path.is_dir():
             # Weights are mapped into memory, and their header says how many there are.
@@ -86,14 +88,15 @@ def check_files(folder: Path) -> None:
             check_regular(path, within=within, most=most)
 
 
-def _run_of(folder: Path) -> Path:
+def run_folder_of(folder: Path) -> Path:
     """Return the folder of the training of which a folder is a checkpoint, or the folder itself."""
     return folder.parent if _CHECKPOINT.fullmatch(folder.name) else folder
 
 
 def is_pretrained(folder: Path) -> bool:
     """Return whether a folder holds a Hugging Face model, or checkpoints of one."""
-    return (folder / "config.json").is_file() or bool(numbered_folders(folder))
+    is_single = (folder / "config.json").is_file() or is_adapter(folder)
+    return is_single or bool(numbered_folders(folder))
 
 
 def numbered_folders(folder: Path) -> dict[int, Path]:
@@ -131,7 +134,12 @@ def is_whole(file: Path) -> bool:
 
 
 def weights_files(folder: Path) -> list[Path]:
-    """List the weights files of a checkpoint; none where one of them is missing."""
+    """List the weights files of a checkpoint; none where one of them is missing.
+
+    Those of an adapter are its own, without those of its base.
+    """
+    if is_adapter(folder):
+        return [folder / ADAPTER_WEIGHTS] if (folder / ADAPTER_WEIGHTS).is_file() else []
     if (folder / _WEIGHTS).is_file():
         return [folder / _WEIGHTS]
     if not (folder / _INDEX).is_file():
@@ -145,17 +153,43 @@ def weights_files(folder: Path) -> list[Path]:
 
 
 def weights_by_step(folder: Path) -> dict[int, Path]:
-    """Map steps to folders with weights; a folder of a single model has one step."""
-    if found := checkpoint_folders(folder):
-        return found
-    step = trainer_state(folder).get("global_step", 0)
-    if not weights_files(folder):
-        raise _without_weights(folder)
-    return {step if isinstance(step, int) and step >= 0 else 0: folder}
+    """Map steps to folders with weights; a folder of a single model has one step.
+
+    Of adapters, step 0 is the model that they are of; a single one has step 1, if none is known.
+    """
+    found = checkpoint_folders(folder)
+    if not found:
+        if not weights_files(folder):
+            raise _without_weights(folder)
+        least, step = int(is_adapter(folder)), trainer_state(folder).get("global_step", 0)
+        found = {max(step, least) if isinstance(step, int) else least: folder}
+    newest = found[max(found)]
+    return {0: model_folder(newest)} | found if is_adapter(newest) else found
+
+
+def model_folder(folder: Path) -> Path:
+    """Return the folder with the configuration of a checkpoint's model: that of an adapter's base.
+
+    Raises:
+        CheckpointError: if an adapter cannot be opened, or its base is not there.
+    """
+    if not is_adapter(folder):
+        return folder
+    within = run_folder_of(folder)
+    adapter_kind(folder, within=within)
+    base = base_of(folder, within=within)
+    if not weights_files(base):
+        raise _without_weights(base)
+    return base
 
 
 def _without_weights(folder: Path) -> CheckpointError:
     for place in (folder, *numbered_folders(folder).values()):
+        for path in sorted(place.glob("adapter_model*.bin")):
+            return CheckpointError(
+                f"{path}: pickled weights are not read, since a pickle can run any program; save "
+                "the adapter as safetensors, as PEFT does by itself since its version 0.8"
+            )
         for path in sorted(place.glob("pytorch_model*.bin")):
             return CheckpointError(
                 f"{path}: pickled weights are not read, since a pickle can run any program; where "
@@ -174,7 +208,7 @@ def trainer_state(folder: Path) -> dict[str, Any]:
     path = folder / _STATE
     if not path.is_file():
         return {}
-    state = read_json(path, within=_run_of(folder))
+    state = read_json(path, within=run_folder_of(folder))
     return state if isinstance(state, dict) else {}
 
 

@@ -2,7 +2,8 @@
 
 A folder with ``config.json`` and safetensors has one checkpoint. A folder with ``checkpoint-500``,
 ``checkpoint-1000``, … has one for each, as the Trainer writes them; those that a training still
-writes appear when they are complete. Nothing is ever written there, and pickles are not read.
+writes appear when they are complete. Where these are adapters, the model that they are of is the
+checkpoint of step 0. Nothing is ever written there, and pickles are not read.
 """
 
 from __future__ import annotations
@@ -23,14 +24,17 @@ from transformers import AutoModelForSeq2SeqLM, GenerationConfig
 from headwise.model.checkpoint import Checkpoint
 from headwise.model.files import CheckpointError, read_bytes
 from headwise.model.interface import Choices, Description, Languages, Origin
+from headwise.model.pretrained.adapters import CONFIG, adapter_kind, is_adapter, merge
 from headwise.model.pretrained.attention import ATTENTION
 from headwise.model.pretrained.folders import (
     check_files,
     is_whole,
     log_path,
+    model_folder,
     quiet,
     read_config,
     read_generation,
+    run_folder_of,
     settings_not_followed,
     trainer_log,
     trainer_state,
@@ -83,9 +87,21 @@ class PretrainedRun:
     def _newest(self) -> Path:
         return list(weights_by_step(self.folder).values())[-1]
 
+    @property
+    def _model_folder(self) -> Path:
+        return model_folder(self._newest)
+
+    @property
+    def adapter(self) -> str:
+        """Return which kind of adapter was merged into which model, in words; "" if none was."""
+        if not is_adapter(self._newest):
+            return ""
+        kind = adapter_kind(self._newest, within=run_folder_of(self._newest))
+        return f"adapter ({kind}) of {self._model_folder.name}"
+
     @cached_property
     def _config(self) -> Any:
-        return read_config(self._newest)
+        return read_config(self._model_folder)
 
     @cached_property
     def _empty(self) -> PretrainedModel:
@@ -96,18 +112,19 @@ class PretrainedRun:
                     self._config, attn_implementation=ATTENTION
                 )
                 inner.generation_config = self._generation
-                _untie(inner, weights_files(self._newest))
+                _untie(inner, weights_files(self._model_folder))
                 return PretrainedModel(inner)
         except CheckpointError:
             raise
         except Exception as error:  # modules raise whatever they meet in a configuration
+            path = self._model_folder / "config.json"
             raise CheckpointError(
-                f"{self._newest / 'config.json'}: no model can be built from it ({error!s:.200})"
+                f"{path}: no model can be built from it ({error!s:.200})"
             ) from error
 
     @cached_property
     def _generation(self) -> GenerationConfig:
-        return read_generation(self._newest)
+        return read_generation(self._model_folder)
 
     @cached_property
     def ignored_settings(self) -> dict[str, Any]:
@@ -147,7 +164,7 @@ class PretrainedRun:
     @cached_property
     def _tokenizer_folder(self) -> Path:
         names = ("tokenizer_config.json", "tokenizer.json", "vocab.json")
-        for folder in (self._newest, self.folder):
+        for folder in (self._newest, self.folder, self._model_folder):
             if any((folder / name).is_file() for name in names):
                 return folder
         raise CheckpointError(
@@ -202,7 +219,8 @@ class PretrainedRun:
             CheckpointError: if they are missing, truncated, pickled, of another model, or not
                 finite.
         """
-        folder, config = self._folder_of(step), self._config
+        adapter, config = self._folder_of(step), self._config
+        folder = model_folder(adapter)
         check_files(folder)
         files = weights_files(folder)
         try:
@@ -235,6 +253,11 @@ class PretrainedRun:
                     f"{files[0]}: {what} tensors: {', '.join(tensors[:3])}; are these the weights "
                     "of this config.json?"
                 )
+        if folder != adapter:
+            check_files(adapter)
+            files = weights_files(adapter)
+            with quiet():
+                inner = merge(inner, adapter)
         for name, tensor in itertools.chain(inner.named_parameters(), inner.named_buffers()):
             if not bool(tensor.isfinite().all()):
                 raise CheckpointError(
@@ -250,14 +273,17 @@ class PretrainedRun:
         """Return a hash of the weights of a step."""
         digest = hashlib.sha256()
         folder = self._folder_of(step)
-        check_files(folder)
-        for path in weights_files(folder):
-            if not is_whole(path):
-                raise CheckpointError(
-                    f"{path}: truncated, or not safetensors; restore the file or remove it"
-                )
-            with path.open("rb") as file:
-                digest.update(hashlib.file_digest(file, "sha256").digest())
+        for place in dict.fromkeys((model_folder(folder), folder)):
+            check_files(place)
+            for path in weights_files(place):
+                if not is_whole(path):
+                    raise CheckpointError(
+                        f"{path}: truncated, or not safetensors; restore the file or remove it"
+                    )
+                with path.open("rb") as file:
+                    digest.update(hashlib.file_digest(file, "sha256").digest())
+        if is_adapter(folder):  # which scales its weights
+            digest.update(read_bytes(folder / CONFIG, within=run_folder_of(folder)))
         return digest.hexdigest()
 
 

@@ -62,13 +62,11 @@ def test_a_name_on_the_hub_opens_from_the_cache_without_a_network(
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     run = open_run("someone/tiny-t5", root=tmp_path / "no-runs")
     assert (run.name, run.steps()) == ("tiny-t5", [0])
-    for name in ("empty", "adapter"):
-        (tmp_path / name).mkdir()
-    (tmp_path / "adapter" / "adapter_config.json").write_text('{"peft_type": "LORA"}')
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "model.gguf").touch()
     for name, message in (
         ("someone/else", "someone/else: there is no such folder, and it"),
-        (str(tmp_path / "empty"), r"expected a run \(run.json\), a Hugging Face model"),
-        (str(tmp_path / "adapter"), "an adapter without its model; merge them once"),
+        (str(tmp_path / "other"), r"expected a run \(run.json\), a Hugging Face model"),
         ("nothing", "no run named 'nothing'"),
         ("no/such/folder", "no/such/folder: there is no such folder"),
     ):

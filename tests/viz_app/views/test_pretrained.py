@@ -396,3 +396,26 @@ def test_a_training_is_waited_for_until_its_first_checkpoint_is_complete(
     assert (app.run().errors, [*app.info]) == ([], [])
     assert app.view.step == 10
     assert app.token_row("source")
+
+
+# An adapter
+
+
+def test_an_adapter_is_compared_with_its_base(
+    start_model: Start, folders: Folders, tmp_path: Path
+) -> None:
+    pytest.importorskip("peft")
+    from tests.model.pretrained.test_adapters import adapt
+
+    base, folder = folders("t5_relu"), tmp_path / "adapter"
+    adapt(base, folder)
+    app = start_model("training", folder, training="compare", other_step="0")
+    assert (app.errors, app.warnings) == ([], [])
+    assert f"With an adapter (LoRA) of {base.name}; step 0 is without it." in app.captions
+    run = open_folder(folder, "theirs")
+    target = run_trace(run.load(1).model, run.tokenizers, SENTENCE).target_ids
+    maps = [
+        run_trace(run.load(step).model, run.tokenizers, SENTENCE, target).attention["cross"]
+        for step in (0, 1)
+    ]
+    app.expect_cells("difference", (maps[1] - maps[0])[-1, 0], operations=PASS)

@@ -33,7 +33,10 @@ def show_user_errors() -> Iterator[None]:
     try:
         yield
     except NoCheckpointYetError as waiting:
-        st.info(f"{describe_error(waiting)}. It is shown here as soon as it is complete.")
+        st.info(
+            f"{describe_error(waiting)}. The first checkpoint is shown here as soon as it is "
+            "complete."
+        )
     except USER_ERRORS as problem:
         log_refusal(problem)
         st.error(describe_error(problem))

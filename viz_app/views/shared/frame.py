@@ -168,6 +168,8 @@ def _describe(run: Run) -> str:
     if run.source_language and run.target_language:
         languages = f"{_language(run.source_language)} → {_language(run.target_language)}"
         text = f"{languages}, {text}"
+    if run.adapter:
+        text += f" With an {escape_markdown(run.adapter)}; step 0 is without it."
     if run.data is not None:
         origin = (run.data.attribution or run.data.name, run.data.licence)
         text += f" Data: {', '.join(map(escape_markdown, filter(None, origin)))}."

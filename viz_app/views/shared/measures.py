@@ -155,7 +155,8 @@ def _about_targets(run: Run, measured: RunMeasures) -> str:
     said = f"The targets are {' and '.join(sorted(of))}."
     given = given_sentences(run)
     if given is not None and given.found.keys() & measured.by_step.keys():
-        said += f" Left out: {given.left_out}. All this stays in this session only."
+        said += f" Left out: {given.left_out}." * any(vars(given.left_out).values())
+        said += " All this stays in this session only."
     return said
 
 

@@ -1,0 +1,137 @@
+"""Adapters of PEFT: folders whose weights are a change of those of another model, their base.
+
+LoRA (Hu et al. 2022) and IA³ (Liu et al. 2022) are merged into the weights of the base, in memory.
+``peft``, which does that, is an extra, and imported only when one is opened.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from headwise.model.files import CheckpointError, read_json
+
+CONFIG = "adapter_config.json"
+WEIGHTS = "adapter_model.safetensors"
+MERGED = {"LORA": "LoRA", "IA3": "IA³"}
+"""Kinds that can be opened, by their names in the configuration."""
+_HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
+
+
+def is_adapter(folder: Path) -> bool:
+    """Return whether a folder has an adapter and no whole model."""
+    return (folder / CONFIG).is_file() and not (folder / "config.json").is_file()
+
+
+def adapter_kind(folder: Path, *, within: Path) -> str:
+    """Return the name of the kind of an adapter; ``within`` is the folder of its training.
+
+    Raises:
+        CheckpointError: if it cannot be opened here, or PEFT is not installed.
+    """
+    kind = _read(folder, within).get("peft_type")
+    if kind not in MERGED:
+        raise CheckpointError(
+            f"{folder / CONFIG}: an adapter of the kind {kind!r:.40}; those that are opened are "
+            f"{' and '.join(MERGED.values())}, which are changes of weights"
+        )
+    if find_spec("peft") is None:
+        raise CheckpointError(
+            f"{folder}: an adapter, for which PEFT is needed: pip install 'headwise[adapters]', or "
+            "pip install peft"
+        )
+    return MERGED[kind]
+
+
+def base_of(folder: Path, *, within: Path) -> Path:
+    """Return the folder of the model that an adapter is of: a path, or what the hub's cache has.
+
+    A path may be relative to where the program runs, to the adapter or to its training, which is
+    ``within``.
+
+    Raises:
+        CheckpointError: if it is not there, with what to do.
+    """
+    values = _read(folder, within)
+    name, revision = values.get("base_model_name_or_path"), values.get("revision")
+    if not isinstance(name, str) or not name:
+        raise CheckpointError(
+            f"{folder / CONFIG}: it does not name its model; write the path of that model's "
+            "folder there, as base_model_name_or_path"
+        )
+    for start in (Path(), folder, within):
+        if (start / Path(name).expanduser() / "config.json").is_file():
+            return (start / Path(name).expanduser()).resolve()
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+
+    try:
+        if _HUB_NAME.fullmatch(name):
+            revision = revision if isinstance(revision, str) else None
+            return Path(snapshot_download(name, revision=revision, local_files_only=True))
+    except (LocalEntryNotFoundError, HfHubHTTPError, OSError, ValueError):
+        pass
+    raise CheckpointError(
+        f"{folder / CONFIG}: an adapter of the model {name!r:.100}, which is neither a folder with "
+        "config.json nor in the cache of the hub; open that name once, or write the path of its "
+        "folder there, as base_model_name_or_path"
+    )
+
+
+def _read(folder: Path, within: Path) -> dict[str, Any]:
+    values = read_json(folder / CONFIG, within=within)
+    if not isinstance(values, dict):
+        raise CheckpointError(f"{folder / CONFIG}: expected an object; restore the file")
+    return values
+
+
+def merge(model: Any, folder: Path) -> Any:
+    """Merge an adapter into its base, which is changed; return the base.
+
+    Raises:
+        CheckpointError: if the adapter is damaged, or of another model.
+    """
+    from peft import PeftModel, get_peft_model_state_dict
+    from safetensors.torch import load_file
+
+    path = folder / WEIGHTS
+    try:
+        adapted = PeftModel.from_pretrained(model, str(folder), local_files_only=True)
+        used = get_peft_model_state_dict(adapted, save_embedding_layers=False)
+        given = load_file(path)
+        _require_untied(model, used)
+        # PEFT leaves out what does not fit, and says so by a warning only.
+        odd = {name for name in given.keys() - used.keys() if "embed" not in name}
+        odd |= {name for name, tensor in used.items() if not _is_same(tensor, given.get(name))}
+        if odd:
+            raise ValueError(f"{len(odd)} tensors fit nothing there, such as {sorted(odd)[0]}")
+        return adapted.merge_and_unload()
+    except Exception as error:  # PEFT raises whatever it meets
+        raise CheckpointError(
+            f"{path}: the adapter cannot be merged into its model ({error!s:.200}); is it of that "
+            "model, and whole?"
+        ) from error
+
+
+def _require_untied(model: Any, used: Iterable[str]) -> None:
+    """Refuse, by a ValueError, an adapter of weights that another module has, too.
+
+    PEFT changes one of the two while they are apart, and both when they are merged.
+    """
+    tied = {name for pair in model.all_tied_weights_keys.items() for name in pair}
+    for name in used:
+        module = name.removeprefix("base_model.model.").partition(".lora_")[0]
+        if module != name.removeprefix("base_model.model.") and f"{module}.weight" in tied:
+            raise ValueError(f"{module} has its weights in common with another module")
+
+
+def _is_same(used: torch.Tensor, given: torch.Tensor | None) -> bool:
+    """Return whether PEFT uses a tensor as a file has it, perhaps in a longer type."""
+    if given is None or used.shape != given.shape:
+        return False
+    return torch.allclose(used, given.to(used), rtol=0, atol=0, equal_nan=True)
