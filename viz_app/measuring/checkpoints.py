@@ -233,9 +233,10 @@ def sentences_passed(
     run: Run, steps: Collection[int], sentences: int, examples: Sequence[EncodedPair]
 ) -> int:
     """Count what ``measure`` yields as done, all passes over corpus and examples together."""
-    of_model = min(sentences, MOST_USUAL) + 2 * len(detached_pairs(examples))
-    of_each = sentences + 3 * len(examples)
-    return len(steps) * of_each + len({*steps, run.steps()[-1]}) * of_model
+    of_targets = min(sentences, MOST_USUAL) + 2 * len(detached_pairs(examples))
+    others = len({*steps} - {run.steps()[-1]})
+    of_each = sentences + 2 * len(examples)
+    return of_targets + len(steps) * of_each + others * (of_targets + len(examples))
 
 
 def measure(task: MeasureTask) -> Iterator[tuple[Measures, CheckpointSums] | int]:
@@ -265,18 +266,19 @@ def measure(task: MeasureTask) -> Iterator[tuple[Measures, CheckpointSums] | int
         translated = yield from _in_batches(
             task, examples, partial(translate_batch, model, tokenizers, usual=usual)
         )
-        forced = [each.sentence for each in translated]
-        judged = yield from _in_batches(
-            task,
-            forced,
-            partial(
-                forced_figures,
-                newest.model,
-                tokenizers,
-                usual=usual_newest,
-                wanted=(detector.default, *detector.weights),
-            ),
-        )
+        judged = [each.raw for each in translated]
+        if found.step != newest.step:
+            judged = yield from _in_batches(
+                task,
+                [each.sentence for each in translated],
+                partial(
+                    forced_figures,
+                    newest.model,
+                    tokenizers,
+                    usual=usual_newest,
+                    wanted=(detector.default, *detector.weights),
+                ),
+            )
         translations = [
             TranslatedSentence(each.text, detector.figures(each.raw), each.chrf)
             for each in translated
