@@ -59,7 +59,7 @@ function offer(chart, marks, tiled) {
 
 // Scrolls a chart that is wider than its place as little as is needed to see the chosen column.
 function showChosen({ layout, _fullLayout: { xaxis } }, place, marks) {
-  const chosen = layout.shapes?.find(({ name, xref = "x" }) => marks.includes(name) && xref === "x");
+  const chosen = layout.shapes?.find(({ name, xref = "x", x0, x1 }) => marks.includes(name) && xref === "x" && x1 > x0);
   if (!chosen || !xaxis?.d2p) return;
   const [left, right] = [chosen.x0, chosen.x1].map((x) => xaxis._offset + xaxis.d2p(x));
   if (right - left < place.clientWidth && right > place.clientWidth) place.scrollLeft = right - place.clientWidth + 8;

@@ -67,7 +67,7 @@ DARK = Theme(
     masked="#3b3f48",
     background="#0e1117",
     on_weight=("#000000", "#ffffff"),
-    series=("#56b4e9", "#e69f00", "#2fc296", "#e59ac4", "#f0e442", "#7aa6ff"),
+    series=("#56b4e9", "#e69f00", "#2fc296", "#e59ac4", "#f0e442", "#e8722e"),
 )
 
 
