@@ -149,6 +149,19 @@ class Description:
     """Whether a norm follows the sum of embeddings and positions."""
     scale_output: bool = False
     """Whether the decoder's output is multiplied by 1/√D before it is unembedded."""
+    token_types: bool = False
+    """Whether the vector of a type of tokens is added to every position, and to the same each."""
+    output_transform: bool = False
+    """Whether a linear layer, the activation function and a norm follow the decoder's last layer
+    before it is unembedded. What ``decode`` returns is behind them."""
+    of_encoder: Description | None = None
+    """A description that holds for the encoder, where it is of another width or make than the
+    decoder, for which this one holds; None if this one holds for both."""
+
+    def of(self, part: Stack | Kind) -> Description:
+        """Return the description that holds for a stack, or for that of a kind of attention."""
+        is_encoder = part in ("encoder", "encoder_self")
+        return self.of_encoder or self if is_encoder else self
 
     def layers(self, kind: Kind) -> int:
         """Return the number of layers with this kind of attention."""
@@ -408,7 +421,8 @@ class Seq2SeqModel(Protocol):
         Those of attention are ``query_projection``, ``key_projection``, ``value_projection`` and
         ``output_projection`` below ``attention_path(kind, layer)``; those of a feed-forward are
         ``expand``, ``contract`` and, of a gated one, ``gate``. The one that gives the logits is
-        ``unembedding``; the stream is scaled before it where ``scale_output`` says so.
+        ``unembedding``; the stream is scaled before it where ``scale_output`` says so, and is made
+        by ``output_transform`` where there is one.
         """
 
     def norm(self, sublayer: str) -> NormParameters:

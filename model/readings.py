@@ -33,7 +33,7 @@ from headwise.model.interface import (
     Stack,
     attention_path,
 )
-from headwise.model.stream import HeldNorm
+from headwise.model.stream import HeldNorm, HeldTransform
 from headwise.model.turned import AS_IT_IS, Turned
 from headwise.model.turning import turn
 
@@ -182,7 +182,8 @@ class ForcedPass:
         Raises:
             ValueError: if a sequence is empty or too long for the model.
         """
-        ends = _WANTED + _WANTED_ONCE + also
+        last = f"decoder.layers.{model.description.n_decoder_layers - 1}.output"
+        ends = (*_WANTED, *_WANTED_ONCE, *also, last)
         wanted = [name for name in hook_names(model) if name.endswith(ends)]
         with turn(model, turned), capture(model, wanted) as seen:
             stream = forced_stream(model, source, consumed)
@@ -197,7 +198,7 @@ class ForcedPass:
         They read the output of the stack, or, with ``into``, what that sublayer is given.
         """
         earlier = sublayers(self.model, stack)
-        is_pre = self.model.description.norm == "pre"
+        is_pre = self.model.description.of(stack).norm == "pre"
         of_norms = torch.zeros_like(readings.factors)
 
         def back(path: str, norm: NormParameters | None) -> None:
@@ -210,6 +211,10 @@ class ForcedPass:
 
         if into is None:
             back(f"{stack}.final_norm", self.model.final_norm(_SIDES[stack]))
+            if stack == "decoder" and (transform := self._transform(positions)) is not None:
+                of_norms = of_norms + readings.of(transform.bias)
+                directions = readings.directions @ transform.matrix.T
+                readings = Readings(directions, readings.factors)
         else:
             earlier = earlier[: earlier.index(into)]
             if is_pre:
@@ -226,15 +231,29 @@ class ForcedPass:
         """Return what a vector (D,) that a sublayer writes at a position is at the stack's end."""
         places = torch.tensor([position], device=written.device)
         model, stack = self.model, sublayer.stack
-        norms: list[tuple[str, NormParameters | None]] = []
-        if model.description.norm == "post":
+        norms: list[tuple[str, NormParameters]] = []
+        if model.description.of(stack).norm == "post":
             later = sublayers(model, stack)
             later = later[later.index(sublayer) :]
             norms = [(f"{sub.path}_residual.norm", model.norm(sub.path)) for sub in later]
-        for path, norm in [*norms, (f"{stack}.final_norm", model.final_norm(_SIDES[stack]))]:
-            if norm is not None:
-                written = self._held(path, norm, places)(written)[0]
-        return written
+        for path, norm in norms:
+            written = self._held(path, norm, places)(written)[0]
+        if stack == "decoder" and (transform := self._transform(places)) is not None:
+            written = written @ transform.matrix
+        path, end = f"{stack}.final_norm", model.final_norm(_SIDES[stack])
+        return written if end is None else self._held(path, end, places)(written)[0]
+
+    def _transform(self, positions: Tensor) -> HeldTransform | None:
+        """Return what is between the decoder's last layer and its last norm, if there is anything.
+
+        It is held at one position.
+        """
+        description = self.model.description
+        if not description.output_transform:
+            return None
+        [stream] = self.seen[f"decoder.layers.{description.n_decoder_layers - 1}.output"][positions]
+        [made] = self.seen["decoder.final_norm.before"][positions]
+        return HeldTransform.seen(self.model.linear("output_transform"), stream, made)
 
     def _held(self, path: str, norm: NormParameters, positions: Tensor) -> HeldNorm:
         before, after = (self.seen[f"{path}.{end}"][positions] for end in ("before", "after"))

@@ -20,7 +20,14 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from headwise.model.interface import KINDS, Kind, NormParameters, Seq2SeqModel, attention_path
+from headwise.model.interface import (
+    KINDS,
+    Kind,
+    LinearParameters,
+    NormParameters,
+    Seq2SeqModel,
+    attention_path,
+)
 from headwise.model.placement import in_float32
 
 _POINTS = (".weights", ".value", ".output", "_residual.norm.before")
@@ -79,6 +86,30 @@ class HeldNorm:
         return _centred(scaled) if self.centres else scaled
 
 
+@dataclass(frozen=True)
+class HeldTransform:
+    """A linear layer and an activation function f whose factors f(z) / z are held: x ↦ x M + b.
+
+    As for the divisor of a norm, a sum of inputs becomes a sum of outputs that adds up to what the
+    layer gave. (Achtibat et al. 2024, "AttnLRP", has the same of relevance: its identity rule for
+    elementwise functions.)
+    """
+
+    matrix: Tensor
+    """(D, D)."""
+    bias: Tensor
+    """(D,)."""
+
+    @classmethod
+    def seen(cls, linear: LinearParameters, given: Tensor, made: Tensor) -> HeldTransform:
+        """Return a layer with the factors of one position, of what was seen around it, (D,)."""
+        weight = linear.weight.to(given.dtype)
+        bias = torch.zeros_like(given) if linear.bias is None else linear.bias.to(given.dtype)
+        z = given @ weight + bias
+        factor = torch.where(z == 0, 0.0, made / z)
+        return cls(weight * factor, bias * factor + (made - z * factor))
+
+
 def _centred(x: Tensor) -> Tensor:
     return x - x.mean(dim=-1, keepdim=True)
 
@@ -124,7 +155,7 @@ def attention_as_sum(
     weights, value, change, before = (in_float32(seen[f"{path}{point}"][0]) for point in _POINTS)
     heads, d_k = value.shape[1], value.shape[-1]
     projection = in_float32(model.linear(f"{path}.output_projection").weight)  # (H K, D)
-    if model.description.norm == "pre":
+    if model.description.of(kind).norm == "pre":
         residual, y = before, before + change
     else:
         norm = model.norm(path)
@@ -143,7 +174,7 @@ def _value_offset(model: Seq2SeqModel, kind: Kind, path: str) -> Tensor:
     weight, bias = model.linear(f"{path}.value_projection")
     offset = torch.zeros_like(weight[0]) if bias is None else bias
     # In cross-attention the values are made from the memory, whose norm belongs to the encoder.
-    if model.description.norm == "pre" and kind != "cross":
+    if model.description.of(kind).norm == "pre" and kind != "cross":
         of_norm = model.norm(path).bias
         if of_norm is not None:
             offset = offset + of_norm @ weight

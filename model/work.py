@@ -17,7 +17,7 @@ A_SECOND = 30_000_000_000
 
 def encoding_work(model: Description, source: int) -> int:
     """Count the multiply-adds of the encoder on S tokens."""
-    width = model.n_encoder_heads * model.encoder_d_k
+    model, width = model.of("encoder"), model.n_encoder_heads * model.encoder_d_k
     a_token = 4 * model.d_model * width + _feed_forward(model, model.encoder_d_ff)
     return model.n_encoder_layers * source * (a_token + 2 * source * width)
 
@@ -26,7 +26,7 @@ def decoding_work(model: Description, source: int, target: int) -> int:
     """Count the multiply-adds of the decoder on T tokens together, after S, without the logits."""
     width = model.n_decoder_heads * model.decoder_d_k
     a_token = 6 * model.d_model * width + _feed_forward(model, model.decoder_d_ff)
-    of_source = 2 * model.d_model * width  # keys and values of cross-attention
+    of_source = 2 * model.of("encoder").d_model * width  # keys and values of cross-attention
     attended = 2 * (source + target) * width
     return model.n_decoder_layers * (target * (a_token + attended) + source * of_source)
 

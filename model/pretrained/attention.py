@@ -53,15 +53,16 @@ def attend(
     position_bias: Tensor | None = None,
     dropout: float = 0.0,
     use_cache: bool | None = None,
+    position_ids: Tensor | None = None,
     **others: Any,
 ) -> tuple[Tensor, None]:
     """Compute attention as equation 1, or fused where scores and weights are not in use.
 
-    ``query`` is (B, H, Q, K), ``key`` and ``value`` are (B, H, M, K), with those of the cache, so
-    that ``use_cache`` says nothing of the result. ``attention_mask`` is boolean, (B, 1, Q, M),
-    True = may attend; None allows all. ``scaling`` is the factor of the scores, 1/√K by default;
-    ``position_bias`` is added to them, (1, H, Q, M). ``others`` are what only some families pass,
-    such as a cap of the scores; all must be None.
+    ``query`` is (B, H, Q, K), ``key`` and ``value`` are (B, H, M, K), with those of the cache and
+    with their positions, so that ``use_cache`` and ``position_ids`` say nothing of the result.
+    ``attention_mask`` is boolean, (B, 1, Q, M), True = may attend; None allows all. ``scaling`` is
+    the factor of the scores, 1/√K by default; ``position_bias`` is added to them, (1, H, Q, M).
+    ``others`` are what only some families pass, such as a cap of the scores; all must be None.
 
     Returns:
         Weighted values (B, Q, H, K), and None in place of weights: these are at the hook points of

@@ -2,12 +2,14 @@
 
 A family is described by one record of module paths. All else is read from the model itself: which
 norms it has, how many layers and heads, what is tied. To support another family, add a record.
+Where encoder and decoder are models of their own, each has the record of its own family.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from headwise.model.files import CheckpointError
 
@@ -36,7 +38,8 @@ class Family:
     encoder_feed_forward: SublayerPaths
     decoder_feed_forward: SublayerPaths
     projections: tuple[str, str, str, str]
-    """Query, key, value and output projection, below an attention."""
+    """Query, key, value and output projection, below an attention. The first three are in the
+    module that computes attention."""
     expand: tuple[str, ...]
     """The feed-forward's first linear layer, below its module; the names that it may have."""
     gate: str
@@ -51,6 +54,15 @@ class Family:
     """The module that gives positional encodings; used if it is there."""
     scale_output: str = "scale_decoder_outputs"
     """The setting that says whether the decoder's output is divided by √d_model; used if there."""
+    token_types: str = "embeddings.token_type_embeddings"
+    """The module of which the first row is added to every position; used if it is there."""
+    numbers_positions: bool = False
+    """Whether a stack is given the numbers of its positions, since it counts them for all sentences
+    of a batch together."""
+    transform: tuple[str, str, str] | None = None
+    """A linear layer and a norm between the decoder's last layer and the unembedding, below the
+    model that has the decoder, and the name of the activation function between the two ("" for that
+    of the feed-forward)."""
 
 
 _MARIAN = Family(
@@ -83,6 +95,25 @@ _T5 = Family(
     contract="wo",
     final_norm="final_layer_norm",
 )
+_BERT = Family(
+    title="BERT",
+    norm="post",
+    positions="learned",
+    layers="encoder.layer",
+    self_attention=SublayerPaths("attention", "attention.output.LayerNorm"),
+    cross_attention=SublayerPaths("crossattention", "crossattention.output.LayerNorm"),
+    encoder_feed_forward=SublayerPaths("", "output.LayerNorm"),
+    decoder_feed_forward=SublayerPaths("", "output.LayerNorm"),
+    projections=("self.query", "self.key", "self.value", "output.dense"),
+    expand=("intermediate.dense",),
+    gate="",
+    contract="output.dense",
+    final_norm="",
+    embedding_norm="embeddings.LayerNorm",
+    position_table="embeddings.position_embeddings",
+    numbers_positions=True,
+    transform=("cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", ""),
+)
 
 FAMILIES: dict[str, Family] = {
     "marian": _MARIAN,
@@ -102,11 +133,30 @@ Not Blenderbot Small: its decoder adds the positions after a norm of the embeddi
 before it.
 """
 
+STACKS: dict[str, Family] = {
+    "bert": _BERT,
+    "roberta": replace(
+        _BERT,
+        title="RoBERTa",
+        numbers_positions=False,
+        transform=("lm_head.dense", "lm_head.layer_norm", "gelu"),
+    ),
+}
+"""The families that can be encoder or decoder of an ``EncoderDecoderModel``, by ``model_type``."""
+_PAIR = "encoder-decoder"
 
-def family_of(model_type: object, path: object) -> Family:
-    """Return the family of a model by the ``model_type`` of its configuration."""
+
+def families_of(config: Mapping[str, Any], path: object) -> tuple[Family, Family]:
+    """Return the families of encoder and decoder by the values of a configuration.
+
+    Raises:
+        CheckpointError: if one of them cannot be opened.
+    """
+    model_type = config.get("model_type")
+    if model_type == _PAIR:
+        return _stack_family(config, "encoder", path), _stack_family(config, "decoder", path)
     if isinstance(model_type, str) and model_type in FAMILIES:
-        return FAMILIES[model_type]
+        return FAMILIES[model_type], FAMILIES[model_type]
     from transformers.models.auto.modeling_auto import (
         MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES as ENCODER_DECODERS,
     )
@@ -115,6 +165,23 @@ def family_of(model_type: object, path: object) -> Family:
     raise CheckpointError(
         f"{path}: model_type {model_type!r:.60} cannot be opened"
         f"{'' if known else ': it is no encoder-decoder of transformers'}; "
-        f"expected one of {', '.join(FAMILIES)}"
+        f"expected one of {', '.join([*FAMILIES, _PAIR])}"
         f"{' (docs/add-a-family.md says what another needs to have)' if known else ''}"
     )
+
+
+def _stack_family(config: Mapping[str, Any], stack: str, path: object) -> Family:
+    given = config.get(stack)
+    values: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
+    model_type = values.get("model_type")
+    if not (isinstance(model_type, str) and model_type in STACKS):
+        raise CheckpointError(
+            f"{path}: {stack}: model_type {model_type!r:.60} cannot be opened; expected one of "
+            f"{', '.join(STACKS)}"
+        )
+    if stack == "decoder" and values.get("add_cross_attention") is not True:
+        raise CheckpointError(
+            f"{path}: {stack}: add_cross_attention: expected true, got "
+            f"{values.get('add_cross_attention')!r:.60}: without it the decoder reads no source"
+        )
+    return STACKS[model_type]

@@ -25,7 +25,7 @@ from headwise.model.files import (
 )
 from headwise.model.pretrained.adapters import WEIGHTS as ADAPTER_WEIGHTS
 from headwise.model.pretrained.adapters import adapter_kind, base_of, is_adapter
-from headwise.model.pretrained.families import family_of
+from headwise.model.pretrained.families import families_of
 
 if TYPE_CHECKING:
     from transformers import GenerationConfig
@@ -267,13 +267,14 @@ def read_config(folder: Path) -> Any:
     values = read_json(path)
     if not isinstance(values, dict):
         raise CheckpointError(f"{path}: expected an object, got {type(values).__name__}")
-    family_of(values.get("model_type"), path)
+    families_of(values, path)
     if values.get("quantization_config") is not None:
         raise CheckpointError(
             f"{path}: the weights are quantised (quantization_config), so that what heads write "
             "cannot be read from them; open the model that they were made of"
         )
-    _check_sizes(values, path)
+    for part in (values, values.get("encoder"), values.get("decoder")):
+        _check_sizes(part if isinstance(part, dict) else {}, path)
     from transformers import AutoConfig
 
     try:

@@ -25,7 +25,7 @@ def wrap_pretrained(
     Raises:
         CheckpointError, ValueError: as ``wrap_model`` of ``headwise.model.memory``.
     """
-    if not (isinstance(model, PreTrainedModel) and hasattr(model, "lm_head")):
+    if not (isinstance(model, PreTrainedModel) and model.get_output_embeddings()):
         raise ValueError(
             "model: expected an encoder-decoder of transformers with an output layer, such as "
             f"AutoModelForSeq2SeqLM loads, got {type(model).__name__}"

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -19,14 +20,22 @@ from headwise.model.interface import (
     NormParameters,
     Side,
     SpecialIds,
+    Stack,
 )
 from headwise.model.layers import transpose_in_memory
 from headwise.model.masks import padding_mask_if_padded
-from headwise.model.pretrained.families import Family, SublayerPaths, family_of
-from headwise.model.pretrained.points import Stack
+from headwise.model.placement import in_float32
+from headwise.model.pretrained.families import Family, SublayerPaths, families_of
+from headwise.model.pretrained.output import Output
+from headwise.model.pretrained.parameters import find, linear_parameters, norm_parameters
+from headwise.model.pretrained.points import StackPoints
 
 _LONGEST = 1_024
 """Tokens, where a configuration gives no limit: relative positions have none."""
+_MEMORY_PROJECTION = "enc_to_dec_proj"
+"""A linear layer from the encoder's width to the decoder's; used if it is there."""
+_STACKS: tuple[Stack, ...] = ("encoder", "decoder")
+_READ_MEMORY = ("key_projection", "value_projection")
 
 
 class PretrainedCache(EncoderDecoderCache):
@@ -40,6 +49,38 @@ class PretrainedCache(EncoderDecoderCache):
         self.batch_select_indices(rows)
 
 
+class _Part(NamedTuple):
+    """The encoder or the decoder in ``transformers``, and the record of its family."""
+
+    stack: Stack
+    module: Any
+    family: Family
+
+    def find(self, path: str) -> Any:
+        """Return the module at a path; None if there is none."""
+        return find(self.module, path)
+
+    def layers(self) -> Any:
+        """Return the list of layers."""
+        return self.module.get_submodule(self.family.layers)
+
+    def feed_forward(self) -> nn.Module:
+        """Return the module that holds the linear layers of the first feed-forward."""
+        paths: SublayerPaths = getattr(self.family, f"{self.stack}_feed_forward")
+        return self.layers()[0].get_submodule(paths.module)
+
+    def embedding(self) -> nn.Embedding:
+        """Return the module of the embeddings of tokens."""
+        return self.module.get_input_embeddings()
+
+    def position_ids(self, ids: Tensor, before: int = 0) -> dict[str, Tensor]:
+        """Return the numbers of positions, (B, n), of a family that is to be given them."""
+        if not self.family.numbers_positions:
+            return {}
+        numbers = torch.arange(before, before + ids.shape[1], device=ids.device)
+        return {"position_ids": numbers.expand(len(ids), -1)}
+
+
 class PretrainedModel(nn.Module):
     """A model of ``transformers`` behind the interface of ours, in evaluation mode.
 
@@ -48,14 +89,21 @@ class PretrainedModel(nn.Module):
 
     def __init__(self, inner: PreTrainedModel) -> None:
         super().__init__()
-        self._family = family_of(inner.config.model_type, inner.config.name_or_path)
-        self.encoder = Stack(inner.get_encoder(), self._family, decoder=False)
-        self.decoder = Stack(inner.get_decoder(), self._family, decoder=True)
+        families = families_of(inner.config.to_dict(), inner.config.name_or_path)
+        modules = (inner.get_encoder().base_model, inner.get_decoder().base_model)
+        of_encoder, of_decoder = map(_Part, _STACKS, modules, families)
+        self._parts: dict[Side | Stack, _Part] = {
+            **dict.fromkeys(("encoder", "source"), of_encoder),
+            **dict.fromkeys(("decoder", "target"), of_decoder),
+        }
+        self._output = Output(inner, of_decoder.module, of_decoder.family)
+        self.encoder = StackPoints(*of_encoder)
+        self.decoder = StackPoints(*of_decoder, final_norm=self._output.final_norm)
         self.logits = HookPoint()
         self.inner: Any = inner.requires_grad_(False)
         transpose_in_memory(inner)
-        self.description = _describe(inner, self._family)
-        self.special_ids = _special_ids(inner)
+        self.description = _describe(of_encoder, of_decoder, self._output)
+        self.special_ids = _special_ids(inner, of_encoder, of_decoder)
         self.origin = NO_ORIGIN
         self.eval()
 
@@ -72,10 +120,15 @@ class PretrainedModel(nn.Module):
         Raises:
             ValueError: on a wrong shape, too long a source, or a row of padding only.
         """
-        self._check(source, self.description.source_vocab_size)
+        part = self._parts["encoder"]
+        ids = self._checked(source, part)
         mask = padding_mask_if_padded(source, padding=self.special_ids.padding)
-        stack = self.inner.get_encoder()
-        output = stack(input_ids=source, attention_mask=_of_keys(mask), return_dict=True)
+        output = part.module(
+            input_ids=ids,
+            attention_mask=_of_keys(mask),
+            return_dict=True,
+            **part.position_ids(source),
+        )
         return output.last_hidden_state, mask
 
     def decode(
@@ -87,18 +140,28 @@ class PretrainedModel(nn.Module):
     ) -> Tensor:
         """Run the decoder: ids (B, T), from the start or after the cache → stream (B, T, D)."""
         before = cache.get_seq_length() if cache is not None else 0
-        self._check(target, self.description.target_vocab_size, before=before)
-        output = self.inner.get_decoder()(
-            input_ids=target,
-            encoder_hidden_states=memory,
+        part = self._parts["decoder"]
+        output = part.module(
+            input_ids=self._checked(target, part, before),
+            encoder_hidden_states=self._projected(memory),
             encoder_attention_mask=_of_keys(mask),
             past_key_values=cache,
             use_cache=cache is not None,
             return_dict=True,
+            **part.position_ids(target, before),
         )
-        return output.last_hidden_state
+        return self._output.transformed(output.last_hidden_state)
 
-    def _check(self, ids: Tensor, vocabulary: int, *, before: int = 0) -> None:
+    def _projected(self, memory: Tensor) -> Tensor:
+        """Return the memory (B, S, D) at the decoder's width."""
+        projection = find(self.inner, _MEMORY_PROJECTION)
+        return memory if projection is None else projection(memory)
+
+    def _checked(self, ids: Tensor, part: _Part, before: int = 0) -> Tensor:
+        """Return ids (B, n) that a stack has; ``before`` are in its cache."""
+        vocabulary, padding = part.embedding().num_embeddings, self.special_ids.padding
+        if padding >= vocabulary:  # that of neither stack
+            ids = ids.masked_fill(ids == padding, part.module.config.pad_token_id or 0)
         if ids.dim() != 2:
             raise ValueError(f"ids: expected shape (batch, length), got {tuple(ids.shape)}")
         length, longest = before + ids.shape[1], self.description.max_length
@@ -109,87 +172,86 @@ class PretrainedModel(nn.Module):
                 f"expected ids from 0 to {vocabulary - 1}, got {int(ids.min())} to "
                 f"{int(ids.max())}; is this the tokenizer of the model?"
             )
+        return ids
 
     def unembed(self, stream: Tensor) -> Tensor:
         """Compute the logits (…, V) of the decoder's output (…, D)."""
-        if self.description.scale_output:
-            stream = stream * self.inner.config.d_model**-0.5
-        logits = self.inner.lm_head(stream)
-        if hasattr(self.inner, "final_logits_bias"):
-            logits += self.inner.final_logits_bias[0]  # in place: logits may be large
-        return self.logits(logits)
+        return self.logits(self._output.logits(stream))
 
     def lens(self, stream: Tensor) -> Tensor:
         """Compute the logits (…, V) as if the stream (…, D) came from the last decoder layer."""
-        norm = getattr(self.inner.get_decoder(), self._family.final_norm, None)
-        return self.unembed(norm(stream) if norm is not None else stream)
+        return self.unembed(self._output.of_last_layer(stream))
 
     def new_cache(self) -> PretrainedCache:
         """Return an empty cache for ``decode``."""
         return PretrainedCache()
 
-    def _sublayer(self, path: str) -> tuple[Any, SublayerPaths]:
+    def _sublayer(self, path: str) -> tuple[Any, SublayerPaths, Family]:
         """Return the layer of ``transformers`` that a sublayer is in, and where it is there."""
-        side, _, index, name = path.split(".")
-        stack = self.inner.get_encoder() if side == "encoder" else self.inner.get_decoder()
-        field = f"{side}_feed_forward" if name == "feed_forward" else name
-        return getattr(stack, self._family.layers)[int(index)], getattr(self._family, field)
+        stack, _, index, name = path.split(".")
+        part = self._parts["encoder" if stack == "encoder" else "decoder"]
+        field = f"{stack}_feed_forward" if name == "feed_forward" else name
+        return part.layers()[int(index)], getattr(part.family, field), part.family
 
     def linear(self, path: str) -> LinearParameters:
         """Return the weights of the linear layer at a path.
 
-        Those of a feed-forward are ``expand``, ``contract`` and, of a gated one, ``gate``; the one
-        that gives the logits is ``unembedding``.
+        Those of a feed-forward are ``expand``, ``contract`` and, of a gated one, ``gate``; those
+        behind the decoder's last layer are ``unembedding`` and perhaps ``output_transform``.
         """
         if path == "unembedding":
-            head = self.inner.lm_head
-            biases = (head.bias, *getattr(self.inner, "final_logits_bias", ()))
-            given = [bias for bias in biases if bias is not None]
-            return LinearParameters(head.weight.T, sum(given[1:], given[0]) if given else None)
+            return self._output.unembedding
+        if path == "output_transform":
+            return self._output.transform
         sublayer, _, name = path.rpartition(".")
-        layer, paths = self._sublayer(sublayer)
+        layer, paths, family = self._sublayer(sublayer)
         module = layer.get_submodule(paths.module)
         if name.endswith("_projection"):
             order = ("query", "key", "value", "output")
-            names = [self._family.projections[order.index(name.removesuffix("_projection"))]]
+            names = [family.projections[order.index(name.removesuffix("_projection"))]]
         else:
-            given = getattr(self._family, name)
+            given = getattr(family, name)
             names = [given] if isinstance(given, str) else list(given)
-        linear = next(getattr(module, name) for name in names if hasattr(module, name))
-        return LinearParameters(linear.weight.T, linear.bias)
+        linear = next(found for name in names if (found := find(module, name)) is not None)
+        made = linear_parameters(linear)
+        of_memory = sublayer.endswith("cross_attention") and name in _READ_MEMORY
+        projection = find(self.inner, _MEMORY_PROJECTION) if of_memory else None
+        return made if projection is None else _one_after_the_other(projection, made)
 
     def norm(self, sublayer: str) -> NormParameters:
         """Return the weights of the norm before or after the sublayer at a path."""
-        layer, paths = self._sublayer(sublayer)
-        return _norm_parameters(layer.get_submodule(paths.norm))
+        layer, paths, _ = self._sublayer(sublayer)
+        return norm_parameters(layer.get_submodule(paths.norm))
 
     def final_norm(self, side: Side) -> NormParameters | None:
         """Return the weights of the norm at the end of a side's stack; None if it has none."""
-        norm = getattr(self._stack(side), self._family.final_norm, None)
-        return None if norm is None else _norm_parameters(norm)
+        part = self._parts[side]
+        is_target = side == "target"
+        norm = self._output.final_norm if is_target else part.find(part.family.final_norm)
+        return None if norm is None else norm_parameters(norm)
 
     def embedding_norm(self, side: Side) -> NormParameters | None:
         """Return the weights of the norm after a side's embedding; None if it has none."""
-        norm = getattr(self._stack(side), self._family.embedding_norm, None)
-        return None if norm is None else _norm_parameters(norm)
+        part = self._parts[side]
+        norm = part.find(part.family.embedding_norm)
+        return None if norm is None else norm_parameters(norm)
 
     def embedding_table(self, side: Side) -> Tensor:
         """Return the embeddings of a side's vocabulary, unscaled: (V, D)."""
-        return self._stack(side).embed_tokens.weight
+        return self._parts[side].embedding().weight
 
     def position_table(self, side: Side) -> Tensor | None:
         """Return the stored positions of a side: (positions, D); None if none are stored."""
-        table = getattr(self._stack(side), self._family.position_table, None)
-        return getattr(table, "weight", None)
-
-    def _stack(self, side: Side) -> Any:
-        return self.inner.get_encoder() if side == "source" else self.inner.get_decoder()
+        part = self._parts[side]
+        return getattr(part.find(part.family.position_table), "weight", None)
 
 
-def _norm_parameters(norm: Any) -> NormParameters:
-    if isinstance(norm, nn.LayerNorm):
-        return NormParameters(norm.weight, norm.bias, norm.eps)
-    return NormParameters(norm.weight, None, norm.variance_epsilon)
+def _one_after_the_other(first: nn.Linear, second: LinearParameters) -> LinearParameters:
+    """Return two linear layers as one, in float32 or float64."""
+    weight = in_float32(second.weight)
+    bias = in_float32(first.bias) @ weight
+    bias = bias if second.bias is None else bias + second.bias
+    return LinearParameters(in_float32(first.weight.T) @ weight, bias)
 
 
 def _of_keys(mask: Tensor | None) -> Tensor | None:
@@ -197,96 +259,124 @@ def _of_keys(mask: Tensor | None) -> Tensor | None:
     return mask[:, 0, 0] if mask is not None else None
 
 
-def _special_ids(inner: PreTrainedModel) -> SpecialIds:
+def _special_ids(inner: PreTrainedModel, encoder: _Part, decoder: _Part) -> SpecialIds:
     config, generation = inner.config, inner.generation_config
-    ends = _first_given(generation.eos_token_id, getattr(config, "eos_token_id", None))
+    vocabulary = decoder.embedding().num_embeddings
+    paddings = [part.module.config.pad_token_id for part in (encoder, decoder)]
+
+    def setting(name: str) -> Any:
+        return _first_given(*(getattr(each, name, None) for each in (generation, config)))
+
+    ends = setting("eos_token_id")
     end = ends[0] if isinstance(ends, list) and ends else ends
-    start = _first_given(
-        generation.decoder_start_token_id,
-        getattr(config, "decoder_start_token_id", None),
-        generation.bos_token_id,
-        getattr(config, "bos_token_id", None),
-    )
-    required = {"decoder_start_token_id": start, "eos_token_id": end}
-    required["pad_token_id"] = config.pad_token_id
+    required = {
+        "decoder_start_token_id": _first_given(
+            setting("decoder_start_token_id"), setting("bos_token_id")
+        ),
+        "eos_token_id": end,
+        "pad_token_id": paddings[1] if paddings[0] == paddings[1] else 0,
+    }
     for name, id in required.items():
-        if type(id) is not int or not 0 <= id < inner.get_decoder().embed_tokens.num_embeddings:
+        if type(id) is not int or not 0 <= id < vocabulary:
             raise ValueError(f"{name}: expected the id of a token, got {id!r:.60}")
     return SpecialIds(
-        start=start,
+        start=required["decoder_start_token_id"],
         end=end,
-        padding=config.pad_token_id,
+        # What is padding to one stack may be a word to the other.
+        padding=paddings[0] if paddings[0] == paddings[1] else _beyond(encoder, decoder),
         unknown=getattr(config, "unk_token_id", None),
-        never_generated=_never_generated(inner, end),
+        never_generated=_never_generated(generation, end, vocabulary),
     )
+
+
+def _beyond(*parts: _Part) -> int:
+    """Return the lowest id that no stack has."""
+    return max(part.embedding().num_embeddings for part in parts)
 
 
 def _first_given(*values: Any) -> Any:
     return next((value for value in values if value is not None), None)
 
 
-def _never_generated(inner: PreTrainedModel, end: int) -> tuple[int, ...]:
+def _never_generated(generation: Any, end: int, vocabulary: int) -> tuple[int, ...]:
     """The tokens that a model's settings of generation forbid; as there, the end cannot be."""
-    generation: Any = inner.generation_config
     bad = [ids[0] for ids in generation.bad_words_ids or () if len(ids) == 1 and ids[0] != end]
     forbidden = {*(generation.suppress_tokens or ()), *bad}
-    vocabulary = inner.get_decoder().embed_tokens.num_embeddings
     return tuple(id for id in sorted(forbidden) if 0 <= id < vocabulary)
 
 
-def _tied(inner: Any) -> Literal["none", "output", "all"]:
-    source, target = (s.embed_tokens.weight for s in (inner.get_encoder(), inner.get_decoder()))
-    if inner.lm_head.weight is not target:
-        return "none"
-    return "all" if source is target else "output"
+def _longest(part: _Part) -> int:
+    """Return the number of positions that a stack knows."""
+    config, table = part.module.config, part.find(part.family.position_table)
+    found = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", 0)
+    before = getattr(table, "padding_idx", None)  # RoBERTa counts from the number after it
+    longest = found if isinstance(found, int) else _LONGEST
+    return longest if before is None else longest - before - 1
 
 
-def _describe(inner: Any, family: Family) -> Description:
-    config: Any = inner.config
-    encoder, decoder = inner.get_encoder(), inner.get_decoder()
-    layers = [getattr(stack, family.layers) for stack in (encoder, decoder)]
-    heads = [
-        getattr(config, f"{side}_attention_heads", None) or config.num_attention_heads
-        for side in ("encoder", "decoder")
-    ]
-    feed_forward = layers[0][0].get_submodule(family.encoder_feed_forward.module)
-    attention = layers[0][0].get_submodule(family.self_attention.module)
-    output = attention.get_submodule(family.projections[-1])
-    contract = feed_forward.get_submodule(family.contract)
-    longest = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", 0)
-    gated = bool(family.gate) and hasattr(feed_forward, family.gate)
-    relative = family.positions == "relative"
-    widths = [
-        layer[0].get_submodule(paths.module).get_submodule(family.contract).in_features
-        for layer, paths in zip(
-            layers, (family.encoder_feed_forward, family.decoder_feed_forward), strict=True
-        )
-    ]
-    return Description(
-        n_encoder_layers=len(layers[0]),
-        n_decoder_layers=len(layers[1]),
-        n_encoder_heads=heads[0],
-        n_decoder_heads=heads[1],
-        d_model=config.d_model,
-        encoder_d_k=output.in_features // heads[0],
-        decoder_d_k=output.in_features // heads[1],
-        encoder_d_ff=widths[0],
-        decoder_d_ff=widths[1],
-        source_vocab_size=encoder.embed_tokens.num_embeddings,
-        target_vocab_size=decoder.embed_tokens.num_embeddings,
-        max_length=longest if isinstance(longest, int) else _LONGEST,
-        norm=family.norm,
-        final_norm=hasattr(encoder, family.final_norm),
-        attention_bias=output.bias is not None,
-        output_bias=hasattr(inner, "final_logits_bias"),
-        tied=_tied(inner),
-        scale_embeddings=bool(getattr(config, "scale_embedding", False)),
-        scale_scores=not relative,
-        positions=family.positions,
-        activation=str(getattr(config, "dense_act_fn", None) or config.activation_function),
-        gated=gated,
-        feed_forward_bias=contract.bias is not None,
-        norm_kind="rms" if relative else "layer",
-        embedding_norm=hasattr(encoder, family.embedding_norm),
-        scale_output=bool(getattr(config, family.scale_output, False)),
+def _tied(encoder: _Part, decoder: _Part, output: Output) -> Literal["none", "output", "all"]:
+    source, target = encoder.embedding().weight, decoder.embedding().weight
+    if output.is_tied_to(target):
+        return "all" if source is target else "output"
+    return "none"
+
+
+def _describe(encoder: _Part, decoder: _Part, output: Output) -> Description:
+    """Describe a model: as its decoder is, with what differs in the encoder beside it."""
+    sizes: dict[str, Any] = {}
+    for part in (encoder, decoder):
+        layers, stack = part.layers(), part.stack
+        heads = _setting(part, f"{stack}_attention_heads", "num_attention_heads")
+        contract = find(part.feed_forward(), part.family.contract)
+        sizes |= {
+            f"n_{stack}_layers": len(layers),
+            f"n_{stack}_heads": heads,
+            f"{stack}_d_k": len(linear_parameters(_last_projection(part)).weight) // heads,
+            f"{stack}_d_ff": len(linear_parameters(contract).weight),
+        }
+    whole = Description(
+        **sizes,
+        source_vocab_size=encoder.embedding().num_embeddings,
+        target_vocab_size=decoder.embedding().num_embeddings,
+        max_length=min(map(_longest, (encoder, decoder))),
+        output_bias=output.unembedding.bias is not None,
+        tied=_tied(encoder, decoder, output),
+        output_transform=output.has_transform,
+        scale_output=output.is_scaled,
+        **_properties(decoder),
     )
+    of_encoder = _properties(encoder)
+    differs = of_encoder != _properties(decoder)
+    return replace(whole, of_encoder=replace(whole, **of_encoder)) if differs else whole
+
+
+def _setting(part: _Part, *names: str) -> Any:
+    """Return the first of some settings of a stack that is given."""
+    return _first_given(*(getattr(part.module.config, name, None) for name in names))
+
+
+def _last_projection(part: _Part) -> Any:
+    attention = part.layers()[0].get_submodule(part.family.self_attention.module)
+    return attention.get_submodule(part.family.projections[-1])
+
+
+def _properties(part: _Part) -> dict[str, Any]:
+    """Return the properties of a stack that another stack of the model may not have."""
+    family, feed_forward = part.family, part.feed_forward()
+    relative = family.positions == "relative"
+    activation = _setting(part, "dense_act_fn", "activation_function", "hidden_act")
+    return {
+        "d_model": part.embedding().embedding_dim,
+        "norm": family.norm,
+        "final_norm": part.find(family.final_norm) is not None,
+        "attention_bias": _last_projection(part).bias is not None,
+        "scale_embeddings": bool(_setting(part, "scale_embedding")),
+        "scale_scores": not relative,
+        "positions": family.positions,
+        "activation": str(activation),
+        "gated": find(feed_forward, family.gate) is not None,
+        "feed_forward_bias": find(feed_forward, family.contract).bias is not None,
+        "norm_kind": "rms" if relative else "layer",
+        "embedding_norm": part.find(family.embedding_norm) is not None,
+        "token_types": part.find(family.token_types) is not None,
+    }

@@ -1,7 +1,7 @@
 """Hook points of a Hugging Face model, under the names that our own model has.
 
-A ``Stack`` has no weights: it is a tree of hook points beside a stack of ``transformers``, whose
-modules pass their tensors through it by PyTorch hooks that are registered once and stay.
+A ``StackPoints`` has no weights: it is a tree of hook points beside a stack of ``transformers``,
+whose modules pass their tensors through it by PyTorch hooks that are registered once and stay.
 
 ``B`` batch, ``S`` length, ``D`` = d_model.
 """
@@ -10,11 +10,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from headwise.model.hooks import HookPoint
+from headwise.model.interface import Stack as StackName
 from headwise.model.pretrained.attention import AttentionPoints
 from headwise.model.pretrained.families import Family, SublayerPaths
+from headwise.model.pretrained.parameters import find
 
 
 def _pass_output(module: nn.Module, point: HookPoint) -> None:
@@ -50,10 +53,11 @@ def _pass_scaled(module: nn.Module, point: HookPoint, scale: float) -> None:
     module.register_forward_hook(hook)
 
 
-def _pass_for_each_row(module: nn.Module, point: HookPoint) -> None:
+def _pass_for_each_row(module: nn.Module, point: HookPoint, types: nn.Embedding | None) -> None:
     """Pass positions through a hook point for each row of the batch, also where all share them.
 
-    The first argument of the module is the ids, (B, S), or that shape.
+    The first argument of the module is the ids, (B, S), or that shape. ``types`` is a table of
+    which the first row is added to all positions, and in use goes through the hook point with them.
     """
 
     def hook(_module: nn.Module, args: tuple[Any, ...], output: Tensor) -> Tensor | None:
@@ -62,9 +66,15 @@ def _pass_for_each_row(module: nn.Module, point: HookPoint) -> None:
         rows, *_ = getattr(args[0], "shape", args[0])
         shared = output.view(-1, *output.shape[-2:])  # (1, S, D) or (B, S, D)
         # A copy, or an edit in place would change the table.
-        return point(shared.expand(rows, -1, -1).clone())
+        own = shared.expand(rows, -1, -1).clone()
+        return point(own if types is None else own + types.weight[0])
+
+    def without_types(_module: nn.Module, _args: Any, output: Tensor) -> Tensor | None:
+        return torch.zeros_like(output) if point.in_use else None
 
     module.register_forward_hook(hook)
+    if types is not None:
+        types.register_forward_hook(without_types)
 
 
 class NormPoints(nn.Module):
@@ -108,27 +118,28 @@ class EmbeddingPoints(nn.Module):
         super().__init__()
         self.tokens = HookPoint()
         scale = getattr(stack, "embed_scale", 1.0)  # some scale outside of the module
-        _pass_scaled(stack.embed_tokens, self.tokens, scale)
-        if hasattr(stack, family.position_table):
+        _pass_scaled(stack.get_input_embeddings(), self.tokens, scale)
+        table, norm = (find(stack, at) for at in (family.position_table, family.embedding_norm))
+        if table is not None:
             self.positions = HookPoint()
-            _pass_for_each_row(getattr(stack, family.position_table), self.positions)
-        if hasattr(stack, family.embedding_norm):
-            self.norm = NormPoints(getattr(stack, family.embedding_norm))
+            _pass_for_each_row(table, self.positions, find(stack, family.token_types))
+        if norm is not None:
+            self.norm = NormPoints(norm)
         self.output = HookPoint()
-        _pass_input(getattr(stack, family.layers)[0], self.output)
+        _pass_input(stack.get_submodule(family.layers)[0], self.output)
 
 
 class LayerPoints(nn.Module):
     """The hook points of a layer: those of its sublayers, and ``output`` (B, S, D)."""
 
-    def __init__(self, layer: nn.Module, family: Family, *, decoder: bool) -> None:
+    def __init__(self, layer: nn.Module, family: Family, stack: StackName) -> None:
         super().__init__()
         attentions = {"self_attention": family.self_attention}
-        if decoder:
+        if stack == "decoder":
             attentions["cross_attention"] = family.cross_attention
         for name, paths in attentions.items():
             self._add_attention(name, layer, paths, family)
-        paths = family.decoder_feed_forward if decoder else family.encoder_feed_forward
+        paths = getattr(family, f"{stack}_feed_forward")
         contract = layer.get_submodule(paths.module).get_submodule(family.contract)
         self.feed_forward = FeedForwardPoints(contract)
         self.feed_forward_residual = ResidualPoints(layer.get_submodule(paths.norm))
@@ -142,19 +153,29 @@ class LayerPoints(nn.Module):
         relative = family.positions == "relative" and name == "self_attention"
         points = AttentionPoints(relative=relative)
         # An attribute and no submodule: a hook point has one name, that in this tree.
-        object.__setattr__(attention, "hook_points", points)
+        computes = attention.get_submodule(family.projections[0].rpartition(".")[0])
+        object.__setattr__(computes, "hook_points", points)
         _pass_output(attention.get_submodule(family.projections[-1]), points.output)
         self.add_module(name, points)
         self.add_module(f"{name}_residual", ResidualPoints(layer.get_submodule(paths.norm)))
 
 
-class Stack(nn.Module):
+class StackPoints(nn.Module):
     """The hook points of an encoder or a decoder."""
 
-    def __init__(self, stack: nn.Module, family: Family, *, decoder: bool) -> None:
+    def __init__(
+        self,
+        stack: StackName,
+        module: nn.Module,
+        family: Family,
+        *,
+        final_norm: nn.Module | None = None,
+    ) -> None:
+        """Set them up beside a module; ``final_norm`` is what a decoder's output has behind it."""
         super().__init__()
-        self.embedding = EmbeddingPoints(stack, family)
-        layers: Any = getattr(stack, family.layers)
-        self.layers = nn.ModuleList(LayerPoints(la, family, decoder=decoder) for la in layers)
-        if hasattr(stack, family.final_norm):
-            self.final_norm = NormPoints(getattr(stack, family.final_norm))
+        self.embedding = EmbeddingPoints(module, family)
+        layers: Any = module.get_submodule(family.layers)
+        self.layers = nn.ModuleList(LayerPoints(layer, family, stack) for layer in layers)
+        norm = final_norm or find(module, family.final_norm)
+        if norm is not None:
+            self.final_norm = NormPoints(norm)

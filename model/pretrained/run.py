@@ -49,7 +49,7 @@ from headwise.model.pretrained.tokenizers import (
     load_tokenizers,
 )
 
-_IN_LAYER = re.compile(r"\.(layers|block)\.\d+\.")
+_IN_LAYER = re.compile(r"\.(layers?|block|h)\.\d+\.")
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ class PretrainedRun:
 
     @cached_property
     def _tokenizer_folder(self) -> Path:
-        names = ("tokenizer_config.json", "tokenizer.json", "vocab.json")
+        names = ("tokenizer_config.json", "tokenizer.json", "vocab.json", "vocab.txt")
         for folder in (self._newest, self.folder, self._model_folder):
             if any((folder / name).is_file() for name in names):
                 return folder

@@ -91,12 +91,21 @@ def _check_sentencepiece(content: bytes) -> None:
         raise ValueError("expected the tokens of a model of SentencePiece, got none")
 
 
+def _check_lines(content: bytes) -> None:
+    lines = content.decode().splitlines()
+    if not lines:
+        raise ValueError("expected a token in each line, got no line")
+    if len({*lines}) < len(lines):
+        raise ValueError("expected a token in each line, got some twice")
+
+
 _CHECKS: dict[str, Callable[[bytes], None]] = {
     "tokenizer_config.json": _check_settings,
     "special_tokens_map.json": _check_settings,
     "added_tokens.json": _check_added,
     "vocab.json": _check_ids,
     "target_vocab.json": _check_ids,
+    "vocab.txt": _check_lines,
     "tokenizer.json": _check_tokenizer,
     "source.spm": _check_sentencepiece,
     "target.spm": _check_sentencepiece,

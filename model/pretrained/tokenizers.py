@@ -47,8 +47,17 @@ class PretrainedVocabulary:
     @cached_property
     def kind(self) -> Literal["bpe", "word"]:
         """Return whether tokens are parts of words or whole words."""
+        return "word" if type(self._backend_model).__name__ == "WordLevel" else "bpe"
+
+    @property
+    def _backend_model(self) -> Any:
         backend = getattr(self._tokenizer, "backend_tokenizer", None)
-        return "word" if type(getattr(backend, "model", None)).__name__ == "WordLevel" else "bpe"
+        return getattr(backend, "model", None)
+
+    @cached_property
+    def _continues(self) -> str:
+        """What a token begins with that goes on with a word, as BERT's do; "" for others."""
+        return getattr(self._backend_model, "continuing_subword_prefix", None) or ""
 
     @cached_property
     def _raw_tokens(self) -> dict[int, str]:
@@ -122,6 +131,9 @@ class PretrainedVocabulary:
             return token
         if self._byte_decoder is not None:
             return str(self._byte_decoder.decode([token]))
+        if self._continues:  # where a text has spaces before punctuation is not known
+            begun = token.removeprefix(self._continues)
+            return f" {token}" if begun == token else begun
         return token.replace(_SPACE, " ")
 
     def words(self, ids: Sequence[int]) -> list[WordSpan]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headwise.model.interface import Description, Kind
+from headwise.model.interface import Description, Kind, Stack
 
 _SUBLAYERS = {
     "self_attention": "SelfAttention",
@@ -118,6 +118,9 @@ def input_formula(model: Description) -> str:
 def output_formula(model: Description, output: str) -> str:
     """Write the logits as LaTeX, of the decoder's output under this name."""
     scaled = rf"\frac{{{output}}}{{\sqrt{{D}}}}" if model.scale_output else output
+    if model.output_transform:
+        function = _activation_name(model.activation)
+        scaled = rf"\mathrm{{{norm_name(model)}}}(\mathrm{{{function}}}({output}\,W_T + b_T))"
     return rf"{scaled}\,W{' + b' if model.output_bias else ''}"
 
 
@@ -131,6 +134,7 @@ def residual_formula(sublayer: str, model: Description) -> str:
 def describe_module(path: str, model: Description) -> ModuleDescription:
     """Describe the module at a path; an unknown module is described by its name only."""
     *above, name = path.split(".")
+    model = model.of(_stack_of(path))
     if (above or [name])[0] not in ("", "encoder", "decoder", "unembedding", "logits"):
         # Its place and name are those of another library.
         what = "further weights, by their names in the file" if path == name else ""
@@ -152,6 +156,9 @@ def describe_module(path: str, model: Description) -> ModuleDescription:
         formula = residual_formula(_SUBLAYERS.get(around, around), model)
         return ModuleDescription(title, "x is the stream", formula)
     stream = "decoder output" if not model.scale_output else "(decoder output / √D)"
+    function = _activation_name(model.activation)
+    if model.output_transform:
+        stream = f"{norm_name(model)}({function}(decoder output · W_T + b_T))"
     bias, first = " + b" * model.output_bias, " + b₁" * model.feed_forward_bias
     hidden, second = _hidden(model), " + b₂" * model.feed_forward_bias
     inner = f"{hidden.partition('(')[0]}(…)"
@@ -176,7 +183,11 @@ def describe_module(path: str, model: Description) -> ModuleDescription:
         "gate": ("gate", "the second factor of its hidden units", "x V"),
         "contract": ("contract", "its second layer", f"{inner} W₂{second}"),
         "norm": ("norm", gains, standard),
-        "final_norm": ("final norm", "on top of the stack", f"{norm}(x)"),
+        "final_norm": (
+            ("last norm", "after the activation function", f"{norm}({function}(x W_T + b_T))")
+            if model.output_transform
+            else ("final norm", "on top of the stack", f"{norm}(x)")
+        ),
         "unembedding": ("unembedding", "from the stream to the vocabulary", f"x W{bias}"),
     }
     return ModuleDescription(*texts.get(name, (_title(name), "", "")))
@@ -184,6 +195,7 @@ def describe_module(path: str, model: Description) -> ModuleDescription:
 
 def describe_point(path: str, model: Description) -> str:
     """Describe the tensor at a hook point; an unknown hook point gives an empty string."""
+    model = model.of(_stack_of(path))
     above, _, name = path.rpartition(".")
     if name == "tokens":
         return "√D · E[id]" if model.scale_embeddings else "E[id]"
@@ -198,6 +210,10 @@ def describe_point(path: str, model: Description) -> str:
     parent = above.rpartition(".")[2]
     parent = "attention" if parent.endswith("attention") else parent
     return _POINTS.get(f"{parent}.{name}", _POINTS.get(name, ""))
+
+
+def _stack_of(path: str) -> Stack:
+    return "encoder" if path.startswith("encoder") else "decoder"
 
 
 def _kind(stack: str) -> Kind:

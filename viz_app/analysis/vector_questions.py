@@ -110,7 +110,8 @@ def query_width(asked: Asked) -> Question:
     """Ask how many numbers a query of the chosen head has."""
     width = asked.trace.queries[asked.head.kind].shape[-1]
     model = asked.model
-    d_model, heads = model.d_model, model.heads(asked.head.kind)
+    kind = asked.head.kind
+    d_model, heads = model.of(kind).d_model, model.heads(kind)
     note = (
         f"W_Q is {d_model:,} × {width}: it makes d_k = {width} numbers of {d_model:,}. Each of the "
         f"{heads} heads has a W_Q of its own, so each asks in its own way."

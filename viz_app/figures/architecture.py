@@ -120,17 +120,19 @@ def architecture_svg(model: Description, *, source: int, steps: int, theme: Them
 
     There are ``source`` tokens for the encoder, and the decoder consumes ``steps``.
     """
-    norm, before = _norm(model), model.norm == "pre"
     attention, feed_forward, ends = theme.weights[1], theme.difference[2], theme.weights[0]
     encoder, decoder = _Column(90, -1, theme), _Column(270, 1, theme)
+    whole, memory_width = model, model.of("encoder").d_model
     for column, length, what in ((encoder, source, "source"), (decoder, steps, "target so far")):
+        is_encoder = column is encoder
+        model = whole.of("encoder" if is_encoder else "decoder")
+        norm, before = _norm(model), model.norm == "pre"
         column.text(f"{what}: 1 × {length:,}")
         column.y -= 16
         column.arrow()
         column.box(*_embedding(model), fill=ends)
         column.arrow(f"1 × {length:,} × {model.d_model:,}")
         bottom = column.y + 3
-        is_encoder = column is encoder
         d_ff = model.encoder_d_ff if is_encoder else model.decoder_d_ff
         heads = _heads(model, encoder=is_encoder)
         name = "self-attention" if is_encoder else "masked self-attention"
@@ -146,7 +148,7 @@ def architecture_svg(model: Description, *, source: int, steps: int, theme: Them
         if model.final_norm:
             column.arrow()
             column.box(norm)
-    shape = f"1 × {source:,} × {model.d_model:,}"
+    shape = f"1 × {source:,} × {memory_width:,}"
     over, between = encoder.y - 14, (encoder.centre + decoder.centre) / 2
     left = decoder.centre - _BOX / 2
     memory = [
@@ -158,6 +160,9 @@ def architecture_svg(model: Description, *, source: int, steps: int, theme: Them
         f'fill="{theme.muted}">{shape}</text>',
     ]
     decoder.arrow(f"1 × {steps:,} × {model.d_model:,}")
+    if model.output_transform:
+        decoder.box("linear, activation", "+ norm", fill=ends)
+        decoder.arrow()
     decoder.box("unembedding", f"{model.d_model:,} → {model.target_vocab_size:,}", fill=ends)
     decoder.arrow()
     decoder.box("softmax")
@@ -175,20 +180,27 @@ def architecture_svg(model: Description, *, source: int, steps: int, theme: Them
 
 def describe_architecture(model: Description, *, source: int, steps: int) -> str:
     """Say in words what the drawing shows."""
+    encoder = model.of("encoder")
+    transform = "a linear layer, an activation function and a norm, " * model.output_transform
+    return (
+        f"Encoder: {source:,} source tokens become vectors, 1 × {source:,} × {encoder.d_model:,}, "
+        f"by {' '.join(_embedding(encoder))}; {model.n_encoder_layers} × a layer of self-attention "
+        f"({_heads(model, encoder=True)}) and feed-forward ({model.encoder_d_ff:,} wide), "
+        f"{_around(encoder)}. Its output, the memory, is read by cross-attention in each layer of "
+        f"the decoder. Decoder: {steps:,} tokens become vectors, 1 × {steps:,} × "
+        f"{model.d_model:,}; "
+        f"{model.n_decoder_layers} × a layer of masked self-attention, cross-attention "
+        f"({_heads(model, encoder=False)}) and feed-forward ({model.decoder_d_ff:,} wide), "
+        f"{_around(model)}. Then {transform}the unembedding and the softmax: probabilities, "
+        f"1 × {steps:,} × {model.target_vocab_size:,}."
+    )
+
+
+def _around(model: Description) -> str:
+    """Say in words what is around the sublayers of a stack, and on top of it."""
     norm = f"{_norm(model)} {'before it' if model.norm == 'pre' else 'after the sum'}"
     final = ", and a norm on top" if model.final_norm else ""
-    parts = "each with a residual connection around it and " + norm
-    return (
-        f"Encoder: {source:,} source tokens become vectors, 1 × {source:,} × {model.d_model:,}, "
-        f"by {' '.join(_embedding(model))}; {model.n_encoder_layers} × a layer of self-attention "
-        f"({_heads(model, encoder=True)}) and feed-forward ({model.encoder_d_ff:,} wide), {parts}"
-        f"{final}. Its output, the memory, is read by cross-attention in each layer of the "
-        f"decoder. Decoder: {steps:,} tokens become vectors, 1 × {steps:,} × {model.d_model:,}; "
-        f"{model.n_decoder_layers} × a layer of masked self-attention, cross-attention "
-        f"({_heads(model, encoder=False)}) and feed-forward ({model.decoder_d_ff:,} wide), {parts}"
-        f"{final}. Then the unembedding and the softmax: probabilities, 1 × {steps:,} × "
-        f"{model.target_vocab_size:,}."
-    )
+    return f"each with a residual connection around it and {norm}{final}"
 
 
 def _norm(model: Description) -> str:

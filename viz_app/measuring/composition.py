@@ -100,7 +100,7 @@ def _pairs(model: Seq2SeqModel) -> Iterator[tuple[_Matrices, _Matrices]]:
 def _written_by(model: Seq2SeqModel, sub: Sublayer) -> _Matrices:
     kind = sub.kind or "cross"
     weight = in_float32(model.linear(f"{sub.path}.output_projection").weight)  # (H K, D)
-    if model.description.norm == "post":
+    if model.description.of(kind).norm == "post":
         weight = _held(model, model.norm(sub.path)).direction(weight)
     matrices = weight.unflatten(0, (model.description.heads(kind), -1))
     return _divided(kind, sub.layer, None, matrices)
@@ -111,9 +111,10 @@ def _read_by(model: Seq2SeqModel, sub: Sublayer, role: Role) -> _Matrices:
     path = attention_path(kind, sub.layer)
     weight = in_float32(model.linear(f"{path}.{role}_projection").weight).T  # (H K, D)
     norm: NormParameters | None = None
-    if model.description.norm == "pre":
-        of_encoder = kind == "cross" and role != "query"
-        norm = model.final_norm("source") if of_encoder else model.norm(path)
+    if kind == "cross" and role != "query":
+        norm = model.final_norm("source")
+    elif model.description.of(kind).norm == "pre":
+        norm = model.norm(path)
     if norm is not None:
         weight = _held(model, norm).direction_before(weight)
     return _divided(kind, sub.layer, role, weight.unflatten(0, (model.description.heads(kind), -1)))

@@ -32,6 +32,7 @@ from torch import Tensor
 from headwise.model.forced import forced_stream
 from headwise.model.hooks import capture
 from headwise.model.interface import (
+    Description,
     Head,
     Kind,
     Seq2SeqModel,
@@ -136,7 +137,8 @@ def written_logits(model: Seq2SeqModel, head: Head, values: Tensor) -> Tensor:
     stream = torch.cat([written, torch.zeros_like(written[:1])])
     logits = model.unembed(stream.to(model.embedding_table("target").dtype)).double()
     logits = logits[:-1] - logits[-1]  # without the bias of the logits
-    never = [model.special_ids.padding, *model.special_ids.never_generated]
+    special = model.special_ids
+    never = [id for id in (special.padding, *special.never_generated) if id < logits.shape[-1]]
     logits[:, never] = torch.nan
     known = logits[:, logits.isfinite().all(dim=0)]
     deviation = known.std(dim=-1, correction=0, keepdim=True)
@@ -160,6 +162,23 @@ def _norms_after(model: Seq2SeqModel, sublayer: Sublayer) -> list[HeldNorm]:
     ]
 
 
+def no_dictionary(model: Description, head: Head) -> str:
+    """Say why what a head writes cannot be read as words; "" where it can."""
+    if head.kind == "encoder_self":
+        return (
+            f"{head_name(head)} is a head of the encoder, which writes no target tokens: what it "
+            "adds to the stream is read by other heads. Choose one of cross-attention or of the "
+            "decoder."
+        )
+    if model.output_transform:
+        return (
+            "What a head of this model writes has no words of its own: a layer with an activation "
+            "function comes before the unembedding, and what it makes of a part of the stream "
+            "depends on the rest. Why has the part of each head in a given word."
+        )
+    return ""
+
+
 def head_dictionary(
     model: Seq2SeqModel, head: Head, found: TokenValues, *, named: int = 5
 ) -> HeadDictionary:
@@ -169,8 +188,8 @@ def head_dictionary(
         ValueError: if there is no such head, or it is one of the encoder.
     """
     model.description.require_heads([head])
-    if head.kind == "encoder_self":
-        raise ValueError(f"expected a head of the decoder, got {head_name(head)}")
+    if why := no_dictionary(model.description, head):
+        raise ValueError(why)
     values = torch.tensor(found.values[head.layer, head.head])
     logits = written_logits(model, head, values)
     raised = logits.nan_to_num(-torch.inf).topk(named)

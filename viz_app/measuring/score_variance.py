@@ -31,7 +31,7 @@ from torch import Tensor
 
 from headwise.model.forced import forced_stream
 from headwise.model.hooks import capture, hook_names
-from headwise.model.interface import Kind, NormParameters, Seq2SeqModel, Side, Stack
+from headwise.model.interface import KINDS, Kind, NormParameters, Seq2SeqModel, Side, Stack
 from headwise.model.placement import in_float32
 from headwise.model.readings import Sublayer, sublayers
 from headwise.model.stream import HeldNorm
@@ -86,7 +86,8 @@ def score_variance(model: Seq2SeqModel, ids: PaddedIds) -> dict[tuple[str, Kind]
 
 def _seen(model: Seq2SeqModel, ids: PaddedIds) -> dict[str, Tensor]:
     wanted = [name for name in hook_names(model) if name.endswith(_POINTS)]
-    if model.description.norm == "pre":  # what is not on the way to any attention
+    if {model.description.of(kind).norm for kind in KINDS} == {"pre"}:
+        # What is not on the way to any attention.
         wanted = [name for name in wanted if "feed_forward" not in name]
     with capture(model, wanted) as found:
         forced_stream(model, ids.source, ids.target[:, :-1])
@@ -104,7 +105,7 @@ class _FollowedStream:
     def __post_init__(self) -> None:
         path = f"{self.stack}.embedding"
         self._side: Side = "source" if self.stack == "encoder" else "target"
-        self._pre = self.model.description.norm == "pre"
+        self._pre = self.model.description.of(self.stack).norm == "pre"
         names = {"token": f"{path}.tokens", "position": f"{path}.positions"}
         parts = {name: self.seen[point] for name, point in names.items() if point in self.seen}
         self.parts = self._normed(f"{path}.norm", self.model.embedding_norm(self._side), parts)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headwise.model.hooks import capture, hook_names
-from headwise.model.interface import Kind, Seq2SeqModel, attention_path
+from headwise.model.interface import Description, Kind, Seq2SeqModel, attention_path
 from headwise.model.masks import causal_mask, padding_mask
 from headwise.model.turning import turn
 from headwise.viz_app.records.model import (
@@ -79,7 +79,7 @@ def run_layer_trace(model: Seq2SeqModel, trace: Trace, kind: Kind, layer: int) -
     read = arrays[places[name].read]
     position_bias = arrays.get(bias_point)
     d_k = arrays[f"{path}.{name}.query"].shape[-1]
-    norm_first = model.description.norm == "pre"
+    norm_first = model.description.of(kind).norm == "pre"
     attention = AttentionSublayer(
         kind=kind,
         layer=layer,
@@ -95,22 +95,28 @@ def run_layer_trace(model: Seq2SeqModel, trace: Trace, kind: Kind, layer: int) -
         read=read,
         memory=to_numpy(memory[0]) if kind == "cross" else read,
         position_bias=position_bias,
-        scale=d_k**-0.5 if model.description.scale_scores else 1.0,
+        scale=d_k**-0.5 if model.description.of(kind).scale_scores else 1.0,
         **{point: arrays[f"{path}.{name}.{point}"] for point in _ATTENTION_POINTS},
         result=arrays[places[name].result],
     )
     return LayerTrace(attention, _feed_forward(model, arrays, places["feed_forward"], path))
 
 
+def _description(model: Seq2SeqModel, path: str) -> Description:
+    """Return the description that holds for a layer of the stack at a path."""
+    return model.description.of("encoder" if path.startswith("encoder") else "decoder")
+
+
 def _feed_forward(
     model: Seq2SeqModel, arrays: Mapping[str, Floats], places: _StreamPoints, path: str
 ) -> FeedForwardSublayer:
+    description = _description(model, path)
     return FeedForwardSublayer(
-        norm_first=model.description.norm == "pre",
+        norm_first=description.norm == "pre",
         norm=_norm(model, f"{path}.feed_forward"),
-        activation=model.description.activation,
+        activation=description.activation,
         expand=_linear(model, f"{path}.feed_forward.expand"),
-        gate=_linear(model, f"{path}.feed_forward.gate") if model.description.gated else None,
+        gate=_linear(model, f"{path}.feed_forward.gate") if description.gated else None,
         contract=_linear(model, f"{path}.feed_forward.contract"),
         stream=arrays[places.stream],
         read=arrays[places.read],
@@ -131,7 +137,7 @@ def _stream_points(model: Seq2SeqModel, path: str, sublayer: str) -> _StreamPoin
         sublayers.remove("cross_attention")
     norms = [f"{path}.{name}_residual.norm" for name in sublayers]
     place = sublayers.index(sublayer)
-    if model.description.norm == "pre":
+    if _description(model, path).norm == "pre":
         streams = [*(f"{norm}.before" for norm in norms), f"{path}.output"]
         return _StreamPoints(streams[place], f"{norms[place]}.after", streams[place + 1])
     below = f"{stack}.layers.{int(index) - 1}.output" if int(index) else f"{stack}.embedding.output"

@@ -28,7 +28,7 @@ def _maps(model: Description, source: int, target: int) -> int:
 
 def _streams(model: Description, source: int, target: int) -> int:
     """Return the numbers that all layers write at all positions: stream, norms, heads, neurons."""
-    encoder = model.n_encoder_layers * (10 * model.d_model + 3 * model.encoder_d_ff)
+    encoder = model.n_encoder_layers * (10 * model.of("encoder").d_model + 3 * model.encoder_d_ff)
     decoder = model.n_decoder_layers * (18 * model.d_model + 3 * model.decoder_d_ff)
     return source * encoder + target * decoder
 
@@ -90,7 +90,8 @@ def patching_bytes(model: Description, source: int, target: int) -> int:
 
 def _passes(model: Description, source: int, target: int, count: int | None = None) -> int:
     """Return the bytes of passes of which nothing is recorded: those of their widest layer."""
-    width = 10 * model.d_model + 3 * max(model.encoder_d_ff, model.decoder_d_ff)
+    d_model = max(model.d_model, model.of("encoder").d_model)
+    width = 10 * d_model + 3 * max(model.encoder_d_ff, model.decoder_d_ff)
     positions = max(POSITIONS_AT_A_TIME, source + target)
     if count is not None:
         positions = min(positions, count * (source + target))
@@ -136,5 +137,5 @@ def decoding_bytes(model: Description, source: int, size: int = 1) -> int:
     target = longest_target(source, model.max_length)
     kept = 2 * model.n_decoder_layers * model.d_model * (source + target) * size
     explicit = 2 * model.n_encoder_heads * source * source
-    encoder = source * (10 * model.d_model + 3 * model.encoder_d_ff)
+    encoder = source * (10 * model.of("encoder").d_model + 3 * model.encoder_d_ff)
     return _FLOAT * (3 * kept + 4 * size * model.target_vocab_size + explicit + encoder)

@@ -22,7 +22,9 @@ def named_weights(model: Seq2SeqModel) -> list[tuple[str, tuple[int, ...], int]]
     foreign = [(name, tensor) for name, tensor in own if name.partition(".")[0] not in _PARTS]
     named = own
     if foreign:
-        named = list(_given_by_interface(model))
+        stored = {(tensor.data_ptr(), tensor.numel()) for _, tensor in own}
+        given = _given_by_interface(model)  # some are computed from those in the file
+        named = [item for item in given if (item[1].data_ptr(), item[1].numel()) in stored]
         known = {tensor.data_ptr() for _, tensor in named}
         named += [(name, tensor) for name, tensor in foreign if tensor.data_ptr() not in known]
     return [(name, tuple(tensor.shape), tensor.data_ptr()) for name, tensor in named]
@@ -30,7 +32,9 @@ def named_weights(model: Seq2SeqModel) -> list[tuple[str, tuple[int, ...], int]]
 
 def _given_by_interface(model: Seq2SeqModel) -> Iterator[tuple[str, Tensor]]:
     """Yield the weights that the interface gives, stored as outputs × inputs."""
-    description = model.description
+    description, bias = model.description, model.linear("unembedding").bias
+    if bias is not None:
+        yield "unembedding.bias", bias
     sides: tuple[Side, ...] = ("source", "target")
     for side, stack in zip(sides, ("encoder", "decoder"), strict=True):
         yield f"{stack}.embedding.table.weight", model.embedding_table(side)

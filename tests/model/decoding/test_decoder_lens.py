@@ -12,6 +12,8 @@ from torch import Tensor
 from headwise.model.config import EOS
 from headwise.model.decoding.decoder_lens import decoder_lens
 from headwise.model.decoding.greedy import greedy
+from headwise.model.pretrained.families import families_of
+from headwise.model.pretrained.parameters import find
 from headwise.model.transformer import Transformer
 from tests.model.pretrained.tiny import FAMILY_NAMES, build
 
@@ -43,7 +45,8 @@ def test_every_layer_gives_what_transformers_generates_from_it(family: str) -> N
     mask = torch.ones_like(source)
     with torch.no_grad():
         outputs = eager.get_encoder()(source, attention_mask=mask, output_hidden_states=True)
-        norm = getattr(eager.get_encoder(), twins.ours._family.final_norm, None)
+    family, _ = families_of(eager.config.to_dict(), "")
+    norm = find(eager.get_encoder(), family.final_norm)
     streams: list[Tensor] = list(outputs.hidden_states)
     language = eager.generation_config.forced_bos_token_id  # which m2m_100 begins with
     prefix = None if language is None else [twins.ours.special_ids.start, language]

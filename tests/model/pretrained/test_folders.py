@@ -81,6 +81,19 @@ UNKNOWN = r"model_type .* cannot be opened; expected one of .*add-a-family"
     [
         *((CONFIG, {"model_type": kind}, FAMILY) for kind in ("llama", "bert", None, 3, ["t5"])),
         *((CONFIG, {"model_type": kind}, UNKNOWN) for kind in ("fsmt", "led", "prophetnet")),
+        *(
+            (
+                CONFIG,
+                {"model_type": "encoder-decoder", "encoder": encoder, "decoder": decoder},
+                told,
+            )
+            for encoder, decoder, told in (
+                ({"model_type": "vit"}, {}, "encoder: model_type 'vit' cannot be opened; expected"),
+                (None, {}, "encoder: model_type None cannot be opened; expected one of bert"),
+                ({"model_type": "bert"}, {"model_type": ["t5"]}, "decoder: model_type .* cannot"),
+                ({"model_type": "bert"}, {"model_type": "bert"}, "add_cross_attention: expected"),
+            )
+        ),
         (CONFIG, {"quantization_config": {"load_in_8bit": True}}, "the weights are quantised"),
         (CONFIG, "{", r"not JSON .*restore the file"),
         (CONFIG, "[1]", "expected an object, got list"),

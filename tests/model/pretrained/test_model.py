@@ -14,7 +14,7 @@ from headwise.model.decoding.greedy import greedy, longest_target
 from headwise.model.forced import forced_stream, target_log_probabilities
 from headwise.model.hooks import Edit, capture, edit, hook_names
 from headwise.model.interface import KINDS, Head, Kind, attention_path
-from headwise.model.pretrained.families import FAMILIES
+from headwise.model.pretrained.families import families_of
 from headwise.model.pretrained.model import PretrainedModel
 from headwise.model.turned import PinnedRow, Turned
 from headwise.model.turning import turn
@@ -27,6 +27,7 @@ from tests.model.pretrained.tiny import (
     inputs,
     random_ids,
     run,
+    stack_of,
 )
 
 
@@ -155,9 +156,10 @@ def test_strength_equals_a_factor_of_the_rows_of_the_head_in_the_output_projecti
         turned = run(model, source, target)
         batch = greedy(model, [source[0].tolist()], _prefix(twins))
     eager = copy.deepcopy(twins.eager)
-    stack = eager.get_encoder() if kind == "encoder_self" else eager.get_decoder()
-    family = FAMILIES[eager.config.model_type]
-    layer = getattr(stack, family.layers)[1]
+    stack = stack_of(eager, "encoder" if kind == "encoder_self" else "decoder")
+    of_encoder, of_decoder = families_of(eager.config.to_dict(), "")
+    family = of_encoder if kind == "encoder_self" else of_decoder
+    layer = stack.get_submodule(family.layers)[1]
     paths = family.cross_attention if kind == "cross" else family.self_attention
     projection = layer.get_submodule(paths.module).get_submodule(family.projections[-1])
     projection.weight.data[:, d_k : 2 * d_k] *= strength
@@ -218,23 +220,30 @@ def test_lens_of_the_last_layer_equals_the_logits(twins: Twins) -> None:
 def test_description_says_what_the_model_is(twins: Twins) -> None:
     config, description = twins.eager.config, twins.ours.description
     kind = config.model_type
-    is_t5 = kind.endswith("t5")
+    is_t5, is_pair = kind.endswith("t5"), kind == "encoder-decoder"
     heads = 3 if is_t5 else 2
     assert list(description.shapes.values()) == [(3, heads), (2, 3), (2, 3)]
-    assert (description.encoder_d_k, description.decoder_d_k) == ((5, 5) if is_t5 else (12, 8))
+    width = 20 if is_pair and config.decoder.model_type != "bert" else 24
+    assert (description.of("encoder").d_model, description.d_model) == (width, 24)
+    d_k = (5, 5) if is_t5 else (width // 2, 8)
+    assert (description.encoder_d_k, description.decoder_d_k) == d_k
     assert (description.encoder_d_ff, description.decoder_d_ff) == ((31, 31) if is_t5 else (31, 29))
-    assert description.norm == ("post" if kind in ("marian", "bart", "plbart") else "pre")
+    assert description.norm == (
+        "post" if kind in ("marian", "bart", "plbart") or is_pair else "pre"
+    )
     assert description.final_norm == (description.norm == "pre")
-    assert description.embedding_norm == (kind in ("bart", "plbart", "mbart"))
-    learned = kind in ("bart", "mbart", "blenderbot", "plbart")
+    assert description.embedding_norm == (kind in ("bart", "plbart", "mbart") or is_pair)
+    learned = kind in ("bart", "mbart", "blenderbot", "plbart") or is_pair
     positions = "relative" if is_t5 else "learned" if learned else "sinusoidal"
     assert description.positions == positions
     assert description.norm_kind == ("rms" if is_t5 else "layer")
     assert description.scale_scores == description.attention_bias == (not is_t5)
     assert description.output_bias == (not is_t5 and kind != "m2m_100")
     assert description.gated == (config.to_dict().get("feed_forward_proj") == "gated-gelu")
-    assert description.scale_embeddings == (not is_t5 and kind not in ("bart", "plbart"))
-    assert description.tied == "all"
+    unscaled = is_t5 or is_pair or kind in ("bart", "plbart")
+    assert description.scale_embeddings == (not unscaled)
+    assert description.token_types == description.output_transform == is_pair
+    assert description.tied == ("output" if is_pair else "all")
     assert description.source_vocab_size == description.target_vocab_size == VOCABULARY
 
 
@@ -258,7 +267,8 @@ def test_weights_are_found_by_path(twins: Twins) -> None:
     output = seen["encoder.layers.1.feed_forward.hidden"][0] @ contract.weight
     output = output if contract.bias is None else output + contract.bias
     assert_same(twins, seen["encoder.layers.1.feed_forward.output"][0], output)
-    assert model.linear("encoder.layers.1.feed_forward.expand").weight.shape == (24, 31)
+    width = description.of("encoder").d_model
+    assert model.linear("encoder.layers.1.feed_forward.expand").weight.shape == (width, 31)
     if description.gated:
         assert model.linear("decoder.layers.1.feed_forward.gate").weight.shape == (24, 31)
     table = model.embedding_table("target")
@@ -283,7 +293,7 @@ def test_bad_ids_are_refused(twins: Twins) -> None:
         (torch.tensor([7, 8, 9]), r"expected shape \(batch, length\), got \(3,\)"),
         (too_long, message),
         (torch.tensor([[7, 8], [padding, padding]]), "padding only"),
-        (torch.tensor([[7, VOCABULARY]]), f"expected ids from 0 to {VOCABULARY - 1}"),
+        (torch.tensor([[7, VOCABULARY + 1]]), f"expected ids from 0 to {VOCABULARY - 1}"),
     ):
         with pytest.raises(ValueError, match=expected):
             model.encode(ids)

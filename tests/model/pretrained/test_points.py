@@ -17,7 +17,7 @@ from headwise.model.interface import Head, attention_path
 from headwise.model.pretrained.model import PretrainedModel
 from headwise.model.transformer import Transformer
 from headwise.model.turning import ablate
-from tests.model.pretrained.tiny import Twins, assert_same, inputs, run
+from tests.model.pretrained.tiny import Twins, assert_same, inputs, run, stack_of
 
 
 def test_hook_points_have_the_names_of_our_own_model(
@@ -42,10 +42,11 @@ def test_hook_points_have_the_names_of_our_own_model(
         }
     else:
         assert ours - theirs == set()
-        norms = {f"{side}.embedding.norm.{at}" for side in sides for at in ("before", "after")}
-        assert theirs - ours == (norms if description.embedding_norm else set())
+        ends = {f"{side}.embedding.norm" for side in sides if description.of(side).embedding_norm}
+        ends |= {"decoder.final_norm"} if description.output_transform else set()
+        assert theirs - ours == {f"{norm}.{at}" for norm in ends for at in ("before", "after")}
     assert description.embedding_norm == (
-        twins.eager.config.model_type in ("bart", "plbart", "mbart")
+        twins.eager.config.model_type in ("bart", "plbart", "mbart", "encoder-decoder")
     )
 
 
@@ -91,23 +92,44 @@ _POINTS = {
 
 
 _PLACES = {
-    "tokens": ("embed_tokens", "embed_tokens"),
-    "layers": ("layers", "block"),
-    "self_norm": ("layers.1.self_attn_layer_norm", "block.1.layer.0.layer_norm"),
-    "cross_norm": ("layers.1.encoder_attn_layer_norm", "block.1.layer.1.layer_norm"),
-    "cross_output": ("layers.1.encoder_attn.out_proj", "block.1.layer.1.EncDecAttention.o"),
-    "contract": ("layers.1.fc2", "block.1.layer.1.DenseReluDense.wo"),
+    "tokens": {"": "embed_tokens", "bert": "embeddings.word_embeddings"},
+    "layers": {"": "layers", "t5": "block", "bert": "encoder.layer"},
+    "self_norm": {
+        "": "layers.1.self_attn_layer_norm",
+        "t5": "block.1.layer.0.layer_norm",
+        "bert": "encoder.layer.1.attention.output.LayerNorm",
+    },
+    "cross_norm": {
+        "": "layers.1.encoder_attn_layer_norm",
+        "t5": "block.1.layer.1.layer_norm",
+        "bert": "encoder.layer.1.crossattention.output.LayerNorm",
+    },
+    "cross_output": {
+        "": "layers.1.encoder_attn.out_proj",
+        "t5": "block.1.layer.1.EncDecAttention.o",
+        "bert": "encoder.layer.1.crossattention.output.dense",
+    },
+    "contract": {
+        "": "layers.1.fc2",
+        "t5": "block.1.layer.1.DenseReluDense.wo",
+        "bert": "encoder.layer.1.output.dense",
+    },
 }
-"""Names in ``_POINTS``: the module of Marian and its like, and of T5 and its like."""
+"""Names in ``_POINTS``: the module by a part of its stack's ``model_type``, "" for all others."""
+
+
+def _place(stack: Any, name: str) -> str:
+    paths, kind = _PLACES[name], stack.config.model_type
+    return next((path for part, path in paths.items() if part and part in kind), paths[""])
 
 
 @pytest.mark.parametrize("point", _POINTS)
 def test_edit_at_a_hook_point_acts_where_its_name_says(twins: Twins, point: str) -> None:
     source, target = inputs(twins, 7, 4)
     stack, place, side = _POINTS[point]
-    is_t5 = twins.ours.description.positions == "relative"
-    path = place.format(**{name: paths[is_t5] for name, paths in _PLACES.items()})
-    module = getattr(twins.eager, f"get_{stack}")().get_submodule(path)
+    eager = stack_of(twins.eager, stack)
+    path = place.format(**{name: _place(eager, name) for name in _PLACES})
+    module = eager.get_submodule(path)
     scale = 24**0.5 if twins.ours.description.scale_embeddings and side == "scaled" else 1.0
     # Some multiply by the scale within the embedding, others behind it.
     scale = 1.0 if hasattr(module, "embed_scale") else scale
@@ -175,7 +197,8 @@ def test_positions_belong_to_each_sentence_of_a_batch(twins: Twins) -> None:
             edited = run(model, source, target)
         again = run(model, source, target)
     for name, length in zip(points, (7, 9), strict=True):
-        assert seen[name][0].shape == (2, length, model.description.d_model)
+        width = model.description.of(name.partition(".")[0]).d_model
+        assert seen[name][0].shape == (2, length, width)
     assert torch.equal(again, plain)
     assert_same(twins, edited[1], plain[1])
     assert float((edited[0] - plain[0]).abs().max()) > 1e-3

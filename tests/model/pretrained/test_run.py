@@ -110,7 +110,9 @@ def test_curves_are_those_of_the_newest_checkpoint(make_folder: MakeFolder, tmp_
 # Whole
 
 
-@pytest.mark.parametrize("name", ["t5", "marian", "marian_separate", "bart", "mbart", "nllb"])
+@pytest.mark.parametrize(
+    "name", ["t5", "marian", "marian_separate", "bart", "mbart", "nllb", "bert2bert"]
+)
 def test_trace_of_a_sentence_passes_its_checks(name: str, make_folder: MakeFolder) -> None:
     run = open_run(str(make_folder(name)))
     loaded = run.load(run.steps()[-1])
@@ -182,7 +184,7 @@ def test_a_t5_with_an_output_that_differs_keeps_it(folder: Path, change: Any, ti
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-@pytest.mark.parametrize("name", ["t5", "marian", "bart", "mbart", "nllb"])
+@pytest.mark.parametrize("name", ["t5", "marian", "bart", "mbart", "nllb", "bert2bert"])
 def test_traces_with_short_weights_are_those_of_float32_but_for_rounding(
     name: str, dtype: Any, make_folder: MakeFolder
 ) -> None:

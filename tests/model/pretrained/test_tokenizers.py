@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import threading
@@ -16,7 +17,7 @@ from headwise.model.pretrained.run import PretrainedRun
 from headwise.model.pretrained.tokenizers import Languages, PretrainedTokenizers, load_tokenizer
 from tests.model.pretrained.tiny import MakeFolder, change_json
 
-NAMES = ("marian", "marian_separate", "t5", "nllb", "mbart", "m2m_100", "bart")
+NAMES = ("marian", "marian_separate", "t5", "nllb", "mbart", "m2m_100", "bart", "bert2bert")
 ENGLISH = "The dog runs, and the cat sleeps."
 SPANISH = "El perro corre y el gato no duerme."
 
@@ -58,7 +59,8 @@ def test_text_comes_back_and_is_that_of_the_tokens(tokenizers: PretrainedTokeniz
     for vocabulary, text in ((tokenizers.source, ENGLISH), (tokenizers.target, SPANISH)):
         ids = vocabulary.encode(text)
         tokens = vocabulary.tokens(ids)
-        assert "".join(tokens).strip() == text
+        # WordPiece does not say where there is no space before punctuation.
+        assert re.sub(r" (?=[,.])", "", "".join(tokens)).strip() == text
         assert len(tokens) == len(ids)
         assert sum(token.startswith(" ") for token in tokens) >= len(text.split()) - 1
 
@@ -78,7 +80,7 @@ def test_special_tokens_are_words_with_their_names(
 ) -> None:
     ids = tokenizers.encode_target(SPANISH)
     tokens, spans = tokenizers.target.tokens(ids), tokenizers.target.words(ids)
-    assert tokens[-1] == "</s>"
+    assert tokens[-1] == (theirs.eos_token or theirs.sep_token)
     assert (spans[-1].start, spans[-1].stop) == (len(ids) - 1, len(ids))
     assert tokens[0] == theirs.convert_ids_to_tokens(ids[0])
     assert (spans[0].start, spans[0].stop) == (0, 1)
@@ -91,7 +93,8 @@ def test_unknown_characters_are_reported(folder: Path, tokenizers: PretrainedTok
         assert unknown == []  # it encodes bytes
         assert tokenizers.source.decode(tokenizers.source.encode(text)) == text
     else:
-        assert unknown == ["日本", "語"]
+        # BERT splits such characters.
+        assert unknown == (["日", "本", "語"] if "bert" in folder.name else ["日本", "語"])
     assert tokenizers.source.unknown(ENGLISH) == []
     assert tokenizers.target.unknown(SPANISH) == []
 

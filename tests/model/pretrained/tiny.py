@@ -34,7 +34,10 @@ _SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
 FAMILY_NAMES = (
     *("marian", "bart", "mbart", "pegasus", "m2m_100", "blenderbot", "plbart"),
     *("t5", "t5_1_1", "mt5", "umt5"),
+    *("bert2bert", "bert2roberta"),
 )
+PAIRS = ("bert2bert", "bert2roberta")
+"""Encoder-decoders whose stacks are models of their own; the second one's differ in width."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,9 @@ class Twins:
 
     def logits(self, source: Tensor, target: Tensor, **settings: Any) -> Any:
         """What ``transformers`` returns for ids (B, S) and (B, T)."""
-        mask = (source != self.eager.config.pad_token_id).long()
+        own, padding = self.ours.special_ids.padding, self.eager.config.pad_token_id
+        mask = (source != own).long()
+        source, target = (ids.masked_fill(ids == own, padding) for ids in (source, target))
         with torch.no_grad():
             return self.eager(
                 input_ids=source,
@@ -57,8 +62,37 @@ class Twins:
             )
 
 
+def _pair_settings(name: str) -> dict[str, Any]:
+    """The configuration of a model whose stacks are of these two families."""
+    of_all = {"vocab_size": VOCABULARY, "max_position_embeddings": 43, "pad_token_id": 0}
+    encoder, _, decoder = name.partition("2")
+    stacks = {
+        "encoder": {
+            "model_type": encoder,
+            "hidden_size": 24 if encoder == decoder else 20,
+            "num_hidden_layers": 3,
+            "num_attention_heads": 2,
+            "intermediate_size": 31,
+        },
+        "decoder": {
+            "model_type": decoder,
+            "hidden_size": 24,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 3,
+            "intermediate_size": 29,
+            "pad_token_id": 0 if encoder == decoder else 1,
+            "is_decoder": True,
+            "add_cross_attention": True,
+        },
+    }
+    whole = {"pad_token_id": 0, "decoder_start_token_id": 2, "eos_token_id": 4}
+    return whole | {stack: of_all | values for stack, values in stacks.items()}
+
+
 def _settings(name: str) -> tuple[str, dict[str, Any]]:
     """The ``model_type`` and the configuration of a family's tiny model."""
+    if name in PAIRS:
+        return "encoder-decoder", _pair_settings(name)
     if name.endswith(("t5", "t5_1_1")):
         values: dict[str, Any] = {
             "d_kv": 5,
@@ -108,7 +142,7 @@ def _randomise(inner: Any, spread: float = 0.2) -> None:
             noise = torch.randn(tensor.shape, generator=generator)
             if name.endswith("relative_attention_bias.weight"):
                 tensor.copy_(noise)
-            elif name.endswith("norm.weight"):
+            elif name.lower().endswith("norm.weight"):
                 tensor.copy_(1 + 0.2 * noise)
             elif not name.endswith("embed_positions.weight") or tensor.requires_grad:
                 tensor.copy_(spread * noise)
@@ -129,6 +163,9 @@ def build(
     from transformers import AutoConfig, AutoModelForSeq2SeqLM
 
     kind, values = _settings(name)
+    if name in PAIRS:
+        for stack in ("encoder", "decoder"):
+            values[stack] |= {key: changes[key] for key in changes.keys() & values[stack].keys()}
     with quiet():
         made = [
             AutoModelForSeq2SeqLM.from_config(
@@ -147,6 +184,11 @@ def build(
         if name == "m2m_100":
             inner.generation_config.forced_bos_token_id = forced
     return Twins(made[0], PretrainedModel(made[1]))
+
+
+def stack_of(inner: Any, stack: str) -> Any:
+    """The encoder or the decoder in a model of ``transformers``."""
+    return (inner.get_encoder() if stack == "encoder" else inner.get_decoder()).base_model
 
 
 def random_ids(*lengths: int, padding: int, first: int | None = None, seed: int = 3) -> Tensor:
@@ -341,6 +383,21 @@ def _make_bart(folder: Path, texts: Texts) -> None:
     save_model(folder, "bart", vocab_size=len(tokenizer))
 
 
+def _make_bert(folder: Path, texts: Texts) -> None:
+    from transformers import BertTokenizer
+
+    special = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
+    inner = Tokenizer(models.WordPiece(unk_token=special[1]))
+    inner.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    trainer = trainers.WordPieceTrainer(vocab_size=200, special_tokens=list(special))
+    inner.train_from_iterator(texts["en"] + texts["es"], trainer)
+    tokenizer = BertTokenizer(vocab=inner.get_vocab(), do_lower_case=False, mask_token=None)
+    tokenizer.save_pretrained(folder)
+    start, end = tokenizer.cls_token_id, tokenizer.sep_token_id
+    changes = {"vocab_size": len(tokenizer), "decoder_start_token_id": start, "eos_token_id": end}
+    save_model(folder, "bert2bert", **changes)
+
+
 FOLDERS: dict[str, Callable[[Path, Texts], None]] = {
     "marian": _make_marian,
     "marian_separate": functools.partial(_make_marian, separate=True),
@@ -349,6 +406,7 @@ FOLDERS: dict[str, Callable[[Path, Texts], None]] = {
     "mbart": _make_mbart,
     "m2m_100": _make_m2m,
     "bart": _make_bart,
+    "bert2bert": _make_bert,
 }
 """Functions that write model and tokenizer into a folder. ``marian`` has two sentencepiece models
 and one ``vocab.json``, ``marian_separate`` a vocabulary for each side."""

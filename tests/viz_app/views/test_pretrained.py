@@ -25,6 +25,7 @@ from headwise.viz_app.views import caches
 from headwise.viz_app.views.shared.panels import files_state
 from tests.floats import PASS, assert_near, near
 from tests.model.pretrained.eager import Eager
+from tests.model.pretrained.tiny import stack_of
 from tests.viz_app.views.conftest import SENTENCE
 from tests.viz_app.views.driver import (
     PAGES,
@@ -38,7 +39,7 @@ from tests.viz_app.views.driver import (
 )
 
 SPANISH = "El perro ve una casa."
-MEASURED = ("marian", "t5", "m2m_100")
+MEASURED = ("marian", "t5", "m2m_100", "bert2bert")
 """Families whose every page is opened; of the others those that differ by family."""
 _FALSE_OF_T5 = (
     *("<s>", "LayerNorm", "PE(", "PE_", r"\sqrt{d_k}", "/√d_k", "÷", "√D ·", "+ β"),
@@ -55,6 +56,7 @@ FALSE_OF: dict[str, tuple[str, ...]] = {
     "mbart": ("RMSNorm", "max(0", "10000"),
     "m2m_100": ("RMSNorm", "GELU"),
     "nllb": ("RMSNorm", "GELU"),
+    "bert2bert": ("<s>", "</s>", "RMSNorm", "max(0", "10000", "√D ·", "final norm"),
 }
 """Words and signs that are false of each: of its first token, norm, activation, scale, biases."""
 _SECTIONS = ("input", "positions")
@@ -152,6 +154,15 @@ def test_pages_say_nothing_false(
                 "LayerNorm(x + FFN(x))",
             ),
         ),
+        (
+            "bert2bert",
+            (
+                r"P = \mathrm{softmax}(\mathrm{LayerNorm}(\mathrm{GELU}(x\,W_T + b_T))\,W + b)",
+                r"x_{pos} = \mathrm{LayerNorm}(E_{id} + PE_{pos})",
+                "To each the vector of the first type of tokens is added",
+                "if the layer before the unembedding and then the unembedding read",
+            ),
+        ),
     ],
 )
 def test_formulas_and_the_tree_are_those_of_the_model(
@@ -174,8 +185,9 @@ def test_formulas_and_the_tree_are_those_of_the_model(
     weight, bias = model.linear("decoder.layers.1.cross_attention.key_projection")
     expected = weight.numel() + (bias.numel() if bias is not None else 0)
     assert counts["decoder.layers.1.cross_attention.key_projection"] == expected
-    weights = eager(family).inner.get_input_embeddings().weight.numpy(force=True)
-    for side in ("source", "target"):
+    for side, stack in (("source", "encoder"), ("target", "decoder")):
+        table = stack_of(eager(family).inner, stack).get_input_embeddings().weight
+        weights = table.numpy(force=True)
         found = caches.embedding_table(run, run.steps()[-1], side)
         np.testing.assert_array_equal(found, weights)
     saved = tmp_path / "trace.npz"

@@ -34,7 +34,8 @@ def show_decoder_lens(selection: Selection, trace: Trace) -> None:
         hide_index=True,
         key="decoder_lens",
     )
-    norm = ", through the encoder's final norm," * selection.run.description.final_norm
+    encoder = selection.run.description.of("encoder")
+    norm = ", through the encoder's final norm," * encoder.final_norm
     st.caption(
         f"The output of each encoder layer{norm} takes the place of the encoder's output, and the "
         "decoder decodes greedily (DecoderLens, Langedijk et al. 2023). The last row is the "

@@ -55,10 +55,10 @@ def equations_of(selection: Selection, trace: Trace) -> Iterator[Equation]:
     model = selection.run.description
     source, steps = len(trace.source), len(trace.consumed)
     yield from _of_positions(model, trace.source_embedding.positions, source, steps)
-    yield _of_embeddings(model)
+    yield _of_embeddings(model.of("encoder"))
     yield from _of_attention(model, source, steps)
     yield _of_feed_forward(model, source, steps)
-    yield _of_norm(model)
+    yield from _of_norm(model)
     first = token_label(trace.predicted.texts[0])
     scaled = f" x is divided by √{model.d_model:,} first." * model.scale_output
     yield Equation(
@@ -76,8 +76,9 @@ def _of_positions(
     model: Description, positions: Floats | None, source: int, steps: int
 ) -> Iterator[Equation]:
     """Yield the equation of the positional encodings, where there is one."""
-    d_model, half = model.d_model, model.d_model // 2
-    shapes = f"{source} × {d_model:,} for the source, {steps} × {d_model:,} for the target."
+    of_encoder, d_model = model.of("encoder").d_model, model.d_model
+    half = d_model // 2
+    shapes = f"{source} × {of_encoder:,} for the source, {steps} × {d_model:,} for the target."
     title = "Positional encodings (section 3.5)"
     if model.positions == "relative":
         title, formula = "Relative positions (not in the paper)", r"B_{ij} = b(j - i)"
@@ -87,7 +88,10 @@ def _of_positions(
         )
     elif model.positions == "learned":
         title, formula = "Positional encodings (section 3.5, learned)", r"PE_{pos} = W_{pos}"
-        here = f"A learned row a position, no sines: {shapes}"
+        here = f"A learned row a position, no sines: {shapes}" + (
+            " To each the vector of the first type of tokens is added, since all tokens are of it."
+            * model.token_types
+        )
     elif positions is None:
         return
     elif (order := order_of(positions)) is None:
@@ -126,7 +130,8 @@ def _of_embeddings(model: Description) -> Equation:
 
 
 def _of_attention(model: Description, source: int, steps: int) -> Iterator[Equation]:
-    d_model, layers = model.d_model, model.n_encoder_layers + 2 * model.n_decoder_layers
+    layers = model.n_encoder_layers + 2 * model.n_decoder_layers
+    streams = [model.of("encoder").d_model, model.d_model]
     heads = [model.n_encoder_heads, model.n_decoder_heads]
     widths = [model.encoder_d_k, model.decoder_d_k]
     weights = (
@@ -151,17 +156,22 @@ def _of_attention(model: Description, source: int, steps: int) -> Iterator[Equat
     number = str(heads[0]) if heads[0] == heads[1] else "h"
     each = [
         f"{n} heads projects from {d_model:,} to {d_k}"
-        for n, d_k in zip(heads, widths, strict=True)
+        for n, d_model, d_k in zip(heads, streams, widths, strict=True)
     ]
-    outputs = [f"{n * d_k:,} × {d_model:,}" for n, d_k in zip(heads, widths, strict=True)]
+    outputs = [
+        f"{n * d_k:,} × {d_model:,}" for n, d_model, d_k in zip(heads, streams, widths, strict=True)
+    ]
+    across = f"Keys and values of cross-attention are made from the encoder's {streams[0]:,}. " * (
+        streams[0] != streams[1]
+    )
     total = model.n_encoder_layers * heads[0] + 2 * model.n_decoder_layers * heads[1]
     yield Equation(
         "Multi-head attention (section 3.2.2)",
         rf"\begin{{gathered}} {multi_head_formula(number, biased=model.attention_bias)} \\ "
         r"\mathrm{head}_i = \mathrm{Attention}(Q_i, K_i, V_i) \\ "
         rf"Q_i = x W_Q{q},\quad K_i = y W_K{k} \\ V_i = y W_V{v} \end{{gathered}}",
-        f"Each of {_by_stack(*each, joined=', each of ')}; W_O is {_by_stack(*outputs)}. {layers} "
-        f"such modules, {total} heads.",
+        f"Each of {_by_stack(*each, joined=', each of ')}; W_O is {_by_stack(*outputs)}. {across}"
+        f"{layers} such modules, {total} heads.",
         "inside",
     )
 
@@ -174,10 +184,12 @@ def _by_stack(encoder: str, decoder: str, *, joined: str = ", ") -> str:
 
 
 def _of_feed_forward(model: Description, source: int, steps: int) -> Equation:
-    d_model = model.d_model
     widths = [
         f"{d_model:,} × {d_ff:,}, W₂ {d_ff:,} × {d_model:,}"
-        for d_ff in (model.encoder_d_ff, model.decoder_d_ff)
+        for d_model, d_ff in (
+            (model.of("encoder").d_model, model.encoder_d_ff),
+            (model.d_model, model.decoder_d_ff),
+        )
     ]
     gate = " V has the shape of W₁." * model.gated
     layers = model.n_encoder_layers + model.n_decoder_layers
@@ -190,9 +202,19 @@ def _of_feed_forward(model: Description, source: int, steps: int) -> Equation:
     )
 
 
-def _of_norm(model: Description) -> Equation:
+def _of_norm(model: Description) -> Iterator[Equation]:
+    """Yield the equation of the norm: one for each stack where they differ in it."""
+    encoder, same = model.of("encoder"), ("norm", "norm_kind", "final_norm", "d_model")
+    layers = {"encoder": 2 * model.n_encoder_layers, "decoder": 3 * model.n_decoder_layers}
+    if all(getattr(encoder, name) == getattr(model, name) for name in same):
+        yield _norm_of_stack(model, sum(layers.values()), "")
+    else:
+        yield _norm_of_stack(encoder, layers["encoder"], ", encoder")
+        yield _norm_of_stack(model, layers["decoder"], ", decoder")
+
+
+def _norm_of_stack(model: Description, sublayers: int, where: str) -> Equation:
     post, norm = model.norm == "post", rf"\mathrm{{{norm_name(model)}}}"
-    sublayers = 2 * model.n_encoder_layers + 3 * model.n_decoder_layers
     order = (
         "The norm comes after the sum, as in the paper"
         if post
@@ -200,9 +222,10 @@ def _of_norm(model: Description) -> Equation:
     )
     root = "" if model.norm_kind == "layer" else "The norm divides by the root mean square. "
     return Equation(
-        "Residual connection and norm (section 3.1)",
+        f"Residual connection and norm (section 3.1){where}",
         rf"{norm}(x + \mathrm{{Sublayer}}(x))" if post else rf"x + \mathrm{{Sublayer}}({norm}(x))",
         f"{root}{order}. There are {sublayers} of these, on rows of {model.d_model:,}"
-        + ("; and one more norm on top of each stack." if model.final_norm else "."),
+        + (f"; and one more norm on top of {'the' if where else 'each'} stack." * model.final_norm)
+        + "." * (not model.final_norm),
         "inside",
     )

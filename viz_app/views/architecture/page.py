@@ -119,7 +119,11 @@ def show_lens(selection: Selection, trace: Trace) -> None:
             )
         )
     config = selection.run.description
-    readers = ["the final norm"] * config.final_norm + ["the factor 1/√D"] * config.scale_output
+    readers = [
+        *["the final norm"] * config.final_norm,
+        *["the layer before the unembedding"] * config.output_transform,
+        *["the factor 1/√D"] * config.scale_output,
+    ]
     reader = " and then ".join([*readers, "the unembedding"])
     st.caption(
         f"The likeliest next token if {reader} read the decoder's stream after each layer; the "
@@ -139,8 +143,8 @@ def _caveat(post_norm: bool) -> str:
     if post_norm:
         caveat += (
             " All the more in this run, with its norm after each sublayer: every layer scales and "
-            "shifts the stream again, there is no final norm that all could share, and what an "
-            "inner layer holds was never meant for the unembedding."
+            "shifts the stream again, there is no norm at the end that all could share, and what "
+            "an inner layer holds was never meant for the unembedding."
         )
     return caveat
 

@@ -51,7 +51,7 @@ def show_input(selection: Selection, side: TraceSide) -> None:
 
     Without positional encodings there is the first only; a norm after the sum has a map, too.
     """
-    model = selection.run.description
+    model = selection.run.description.of("encoder" if side.name == "source" else "decoder")
     labels = numbered(token_labels(side.tokens))
     titles, arrays, notes = dict(_PARTS), dict(vars(side.embedding)), _notes(model, side)
     if arrays["positions"] is None:

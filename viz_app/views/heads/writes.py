@@ -24,6 +24,7 @@ from headwise.viz_app.measuring.dictionaries import (
     MOST_FREQUENT,
     chosen_values,
     head_dictionary,
+    no_dictionary,
     values_in,
 )
 from headwise.viz_app.records.dictionary import HeadDictionary, TokenValues, WritingScores
@@ -63,11 +64,8 @@ def show_writes(selection: Selection, measures: Measures) -> None:
     """Draw the dictionary of the chosen head, and say how good it is."""
     show_heading("What this head writes")
     head = chosen_head(selection.run.description, view())
-    if head.kind == "encoder_self":
-        st.caption(
-            "A head of the encoder writes no target tokens: what it adds to the stream is read by "
-            "other heads. Choose one of cross-attention or of the decoder."
-        )
+    if why := no_dictionary(selection.run.description, head):
+        st.caption(why)
         return
     values = _choose_tokens(selection, measures, head.kind)
     if values is None:

@@ -74,6 +74,10 @@ def show_projections(
     biased = attention.query_projection.bias is not None
     q, k, v = (f" + b_{letter}" if biased else "" for letter in "QKV")
     cross = attention.kind == "cross"
+    of_keys = attention.memory.shape[1]
+    each = f"each W {d_model:,} × {d_k}"
+    if of_keys != d_model:
+        each = f"W_Q is {d_model:,} × {d_k}, W_K and W_V are {of_keys:,} × {d_k}"
     entered = "the stream after the layer's self-attention" if cross else "the layer's input"
     what = "the encoder's output" if cross else "the same"
     read = f"{_norm_name(attention)}(x)" if attention.norm_first else "x"
@@ -83,7 +87,7 @@ def show_projections(
         rf"\begin{{aligned}} q &= r\,W_Q{q} \\ k_j &= y_j W_K{k} \\ "
         rf"v_j &= y_j W_V{v} \end{{aligned}}",
         f"x is {entered} at the query; r = {read}, what attention reads of it, is 1 × {d_model:,}; "
-        f"y, {what} at the keys, {len(columns)} × {d_model:,}; each W {d_model:,} × {d_k}. So q is "
+        f"y, {what} at the keys, {len(columns)} × {of_keys:,}; {each}. So q is "
         f"1 × {d_k}, keys and values are {len(columns)} × {d_k}. q = {_numbers(steps.query)}",
     ):
         vectors = np.vstack([steps.query, steps.keys])

@@ -13,7 +13,7 @@ from headwise.viz_app.analysis.dictionary import token_names
 from headwise.viz_app.analysis.labels import next_token_label
 from headwise.viz_app.analysis.question import Written
 from headwise.viz_app.measuring.batches import EncodedPair
-from headwise.viz_app.measuring.dictionaries import head_dictionary, values_in
+from headwise.viz_app.measuring.dictionaries import head_dictionary, no_dictionary, values_in
 from headwise.viz_app.records.account import Account
 from headwise.viz_app.records.scores import ScoreParts
 from headwise.viz_app.records.trace import Trace
@@ -231,8 +231,8 @@ def written_here(run: Run, trace: Trace, head: Head) -> Written:
     Raises:
         ValueError: if it is a head of the encoder.
     """
-    if head.kind == "encoder_self":
-        raise ValueError("a head of the encoder writes no target tokens; choose one of the decoder")
+    if why := no_dictionary(run.description, head):
+        raise ValueError(why)
     pair = EncodedPair(0, Pair("", ""), list(trace.source.ids), list(trace.target_ids))
     return Written(
         of_prediction(

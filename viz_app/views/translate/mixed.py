@@ -70,7 +70,7 @@ def show_with_residual(
     maps = _residual_maps_of(selection.run, trace)[kind][layer]
     own = grid.apply(maps[:, :-1] if kind == "cross" else maps)
     kept = float((maps[:, -1] if kind == "cross" else maps.diagonal()).mean())
-    after = selection.run.description.norm == "post"
+    after = selection.run.description.of(kind).norm == "post"
     st.markdown("**With the residual" + " and the norm" * after + "**")
     show_figure(
         attention_map(own, measured="share", width=width, **map_arguments(grid, selection.theme)),

@@ -6,7 +6,7 @@ import math
 
 import streamlit as st
 
-from headwise.model.interface import parse_head
+from headwise.model.interface import Description, parse_head
 from headwise.viz_app.analysis.account import head_of, part_label, stream_parts
 from headwise.viz_app.analysis.labels import token_labels
 from headwise.viz_app.components.token_buttons import token_buttons
@@ -110,6 +110,22 @@ def _choose_other(selection: Selection, trace: Trace) -> None:
         st.error(describe_error(problem))
 
 
+def _what_is_held(model: Description) -> str:
+    """Say what is held at its value in the pass, so that the stream is a sum."""
+    held = (
+        "the divisor of the last norm"
+        if model.norm == "pre"
+        else "the divisors of all norms on the way"
+    )
+    if model.output_transform:
+        held += (
+            ", and the factors by which the activation function before the unembedding multiplies "
+            "what it is given,"
+        )
+    is_one = model.norm == "pre" and not model.output_transform
+    return f"{held} {'is held at its value' if is_one else 'are held at their values'} in this pass"
+
+
 @account_panel(DIFFERENCE)
 def _say_difference(selection: Selection, trace: Trace, account: Account) -> None:
     """Say by how much the two words differ, and what is summed up below."""
@@ -126,11 +142,7 @@ def _say_difference(selection: Selection, trace: Trace, account: Account) -> Non
             f"The logit of {names[0]} is {size:.3f} {way} than that of {names[1]}: the model finds "
             f"it {times} times {likely}."
         )
-    norms = (
-        "the divisor of the last norm is held at its value in this pass"
-        if selection.run.description.norm == "pre"
-        else "the divisors of all norms on the way are held at their values in this pass"
-    )
+    norms = _what_is_held(selection.run.description)
     st.markdown(
         f"{said} Below, this difference is a sum of what each part of the decoder wrote into the "
         f"stream at this position ({norms}; the sum misses it by {abs(account.deviation):.0e})."
