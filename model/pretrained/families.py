@@ -39,7 +39,8 @@ class Family:
     decoder_feed_forward: SublayerPaths
     projections: tuple[str, str, str, str]
     """Query, key, value and output projection, below an attention. The first three are in the
-    module that computes attention."""
+    module that computes attention; a name that stands several times is one layer for all of them,
+    in this order."""
     expand: tuple[str, ...]
     """The feed-forward's first linear layer, below its module; the names that it may have."""
     gate: str
@@ -54,6 +55,8 @@ class Family:
     """The module that gives positional encodings; used if it is there."""
     scale_output: str = "scale_decoder_outputs"
     """The setting that says whether the decoder's output is divided by √d_model; used if there."""
+    cross_projections: tuple[str, str, str, str] | None = None
+    """The same of cross-attention, where they have other names."""
     token_types: str = "embeddings.token_type_embeddings"
     """The module of which the first row is added to every position; used if it is there."""
     numbers_positions: bool = False
@@ -115,6 +118,25 @@ _BERT = Family(
     transform=("cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", ""),
 )
 
+_GPT2 = Family(
+    title="GPT-2",
+    norm="pre",
+    positions="learned",
+    layers="h",
+    self_attention=SublayerPaths("attn", "ln_1"),
+    cross_attention=SublayerPaths("crossattention", "ln_cross_attn"),
+    encoder_feed_forward=SublayerPaths("mlp", "ln_2"),
+    decoder_feed_forward=SublayerPaths("mlp", "ln_2"),
+    projections=("c_attn", "c_attn", "c_attn", "c_proj"),
+    cross_projections=("q_attn", "c_attn", "c_attn", "c_proj"),
+    expand=("c_fc",),
+    gate="",
+    contract="c_proj",
+    final_norm="ln_f",
+    position_table="wpe",
+    numbers_positions=True,
+)
+
 FAMILIES: dict[str, Family] = {
     "marian": _MARIAN,
     "bart": replace(_MARIAN, title="BART", positions="learned"),
@@ -143,6 +165,10 @@ STACKS: dict[str, Family] = {
     ),
 }
 """The families that can be encoder or decoder of an ``EncoderDecoderModel``, by ``model_type``."""
+_DECODERS = {"gpt2": _GPT2}
+"""Those that can only be the decoder."""
+_EXPECTED = {"scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False}
+"""Settings of a stack that change its scores in ways that are not shown, and what they must be."""
 _PAIR = "encoder-decoder"
 
 
@@ -174,14 +200,21 @@ def _stack_family(config: Mapping[str, Any], stack: str, path: object) -> Family
     given = config.get(stack)
     values: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
     model_type = values.get("model_type")
-    if not (isinstance(model_type, str) and model_type in STACKS):
+    known = STACKS if stack == "encoder" else STACKS | _DECODERS
+    if not (isinstance(model_type, str) and model_type in known):
         raise CheckpointError(
             f"{path}: {stack}: model_type {model_type!r:.60} cannot be opened; expected one of "
-            f"{', '.join(STACKS)}"
+            f"{', '.join(known)}"
         )
     if stack == "decoder" and values.get("add_cross_attention") is not True:
         raise CheckpointError(
             f"{path}: {stack}: add_cross_attention: expected true, got "
             f"{values.get('add_cross_attention')!r:.60}: without it the decoder reads no source"
         )
-    return STACKS[model_type]
+    for name, expected in _EXPECTED.items():
+        if values.get(name, expected) != expected:
+            raise CheckpointError(
+                f"{path}: {stack}: {name}: expected {expected}, got {values[name]!r:.60}: scores "
+                "that are scaled so cannot be shown"
+            )
+    return known[model_type]

@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,23 +14,21 @@ from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
 from headwise.model.hooks import HookPoint
 from headwise.model.interface import (
     NO_ORIGIN,
-    Description,
     LinearParameters,
     NormParameters,
     Side,
-    SpecialIds,
     Stack,
 )
 from headwise.model.layers import transpose_in_memory
 from headwise.model.masks import padding_mask_if_padded
 from headwise.model.placement import in_float32
+from headwise.model.pretrained.describe import describe, special_ids
 from headwise.model.pretrained.families import Family, SublayerPaths, families_of
 from headwise.model.pretrained.output import Output
-from headwise.model.pretrained.parameters import find, linear_parameters, norm_parameters
+from headwise.model.pretrained.parameters import find, linear_parameters, norm_parameters, part_of
+from headwise.model.pretrained.part import Part
 from headwise.model.pretrained.points import StackPoints
 
-_LONGEST = 1_024
-"""Tokens, where a configuration gives no limit: relative positions have none."""
 _MEMORY_PROJECTION = "enc_to_dec_proj"
 """A linear layer from the encoder's width to the decoder's; used if it is there."""
 _STACKS: tuple[Stack, ...] = ("encoder", "decoder")
@@ -49,38 +46,6 @@ class PretrainedCache(EncoderDecoderCache):
         self.batch_select_indices(rows)
 
 
-class _Part(NamedTuple):
-    """The encoder or the decoder in ``transformers``, and the record of its family."""
-
-    stack: Stack
-    module: Any
-    family: Family
-
-    def find(self, path: str) -> Any:
-        """Return the module at a path; None if there is none."""
-        return find(self.module, path)
-
-    def layers(self) -> Any:
-        """Return the list of layers."""
-        return self.module.get_submodule(self.family.layers)
-
-    def feed_forward(self) -> nn.Module:
-        """Return the module that holds the linear layers of the first feed-forward."""
-        paths: SublayerPaths = getattr(self.family, f"{self.stack}_feed_forward")
-        return self.layers()[0].get_submodule(paths.module)
-
-    def embedding(self) -> nn.Embedding:
-        """Return the module of the embeddings of tokens."""
-        return self.module.get_input_embeddings()
-
-    def position_ids(self, ids: Tensor, before: int = 0) -> dict[str, Tensor]:
-        """Return the numbers of positions, (B, n), of a family that is to be given them."""
-        if not self.family.numbers_positions:
-            return {}
-        numbers = torch.arange(before, before + ids.shape[1], device=ids.device)
-        return {"position_ids": numbers.expand(len(ids), -1)}
-
-
 class PretrainedModel(nn.Module):
     """A model of ``transformers`` behind the interface of ours, in evaluation mode.
 
@@ -91,8 +56,8 @@ class PretrainedModel(nn.Module):
         super().__init__()
         families = families_of(inner.config.to_dict(), inner.config.name_or_path)
         modules = (inner.get_encoder().base_model, inner.get_decoder().base_model)
-        of_encoder, of_decoder = map(_Part, _STACKS, modules, families)
-        self._parts: dict[Side | Stack, _Part] = {
+        of_encoder, of_decoder = map(Part, _STACKS, modules, families)
+        self._parts: dict[Side | Stack, Part] = {
             **dict.fromkeys(("encoder", "source"), of_encoder),
             **dict.fromkeys(("decoder", "target"), of_decoder),
         }
@@ -102,8 +67,8 @@ class PretrainedModel(nn.Module):
         self.logits = HookPoint()
         self.inner: Any = inner.requires_grad_(False)
         transpose_in_memory(inner)
-        self.description = _describe(of_encoder, of_decoder, self._output)
-        self.special_ids = _special_ids(inner, of_encoder, of_decoder)
+        self.description = describe(of_encoder, of_decoder, self._output)
+        self.special_ids = special_ids(inner, of_encoder, of_decoder)
         self.origin = NO_ORIGIN
         self.eval()
 
@@ -157,7 +122,7 @@ class PretrainedModel(nn.Module):
         projection = find(self.inner, _MEMORY_PROJECTION)
         return memory if projection is None else projection(memory)
 
-    def _checked(self, ids: Tensor, part: _Part, before: int = 0) -> Tensor:
+    def _checked(self, ids: Tensor, part: Part, before: int = 0) -> Tensor:
         """Return ids (B, n) that a stack has; ``before`` are in its cache."""
         vocabulary, padding = part.embedding().num_embeddings, self.special_ids.padding
         if padding >= vocabulary:  # that of neither stack
@@ -207,13 +172,14 @@ class PretrainedModel(nn.Module):
         layer, paths, family = self._sublayer(sublayer)
         module = layer.get_submodule(paths.module)
         if name.endswith("_projection"):
-            order = ("query", "key", "value", "output")
-            names = [family.projections[order.index(name.removesuffix("_projection"))]]
+            crosses = sublayer.endswith("cross_attention")
+            made = _projection(module, family, name.removesuffix("_projection"), crosses)
         else:
             given = getattr(family, name)
             names = [given] if isinstance(given, str) else list(given)
-        linear = next(found for name in names if (found := find(module, name)) is not None)
-        made = linear_parameters(linear)
+            made = linear_parameters(
+                next(found for at in names if (found := find(module, at)) is not None)
+            )
         of_memory = sublayer.endswith("cross_attention") and name in _READ_MEMORY
         projection = find(self.inner, _MEMORY_PROJECTION) if of_memory else None
         return made if projection is None else _one_after_the_other(projection, made)
@@ -246,6 +212,15 @@ class PretrainedModel(nn.Module):
         return getattr(part.find(part.family.position_table), "weight", None)
 
 
+def _projection(module: nn.Module, family: Family, role: str, crosses: bool) -> LinearParameters:
+    """Return the weights of a projection of an attention."""
+    names = (crosses and family.cross_projections) or family.projections
+    place = ("query", "key", "value", "output").index(role)
+    name = names[place]
+    whole = linear_parameters(module.get_submodule(name))
+    return part_of(whole, names[:place].count(name), names.count(name))
+
+
 def _one_after_the_other(first: nn.Linear, second: LinearParameters) -> LinearParameters:
     """Return two linear layers as one, in float32 or float64."""
     weight = in_float32(second.weight)
@@ -257,126 +232,3 @@ def _one_after_the_other(first: nn.Linear, second: LinearParameters) -> LinearPa
 def _of_keys(mask: Tensor | None) -> Tensor | None:
     """A mask (B, 1, 1, S) as ``transformers`` takes it: (B, S)."""
     return mask[:, 0, 0] if mask is not None else None
-
-
-def _special_ids(inner: PreTrainedModel, encoder: _Part, decoder: _Part) -> SpecialIds:
-    config, generation = inner.config, inner.generation_config
-    vocabulary = decoder.embedding().num_embeddings
-    paddings = [part.module.config.pad_token_id for part in (encoder, decoder)]
-
-    def setting(name: str) -> Any:
-        return _first_given(*(getattr(each, name, None) for each in (generation, config)))
-
-    ends = setting("eos_token_id")
-    end = ends[0] if isinstance(ends, list) and ends else ends
-    required = {
-        "decoder_start_token_id": _first_given(
-            setting("decoder_start_token_id"), setting("bos_token_id")
-        ),
-        "eos_token_id": end,
-        "pad_token_id": paddings[1] if paddings[0] == paddings[1] else 0,
-    }
-    for name, id in required.items():
-        if type(id) is not int or not 0 <= id < vocabulary:
-            raise ValueError(f"{name}: expected the id of a token, got {id!r:.60}")
-    return SpecialIds(
-        start=required["decoder_start_token_id"],
-        end=end,
-        # What is padding to one stack may be a word to the other.
-        padding=paddings[0] if paddings[0] == paddings[1] else _beyond(encoder, decoder),
-        unknown=getattr(config, "unk_token_id", None),
-        never_generated=_never_generated(generation, end, vocabulary),
-    )
-
-
-def _beyond(*parts: _Part) -> int:
-    """Return the lowest id that no stack has."""
-    return max(part.embedding().num_embeddings for part in parts)
-
-
-def _first_given(*values: Any) -> Any:
-    return next((value for value in values if value is not None), None)
-
-
-def _never_generated(generation: Any, end: int, vocabulary: int) -> tuple[int, ...]:
-    """The tokens that a model's settings of generation forbid; as there, the end cannot be."""
-    bad = [ids[0] for ids in generation.bad_words_ids or () if len(ids) == 1 and ids[0] != end]
-    forbidden = {*(generation.suppress_tokens or ()), *bad}
-    return tuple(id for id in sorted(forbidden) if 0 <= id < vocabulary)
-
-
-def _longest(part: _Part) -> int:
-    """Return the number of positions that a stack knows."""
-    config, table = part.module.config, part.find(part.family.position_table)
-    found = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", 0)
-    before = getattr(table, "padding_idx", None)  # RoBERTa counts from the number after it
-    longest = found if isinstance(found, int) else _LONGEST
-    return longest if before is None else longest - before - 1
-
-
-def _tied(encoder: _Part, decoder: _Part, output: Output) -> Literal["none", "output", "all"]:
-    source, target = encoder.embedding().weight, decoder.embedding().weight
-    if output.is_tied_to(target):
-        return "all" if source is target else "output"
-    return "none"
-
-
-def _describe(encoder: _Part, decoder: _Part, output: Output) -> Description:
-    """Describe a model: as its decoder is, with what differs in the encoder beside it."""
-    sizes: dict[str, Any] = {}
-    for part in (encoder, decoder):
-        layers, stack = part.layers(), part.stack
-        heads = _setting(part, f"{stack}_attention_heads", "num_attention_heads")
-        contract = find(part.feed_forward(), part.family.contract)
-        sizes |= {
-            f"n_{stack}_layers": len(layers),
-            f"n_{stack}_heads": heads,
-            f"{stack}_d_k": len(linear_parameters(_last_projection(part)).weight) // heads,
-            f"{stack}_d_ff": len(linear_parameters(contract).weight),
-        }
-    whole = Description(
-        **sizes,
-        source_vocab_size=encoder.embedding().num_embeddings,
-        target_vocab_size=decoder.embedding().num_embeddings,
-        max_length=min(map(_longest, (encoder, decoder))),
-        output_bias=output.unembedding.bias is not None,
-        tied=_tied(encoder, decoder, output),
-        output_transform=output.has_transform,
-        scale_output=output.is_scaled,
-        **_properties(decoder),
-    )
-    of_encoder = _properties(encoder)
-    differs = of_encoder != _properties(decoder)
-    return replace(whole, of_encoder=replace(whole, **of_encoder)) if differs else whole
-
-
-def _setting(part: _Part, *names: str) -> Any:
-    """Return the first of some settings of a stack that is given."""
-    return _first_given(*(getattr(part.module.config, name, None) for name in names))
-
-
-def _last_projection(part: _Part) -> Any:
-    attention = part.layers()[0].get_submodule(part.family.self_attention.module)
-    return attention.get_submodule(part.family.projections[-1])
-
-
-def _properties(part: _Part) -> dict[str, Any]:
-    """Return the properties of a stack that another stack of the model may not have."""
-    family, feed_forward = part.family, part.feed_forward()
-    relative = family.positions == "relative"
-    activation = _setting(part, "dense_act_fn", "activation_function", "hidden_act")
-    return {
-        "d_model": part.embedding().embedding_dim,
-        "norm": family.norm,
-        "final_norm": part.find(family.final_norm) is not None,
-        "attention_bias": _last_projection(part).bias is not None,
-        "scale_embeddings": bool(_setting(part, "scale_embedding")),
-        "scale_scores": not relative,
-        "positions": family.positions,
-        "activation": str(activation),
-        "gated": find(feed_forward, family.gate) is not None,
-        "feed_forward_bias": find(feed_forward, family.contract).bias is not None,
-        "norm_kind": "rms" if relative else "layer",
-        "embedding_norm": part.find(family.embedding_norm) is not None,
-        "token_types": part.find(family.token_types) is not None,
-    }

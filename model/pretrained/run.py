@@ -49,7 +49,8 @@ from headwise.model.pretrained.tokenizers import (
     load_tokenizers,
 )
 
-_IN_LAYER = re.compile(r"\.(layers?|block|h)\.\d+\.")
+# (GPT-2 once saved the causal mask.)
+_IN_LAYER = re.compile(r"\.(layers?|block|h)\.\d+\.(?!(attn|crossattention)\.(masked_)?bias$)")
 
 
 @dataclass(frozen=True)

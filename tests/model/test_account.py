@@ -107,7 +107,7 @@ def test_the_drivers_of_a_neuron_are_its_input(model: Any) -> None:
     )
     for stack, attention in stacks:
         path = f"{stack}.layers.{layer}.feed_forward"
-        is_pre = model.description.norm == "pre"
+        is_pre = model.description.of(stack).norm == "pre"
         before = path if is_pre else f"{stack}.layers.{layer}.{attention}"
         given = forced.seen[f"{before}_residual.norm.after"][STEP]
         drivers = neuron_drivers(forced, STEP, layer, neuron, stack=stack)

@@ -16,6 +16,7 @@ from headwise.model.hooks import Edit, capture, edit, hook_names
 from headwise.model.interface import KINDS, Head, Kind, attention_path
 from headwise.model.pretrained.families import families_of
 from headwise.model.pretrained.model import PretrainedModel
+from headwise.model.pretrained.parameters import linear_parameters
 from headwise.model.turned import PinnedRow, Turned
 from headwise.model.turning import turn
 from tests.model.pretrained.tiny import (
@@ -162,7 +163,7 @@ def test_strength_equals_a_factor_of_the_rows_of_the_head_in_the_output_projecti
     layer = stack.get_submodule(family.layers)[1]
     paths = family.cross_attention if kind == "cross" else family.self_attention
     projection = layer.get_submodule(paths.module).get_submodule(family.projections[-1])
-    projection.weight.data[:, d_k : 2 * d_k] *= strength
+    linear_parameters(projection).weight.data[d_k : 2 * d_k] *= strength
     changed = Twins(eager, model)
     assert_same(twins, turned, changed.logits(source, target).logits)
     assert batch == [_theirs(changed, source[0].tolist())]
@@ -228,21 +229,23 @@ def test_description_says_what_the_model_is(twins: Twins) -> None:
     d_k = (5, 5) if is_t5 else (width // 2, 8)
     assert (description.encoder_d_k, description.decoder_d_k) == d_k
     assert (description.encoder_d_ff, description.decoder_d_ff) == ((31, 31) if is_t5 else (31, 29))
-    assert description.norm == (
-        "post" if kind in ("marian", "bart", "plbart") or is_pair else "pre"
-    )
-    assert description.final_norm == (description.norm == "pre")
-    assert description.embedding_norm == (kind in ("bart", "plbart", "mbart") or is_pair)
+    from_bert = is_pair and config.decoder.model_type != "gpt2"
+    for each, is_bert in ((description, from_bert), (description.of("encoder"), is_pair)):
+        is_post = is_bert or kind in ("marian", "bart", "plbart")
+        assert (each.norm, each.final_norm) == (("post", False) if is_post else ("pre", True))
+        assert each.embedding_norm == (is_bert or kind in ("bart", "plbart", "mbart"))
+        assert each.token_types == is_bert
     learned = kind in ("bart", "mbart", "blenderbot", "plbart") or is_pair
     positions = "relative" if is_t5 else "learned" if learned else "sinusoidal"
     assert description.positions == positions
     assert description.norm_kind == ("rms" if is_t5 else "layer")
     assert description.scale_scores == description.attention_bias == (not is_t5)
-    assert description.output_bias == (not is_t5 and kind != "m2m_100")
+    has_bias = from_bert if is_pair else not is_t5 and kind != "m2m_100"
+    assert description.output_bias == has_bias
     assert description.gated == (config.to_dict().get("feed_forward_proj") == "gated-gelu")
     unscaled = is_t5 or is_pair or kind in ("bart", "plbart")
     assert description.scale_embeddings == (not unscaled)
-    assert description.token_types == description.output_transform == is_pair
+    assert description.output_transform == from_bert
     assert description.tied == ("output" if is_pair else "all")
     assert description.source_vocab_size == description.target_vocab_size == VOCABULARY
 

@@ -28,7 +28,7 @@ def test_hook_points_have_the_names_of_our_own_model(
         n_encoder_layers=3,
         n_decoder_layers=2,
         norm=description.norm,
-        final_norm=description.final_norm,
+        final_norm=description.of("encoder").final_norm,
     )
     ours, theirs = set(hook_names(own)), set(hook_names(twins.ours))
     sides = ("encoder", "decoder")
@@ -43,11 +43,9 @@ def test_hook_points_have_the_names_of_our_own_model(
     else:
         assert ours - theirs == set()
         ends = {f"{side}.embedding.norm" for side in sides if description.of(side).embedding_norm}
-        ends |= {"decoder.final_norm"} if description.output_transform else set()
+        if twins.eager.config.model_type == "encoder-decoder":
+            ends |= {"decoder.final_norm"}  # GPT-2's own, or the last before the unembedding
         assert theirs - ours == {f"{norm}.{at}" for norm in ends for at in ("before", "after")}
-    assert description.embedding_norm == (
-        twins.eager.config.model_type in ("bart", "plbart", "mbart", "encoder-decoder")
-    )
 
 
 def test_streams_and_embeddings_add_up(twins: Twins) -> None:
@@ -66,7 +64,7 @@ def test_streams_and_embeddings_add_up(twins: Twins) -> None:
         path = f"{side}.layers.0.self_attention"
         after = first + tensor[f"{path}.output"]
         following = "feed_forward" if side == "encoder" else "cross_attention"
-        if twins.ours.description.norm == "pre":
+        if twins.ours.description.of(side).norm == "pre":
             assert torch.equal(tensor[f"{path}_residual.norm.before"], first)
             following = f"{side}.layers.0.{following}_residual.norm.before"
             assert_same(twins, tensor[following], after)
@@ -92,8 +90,8 @@ _POINTS = {
 
 
 _PLACES = {
-    "tokens": {"": "embed_tokens", "bert": "embeddings.word_embeddings"},
-    "layers": {"": "layers", "t5": "block", "bert": "encoder.layer"},
+    "tokens": {"": "embed_tokens", "bert": "embeddings.word_embeddings", "gpt2": "wte"},
+    "layers": {"": "layers", "t5": "block", "bert": "encoder.layer", "gpt2": "h"},
     "self_norm": {
         "": "layers.1.self_attn_layer_norm",
         "t5": "block.1.layer.0.layer_norm",
@@ -103,11 +101,13 @@ _PLACES = {
         "": "layers.1.encoder_attn_layer_norm",
         "t5": "block.1.layer.1.layer_norm",
         "bert": "encoder.layer.1.crossattention.output.LayerNorm",
+        "gpt2": "h.1.ln_cross_attn",
     },
     "cross_output": {
         "": "layers.1.encoder_attn.out_proj",
         "t5": "block.1.layer.1.EncDecAttention.o",
         "bert": "encoder.layer.1.crossattention.output.dense",
+        "gpt2": "h.1.crossattention.c_proj",
     },
     "contract": {
         "": "layers.1.fc2",
@@ -170,8 +170,9 @@ def test_positions_can_be_taken_away_and_logits_edited(twins: Twins) -> None:
     assert torch.equal(seen["logits"][0], edited)
     if model.description.positions == "relative":
         return  # positions are in the scores: test_attention.py
-    summed = "norm.before" if model.description.embedding_norm else "output"
-    for name in ("encoder.embedding", "decoder.embedding"):
+    for side in ("encoder", "decoder"):
+        name = f"{side}.embedding"
+        summed = "norm.before" if model.description.of(side).embedding_norm else "output"
         points = [f"{name}.tokens", f"{name}.{summed}"]
         no_positions = {f"{name}.positions": torch.zeros_like}
         with edit(model, no_positions), capture(model, points) as seen:

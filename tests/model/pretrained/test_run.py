@@ -111,7 +111,7 @@ def test_curves_are_those_of_the_newest_checkpoint(make_folder: MakeFolder, tmp_
 
 
 @pytest.mark.parametrize(
-    "name", ["t5", "marian", "marian_separate", "bart", "mbart", "nllb", "bert2bert"]
+    "name", ["t5", "marian", "marian_separate", "bart", "mbart", "nllb", "bert2bert", "bert2gpt2"]
 )
 def test_trace_of_a_sentence_passes_its_checks(name: str, make_folder: MakeFolder) -> None:
     run = open_run(str(make_folder(name)))

@@ -20,6 +20,7 @@ from torch import Tensor
 from headwise.model.pretrained.attention import ATTENTION
 from headwise.model.pretrained.folders import quiet
 from headwise.model.pretrained.model import PretrainedModel
+from headwise.model.pretrained.tokenizers import TARGET_TOKENIZER
 from tests.floats import OPERATIONS, PASS, assert_near
 
 VOCABULARY = 53
@@ -34,10 +35,10 @@ _SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
 FAMILY_NAMES = (
     *("marian", "bart", "mbart", "pegasus", "m2m_100", "blenderbot", "plbart"),
     *("t5", "t5_1_1", "mt5", "umt5"),
-    *("bert2bert", "bert2roberta"),
+    *("bert2bert", "bert2roberta", "bert2gpt2"),
 )
-PAIRS = ("bert2bert", "bert2roberta")
-"""Encoder-decoders whose stacks are models of their own; the second one's differ in width."""
+PAIRS = ("bert2bert", "bert2roberta", "bert2gpt2")
+"""Encoder-decoders whose stacks are models of their own; but for the first, of two widths."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,15 @@ def _pair_settings(name: str) -> dict[str, Any]:
             "add_cross_attention": True,
         },
     }
+    if decoder == "gpt2":
+        names = {
+            "hidden_size": "n_embd",
+            "num_hidden_layers": "n_layer",
+            "intermediate_size": "n_inner",
+        }
+        names |= {"num_attention_heads": "n_head"}
+        stacks["decoder"] = {names.get(k, k): v for k, v in stacks["decoder"].items()}
+        stacks["decoder"] |= {"n_positions": 43, "pad_token_id": None}
     whole = {"pad_token_id": 0, "decoder_start_token_id": 2, "eos_token_id": 4}
     return whole | {stack: of_all | values for stack, values in stacks.items()}
 
@@ -165,7 +175,8 @@ def build(
     kind, values = _settings(name)
     if name in PAIRS:
         for stack in ("encoder", "decoder"):
-            values[stack] |= {key: changes[key] for key in changes.keys() & values[stack].keys()}
+            own = {key: changes[key] for key in changes.keys() & values[stack].keys()}
+            values[stack] |= own | changes.pop(stack, {})
     with quiet():
         made = [
             AutoModelForSeq2SeqLM.from_config(
@@ -398,6 +409,20 @@ def _make_bert(folder: Path, texts: Texts) -> None:
     save_model(folder, "bert2bert", **changes)
 
 
+def _make_bert_to_gpt2(folder: Path, texts: Texts) -> None:
+    """BERT's tokenizer for the source, GPT-2's in a folder beside it for the target."""
+    from transformers import GPT2Tokenizer
+
+    _make_bert(folder, texts)
+    size = json.loads((folder / "config.json").read_text())["encoder"]["vocab_size"]
+    split = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer = GPT2Tokenizer(**_bpe(texts, split, 400, initial_alphabet=split.alphabet()))
+    tokenizer.save_pretrained(folder / TARGET_TOKENIZER)
+    end = tokenizer.eos_token_id
+    stacks = {"encoder": {"vocab_size": size}, "decoder": {"vocab_size": len(tokenizer)}}
+    save_model(folder, "bert2gpt2", decoder_start_token_id=end, eos_token_id=end, **stacks)
+
+
 FOLDERS: dict[str, Callable[[Path, Texts], None]] = {
     "marian": _make_marian,
     "marian_separate": functools.partial(_make_marian, separate=True),
@@ -407,6 +432,7 @@ FOLDERS: dict[str, Callable[[Path, Texts], None]] = {
     "m2m_100": _make_m2m,
     "bart": _make_bart,
     "bert2bert": _make_bert,
+    "bert2gpt2": _make_bert_to_gpt2,
 }
 """Functions that write model and tokenizer into a folder. ``marian`` has two sentencepiece models
 and one ``vocab.json``, ``marian_separate`` a vocabulary for each side."""

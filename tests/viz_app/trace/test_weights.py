@@ -13,7 +13,7 @@ POSITIONS = {f"{stack}.embedding.position_table.weight" for stack in ("encoder",
 FOREIGN = {
     *("relative_attention_bias", "layernorm_embedding", "token_type_embeddings", "LayerNorm"),
     *("dense", "layer_norm", "predictions", "decoder", "lm_head"),  # before the logits
-    *("enc_to_dec_proj", "key", "value"),  # keys and values are made by two layers
+    *("enc_to_dec_proj", "key", "value", "c_attn"),  # keys and values are made by two layers
 }
 """Modules of opened models whose weights ours does not have."""
 

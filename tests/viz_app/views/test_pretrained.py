@@ -57,6 +57,7 @@ FALSE_OF: dict[str, tuple[str, ...]] = {
     "m2m_100": ("RMSNorm", "GELU"),
     "nllb": ("RMSNorm", "GELU"),
     "bert2bert": ("<s>", "</s>", "RMSNorm", "max(0", "10000", "√D ·", "final norm"),
+    "bert2gpt2": ("<s>", "</s>", "RMSNorm", "max(0", "10000", "√D ·", "W_T"),
 }
 """Words and signs that are false of each: of its first token, norm, activation, scale, biases."""
 _SECTIONS = ("input", "positions")

@@ -55,9 +55,9 @@ def equations_of(selection: Selection, trace: Trace) -> Iterator[Equation]:
     model = selection.run.description
     source, steps = len(trace.source), len(trace.consumed)
     yield from _of_positions(model, trace.source_embedding.positions, source, steps)
-    yield _of_embeddings(model.of("encoder"))
+    yield from _of_embeddings(model)
     yield from _of_attention(model, source, steps)
-    yield _of_feed_forward(model, source, steps)
+    yield from _of_feed_forward(model, source, steps)
     yield from _of_norm(model)
     first = token_label(trace.predicted.texts[0])
     scaled = f" x is divided by √{model.d_model:,} first." * model.scale_output
@@ -109,24 +109,33 @@ def _of_positions(
     yield Equation(title, formula, here, "embeddings")
 
 
-def _of_embeddings(model: Description) -> Equation:
-    d_model = model.d_model
-    scaled = (
-        f", which are multiplied by √{d_model:,} = {math.sqrt(d_model):.2f}."
-        if model.scale_embeddings
-        else ", which are not scaled here."
-    )
+def _of_embeddings(model: Description) -> Iterator[Equation]:
+    """Yield the equation of the input of the encoder, and of the decoder where it is another."""
+    encoder, title = model.of("encoder"), "Embeddings (section 3.4)"
+    formulas = [_input_formula(of) for of in (encoder, model)]
+    same = formulas[0] == formulas[1]
+    for stack, of, formula in (("source", encoder, formulas[0]), ("target", model, formulas[1])):
+        size = of.source_vocab_size if stack == "source" else of.target_vocab_size
+        scaled = (
+            f", which are multiplied by √{of.d_model:,} = {math.sqrt(of.d_model):.2f}."
+            if of.scale_embeddings
+            else ", which are not scaled here."
+        )
+        if stack == "source" or not same:
+            yield Equation(
+                title + f", {stack}" * (not same),
+                f"x_{{pos}} = {formula}",
+                f"E of the {stack} has {size:,} rows, one for each token of the vocabulary, of "
+                f"{of.d_model:,} numbers{scaled}",
+                "embeddings",
+            )
+
+
+def _input_formula(model: Description) -> str:
+    """Write what enters the first layer of a stack as LaTeX."""
     token = r"\sqrt{D}\,E_{id}" if model.scale_embeddings else "E_{id}"
     whole = token + " + PE_{pos}" * (model.positions != "relative")
-    if model.embedding_norm:
-        whole = rf"\mathrm{{{norm_name(model)}}}({whole})"
-    return Equation(
-        "Embeddings (section 3.4)",
-        f"x_{{pos}} = {whole}",
-        f"E of the source has {model.source_vocab_size:,} rows, one for each token of the "
-        f"vocabulary, of {d_model:,} numbers{scaled}",
-        "embeddings",
-    )
+    return rf"\mathrm{{{norm_name(model)}}}({whole})" if model.embedding_norm else whole
 
 
 def _of_attention(model: Description, source: int, steps: int) -> Iterator[Equation]:
@@ -183,23 +192,38 @@ def _by_stack(encoder: str, decoder: str, *, joined: str = ", ") -> str:
     return f"{encoder} in the encoder{joined}{decoder} in the decoder"
 
 
-def _of_feed_forward(model: Description, source: int, steps: int) -> Equation:
+def _of_feed_forward(model: Description, source: int, steps: int) -> Iterator[Equation]:
+    """Yield equation 2: one for each stack where they differ in it."""
+    encoder = model.of("encoder")
     widths = [
         f"{d_model:,} × {d_ff:,}, W₂ {d_ff:,} × {d_model:,}"
         for d_model, d_ff in (
-            (model.of("encoder").d_model, model.encoder_d_ff),
+            (encoder.d_model, model.encoder_d_ff),
             (model.d_model, model.decoder_d_ff),
         )
     ]
-    gate = " V has the shape of W₁." * model.gated
-    layers = model.n_encoder_layers + model.n_decoder_layers
-    return Equation(
-        "Feed-forward (equation 2)",
-        feed_forward_formula(model.activation, gated=model.gated, biased=model.feed_forward_bias),
-        f"W₁ is {_by_stack(*widths)}; at each of {source} + {steps} positions, in each of {layers} "
-        f"layers.{gate}",
-        "inside",
-    )
+    formulas = [
+        feed_forward_formula(of.activation, gated=of.gated, biased=of.feed_forward_bias)
+        for of in (encoder, model)
+    ]
+    gate, layers = " V has the shape of W₁.", (model.n_encoder_layers, model.n_decoder_layers)
+    title = "Feed-forward (equation 2)"
+    if formulas[0] == formulas[1]:
+        here = f"W₁ is {_by_stack(*widths)}; at each of {source} + {steps} positions, in each of "
+        here += f"{sum(layers)} layers.{gate * model.gated}"
+        yield Equation(title, formulas[0], here, "inside")
+        return
+    for stack, of, formula, width, count, positions in zip(
+        ("encoder", "decoder"),
+        (encoder, model),
+        formulas,
+        widths,
+        layers,
+        (source, steps),
+        strict=True,
+    ):
+        here = f"W₁ is {width}; at each of {positions} positions, in each of {count} layers."
+        yield Equation(f"{title}, {stack}", formula, here + gate * of.gated, "inside")
 
 
 def _of_norm(model: Description) -> Iterator[Equation]:

@@ -1,0 +1,139 @@
+"""What a Hugging Face model is, read from its modules and its settings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Literal
+
+from transformers import PreTrainedModel
+
+from headwise.model.interface import Description, SpecialIds
+from headwise.model.pretrained.output import Output
+from headwise.model.pretrained.parameters import find, linear_parameters
+from headwise.model.pretrained.part import Part
+
+_LONGEST = 1_024
+"""Tokens, where a configuration gives no limit: relative positions have none."""
+
+
+def special_ids(inner: PreTrainedModel, encoder: Part, decoder: Part) -> SpecialIds:
+    config, generation = inner.config, inner.generation_config
+    vocabulary = decoder.embedding().num_embeddings
+    paddings = [part.module.config.pad_token_id for part in (encoder, decoder)]
+
+    def setting(name: str) -> Any:
+        return _first_given(*(getattr(each, name, None) for each in (generation, config)))
+
+    ends = setting("eos_token_id")
+    end = ends[0] if isinstance(ends, list) and ends else ends
+    required = {
+        "decoder_start_token_id": _first_given(
+            setting("decoder_start_token_id"), setting("bos_token_id")
+        ),
+        "eos_token_id": end,
+        "pad_token_id": paddings[1] if paddings[0] == paddings[1] else 0,
+    }
+    for name, id in required.items():
+        if type(id) is not int or not 0 <= id < vocabulary:
+            raise ValueError(f"{name}: expected the id of a token, got {id!r:.60}")
+    return SpecialIds(
+        start=required["decoder_start_token_id"],
+        end=end,
+        # What is padding to one stack may be a word to the other.
+        padding=paddings[0] if paddings[0] == paddings[1] else _beyond(encoder, decoder),
+        unknown=getattr(config, "unk_token_id", None),
+        never_generated=_never_generated(generation, end, vocabulary),
+    )
+
+
+def _beyond(*parts: Part) -> int:
+    """Return the lowest id that no stack has."""
+    return max(part.embedding().num_embeddings for part in parts)
+
+
+def _first_given(*values: Any) -> Any:
+    return next((value for value in values if value is not None), None)
+
+
+def _never_generated(generation: Any, end: int, vocabulary: int) -> tuple[int, ...]:
+    """The tokens that a model's settings of generation forbid; as there, the end cannot be."""
+    bad = [ids[0] for ids in generation.bad_words_ids or () if len(ids) == 1 and ids[0] != end]
+    forbidden = {*(generation.suppress_tokens or ()), *bad}
+    return tuple(id for id in sorted(forbidden) if 0 <= id < vocabulary)
+
+
+def _longest(part: Part) -> int:
+    """Return the number of positions that a stack knows."""
+    config, table = part.module.config, part.find(part.family.position_table)
+    found = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", 0)
+    before = getattr(table, "padding_idx", None)  # RoBERTa counts from the number after it
+    longest = found if isinstance(found, int) else _LONGEST
+    return longest if before is None else longest - before - 1
+
+
+def _tied(encoder: Part, decoder: Part, output: Output) -> Literal["none", "output", "all"]:
+    source, target = encoder.embedding().weight, decoder.embedding().weight
+    if output.is_tied_to(target):
+        return "all" if source is target else "output"
+    return "none"
+
+
+def describe(encoder: Part, decoder: Part, output: Output) -> Description:
+    """Describe a model: as its decoder is, with what differs in the encoder beside it."""
+    sizes: dict[str, Any] = {}
+    for part in (encoder, decoder):
+        layers, stack = part.layers(), part.stack
+        heads = _setting(part, f"{stack}_attention_heads", "num_attention_heads")
+        contract = find(part.feed_forward(), part.family.contract)
+        sizes |= {
+            f"n_{stack}_layers": len(layers),
+            f"n_{stack}_heads": heads,
+            f"{stack}_d_k": len(linear_parameters(_last_projection(part)).weight) // heads,
+            f"{stack}_d_ff": len(linear_parameters(contract).weight),
+        }
+    whole = Description(
+        **sizes,
+        source_vocab_size=encoder.embedding().num_embeddings,
+        target_vocab_size=decoder.embedding().num_embeddings,
+        max_length=min(map(_longest, (encoder, decoder))),
+        output_bias=output.unembedding.bias is not None,
+        tied=_tied(encoder, decoder, output),
+        output_transform=output.has_transform,
+        scale_output=output.is_scaled,
+        **_properties(decoder),
+    )
+    of_encoder = _properties(encoder)
+    differs = of_encoder != _properties(decoder)
+    return replace(whole, of_encoder=replace(whole, **of_encoder)) if differs else whole
+
+
+def _setting(part: Part, *names: str) -> Any:
+    """Return the first of some settings of a stack that is given."""
+    return _first_given(*(getattr(part.module.config, name, None) for name in names))
+
+
+def _last_projection(part: Part) -> Any:
+    attention = part.layers()[0].get_submodule(part.family.self_attention.module)
+    return attention.get_submodule(part.family.projections[-1])
+
+
+def _properties(part: Part) -> dict[str, Any]:
+    """Return the properties of a stack that another stack of the model may not have."""
+    family, feed_forward = part.family, part.feed_forward()
+    relative = family.positions == "relative"
+    activation = _setting(part, "dense_act_fn", "activation_function", "hidden_act")
+    return {
+        "d_model": part.embedding().embedding_dim,
+        "norm": family.norm,
+        "final_norm": part.find(family.final_norm) is not None,
+        "attention_bias": _last_projection(part).bias is not None,
+        "scale_embeddings": bool(_setting(part, "scale_embedding")),
+        "scale_scores": not relative,
+        "positions": family.positions,
+        "activation": str(activation),
+        "gated": find(feed_forward, family.gate) is not None,
+        "feed_forward_bias": find(feed_forward, family.contract).bias is not None,
+        "norm_kind": "rms" if relative else "layer",
+        "embedding_norm": part.find(family.embedding_norm) is not None,
+        "token_types": part.find(family.token_types) is not None,
+    }
