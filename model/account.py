@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from headwise.model.interface import Kind, Stack
-from headwise.model.readings import Difference, ForcedPass, Readings, Sublayer
+from headwise.model.readings import Difference, ForcedPass, Readings, Sublayer, logits_of_part
 
 
 @dataclass(frozen=True)
@@ -249,6 +249,4 @@ def neuron_logits(forced: ForcedPass, step: int, layer: int, neuron: int) -> Ten
     feed_forward = Sublayer("decoder", layer, None)
     written = forced.model.linear(f"{feed_forward.path}.contract").weight[neuron].double()
     carried = forced.carry(feed_forward, written, step)
-    stream = torch.stack([carried, torch.zeros_like(carried)])
-    logits = forced.model.unembed(stream.to(forced.model.embedding_table("target").dtype))
-    return logits[0] - logits[1]
+    return logits_of_part(forced.model, carried)

@@ -135,8 +135,18 @@ class Description:
     """Whether token embeddings are multiplied by √D."""
     scale_scores: bool = True
     """Whether scores are divided by √K."""
-    positions: Literal["sinusoidal", "learned", "relative"] = "sinusoidal"
-    """The kind of positional encoding; relative ones are added to scores, not to embeddings."""
+    score_divisor: int | None = None
+    """The number by whose root scores are divided, where it is not K."""
+    score_cap: float | None = None
+    """Where given, c tanh(score / c) takes the place of a score before the softmax."""
+    logit_cap: float | None = None
+    """Where given, c tanh(logit / c) takes the place of a logit."""
+    key_heads: int | None = None
+    """How many heads of a layer have keys and values of their own, each for as many heads that
+    follow each other; None if all have."""
+    positions: Literal["sinusoidal", "learned", "relative", "rotary"] = "sinusoidal"
+    """The kind of positional encoding. Relative ones are added to scores, not to embeddings; rotary
+    ones turn queries and keys of self-attention (Su et al. 2021, "RoFormer")."""
     activation: str = "relu"
     """The activation function of the feed-forward."""
     gated: bool = False
@@ -149,6 +159,8 @@ class Description:
     """Whether a norm follows the sum of embeddings and positions."""
     scale_output: bool = False
     """Whether the decoder's output is multiplied by 1/√D before it is unembedded."""
+    output_norms: bool = False
+    """Whether what a sublayer gives is normed before it is added to the stream."""
     token_types: bool = False
     """Whether the vector of a type of tokens is added to every position, and to the same each."""
     output_transform: bool = False
@@ -162,6 +174,15 @@ class Description:
         """Return the description that holds for a stack, or for that of a kind of attention."""
         is_encoder = part in ("encoder", "encoder_self")
         return self.of_encoder or self if is_encoder else self
+
+    @property
+    def adds_positions(self) -> bool:
+        """Return whether positions are added to the embeddings."""
+        return self.positions in ("sinusoidal", "learned")
+
+    def score_scale(self, d_k: int) -> float:
+        """Return the factor of the products of queries and keys."""
+        return (self.score_divisor or d_k) ** -0.5 if self.scale_scores else 1.0
 
     def layers(self, kind: Kind) -> int:
         """Return the number of layers with this kind of attention."""
@@ -327,6 +348,18 @@ class NormParameters(NamedTuple):
     """Added to the variance before its root is taken."""
 
 
+class Rotation(NamedTuple):
+    """How queries and keys are turned by position: x ↦ x · cos + (−x₂, x₁) · sin.
+
+    x₁ and x₂ are the halves of x; dimension i of one is turned with dimension i of the other.
+    """
+
+    cos: Any
+    """(positions, K)."""
+    sin: Any
+    """(positions, K)."""
+
+
 class Origin(NamedTuple):
     """Which weights a model has: run, step, and the sha256 of the weights."""
 
@@ -429,6 +462,15 @@ class Seq2SeqModel(Protocol):
         """Return the weights of the norm before or after a sublayer.
 
         The sublayer is a path such as ``decoder.layers.0.cross_attention``.
+        """
+
+    def output_norm(self, sublayer: str) -> NormParameters | None:
+        """Return the weights of the norm of what a sublayer gives; None if it has none."""
+
+    def rotation(self, kind: Kind, length: int) -> Rotation | None:
+        """Return how queries and keys of a kind of attention are turned by position, if they are.
+
+        It is that of the first ``length`` positions.
         """
 
     def final_norm(self, side: Side) -> NormParameters | None:

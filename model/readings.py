@@ -44,7 +44,10 @@ _WANTED_ONCE = ("_norm.before", "_norm.after", "embedding.tokens", "embedding.po
 
 @dataclass(frozen=True)
 class Difference:
-    """The logit of a word less that of another, as a linear reading of the decoder's output."""
+    """The logit of a word less that of another, as a linear reading of the decoder's output.
+
+    Where the model caps its logits, these are the logits before the cap.
+    """
 
     reading: Tensor
     """(D,), float64."""
@@ -81,6 +84,13 @@ def difference_of(model: Seq2SeqModel, word: int, instead: int | None) -> Differ
         reading = reading * model.description.d_model**-0.5
     bias = 0.0 if unembedding.bias is None else float(less(unembedding.bias))
     return Difference(reading, bias)
+
+
+def logits_of_part(model: Seq2SeqModel, parts: Tensor) -> Tensor:
+    """Compute what parts (…, D) of the decoder's output add to all logits before a cap: (…, V)."""
+    weight = model.linear("unembedding").weight
+    scale = model.description.d_model**-0.5 if model.description.scale_output else 1.0
+    return (parts * scale).to(weight.dtype) @ weight
 
 
 @dataclass(frozen=True)
@@ -223,7 +233,7 @@ class ForcedPass:
         for sublayer in reversed(earlier):
             if not is_pre:
                 back(f"{sublayer.path}_residual.norm", self.model.norm(sublayer.path))
-            found.append((sublayer, readings))
+            found.append((sublayer, self._of_output(sublayer, readings, positions)))
         back(f"{stack}.embedding.norm", self.model.embedding_norm(_SIDES[stack]))
         return Followed(tuple(reversed(found)), readings, of_norms)
 
@@ -232,16 +242,25 @@ class ForcedPass:
         places = torch.tensor([position], device=written.device)
         model, stack = self.model, sublayer.stack
         norms: list[tuple[str, NormParameters]] = []
+        if (own := model.output_norm(sublayer.path)) is not None:
+            norms.append((f"{sublayer.path}_residual.output_norm", own))
         if model.description.of(stack).norm == "post":
             later = sublayers(model, stack)
             later = later[later.index(sublayer) :]
-            norms = [(f"{sub.path}_residual.norm", model.norm(sub.path)) for sub in later]
+            norms += [(f"{sub.path}_residual.norm", model.norm(sub.path)) for sub in later]
         for path, norm in norms:
             written = self._held(path, norm, places)(written)[0]
         if stack == "decoder" and (transform := self._transform(places)) is not None:
             written = written @ transform.matrix
         path, end = f"{stack}.final_norm", model.final_norm(_SIDES[stack])
         return written if end is None else self._held(path, end, places)(written)[0]
+
+    def _of_output(self, sublayer: Sublayer, readings: Readings, positions: Tensor) -> Readings:
+        """Return the readings of what a sublayer gave, of those of what it wrote."""
+        norm = self.model.output_norm(sublayer.path)
+        if norm is None:
+            return readings
+        return readings.before(self._held(f"{sublayer.path}_residual.output_norm", norm, positions))
 
     def _transform(self, positions: Tensor) -> HeldTransform | None:
         """Return what is between the decoder's last layer and its last norm, if there is anything.

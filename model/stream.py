@@ -25,6 +25,7 @@ from headwise.model.interface import (
     Kind,
     LinearParameters,
     NormParameters,
+    Rotation,
     Seq2SeqModel,
     attention_path,
 )
@@ -32,6 +33,9 @@ from headwise.model.placement import in_float32
 
 _POINTS = (".weights", ".value", ".output", "_residual.norm.before")
 """Hook points from which an attention is taken apart, after its path."""
+
+
+_OF_OUTPUT_NORM = ("_residual.output_norm.before", "_residual.output_norm.after")
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,19 @@ class HeldNorm:
         """Return r′ (…, D) for which r′ · x = r · direction(x)."""
         scaled = reading * self.gain
         return _centred(scaled) if self.centres else scaled
+
+
+def turned_by_position(x: Tensor, rotation: Rotation) -> Tensor:
+    """Turn vectors of the positions of a rotation: (…, n, K) → (…, n, K)."""
+    first, second = x.chunk(2, dim=-1)
+    cos, sin = (part.to(x.dtype) for part in rotation)
+    turned: Tensor = x * cos + torch.cat((-second, first), dim=-1) * sin
+    return turned
+
+
+def capped(scores: Tensor, cap: float | None) -> Tensor:
+    """Return c tanh(x / c) of scores or logits; as they are without a cap."""
+    return scores if cap is None else cap * torch.tanh(scores / cap)
 
 
 @dataclass(frozen=True)
@@ -141,7 +158,8 @@ def points_of_attention(model: Seq2SeqModel) -> list[str]:
         for kind in KINDS
         for layer in range(model.description.layers(kind))
     )
-    return [f"{path}{point}" for path in paths for point in _POINTS]
+    points = (*_POINTS, *_OF_OUTPUT_NORM) if model.description.output_norms else _POINTS
+    return [f"{path}{point}" for path in paths for point in points]
 
 
 def attention_as_sum(
@@ -155,6 +173,11 @@ def attention_as_sum(
     weights, value, change, before = (in_float32(seen[f"{path}{point}"][0]) for point in _POINTS)
     heads, d_k = value.shape[1], value.shape[-1]
     projection = in_float32(model.linear(f"{path}.output_projection").weight)  # (H K, D)
+    if (norm := model.output_norm(path)) is not None:
+        given, change = (in_float32(seen[f"{path}{point}"][0]) for point in _OF_OUTPUT_NORM)
+        held = HeldNorm.seen(model, _in_float32(norm), given, change)
+        projection = held.direction(projection)
+        weights = weights * held.rate[:, None]
     if model.description.of(kind).norm == "pre":
         residual, y = before, before + change
     else:
@@ -167,6 +190,11 @@ def attention_as_sum(
         weights = weights * held.rate[:, None]
     offset = _value_offset(model, kind, path).view(heads, 1, d_k)
     return AttentionSum(weights, value - offset, projection.view(heads, d_k, -1), residual, y)
+
+
+def _in_float32(norm: NormParameters) -> NormParameters:
+    bias = None if norm.bias is None else in_float32(norm.bias)
+    return norm._replace(gain=in_float32(norm.gain), bias=bias)
 
 
 def _value_offset(model: Seq2SeqModel, kind: Kind, path: str) -> Tensor:

@@ -14,6 +14,7 @@ from headwise.model.hooks import HookPoint
 from headwise.model.interface import (
     NO_ORIGIN,
     Description,
+    Kind,
     LinearParameters,
     NormParameters,
     Side,
@@ -291,6 +292,12 @@ class Transformer(nn.Module):
 
     def embedding_table(self, side: Side) -> Tensor:
         return (self.encoder if side == "source" else self.decoder).embedding.table.weight
+
+    def output_norm(self, sublayer: str) -> None:
+        """Return None: what a sublayer gives is added as it is."""
+
+    def rotation(self, kind: Kind, length: int) -> None:
+        """Return None: positions are added to the embeddings."""
 
     def position_table(self, side: Side) -> None:
         return  # positions are computed

@@ -32,6 +32,7 @@ class PatchArguments:
     stream_decoder, (layers + 1, tokens so far); heads_encoder_self, heads_decoder_self and
     heads_cross, (layers, heads); sublayers_encoder and sublayers_decoder, (layers, sublayers). NaN
     is where B has no counterpart. (patched − odds_a) / (odds_b − odds_a) is the restored share.
+    Of a model that caps its logits, these are differences of logits before the cap.
     """
 
     out: Annotated[Path, tyro.conf.Positional]

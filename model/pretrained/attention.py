@@ -17,6 +17,7 @@ from transformers import AttentionInterface
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
 from headwise.model.hooks import HookPoint
+from headwise.model.stream import capped
 
 ATTENTION = "headwise"
 """The name of the attention function in ``transformers``; models are loaded with it."""
@@ -26,16 +27,19 @@ class AttentionPoints(nn.Module):
     """The hook points of one attention, as in ``headwise.model.attention.MultiHeadAttention``.
 
     ``bias``, only of models with relative positions, is what is added to the scaled scores:
-    (1, H, Q, M). ``scores`` are those after the addition.
+    (1, H, Q, M). ``scores`` are those after the addition and, where a model caps them, after that;
+    before it they are ``uncapped``.
     """
 
-    def __init__(self, *, relative: bool) -> None:
+    def __init__(self, *, relative: bool, capped: bool = False) -> None:
         super().__init__()
         self.query = HookPoint()
         self.key = HookPoint()
         self.value = HookPoint()
         if relative:
             self.bias = HookPoint()
+        if capped:
+            self.uncapped = HookPoint()
         self.scores = HookPoint()
         self.weights = HookPoint()
         self.heads = HookPoint()
@@ -54,15 +58,20 @@ def attend(
     dropout: float = 0.0,
     use_cache: bool | None = None,
     position_ids: Tensor | None = None,
+    softcap: float | None = None,
+    sliding_window: int | None = None,
     **others: Any,
 ) -> tuple[Tensor, None]:
     """Compute attention as equation 1, or fused where scores and weights are not in use.
 
     ``query`` is (B, H, Q, K), ``key`` and ``value`` are (B, H, M, K), with those of the cache and
-    with their positions, so that ``use_cache`` and ``position_ids`` say nothing of the result.
+    with their positions, so that ``use_cache`` and ``position_ids`` say nothing of the result. They
+    may have fewer heads, each for as many queries' heads that follow each other: at the hook points
+    every head has its own. ``sliding_window`` is in the mask already.
     ``attention_mask`` is boolean, (B, 1, Q, M), True = may attend; None allows all. ``scaling`` is
-    the factor of the scores, 1/√K by default; ``position_bias`` is added to them, (1, H, Q, M).
-    ``others`` are what only some families pass, such as a cap of the scores; all must be None.
+    the factor of the scores, 1/√K by default; ``position_bias`` is added to them, (1, H, Q, M);
+    ``softcap`` is the c of a cap, c tanh(score / c). ``others`` are what only some families pass;
+    all must be None.
 
     Returns:
         Weighted values (B, Q, H, K), and None in place of weights: these are at the hook points of
@@ -78,14 +87,19 @@ def attend(
             f"{', '.join(unknown)}: this model cannot be shown truthfully; open one without that"
         )
     points: Any = module.hook_points
+    groups = query.shape[1] // key.shape[1]
+    if groups > 1:
+        key, value = (x.repeat_interleave(groups, dim=1) for x in (key, value))
     query, key, value = points.query(query), points.key(key), points.value(value)
     scale = 1 / math.sqrt(query.shape[-1]) if scaling is None else scaling
     if hasattr(points, "bias") and position_bias is not None:
         position_bias = points.bias(position_bias)
-    if points.scores.in_use or points.weights.in_use:
+    if points.scores.in_use or points.weights.in_use or softcap is not None:
         scores = query @ key.transpose(-2, -1) * scale
         if position_bias is not None:
             scores = scores + position_bias
+        if softcap is not None:
+            scores = capped(points.uncapped(scores), softcap)
         scores = points.scores(scores)  # (B, H, Q, M)
         allowed = scores
         if attention_mask is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Literal
 
+from torch import nn
 from transformers import PreTrainedModel
 
 from headwise.model.interface import Description, SpecialIds
@@ -68,6 +69,8 @@ def _longest(part: Part) -> int:
     found = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", 0)
     before = getattr(table, "padding_idx", None)  # RoBERTa counts from the number after it
     longest = found if isinstance(found, int) else _LONGEST
+    # Up to the width of its window, a layer sees all that the other layers see.
+    longest = min(longest, _setting(part, "sliding_window") or longest)
     return longest if before is None else longest - before - 1
 
 
@@ -117,23 +120,38 @@ def _last_projection(part: Part) -> Any:
     return attention.get_submodule(part.family.projections[-1])
 
 
+def _divisor(part: Part) -> int | None:
+    """Return the number by whose root scores are divided, where it is a setting, and not d_k."""
+    divisor = _setting(part, "query_pre_attn_scalar")
+    return None if divisor in (None, _setting(part, "head_dim")) else divisor
+
+
 def _properties(part: Part) -> dict[str, Any]:
     """Return the properties of a stack that another stack of the model may not have."""
     family, feed_forward = part.family, part.feed_forward()
     relative = family.positions == "relative"
-    activation = _setting(part, "dense_act_fn", "activation_function", "hidden_act")
+    activation = _setting(
+        part, "dense_act_fn", "activation_function", "hidden_act", "hidden_activation"
+    )
+    norm = part.layers()[0].get_submodule(family.self_attention.norm)
+    heads, key_heads = (_setting(part, f"num_{of}_heads") for of in ("attention", "key_value"))
     return {
         "d_model": part.embedding().embedding_dim,
         "norm": family.norm,
         "final_norm": part.find(family.final_norm) is not None,
         "attention_bias": _last_projection(part).bias is not None,
-        "scale_embeddings": bool(_setting(part, "scale_embedding")),
+        "scale_embeddings": bool(_setting(part, "scale_embedding")) or family.scale_embeddings,
         "scale_scores": not relative,
         "positions": family.positions,
         "activation": str(activation),
         "gated": find(feed_forward, family.gate) is not None,
         "feed_forward_bias": find(feed_forward, family.contract).bias is not None,
-        "norm_kind": "rms" if relative else "layer",
+        "norm_kind": "layer" if isinstance(norm, nn.LayerNorm) else "rms",
+        "output_norms": bool(family.self_attention.output_norm),
+        "score_divisor": _divisor(part),
+        "score_cap": _setting(part, "attn_logit_softcapping"),
+        "logit_cap": _setting(part, "final_logit_softcapping"),
+        "key_heads": None if key_heads in (None, heads) else key_heads,
         "embedding_norm": part.find(family.embedding_norm) is not None,
         "token_types": part.find(family.token_types) is not None,
     }

@@ -21,6 +21,8 @@ class SublayerPaths:
     module: str
     """The attention, or the module that holds the feed-forward's linear layers."""
     norm: str
+    output_norm: str = ""
+    """A norm of what the sublayer gives, before it is added to the stream; "" for none."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class Family:
     title: str
     norm: Literal["pre", "post"]
     """Whether the norm is before each sublayer, or after each residual sum."""
-    positions: Literal["sinusoidal", "learned", "relative"]
+    positions: Literal["sinusoidal", "learned", "relative", "rotary"]
     layers: str
     """The list of layers, below a stack."""
     self_attention: SublayerPaths
@@ -57,6 +59,14 @@ class Family:
     """The setting that says whether the decoder's output is divided by √d_model; used if there."""
     cross_projections: tuple[str, str, str, str] | None = None
     """The same of cross-attention, where they have other names."""
+    hides_target: bool = False
+    """Whether a decoder that is given no mask hides tokens of the target that are padding, though
+    only without a cache: it is given one that hides none."""
+    scale_embeddings: bool = False
+    """Whether a stack multiplies embeddings by √d_model outside of their module, without a setting
+    that says so."""
+    rotary: str = "rotary_emb"
+    """The module that gives the angles of rotary positions; used if positions are rotary."""
     token_types: str = "embeddings.token_type_embeddings"
     """The module of which the first row is added to every position; used if it is there."""
     numbers_positions: bool = False
@@ -137,6 +147,32 @@ _GPT2 = Family(
     numbers_positions=True,
 )
 
+_T5GEMMA = Family(
+    title="T5Gemma",
+    norm="pre",
+    positions="rotary",
+    layers="layers",
+    self_attention=SublayerPaths(
+        "self_attn", "pre_self_attn_layernorm", "post_self_attn_layernorm"
+    ),
+    cross_attention=SublayerPaths(
+        "cross_attn", "pre_cross_attn_layernorm", "post_cross_attn_layernorm"
+    ),
+    encoder_feed_forward=SublayerPaths(
+        "mlp", "pre_feedforward_layernorm", "post_feedforward_layernorm"
+    ),
+    decoder_feed_forward=SublayerPaths(
+        "mlp", "pre_feedforward_layernorm", "post_feedforward_layernorm"
+    ),
+    projections=("q_proj", "k_proj", "v_proj", "o_proj"),
+    expand=("gate_proj",),
+    gate="up_proj",
+    contract="down_proj",
+    final_norm="norm",
+    hides_target=True,
+    scale_embeddings=True,
+)
+
 FAMILIES: dict[str, Family] = {
     "marian": _MARIAN,
     "bart": replace(_MARIAN, title="BART", positions="learned"),
@@ -146,6 +182,7 @@ FAMILIES: dict[str, Family] = {
     "blenderbot": replace(_MARIAN, title="Blenderbot", norm="pre", positions="learned"),
     "plbart": replace(_MARIAN, title="PLBart", positions="learned"),
     "t5": _T5,
+    "t5gemma": _T5GEMMA,
     "mt5": replace(_T5, title="mT5"),
     "umt5": replace(_T5, title="UMT5", scale_output="tie_word_embeddings"),
 }
@@ -170,6 +207,15 @@ _DECODERS = {"gpt2": _GPT2}
 _EXPECTED = {"scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False}
 """Settings of a stack that change its scores in ways that are not shown, and what they must be."""
 _PAIR = "encoder-decoder"
+_REASONS = {
+    "fsmt": "its attention computes scores and weights in place, where they cannot be read",
+    "led": "its encoder attends within a window by some projections and to a few global tokens by "
+    "others, so that no one map says where a head looks",
+    "prophetnet": "its decoder predicts several tokens ahead, each by a stream of its own",
+    "t5gemma2": "its decoder reads target and source in one attention, by one softmax, where "
+    "Headwise has a map for each",
+}
+"""Why some families of encoder-decoders are not opened."""
 
 
 def families_of(config: Mapping[str, Any], path: object) -> tuple[Family, Family]:
@@ -187,6 +233,11 @@ def families_of(config: Mapping[str, Any], path: object) -> tuple[Family, Family
         MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES as ENCODER_DECODERS,
     )
 
+    if reason := _REASONS.get(model_type) if isinstance(model_type, str) else None:
+        raise CheckpointError(
+            f"{path}: model_type {model_type!r} cannot be opened: {reason}; expected one of "
+            f"{', '.join([*FAMILIES, _PAIR])}"
+        )
     known = isinstance(model_type, str) and model_type in ENCODER_DECODERS
     raise CheckpointError(
         f"{path}: model_type {model_type!r:.60} cannot be opened"

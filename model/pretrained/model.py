@@ -14,8 +14,10 @@ from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
 from headwise.model.hooks import HookPoint
 from headwise.model.interface import (
     NO_ORIGIN,
+    Kind,
     LinearParameters,
     NormParameters,
+    Rotation,
     Side,
     Stack,
 )
@@ -25,7 +27,13 @@ from headwise.model.placement import in_float32
 from headwise.model.pretrained.describe import describe, special_ids
 from headwise.model.pretrained.families import Family, SublayerPaths, families_of
 from headwise.model.pretrained.output import Output
-from headwise.model.pretrained.parameters import find, linear_parameters, norm_parameters, part_of
+from headwise.model.pretrained.parameters import (
+    find,
+    for_each_head,
+    linear_parameters,
+    norm_parameters,
+    part_of,
+)
 from headwise.model.pretrained.part import Part
 from headwise.model.pretrained.points import StackPoints
 
@@ -54,7 +62,8 @@ class PretrainedModel(nn.Module):
 
     def __init__(self, inner: PreTrainedModel) -> None:
         super().__init__()
-        families = families_of(inner.config.to_dict(), inner.config.name_or_path)
+        config = inner.config.to_dict() | {"model_type": inner.config.model_type}
+        families = families_of(config, inner.config.name_or_path)
         modules = (inner.get_encoder().base_model, inner.get_decoder().base_model)
         of_encoder, of_decoder = map(Part, _STACKS, modules, families)
         self._parts: dict[Side | Stack, Part] = {
@@ -114,6 +123,7 @@ class PretrainedModel(nn.Module):
             use_cache=cache is not None,
             return_dict=True,
             **part.position_ids(target, before),
+            **part.open_mask(target, before),
         )
         return self._output.transformed(output.last_hidden_state)
 
@@ -180,14 +190,39 @@ class PretrainedModel(nn.Module):
             made = linear_parameters(
                 next(found for at in names if (found := find(module, at)) is not None)
             )
+        if name in _READ_MEMORY:
+            heads, width = self._heads_of(sublayer)
+            made = for_each_head(made, heads, width)
         of_memory = sublayer.endswith("cross_attention") and name in _READ_MEMORY
         projection = find(self.inner, _MEMORY_PROJECTION) if of_memory else None
         return made if projection is None else _one_after_the_other(projection, made)
+
+    def _heads_of(self, sublayer: str) -> tuple[int, int]:
+        """Return the number of heads of an attention, and their width."""
+        of = self.description
+        if sublayer.startswith("encoder"):
+            return of.n_encoder_heads, of.encoder_d_k
+        return of.n_decoder_heads, of.decoder_d_k
 
     def norm(self, sublayer: str) -> NormParameters:
         """Return the weights of the norm before or after the sublayer at a path."""
         layer, paths, _ = self._sublayer(sublayer)
         return norm_parameters(layer.get_submodule(paths.norm))
+
+    def output_norm(self, sublayer: str) -> NormParameters | None:
+        """Return the weights of the norm of what a sublayer gives; None if it has none."""
+        layer, paths, _ = self._sublayer(sublayer)
+        norm = find(layer, paths.output_norm)
+        return None if norm is None else norm_parameters(norm)
+
+    def rotation(self, kind: Kind, length: int) -> Rotation | None:
+        """Return how queries and keys of an attention are turned by position, if they are."""
+        part = self._parts["encoder" if kind == "encoder_self" else "decoder"]
+        if kind == "cross" or part.family.positions != "rotary":
+            return None
+        positions = torch.arange(length, device=self.device)[None]
+        angles = part.find(part.family.rotary)(part.embedding().weight, positions)
+        return Rotation(*(of[0] for of in angles))
 
     def final_norm(self, side: Side) -> NormParameters | None:
         """Return the weights of the norm at the end of a side's stack; None if it has none."""

@@ -15,6 +15,7 @@ from transformers.activations import ACT2FN
 from headwise.model.interface import LinearParameters
 from headwise.model.pretrained.families import Family
 from headwise.model.pretrained.parameters import find, linear_parameters
+from headwise.model.stream import capped
 
 
 class Output:
@@ -26,6 +27,7 @@ class Output:
         self._width: int = decoder.get_input_embeddings().embedding_dim
         self.is_scaled = bool(getattr(decoder.config, family.scale_output, False))
         """Whether the decoder's output is multiplied by 1/√D."""
+        self._cap: float | None = getattr(decoder.config, "final_logit_softcapping", None)
         self._end = find(decoder, family.final_norm)
         self._dense: Any = None
         if family.transform is not None:
@@ -77,4 +79,4 @@ class Output:
         logits = self._unembedding(stream)
         if hasattr(self._inner, "final_logits_bias"):
             logits += self._inner.final_logits_bias[0]  # in place: logits may be large
-        return logits
+        return capped(logits, self._cap)

@@ -8,6 +8,7 @@ from torch import nn
 from transformers.pytorch_utils import Conv1D
 
 from headwise.model.interface import LinearParameters, NormParameters
+from headwise.model.placement import in_float32
 
 
 def find(module: nn.Module, path: str) -> Any:
@@ -25,6 +26,24 @@ def linear_parameters(linear: Any) -> LinearParameters:
     return LinearParameters(linear.weight.T, linear.bias)
 
 
+def for_each_head(linear: LinearParameters, heads: int, width: int) -> LinearParameters:
+    """Return the weights of keys or values as if every head had its own, (D, heads · width).
+
+    Where fewer are stored, each is for as many heads that follow each other.
+    """
+    weight, bias = linear
+    groups = heads * width // weight.shape[1]
+    if groups == 1:
+        return linear
+    spread = [
+        None if of is None else of.unflatten(-1, (-1, width)).repeat_interleave(groups, dim=-2)
+        for of in (weight, bias)
+    ]
+    whole, of_bias = (None if of is None else of.flatten(-2) for of in spread)
+    assert whole is not None
+    return LinearParameters(whole, of_bias)
+
+
 def part_of(linear: LinearParameters, place: int, count: int) -> LinearParameters:
     """Return the weights of one of ``count`` layers that are stored beside each other in one."""
     weight, bias = linear
@@ -37,4 +56,6 @@ def norm_parameters(norm: Any) -> NormParameters:
     """Return the weights of a norm."""
     if isinstance(norm, nn.LayerNorm):
         return NormParameters(norm.weight, norm.bias, norm.eps)
-    return NormParameters(norm.weight, None, norm.variance_epsilon)
+    if hasattr(norm, "variance_epsilon"):
+        return NormParameters(norm.weight, None, norm.variance_epsilon)
+    return NormParameters(1 + in_float32(norm.weight), None, norm.eps)  # Gemma's are kept less 1

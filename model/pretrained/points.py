@@ -89,11 +89,13 @@ class NormPoints(nn.Module):
 
 
 class ResidualPoints(nn.Module):
-    """The hook points of a residual connection: those of its norm."""
+    """The hook points of a residual connection: those of its norm, and of a sublayer's output."""
 
-    def __init__(self, norm: nn.Module) -> None:
+    def __init__(self, layer: nn.Module, paths: SublayerPaths) -> None:
         super().__init__()
-        self.norm = NormPoints(norm)
+        self.norm = NormPoints(layer.get_submodule(paths.norm))
+        if paths.output_norm:
+            self.output_norm = NormPoints(layer.get_submodule(paths.output_norm))
 
 
 class FeedForwardPoints(nn.Module):
@@ -117,8 +119,14 @@ class EmbeddingPoints(nn.Module):
     def __init__(self, stack: Any, family: Family) -> None:
         super().__init__()
         self.tokens = HookPoint()
+        embedding = stack.get_input_embeddings()
         scale = getattr(stack, "embed_scale", 1.0)  # some scale outside of the module
-        _pass_scaled(stack.get_input_embeddings(), self.tokens, scale)
+        if family.scale_embeddings:
+            # T5Gemma rounds the root to the type of its weights.
+            dtype = embedding.weight.dtype
+            root = torch.tensor(embedding.embedding_dim**0.5, dtype=dtype, device="cpu")
+            scale = float(root)
+        _pass_scaled(embedding, self.tokens, scale)
         table, norm = (find(stack, at) for at in (family.position_table, family.embedding_norm))
         if table is not None:
             self.positions = HookPoint()
@@ -142,7 +150,7 @@ class LayerPoints(nn.Module):
         paths = getattr(family, f"{stack}_feed_forward")
         contract = layer.get_submodule(paths.module).get_submodule(family.contract)
         self.feed_forward = FeedForwardPoints(contract)
-        self.feed_forward_residual = ResidualPoints(layer.get_submodule(paths.norm))
+        self.feed_forward_residual = ResidualPoints(layer, paths)
         self.output = HookPoint()
         _pass_output(layer, self.output)
 
@@ -151,13 +159,14 @@ class LayerPoints(nn.Module):
     ) -> None:
         attention = layer.get_submodule(paths.module)
         relative = family.positions == "relative" and name == "self_attention"
-        points = AttentionPoints(relative=relative)
-        # An attribute and no submodule: a hook point has one name, that in this tree.
         computes = attention.get_submodule(family.projections[0].rpartition(".")[0])
+        is_capped = getattr(computes, "attn_logit_softcapping", None) is not None
+        points = AttentionPoints(relative=relative, capped=is_capped)
+        # An attribute and no submodule: a hook point has one name, that in this tree.
         object.__setattr__(computes, "hook_points", points)
         _pass_output(attention.get_submodule(family.projections[-1]), points.output)
         self.add_module(name, points)
-        self.add_module(f"{name}_residual", ResidualPoints(layer.get_submodule(paths.norm)))
+        self.add_module(f"{name}_residual", ResidualPoints(layer, paths))
 
 
 class StackPoints(nn.Module):

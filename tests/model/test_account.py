@@ -49,9 +49,16 @@ def made(name: str, make_model: MakeModel, dtype: torch.dtype) -> Any:
 
 
 def logit_difference(model: Any, source: Tensor, consumed: Tensor, step: int = STEP) -> float:
+    logits = logits_at(model, source, consumed, step)
+    return float(logits[WORD] - logits[INSTEAD])
+
+
+def logits_at(model: Any, source: Tensor, consumed: Tensor, step: int = STEP) -> Tensor:
+    """The logits that the model computes, before their cap."""
     with torch.inference_mode():
         logits = model.unembed(forced_stream(model, source, consumed))[0, step].double()
-    return float(logits[WORD] - logits[INSTEAD])
+    cap = model.description.logit_cap
+    return logits if cap is None else cap * torch.atanh(logits / cap)
 
 
 @pytest.mark.parametrize("padded", [False, True])
@@ -128,8 +135,7 @@ def test_the_drivers_of_a_neuron_are_its_input(model: Any) -> None:
 
 def test_against_the_mean_of_all_words(model: Any) -> None:
     forced = ForcedPass.run(model, SOURCE, CONSUMED)
-    with torch.inference_mode():
-        logits = model.unembed(forced_stream(model, SOURCE, CONSUMED))[0, STEP].double()
+    logits = logits_at(model, SOURCE, CONSUMED)
     account = account_of(forced, STEP, difference_of(model, WORD, None))
     bound = rounding(np.float64, float(logits.abs().sum()) + 20, PASS)
     assert account.difference == pytest.approx(float(logits[WORD] - logits.mean()), abs=bound)

@@ -39,6 +39,8 @@ def word_ratio(asked: Asked) -> Question:
     compared = asked.account()
     if compared.account.instead is None:
         raise ValueError("the mean of all tokens has no probability; choose another word")
+    if asked.model.logit_cap is not None:
+        raise ValueError("this model caps its logits: their difference is no ratio; open another")
     difference = compared.account.difference
     exponents = (difference, -difference, 2 * difference, difference / 2)
     note = (

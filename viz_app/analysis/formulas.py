@@ -27,6 +27,7 @@ _POINTS = {
     "key": "K",
     "value": "V",
     "bias": "B, what relative positions add",
+    "uncapped": "before their cap",
     "weights": "softmax of the allowed scores",
     "heads": "weights × V, before W_O",
     "attention.output": "after W_O",
@@ -88,17 +89,36 @@ def multi_head_formula(heads: str, *, biased: bool) -> str:
 
 def scores_formula(model: Description, kind: Kind) -> str:
     """Write the scores of a kind of attention as LaTeX."""
-    scores = r"QK^\top/\sqrt{d_k}" if model.scale_scores else r"QK^\top"
-    return scores + " + B" * (model.positions == "relative" and kind != "cross")
+    model = model.of(kind)
+    query, key = ("Q", "K") if not turns(model, kind) else (r"\tilde Q", r"\tilde K")
+    root = rf"/\sqrt{{{divisor(model)}}}" if model.scale_scores else ""
+    scores = rf"{query}{key}^\top{root}" + " + B" * _is_biased(model, kind)
+    if model.score_cap is None:
+        return scores
+    return rf"{model.score_cap:g}\tanh\frac{{{scores}}}{{{model.score_cap:g}}}"
+
+
+def turns(model: Description, kind: str) -> bool:
+    """Return whether queries and keys of a kind of attention are turned by position."""
+    return model.positions == "rotary" and kind != "cross"
+
+
+def divisor(model: Description) -> str:
+    """Return what stands below the root by which scores are divided."""
+    return "d_k" if model.score_divisor is None else str(model.score_divisor)
+
+
+def _is_biased(model: Description, kind: str) -> bool:
+    return model.positions == "relative" and kind != "cross"
 
 
 def _scores(kind: str, model: Description) -> str:
     """Write the scores of attention in one line of text."""
-    return (
-        "QKᵀ"
-        + "/√d_k" * model.scale_scores
-        + " + B" * (model.positions == "relative" and kind != "cross")
-    )
+    turned = "turned " * turns(model, kind)
+    root = f"/√{divisor(model)}" * model.scale_scores
+    scores = f"{turned}QKᵀ{root}" + " + B" * _is_biased(model, kind)
+    cap = model.score_cap
+    return scores if cap is None else f"{cap:g} tanh({scores} / {cap:g})"
 
 
 def _hidden(model: Description) -> str:
@@ -112,7 +132,7 @@ def _hidden(model: Description) -> str:
 def input_formula(model: Description) -> str:
     """Write what enters a stack in one line of text, before any norm of it."""
     tokens = "√D · E[id]" if model.scale_embeddings else "E[id]"
-    return tokens + " + PE(pos)" * (model.positions != "relative")
+    return tokens + " + PE(pos)" * model.adds_positions
 
 
 def output_formula(model: Description, output: str) -> str:
@@ -121,13 +141,17 @@ def output_formula(model: Description, output: str) -> str:
     if model.output_transform:
         function = _activation_name(model.activation)
         scaled = rf"\mathrm{{{norm_name(model)}}}(\mathrm{{{function}}}({output}\,W_T + b_T))"
-    return rf"{scaled}\,W{' + b' if model.output_bias else ''}"
+    logits = rf"{scaled}\,W{' + b' if model.output_bias else ''}"
+    if model.logit_cap is None:
+        return logits
+    return rf"{model.logit_cap:g}\tanh\frac{{{logits}}}{{{model.logit_cap:g}}}"
 
 
 def residual_formula(sublayer: str, model: Description) -> str:
     """Write a sublayer with its residual connection: section 3.1 of the paper, or pre-norm."""
     if model.norm == "pre":
-        return f"x + {sublayer}({norm_name(model)}(x))"
+        given = f"{sublayer}({norm_name(model)}(x))"
+        return f"x + {norm_name(model)}({given})" if model.output_norms else f"x + {given}"
     return f"{norm_name(model)}(x + {sublayer}(x))"
 
 
@@ -159,6 +183,9 @@ def describe_module(path: str, model: Description) -> ModuleDescription:
     function = _activation_name(model.activation)
     if model.output_transform:
         stream = f"{norm_name(model)}({function}(decoder output · W_T + b_T))"
+    whole_logits = f"{stream} · W{' + b' * model.output_bias}"
+    if model.logit_cap is not None:
+        whole_logits = f"{model.logit_cap:g} tanh(({whole_logits}) / {model.logit_cap:g})"
     bias, first = " + b" * model.output_bias, " + b₁" * model.feed_forward_bias
     hidden, second = _hidden(model), " + b₂" * model.feed_forward_bias
     inner = f"{hidden.partition('(')[0]}(…)"
@@ -170,7 +197,7 @@ def describe_module(path: str, model: Description) -> ModuleDescription:
     else:
         gains, standard = "its gains γ", "γ x / √(mean of x² + ε)"
     texts = {
-        "": ("Transformer", "figure 1 of the paper", f"softmax({stream} · W{bias})"),
+        "": ("Transformer", "figure 1 of the paper", f"softmax({whole_logits})"),
         "embedding": (
             "embedding",
             "what enters the stack",
@@ -204,7 +231,7 @@ def describe_point(path: str, model: Description) -> str:
     if name == "scores":
         kind = "cross" if above.endswith("cross_attention") else ""
         return f"{_scores(kind, model)}, before the mask"
-    summed = model.positions != "relative" and not model.embedding_norm
+    summed = model.adds_positions and not model.embedding_norm
     if path.endswith("embedding.output") and not summed:
         return "the stream that enters the first layer"
     parent = above.rpartition(".")[2]

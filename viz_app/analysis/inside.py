@@ -23,6 +23,7 @@ from headwise.viz_app.records.model import (
     NormWeights,
     Sublayer,
 )
+from headwise.viz_app.records.trace import Floats
 
 Doubles = NDArray[np.float64]
 
@@ -68,8 +69,10 @@ class HeadSteps:
     """What relative positions add, (M,); None where positions are embedded."""
     scores: Doubles
     """The scaled products plus the position bias, (M,)."""
+    capped: Doubles | None
+    """c tanh(score / c) of the scores, (M,); None without a cap c."""
     masked: Doubles
-    """The scores, −∞ where the query may not attend, (M,)."""
+    """The scores, after any cap, −∞ where the query may not attend, (M,)."""
     weights: Doubles
     """The softmax of ``masked``, (M,)."""
     values: Doubles
@@ -104,7 +107,7 @@ class ResidualSteps:
     read: Doubles
     """The input of the sublayer."""
     output: Doubles
-    """The output of the sublayer."""
+    """The output of the sublayer, after a norm of its own if it has one."""
     total: Doubles
     """``stream`` + ``output``."""
     result: Doubles
@@ -136,6 +139,13 @@ def _apply(linear: LinearWeights, x: ArrayLike, columns: slice = slice(None)) ->
     return y if linear.bias is None else y + linear.bias[columns]
 
 
+def _turned(x: Doubles, cos: Floats, sin: Floats) -> Doubles:
+    """Turn vectors by their positions, (…, K): x cos + (−x₂, x₁) sin of the halves x₁, x₂ of x."""
+    first, second = np.split(x, 2, axis=-1)
+    turned: Doubles = x * cos + np.concatenate([-second, first], axis=-1) * sin
+    return turned
+
+
 def _columns(attention: AttentionSublayer, head: int) -> slice:
     d_k = attention.output_projection.weight.shape[0] // attention.n_heads
     return slice(head * d_k, (head + 1) * d_k)
@@ -148,6 +158,9 @@ def follow_head(attention: AttentionSublayer, head: int, row: int) -> HeadSteps:
     columns = _columns(attention, head)  # of its K dimensions among the H K of the layer
     query = _apply(attention.query_projection, attention.read[row], columns)  # (K,)
     keys = _apply(attention.key_projection, attention.memory, columns)  # (M, K)
+    if attention.rotation is not None:
+        cos, sin = attention.rotation
+        query, keys = _turned(query, cos[row], sin[row]), _turned(keys, cos, sin)
     values = _apply(attention.value_projection, attention.memory, columns)  # (M, K)
     products = keys @ query  # (M,)
     scaled = products * attention.scale
@@ -155,7 +168,9 @@ def follow_head(attention: AttentionSublayer, head: int, row: int) -> HeadSteps:
     if attention.position_bias is not None:
         bias = attention.position_bias[head, row].astype(np.float64)  # (M,)
         scores = scaled + bias
-    masked = np.where(attention.allowed[row], scores, -np.inf)
+    cap = attention.cap
+    limited = scores if cap is None else cap * np.tanh(scores / cap)
+    masked = np.where(attention.allowed[row], limited, -np.inf)
     exponentials = np.exp(masked - masked.max())
     weights = exponentials / exponentials.sum()
     weighted = weights[:, None] * values  # (M, K)
@@ -166,6 +181,7 @@ def follow_head(attention: AttentionSublayer, head: int, row: int) -> HeadSteps:
         scaled=scaled,
         position_bias=bias,
         scores=scores,
+        capped=None if cap is None else limited,
         masked=masked,
         weights=weights,
         values=values,
@@ -218,6 +234,8 @@ def follow_residual(sublayer: Sublayer, output: ArrayLike, row: int) -> Residual
     _require("row", row, len(sublayer.stream))
     stream = sublayer.stream[row].astype(np.float64)
     output = np.asarray(output, np.float64)
+    if sublayer.output_norm is not None:
+        output = apply_norm(output, sublayer.output_norm)
     total = stream + output
     if sublayer.norm_first:
         return ResidualSteps(stream, apply_norm(stream, sublayer.norm), output, total, total)
@@ -266,7 +284,10 @@ def deviations(layer: LayerTrace, head: int, row: int) -> dict[str, float]:
     pairs = {
         "query": (steps.query, attention.query[head, row]),
         "keys": (steps.keys, attention.key[head]),
-        "scores": (steps.scores, attention.scores[head, row]),
+        "scores": (
+            steps.scores if steps.capped is None else steps.capped,
+            attention.scores[head, row],
+        ),
         "weights": (steps.weights, attention.weights[head, row]),
         "head output": (steps.output, attention.heads[head, row]),
         "layer output": (output, attention.output[row]),

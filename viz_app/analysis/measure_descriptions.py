@@ -183,7 +183,8 @@ MEASURE_DESCRIPTIONS: Mapping[str, MeasureDescription] = {
     "by_token": MeasureDescription(
         "by token",
         "How much of what tells keys apart in a row of scores is what the query's token makes with "
-        f"the keys' tokens, by their embeddings alone: 1 is all of it. {_OF_SCORES}",
+        "the keys' tokens, by their embeddings alone (turned by their positions, in a model that "
+        f"turns queries and keys): 1 is all of it. {_OF_SCORES}",
         _share_of_variance(r"e"),
         range="signed",
     ),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from html import escape
+from typing import TypedDict
 
 from headwise.model.interface import Description
 from headwise.viz_app.figures.theme import Theme
@@ -64,7 +65,9 @@ class _Column:
         self.y = top
         return top + height / 2
 
-    def sublayer(self, *lines: str, fill: str, norm: str, before: bool) -> float:
+    def sublayer(
+        self, *lines: str, fill: str, norm: str, before: bool, of_output: bool = False
+    ) -> float:
         """Draw a sublayer with its norm and residual connection; return its middle's height."""
         self.arrow()
         start = self.y + _GAP - 3
@@ -72,6 +75,9 @@ class _Column:
             self.box(norm)
             self.arrow()
         middle = self.box(*lines, fill=fill)
+        if of_output:
+            self.arrow()
+            self.box(norm)
         self.arrow()
         radius, around = 7, self.centre + self.side * _BYPASS
         at = self.y - radius
@@ -106,6 +112,14 @@ class _Column:
         self.y = top
 
 
+class _Around(TypedDict):
+    """What is around a sublayer: arguments of ``_Column.sublayer``."""
+
+    norm: str
+    before: bool
+    of_output: bool
+
+
 def _path(way: str, theme: Theme) -> str:
     return f'<path d="{way}" fill="none" stroke="{theme.muted}"/>'
 
@@ -126,7 +140,11 @@ def architecture_svg(model: Description, *, source: int, steps: int, theme: Them
     for column, length, what in ((encoder, source, "source"), (decoder, steps, "target so far")):
         is_encoder = column is encoder
         model = whole.of("encoder" if is_encoder else "decoder")
-        norm, before = _norm(model), model.norm == "pre"
+        around: _Around = {
+            "norm": _norm(model),
+            "before": model.norm == "pre",
+            "of_output": model.output_norms,
+        }
         column.text(f"{what}: 1 × {length:,}")
         column.y -= 16
         column.arrow()
@@ -136,18 +154,16 @@ def architecture_svg(model: Description, *, source: int, steps: int, theme: Them
         d_ff = model.encoder_d_ff if is_encoder else model.decoder_d_ff
         heads = _heads(model, encoder=is_encoder)
         name = "self-attention" if is_encoder else "masked self-attention"
-        column.sublayer(name, heads, fill=attention, norm=norm, before=before)
+        column.sublayer(name, heads, fill=attention, **around)
         if not is_encoder:
-            across = column.sublayer(
-                "cross-attention", heads, fill=attention, norm=norm, before=before
-            )
+            across = column.sublayer("cross-attention", heads, fill=attention, **around)
         widths = f"{model.d_model:,} → {d_ff:,} → {model.d_model:,}"
-        column.sublayer("feed-forward", widths, fill=feed_forward, norm=norm, before=before)
+        column.sublayer("feed-forward", widths, fill=feed_forward, **around)
         layers = model.n_encoder_layers if is_encoder else model.n_decoder_layers
         column.frame(bottom, f"{layers} ×")
         if model.final_norm:
             column.arrow()
-            column.box(norm)
+            column.box(around["norm"])
     shape = f"1 × {source:,} × {memory_width:,}"
     over, between = encoder.y - 14, (encoder.centre + decoder.centre) / 2
     left = decoder.centre - _BOX / 2
@@ -199,6 +215,7 @@ def describe_architecture(model: Description, *, source: int, steps: int) -> str
 def _around(model: Description) -> str:
     """Say in words what is around the sublayers of a stack, and on top of it."""
     norm = f"{_norm(model)} {'before it' if model.norm == 'pre' else 'after the sum'}"
+    norm += " and after it" * model.output_norms
     final = ", and a norm on top" if model.final_norm else ""
     return f"each with a residual connection around it and {norm}{final}"
 
@@ -213,9 +230,11 @@ def _heads(model: Description, *, encoder: bool) -> str:
         if encoder
         else (model.n_decoder_heads, model.decoder_d_k)
     )
-    return f"{heads} heads, d_k = {d_k}"
+    shared = model.of("encoder" if encoder else "decoder").key_heads
+    of_keys = "" if shared is None else f", {shared} of keys"
+    return f"{heads} heads{of_keys}, d_k = {d_k}"
 
 
 def _embedding(model: Description) -> tuple[str, ...]:
-    lines = ("embedding",) if model.positions == "relative" else ("embedding", "+ positions")
+    lines = ("embedding", "+ positions") if model.adds_positions else ("embedding",)
     return (*lines, "+ norm") if model.embedding_norm else lines

@@ -100,6 +100,8 @@ def _pairs(model: Seq2SeqModel) -> Iterator[tuple[_Matrices, _Matrices]]:
 def _written_by(model: Seq2SeqModel, sub: Sublayer) -> _Matrices:
     kind = sub.kind or "cross"
     weight = in_float32(model.linear(f"{sub.path}.output_projection").weight)  # (H K, D)
+    if (norm := model.output_norm(sub.path)) is not None:
+        weight = _held(model, norm).direction(weight)
     if model.description.of(kind).norm == "post":
         weight = _held(model, model.norm(sub.path)).direction(weight)
     matrices = weight.unflatten(0, (model.description.heads(kind), -1))

@@ -41,7 +41,7 @@ from headwise.model.interface import (
     head_name,
 )
 from headwise.model.placement import in_float32
-from headwise.model.readings import Sublayer, sublayers
+from headwise.model.readings import Sublayer, logits_of_part, sublayers
 from headwise.model.run_info import Counts
 from headwise.model.stream import HeldNorm
 from headwise.viz_app.measuring.batches import (
@@ -134,9 +134,7 @@ def written_logits(model: Seq2SeqModel, head: Head, values: Tensor) -> Tensor:
     written = in_float32(values.to(rows.device)) @ in_float32(rows)
     for norm in _norms_after(model, Sublayer("decoder", layer, kind)):
         written = norm.direction(written)
-    stream = torch.cat([written, torch.zeros_like(written[:1])])
-    logits = model.unembed(stream.to(model.embedding_table("target").dtype)).double()
-    logits = logits[:-1] - logits[-1]  # without the bias of the logits
+    logits = logits_of_part(model, written).double()
     special = model.special_ids
     never = [id for id in (special.padding, *special.never_generated) if id < logits.shape[-1]]
     logits[:, never] = torch.nan
@@ -154,6 +152,7 @@ def _norms_after(model: Seq2SeqModel, sublayer: Sublayer) -> list[HeldNorm]:
     if model.description.norm == "post":
         later = sublayers(model, "decoder")
         norms = [*(model.norm(sub.path) for sub in later[later.index(sublayer) :]), *norms]
+    norms = [model.output_norm(sublayer.path), *norms]
     centres = model.description.norm_kind != "rms"
     return [
         HeldNorm(in_float32(norm.gain), torch.ones(1, device=norm.gain.device), centres)
@@ -166,9 +165,8 @@ def no_dictionary(model: Description, head: Head) -> str:
     """Say why what a head writes cannot be read as words; "" where it can."""
     if head.kind == "encoder_self":
         return (
-            f"{head_name(head)} is a head of the encoder, which writes no target tokens: what it "
-            "adds to the stream is read by other heads. Choose one of cross-attention or of the "
-            "decoder."
+            "A head of the encoder writes no target tokens: what it adds to the stream is read by "
+            "other heads. Choose one of cross-attention or of the decoder."
         )
     if model.output_transform:
         return (
@@ -188,6 +186,8 @@ def head_dictionary(
         ValueError: if there is no such head, or it is one of the encoder.
     """
     model.description.require_heads([head])
+    if head.kind == "encoder_self":
+        raise ValueError(f"expected a head of the decoder, got {head_name(head)}")
     if why := no_dictionary(model.description, head):
         raise ValueError(why)
     values = torch.tensor(found.values[head.layer, head.head])

@@ -211,5 +211,5 @@ def _singular_values(
         for name in ("query", "key", "value")
     )  # (H, D, K)
     output = model.linear(f"{path}.output_projection").weight.unflatten(0, (heads, -1))  # (H, K, D)
-    scale = query.shape[-1] ** -0.5 if model.description.scale_scores else 1.0
+    scale = model.description.of(kind).score_scale(query.shape[-1])
     return singular_values(query, key) * scale, singular_values(value, output.mT)

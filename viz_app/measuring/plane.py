@@ -18,8 +18,6 @@ from headwise.viz_app.records.plane import HeadVectors
 from headwise.viz_app.records.trace import Floats
 from headwise.viz_app.trace.attention import to_numpy
 
-_POINTS = ("query", "key", "scores")
-
 
 def ids_in(pair: EncodedPair, kind: Kind) -> tuple[list[int], list[int]]:
     """Return the ids at which a pair has queries and keys: what is read there, none predicted."""
@@ -47,13 +45,15 @@ def head_vectors(model: Seq2SeqModel, sentences: Sequence[EncodedPair], head: He
     """
     model.description.require_heads([head])
     path = attention_path(head.kind, head.layer)
+    cap = model.description.of(head.kind).score_cap
+    points = ("query", "key", "scores" if cap is None else "uncapped")
     found: dict[int, tuple[Floats, Floats, Floats]] = {}
     for batch in batches_by_length(sentences):
         ids = PaddedIds.of_pairs(batch, model)
-        with capture(model, [f"{path}.{point}" for point in _POINTS]) as seen:
+        with capture(model, [f"{path}.{point}" for point in points]) as seen:
             forced_stream(model, ids.source, ids.target[:, :-1])
         queries, keys, scores = (
-            to_numpy(seen[f"{path}.{point}"][0][:, head.head]) for point in _POINTS
+            to_numpy(seen[f"{path}.{point}"][0][:, head.head]) for point in points
         )
         scores = np.where(ids.allowed(head.kind).cpu().numpy(), scores, np.float32(np.nan))
         for place, pair in enumerate(batch):

@@ -34,12 +34,13 @@ from headwise.model.hooks import capture, hook_names
 from headwise.model.interface import KINDS, Kind, NormParameters, Seq2SeqModel, Side, Stack
 from headwise.model.placement import in_float32
 from headwise.model.readings import Sublayer, sublayers
-from headwise.model.stream import HeldNorm
+from headwise.model.stream import HeldNorm, turned_by_position
 from headwise.viz_app.measuring.batches import PaddedIds
 from headwise.viz_app.measuring.heads import HeadSum, rows_with_several_keys
 
 _POINTS = (
     "attention.scores",
+    "attention.uncapped",
     "attention.bias",
     "norm.before",
     "norm.after",
@@ -147,7 +148,8 @@ def _terms(
     allowed: Tensor,
 ) -> dict[str, HeadSum]:
     """Return the sums of a layer's heads by measure, (B, H)."""
-    scores = seen[f"{attention.path}.scores"]  # (B, H, Q, M)
+    uncapped = seen.get(f"{attention.path}.uncapped")  # a table of parts is before a cap
+    scores = seen[f"{attention.path}.scores"] if uncapped is None else uncapped  # (B, H, Q, M)
     heads = scores.shape[1]
     several = allowed & rows_with_several_keys(allowed)[..., None]  # (B, Q, M)
     count = several.sum(dim=-1).clamp(min=1)[:, None, :, None]  # (B, 1, Q, 1)
@@ -158,14 +160,18 @@ def _terms(
 
     def projected(parts: Parts, name: str) -> Parts:
         weight = in_float32(model.linear(f"{attention.path}.{name}_projection").weight)
-        return {
+        made = {
             part: (x @ weight).unflatten(-1, (heads, -1)).transpose(1, 2)  # (B, H, ·, K)
             for part, x in parts.items()
         }
+        rotation = model.rotation(attention.kind or "cross", scores.shape[-1])
+        if rotation is None:
+            return made
+        return {part: turned_by_position(x, rotation) for part, x in made.items()}
 
     queries = projected(read, "query")
     towards = {name: apart @ key for name, key in projected(keys, "key").items()}  # (B, H, Q, K)
-    scale = towards["token"].shape[-1] ** -0.5 if model.description.scale_scores else 1.0
+    scale = model.description.of(attention.stack).score_scale(towards["token"].shape[-1])
 
     def term(query: str, key: str) -> Tensor:
         return (queries[query] * towards[key]).sum(dim=(-2, -1)).double() * scale

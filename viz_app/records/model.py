@@ -61,6 +61,8 @@ class Sublayer:
     """The sublayer's output, after W_O or W₂, (Q, D); captured from the model."""
     result: Floats
     """The stream after the residual connection (and its norm, in post-norm), (Q, D); captured."""
+    output_norm: NormWeights | None
+    """A norm of the output, before it is added to the stream; None without one."""
 
 
 @dataclass(frozen=True)
@@ -91,12 +93,19 @@ class AttentionSublayer(Sublayer):
     """(H, M, K)."""
     value: Floats
     """(H, M, K)."""
+    rotation: tuple[Floats, Floats] | None
+    """Cosines and sines, each (Q, K), by which queries and keys are turned after their projections;
+    None where they are not."""
     position_bias: Floats | None
     """What relative positions add to the scores, (H, Q, M); None where positions are embedded."""
     scale: float
     """Factor of the products q·k: 1/√K, or 1 in a model that does not scale."""
+    cap: float | None
+    """c, where c tanh(score / c) takes the place of a score before the mask; None without a cap."""
+    key_heads: int
+    """How many heads have keys and values of their own; each of them is for as many heads."""
     scores: Floats
-    """The scaled products plus the position bias, before the mask is applied, (H, Q, M)."""
+    """The scaled products plus the position bias, after a cap, before the mask, (H, Q, M)."""
     weights: Floats
     """(H, Q, M); rows sum to 1."""
     heads: Floats

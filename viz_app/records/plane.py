@@ -20,8 +20,8 @@ class HeadVectors:
     keys: Floats
     """(m, K)."""
     scores: tuple[Floats, ...]
-    """Of each sentence, before the softmax, with what relative positions add to them: (Q, M); NaN
-    where a query may not attend."""
+    """Of each sentence, before softmax and cap, with what relative positions add to them: (Q, M);
+    NaN where a query may not attend."""
 
     def __post_init__(self) -> None:
         sizes = tuple(sum(each.shape[axis] for each in self.scores) for axis in (0, 1))

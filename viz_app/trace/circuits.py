@@ -14,8 +14,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from headwise.model.interface import Head, Seq2SeqModel, Stack, head_name
+from headwise.model.interface import Head, Rotation, Seq2SeqModel, Stack, head_name
 from headwise.model.readings import ForcedPass, Readings, Sublayer
+from headwise.model.stream import capped, turned_by_position
 from headwise.viz_app.records.account import Doubles
 from headwise.viz_app.records.composition import PathEffects, Role
 from headwise.viz_app.records.scores import ScoreParts
@@ -53,7 +54,7 @@ def run_score_parts(model: Seq2SeqModel, trace: Trace, head: Head, row: int) -> 
     source, consumed = (
         ids_tensor(model, ids) for ids in (trace.source.ids, trace.consumed.ids[:steps])
     )
-    points = f"{attention.path}.scores", f"{attention.path}.bias"
+    points = _scores_point(model, attention), f"{attention.path}.bias"
     forced = ForcedPass.run(model, source, consumed, turned=trace.turned, also=points)
     scores = forced.seen[points[0]][number, row]
     relative = forced.seen.get(points[1])
@@ -66,7 +67,7 @@ def run_score_parts(model: Seq2SeqModel, trace: Trace, head: Head, row: int) -> 
         row=row,
         query_parts={name: doubles(part[:, 0]) for name, part in queries.items()},
         key_parts={name: doubles(part.T) for name, part in keys.items()},
-        scale=d_k**-0.5 if model.description.scale_scores else 1.0,
+        scale=model.description.of(kind).score_scale(d_k),
         relative=None if relative is None else doubles(relative[number, row]),
         scores=doubles(scores),
     )
@@ -95,12 +96,15 @@ def run_path(model: Seq2SeqModel, trace: Trace, earlier: Head, later: Head) -> P
     stack: Stack = "encoder" if kind == "encoder_self" else "decoder"
     attention = Sublayer(stack, layer, kind)
     source, consumed = (ids_tensor(model, ids) for ids in (trace.source.ids, trace.consumed.ids))
-    ends = tuple(f"{attention.path}.{name}" for name in ("scores", "query", "key"))
+    ends = (
+        _scores_point(model, attention),
+        *(f"{attention.path}.{name}" for name in ("query", "key")),
+    )
     forced = ForcedPass.run(model, source, consumed, turned=trace.turned, also=ends)
     scores, query, key = (forced.seen[end][number] for end in ends)
     value, weights = (forced.seen[f"{attention.path}.{of}"][number] for of in ("value", "weights"))
     d_k = value.shape[-1]
-    scale = d_k**-0.5 if model.description.scale_scores else 1.0
+    scale = model.description.of(kind).score_scale(d_k)
     columns = slice(number * d_k, (number + 1) * d_k)
     beside = [
         head_name(Head(earlier.kind, earlier.layer, head))
@@ -112,8 +116,10 @@ def run_path(model: Seq2SeqModel, trace: Trace, earlier: Head, later: Head) -> P
         return [parts[name].T for name in beside if name in parts]
 
     def maps(changes: list[Tensor]) -> Doubles:
+        cap = model.description.of(kind).score_cap
         without = [
-            (scores - scale * change).masked_fill(weights == 0, -torch.inf) for change in changes
+            capped(scores - scale * change, cap).masked_fill(weights == 0, -torch.inf)
+            for change in changes
         ]
         return doubles(torch.stack(without).softmax(dim=-1))
 
@@ -135,6 +141,12 @@ def run_path(model: Seq2SeqModel, trace: Trace, earlier: Head, later: Head) -> P
     return PathEffects(
         earlier, later, doubles(weights), found, doubles(torch.stack(share)) if share else None
     )
+
+
+def _scores_point(model: Seq2SeqModel, attention: Sublayer) -> str:
+    """Return the hook point of the scores that are products of queries and keys: before a cap."""
+    cap = model.description.of(attention.stack).score_cap
+    return f"{attention.path}.{'scores' if cap is None else 'uncapped'}"
 
 
 def _vectors(
@@ -161,10 +173,18 @@ def _vectors(
     for sublayer, read in followed.at:
         biases = biases + forced.bias(sublayer, read)
         if sublayer.kind is None:
-            name = f"feed_forward.{sublayer.layer + 1}"
-            parts[name] = forced.feed_forward(sublayer, read, positions)
+            parts[f"feed_forward.{sublayer.layer + 1}"] = forced.feed_forward(
+                sublayer, read, positions
+            )
             continue
         by_head = forced.heads(sublayer, read, positions)  # (K, n, H)
         for head, part in enumerate(by_head.unbind(-1)):
             parts[head_name(Head(sublayer.kind, sublayer.layer, head))] = part
-    return parts | {"biases": biases}
+    parts["biases"] = biases
+    role = name.removesuffix("_projection")
+    of_stack = forced.seen[f"{stack}.embedding.tokens"]
+    rotation = forced.model.rotation(attention.kind or "cross", len(of_stack))
+    if rotation is not None and role != "value":
+        at = Rotation(*(of[positions] for of in rotation))
+        return {name: turned_by_position(part.T, at).T for name, part in parts.items()}
+    return parts

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headwise.model.hooks import capture, hook_names
-from headwise.model.interface import Description, Kind, Seq2SeqModel, attention_path
+from headwise.model.interface import Description, Kind, NormParameters, Seq2SeqModel, attention_path
 from headwise.model.masks import causal_mask, padding_mask
 from headwise.model.turning import turn
 from headwise.viz_app.records.model import (
@@ -79,13 +79,15 @@ def run_layer_trace(model: Seq2SeqModel, trace: Trace, kind: Kind, layer: int) -
     read = arrays[places[name].read]
     position_bias = arrays.get(bias_point)
     d_k = arrays[f"{path}.{name}.query"].shape[-1]
-    norm_first = model.description.of(kind).norm == "pre"
+    description = model.description.of(kind)
+    rotation = model.rotation(kind, len(read))
     attention = AttentionSublayer(
         kind=kind,
         layer=layer,
         n_heads=model.description.heads(kind),
-        norm_first=norm_first,
-        norm=_norm(model, f"{path}.{name}"),
+        norm_first=description.norm == "pre",
+        norm=_norm(model.norm(f"{path}.{name}")),
+        output_norm=_output_norm(model, f"{path}.{name}"),
         query_projection=_linear(model, f"{path}.{name}.query_projection"),
         key_projection=_linear(model, f"{path}.{name}.key_projection"),
         value_projection=_linear(model, f"{path}.{name}.value_projection"),
@@ -94,8 +96,11 @@ def run_layer_trace(model: Seq2SeqModel, trace: Trace, kind: Kind, layer: int) -
         stream=arrays[places[name].stream],
         read=read,
         memory=to_numpy(memory[0]) if kind == "cross" else read,
+        rotation=None if rotation is None else (to_numpy(rotation.cos), to_numpy(rotation.sin)),
         position_bias=position_bias,
-        scale=d_k**-0.5 if model.description.of(kind).scale_scores else 1.0,
+        scale=description.score_scale(d_k),
+        cap=description.score_cap,
+        key_heads=description.key_heads or model.description.heads(kind),
         **{point: arrays[f"{path}.{name}.{point}"] for point in _ATTENTION_POINTS},
         result=arrays[places[name].result],
     )
@@ -113,7 +118,8 @@ def _feed_forward(
     description = _description(model, path)
     return FeedForwardSublayer(
         norm_first=description.norm == "pre",
-        norm=_norm(model, f"{path}.feed_forward"),
+        norm=_norm(model.norm(f"{path}.feed_forward")),
+        output_norm=_output_norm(model, f"{path}.feed_forward"),
         activation=description.activation,
         expand=_linear(model, f"{path}.feed_forward.expand"),
         gate=_linear(model, f"{path}.feed_forward.gate") if description.gated else None,
@@ -161,6 +167,11 @@ def _linear(model: Seq2SeqModel, path: str) -> LinearWeights:
     return LinearWeights(_weights(weight), _weights(bias) if bias is not None else None)
 
 
-def _norm(model: Seq2SeqModel, sublayer: str) -> NormWeights:
-    gain, bias, epsilon = model.norm(sublayer)
+def _output_norm(model: Seq2SeqModel, sublayer: str) -> NormWeights | None:
+    norm = model.output_norm(sublayer)
+    return None if norm is None else _norm(norm)
+
+
+def _norm(norm: NormParameters) -> NormWeights:
+    gain, bias, epsilon = norm
     return NormWeights(_weights(gain), _weights(bias) if bias is not None else None, epsilon)

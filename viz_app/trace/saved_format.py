@@ -1,7 +1,7 @@
 """Checks what a file of a trace says of itself, before memory is taken for what it holds.
 
-``S`` source length, ``T`` target steps; ``Le`` and ``Ld`` layers of encoder and decoder; ``D`` =
-d_model; ``k`` how many of the likeliest tokens are named.
+``S`` source length, ``T`` target steps; ``Le`` and ``Ld`` layers of encoder and decoder, ``De`` and
+``Dd`` their d_model; ``k`` how many of the likeliest tokens are named.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ def _axes_of(kind: Kind) -> dict[str, str]:
 _EMBEDDING = ("tokens", "positions", "total")
 AXES: dict[str, str] = {
     **{name: axes for kind in KINDS for name, axes in _axes_of(kind).items()},
-    **{f"source_embedding_{part}": "S D" for part in _EMBEDDING},
-    **{f"target_embedding_{part}": "T D" for part in _EMBEDDING},
-    "encoder_stream": "Le+1 S D",
-    "decoder_stream": "Ld+1 T D",
+    **{f"source_embedding_{part}": "S De" for part in _EMBEDDING},
+    **{f"target_embedding_{part}": "T Dd" for part in _EMBEDDING},
+    "encoder_stream": "Le+1 S De",
+    "decoder_stream": "Ld+1 T Dd",
     **dict.fromkeys(("log_probability", "rank", "entropy"), "T"),
     **dict.fromkeys(("top_ids", "top_log_probability"), "T k"),
     **dict.fromkeys(("lens_ids", "lens_log_probability"), "Ld+1 T k"),

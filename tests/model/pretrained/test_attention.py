@@ -71,9 +71,13 @@ def test_captured_parts_of_attention_make_equation_1(twins: Twins, kind: Kind) -
     d_k = description.encoder_d_k if kind == "encoder_self" else description.decoder_d_k
     assert part["query"].shape[1::2] == (description.heads(kind), d_k)
     scores = part["query"] @ part["key"].mT
-    if description.scale_scores:
-        scores = scores / math.sqrt(d_k)
+    scores = scores * {"t5gemma": 7**-0.5}.get(
+        twins.eager.config.model_type, d_k**-0.5 if description.scale_scores else 1.0
+    )
     scores = scores + part.get("bias", torch.zeros(()))
+    if "uncapped" in part:
+        assert_near(part["uncapped"], scores)
+        scores = 1.5 * torch.tanh(scores / 1.5)
     assert_near(part["scores"], scores)
     if kind == "decoder_self":
         scores = scores.masked_fill(torch.ones_like(scores).triu(1) > 0, -math.inf)
@@ -120,12 +124,12 @@ def test_bias_without_its_weights_is_a_model_without_relative_positions(
 
 
 @pytest.mark.parametrize(
-    "unknown", [{"softcap": 50.0}, {"sliding_window": 4096}, {"dropout": 0.1}], ids=str
+    "unknown", [{"s_aux": 0.5}, {"cu_seq_lens_q": 4096}, {"dropout": 0.1}], ids=str
 )
 def test_what_is_not_computed_is_refused(unknown: dict[str, float]) -> None:
     module, states = nn.Module(), torch.ones(1, 1, 2, 3)
     module.hook_points = AttentionPoints(relative=False)
-    heads, _ = attend(module, states, states, states, None, dropout=0.0, softcap=None)
+    heads, _ = attend(module, states, states, states, None, dropout=0.0, s_aux=None)
     assert_near(heads, 1)
     [(name, value)] = unknown.items()
     with pytest.raises(ValueError, match=f"got {name}={value}: this model cannot be shown"):

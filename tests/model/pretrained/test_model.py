@@ -221,12 +221,12 @@ def test_lens_of_the_last_layer_equals_the_logits(twins: Twins) -> None:
 def test_description_says_what_the_model_is(twins: Twins) -> None:
     config, description = twins.eager.config, twins.ours.description
     kind = config.model_type
-    is_t5, is_pair = kind.endswith("t5"), kind == "encoder-decoder"
-    heads = 3 if is_t5 else 2
-    assert list(description.shapes.values()) == [(3, heads), (2, 3), (2, 3)]
-    width = 20 if is_pair and config.decoder.model_type != "bert" else 24
+    is_t5, is_pair, is_gemma = kind.endswith("t5"), kind == "encoder-decoder", kind == "t5gemma"
+    heads = (4, 4) if is_gemma else (3, 3) if is_t5 else (2, 3)
+    assert [*description.shapes.values()] == [(3, heads[0]), (2, heads[1]), (2, heads[1])]
+    width = 20 if is_gemma or (is_pair and config.decoder.model_type != "bert") else 24
     assert (description.of("encoder").d_model, description.d_model) == (width, 24)
-    d_k = (5, 5) if is_t5 else (width // 2, 8)
+    d_k = (6, 6) if is_gemma else (5, 5) if is_t5 else (width // 2, 8)
     assert (description.encoder_d_k, description.decoder_d_k) == d_k
     assert (description.encoder_d_ff, description.decoder_d_ff) == ((31, 31) if is_t5 else (31, 29))
     from_bert = is_pair and config.decoder.model_type != "gpt2"
@@ -237,16 +237,21 @@ def test_description_says_what_the_model_is(twins: Twins) -> None:
         assert each.token_types == is_bert
     learned = kind in ("bart", "mbart", "blenderbot", "plbart") or is_pair
     positions = "relative" if is_t5 else "learned" if learned else "sinusoidal"
-    assert description.positions == positions
-    assert description.norm_kind == ("rms" if is_t5 else "layer")
-    assert description.scale_scores == description.attention_bias == (not is_t5)
-    has_bias = from_bert if is_pair else not is_t5 and kind != "m2m_100"
+    assert description.positions == ("rotary" if is_gemma else positions)
+    assert description.norm_kind == ("rms" if is_t5 or is_gemma else "layer")
+    assert description.scale_scores == (not is_t5)
+    assert description.attention_bias == (not is_t5 and not is_gemma)
+    assert description.output_norms == is_gemma
+    own = (description.score_divisor, description.score_cap, description.logit_cap)
+    assert (*own, description.key_heads) == ((7, 1.5, 6.0, 2) if is_gemma else (None,) * 4)
+    has_bias = from_bert if is_pair else not is_t5 and not is_gemma and kind != "m2m_100"
     assert description.output_bias == has_bias
-    assert description.gated == (config.to_dict().get("feed_forward_proj") == "gated-gelu")
+    gated = is_gemma or config.to_dict().get("feed_forward_proj") == "gated-gelu"
+    assert description.gated == gated
     unscaled = is_t5 or is_pair or kind in ("bart", "plbart")
     assert description.scale_embeddings == (not unscaled)
     assert description.output_transform == from_bert
-    assert description.tied == ("output" if is_pair else "all")
+    assert description.tied == ("output" if is_pair or is_gemma else "all")
     assert description.source_vocab_size == description.target_vocab_size == VOCABULARY
 
 
@@ -273,7 +278,10 @@ def test_weights_are_found_by_path(twins: Twins) -> None:
     width = description.of("encoder").d_model
     assert model.linear("encoder.layers.1.feed_forward.expand").weight.shape == (width, 31)
     if description.gated:
-        assert model.linear("decoder.layers.1.feed_forward.gate").weight.shape == (24, 31)
+        assert model.linear("decoder.layers.1.feed_forward.gate").weight.shape == (
+            24,
+            description.decoder_d_ff,
+        )
     table = model.embedding_table("target")
     tokens = table[target[0]] * (24**0.5 if description.scale_embeddings else 1)
     assert_same(twins, seen["decoder.embedding.tokens"][0][0], tokens)

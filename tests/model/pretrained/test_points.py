@@ -40,6 +40,13 @@ def test_hook_points_have_the_names_of_our_own_model(
             for side in sides
             for layer in range(layers[side])
         }
+    elif description.positions == "rotary":
+        assert ours - theirs == {f"{side}.embedding.positions" for side in sides}
+        ends = (".uncapped", ".output_norm.before", ".output_norm.after")
+        paths = {name.removesuffix(".scores") for name in ours if name.endswith(".scores")}
+        assert {name for name in theirs - ours if not name.endswith(ends)} == set()
+        assert {f"{path}.uncapped" for path in paths} <= theirs
+        assert len(theirs - ours) == 3 * len(paths) + 2 * (3 + 2)
     else:
         assert ours - theirs == set()
         ends = {f"{side}.embedding.norm" for side in sides if description.of(side).embedding_norm}
@@ -62,7 +69,8 @@ def test_streams_and_embeddings_add_up(twins: Twins) -> None:
         assert_same(twins, summed, tokens + positions)
         assert torch.equal(tensor.get(f"{side}.embedding.norm.after", first), first)
         path = f"{side}.layers.0.self_attention"
-        after = first + tensor[f"{path}.output"]
+        normed = f"{path}_residual.output_norm.after"
+        after = first + tensor.get(normed, tensor[f"{path}.output"])
         following = "feed_forward" if side == "encoder" else "cross_attention"
         if twins.ours.description.of(side).norm == "pre":
             assert torch.equal(tensor[f"{path}_residual.norm.before"], first)
@@ -91,25 +99,35 @@ _POINTS = {
 
 _PLACES = {
     "tokens": {"": "embed_tokens", "bert": "embeddings.word_embeddings", "gpt2": "wte"},
-    "layers": {"": "layers", "t5": "block", "bert": "encoder.layer", "gpt2": "h"},
+    "layers": {
+        "gemma": "layers",
+        "": "layers",
+        "t5": "block",
+        "bert": "encoder.layer",
+        "gpt2": "h",
+    },
     "self_norm": {
+        "gemma": "layers.1.pre_self_attn_layernorm",
         "": "layers.1.self_attn_layer_norm",
         "t5": "block.1.layer.0.layer_norm",
         "bert": "encoder.layer.1.attention.output.LayerNorm",
     },
     "cross_norm": {
+        "gemma": "layers.1.pre_cross_attn_layernorm",
         "": "layers.1.encoder_attn_layer_norm",
         "t5": "block.1.layer.1.layer_norm",
         "bert": "encoder.layer.1.crossattention.output.LayerNorm",
         "gpt2": "h.1.ln_cross_attn",
     },
     "cross_output": {
+        "gemma": "layers.1.cross_attn.o_proj",
         "": "layers.1.encoder_attn.out_proj",
         "t5": "block.1.layer.1.EncDecAttention.o",
         "bert": "encoder.layer.1.crossattention.output.dense",
         "gpt2": "h.1.crossattention.c_proj",
     },
     "contract": {
+        "gemma": "layers.1.mlp.down_proj",
         "": "layers.1.fc2",
         "t5": "block.1.layer.1.DenseReluDense.wo",
         "bert": "encoder.layer.1.output.dense",
@@ -130,7 +148,9 @@ def test_edit_at_a_hook_point_acts_where_its_name_says(twins: Twins, point: str)
     eager = stack_of(twins.eager, stack)
     path = place.format(**{name: _place(eager, name) for name in _PLACES})
     module = eager.get_submodule(path)
-    scale = 24**0.5 if twins.ours.description.scale_embeddings and side == "scaled" else 1.0
+    description = twins.ours.description.of(stack)
+    is_scaled = description.scale_embeddings and side == "scaled"
+    scale = description.d_model**0.5 if is_scaled else 1.0
     # Some multiply by the scale within the embedding, others behind it.
     scale = 1.0 if hasattr(module, "embed_scale") else scale
 
@@ -168,7 +188,7 @@ def test_positions_can_be_taken_away_and_logits_edited(twins: Twins) -> None:
         edited = run(model, source, target)
     assert torch.equal(edited, -plain)
     assert torch.equal(seen["logits"][0], edited)
-    if model.description.positions == "relative":
+    if not model.description.adds_positions:
         return  # positions are in the scores: test_attention.py
     for side in ("encoder", "decoder"):
         name = f"{side}.embedding"
@@ -183,7 +203,7 @@ def test_positions_can_be_taken_away_and_logits_edited(twins: Twins) -> None:
 def test_positions_belong_to_each_sentence_of_a_batch(twins: Twins) -> None:
     """As in our own model, so that one sentence's can be changed, though the table is shared."""
     model = twins.ours
-    if model.description.positions == "relative":
+    if not model.description.adds_positions:
         return
     source, target = inputs(twins, 7, 4)
     points = ["encoder.embedding.positions", "decoder.embedding.positions"]

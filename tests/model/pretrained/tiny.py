@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import json
+import types
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +37,7 @@ FAMILY_NAMES = (
     *("marian", "bart", "mbart", "pegasus", "m2m_100", "blenderbot", "plbart"),
     *("t5", "t5_1_1", "mt5", "umt5"),
     *("bert2bert", "bert2roberta", "bert2gpt2"),
+    "t5gemma",
 )
 PAIRS = ("bert2bert", "bert2roberta", "bert2gpt2")
 """Encoder-decoders whose stacks are models of their own; but for the first, of two widths."""
@@ -99,10 +101,33 @@ def _pair_settings(name: str) -> dict[str, Any]:
     return whole | {stack: of_all | values for stack, values in stacks.items()}
 
 
+def _t5gemma_settings() -> dict[str, Any]:
+    """Unequal widths, heads that share keys, scores and logits whose caps can be seen."""
+    of_all = {
+        "vocab_size": VOCABULARY,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 6,
+        "query_pre_attn_scalar": 7,
+        "bos_token_id": 2,
+        "max_position_embeddings": 43,
+        "sliding_window": 43,
+        "attn_logit_softcapping": 1.5,
+        "final_logit_softcapping": 6.0,
+    }
+    sizes = {
+        "encoder": {"hidden_size": 20, "num_hidden_layers": 3, "intermediate_size": 31},
+        "decoder": {"hidden_size": 24, "num_hidden_layers": 2, "intermediate_size": 29},
+    }
+    return {stack: of_all | values for stack, values in sizes.items()}
+
+
 def _settings(name: str) -> tuple[str, dict[str, Any]]:
     """The ``model_type`` and the configuration of a family's tiny model."""
     if name in PAIRS:
         return "encoder-decoder", _pair_settings(name)
+    if name == "t5gemma":
+        return name, _t5gemma_settings()
     if name.endswith(("t5", "t5_1_1")):
         values: dict[str, Any] = {
             "d_kv": 5,
@@ -158,6 +183,17 @@ def _randomise(inner: Any, spread: float = 0.2) -> None:
                 tensor.copy_(spread * noise)
 
 
+def _compute_norms_in(inner: Any, dtype: torch.dtype) -> None:
+    """Let a T5Gemma compute its norms in a type, where its own code has float32."""
+
+    def forward(norm: Any, x: Tensor) -> Tensor:
+        return norm._norm(x.to(dtype)) * (1 + norm.weight)
+
+    for module in inner.modules():
+        if type(module).__name__ == "T5GemmaRMSNorm":
+            module.forward = types.MethodType(forward, module)
+
+
 def build(
     name: str,
     *,
@@ -173,7 +209,7 @@ def build(
     from transformers import AutoConfig, AutoModelForSeq2SeqLM
 
     kind, values = _settings(name)
-    if name in PAIRS:
+    if "encoder" in values:
         for stack in ("encoder", "decoder"):
             own = {key: changes[key] for key in changes.keys() & values[stack].keys()}
             values[stack] |= own | changes.pop(stack, {})
@@ -188,6 +224,8 @@ def build(
     made[1].load_state_dict(made[0].state_dict())
     for inner in made:
         inner.to(dtype)
+        if dtype == torch.float64:
+            _compute_norms_in(inner, dtype)
         if name == "marian":  # as opus-mt: the padding is the likeliest token, and forbidden
             padding = inner.config.pad_token_id
             inner.final_logits_bias[0, padding] = 50.0

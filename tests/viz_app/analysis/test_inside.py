@@ -78,8 +78,12 @@ def by_hand() -> AttentionSublayer:
         value_projection=linear(D, inner, {(2, 3): 1, (2, 5): 2}, [1, 0, 0, 0, 1, 0]),
         output_projection=linear(inner, D, {(0, 0): 3, (3, 1): 0.8}, [0, -1, 0, 0, 0]),
         allowed=np.array([[True, True, True], [True, True, False]]),
+        output_norm=None,
+        rotation=None,
         position_bias=None,
         scale=K**-0.5,
+        cap=None,
+        key_heads=H,
         stream=np.full((2, D), np.nan),
         **dict.fromkeys((*captured, "output", "result"), NOT_KNOWN),
     )
@@ -149,6 +153,7 @@ NORM = NormWeights(array([2, 10]), array([0.5, -1]), 3.0)
 def make_feed_forward(bias: Sequence[float] | None = None) -> FeedForwardSublayer:
     """Row 1 has the stream (1, 3), and reads (1, 2); nothing is captured."""
     return FeedForwardSublayer(
+        output_norm=None,
         norm_first=True,
         norm=NORM,
         activation="relu",

@@ -36,11 +36,13 @@ def test_scores_are_products_and_give_the_maps_of_each_sentence(model: Seq2SeqMo
     for kind in KINDS:
         layers, heads = about.shapes[kind]
         found = head_vectors(model, SENTENCES, Head(kind, layers - 1, heads - 1))
-        scale = found.keys.shape[1] ** -0.5 if about.scale_scores else 1.0
+        scale = about.of(kind).score_scale(found.keys.shape[1])
+        cap = about.of(kind).score_cap
         query = key = 0
         for pair, scores in zip(SENTENCES, found.scores, strict=True):
             maps = attention_maps(model, PaddedIds.of_pairs([pair], model))[0]
-            weights = softmax(np.where(np.isnan(scores), -np.inf, scores), axis=1)
+            seen = scores if cap is None else cap * np.tanh(scores / cap)
+            weights = softmax(np.where(np.isnan(scores), -np.inf, seen), axis=1)
             assert_near(weights, maps[kind][0, -1].numpy(), dtype=np.float32, size=1)
             n, m = scores.shape
             products = found.queries[query : query + n] @ found.keys[key : key + m].T * scale

@@ -63,7 +63,8 @@ def parts_of(
 
 def scores_of(model: Any, kind: Kind, layer: int, head: int) -> Doubles:
     """A row of scores before the softmax, as the model computes it in a pass."""
-    point = f"{attention_path(kind, layer)}.scores"
+    end = "scores" if model.description.of(kind).score_cap is None else "uncapped"
+    point = f"{attention_path(kind, layer)}.{end}"
     with torch.inference_mode(), capture(model, [point]) as seen:
         model.decode(torch.tensor([CONSUMED]), *model.encode(torch.tensor([SOURCE])))
     return array(seen[point][0][0, head, ROWS[kind]])
@@ -81,7 +82,7 @@ def test_tables_sum_to_the_scores(model: Any, kind: Kind) -> None:
         assert np.abs(sums - scores).max() < 1e-10
         assert parts.deviation < 1e-10
         relative = model.description.positions == "relative"
-        assert ("position" in parts.query_parts) == (not relative)
+        assert ("position" in parts.query_parts) == model.description.adds_positions
         assert (parts.relative is not None) == (relative and kind != "cross")
         of_query = [name for name in parts.query_parts if name.startswith("decoder_self")]
         if kind == "cross":

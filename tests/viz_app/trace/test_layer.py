@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass, replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,13 +14,14 @@ from headwise.model.hooks import edit
 from headwise.model.interface import KINDS, Kind, attention_path
 from headwise.model.tokenizer import TokenizerPair
 from headwise.model.transformer import Transformer
-from headwise.model.turned import Turned
+from headwise.model.turned import AS_IT_IS, Turned
 from headwise.viz_app.analysis.inside import deviations
 from headwise.viz_app.records.model import LayerTrace
 from headwise.viz_app.records.trace import Tokens, Trace
 from headwise.viz_app.trace.layer import run_layer_trace
 from headwise.viz_app.trace.sentence import run_trace
 from tests.floats import assert_near, rounding
+from tests.model.pretrained.tiny import build
 
 SOURCE, TARGET = "Don't worry, she sees him.", "No te preocupes, ella lo ve."
 L, H, K, D, D_FF = 2, 3, 5, 14, 23
@@ -140,6 +143,24 @@ def test_steps_from_inputs_and_weights_are_what_was_recorded(
         assert sublayer.norm_first == (speaker.config.norm == "pre")
         assert (sublayer.read is sublayer.stream) != sublayer.norm_first
     assert (layer_trace.feed_forward.hidden > 0).any()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("family", ["t5gemma", "bert2gpt2"])
+def test_steps_are_those_of_models_that_turn_share_cap_and_norm(family: str, kind: Kind) -> None:
+    """What a family does between input and output of a layer is done again in float64."""
+    model = build(family, dtype=torch.float64).ours
+    source, consumed = (Tokens(ids, ("",) * len(ids), ()) for ids in ((5, 17, 9, 30, 8), (2, 7, 9)))
+    trace: Any = SimpleNamespace(source=source, consumed=consumed, turned=AS_IT_IS)
+    layer = run_layer_trace(model, trace, kind, 1)
+    size = max(float(np.abs(array).max()) for _, array in arrays_of(layer))
+    for head in range(layer.attention.n_heads):
+        found = deviations(layer, head, 2)
+        assert max(found.values()) <= rounding(np.float32, size)
+    for part in ("rotation", "cap", "output_norm"):
+        if getattr(layer.attention, part) is not None:
+            without = replace(layer, attention=replace(layer.attention, **{part: None}))
+            assert max(deviations(without, 1, 2).values()) > 0.01
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])

@@ -277,7 +277,7 @@ def put(name: str, number: float) -> Callable[[Values], None]:
         ),
         (cut("attention_cross"), "attention_cross: expected Ld H_cross T S = "),
         (cut("keys_cross"), "keys_cross: expected Ld H_cross S K_cross = "),
-        (cut("encoder_stream"), r"encoder_stream: expected Le\+1 S D = "),
+        (cut("encoder_stream"), r"encoder_stream: expected Le\+1 S De = "),
         (cut("lens_ids"), r"lens_ids: expected Ld\+1 T k = "),
         *(
             (put("attention_cross", weight), "attention_cross: expected weights from 0 to 1")

@@ -21,11 +21,12 @@ from tests.viz_app.views.driver import Folders, Page, Start, open_page
 
 SENTENCE = "The dog sees a red house."
 TRAINER_STEPS = (10, 20)
-_BESIDE_T5S_TOKENIZER: dict[str, tuple[str, dict[str, str]]] = {
+_BESIDE_T5S_TOKENIZER: dict[str, tuple[str, dict[str, Any]]] = {
     "t5": ("t5", {"feed_forward_proj": "gated-gelu"}),
     "t5_1_1": ("t5_1_1", {}),
     "mt5": ("mt5", {}),
     "pegasus": ("pegasus", {}),
+    "t5gemma": ("t5gemma", {"bos_token_id": 0}),
 }
 """Name → family and changes of the configuration of a model that T5's tokenizer fits."""
 

@@ -39,7 +39,7 @@ from tests.viz_app.views.driver import (
 )
 
 SPANISH = "El perro ve una casa."
-MEASURED = ("marian", "t5", "m2m_100", "bert2bert")
+MEASURED = ("marian", "t5", "m2m_100", "bert2bert", "t5gemma")
 """Families whose every page is opened; of the others those that differ by family."""
 _FALSE_OF_T5 = (
     *("<s>", "LayerNorm", "PE(", "PE_", r"\sqrt{d_k}", "/√d_k", "÷", "√D ·", "+ β"),
@@ -57,6 +57,10 @@ FALSE_OF: dict[str, tuple[str, ...]] = {
     "m2m_100": ("RMSNorm", "GELU"),
     "nllb": ("RMSNorm", "GELU"),
     "bert2bert": ("<s>", "</s>", "RMSNorm", "max(0", "10000", "√D ·", "final norm"),
+    "t5gemma": (
+        *("<s>", "LayerNorm", "PE(", "PE_", r"\sqrt{d_k}", "/√d_k", "+ β", "max(0", "+ B"),
+        *("+ b_O", "+ b_Q", "+ b_1", "+ b₁", "relative position"),
+    ),
     "bert2gpt2": ("<s>", "</s>", "RMSNorm", "max(0", "10000", "√D ·", "W_T"),
 }
 """Words and signs that are false of each: of its first token, norm, activation, scale, biases."""
@@ -128,6 +132,17 @@ def test_pages_say_nothing_false(
     ("family", "formulas"),
     [
         (
+            "t5gemma",
+            (
+                r"1.5\tanh\left(\frac{QK^\top}{\sqrt{7}}\,/\,1.5\right)",
+                r"x + \mathrm{RMSNorm}(\mathrm{Sublayer}(\mathrm{RMSNorm}(x)))",
+                r"P = \mathrm{softmax}(6\tanh\frac{x\,W}{6})",
+                "in the encoder each 2 heads in a row, of 4, and in the decoder each 2",
+                "Rotary positions",
+                "headᵢ = softmax(1.5 tanh(turned QKᵀ/√7 / 1.5))V",
+            ),
+        ),
+        (
             "t5",
             (
                 r"\mathrm{softmax}\left(QK^\top + B\right)V",
@@ -183,9 +198,9 @@ def test_formulas_and_the_tree_are_those_of_the_model(
     rows = re.findall(r'<tr data-module="(.*?)">(.*?)</tr>', tree)
     counts = {name: int(texts_in(row, "td")[-1].replace(",", "")) for name, row in rows}
     assert sum(counts.values()) == run.parameters
-    weight, bias = model.linear("decoder.layers.1.cross_attention.key_projection")
+    weight, bias = model.linear("decoder.layers.1.cross_attention.query_projection")
     expected = weight.numel() + (bias.numel() if bias is not None else 0)
-    assert counts["decoder.layers.1.cross_attention.key_projection"] == expected
+    assert counts["decoder.layers.1.cross_attention.query_projection"] == expected
     for side, stack in (("source", "encoder"), ("target", "decoder")):
         table = stack_of(eager(family).inner, stack).get_input_embeddings().weight
         weights = table.numpy(force=True)
@@ -194,7 +209,7 @@ def test_formulas_and_the_tree_are_those_of_the_model(
     saved = tmp_path / "trace.npz"
     saved.write_bytes(to_npz(trace))
     assert read_trace(saved).source == trace.source
-    assert (read_trace(saved).source_embedding.positions is None) is (family == "t5")
+    assert (read_trace(saved).source_embedding.positions is None) is family.startswith("t5")
     if family == "marian":  # its end has the id 0, which is padding in runs of ours
         alone, batch = app.markup('<div class="padding"')
         assert "×" not in alone

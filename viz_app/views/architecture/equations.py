@@ -11,6 +11,7 @@ import streamlit as st
 
 from headwise.model.interface import Description
 from headwise.viz_app.analysis.formulas import (
+    divisor,
     feed_forward_formula,
     multi_head_formula,
     norm_name,
@@ -61,6 +62,8 @@ def equations_of(selection: Selection, trace: Trace) -> Iterator[Equation]:
     yield from _of_norm(model)
     first = token_label(trace.predicted.texts[0])
     scaled = f" x is divided by √{model.d_model:,} first." * model.scale_output
+    if model.logit_cap is not None:
+        scaled += f" No logit is beyond ±{model.logit_cap:g}."
     yield Equation(
         "Output (section 3.4)",
         rf"P = \mathrm{{softmax}}({output_formula(model, 'x')})",
@@ -85,6 +88,18 @@ def _of_positions(
         here = (
             "Nothing is added to embeddings: each head adds to a score a learned number for the "
             "distance from query to key, in self-attention only."
+        )
+    elif model.positions == "rotary":
+        title = "Rotary positions (not in the paper)"
+        formula = (
+            r"\begin{aligned} \tilde x_i &= x_i \cos(pos\,\omega_i) - x_{d_k/2+i} "
+            r"\sin(pos\,\omega_i) \\ \tilde x_{d_k/2+i} &= x_{d_k/2+i} \cos(pos\,\omega_i) + "
+            r"x_i \sin(pos\,\omega_i) \end{aligned}"
+        )
+        here = (
+            "Nothing is added to embeddings: in self-attention each query and key x is turned by "
+            "its position, two dimensions at a time, so that a score depends on how far apart the "
+            "two are (Su et al. 2021). Values are not turned, nor is anything in cross-attention."
         )
     elif model.positions == "learned":
         title, formula = "Positional encodings (section 3.5, learned)", r"PE_{pos} = W_{pos}"
@@ -134,7 +149,7 @@ def _of_embeddings(model: Description) -> Iterator[Equation]:
 def _input_formula(model: Description) -> str:
     """Write what enters the first layer of a stack as LaTeX."""
     token = r"\sqrt{D}\,E_{id}" if model.scale_embeddings else "E_{id}"
-    whole = token + " + PE_{pos}" * (model.positions != "relative")
+    whole = token + " + PE_{pos}" * model.adds_positions
     return rf"\mathrm{{{norm_name(model)}}}({whole})" if model.embedding_norm else whole
 
 
@@ -147,12 +162,20 @@ def _of_attention(model: Description, source: int, steps: int) -> Iterator[Equat
         f"Weights are {source} × {source} in the encoder, {steps} × {steps} and masked in the "
         f"decoder, {steps} × {source} across."
     )
-    roots = [f"√{d_k} = {math.sqrt(d_k):.2f}" for d_k in widths]
+    roots = [f"√{model.score_divisor or d_k} = {1 / model.score_scale(d_k):.2f}" for d_k in widths]
     if model.scale_scores:
-        fraction = r"\frac{QK^\top}{\sqrt{d_k}}"
+        fraction = rf"\frac{{QK^\top}}{{\sqrt{{{divisor(model)}}}}}"
         scaled = f"√d_k = {_by_stack(*roots)}. "
+        if model.score_divisor is not None:
+            scaled = f"{roots[0]}, where the paper has √d_k. "
     else:
         fraction, scaled = "QK^\\top", "Scores are not divided by √d_k here. "
+    cap = model.score_cap
+    if cap is not None:
+        fraction = rf"{cap:g}\tanh\left({fraction}\,/\,{cap:g}\right)"
+        scaled += f"No score is beyond ±{cap:g}. "
+    if model.positions == "rotary":
+        scaled += "In self-attention Q and K are turned by position first. "
     relative = " + B" if model.positions == "relative" else ""
     yield Equation(
         f"{'Scaled dot' if model.scale_scores else 'Dot'}-product attention (equation 1)",
@@ -180,9 +203,19 @@ def _of_attention(model: Description, source: int, steps: int) -> Iterator[Equat
         r"\mathrm{head}_i = \mathrm{Attention}(Q_i, K_i, V_i) \\ "
         rf"Q_i = x W_Q{q},\quad K_i = y W_K{k} \\ V_i = y W_V{v} \end{{gathered}}",
         f"Each of {_by_stack(*each, joined=', each of ')}; W_O is {_by_stack(*outputs)}. {across}"
-        f"{layers} such modules, {total} heads.",
+        f"{layers} such modules, {total} heads.{_shared_keys(model)}",
         "inside",
     )
+
+
+def _shared_keys(model: Description) -> str:
+    """Say which heads share keys and values; "" where each has its own."""
+    said = []
+    for stack, heads in (("encoder", model.n_encoder_heads), ("decoder", model.n_decoder_heads)):
+        own = model.of("encoder" if stack == "encoder" else "decoder").key_heads
+        if own is not None:
+            said.append(f"in the {stack} each {heads // own} heads in a row, of {heads},")
+    return f" Keys and values are shared: {' and '.join(said)} have the same." if said else ""
 
 
 def _by_stack(encoder: str, decoder: str, *, joined: str = ", ") -> str:
@@ -244,10 +277,14 @@ def _norm_of_stack(model: Description, sublayers: int, where: str) -> Equation:
         if post
         else "The norm comes before the sublayer; in the paper it comes after the sum"
     )
+    inner = rf"\mathrm{{Sublayer}}({norm}(x))"
+    if model.output_norms:
+        order += ", and another norm is of what the sublayer gives"
+        inner = rf"{norm}({inner})"
     root = "" if model.norm_kind == "layer" else "The norm divides by the root mean square. "
     return Equation(
         f"Residual connection and norm (section 3.1){where}",
-        rf"{norm}(x + \mathrm{{Sublayer}}(x))" if post else rf"x + \mathrm{{Sublayer}}({norm}(x))",
+        rf"{norm}(x + \mathrm{{Sublayer}}(x))" if post else f"x + {inner}",
         f"{root}{order}. There are {sublayers} of these, on rows of {model.d_model:,}"
         + (f"; and one more norm on top of {'the' if where else 'each'} stack." * model.final_norm)
         + "." * (not model.final_norm),

@@ -25,6 +25,12 @@ _PARTS = {
     "total": "Their sum, which enters the first layer",
 }
 
+_WHERE = {
+    "relative": "the scores of attention",
+    "rotary": "the queries and keys of self-attention",
+}
+"""Where positions come in that are not added to embeddings."""
+
 
 @dataclass(frozen=True)
 class TraceSide:
@@ -80,7 +86,7 @@ def show_input(selection: Selection, side: TraceSide) -> None:
 def _formula(model: Description) -> str:
     """Write as LaTeX what enters the first layer."""
     factor = rf"\sqrt{{{model.d_model}}}\," if model.scale_embeddings else ""
-    added = r" + \mathrm{PE}(pos)" * (model.positions != "relative")
+    added = r" + \mathrm{PE}(pos)" * model.adds_positions
     whole = f"{factor}E_{{token}}{added}"
     if model.embedding_norm:
         whole = rf"\mathrm{{{norm_name(model)}}}({whole})"
@@ -96,8 +102,8 @@ def _notes(model: Description, side: TraceSide) -> dict[str, str]:
     row = f"A row a token: its learned embedding{scaled}."
     if "positions" not in parts:
         return {
-            "tokens": f"{row} This model adds no positional encodings: its positions are relative, "
-            "and come in with the scores of attention (see positions)."
+            "tokens": f"{row} This model adds no positional encodings: its positions are "
+            f"{model.positions}, and come in with {_WHERE[model.positions]} (see positions)."
         }
     sines = model.positions == "sinusoidal"
     always = "always √(D / 2) =" if sines else "on average"

@@ -54,7 +54,8 @@ def show_positions(selection: Selection, side: TraceSide) -> None:
     """Draw the encodings of positions by formula, as recorded, or relative positions."""
     recorded = side.embedding.positions
     if recorded is None:
-        _show_relative(selection, side)
+        is_rotary = selection.run.description.positions == "rotary"
+        (_show_rotary if is_rotary else _show_relative)(selection, side)
         return
     order = order_of(recorded)
     if order is None:
@@ -236,6 +237,40 @@ def _show_recorded(selection: Selection, side: TraceSide, recorded: Floats) -> N
     )
     show_figure(figure, key="position_similarity", alt=about)
     st.caption(about)
+
+
+def _show_rotary(selection: Selection, side: TraceSide) -> None:
+    """Draw the angles by which queries and keys of self-attention are turned."""
+    show_heading("Rotary positions")
+    kind: Kind = "encoder_self" if side.name == "source" else "decoder_self"
+    attention = layer_trace_of(selection.run, side.trace, kind, 0).attention
+    if attention.rotation is None:
+        st.caption("This sentence has no record of it.")
+        return
+    cos, sin = attention.rotation
+    half = cos.shape[1] // 2
+    note = (
+        "This model adds no positional encodings to its embeddings. In self-attention each query "
+        f"and key is turned by its position instead, dimensions i and i + {half} together, for i "
+        f"from 0 to {half - 1}. A product of query and key then depends on the distance between "
+        "them: each pair of dimensions counts by the angle between the two, which is the distance "
+        "times the pair's angle of one position (Su et al. 2021)."
+    )
+    st.caption(note)
+    drawn = (
+        f"Cosines, left, and sines, right, of the angles at the first {len(cos)} distances, by "
+        f"{half} pairs of dimensions each, from -1 to 1. A cosine is 1 where query and key are "
+        "compared as they are, and -1 where they are compared with the opposite sign."
+    )
+    figure = encoding_map(
+        np.concatenate([cos[:, :half], sin[:, :half]], axis=1),
+        used=len(cos),
+        theme=selection.theme,
+        limit=1.0,
+    )
+    show_figure(figure, key="rotary", alt=drawn)
+    st.caption(drawn)
+    show_link("See it in the scores on Inside a head", "inside", key="open_inside", kind=kind)
 
 
 def _show_relative(selection: Selection, side: TraceSide) -> None:

@@ -78,14 +78,14 @@ def _show_head(selection: Selection, trace: Trace) -> None:
     hidden = follow_feed_forward(feed_forward, row)
     after = follow_residual(attention, shares.output, row)
     end = follow_residual(feed_forward, hidden.output, row)
-    show_projections(selection, attention, steps, grid.rows[row], grid.columns)
+    show_projections(selection, attention, steps, grid.rows[row], grid.columns, head)
     show_scores(
         selection,
         steps,
         attention.allowed[row],
         grid.columns,
         pair,
-        scaled=selection.run.description.scale_scores,
+        model=selection.run.description.of(kind),
     )
     show_contributions(selection, steps, pair, grid.columns[pair])
     show_score_parts(selection, trace, Head(kind, layer, head), row, pair, grid.columns[pair])

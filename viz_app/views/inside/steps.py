@@ -9,7 +9,7 @@ import numpy as np
 import streamlit as st
 from numpy.typing import ArrayLike, NDArray
 
-from headwise.model.interface import Kind
+from headwise.model.interface import Description, Kind
 from headwise.model.ties import descending
 from headwise.viz_app.analysis.formulas import feed_forward_formula, multi_head_formula
 from headwise.viz_app.analysis.inside import (
@@ -68,8 +68,9 @@ def show_projections(
     steps: HeadSteps,
     query: str,
     columns: Sequence[str],
+    head: int,
 ) -> None:
-    """Draw the query and the keys (section 3.2.2)."""
+    """Draw the query and the keys (section 3.2.2) of a head, from 0."""
     d_model, d_k = attention.read.shape[1], len(steps.query)
     biased = attention.query_projection.bias is not None
     q, k, v = (f" + b_{letter}" if biased else "" for letter in "QKV")
@@ -81,14 +82,18 @@ def show_projections(
     entered = "the stream after the layer's self-attention" if cross else "the layer's input"
     what = "the encoder's output" if cross else "the same"
     read = f"{_norm_name(attention)}(x)" if attention.norm_first else "x"
+    of_query, of_key = rf"r\,W_Q{q}", f"y_j W_K{k}"
+    if attention.rotation is not None:
+        of_query, of_key = rf"R_{{pos}}({of_query})", f"R_j({of_key})"
     with _step(
         "projections",
         "1. Query, keys and values",
-        rf"\begin{{aligned}} q &= r\,W_Q{q} \\ k_j &= y_j W_K{k} \\ "
+        rf"\begin{{aligned}} q &= {of_query} \\ k_j &= {of_key} \\ "
         rf"v_j &= y_j W_V{v} \end{{aligned}}",
         f"x is {entered} at the query; r = {read}, what attention reads of it, is 1 × {d_model:,}; "
         f"y, {what} at the keys, {len(columns)} × {of_keys:,}; {each}. So q is "
-        f"1 × {d_k}, keys and values are {len(columns)} × {d_k}. q = {_numbers(steps.query)}",
+        f"1 × {d_k}, keys and values are {len(columns)} × {d_k}. q = {_numbers(steps.query)}"
+        f"{_turned_note(attention, d_k)}{_shared_note(attention, head)}",
     ):
         vectors = np.vstack([steps.query, steps.keys])
         labels = [f"q: {query}", *(f"k: {label}" for label in columns)]
@@ -100,6 +105,32 @@ def show_projections(
         )
 
 
+def _turned_note(attention: AttentionSublayer, d_k: int) -> str:
+    """Say how queries and keys are turned by position; "" where they are not."""
+    if attention.rotation is None:
+        return ""
+    cos, sin = (part[min(1, len(part) - 1)] for part in attention.rotation)
+    angles = np.arctan2(sin, cos)[: d_k // 2]  # of the second position
+    return (
+        f" Query and keys are turned by position, values are not: R turns dimensions i and "
+        f"i + {d_k // 2} together, by an angle that grows with the position, from one to the next "
+        f"by {np.abs(angles).max():.3g} at i = 0 and {np.abs(angles).min():.3g} at "
+        f"i = {d_k // 2 - 1}. So q · k depends on how far apart the two are (Su et al. 2021)."
+    )
+
+
+def _shared_note(attention: AttentionSublayer, head: int) -> str:
+    """Say which heads have the same keys and values; "" where each has its own."""
+    several = attention.n_heads // attention.key_heads
+    if several == 1:
+        return ""
+    first = head // several * several
+    return (
+        f" Heads {first + 1} to {first + several} have the same keys and values, those of key head "
+        f"{first // several + 1} of {attention.key_heads}."
+    )
+
+
 def show_scores(
     selection: Selection,
     steps: HeadSteps,
@@ -107,7 +138,7 @@ def show_scores(
     columns: Sequence[str],
     pair: int,
     *,
-    scaled: bool,
+    model: Description,
 ) -> None:
     """Draw one row of equation 1, from products to weights."""
     d_k, masked = len(steps.query), int((~allowed).sum())
@@ -120,7 +151,11 @@ def show_scores(
         show_heading("2. Scores, mask and softmax")
         stages = {"q · k": steps.products}
         score, added, why = r"q \cdot k_j", "", ""
-        if scaled:
+        if model.score_divisor is not None:
+            root = model.score_divisor**0.5
+            stages[f"÷ √{model.score_divisor} = {root:.2f}"] = steps.scaled
+            score = rf"\frac{{{score}}}{{\sqrt{{{model.score_divisor}}}}}"
+        elif model.scale_scores:
             stages[f"÷ √{d_k} = {d_k**0.5:.2f}"] = steps.scaled
             score = rf"\frac{{{score}}}{{\sqrt{{d_k}}}}"
             why = (
@@ -132,6 +167,10 @@ def show_scores(
             stages["position bias"], stages["sum"] = steps.position_bias, steps.scores
             score += " + b_j"
             added = "b is what the distance between query and key adds. "
+        if steps.capped is not None and (cap := model.score_cap) is not None:
+            stages[f"cap at ±{cap:g}"] = steps.capped
+            score = rf"{cap:g}\tanh\frac{{{score}}}{{{cap:g}}}"
+            why += f"The cap c tanh(score / c), c = {cap:g}, lets no score beyond ±{cap:g}. "
         st.latex(rf"\alpha_j = \mathrm{{softmax}}_j\left({score} + m_j\right)")
         figure = score_stages(
             list(stages.values()),
@@ -256,6 +295,10 @@ def show_residual(
         apart = (1, _limit(steps.read))
         own = f", those of {norm}({x}) at ±{apart[1]:.1f}"
         formula, order = rf"{x} + {inner}({outer}({x}))", "pre-norm, not the paper's order"
+    if sublayer.output_norm is not None:
+        rows = {f"{norm}({name})" if row == name else row: of for row, of in rows.items()}
+        formula = rf"{x} + {outer}({inner}({outer}({x})))"
+        order = "a norm before and one after the sublayer, not the paper's order"
     rows |= {"what goes on": steps.result}
     vectors = np.vstack(list(rows.values()))
     # A few dimensions of a stream can be tens of times as large as the others.

@@ -65,7 +65,7 @@ def missing(lesson: Lesson, run: Run) -> list[str]:
     """Return what a lesson needs and a run lacks."""
     model, rows = run.description, log_of(run.folder, "metrics.jsonl")
     has = {
-        "additive positions": model.positions != "relative",
+        "additive positions": model.adds_positions,
         "scaled scores": model.scale_scores,
         "several checkpoints": len(run.steps()) > 1,
         "training curves": bool(len(curve_of(rows, "valid_loss"))),

@@ -112,17 +112,17 @@ def _choose_other(selection: Selection, trace: Trace) -> None:
 
 def _what_is_held(model: Description) -> str:
     """Say what is held at its value in the pass, so that the stream is a sum."""
-    held = (
-        "the divisor of the last norm"
-        if model.norm == "pre"
-        else "the divisors of all norms on the way"
-    )
+    is_one = model.norm == "pre" and not (model.output_transform or model.output_norms)
+    held = "the divisors of all norms on the way"
+    if model.norm == "pre":
+        held = "the divisor of the last norm"
+    if model.output_norms:
+        held = "the divisors of the last norm and of the norms of what each sublayer gives"
     if model.output_transform:
         held += (
             ", and the factors by which the activation function before the unembedding multiplies "
             "what it is given,"
         )
-    is_one = model.norm == "pre" and not model.output_transform
     return f"{held} {'is held at its value' if is_one else 'are held at their values'} in this pass"
 
 
@@ -134,7 +134,13 @@ def _say_difference(selection: Selection, trace: Trace, account: Account) -> Non
     size = abs(account.difference)
     way = "higher" if account.difference >= 0 else "lower"
     if account.instead is None:
-        said = f"The logit of {names[0]} is {size:.3f} {way} than the mean of all logits."
+        said = f"The logit of {names[0]} is {size:.3f} {way} than the mean of all logits"
+        said += ", before their cap." if selection.run.description.logit_cap else "."
+    elif (cap := selection.run.description.logit_cap) is not None:
+        said = (
+            f"The logit of {names[0]} is {size:.3f} {way} than that of {names[1]}, both before the "
+            f"cap {cap:g} tanh(logit / {cap:g}), after which they would be no sum."
+        )
     else:
         times = f"{math.exp(size):,.1f}" if size < 14 else f"10^{size / math.log(10):.1f}"
         likely = "as likely" if account.difference >= 0 else "less likely"

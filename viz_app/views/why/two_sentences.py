@@ -55,7 +55,7 @@ def show_two_sentences(selection: Selection, trace: Trace) -> None:
         return
     quick = attribution_of(selection.run, asked.pair, at, words)
     names = _labels(selection, words)
-    _say_odds(quick, names)
+    _say_odds(quick, names, selection.run.description.logit_cap)
     show_patching(selection, asked, quick, names)
     show_pair_maps(selection, asked.pair)
 
@@ -236,15 +236,18 @@ def _labels(selection: Selection, ids: tuple[int, int]) -> list[str]:
     return [escape_markdown(next_token_label(text, spaced=spaced)) for text in texts]
 
 
-def _say_odds(quick: Patching, names: list[str]) -> None:
+def _say_odds(quick: Patching, names: list[str], cap: float | None) -> None:
     a, b = names
     said = (
         f"After A the logit of **{a}** is {abs(quick.odds_a):.3f} "
         f"{'higher' if quick.odds_a >= 0 else 'lower'} than that of **{b}**, after B "
-        f"{abs(quick.odds_b):.3f} {'higher' if quick.odds_b >= 0 else 'lower'}: log-odds of "
-        f"{quick.odds_a:+.3f} and {quick.odds_b:+.3f}."
+        f"{abs(quick.odds_b):.3f} {'higher' if quick.odds_b >= 0 else 'lower'}"
     )
-    if not quick.nothing_to_restore:
+    if cap is not None:
+        said += f", all before the model's cap of its logits at ±{cap:g}."
+    else:
+        said += f": log-odds of {quick.odds_a:+.3f} and {quick.odds_b:+.3f}."
+    if cap is None and not quick.nothing_to_restore:
         change = abs(quick.odds_b - quick.odds_a)
         digits = 1 if change < 5 else 0
         times = (
