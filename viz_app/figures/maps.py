@@ -264,7 +264,7 @@ def vector_map(
 ) -> go.Figure:
     """Draw vectors (n, D) as rows, on the range -limit to limit; columns are dimensions.
 
-    ``apart`` is a row that has a limit of its own, and that limit.
+    ``apart`` is a row that has a limit of its own, drawn over it by trace 1, and that limit.
 
     Raises:
         ValueError: if there are not as many labels as vectors.
@@ -278,7 +278,6 @@ def vector_map(
         own = {"z": vectors[[row]].astype(np.float32), "y": [row], "showscale": False}
         data.append(cells | own | {"zmin": -own_limit, "zmax": own_limit})
         data[-1].pop("colorbar")
-        data[0]["z"][row] = np.nan
     return new_figure(theme, data, layout)
 
 
