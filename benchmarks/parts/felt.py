@@ -143,14 +143,14 @@ def _turns(browser: Browser, address: str, rounds: int) -> Times:
     traffic.settle(patience=PATIENCE)
     seconds: Times = {}
     for round in range(-1, rounds):  # the first is a warm-up
-        for place, (name, selector) in enumerate(PAGES.items()):
+        for name, selector in PAGES.items():
             if name == "translate" and round < 0:
                 continue
             there = "" if name == "translate" else name
             condition = f"""() => location.pathname === '/{there}'
                 && document.querySelector({selector!r})?.checkVisibility()"""
             traffic.clear()
-            link = page.locator("[data-testid=stTopNavLink]").nth(place)
+            link = page.locator(f"[data-testid=stTopNavLink][href$='/{there}']").first
             watch(page, condition, None)
             link.click()
             if round >= 0:

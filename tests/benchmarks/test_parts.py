@@ -94,16 +94,16 @@ def test_shifts_of_a_page_are_summed_by_window(
 
 
 def test_pages_and_clicks_are_felt_from_inside(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(felt, "PAGES", {n: felt.PAGES[n] for n in ("translate", "inside")})
+    monkeypatch.setattr(felt, "PAGES", {n: felt.PAGES[n] for n in ("translate", "learn")})
     monkeypatch.setattr(felt, "CLICKS", {"a head": felt.CLICKS["a head"]})
     done: list[str] = []
     findings = felt.measure(rounds=1, tick=done.append)
     assert len(done) == felt.STEPS
     assert [len(each) for each in findings.raw.values()] == [2, 2, 2, 1, 2]
     opened, turned, waited = findings.tables
-    assert [row[0] for row in opened.rows] == ["translate", "inside", "a bare page"]
+    assert [row[0] for row in opened.rows] == ["translate", "learn", "a bare page"]
     assert all(0 < float(str(row[2])) < 60 for row in opened.rows)
-    assert [row[0] for row in (*turned.rows, *waited.rows)] == ["translate", "inside", "a head"]
+    assert [row[0] for row in (*turned.rows, *waited.rows)] == ["translate", "learn", "a head"]
 
 
 def test_runs_have_as_many_of_one_thing_as_asked_for(tmp_path: Path) -> None:

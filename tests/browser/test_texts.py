@@ -80,7 +80,7 @@ def hostile_address(serve: Callable[..., str], tmp_path_factory: pytest.TempPath
 @pytest.mark.parametrize(
     ("page", "query", "times"),
     [
-        ("/", {"style": "lines", "off": "cross.1.1"}, (4, 4)),
+        ("/", {"style": "lines", "off": "cross.1.1"}, (5, 5)),
         ("/inside", {}, (3, 3)),
         ("/architecture", {}, (4, 4)),
         ("/embeddings", {"section": "similarity"}, (3, 3)),

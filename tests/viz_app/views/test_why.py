@@ -294,7 +294,7 @@ def test_every_checkpoint_is_asked_the_same(start_page: Start, run: TrainedRun) 
     """The lines of the parts sum to that of the difference, which is of the two words."""
     app = start_page("why", **AT, through="true", instead="mean")
     figure = app.charts["account_training"]
-    names = [note["text"] for note in figure["layout"]["annotations"]]
+    names = [note["text"].partition("</span> ")[2] for note in figure["layout"]["annotations"]]
     assert names[0] == "Difference"
     assert names[-1].endswith("smaller parts")
     drawn = np.array([array(line["y"]) for line in figure["data"]])
