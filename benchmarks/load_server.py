@@ -138,7 +138,7 @@ def started(
 def _address_of(process: subprocess.Popen[bytes], log: Path, host: str) -> str:
     until = time.monotonic() + START
     while time.monotonic() < until and process.poll() is None:
-        if started := re.search(r"server started on \S*?:(\d+)", log.read_text()):
+        if started := re.search(r"(?:server started on|URL:) \S*:([1-9]\d*)", log.read_text()):
             address = f"http://{host}:{started[1]}"
             urllib.request.urlopen(f"{address}/_stcore/health", timeout=START).close()
             return address

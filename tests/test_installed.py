@@ -20,7 +20,7 @@ from pathlib import Path
 import headwise.viz_app
 from streamlit.testing.v1 import AppTest
 
-app = AppTest.from_file(Path(headwise.viz_app.__file__).with_name("app.py"), default_timeout=600)
+app = AppTest.from_file(Path(headwise.viz_app.__file__).with_name("script.py"), default_timeout=600)
 app.run()
 app.text_area[0].set_value("I am hungry.").run()
 print([each.value for each in (*app.exception, *app.error)], app.query_params["q"])

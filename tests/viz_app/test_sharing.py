@@ -43,7 +43,7 @@ class Torch:
 sys.meta_path.insert(0, Torch())
 """
 STARTS = {
-    "streamlit run viz_app/app.py": f"runpy.run_path({str(ROOT / 'viz_app' / 'app.py')!r})",
+    "a page": f"runpy.run_path({str(ROOT / 'viz_app' / 'script.py')!r})",
     "import headwise.viz_app": "import headwise.viz_app.trace.sentence",
 } | {
     f"python -m headwise.viz_app{name}": f"runpy.run_module('headwise.viz_app{name}', "

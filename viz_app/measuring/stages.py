@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-import sacrebleu
 import torch
 
 from headwise.model.interface import Seq2SeqModel, Tokenizers
@@ -207,7 +206,9 @@ def _chrf(translations: Sequence[str], references: Sequence[str]) -> tuple[float
     """
     if not translations:
         return math.nan, math.nan
-    chrf = sacrebleu.CHRF()
+    from sacrebleu import CHRF  # takes time, and only this needs it
+
+    chrf = CHRF()
     counts = np.array(chrf._extract_corpus_statistics(translations, [references]))
     scores = [
         float(chrf._compute_f_score(of_resample.tolist()))

@@ -47,7 +47,7 @@ from headwise.viz_app.views.shared import slices
 from headwise.viz_app.views.state import CHOICES, View
 from tests.floats import OPERATIONS, assert_near, printed
 
-APP = Path(__file__).resolve().parents[3] / "viz_app" / "app.py"
+APP = Path(__file__).resolve().parents[3] / "viz_app" / "script.py"
 CATS, DOG = "The cats don't see the dog.", "Where is the old dog?"
 """The sample sentences of the run."""
 CATS_TRANSLATED, DOG_TRANSLATED = "Los gatos no ven al perro.", "¿Dónde está el perro viejo?"

@@ -54,12 +54,12 @@ def large(number: int) -> AttentionTrace:
 
 def test_every_cache_of_the_app_is_bounded() -> None:
     """The pages cache by ``cached`` alone; what it uses itself has a bound or no arguments."""
-    files = [ROOT / "viz_app" / "app.py", *(ROOT / "viz_app" / "views").rglob("*.py")]
+    files = (ROOT / "viz_app" / "views").rglob("*.py")
     texts = {path.name: path.read_text("utf-8") for path in files}
     decorator = r"@(?:st\.cache|(?:functools\.)?(?:lru_)?cache\b)"
     pattern = rf"(?m)^ *{decorator}[^\n]*\n *def \w+\([^)]*\)"
     found = {name: caches for name, text in texts.items() if (caches := re.findall(pattern, text))}
-    assert found.keys() == {"cache.py", "turns.py", "reservations.py", "app.py"}
+    assert found.keys() == {"cache.py", "turns.py", "reservations.py", "pages.py"}
     for one in (each for calls in found.values() for each in calls):
         assert "max_entries=" in one or one.endswith("()")
 

@@ -89,11 +89,8 @@ def page(selection: Selection) -> None:
     show_measure_state(selection, measured)
     measures = measured.by_step.get(selection.step)
     if measures is not None:
-        above = st.container()
-        # The list shows which head is chosen, by widgets below it: those are drawn first.
+        show_list(selection, measures)
         show_examples(selection, measures)
-        with above:
-            show_list(selection, measures)
         show_alike(selection, measures)
         show_find(selection, measures)
         show_plane(selection, measures)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
-from functools import reduce
 from pathlib import Path
 
 import streamlit as st
@@ -39,8 +38,7 @@ _SHORT = 60
 """Letters of a sentence in this menu."""
 _LONG = {"sentence": "the sentence", "target": "the forced translation"}
 """Choices that can be too long for the address."""
-_HERE = Path(__file__).parent
-_STYLE, _SCRIPT = ((_HERE / f"frame.{kind}").read_text("utf-8") for kind in ("css", "js"))
+_SCRIPT = Path(__file__).with_name("frame.js").read_text("utf-8")
 _REPLACED = ", ".join(f".st-key-{name} + .st-key-{name}" for name in CHOICES)
 """Widgets with a new one before them, which Streamlit leaves there until the page is drawn."""
 _PAPER = 640
@@ -53,14 +51,14 @@ def select(page: str = "") -> Selection | None:
     theme = current_theme()
     field = st.get_option(f"theme.{theme_name()}.secondaryBackgroundColor")
     colours = {
-        "MUTED": theme.muted,
-        "CURSOR": theme.accent,
-        "SHEET": theme.background,
-        "ON_ACCENT": theme.background,
-        "FIELD": field or theme.background,
+        "muted": theme.muted,
+        "cursor": theme.accent,
+        "sheet": theme.background,
+        "on-accent": theme.background,
+        "field": field or theme.background,
     }
-    style = reduce(lambda text, each: text.replace(*each), colours.items(), _STYLE)
-    st.html(f"<style>{style}{_REPLACED} {{ display: none; }}</style>")
+    named = "".join(f"--{name}: {colour};" for name, colour in colours.items())
+    st.html(f"<style>:root {{ {named} }}{_REPLACED} {{ display: none; }}</style>")
     script = _SCRIPT.replace("PAPER", str(_PAPER))
     st.html(f"<script>{script}</script>", unsafe_allow_javascript=True)
     st.session_state["notes_place"], lesson = st.container(), st.container()

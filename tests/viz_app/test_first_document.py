@@ -1,0 +1,62 @@
+"""What a browser gets first: the style of all pages, and what loads the programs of pages."""
+
+from __future__ import annotations
+
+import http.client
+import re
+import statistics
+import sys
+import time
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+import streamlit
+from starlette.routing import Route
+
+from benchmarks.load_server import serving
+from headwise.viz_app.first_document import document_routes, first_document
+from headwise.viz_app.views.shared.widgets import PAGE_TITLES
+
+STATIC = Path(streamlit.__file__).parent / "static"
+
+
+def test_it_is_the_document_of_streamlit_with_the_style_last() -> None:
+    document, plain = first_document(), (STATIC / "index.html").read_text("utf-8")
+    before, style, after = re.split(r"<style>(.*?)</style>", document, flags=re.DOTALL)
+    assert ".stMainBlockContainer {" in style
+    kept = before + re.sub(r'<script type="module">import.*?</script>', "", after)
+    assert kept == plain
+    assert document.rindex("<style>") > document.index("</head>")  # Streamlit's styles are there
+
+
+def test_what_it_loads_is_there() -> None:
+    loaded = re.findall(r'import\("\./([^"]+)"\)', first_document())
+    kinds = {Path(name).name.partition(".")[0] for name in loaded}
+    assert {"PlotlyChart", "Html", "BidiComponent", "Selectbox"} <= kinds
+    assert all((STATIC / name).is_file() for name in loaded)
+
+
+@pytest.mark.parametrize(("under", "before"), [("", ""), ("lab", "/lab"), ("/a/b/", "/a/b")])
+def test_every_page_has_it_under_any_path(under: str, before: str) -> None:
+    routes = [route.path for route in document_routes(under) if isinstance(route, Route)]
+    assert sorted(routes) == sorted(f"{before}/{name}" for name in ("", *PAGE_TITLES))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no uvloop")
+def test_small_files_are_sent_at_once() -> None:
+    """A connection that is kept waits 40 ms for each where small packets are collected."""
+    with serving() as server:
+        connection = http.client.HTTPConnection(urlsplit(server.address).netloc)
+        seconds = []
+        for _ in range(21):
+            began = time.perf_counter()
+            connection.request("GET", "/favicon.png")
+            assert connection.getresponse().read()
+            seconds.append(time.perf_counter() - began)
+        connection.request("GET", "/heads")
+        answer = connection.getresponse()
+        assert answer.read().decode() == first_document()
+        assert answer.getheader("Cache-Control") == "no-cache"
+        connection.close()
+    assert statistics.median(seconds) < 0.03

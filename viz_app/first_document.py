@@ -1,0 +1,53 @@
+"""The document that a browser gets first: Streamlit's own, with what else would come late.
+
+Streamlit sends a page piece by piece once it is drawn, and loads the program of each kind of piece
+when the first one comes. Until a style is there all stands elsewhere, and then jumps. So the style
+of all pages and the names of the programs that they need are in the first document.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import streamlit
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+from starlette.routing import BaseRoute, Route
+
+_HERE = Path(__file__).parent
+_STREAMLIT = Path(streamlit.__file__).parent / "static"
+_PROGRAMS = (
+    *("Html", "Selectbox", "Slider", "TextArea", "ButtonGroup", "Button", "BidiComponent"),
+    "PlotlyChart",  # the largest: last
+)
+"""Kinds of pieces that nearly all pages have. Their files are named after their contents."""
+
+
+def first_document() -> str:
+    """Return the HTML for all pages.
+
+    Where Streamlit has other programs than are known here, they are loaded when they are needed.
+    """
+    document = (_STREAMLIT / "index.html").read_text("utf-8")
+    style = (_HERE / "views/shared/frame.css").read_text("utf-8")
+    found = [path for name in _PROGRAMS for path in (_STREAMLIT / "static/js").glob(f"{name}.*.js")]
+    loading = "".join(f'import("./static/js/{path.name}");' for path in found)
+    # At the end, since Streamlit writes its own styles into the head.
+    ours = f'<style>{style}</style><script type="module">{loading}</script>'
+    return document.replace("</body>", f"{ours}</body>")
+
+
+def document_routes(under: str) -> list[BaseRoute]:
+    """Return the routes of the pages.
+
+    Args:
+        under: path that stands before all others; empty: none does.
+    """
+    document = first_document()
+
+    async def answer(_: Request) -> HTMLResponse:
+        return HTMLResponse(document, headers={"Cache-Control": "no-cache"})
+
+    names = [path.parent.name for path in sorted(_HERE.glob("views/*/page.py"))]
+    before = f"/{under.strip('/')}" if under else ""
+    return [Route(f"{before}/{name}", answer) for name in ("", *names)]
