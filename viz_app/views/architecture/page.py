@@ -69,11 +69,12 @@ def _anchor(title: str) -> str:
 
 def _show_drawing(selection: Selection, trace: Trace) -> None:
     model, source, steps = selection.run.description, len(trace.source), len(trace.consumed)
-    st.image(
-        architecture_svg(model, source=source, steps=steps, theme=selection.theme),
-        width=460,
-        alt=describe_architecture(model, source=source, steps=steps),
-    )
+    with st.container(key="stacks"):
+        st.image(
+            architecture_svg(model, source=source, steps=steps, theme=selection.theme),
+            width=460,
+            alt=describe_architecture(model, source=source, steps=steps),
+        )
     st.caption(
         "The two stacks, from the bottom, with the shapes of this sentence: batch × position × "
         "width. A line around a box is a residual connection, + its sum."
