@@ -7,7 +7,7 @@ const SHORT = 10; // letters of a text that stays in one line
 export default function (component) {
   const { data: [data], setTriggerValue } = component;
   const { root } = mount(component, "row_table", (root) => ({ root }));
-  root.getRootNode().host.dataset.drawn = ""; // until then the style of the page keeps its place
+  root.getRootNode().host.closest(".stElementContainer").dataset.drawn = ""; // until then the style of the page keeps its place
   const table = html("table");
   table.setAttribute("aria-label", data.label);
   const titles = html("tr");

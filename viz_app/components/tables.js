@@ -45,6 +45,7 @@ function offer(chart, marks, tiled) {
   if (!place || !chart._fullData || seen.get(chart) === chart._fullData) return;
   seen.set(chart, chart._fullData);
   chart.dataset.tabled = "true";
+  place.dataset.tools = ""; // until now the style of the page has kept room for them
   const tables = tablesOf(chart, marks, tiled);
   if (!tables.length) {
     place.querySelector(":scope > .chart-tools")?.remove();

@@ -17,6 +17,7 @@ export function walk(chart, place, mapOf) {
 
 function newStop(place) {
   const stop = html("div", "chart-keys");
+  place.style.position = "relative";
   stop.tabIndex = 0;
   stop.role = "application";
   stop.cursor = html("div", "cursor");
