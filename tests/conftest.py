@@ -26,6 +26,8 @@ if TYPE_CHECKING:  # they take seconds to import, and few tests need them
     from headwise.model.training.options import TrainArguments
 
 os.environ["HF_HUB_OFFLINE"] = "1"
+if "HEADWISE_GPU_TESTS" not in os.environ:  # else models of two tests would be on two devices
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
 torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
 
 # With --hypothesis-profile=long there are more examples, and others each time;

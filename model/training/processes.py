@@ -117,12 +117,21 @@ def join_processes(*, on_cpu: bool = False) -> Iterator[Processes]:
     They exchange tensors of their GPUs, if there are any and not ``on_cpu``, or else of the CPU.
 
     Raises:
+        ValueError: if there are more processes on this machine than GPUs, which cannot be shared.
         LostProcessError: if another process ends or cannot be reached before the work is done.
     """
     index, count = (int(os.environ.get(name, 0)) for name in ("RANK", "WORLD_SIZE"))
     if count < 2:
         yield ALONE
         return
+    on_cpu = on_cpu or not torch.cuda.is_available()
+    here, gpus = int(os.environ.get("LOCAL_WORLD_SIZE", count)), torch.cuda.device_count()
+    if not on_cpu and here > gpus:
+        raise ValueError(
+            f"there are {here} processes on this machine and {gpus} GPU{'s' * (gpus != 1)}, and "
+            f"each needs one: torchrun --nproc-per-node {gpus}; or train on the CPU, with "
+            "CUDA_VISIBLE_DEVICES set to nothing"
+        )
 
     def lost(reason: str) -> LostProcessError:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it exits after printing the reason
@@ -133,7 +142,7 @@ def join_processes(*, on_cpu: bool = False) -> Iterator[Processes]:
 
     try:
         # accelerate forms a group of CPUs only if it is told to use CPUs.
-        PartialState(cpu=on_cpu or not torch.cuda.is_available())
+        PartialState(cpu=on_cpu)
         waiting = dist.new_group(backend="gloo", timeout=_WAIT_TIMEOUT)
         signal.signal(signal.SIGTERM, end)
         yield Processes(index, count, waiting)

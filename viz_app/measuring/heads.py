@@ -50,7 +50,8 @@ def sum_rows(values: Tensor, rows: Tensor) -> HeadSum:
 
 RowMeasure = Callable[[Tensor, Tensor], Tensor]
 """A measure of a person's own: from ``weights`` and ``allowed`` to a value of each row, (B, H, Q).
-What it returns for a row with only one allowed key is not used."""
+What it returns for a row with only one allowed key is not used. It gets and returns tensors of the
+CPU, wherever the model computes, as ``torch.arange`` makes them."""
 
 
 def measure_rows(name: str, measure: RowMeasure, weights: Tensor, allowed: Tensor) -> HeadSum:
@@ -59,6 +60,8 @@ def measure_rows(name: str, measure: RowMeasure, weights: Tensor, allowed: Tenso
     Raises:
         ValueError: if it does not return a finite number for each row that counts.
     """
+    given = weights.device
+    weights, allowed = weights.cpu(), allowed.cpu()
     values = measure(weights, allowed)
     expected = tuple(weights.shape[:3])
     got = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
@@ -70,7 +73,7 @@ def measure_rows(name: str, measure: RowMeasure, weights: Tensor, allowed: Tenso
     rows = rows_with_several_keys(allowed)
     if not bool(values.detach()[rows[:, None].expand_as(values)].isfinite().all()):
         raise ValueError(f"measure {name!r}: expected finite values, got others")
-    return sum_rows(values, rows)
+    return sum_rows(values.to(given), rows.to(given))
 
 
 def entropy(weights: Tensor, allowed: Tensor) -> HeadSum:

@@ -223,3 +223,13 @@ def test_a_program_of_one_process_needs_no_other(monkeypatch: pytest.MonkeyPatch
         assert processes.is_main
         assert processes.share(lambda: [7]) == [7]
         assert processes.sum(torch.tensor(7.0)) == 7.0
+
+
+def test_processes_do_not_share_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    for name, value in {"RANK": "0", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2"}.items():
+        monkeypatch.setenv(name, value)
+    said = "there are 2 processes on this machine and 1 GPU, .*--nproc-per-node 1"
+    with pytest.raises(ValueError, match=said), join_processes():
+        pass
