@@ -47,9 +47,9 @@ BURST = 0.25
 _HASTE = 3_000
 """Milliseconds that an act is tried for: what it is done to may go away."""
 _SLOWNESS = 60_000
-"""Milliseconds in which a fresh page is drawn."""
-_MOST_CHANGES = 5
-"""How often a page is compared again that changed while it was compared."""
+"""Milliseconds in which a fresh page is drawn at last."""
+_HASTES = (5_000, 10_000, 20_000, 20_000)
+"""The same for a page that may change while it is compared, and is then compared again."""
 _LEFT_ALONE = re.compile(
     "^(download-(html|npz|json)|compute|play|player|heads_graph|projection_by|lesson.*"
     "|first-lesson|start.*|show-.*|newer|checks-hold|come-back|at_rest|goes_on.*)$"
@@ -197,7 +197,8 @@ class Walker:
                 place = box.locator(".js-plotly-plot .nsewdrag").first
                 place.scroll_into_view_if_needed(timeout=_HASTE)
                 found = place.bounding_box(timeout=_HASTE)
-                assert found is not None
+                if found is None:  # gone meanwhile
+                    return
                 x = found["x"] + found["width"] * act.luck
                 y = found["y"] + found["height"] * (act.luck * 7 % 1)
                 page.mouse.move(x - 1, y)
@@ -224,12 +225,12 @@ class Walker:
         app.page.keyboard.press("Escape")
         app.page.mouse.move(0, 0)
         app.rest()
-        for _ in range(_MOST_CHANGES):
+        for patience in (*_HASTES, _SLOWNESS):
             path = urlsplit(app.page.url).path
             link, *citations = app.link_and_citations() if path != "/learn" else [app.page.url]
             fresh.open(f"{fresh.address}{path}?{urlsplit(link).query}")
             said = app.find(_SAID)
-            again = fresh.find(_SAID, wanted=said, patience=_SLOWNESS)
+            again = fresh.find(_SAID, wanted=said, patience=patience)
             now = app.page.url
             view = query(link)
             # On Learn there is no link but the address, which is written behind the page.
