@@ -20,7 +20,8 @@ from headwise.viz_app.first_document import document_routes
 def _import_pages() -> None:
     """Import what pages need, and have the garbage collector leave it alone, which stays for good.
 
-    It would look through a quarter of a million objects in the middle of a click, for a tenth of a second.
+    It would look through a quarter of a million objects in the middle of a click, which takes a
+    tenth of a second.
     """
     gc.disable()
     try:

@@ -102,7 +102,9 @@ def test_commands_say_that_there_is_no_gpu(tiny: Command) -> None:
         tiny("translate", "--device", "cuda")
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU, or HEADWISE_GPU_TESTS is not set")
+@pytest.mark.skipif(
+    not torch.cuda.is_available(), reason="no GPU, or HEADWISE_GPU_TESTS is not set"
+)
 def test_maps_on_a_gpu_are_those_of_the_cpu(trained_run: TrainedRun) -> None:
     traces = [
         run_trace(

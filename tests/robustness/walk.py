@@ -236,7 +236,7 @@ class Walker:
             # On Learn there is no link but the address, which is written behind the page.
             written = now == link if path == "/learn" else view.items() <= query(now).items()
             at_rest = urlsplit(now).path == path and written
-            if at_rest and (again == said or app.find(_SAID) == said):
+            if at_rest and again == said:
                 break
         self.chosen |= {*view}
         assert view.items() <= query(now).items(), now

@@ -28,7 +28,6 @@ from headwise.viz_app.views.training.page import page as training
 from headwise.viz_app.views.translate.page import page as translate
 from headwise.viz_app.views.why.page import page as why
 
-
 _PAGES: dict[PageName, tuple[Callable[[Selection], None], str]] = {
     "translate": (translate, "translate"),
     "inside": (inside, "search"),

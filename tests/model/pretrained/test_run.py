@@ -212,7 +212,9 @@ def test_traces_with_short_weights_are_those_of_float32_but_for_rounding(
     assert_near(found, wanted, dtype=short_type, operations=16)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU, or HEADWISE_GPU_TESTS is not set")
+@pytest.mark.skipif(
+    not torch.cuda.is_available(), reason="no GPU, or HEADWISE_GPU_TESTS is not set"
+)
 @pytest.mark.parametrize("name", ["t5", "marian", "bart", "mbart", "nllb"])
 def test_traces_on_a_gpu_are_those_of_the_cpu(name: str, make_folder: MakeFolder) -> None:
     run = open_run(str(make_folder(name)))
