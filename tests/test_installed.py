@@ -18,11 +18,13 @@ ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYT
 STARTED = """
 from pathlib import Path
 import headwise.viz_app
+from headwise.viz_app.first_document import first_document
 from streamlit.testing.v1 import AppTest
 
 app = AppTest.from_file(Path(headwise.viz_app.__file__).with_name("script.py"), default_timeout=600)
 app.run()
 app.text_area[0].set_value("I am hungry.").run()
+assert ".stMainBlockContainer {" in first_document()
 print([each.value for each in (*app.exception, *app.error)], app.query_params["q"])
 """
 TRANSLATED = """

@@ -51,7 +51,7 @@ _LIMITS = {"LCP (s)": 2.5, "CLS": 0.1, "INP (s)": 0.2, "another page (s)": 0.4}
 """Of 75th percentiles; those of the first three are what the definition calls good."""
 _QUICKEST = 0.016
 """Seconds below which a browser does not tell how long an input waited."""
-_OBSERVE = """
+OBSERVE = """
 window.felt = {largest: 0, shifts: [], waited: {}};
 const observe = (type, note, more) => new PerformanceObserver(
     list => list.getEntries().forEach(note)).observe({type, buffered: true, ...more});
@@ -63,6 +63,7 @@ observe('event', ({interactionId: id, duration}) => {
     if (id) felt.waited[id] = Math.max(felt.waited[id] ?? 0, duration);
 }, {durationThreshold: 16});
 """
+"""Notes in ``felt`` what is painted, what jumps, and how long inputs wait."""
 Times = dict[str, list[float]]
 
 
@@ -106,7 +107,7 @@ def _open(browser: Browser, address: str, selector: str) -> dict[str, float]:
     context = browser.new_context(viewport=SCREEN)
     page = context.new_page()
     page.set_default_timeout(1_000 * PATIENCE)
-    page.add_init_script(_OBSERVE)
+    page.add_init_script(OBSERVE)
     watch_next(page, f"() => document.querySelector({selector!r})")
     traffic = Traffic(page)
     page.goto(address)
@@ -165,7 +166,7 @@ def _clicks(browser: Browser, address: str, rounds: int) -> Times:
     context = browser.new_context(viewport=SCREEN)
     page = context.new_page()
     page.set_default_timeout(1_000 * PATIENCE)
-    page.add_init_script(_OBSERVE)
+    page.add_init_script(OBSERVE)
     traffic = Traffic(page)
     seconds: Times = {name: [] for name in CLICKS}
     for _ in range(rounds):

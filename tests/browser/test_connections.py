@@ -41,7 +41,8 @@ def forgive_lost_connection(app: App) -> None:
     lost = (
         "WebSocket onclose",
         "Cannot send rerun backMessage when disconnected",
-        "Failed to load resource:",  # a font that was on its way: no answer, or the proxy's
+        "Failed to load resource: net::",  # a font that was on its way
+        "Failed to load resource: the server responded with a status of 502",  # the proxy's answer
     )
     app.complaints[:] = [said for said in app.complaints if not any(part in said for part in lost)]
 

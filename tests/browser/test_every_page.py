@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
+from benchmarks.parts.felt import OBSERVE, jumped
 from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.viz_app.analysis.embeddings import cosine_similarity
 from headwise.viz_app.analysis.inside import follow_head
@@ -40,6 +41,16 @@ SEEN_TOKENS = """() => {
     });
 }"""
 """Which of some tokens of the source are not cut off."""
+
+
+@pytest.mark.parametrize("path", ["", "architecture", "heads"])
+def test_little_jumps_while_a_page_comes(new_app: NewApp, path: str) -> None:
+    """Its Cumulative Layout Shift is 0.3 or more if nothing keeps the place of what comes late."""
+    app = new_app(viewport={"width": 1280, "height": 800})
+    app.page.add_init_script(OBSERVE)
+    app.page.goto(f"{app.address}/{path}?q={SENTENCE}")
+    app.rest()
+    assert jumped(app.page.evaluate("felt.shifts")) < 0.2
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
