@@ -135,8 +135,14 @@ _BOX = """place => {
     return before === now ? [x, y, width, height] : undefined;
 }"""
 """Where an element is, once it has stayed there for two frames."""
-
-
+_LATE = """(() => {
+    const listen = WebSocket.prototype.addEventListener;
+    WebSocket.prototype.addEventListener = function (kind, heard, ...options) {
+        const late = event => setTimeout(() => heard.call(this, event), MILLISECONDS);
+        return listen.call(this, kind, kind === 'message' ? late : heard, ...options);
+    };
+})()"""
+"""Everything that the server says is heard late, as far from it."""
 _CODES = """elsewhere => {
     const menu = document.querySelectorAll('[data-testid="stPopoverBody"] code');
     const codes = [...menu].map(code => code.textContent);
@@ -194,6 +200,10 @@ class App:
         )
         if message.type in ("error", "warning") and not harmless:
             self.complaints.append(f"console {message.type}: {message.text} {message.location}")
+
+    def be_far(self, milliseconds: float) -> None:
+        """Hear what the server says late, on pages that are opened from here on."""
+        self.page.add_init_script(_LATE.replace("MILLISECONDS", str(milliseconds)))
 
     # What a person does
 

@@ -6,6 +6,7 @@ The long form is ``python -m tests.robustness.walk``.
 from __future__ import annotations
 
 import pytest
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
 from tests.browser.driver import App, NewApp
 from tests.robustness.walk import TEXTS, Walker
@@ -33,6 +34,28 @@ def test_a_translation_that_was_dropped_does_not_come_back(new_app: NewApp) -> N
     walker.app.choose(pictures="png")
     walker.app.expect_address(target=None, pictures="png")
     walker.compare()
+
+
+def test_what_is_used_far_away_does_not_undo_what_was_chosen_before(new_app: NewApp) -> None:
+    """The browser still has a slider that the server has drawn the page without."""
+    walker = Walker(new_app(), new_app(), 0)
+    page = walker.app.page
+    walker.app.be_far(3_000)
+    with page.expect_websocket() as socket:
+        walker.app.open("/why", q="Vimos tres gatos.", why="turn heads", off="encoder_self.1.4")
+    slider = walker.app.widget("strength-encoder_self-1-4").get_by_role("slider")
+    slider.wait_for()
+    page.locator(".st-key-run").get_by_role("combobox").click()
+    with socket.value.expect_event("framereceived", _has_new_address):
+        page.get_by_role("option", name="de-en").click()
+    slider.press("End")
+    walker.compare()
+    walker.app.expect_address(run="de-en", off=None)
+
+
+def _has_new_address(frame: bytes) -> bool:
+    """Return whether the server, at the end of a page of the other run, says its address."""
+    return "run=de-en" in ForwardMsg.FromString(frame).page_info_changed.query_string
 
 
 def test_two_parts_of_the_page_that_are_used_at_once_are_both_drawn(new_app: NewApp) -> None:

@@ -1,6 +1,6 @@
 """Walk through the app in Chromium at random, and compare what it says of itself after each act.
 
-    python -m tests.robustness.walk [--acts 1000] [--seed 0] [--at http://localhost:8501]
+    python -m tests.robustness.walk [--acts 1000] [--seed 0] [--far 0] [--at http://localhost:8501]
 
 An act uses a widget, clicks into a picture, on a token or a button, or turns to another page; at
 times a second act follows before the first is answered. After each, four things must say the same:
@@ -274,6 +274,8 @@ class Arguments:
 
     acts: int = 1000
     seed: int = 0
+    far: float = 0.0
+    """Seconds after which the walked page hears what the server says."""
     at: str = ""
     """The address of a running app; empty starts one."""
 
@@ -286,6 +288,8 @@ def main(arguments: Arguments) -> None:
         # A page that is behind another in one window is drawn twice a second.
         walked, fresh = (App(browser.new_context(), address) for _ in range(2))
         walker = Walker(walked, fresh, arguments.seed)
+        if arguments.far:
+            walked.be_far(1_000 * arguments.far)
         walker.app.open(q=TEXTS[0])
         for _ in tqdm(range(arguments.acts), unit="act"):
             try:

@@ -29,6 +29,7 @@ from headwise.viz_app.views.shared.selection import theme_name
 from headwise.viz_app.views.shared.view import (
     apply_changes,
     change_view,
+    drawing,
     note_unprompted,
     redraw_all,
     write_address,
@@ -82,7 +83,7 @@ def panel(key: str) -> Callable[[Callable[Arguments, None]], Callable[Arguments,
             if apply_changes() or _page_is_old():
                 write_address(drawn=False)  # the browser may have asked with the one before
                 st.rerun()
-            with show_user_errors(), memory().page():
+            with drawing(key), show_user_errors(), memory().page():
                 draw(*map(_restored, args), **{k: _restored(v) for k, v in kwargs.items()})
             write_address()
 

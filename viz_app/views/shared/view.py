@@ -8,12 +8,14 @@ and address speak with each other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlencode
 
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from headwise.model.validation import LONGEST_TEXT, is_too_long
 from headwise.viz_app.analysis.labels import make_visible
@@ -49,8 +51,14 @@ class _Widget:
     page: str
     visit: int
     """Which visit of a page it was drawn in."""
+    panel: str
+    """The panel that drew it; "" for the page itself."""
+    draw: int
+    """Which drawing of the page, or of the panel alone, it was drawn in."""
     values: list[Any]
     labels: list[str]
+    is_gone: bool = False
+    """Whether its page or panel was drawn without it since."""
 
     def key(self, name: str) -> str:
         """Return its key: spaces make it another key, but not another class for styles."""
@@ -70,6 +78,7 @@ class Session:
     something else meanwhile, and that the browser has not drawn yet (in a closed menu it never
     does), it sends the value from before, which is no choice of a person. So a widget that is set
     is a new one, with a key of its own: what a browser sends for the old one is not listened to.
+    Nor is what it sends for one that is drawn no more.
 
     A run may be overtaken by the next one before it ends, and what it drew is then never seen. So
     the values of its widgets, noted in ``unseen``, are sent once more.
@@ -88,6 +97,10 @@ class Session:
     """The widgets that were used since: their choice, its value, and what is to be done then."""
     widgets: dict[str, _Widget] = field(default_factory=dict)
     """Choice → its widget as it was drawn last."""
+    draw: int = 0
+    """How often the page, or a panel alone, was drawn."""
+    panel: str = ""
+    """The panel that is being drawn; "" for the page itself."""
     unseen: set[str] = field(default_factory=set)
     """The choices whose widget was set in a run that has not come to its end."""
     whole: bool = False
@@ -225,7 +238,7 @@ def control_part(name: str, shown: Any, *, on_change: Callable[[Any], None]) -> 
         session().unseen.add(name)
 
     def use() -> None:
-        if session().widgets[name].key(name) == key:
+        if _is_there(name, key):
             on_change(st.session_state[key])
 
     return {"key": key, "on_change": use}
@@ -277,6 +290,34 @@ def note_unread() -> None:
     for name in [name for name, unreadable in here.asked.items() if unreadable]:
         here.notes.append(_note(name, here.asked.pop(name)))
     here.whole = False
+    _let_go(panel="")
+
+
+@contextmanager
+def drawing(panel: str) -> Iterator[None]:
+    """Draw a panel in a ``with`` block, after which the widgets that it no longer has are gone."""
+    here = session()
+    outer, here.panel = here.panel, panel
+    here.draw += not here.whole and not outer
+    try:
+        yield
+    finally:
+        here.panel = outer
+    _let_go(panel)
+
+
+def _let_go(panel: str) -> None:
+    """Note that a panel, or the whole page, was drawn: what was not drawn with it is gone."""
+    here = session()
+    for name, each in here.widgets.items():
+        if each.draw != here.draw and panel in ("", each.panel):
+            here.widgets[name] = replace(each, is_gone=True)
+
+
+def _is_there(name: str, key: str) -> bool:
+    """Return whether a key is that of the widget of a choice which was drawn last."""
+    drawn = session().widgets[name]
+    return not drawn.is_gone and drawn.key(name) == key
 
 
 def _key_of(
@@ -296,6 +337,7 @@ def _key_of(
     stayed = before is not None and (before.page, before.visit) == (here.page, here.visit)
     same = (
         before is not None
+        and not before.is_gone
         and (stayed or before.page != here.page)
         and before.key(name) in state
         and state[before.key(name)] == shown
@@ -304,7 +346,9 @@ def _key_of(
     )
     number = 0 if before is None else before.number + (not same)
     labels = [written(value) for value in values]
-    now = here.widgets[name] = _Widget(number, here.page, here.visit, values, labels)
+    now = here.widgets[name] = _Widget(
+        number, here.page, here.visit, here.panel, here.draw, values, labels
+    )
     return same and stayed and name not in here.unseen, now.key(name)
 
 
@@ -313,11 +357,12 @@ def _note_use(
 ) -> None:
     """Note, in the callback of a widget, that it has changed.
 
-    An old widget, and a value that is usable no more, are left out: the browser has yet to be told.
+    A widget that is gone, or another by now, and a value that is usable no more, are left out: the
+    browser has yet to be told.
     So is a text that is too long: the widget that is drawn next is a new one, without it, and no
     browser sends it again, to this server or another.
     """
-    if session().widgets[name].key(name) != key:
+    if not _is_there(name, key):
         return
     value = st.session_state[key]
     values = value if isinstance(value, list) else [value]
@@ -391,20 +436,28 @@ def read_address(page: str) -> None:
     """Read the view from the address, when the session begins or a person goes back in it.
 
     Call this before anything is drawn. (Streamlit empties the address when another page is opened
-    by its link; the view stays, and is written there again.)
+    by its link; the view stays, and is written there again.) At other times a browser that asks has
+    the address of before, if it is told late of the one that was written.
     """
     enter(page)
     here = session()
     here.whole = True
+    here.draw += 1
     _change_by_widgets()
     asked = {name: st.query_params.get_all(name) for name in st.query_params}
     turned, here.turned = here.turned, False
-    known = here.changed or asked == here.written
-    if known or (turned and not asked):
+    given = here.written is None or (turned and asked) or _goes_back()
+    if here.changed or not given or asked == here.written:
         return
     here.view, unreadable = decode(asked)
     here.asked = {name: unreadable.get(name, []) for name in CHOICES if parameter_of(name) in asked}
     here.changed = False
+
+
+def _goes_back() -> bool:
+    """Return whether a person went back or forward in the browser's history."""
+    context = get_script_run_ctx()
+    return context is not None and context.is_history_navigation
 
 
 def address_of(shown: View, page: str = "") -> tuple[dict[str, list[str]], list[str]]:
