@@ -58,6 +58,16 @@ def _has_new_address(frame: bytes) -> bool:
     return "run=de-en" in ForwardMsg.FromString(frame).page_info_changed.query_string
 
 
+def test_a_head_that_a_list_switches_off_is_off_where_it_is_described(new_app: NewApp) -> None:
+    walker = Walker(new_app(), new_app(), 0)
+    walker.app.open(q=TEXTS[0], below="off", kind="encoder_self", layer=1)
+    heads = walker.app.widget("strengths").get_by_role("combobox")
+    heads.fill("Encoder self 1.1")
+    heads.press("Enter")
+    walker.app.expect_address(off="encoder_self.1.1")
+    walker.compare()
+
+
 def test_two_parts_of_the_page_that_are_used_at_once_are_both_drawn(new_app: NewApp) -> None:
     """Streamlit draws only one of two parts that ask in one message."""
     walker = Walker(new_app(), new_app(), 0)

@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from types import MappingProxyType
+from typing import NamedTuple
 
 from headwise.model.interface import Kind
 from headwise.model.ties import descending
@@ -221,17 +223,18 @@ def describe_head(
     *,
     beside: Mapping[str, Beside] = MappingProxyType({}),
     baselines: AlignmentBaselines | None = None,
-) -> list[str]:
+) -> dict[str, str]:
     """Describe a head by its most characteristic measures: where it looks, what it contributes.
 
-    Each is said where its value is two standard errors beyond its bound, in this order: shares
-    beyond ``LEAST_SHARE`` that are more than an even head's and than at step 0, the largest first,
-    either of places or of tokens, since a token on a place would count in both; the better
-    alignment error rate, if the head follows the alignment; entropy, if it is sharp or almost even.
-    If none of these holds, the description says so and gives the largest share and the entropy.
-    Then what explains its scores, beyond ``LEAST_OF_SCORES`` and what it was at step 0, the cost,
-    and the distance if it is far. Values are NaN where a measure is undefined for the kind;
-    ``beside`` has what is known of each measure, and the rest is as for ``describe_value``.
+    Returns, for each of these, what is said of it. Each is said where its value is two standard
+    errors beyond its bound, in this order: shares beyond ``LEAST_SHARE`` that are more than an even
+    head's and than at step 0, the largest first, either of places or of tokens, since a token on a
+    place would count in both; the better alignment error rate, if the head follows the alignment;
+    entropy, if it is sharp or almost even. If none of these holds, the description says so and
+    gives the largest share and the entropy. Then what explains its scores, beyond
+    ``LEAST_OF_SCORES`` and what it was at step 0, the cost, and the distance if it is far. Values
+    are NaN where a measure is undefined for the kind; ``beside`` has what is known of each measure,
+    and the rest is as for ``describe_value``.
     """
     known = {name: value for name, value in values.items() if not math.isnan(value)}
     by = {name: beside.get(name, NOTHING_BESIDE) for name in known}
@@ -254,12 +257,11 @@ def describe_head(
         entropy = known["entropy"]
         if by["entropy"].is_above(entropy, EVEN) or _is_sharp(entropy, by["entropy"]):
             chosen.append("entropy")
-    texts = []
+    texts = {}
     if not chosen and shares:
         first = shares[0]
-        texts = [
-            f"no place stands out: at most {known[first]:.2f} {_ON[first]}{by[first].written()}"
-        ]
+        most = f"{known[first]:.2f} {_ON[first]}{by[first].written()}"
+        texts[first] = f"no place stands out: at most {most}"
     if not chosen and "entropy" in known:
         chosen.append("entropy")
     chosen += [
@@ -273,10 +275,10 @@ def describe_head(
         chosen.append("cost")
     if "distance" in known and by["distance"].is_above(known["distance"], FAR):
         chosen.append("distance")
-    return texts + [
-        describe_value(name, kind, known[name], beside=by[name], baselines=baselines)
+    return texts | {
+        name: describe_value(name, kind, known[name], beside=by[name], baselines=baselines)
         for name in chosen
-    ]
+    }
 
 
 _WITHOUT_NUMBERS: Mapping[str, str] = {
@@ -287,7 +289,7 @@ _WITHOUT_NUMBERS: Mapping[str, str] = {
 _LAST = "no place stands out"
 
 
-def in_a_line(texts: Sequence[str]) -> str:
+def in_a_line(texts: Iterable[str]) -> str:
     """Return what ``describe_head`` says of a head in one line without a number.
 
     What has a word only for its number, as a cost that neither matters nor does not, is left out.
@@ -299,16 +301,30 @@ def in_a_line(texts: Sequence[str]) -> str:
     return ", ".join(said) or "has nothing that stands out"
 
 
-def said_since(lines: Mapping[int, str]) -> dict[str, int]:
-    """Map what is said of a head at the last checkpoint to the first from which on it always was.
+class Phase(NamedTuple):
+    """Checkpoints in a row at which the same is said of a measure of a head."""
+
+    said: str
+    """Without the number; "" where nothing is."""
+    first: int
+    last: int
+
+
+def phases(texts: Mapping[int, str]) -> list[Phase]:
+    """Find when what is said of a measure of a head changes.
 
     Args:
-        lines: step → what ``in_a_line`` gives there, in the order of the steps.
+        texts: step → what ``describe_value`` gives there, in the order of the steps.
     """
-    said = {step: line.split(", ") for step, line in lines.items()}
-    since: dict[str, int] = {}
-    for words in list(said.values())[-1:]:
-        for word in words:
-            before = [step for step, words in said.items() if word not in words]
-            since[word] = next(step for step in said if not before or step > before[-1])
-    return since
+    said = {step: _said(text) for step, text in texts.items()}
+    found = []
+    for word, run in groupby(said, key=said.__getitem__):
+        steps = [*run]
+        found.append(Phase(word, steps[0], steps[-1]))
+    return found
+
+
+def _said(text: str) -> str:
+    """Return what a text says of a value, without the value."""
+    word, has_number, number = text.partition(": ")
+    return word if has_number and number != "no value" and word != "entropy" else ""

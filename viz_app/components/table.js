@@ -67,14 +67,15 @@ function show(body, tables) {
   list.value = body.picked;
   list.addEventListener("change", () => {
     body.picked = Number(list.value);
-    body.replaceChildren(list, ...drawn(tables[body.picked]));
+    while (list.nextSibling) list.nextSibling.remove(); // the list itself would lose the focus
+    body.append(...drawn(tables[body.picked]));
   });
   body.replaceChildren(list, ...drawn(tables[body.picked]));
 }
 
 function drawn({ title, head, rows }) {
   const table = html("table");
-  const shown = [...rows];
+  const shown = rows.filter(([, ...values]) => !values.every(Number.isNaN)); // without the gaps
   let sorted = [0, 1];
   const fill = () => {
     table.tBodies[0]?.remove();

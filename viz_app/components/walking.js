@@ -5,6 +5,7 @@ import { html } from "./shared.js";
 import { plain } from "./table.js";
 
 const LEAST = 12; // pixels of the frame that shows where the keys are
+const LINE = 28; // pixels of the line of buttons below a chart
 
 // Offers the stop in a chart's place; a map whose cells a component listens to has its own.
 // `mapOf` gives the table of the chart's map, if it has one.
@@ -104,5 +105,6 @@ function go(stop, at) {
     width: `${width}px`,
     height: `${height}px`,
   });
+  stop.said.style.bottom = `${Math.max(0, origin.bottom - frame.bottom - LINE)}px`; // a table may be below
   stop.said.textContent = here.said;
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headwise.viz_app.analysis.head_descriptions import in_a_line, said_since
+from headwise.viz_app.analysis.head_descriptions import Phase, in_a_line, phases
 
 
 def test_a_line_has_the_words_without_the_numbers() -> None:
@@ -19,14 +19,19 @@ def test_a_line_has_the_words_without_the_numbers() -> None:
     )
 
 
-def test_what_is_said_at_last_was_said_from_some_checkpoint_on() -> None:
-    lines = {
-        0: "looks at no one place most",
-        50: "is sharp, looks at no one place most",
-        100: "matters, is sharp",
-        200: "matters, looks at no one place most",
-        400: "is sharp, matters, rests on </s>",
+def test_what_is_said_of_a_measure_changes_at_some_checkpoints() -> None:
+    texts = {
+        0: "entropy: 0.70 of the largest possible entropy",
+        50: "0.21 of its weight on the token before",
+        100: "sharp: 0.31 of the largest possible entropy",
+        200: "sharp: 0.30 of the largest possible entropy",
+        400: "entropy: no value",
+        800: "sharp: 0.29 of the largest possible entropy",
     }
-    assert said_since(lines) == {"is sharp": 400, "matters": 100, "rests on </s>": 400}
-    assert said_since({7: "matters"}) == {"matters": 7}
-    assert said_since({}) == {}
+    assert phases(texts) == [
+        Phase("", 0, 50),
+        Phase("sharp", 100, 200),
+        Phase("", 400, 400),
+        Phase("sharp", 800, 800),
+    ]
+    assert phases({}) == []

@@ -195,20 +195,21 @@ ALIGNED = {"aer_predicted": 0.45, "aer_consumed": 0.3, "entropy": 0.5, "cost": 0
 )
 def test_a_head_is_described_by_what_stands_out(values: dict[str, float], said: list[str]) -> None:
     found = describe_head(values, "cross", beside={"cost": Beside(0.002)}, baselines=BASELINES)
-    assert [text.partition(":")[0] for text in found] == said
+    assert [text.partition(":")[0] for text in found.values()] == said
 
 
 def test_whole_descriptions_of_a_head() -> None:
-    assert describe_head(ALIGNED, "cross", beside={"cost": Beside(0.002)}, baselines=BASELINES) == [
-        "follows the word alignment: error rate 0.30 by consumed, of the diagonal 0.61, at best "
-        "0.06",
-        "switching it off costs 0.010 ± 0.002 nats per token",
-    ]
+    beside = {"cost": Beside(0.002)}
+    assert describe_head(ALIGNED, "cross", beside=beside, baselines=BASELINES) == {
+        "aer_consumed": "follows the word alignment: error rate 0.30 by consumed, of the diagonal "
+        "0.61, at best 0.06",
+        "cost": "switching it off costs 0.010 ± 0.002 nats per token",
+    }
     values = {"previous": 0.2, "same": 0.3, "entropy": 0.6, "confidence": 0.5, "distance": 0.29}
-    assert describe_head(values, "decoder_self") == [
-        "no place stands out: at most 0.30 on its own place",
-        "entropy: 0.60 of the largest possible entropy",
-    ]
+    assert describe_head(values, "decoder_self") == {
+        "same": "no place stands out: at most 0.30 on its own place",
+        "entropy": "entropy: 0.60 of the largest possible entropy",
+    }
 
 
 def test_what_explains_the_scores_of_a_head_is_said_beyond_half_and_step_0() -> None:
@@ -218,9 +219,11 @@ def test_what_explains_the_scores_of_a_head_is_said_beyond_half_and_step_0() -> 
         "by_token": Beside(0.02),  # not two errors beyond half
         "by_both": Beside(0.01, first=0.6),  # it did not learn this
     }
-    assert describe_head(values, "decoder_self", beside=beside)[1:] == [
+    said = describe_head(values, "decoder_self", beside=beside)
+    assert [*said] == ["previous", "by_position"]
+    assert said["by_position"] == (
         "by position: 0.93 ± 0.01 of what tells keys apart (checkpoint 0 had 0.31)"
-    ]
+    )
 
 
 SOURCES = ["Those", "long words", "Three longer words", "a b c"]

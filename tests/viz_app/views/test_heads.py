@@ -355,7 +355,7 @@ def test_heads_are_listed_in_words_by_a_measure(
     assert all(span[0] <= place <= span[-1] for place, span in enumerate(spans, 1))
     assert sum(len(span) == 2 for span in spans) > 0
     of_first = {name: by_head(measured[60], name)[first] for name in MEASURES}
-    striking = in_a_line(describe_head(of_first, first.kind)).partition(", ")[0]
+    striking = in_a_line(describe_head(of_first, first.kind).values()).partition(", ")[0]
     assert words[0].startswith(striking)
     assert not any(letter.isdigit() for told in words for letter in told)
     assert lists["head_table"]["chosen"] == "cross,1,0"

@@ -129,12 +129,12 @@ def _errors_of_costs(run: Run, measures: Measures, heads: Sequence[Head]) -> tup
     try:
         costs, problem = sentence_costs_of(run, measures), ""
     except CheckpointError as error:
-        costs, problem = None, f" {describe_error(error)}"
+        costs, problem = None, f" ({describe_error(error).rstrip('.')})"
     if costs is None:
         own = [float(measures.cost_errors[head.kind][head.layer, head.head]) for head in heads]
         return independent_errors(own), (
             "taken as if each head were measured on other sentences, which is more than it is on "
-            f"the same: costs by sentence were not kept when this was measured.{problem}"
+            f"the same: costs by sentence were not kept when this was measured{problem}"
         )
     places = [list(run.description.all_heads()).index(head) for head in heads]
     return difference_errors(all_costs(costs)[:, places], costs.tokens), (
@@ -149,7 +149,7 @@ def apart_note(values: Sequence[float], errors: _Doubles, of: str) -> str:
         return ""
     return (
         f" Of {apart.pairs:,} pairs of these heads {apart.differ:,} differ by more than twice the "
-        f"error of their difference, {of}; if no two heads differed, some {apart.by_chance:.0f} "
+        f"error of their difference, {of}. If no two heads differed, some {apart.by_chance:.0f} "
         f"would by chance.{_all_at_once(apart)}"
     )
 

@@ -28,12 +28,16 @@ from headwise.viz_app.views.shared.vocabulary import special_tokens_of
 
 def head_in_words(run: Run, measures: Measures, head: Head) -> tuple[str, str]:
     """Say what is most striking in the measures of a head: in a plain line, and with numbers."""
-    values = head_values(measures.values, head)
-    texts = describe_head(
-        values, head.kind, beside=_beside(run, measures, head), baselines=measures.alignment
-    )
+    texts = striking_in(run, measures, head).values()
     name_in = special_tokens_of(run).name_in
     return name_in(in_a_line(texts)), name_in("; ".join(texts))
+
+
+def striking_in(run: Run, measures: Measures, head: Head) -> dict[str, str]:
+    """Return the most striking measures of a head, and what is said of each."""
+    values = head_values(measures.values, head)
+    beside = _beside(run, measures, head)
+    return describe_head(values, head.kind, beside=beside, baselines=measures.alignment)
 
 
 def value_in_words(run: Run, measures: Measures, name: str, head: Head, value: float) -> str:

@@ -19,10 +19,10 @@ from headwise.viz_app.figures.theme import DARK, Theme
 PARTS: dict[str, dict[str, tuple[str, ...]]] = {
     "translate": {
         "source": ("source_tokens",),
-        "target": ("target_tokens",),
-        "translation": ("translation", "translation-notes", "own-target"),
+        "target": ("target_tokens", "translation-notes"),
+        "translation": ("translation", "own-target"),
         "choices": ("head-toolbar", "map-toolbar"),
-        "all heads": ("mosaic-box",),
+        "all heads": ("mosaic-box", "mosaic-legend"),
         "map": ("large-map",),
         "words": ("head-words",),
         "next tokens": ("top_tokens-box", "fork"),

@@ -12,14 +12,16 @@ import streamlit as st
 
 from headwise.model.interface import Head
 from headwise.viz_app.analysis.curves import spread
-from headwise.viz_app.analysis.head_descriptions import said_since
+from headwise.viz_app.analysis.head_descriptions import Phase, phases
 from headwise.viz_app.analysis.head_ranking import head_table, head_values
+from headwise.viz_app.analysis.measure_descriptions import MEASURE_DESCRIPTIONS
 from headwise.viz_app.figures.checkpoint_lines import measure_lines
 from headwise.viz_app.measuring.files import measured_steps
 from headwise.viz_app.records.measures import MEASURES, Measures
+from headwise.viz_app.views.caches import Run
 from headwise.viz_app.views.shared.head_choice import choices_for, choose_head, head_label
 from headwise.viz_app.views.shared.markdown import escape_markdown
-from headwise.viz_app.views.shared.measured_heads import head_in_words, value_in_words
+from headwise.viz_app.views.shared.measured_heads import error_of, striking_in, value_in_words
 from headwise.viz_app.views.shared.measures import (
     baselines_note,
     choose_measure,
@@ -41,6 +43,7 @@ from headwise.viz_app.views.training.head_cells import choose_order, choose_over
 from headwise.viz_app.views.training.stages import show_stages
 
 _MOST_LINES = 6
+_MOST_PHASES = 3
 _MOST_COLUMNS = 60
 """Checkpoints that are drawn: with more, columns are too narrow to read, and take long to fetch."""
 
@@ -185,9 +188,44 @@ def _show_lines(
         f"vertical line is at step {selection.step:,}."
     )
     measured = {step: by_step[step] for step in steps if step in by_step}
-    words = {step: head_in_words(selection.run, of, head)[0] for step, of in measured.items()}
-    since = "; ".join(f"“{word}” from {step:,}" for word, step in said_since(words).items())
-    st.markdown(
-        "Said of it at the last of these checkpoints, and from which on it always was: "
-        f"{escape_markdown(since)}."
+    told = {
+        name: _told(selection.run, measured, name, head)
+        for name in striking_in(selection.run, list(measured.values())[-1], head)
+    }
+    rows = [
+        f"- **{measure_description(name, selection.run, by_step.values()).name}**: {text}"
+        for name, text in told.items()
+        if text
+    ]
+    if rows:
+        st.markdown(
+            "How it came to be what it is at the last of these checkpoints, with the values there "
+            "and their standard errors:\n\n" + "\n".join(rows)
+        )
+
+
+def _told(run: Run, measured: Mapping[int, Measures], name: str, head: Head) -> str:
+    """Say when what is said of a measure of a head changed, the last times; "" if nothing is."""
+    form = MEASURE_DESCRIPTIONS[name].form
+    values = {step: head_values(of.values, head)[name] for step, of in measured.items()}
+
+    def at(step: int) -> str:
+        error = error_of(measured[step], name, head)
+        plus_minus = "" if np.isnan(error) else f" ± {error:{form.lstrip('+')}}"
+        return f"{step:,} ({values[step]:{form}}{plus_minus})"
+
+    def write(phase: Phase) -> str:
+        said = f"“{phase.said}”" if phase.said else "nothing to be said"
+        if phase.first == phase.last:
+            return f"{said} at {at(phase.first)}"
+        return f"{said} from {at(phase.first)} to {at(phase.last)}"
+
+    found = phases(
+        {
+            step: value_in_words(run, measured[step], name, head, value)
+            for step, value in values.items()
+        }
     )
+    if not any(phase.said for phase in found):
+        return ""
+    return escape_markdown("; ".join(map(write, found[-_MOST_PHASES:])))

@@ -12,7 +12,7 @@ from headwise.viz_app.views.shared.head_choice import turned_label
 from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.target import show_target, total_log_probability
-from headwise.viz_app.views.shared.view import control, view
+from headwise.viz_app.views.shared.view import control, redraw_all, view
 from headwise.viz_app.views.shared.widgets import show_link
 from headwise.viz_app.views.translate.ranking import show_ranking
 
@@ -44,7 +44,13 @@ def _choose_off(trace: Trace) -> Turned:
         [others.get(head, TurnedHead(head)) for head in heads],
         format_func=turned_label,
         placeholder="kind, layer and head",
-        **control("strengths", label, usable=lambda each: each.head in heads, written=turned_label),
+        **control(
+            "strengths",
+            label,
+            usable=lambda each: each.head in heads,
+            written=turned_label,
+            on_change=redraw_all,  # a head's words, above, say whether it is off
+        ),
     )
     return Turned(tuple(chosen))
 

@@ -158,7 +158,9 @@ def _show_mosaic(selection: Selection, trace: Trace, grid: Grid, shown: ShownMap
     )
     measured = "weight" if shown.cell_value == "weight" else "share"
     legend = scale_legend(selection.theme, measured, masked=grid.allowed is not None)
-    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+    with st.container(
+        horizontal=True, gap="small", vertical_alignment="center", key="mosaic-legend"
+    ):
         st.html(legend, width="content")
         st.caption(f"Checkpoint {trace.step:,}: {_pool_note(grid)}", width="content")
         _offer_first_step(selection)
