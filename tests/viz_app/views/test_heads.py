@@ -380,7 +380,7 @@ def test_costs_are_compared_on_the_same_sentences(
     values = np.array([by_head(measured[60], "cost")[head] for head in HEADS], np.float32)
     apart = stand_apart(values, errors)
     assert f"Of 153 pairs of these heads {apart.differ} differ" in said(app)
-    assert "on the same 4 sentences; if no two heads differed, some 7 would by chance" in said(app)
+    assert "on the same 4 sentences. If no two heads differed, some 7 would by chance" in said(app)
     difference, error = cost_change(tables[60], tables[20], Head("cross", 1, 2)) or (0, 0)
     changed = f"since checkpoint 20 its cost has changed by {difference:+.3f} ± {error:.3f} nats"
     assert changed in said(app)
