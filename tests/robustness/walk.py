@@ -51,7 +51,7 @@ _SLOWNESS = 60_000
 _HASTES = (5_000, 10_000, 20_000, 20_000)
 """The same for a page that may change while it is compared, and is then compared again."""
 _LEFT_ALONE = re.compile(
-    "^(download-(html|npz|json)|compute|play|player|heads_graph|projection_by|lesson.*"
+    "^(download-(html|npz|json)|compute|play|player|moving|heads_graph|projection_by|lesson.*"
     "|first-lesson|start.*|show-.*|newer|checks-hold|come-back|at_rest|goes_on.*)$"
 )
 """What saves files, plays by itself, takes long, or is of a lesson, which has tests of its own."""
