@@ -166,6 +166,12 @@ class Description:
     output_transform: bool = False
     """Whether a linear layer, the activation function and a norm follow the decoder's last layer
     before it is unembedded. What ``decode`` returns is behind them."""
+    merged_attention: bool = False
+    """Whether the decoder reads target and source in one attention, by one softmax. It is shown as
+    its halves, self-attention and cross-attention, which read the same stream: rows of the two sum
+    to 1 together, what the two give is added up, and a norm of it is a norm of the sum."""
+    head_norms: bool = False
+    """Whether the queries and the keys of each head are normed, before any turn by position."""
     of_encoder: Description | None = None
     """A description that holds for the encoder, where it is of another width or make than the
     decoder, for which this one holds; None if this one holds for both."""
@@ -467,11 +473,15 @@ class Seq2SeqModel(Protocol):
     def output_norm(self, sublayer: str) -> NormParameters | None:
         """Return the weights of the norm of what a sublayer gives; None if it has none."""
 
-    def rotation(self, kind: Kind, length: int) -> Rotation | None:
-        """Return how queries and keys of a kind of attention are turned by position, if they are.
+    def rotation(self, projection: str, length: int) -> Rotation | None:
+        """Return how what a projection of an attention makes is turned by position, if it is.
 
-        It is that of the first ``length`` positions.
+        The projection is a path as for ``linear``; it is that of the first ``length`` positions.
         """
+
+    def head_norm(self, projection: str) -> NormParameters | None:
+        """Return the norm of what a projection makes for each head, before it is turned, if any."""
+        ...
 
     def final_norm(self, side: Side) -> NormParameters | None:
         """Return the weights of the norm at the end of a side's stack; None if it has none."""

@@ -16,7 +16,7 @@ So readings are kept as directions, and factors by position.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -118,6 +118,15 @@ def sublayers(model: Seq2SeqModel, stack: Stack) -> list[Sublayer]:
         kinds = ("decoder_self", "cross", None)
     layers = model.description.layers("encoder_self" if stack == "encoder" else "decoder_self")
     return [Sublayer(stack, layer, kind) for layer in range(layers) for kind in kinds]
+
+
+def sublayers_before(model: Seq2SeqModel, sublayer: Sublayer) -> list[Sublayer]:
+    """List the sublayers that wrote into the stream before one reads it."""
+    first = sublayer
+    if sublayer.kind == "cross" and model.description.merged_attention:
+        first = replace(sublayer, kind="decoder_self")  # with which it reads the same stream
+    all_of_stack = sublayers(model, sublayer.stack)
+    return all_of_stack[: all_of_stack.index(first)]
 
 
 @dataclass(frozen=True)
@@ -226,7 +235,7 @@ class ForcedPass:
                 directions = readings.directions @ transform.matrix.T
                 readings = Readings(directions, readings.factors)
         else:
-            earlier = earlier[: earlier.index(into)]
+            earlier = sublayers_before(self.model, into)
             if is_pre:
                 back(f"{into.path}_residual.norm", self.model.norm(into.path))
         found = []

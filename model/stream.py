@@ -90,6 +90,21 @@ class HeldNorm:
         return _centred(scaled) if self.centres else scaled
 
 
+def normed_for_each_head(
+    model: Seq2SeqModel, projection: str, whole: Tensor, parts: Mapping[str, Tensor]
+) -> Mapping[str, Tensor]:
+    """Return parts of what a projection makes for heads, (…, K), behind the norm that it may have.
+
+    Its divisors are held at those of the whole, (…, K).
+    """
+    if (norm := model.head_norm(projection)) is None:
+        return parts
+    gain = norm.gain.to(whole.dtype)
+    mean_square = whole.square().mean(dim=-1, keepdim=True)
+    factor = gain * torch.rsqrt(mean_square + norm.epsilon)
+    return {name: part * factor for name, part in parts.items()}
+
+
 def turned_by_position(x: Tensor, rotation: Rotation) -> Tensor:
     """Turn vectors of the positions of a rotation: (…, n, K) → (…, n, K)."""
     first, second = x.chunk(2, dim=-1)

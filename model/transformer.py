@@ -14,7 +14,6 @@ from headwise.model.hooks import HookPoint
 from headwise.model.interface import (
     NO_ORIGIN,
     Description,
-    Kind,
     LinearParameters,
     NormParameters,
     Side,
@@ -296,8 +295,11 @@ class Transformer(nn.Module):
     def output_norm(self, sublayer: str) -> None:
         """Return None: what a sublayer gives is added as it is."""
 
-    def rotation(self, kind: Kind, length: int) -> None:
+    def rotation(self, projection: str, length: int) -> None:
         """Return None: positions are added to the embeddings."""
+
+    def head_norm(self, projection: str) -> None:
+        """Return None: queries and keys are what the projections make."""
 
     def position_table(self, side: Side) -> None:
         return  # positions are computed

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
+import torch
 from torch import Tensor
 
 from headwise.model.hooks import Edit, edit
@@ -45,7 +46,8 @@ def turn(model: Seq2SeqModel, turned: Turned) -> Iterator[None]:
                 point = f"{attention_path(kind, layer)}.heads"
                 stack.enter_context(edit(model, {point: _multiply_heads(strengths)}))
             if pinned := [pin for pin in turned.pinned if pin.head[:2] == (kind, layer)]:
-                stack.enter_context(edit(model, _pin(kind, layer, pinned)))
+                is_half = model.description.merged_attention and kind != "encoder_self"
+                stack.enter_context(edit(model, _pin(kind, layer, pinned, is_half)))
         yield
 
 
@@ -102,8 +104,19 @@ class _Rows:
                 yield pin, place
 
 
-def _pin(kind: Kind, layer: int, pinned: Sequence[PinnedRow]) -> dict[str, Edit]:
+def _not_allowed(pin: PinnedRow, key: int) -> str:
+    return (
+        f"{pin.described}: expected a key that it may attend to, got {key + 1}; it is padding of "
+        "a sentence"
+    )
+
+
+def _pin(kind: Kind, layer: int, pinned: Sequence[PinnedRow], is_half: bool) -> dict[str, Edit]:
     """Make the edits that pin rows of one attention, by hook points.
+
+    A row of a half of a merged attention keeps the share of the weight that the half has, since
+    the other half is not touched: its weights are set behind the softmax, over the keys that any
+    head of the layer gives a weight above 0.
 
     A key is given a score far above all others, and the mean equal scores, so that the model's own
     mask says over which keys; weights that are given replace those of the softmax.
@@ -125,17 +138,31 @@ def _pin(kind: Kind, layer: int, pinned: Sequence[PinnedRow]) -> dict[str, Edit]
         for pin, place in rows.of(weights, pinned):
             row = weights[:, pin.head.head, place]  # (B, M), a view
             if isinstance(pin.onto, int) and not (row[:, pin.onto] == 1).all():
-                raise ValueError(
-                    f"{pin.described}: expected a key that it may attend to, got "
-                    f"{pin.onto + 1}; it is padding of a sentence"
-                )
+                raise ValueError(_not_allowed(pin, pin.onto))
             if isinstance(pin.onto, tuple):
                 given = pin.onto[: row.shape[-1]]
                 row[:] = 0
                 row[:, : len(given)] = row.new_tensor(given)
         return weights
 
+    def edit_half(weights: Tensor) -> Tensor:
+        given, weights = weights, weights.clone()
+        for pin, place in rows.of(weights, pinned):
+            row = weights[:, pin.head.head, place]  # (B, M), a view
+            allowed = (given[:, :, place] > 0).any(dim=1)
+            if isinstance(pin.onto, int) and not allowed[:, pin.onto].all():
+                raise ValueError(_not_allowed(pin, pin.onto))
+            share = row.sum(dim=-1, keepdim=True)
+            chosen = allowed / allowed.sum(dim=-1, keepdim=True)
+            if pin.onto is not None:
+                onto = {pin.onto: 1.0} if isinstance(pin.onto, int) else dict(enumerate(pin.onto))
+                chosen = torch.tensor([onto.get(key, 0.0) for key in range(row.shape[-1])])
+            row[:] = chosen.to(row) * share
+        return weights
+
     edits: dict[str, Edit] = {f"{path}.scores": edit_scores, f"{path}.weights": edit_weights}
+    if is_half:
+        edits = {f"{path}.weights": edit_half}
     if kind == "cross":
         edits[f"{attention_path('decoder_self', layer)}.weights"] = rows.note
     return edits

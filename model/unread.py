@@ -106,7 +106,8 @@ def _leave_unread(changes: Sequence[tuple[int, Unread]]) -> Edit:
             after[:, list(keys)] = 0
             if removed:
                 rest = after.sum(dim=-1, keepdim=True)
-                after = torch.where(rest > 0, after / rest, before)
+                whole = before.sum(dim=-1, keepdim=True)  # 1, but for half an attention
+                after = torch.where(rest > 0, after / rest * whole, before)
             weights[row, head.head] = after
         return weights
 

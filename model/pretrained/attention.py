@@ -45,6 +45,13 @@ class AttentionPoints(nn.Module):
         self.heads = HookPoint()
         self.output = HookPoint()
 
+    def need_steps(self, *, is_half: bool) -> bool:
+        """Return whether something is looked at or replaced that fused attention does not have."""
+        used = [self.scores, self.weights]
+        if is_half:
+            used += [self.query, self.heads, self.output]
+        return any(point.in_use for point in used)
+
 
 def attend(
     module: nn.Module,
@@ -60,6 +67,7 @@ def attend(
     position_ids: Tensor | None = None,
     softcap: float | None = None,
     sliding_window: int | None = None,
+    source_length: int | None = None,
     **others: Any,
 ) -> tuple[Tensor, None]:
     """Compute attention as equation 1, or fused where scores and weights are not in use.
@@ -68,6 +76,9 @@ def attend(
     with their positions, so that ``use_cache`` and ``position_ids`` say nothing of the result. They
     may have fewer heads, each for as many queries' heads that follow each other: at the hook points
     every head has its own. ``sliding_window`` is in the mask already.
+    Of an attention that reads target and source, the last ``source_length`` keys are the source's.
+    It has hook points for both halves: weights of a row sum to 1 over the two together, and heads
+    are those of each half.
     ``attention_mask`` is boolean, (B, 1, Q, M), True = may attend; None allows all. ``scaling`` is
     the factor of the scores, 1/√K by default; ``position_bias`` is added to them, (1, H, Q, M);
     ``softcap`` is the c of a cap, c tanh(score / c). ``others`` are what only some families pass;
@@ -75,7 +86,8 @@ def attend(
 
     Returns:
         Weighted values (B, Q, H, K), and None in place of weights: these are at the hook points of
-        the calling ``module``.
+        the calling ``module``. Where one of two halves is looked at, (B, Q, 2, H, K): each by
+        itself, for ``pass_halves`` of ``points.py``.
 
     Raises:
         ValueError: for something that would change the result and is not computed here.
@@ -86,38 +98,50 @@ def attend(
             "expected attention as softmax(scale · q kᵀ + bias + mask) v, got "
             f"{', '.join(unknown)}: this model cannot be shown truthfully; open one without that"
         )
-    points: Any = module.hook_points
+    halves: Any = module.hook_points
     groups = query.shape[1] // key.shape[1]
     if groups > 1:
         key, value = (x.repeat_interleave(groups, dim=1) for x in (key, value))
-    query, key, value = points.query(query), points.key(key), points.value(value)
+    lengths = [key.shape[2] - (source_length or 0), source_length][: len(halves)]
+    queries = [points.query(query) for points in halves]
+    keys = [points.key(x) for points, x in zip(halves, key.split(lengths, dim=2), strict=True)]
+    values = [
+        points.value(x) for points, x in zip(halves, value.split(lengths, dim=2), strict=True)
+    ]
     scale = 1 / math.sqrt(query.shape[-1]) if scaling is None else scaling
-    if hasattr(points, "bias") and position_bias is not None:
-        position_bias = points.bias(position_bias)
-    if points.scores.in_use or points.weights.in_use or softcap is not None:
-        scores = query @ key.transpose(-2, -1) * scale
-        if position_bias is not None:
-            scores = scores + position_bias
-        if softcap is not None:
-            scores = capped(points.uncapped(scores), softcap)
-        scores = points.scores(scores)  # (B, H, Q, M)
-        allowed = scores
+    if hasattr(halves[0], "bias") and position_bias is not None:
+        position_bias = halves[0].bias(position_bias)
+    if softcap is not None or any(points.need_steps(is_half=len(halves) > 1) for points in halves):
+        scores = []
+        for points, of_queries, of_keys in zip(halves, queries, keys, strict=True):
+            products = of_queries @ of_keys.transpose(-2, -1) * scale
+            if position_bias is not None:
+                products = products + position_bias
+            if softcap is not None:
+                products = capped(points.uncapped(products), softcap)
+            scores.append(points.scores(products))  # (B, H, Q, M)
+        allowed = torch.cat(scores, dim=-1)
         if attention_mask is not None:
-            allowed = scores.masked_fill(~attention_mask, -math.inf)
+            allowed = allowed.masked_fill(~attention_mask, -math.inf)
         precision = torch.promote_types(allowed.dtype, torch.float32)
-        weights = points.weights(allowed.softmax(dim=-1, dtype=precision))
-        heads = weights.to(value.dtype) @ value
+        weights = allowed.softmax(dim=-1, dtype=precision).split(lengths, dim=-1)
+        heads = [
+            points.heads(points.weights(of_keys).to(x.dtype) @ x)
+            for points, of_keys, x in zip(halves, weights, values, strict=True)
+        ]
     else:
         if position_bias is not None and attention_mask is not None:
             position_bias = position_bias.masked_fill(~attention_mask, -math.inf)
-        heads = F.scaled_dot_product_attention(
-            query,
-            key,
-            value,
+        fused = F.scaled_dot_product_attention(
+            queries[0],
+            torch.cat(keys, dim=2),
+            torch.cat(values, dim=2),
             attn_mask=attention_mask if position_bias is None else position_bias,
             scale=scale,
         )
-    return points.heads(heads).transpose(1, 2), None
+        heads = [halves[0].heads(fused)]
+    each = [x.transpose(1, 2) for x in heads]  # (B, Q, H, K)
+    return each[0] if len(each) == 1 else torch.stack(each, dim=2), None
 
 
 def _make_mask(*, q_length: int, **settings: Any) -> Tensor | None:

@@ -70,7 +70,9 @@ def _longest(part: Part) -> int:
     before = getattr(table, "padding_idx", None)  # RoBERTa counts from the number after it
     longest = found if isinstance(found, int) else _LONGEST
     # Up to the width of its window, a layer sees all that the other layers see.
-    longest = min(longest, _setting(part, "sliding_window") or longest)
+    if (window := _setting(part, "sliding_window")) is not None:
+        is_halved = part.stack == "encoder" and part.family.halved_window
+        longest = min(longest, (window + 1) // 2 if is_halved else window)
     return longest if before is None else longest - before - 1
 
 
@@ -103,6 +105,7 @@ def describe(encoder: Part, decoder: Part, output: Output) -> Description:
         tied=_tied(encoder, decoder, output),
         output_transform=output.has_transform,
         scale_output=output.is_scaled,
+        merged_attention=decoder.family.is_merged,
         **_properties(decoder),
     )
     of_encoder = _properties(encoder)
@@ -115,9 +118,12 @@ def _setting(part: Part, *names: str) -> Any:
     return _first_given(*(getattr(part.module.config, name, None) for name in names))
 
 
+def _attention(part: Part) -> nn.Module:
+    return part.layers()[0].get_submodule(part.family.self_attention.module)
+
+
 def _last_projection(part: Part) -> Any:
-    attention = part.layers()[0].get_submodule(part.family.self_attention.module)
-    return attention.get_submodule(part.family.projections[-1])
+    return _attention(part).get_submodule(part.family.projections[-1])
 
 
 def _divisor(part: Part) -> int | None:
@@ -140,7 +146,9 @@ def _properties(part: Part) -> dict[str, Any]:
         "norm": family.norm,
         "final_norm": part.find(family.final_norm) is not None,
         "attention_bias": _last_projection(part).bias is not None,
-        "scale_embeddings": bool(_setting(part, "scale_embedding")) or family.scale_embeddings,
+        "scale_embeddings": bool(_setting(part, "scale_embedding"))
+        or family.scale_embeddings
+        or getattr(part.embedding(), "scalar_embed_scale", 1.0) != 1.0,
         "scale_scores": not relative,
         "positions": family.positions,
         "activation": str(activation),
@@ -149,8 +157,9 @@ def _properties(part: Part) -> dict[str, Any]:
         "norm_kind": "layer" if isinstance(norm, nn.LayerNorm) else "rms",
         "output_norms": bool(family.self_attention.output_norm),
         "score_divisor": _divisor(part),
-        "score_cap": _setting(part, "attn_logit_softcapping"),
+        "score_cap": _setting(part, family.score_cap) if family.score_cap else None,
         "logit_cap": _setting(part, "final_logit_softcapping"),
+        "head_norms": any(find(_attention(part), norm) for norm in family.head_norms),
         "key_heads": None if key_heads in (None, heads) else key_heads,
         "embedding_norm": part.find(family.embedding_norm) is not None,
         "token_types": part.find(family.token_types) is not None,

@@ -76,6 +76,21 @@ class Family:
     """A linear layer and a norm between the decoder's last layer and the unembedding, below the
     model that has the decoder, and the name of the activation function between the two ("" for that
     of the feed-forward)."""
+    text: str = ""
+    """The stack that reads text, below an encoder that reads images as well."""
+    for_images: tuple[str, ...] = ()
+    """What only images go through, below such an encoder; a folder is opened without it."""
+    head_norms: tuple[str, str] = ("q_norm", "k_norm")
+    """Norms of each head's queries and keys, below an attention; used if they are there."""
+    score_cap: str = "attn_logit_softcapping"
+    """The setting with the cap of scores; "" where attention has none, whatever is set."""
+    halved_window: bool = False
+    """Whether a window of the encoder has half of its width on each side of a token, not all."""
+
+    @property
+    def is_merged(self) -> bool:
+        """Return whether one attention of the decoder reads target and source, in this order."""
+        return self.self_attention.module == self.cross_attention.module
 
 
 _MARIAN = Family(
@@ -172,6 +187,7 @@ _T5GEMMA = Family(
     hides_target=True,
     scale_embeddings=True,
 )
+_MERGED = SublayerPaths("self_attn", "pre_self_attn_layernorm", "post_self_attn_layernorm")
 
 FAMILIES: dict[str, Family] = {
     "marian": _MARIAN,
@@ -183,6 +199,18 @@ FAMILIES: dict[str, Family] = {
     "plbart": replace(_MARIAN, title="PLBart", positions="learned"),
     "t5": _T5,
     "t5gemma": _T5GEMMA,
+    "t5gemma2": replace(
+        _T5GEMMA,
+        title="T5Gemma 2",
+        self_attention=_MERGED,
+        cross_attention=_MERGED,
+        hides_target=False,
+        scale_embeddings=False,
+        text="text_model",
+        for_images=("vision_tower", "multi_modal_projector"),
+        score_cap="",
+        halved_window=True,
+    ),
     "mt5": replace(_T5, title="mT5"),
     "umt5": replace(_T5, title="UMT5", scale_output="tie_word_embeddings"),
 }
@@ -212,8 +240,6 @@ _REASONS = {
     "led": "its encoder attends within a window by some projections and to a few global tokens by "
     "others, so that no one map says where a head looks",
     "prophetnet": "its decoder predicts several tokens ahead, each by a stream of its own",
-    "t5gemma2": "its decoder reads target and source in one attention, by one softmax, where "
-    "Headwise has a map for each",
 }
 """Why some families of encoder-decoders are not opened."""
 

@@ -14,7 +14,6 @@ from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
 from headwise.model.hooks import HookPoint
 from headwise.model.interface import (
     NO_ORIGIN,
-    Kind,
     LinearParameters,
     NormParameters,
     Rotation,
@@ -65,6 +64,10 @@ class PretrainedModel(nn.Module):
         config = inner.config.to_dict() | {"model_type": inner.config.model_type}
         families = families_of(config, inner.config.name_or_path)
         modules = (inner.get_encoder().base_model, inner.get_decoder().base_model)
+        modules = tuple(
+            module.get_submodule(family.text) if stack == "encoder" else module
+            for stack, module, family in zip(_STACKS, modules, families, strict=True)
+        )
         of_encoder, of_decoder = map(Part, _STACKS, modules, families)
         self._parts: dict[Side | Stack, Part] = {
             **dict.fromkeys(("encoder", "source"), of_encoder),
@@ -215,14 +218,31 @@ class PretrainedModel(nn.Module):
         norm = find(layer, paths.output_norm)
         return None if norm is None else norm_parameters(norm)
 
-    def rotation(self, kind: Kind, length: int) -> Rotation | None:
-        """Return how queries and keys of an attention are turned by position, if they are."""
-        part = self._parts["encoder" if kind == "encoder_self" else "decoder"]
-        if kind == "cross" or part.family.positions != "rotary":
+    def rotation(self, projection: str, length: int) -> Rotation | None:
+        """Return how what a projection of an attention makes is turned by position, if it is."""
+        sublayer, _, name = projection.rpartition(".")
+        layer, _, family = self._sublayer(sublayer)
+        turns = name == "query_projection" and family.is_merged
+        if not sublayer.endswith("cross_attention"):
+            turns = name in ("query_projection", "key_projection")
+        if family.positions != "rotary" or not turns:
             return None
+        part = self._parts["encoder" if sublayer.startswith("encoder") else "decoder"]
+        module = part.find(family.rotary)
+        kinds = (layer.attention_type,) if hasattr(module, "layer_types") else ()
         positions = torch.arange(length, device=self.device)[None]
-        angles = part.find(part.family.rotary)(part.embedding().weight, positions)
+        angles = module(part.embedding().weight, positions, *kinds)
         return Rotation(*(of[0] for of in angles))
+
+    def head_norm(self, projection: str) -> NormParameters | None:
+        """Return the norm of what a projection makes for each head, before it is turned, if any."""
+        sublayer, _, name = projection.rpartition(".")
+        if name not in ("query_projection", "key_projection"):
+            return None
+        layer, paths, family = self._sublayer(sublayer)
+        at = family.head_norms[name == "key_projection"]
+        norm = find(layer.get_submodule(paths.module), at)
+        return None if norm is None else norm_parameters(norm)
 
     def final_norm(self, side: Side) -> NormParameters | None:
         """Return the weights of the norm at the end of a side's stack; None if it has none."""
@@ -253,7 +273,10 @@ def _projection(module: nn.Module, family: Family, role: str, crosses: bool) -> 
     place = ("query", "key", "value", "output").index(role)
     name = names[place]
     whole = linear_parameters(module.get_submodule(name))
-    return part_of(whole, names[:place].count(name), names.count(name))
+    found = part_of(whole, names[:place].count(name), names.count(name))
+    # The bias of what two halves give together is the first half's.
+    is_second = crosses and family.is_merged and role == "output"
+    return found._replace(bias=None) if is_second else found
 
 
 def _one_after_the_other(first: nn.Linear, second: LinearParameters) -> LinearParameters:

@@ -77,6 +77,33 @@ def _pass_for_each_row(module: nn.Module, point: HookPoint, types: nn.Embedding 
         types.register_forward_hook(without_types)
 
 
+def _pass_halves(attention: nn.Module, project: Any, halves: tuple[Any, ...]) -> None:
+    """Pass what the halves of an attention give, by its output projection, through their points.
+
+    The attention is told how many of its keys are the source's. What it computes for each half
+    goes through the projection by itself, and is added up behind it; a bias is the first half's.
+    """
+
+    def tell(_module: nn.Module, args: Any, given: dict[str, Any]) -> Any:
+        return args, given | {"source_length": given["encoder_hidden_states"].shape[1]}
+
+    def take_apart(_module: nn.Module, args: tuple[Tensor]) -> Tensor | None:
+        width = len(halves) * project.in_features
+        return args[0].unflatten(-1, (len(halves), -1)) if args[0].shape[-1] == width else None
+
+    def add_up(_module: nn.Module, args: tuple[Tensor], output: Tensor) -> Tensor | None:
+        if args[0].dim() == 3:
+            return None
+        of_target, of_source = (output[:, :, half] for half in range(len(halves)))
+        if project.bias is not None:
+            of_source = of_source - project.bias
+        return halves[0].output(of_target) + halves[1].output(of_source)
+
+    attention.register_forward_pre_hook(tell, with_kwargs=True)
+    project.register_forward_pre_hook(take_apart)
+    project.register_forward_hook(add_up)
+
+
 class NormPoints(nn.Module):
     """The hook points around a norm: the stream ``before`` and ``after`` it, each (B, S, D)."""
 
@@ -145,8 +172,14 @@ class LayerPoints(nn.Module):
         attentions = {"self_attention": family.self_attention}
         if stack == "decoder":
             attentions["cross_attention"] = family.cross_attention
+        is_merged = stack == "decoder" and family.is_merged
         for name, paths in attentions.items():
-            self._add_attention(name, layer, paths, family)
+            self._add_attention(name, layer, paths, family, is_half=is_merged)
+        if is_merged:
+            attention: Any = layer.get_submodule(family.self_attention.module)
+            halves = tuple(self.get_submodule(name) for name in attentions)
+            object.__setattr__(attention, "hook_points", halves)
+            _pass_halves(attention, attention.get_submodule(family.projections[-1]), halves)
         paths = getattr(family, f"{stack}_feed_forward")
         contract = layer.get_submodule(paths.module).get_submodule(family.contract)
         self.feed_forward = FeedForwardPoints(contract)
@@ -155,16 +188,17 @@ class LayerPoints(nn.Module):
         _pass_output(layer, self.output)
 
     def _add_attention(
-        self, name: str, layer: nn.Module, paths: SublayerPaths, family: Family
+        self, name: str, layer: nn.Module, paths: SublayerPaths, family: Family, *, is_half: bool
     ) -> None:
         attention = layer.get_submodule(paths.module)
         relative = family.positions == "relative" and name == "self_attention"
         computes = attention.get_submodule(family.projections[0].rpartition(".")[0])
-        is_capped = getattr(computes, "attn_logit_softcapping", None) is not None
+        is_capped = getattr(computes, family.score_cap, None) is not None
         points = AttentionPoints(relative=relative, capped=is_capped)
-        # An attribute and no submodule: a hook point has one name, that in this tree.
-        object.__setattr__(computes, "hook_points", points)
-        _pass_output(attention.get_submodule(family.projections[-1]), points.output)
+        if not is_half:
+            # An attribute and no submodule: a hook point has one name, that in this tree.
+            object.__setattr__(computes, "hook_points", (points,))
+            _pass_output(attention.get_submodule(family.projections[-1]), points.output)
         self.add_module(name, points)
         self.add_module(f"{name}_residual", ResidualPoints(layer, paths))
 

@@ -26,6 +26,7 @@ from headwise.model.files import CheckpointError, read_bytes
 from headwise.model.interface import Choices, Description, Languages, Origin
 from headwise.model.pretrained.adapters import CONFIG, adapter_kind, is_adapter, merge
 from headwise.model.pretrained.attention import ATTENTION
+from headwise.model.pretrained.families import FAMILIES
 from headwise.model.pretrained.folders import (
     check_files,
     is_whole,
@@ -114,6 +115,7 @@ class PretrainedRun:
                 )
                 inner.generation_config = self._generation
                 _untie(inner, weights_files(self._model_folder))
+                _drop_images(inner)
                 return PretrainedModel(inner)
         except CheckpointError:
             raise
@@ -265,6 +267,7 @@ class PretrainedRun:
                     f"{files[0]}: {name}: expected finite numbers, got others: the training "
                     "diverged, or its weights are beyond float16"
                 )
+        _drop_images(inner)
         inner.generation_config = self._generation
         model = PretrainedModel(inner)
         model.origin = Origin(self.name, step, self.sha256(step))
@@ -286,6 +289,13 @@ class PretrainedRun:
         if is_adapter(folder):  # which scales its weights
             digest.update(read_bytes(folder / CONFIG, within=run_folder_of(folder)))
         return digest.hexdigest()
+
+
+def _drop_images(inner: Any) -> None:
+    """Take out of a model what only images go through."""
+    family = FAMILIES.get(inner.config.model_type)
+    for name in family.for_images if family else ():
+        delattr(inner.get_encoder(), name)
 
 
 def _untie(inner: Any, files: Sequence[Path]) -> None:

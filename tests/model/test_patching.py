@@ -28,7 +28,7 @@ from headwise.model.patching import (
 )
 from headwise.model.readings import difference_of, sublayers
 from headwise.model.transformer import Transformer
-from tests.floats import PASS, rounding
+from tests.floats import PASS, assert_near, rounding
 from tests.model.pretrained.tiny import FAMILY_NAMES, build
 
 MakeModel = Callable[..., Transformer]
@@ -72,16 +72,24 @@ def every_patch(model: Any) -> list[Patch]:
     return patches
 
 
+def assert_equal(model: Any, found: Any, expected: Any) -> None:
+    """To the bit; but heads of half an attention are not computed as those of the whole are."""
+    if model.description.merged_attention:
+        assert_near(found, expected, operations=PASS)
+    else:
+        assert_near(found, expected, operations=0)
+
+
 def test_a_run_patched_by_itself_is_the_same_to_the_bit(model: Any) -> None:
     a = RecordedPass.run(model, A, CONSUMED)
     patches = every_patch(model)
     assert len(patches) > 15
     for patch in patches:
         with torch.inference_mode(), patched(model, a, patch):
-            assert torch.equal(forced_stream(model, A, CONSUMED), a.stream), patch.point
+            assert_equal(model, forced_stream(model, A, CONSUMED), a.stream)
     whole = WordSpan(0, A.shape[1])
     odds = patched_odds(model, a, a, difference_of(model, *WORDS), [*patches, Splice(whole, whole)])
-    assert odds.tolist() == [a.odds(difference_of(model, *WORDS))] * (len(patches) + 1)
+    assert_equal(model, odds, odds.new_full(odds.shape, a.odds(difference_of(model, *WORDS))))
 
 
 @pytest.mark.parametrize("with_padding", [False, True])
@@ -95,10 +103,11 @@ def test_the_whole_encoder_output_with_its_mask_is_the_other_run_to_the_bit(
     memory, mask = splice(a, b, whole)
     assert (mask is None) == (not with_padding)
     with torch.inference_mode():
-        assert torch.equal(model.decode(CONSUMED, memory, mask), b.stream)
+        assert_equal(model, model.decode(CONSUMED, memory, mask), b.stream)
     difference = difference_of(model, *WORDS)
     [odds] = patched_odds(model, a, b, difference, [whole]).tolist()
-    assert odds == b.odds(difference) != a.odds(difference)
+    assert_equal(model, torch.tensor(odds), torch.tensor(b.odds(difference)))
+    assert odds != a.odds(difference)
 
 
 def test_a_splice_is_the_memory_with_words_put_in_and_taken_out(model: Any) -> None:

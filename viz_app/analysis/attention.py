@@ -28,7 +28,8 @@ Aggregate = Literal["head", "mean", "max", "rollout"]
 def aggregate_heads(layer: Floats, how: Aggregate, head: int = 0) -> Floats:
     """Combine the heads of a layer into one map, or choose one head: (H, Q, M) → (Q, M).
 
-    Rows of a head and of the mean sum to 1; rows of the maximum to 1 or more.
+    Rows of a head and of the mean sum to what those of the heads do, 1 but for half an attention;
+    rows of the maximum to as much or more.
     """
     if how == "mean":
         return layer.mean(axis=0)
@@ -129,7 +130,7 @@ def max_of_blocks(maps: Floats, height: int, width: int) -> Floats:
 
 @dataclass(frozen=True)
 class MapFacts:
-    """These are the facts of a map whose rows sum to 1; shares are means over its rows."""
+    """These are the facts of a map; shares are means over its rows, of what is in these."""
 
     largest: float
     row: int
@@ -137,7 +138,9 @@ class MapFacts:
     column: int
     """The key of the largest weight."""
     evenness: float
-    """Mean entropy of a row, divided by the largest possible: 1 is the same weight for all keys."""
+    """Mean entropy of a row, divided by the largest possible: 1 is the same weight for all keys.
+
+    A row that does not sum to 1, that of a half of an attention, is divided by its sum."""
     even_weight: float
     """Weight that each key would have on average if every row were even."""
     special: float
@@ -163,8 +166,10 @@ def map_facts(
         return None
     shown = weights[rows].astype(np.float64)  # (rows, M)
     row, column = np.unravel_index(first_largest(shown.ravel()), shown.shape)
-    logarithms = np.log(shown, out=np.zeros_like(shown), where=shown > 0)
-    entropy = -(shown * logarithms).sum(axis=1)
+    total = shown.sum(axis=1)
+    shares = np.divide(shown, total[:, None], out=np.zeros_like(shown), where=total[:, None] > 0)
+    logarithms = np.log(shares, out=np.zeros_like(shares), where=shares > 0)
+    entropy = -(shares * logarithms).sum(axis=1)
     special = np.isin(keys.ids, list(keys.special_ids))
     marks = punctuation(keys)
     return MapFacts(
@@ -172,7 +177,7 @@ def map_facts(
         row=int(rows[row]),
         column=int(column),
         evenness=float((entropy / np.log(count[rows])).mean()),
-        even_weight=float((1 / count[rows]).mean()),
+        even_weight=float((total / count[rows]).mean()),
         special=_share(shown, special),
         punctuation=_share(shown, marks) if marks.any() else None,
         itself=float(weights[rows, rows].mean()) if own_keys else None,

@@ -90,7 +90,8 @@ def multi_head_formula(heads: str, *, biased: bool) -> str:
 def scores_formula(model: Description, kind: Kind) -> str:
     """Write the scores of a kind of attention as LaTeX."""
     model = model.of(kind)
-    query, key = ("Q", "K") if not turns(model, kind) else (r"\tilde Q", r"\tilde K")
+    query = r"\tilde Q" if turns(model, kind) or _is_half(model, kind) else "Q"
+    key = r"\tilde K" if turns(model, kind) else "K"
     root = rf"/\sqrt{{{divisor(model)}}}" if model.scale_scores else ""
     scores = rf"{query}{key}^\top{root}" + " + B" * _is_biased(model, kind)
     if model.score_cap is None:
@@ -101,6 +102,11 @@ def scores_formula(model: Description, kind: Kind) -> str:
 def turns(model: Description, kind: str) -> bool:
     """Return whether queries and keys of a kind of attention are turned by position."""
     return model.positions == "rotary" and kind != "cross"
+
+
+def _is_half(model: Description, kind: str) -> bool:
+    """Return whether a kind of attention, or a stack's, is half of one with turned queries."""
+    return model.merged_attention and kind in ("cross", "decoder", "decoder_self")
 
 
 def divisor(model: Description) -> str:
@@ -114,7 +120,7 @@ def _is_biased(model: Description, kind: str) -> bool:
 
 def _scores(kind: str, model: Description) -> str:
     """Write the scores of attention in one line of text."""
-    turned = "turned " * turns(model, kind)
+    turned = "turned " * (turns(model, kind) or _is_half(model, kind))
     root = f"/√{divisor(model)}" * model.scale_scores
     scores = f"{turned}QKᵀ{root}" + " + B" * _is_biased(model, kind)
     cap = model.score_cap
@@ -178,6 +184,8 @@ def describe_module(path: str, model: Description) -> ModuleDescription:
         around = name.removesuffix("_residual")
         title = f"residual and norm of {_title(around)}"
         formula = residual_formula(_SUBLAYERS.get(around, around), model)
+        if _is_half(model, above[0]) and around.endswith("attention"):
+            title, formula = "residual and norm of both halves", _residual_of_halves(model)
         return ModuleDescription(title, "x is the stream", formula)
     stream = "decoder output" if not model.scale_output else "(decoder output / √D)"
     function = _activation_name(model.activation)
@@ -265,8 +273,12 @@ def _layer(stack: str, index: int, model: Description) -> ModuleDescription:
     names = ["SelfAttention", "CrossAttention", "FFN"]
     if stack == "encoder":
         names.remove("CrossAttention")
-    formula = "; ".join(f"x ← {residual_formula(name, model)}" for name in names)
-    what = f"{'two' if stack == 'encoder' else 'three'} sublayers, each in a residual connection"
+    formulas = [residual_formula(name, model) for name in names]
+    if _is_half(model, stack):
+        formulas = [_residual_of_halves(model), formulas[-1]]
+    formula = "; ".join(f"x ← {each}" for each in formulas)
+    number = "two" if len(formulas) == 2 else "three"
+    what = f"{number} sublayers, each in a residual connection"
     return ModuleDescription(f"layer {index + 1}", what, formula)
 
 
@@ -276,7 +288,15 @@ def _attention(kind: str, name: str, model: Description) -> ModuleDescription:
     heads = model.heads(_kind(kind))
     scores = _scores(kind, model)
     several = f"headᵢ = softmax({scores}{mask})V; Concat(head₁ … head{_below(heads)}) W_O"
-    return ModuleDescription(_title(name), _WHAT_ATTENTION[kind], several + bias)
+    half = "; half of one softmax over target and source" * _is_half(model, kind)
+    return ModuleDescription(_title(name), _WHAT_ATTENTION[kind] + half, several + bias)
+
+
+def _residual_of_halves(model: Description) -> str:
+    """Write a merged attention with its residual connection, in one line of text."""
+    norm = norm_name(model)
+    given = f"SelfAttention({norm}(x)) + CrossAttention({norm}(x))"
+    return f"x + {norm}({given})" if model.output_norms else f"x + {given}"
 
 
 def _projection(name: str, attention: str, model: Description) -> ModuleDescription:
@@ -286,7 +306,10 @@ def _projection(name: str, attention: str, model: Description) -> ModuleDescript
     letter = _LETTERS[name]
     read = "memory" if attention == "cross_attention" and name != "query" else "x"
     bias = f" + b_{letter}" if model.attention_bias else ""
-    return ModuleDescription(title, "", f"{letter} = {read} W_{letter}{bias}")
+    made = f"{read} W_{letter}{bias}"
+    if model.head_norms and name != "value":
+        made = f"{norm_name(model)}({made}) of each head"
+    return ModuleDescription(title, "", f"{letter} = {made}")
 
 
 def _below(number: int) -> str:

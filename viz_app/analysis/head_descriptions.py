@@ -260,8 +260,8 @@ def describe_head(
     texts = {}
     if not chosen and shares:
         first = shares[0]
-        most = f"{known[first]:.2f} {_ON[first]}{by[first].written()}"
-        texts[first] = f"no place stands out: at most {most}"
+        at_most = f"{known[first]:.2f} {_ON[first]}{by[first].written()}"
+        texts[first] = f"no place stands out: at most {at_most}"
     if not chosen and "entropy" in known:
         chosen.append("entropy")
     chosen += [

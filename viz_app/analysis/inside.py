@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -74,7 +74,7 @@ class HeadSteps:
     masked: Doubles
     """The scores, after any cap, −∞ where the query may not attend, (M,)."""
     weights: Doubles
-    """The softmax of ``masked``, (M,)."""
+    """The softmax of ``masked``, (M,); with the keys of another half, if there is one."""
     values: Doubles
     """The value vectors, (M, K)."""
     weighted: Doubles
@@ -151,16 +151,39 @@ def _columns(attention: AttentionSublayer, head: int) -> slice:
     return slice(head * d_k, (head + 1) * d_k)
 
 
+def _normed(x: Doubles, norm: NormWeights | None) -> Doubles:
+    return x if norm is None else apply_norm(x, norm)
+
+
 def follow_head(attention: AttentionSublayer, head: int, row: int) -> HeadSteps:
-    """Compute one head for one query row: the projections of section 3.2.2, then equation 1."""
+    """Compute one head for one query row: the projections of section 3.2.2, then equation 1.
+
+    The sum of the softmax is over the keys of the other half, too, where there is one.
+    """
+    steps = _follow_scores(attention, head, row)
+    if attention.other is None:
+        return steps
+    of_other = _follow_scores(attention.other, head, row)
+    both = [steps.masked, of_other.masked]
+    largest = max(masked.max() for masked in both)
+    total = sum(np.exp(masked - largest).sum() for masked in both)
+    weights = np.exp(steps.masked - largest) / total
+    weighted = weights[:, None] * steps.values
+    return replace(steps, weights=weights, weighted=weighted, output=weighted.sum(axis=0))
+
+
+def _follow_scores(attention: AttentionSublayer, head: int, row: int) -> HeadSteps:
+    """Compute one head for one query row, as if no other half were in its softmax."""
     _require("head", head, attention.n_heads)
     _require("row", row, len(attention.read))
     columns = _columns(attention, head)  # of its K dimensions among the H K of the layer
     query = _apply(attention.query_projection, attention.read[row], columns)  # (K,)
     keys = _apply(attention.key_projection, attention.memory, columns)  # (M, K)
+    query, keys = _normed(query, attention.query_norm), _normed(keys, attention.key_norm)
     if attention.rotation is not None:
         cos, sin = attention.rotation
-        query, keys = _turned(query, cos[row], sin[row]), _turned(keys, cos, sin)
+        query = _turned(query, cos[row], sin[row])
+        keys = _turned(keys, cos, sin) if attention.turns_keys else keys
     values = _apply(attention.value_projection, attention.memory, columns)  # (M, K)
     products = keys @ query  # (M,)
     scaled = products * attention.scale
@@ -229,11 +252,15 @@ def apply_norm(x: ArrayLike, norm: NormWeights) -> Doubles:
 def follow_residual(sublayer: Sublayer, output: ArrayLike, row: int) -> ResidualSteps:
     """Compute the residual connection and its norm at one row, from the sublayer's output, (D,).
 
+    To that of a half of an attention, the other half's is added.
+
     Post-norm is LayerNorm(x + Sublayer(x)), section 3.1; pre-norm x + Sublayer(LayerNorm(x)).
     """
     _require("row", row, len(sublayer.stream))
     stream = sublayer.stream[row].astype(np.float64)
     output = np.asarray(output, np.float64)
+    if isinstance(sublayer, AttentionSublayer) and sublayer.other is not None:
+        output = output + head_shares(sublayer.other, row).output
     if sublayer.output_norm is not None:
         output = apply_norm(output, sublayer.output_norm)
     total = stream + output

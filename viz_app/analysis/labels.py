@@ -34,6 +34,14 @@ ROLES: Mapping[Kind, tuple[str, str]] = {
     "cross": ("query: the word to be predicted", "key: the source word it looks at"),
 }
 """What the marked query and key words of each kind are, for people."""
+HALVES_NOTE = (
+    "This decoder reads target and source in one attention, by one softmax. Its two halves are "
+    "shown here, whose weights sum to 1 together. What is switched off, turned, pinned or replaced "
+    "of a head is in this half alone: the other keeps its weights, and a pinned row the weight "
+    "that its half has. Measures over a corpus, rollout and weights × value norms are of a half's "
+    "weights as shares of their sum."
+)
+"""What is to be known of a head of half an attention, wherever one is chosen."""
 OFF_NOTE = (
     "A head that is off has its output set to zero before W_O; a bias of W_O, which belongs to all "
     "heads, stays."

@@ -20,6 +20,7 @@ from headwise.viz_app.analysis.question import (
     numbers,
     place_of,
 )
+from headwise.viz_app.records.trace import Floats
 
 Property = Literal["largest_weight", "evenness", "itself", "previous", "end", "unlike_mean"]
 _PROPERTIES: dict[Property, str] = {
@@ -74,26 +75,37 @@ def row_sum(asked: Asked, *, row: RowWord = "chosen") -> Question:
     weights = asked.weights[at][asked.keys_of(at)]
     some = np.sort(weights)[::-1][:3]
     added = " + ".join(map(_two, some)) + " + …" * (len(weights) > 3)
+    whole, why = _whole(weights), "softmax divides every row by its own sum, so a weight is a share"
     note = f"{added} over {len(weights)} keys make {weights.sum():.2f}: " + (
-        "softmax divides every row by its own sum, so a weight is a share of the row."
+        "the softmax is over target and source together, and the rest is on the others."
+        if whole != 1
+        else f"{why} of the row."
         if asked.show == "head" and asked.cells == "weight"
         else "the maps that it is made of have such rows, and what is made of them keeps that."
     )
     others = (float(weights.max()), float(len(weights)))
-    return numbers(1.0, others, written=_two, note=note, names={"row": asked.grid.rows[at]})
+    return numbers(whole, others, written=_two, note=note, names={"row": asked.grid.rows[at]})
+
+
+def _whole(weights: Floats) -> float:
+    """Return what the weights of a row sum to: 1, or less in half an attention."""
+    total = float(weights.sum())
+    return 1.0 if abs(total - 1) < 0.005 else total
 
 
 def even_weight(asked: Asked, *, row: RowWord = "chosen") -> Question:
     """Ask which weight each key would have if the row were even."""
     at = asked.row_of(row)
     count = len(asked.keys_of(at))
+    whole = _whole(asked.weights[at][asked.keys_of(at)])
+    total = f"{whole:.3g}"
     note = (
-        f"The row has {count} key{'s' * (count > 1)} it may look at, and its weights sum to 1: "
-        f"1 / {count} = {1 / count:.2f} for each."
+        f"The row has {count} key{'s' * (count > 1)} it may look at, and its weights sum to "
+        f"{total}: {total} / {count} = {whole / count:.2f} for each."
     )
-    others = (1.0, 0.5 if count != 2 else 0.25, 1 / (count + 3))
+    others = tuple(whole * of for of in (1.0, 0.5 if count != 2 else 0.25, 1 / (count + 3)))
     names = {"row": asked.grid.rows[at], "count": str(count)}
-    return numbers(1 / count, others, written=_two, note=note, names=names)
+    return numbers(whole / count, others, written=_two, note=note, names=names)
 
 
 def keys_for_share(asked: Asked, *, row: RowWord = "chosen", share: float = 0.9) -> Question:

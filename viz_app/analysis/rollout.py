@@ -59,7 +59,7 @@ def weights_of(trace: Trace, kind: Kind, cell_value: CellValue = "weight") -> Fl
 
 
 def mean_of_heads(trace: Trace, kind: Kind, cell_value: CellValue = "weight") -> Floats:
-    """Return one map of all heads of each layer, (L, Q, M), whose rows sum to 1.
+    """Return one map of all heads of each layer, (L, Q, M), whose rows sum as those of heads do.
 
     It is the mean of the heads' weights. With value norms it is the length of the mean of the
     vectors that the heads add, ‖Σ_h α_h v_h W_O‖ / H, as shares of the row, in which H cancels out:
@@ -101,11 +101,12 @@ def map_of_heads(
 def rollout_of(trace: Trace, kind: Kind, layer: int, cell_value: CellValue = "weight") -> Floats:
     """Compute the rollout of a kind of attention up to a layer; rows sum to 1.
 
-    A layer's map is its ``mean_of_heads``. Self-attention gives (N, N). Cross-attention, (T, S), is
-    the map of the layer times the rollout of the whole encoder, so that its columns are inputs of
-    the encoder. ValueError as for ``mean_of_heads``.
+    A layer's map is its ``mean_of_heads``, of half an attention as shares of its rows.
+    Self-attention gives (N, N). Cross-attention, (T, S), is the map of the layer times the rollout
+    of the whole encoder, so that its columns are inputs of the encoder. ValueError as for
+    ``mean_of_heads``.
     """
-    layers = mean_of_heads(trace, kind, cell_value)
+    layers = row_shares(mean_of_heads(trace, kind, cell_value))
     if kind != "cross":
         rolled: Floats = rollout(layers)[layer]
     else:

@@ -154,8 +154,13 @@ def architecture_svg(model: Description, *, source: int, steps: int, theme: Them
         d_ff = model.encoder_d_ff if is_encoder else model.decoder_d_ff
         heads = _heads(model, encoder=is_encoder)
         name = "self-attention" if is_encoder else "masked self-attention"
-        column.sublayer(name, heads, fill=attention, **around)
-        if not is_encoder:
+        if model.merged_attention and not is_encoder:
+            across = column.sublayer(
+                name, "and cross-attention in one", heads, fill=attention, **around
+            )
+        else:
+            column.sublayer(name, heads, fill=attention, **around)
+        if not (model.merged_attention or is_encoder):
             across = column.sublayer("cross-attention", heads, fill=attention, **around)
         widths = f"{model.d_model:,} → {d_ff:,} → {model.d_model:,}"
         column.sublayer("feed-forward", widths, fill=feed_forward, **around)
@@ -205,7 +210,8 @@ def describe_architecture(model: Description, *, source: int, steps: int) -> str
         f"{_around(encoder)}. Its output, the memory, is read by cross-attention in each layer of "
         f"the decoder. Decoder: {steps:,} tokens become vectors, 1 × {steps:,} × "
         f"{model.d_model:,}; "
-        f"{model.n_decoder_layers} × a layer of masked self-attention, cross-attention "
+        f"{model.n_decoder_layers} × a layer of masked self-attention"
+        f"{' and cross-attention in one' if model.merged_attention else ', cross-attention'} "
         f"({_heads(model, encoder=False)}) and feed-forward ({model.decoder_d_ff:,} wide), "
         f"{_around(model)}. Then {transform}the unembedding and the softmax: probabilities, "
         f"1 × {steps:,} × {model.target_vocab_size:,}."

@@ -11,10 +11,10 @@ take W_V W_O and W_Q W_Kᵀ as wholes). Matrices that have nothing to do with ea
 singular values is taken off: with singular vectors drawn evenly, the product of A = U S Vᵀ and
 B = P T Qᵀ has the norm of S (Vᵀ P) T, and Vᵀ P is a block of a random orthogonal matrix.
 
-The gain of the norm between the two that stands next to them is a part of the matrices, and so is
-its centring: with pre-norm that before the reader (for cross-attention, which reads the encoder's
-output, the encoder's last), with post-norm that behind the writer. Other norms and feed-forwards on
-the way are left out, and biases.
+The gain of a norm of each head's queries or keys, and that of the norm between the two that stands
+next to them, are a part of the matrices, and so is its centring: with pre-norm that before the
+reader (for cross-attention, which reads the encoder's output, the encoder's last), with post-norm
+that behind the writer. Other norms and feed-forwards on the way are left out, and biases.
 
 ``H`` heads of a layer, ``D`` = d_model, ``K`` = d_k.
 """
@@ -31,7 +31,7 @@ from torch import Tensor
 
 from headwise.model.interface import Head, Kind, NormParameters, Seq2SeqModel, attention_path
 from headwise.model.placement import in_float32
-from headwise.model.readings import Sublayer, sublayers
+from headwise.model.readings import Sublayer, sublayers, sublayers_before
 from headwise.model.stream import HeldNorm
 from headwise.viz_app.records.composition import ROLES, Composition, Role
 
@@ -91,7 +91,8 @@ def _pairs(model: Seq2SeqModel) -> Iterator[tuple[_Matrices, _Matrices]]:
             roles = ROLES[:1] if reader.kind == "cross" else ROLES
             for role in roles:
                 read = _read_by(model, reader, role)
-                yield from ((writers[writer], read) for writer in stack[:place])
+                before = sublayers_before(model, reader)
+                yield from ((writers[writer], read) for writer in stack[:place] if writer in before)
             for role in ROLES[len(roles) :]:
                 read = _read_by(model, reader, role)
                 yield from ((writers[writer], read) for writer in encoder)
@@ -111,7 +112,11 @@ def _written_by(model: Seq2SeqModel, sub: Sublayer) -> _Matrices:
 def _read_by(model: Seq2SeqModel, sub: Sublayer, role: Role) -> _Matrices:
     kind = sub.kind or "cross"
     path = attention_path(kind, sub.layer)
-    weight = in_float32(model.linear(f"{path}.{role}_projection").weight).T  # (H K, D)
+    projection = f"{path}.{role}_projection"
+    weight = in_float32(model.linear(projection).weight).T  # (H K, D)
+    if (of_heads := model.head_norm(projection)) is not None:
+        gain = in_float32(of_heads.gain)
+        weight = (weight.unflatten(0, (-1, len(gain))) * gain[:, None]).flatten(0, 1)
     norm: NormParameters | None = None
     if kind == "cross" and role != "query":
         norm = model.final_norm("source")

@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -149,13 +149,15 @@ def residual_norm_maps(model: Seq2SeqModel, ids: PaddedIds) -> dict[Kind, Floats
     """
     with capture(model, points_of_attention(model)) as seen:
         forced_stream(model, ids.source, ids.target[:, :-1])
+
+    def norms(kind: Kind, layer: int) -> Tensor:
+        is_half = model.description.merged_attention and kind != "encoder_self"
+        of = "decoder_self" if is_half else kind
+        found = _map(model, seen, of, layer, lambda vectors, _: vectors.norm(dim=-1))
+        return _halves(found, found.shape[1])[kind == "cross"] if is_half else found
+
     return {
-        kind: torch.cat(
-            [
-                _map(model, seen, kind, layer, lambda vectors, _: vectors.norm(dim=-1))
-                for layer in range(model.description.layers(kind))
-            ]
-        )
+        kind: torch.cat([norms(kind, layer) for layer in range(model.description.layers(kind))])
         .float()
         .cpu()
         .numpy()
@@ -197,13 +199,29 @@ def _relevance(
     relevance = start.expand(len(source), -1, -1)  # (B, T, S + T)
     for layer in range(layers("decoder_self")):
         own = _map(model, seen, "decoder_self", layer)
-        relevance = own @ relevance
-        note("decoder_self", own, relevance)
-        cross = _map(model, seen, "cross", layer)  # (B, T, S + 1)
-        relevance = relevance * cross[..., -1:]
+        if model.description.merged_attention:
+            own, cross = _halves(own, n_consumed)
+            relevance = own @ relevance
+            note("decoder_self", own, relevance)
+        else:
+            relevance = own @ relevance
+            note("decoder_self", own, relevance)
+            cross = _map(model, seen, "cross", layer)  # (B, T, S + 1)
+            relevance = relevance * cross[..., -1:]
         relevance[..., :n_sources] += cross[..., :-1] @ encoded
         note("cross", cross, relevance)
     return relevance
+
+
+def _halves(whole: Tensor, n_consumed: int) -> tuple[Tensor, Tensor]:
+    """Split the map of a merged attention, (B, T, T + S), rows sum to 1.
+
+    Returns:
+        What is of the target, (B, T, T), and what is of the source, (B, T, S + 1), with all that is
+        of the target in the last column, in place of a residual.
+    """
+    own, of_source = whole[..., :n_consumed], whole[..., n_consumed:]
+    return own, torch.cat([of_source, own.sum(dim=-1, keepdim=True)], dim=-1)
 
 
 def _map(
@@ -213,14 +231,20 @@ def _map(
     layer: int,
     size_of: Callable[[Tensor, Tensor], Tensor] | None = None,
 ) -> Tensor:
-    """Compute the contributions in one attention, rows sum to 1.
+    """Compute the contributions in one attention, rows sum to 1; of a merged one, in both halves.
 
     ``size_of`` makes of T_i(x_j) and y_i, (…, D), how much a token contributes; by ALTI if None.
 
     Returns:
-        (B, Q, M); of cross-attention (B, Q, M + 1), with the residual in the last column.
+        (B, Q, M); of cross-attention (B, Q, M + 1), with the residual in the last column. Of a
+        merged attention, as ``decoder_self``, (B, T, T + S), the residual with the target's.
     """
     parts = attention_as_sum(model, seen, kind, layer)
+    if model.description.merged_attention and kind == "decoder_self":
+        of_source = attention_as_sum(model, seen, "cross", layer)
+        weights = torch.cat([parts.weights, of_source.weights], dim=-1)
+        value = torch.cat([parts.value, of_source.value], dim=-2)
+        parts = replace(parts, weights=weights, value=value)
     (batch, heads, n_queries, n_keys), width = parts.weights.shape, parts.y.shape[-1]
     size = max(1, _CELLS // (batch * width * max(n_queries, heads)))
     columns, size_of = [], size_of or _contribution
@@ -230,7 +254,7 @@ def _map(
         vectors = torch.einsum("bhqm,bmhd->bmqd", parts.weights[..., keys], values)
         if kind != "cross":
             own = vectors.diagonal(start, dim1=1, dim2=2)  # (B, D, m), a view
-            own += parts.residual[:, keys].transpose(1, 2)
+            own += parts.residual[:, keys].transpose(1, 2)[..., : own.shape[-1]]
         columns.append(size_of(vectors, parts.y[:, None]))  # (B, m, Q)
     if kind == "cross":
         columns.append(size_of(parts.residual, parts.y)[:, None])

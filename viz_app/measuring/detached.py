@@ -67,6 +67,8 @@ def masses_in_batch(
     """Compute the masses of the sentences of a batch, by their numbers."""
     maps, _ = attention_maps(model, PaddedIds.of_pairs(sentences, model))
     cross = mean_over_heads(model, maps["cross"])
+    if model.description.merged_attention:  # a mass is a whole: of the weights on the source
+        cross = cross / cross.sum(dim=-1, keepdim=True)
     return {
         s.number: SentenceMass(
             s.pair.source,

@@ -187,7 +187,8 @@ def weight_measures(model: Seq2SeqModel) -> dict[str, dict[Kind, Floats]]:
     ``qk_norm`` is the spectral norm of W_Q W_Kᵀ, divided by √K where the model scales its scores:
     the largest singular value of the matrix between two vectors whose product is a score, which
     bounds how sharp a head can be (Zhai et al. 2023). ``qk_rank`` is the effective rank of that
-    matrix, ``ov_rank`` that of W_V W_O. Biases and the gains of norms are left out.
+    matrix, ``ov_rank`` that of W_V W_O. Biases and the gains of norms are left out. Where a norm of
+    queries and keys bounds scores, there is no ``qk_norm``.
     """
     found: dict[str, dict[Kind, Floats]] = {"qk_norm": {}, "qk_rank": {}, "ov_rank": {}}
     for kind in KINDS:
@@ -201,6 +202,8 @@ def weight_measures(model: Seq2SeqModel) -> dict[str, dict[Kind, Floats]]:
         }
         for name, values in measures.items():
             found[name][kind] = values.float().cpu().numpy()
+    if model.description.head_norms:
+        del found["qk_norm"]
     return found
 
 

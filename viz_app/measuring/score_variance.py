@@ -34,7 +34,7 @@ from headwise.model.hooks import capture, hook_names
 from headwise.model.interface import KINDS, Kind, NormParameters, Seq2SeqModel, Side, Stack
 from headwise.model.placement import in_float32
 from headwise.model.readings import Sublayer, sublayers
-from headwise.model.stream import HeldNorm, turned_by_position
+from headwise.model.stream import HeldNorm, normed_for_each_head, turned_by_position
 from headwise.viz_app.measuring.batches import PaddedIds
 from headwise.viz_app.measuring.heads import HeadSum, rows_with_several_keys
 
@@ -72,7 +72,8 @@ def score_variance(model: Seq2SeqModel, ids: PaddedIds) -> dict[tuple[str, Kind]
                 read = stream.enter(sublayer)
                 keys = memory if sublayer.kind == "cross" else read
                 allowed = ids.allowed(sublayer.kind)
-                for name, of_layer in _terms(model, seen, sublayer, read, keys, allowed).items():
+                terms = _terms(model, seen, sublayer, read, keys, allowed)
+                for name, of_layer in terms.items():
                     found.setdefault((name, sublayer.kind), []).append(of_layer)
             stream.leave(sublayer)
         memory = stream.end()
@@ -159,12 +160,19 @@ def _terms(
     variance = (apart * scores).sum(dim=(-2, -1)).double()  # (B, H)
 
     def projected(parts: Parts, name: str) -> Parts:
-        weight = in_float32(model.linear(f"{attention.path}.{name}_projection").weight)
-        made = {
-            part: (x @ weight).unflatten(-1, (heads, -1)).transpose(1, 2)  # (B, H, ·, K)
-            for part, x in parts.items()
-        }
-        rotation = model.rotation(attention.kind or "cross", scores.shape[-1])
+        path = f"{attention.path}.{name}_projection"
+        weight = in_float32(model.linear(path).weight)
+
+        def for_heads(x: Tensor) -> Tensor:  # (B, H, ·, K)
+            return (x @ weight).unflatten(-1, (heads, -1)).transpose(1, 2)
+
+        made: Parts = {part: for_heads(x) for part, x in parts.items()}
+        if model.head_norm(path) is not None:  # only models with norms before sublayers have one
+            of_memory = attention.kind == "cross" and name == "key"
+            norm = "encoder.final_norm" if of_memory else f"{attention.path}_residual.norm"
+            whole = for_heads(seen[f"{norm}.after"])
+            made = normed_for_each_head(model, path, whole, made)
+        rotation = model.rotation(path, made["token"].shape[-2])
         if rotation is None:
             return made
         return {part: turned_by_position(x, rotation) for part, x in made.items()}

@@ -350,12 +350,14 @@ class Measurer:
         ids: PaddedIds,
     ) -> None:
         places = [sentence.number for sentence in batch]
-        maps, _ = attention_maps(model, ids)
+        maps = _as_distributions(model, attention_maps(model, ids)[0])
         for kind, weights in maps.items():
             for name, found in self.of_maps(kind, weights, ids):
                 sums.add(name, kind, found, places)
         for name, other in others.items():
-            there = maps if other is model else attention_maps(other, ids)[0]
+            there = maps
+            if other is not model:
+                there = _as_distributions(other, attention_maps(other, ids)[0])
             for kind, weights in maps.items():
                 found = distance(weights, there[kind], ids.allowed(kind))
                 sums.add(name, kind, found, places)
@@ -392,3 +394,10 @@ class Measurer:
             yield "rare", on_rarest(weights, allowed, self._occurrences[kind][keys])
         for name, measure in self._own.items():
             yield name, measure_rows(name, measure, weights, allowed)
+
+
+def _as_distributions(model: Seq2SeqModel, maps: Mapping[Kind, Tensor]) -> Mapping[Kind, Tensor]:
+    """Return maps whose rows sum to 1, also those of a half of an attention, as shares of it."""
+    if not model.description.merged_attention:
+        return maps
+    return {kind: of / of.sum(-1, keepdim=True).clamp(min=1e-30) for kind, of in maps.items()}

@@ -93,9 +93,14 @@ class AttentionSublayer(Sublayer):
     """(H, M, K)."""
     value: Floats
     """(H, M, K)."""
+    query_norm: NormWeights | None
+    """A norm of each head's queries, before they are turned; None without one."""
+    key_norm: NormWeights | None
     rotation: tuple[Floats, Floats] | None
-    """Cosines and sines, each (Q, K), by which queries and keys are turned after their projections;
-    None where they are not."""
+    """Cosines and sines, each (Q, K), by which queries are turned after their projections; None
+    where they are not."""
+    turns_keys: bool
+    """Whether keys are turned as queries are."""
     position_bias: Floats | None
     """What relative positions add to the scores, (H, Q, M); None where positions are embedded."""
     scale: float
@@ -107,9 +112,12 @@ class AttentionSublayer(Sublayer):
     scores: Floats
     """The scaled products plus the position bias, after a cap, before the mask, (H, Q, M)."""
     weights: Floats
-    """(H, Q, M); rows sum to 1."""
+    """(H, Q, M); rows sum to 1, with those of ``other`` if there is one."""
     heads: Floats
     """Weighted values, (H, Q, K); 0 for a head that is switched off."""
+    other: AttentionSublayer | None
+    """The other half of a merged attention, whose scores go into the same softmax, and whose output
+    is added to this one's before any norm; None for an attention of its own."""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from headwise.model.interface import Head, Rotation, Seq2SeqModel, Stack, head_name
 from headwise.model.readings import ForcedPass, Readings, Sublayer
-from headwise.model.stream import capped, turned_by_position
+from headwise.model.stream import capped, normed_for_each_head, turned_by_position
 from headwise.viz_app.records.account import Doubles
 from headwise.viz_app.records.composition import PathEffects, Role
 from headwise.viz_app.records.scores import ScoreParts
@@ -105,6 +105,7 @@ def run_path(model: Seq2SeqModel, trace: Trace, earlier: Head, later: Head) -> P
     value, weights = (forced.seen[f"{attention.path}.{of}"][number] for of in ("value", "weights"))
     d_k = value.shape[-1]
     scale = model.description.of(kind).score_scale(d_k)
+    is_half = model.description.merged_attention and stack == "decoder"
     columns = slice(number * d_k, (number + 1) * d_k)
     beside = [
         head_name(Head(earlier.kind, earlier.layer, head))
@@ -116,12 +117,15 @@ def run_path(model: Seq2SeqModel, trace: Trace, earlier: Head, later: Head) -> P
         return [parts[name].T for name in beside if name in parts]
 
     def maps(changes: list[Tensor]) -> Doubles:
+        # Each weight is multiplied by what the change makes of exp(score), and divided by what
+        # that makes of the sum, in which the other half of a merged attention stays.
         cap = model.description.of(kind).score_cap
-        without = [
-            capped(scores - scale * change, cap).masked_fill(weights == 0, -torch.inf)
-            for change in changes
-        ]
-        return doubles(torch.stack(without).softmax(dim=-1))
+        grown = torch.stack([capped(scores - scale * change, cap) for change in changes])
+        grown = grown - capped(scores, cap)
+        grown = (grown + weights.log()).masked_fill(weights == 0, -torch.inf)
+        of_others = 1 - weights.sum(dim=-1, keepdim=True) if is_half else torch.zeros(())
+        beside = of_others.clamp(min=0).log().expand_as(grown[..., :1])
+        return doubles(torch.cat([grown, beside], dim=-1).softmax(dim=-1)[..., :-1])
 
     queries, keys, values = (
         taken(role, len(of)) for role, of in (("query", query), ("key", key), ("value", value))
@@ -181,10 +185,14 @@ def _vectors(
         for head, part in enumerate(by_head.unbind(-1)):
             parts[head_name(Head(sublayer.kind, sublayer.layer, head))] = part
     parts["biases"] = biases
-    role = name.removesuffix("_projection")
     of_stack = forced.seen[f"{stack}.embedding.tokens"]
-    rotation = forced.model.rotation(attention.kind or "cross", len(of_stack))
-    if rotation is not None and role != "value":
+    path = f"{attention.path}.{name}"
+    rotation = forced.model.rotation(path, len(of_stack))
+    whole = sum(parts.values(), torch.zeros_like(token)).T  # (n, K)
+    made = normed_for_each_head(
+        forced.model, path, whole, {part: of.T for part, of in parts.items()}
+    )
+    if rotation is not None:
         at = Rotation(*(of[positions] for of in rotation))
-        return {name: turned_by_position(part.T, at).T for name, part in parts.items()}
-    return parts
+        made = {part: turned_by_position(of, at) for part, of in made.items()}
+    return {part: of.T for part, of in made.items()}

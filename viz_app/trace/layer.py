@@ -7,6 +7,7 @@ again. ``S`` is the source length, ``Q`` and ``M`` are the query and key lengths
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -56,6 +57,17 @@ def run_layer_trace(model: Seq2SeqModel, trace: Trace, kind: Kind, layer: int) -
         raise ValueError(
             f"layer: expected 0 to {layers - 1}, got {layer}; choose a layer that the model has"
         )
+    attention, feed_forward = _run_layer(model, trace, kind, layer)
+    if model.description.merged_attention and kind != "encoder_self":
+        other_kind: Kind = "cross" if kind == "decoder_self" else "decoder_self"
+        other, _ = _run_layer(model, trace, other_kind, layer)
+        attention = replace(attention, other=replace(other, other=attention))
+    return LayerTrace(attention, feed_forward)
+
+
+def _run_layer(
+    model: Seq2SeqModel, trace: Trace, kind: Kind, layer: int
+) -> tuple[AttentionSublayer, FeedForwardSublayer]:
     path, _, name = attention_path(kind, layer).rpartition(".")
     places = {
         sublayer: _stream_points(model, path, sublayer) for sublayer in (name, "feed_forward")
@@ -80,14 +92,15 @@ def run_layer_trace(model: Seq2SeqModel, trace: Trace, kind: Kind, layer: int) -
     position_bias = arrays.get(bias_point)
     d_k = arrays[f"{path}.{name}.query"].shape[-1]
     description = model.description.of(kind)
-    rotation = model.rotation(kind, len(read))
+    projection = f"{path}.{name}.{{}}_projection".format
+    rotation = model.rotation(projection("query"), len(read))
     attention = AttentionSublayer(
         kind=kind,
         layer=layer,
         n_heads=model.description.heads(kind),
         norm_first=description.norm == "pre",
         norm=_norm(model.norm(f"{path}.{name}")),
-        output_norm=_output_norm(model, f"{path}.{name}"),
+        output_norm=_norm_if_any(model.output_norm(f"{path}.{name}")),
         query_projection=_linear(model, f"{path}.{name}.query_projection"),
         key_projection=_linear(model, f"{path}.{name}.key_projection"),
         value_projection=_linear(model, f"{path}.{name}.value_projection"),
@@ -96,6 +109,9 @@ def run_layer_trace(model: Seq2SeqModel, trace: Trace, kind: Kind, layer: int) -
         stream=arrays[places[name].stream],
         read=read,
         memory=to_numpy(memory[0]) if kind == "cross" else read,
+        query_norm=_norm_if_any(model.head_norm(projection("query"))),
+        key_norm=_norm_if_any(model.head_norm(projection("key"))),
+        turns_keys=model.rotation(projection("key"), 1) is not None,
         rotation=None if rotation is None else (to_numpy(rotation.cos), to_numpy(rotation.sin)),
         position_bias=position_bias,
         scale=description.score_scale(d_k),
@@ -103,8 +119,9 @@ def run_layer_trace(model: Seq2SeqModel, trace: Trace, kind: Kind, layer: int) -
         key_heads=description.key_heads or model.description.heads(kind),
         **{point: arrays[f"{path}.{name}.{point}"] for point in _ATTENTION_POINTS},
         result=arrays[places[name].result],
+        other=None,
     )
-    return LayerTrace(attention, _feed_forward(model, arrays, places["feed_forward"], path))
+    return attention, _feed_forward(model, arrays, places["feed_forward"], path)
 
 
 def _description(model: Seq2SeqModel, path: str) -> Description:
@@ -119,7 +136,7 @@ def _feed_forward(
     return FeedForwardSublayer(
         norm_first=description.norm == "pre",
         norm=_norm(model.norm(f"{path}.feed_forward")),
-        output_norm=_output_norm(model, f"{path}.feed_forward"),
+        output_norm=_norm_if_any(model.output_norm(f"{path}.feed_forward")),
         activation=description.activation,
         expand=_linear(model, f"{path}.feed_forward.expand"),
         gate=_linear(model, f"{path}.feed_forward.gate") if description.gated else None,
@@ -139,8 +156,9 @@ def _stream_points(model: Seq2SeqModel, path: str, sublayer: str) -> _StreamPoin
     """
     stack, _, index = path.split(".")
     sublayers = ["self_attention", "cross_attention", "feed_forward"]
-    if stack == "encoder":
+    if stack == "encoder" or model.description.merged_attention:
         sublayers.remove("cross_attention")
+        sublayer = sublayer.replace("cross", "self")  # whose stream it has, if they are merged
     norms = [f"{path}.{name}_residual.norm" for name in sublayers]
     place = sublayers.index(sublayer)
     if _description(model, path).norm == "pre":
@@ -167,8 +185,7 @@ def _linear(model: Seq2SeqModel, path: str) -> LinearWeights:
     return LinearWeights(_weights(weight), _weights(bias) if bias is not None else None)
 
 
-def _output_norm(model: Seq2SeqModel, sublayer: str) -> NormWeights | None:
-    norm = model.output_norm(sublayer)
+def _norm_if_any(norm: NormParameters | None) -> NormWeights | None:
     return None if norm is None else _norm(norm)
 
 

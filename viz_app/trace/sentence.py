@@ -45,6 +45,8 @@ from headwise.viz_app.records.trace import (
 from headwise.viz_app.trace.attention import head_sum_norms, ids_tensor, to_numpy, transform_values
 
 Captured = Mapping[str, list[Tensor]]
+ROWS_OF_WEIGHTS = "each row of attention weights sums to 1"
+ROWS_OF_HALVES = f"{ROWS_OF_WEIGHTS}, in the decoder over target and source together"
 
 
 @torch.inference_mode()
@@ -116,7 +118,7 @@ def run_trace(
             tuple(tuple(tokens(row)) for row in layer) for layer in predictions.lens_ids.tolist()
         ),
         summary=summary,
-        checks=_checks(seen, weights, apart, turned),
+        checks=_checks(seen, weights, apart, turned, merged=model.description.merged_attention),
         turned=turned,
     )
 
@@ -279,10 +281,19 @@ def _largest(deviations: Iterable[Tensor]) -> float:
 
 
 def _checks(
-    seen: Captured, weights: Mapping[Kind, Tensor], apart: float, turned: Turned
+    seen: Captured,
+    weights: Mapping[Kind, Tensor],
+    apart: float,
+    turned: Turned,
+    *,
+    merged: bool,
 ) -> tuple[Check, ...]:
     """Check a pass in itself, and how far its logits are from those without recording."""
-    sums = _largest(w.sum(dim=-1) - 1 for w in weights.values())
+    of_rows = [w.sum(dim=-1) for w in weights.values()]
+    if merged:
+        of_encoder, *halves = of_rows
+        of_rows = [of_encoder, sum(halves[1:], halves[0])]
+    sums = _largest(of_row - 1 for of_row in of_rows)
     values = {kind: _layers(seen, kind, "value") for kind in KINDS}
     rounding = torch.finfo(values["cross"].dtype).eps  # of a model's weights; 1.2e-7 for float32
     outputs = {kind: w @ values[kind].to(w.dtype) for kind, w in weights.items()}
@@ -290,7 +301,7 @@ def _checks(
         outputs[kind][layer, head] *= strength
     heads = _largest(output - _layers(seen, kind, "heads") for kind, output in outputs.items())
     return (
-        Check("each row of attention weights sums to 1", sums, 1e-5),
+        Check(ROWS_OF_HALVES if merged else ROWS_OF_WEIGHTS, sums, 1e-5),
         Check(
             "no weight on keys after the query (decoder self-attention)",
             _largest([weights["decoder_self"].triu(1)]),

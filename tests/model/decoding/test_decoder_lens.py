@@ -15,7 +15,7 @@ from headwise.model.decoding.greedy import greedy
 from headwise.model.pretrained.families import families_of
 from headwise.model.pretrained.parameters import find
 from headwise.model.transformer import Transformer
-from tests.model.pretrained.tiny import FAMILY_NAMES, build
+from tests.model.pretrained.tiny import FAMILY_NAMES, build, stack_of
 
 SOURCES = [[5, 17, 9, 30, 8, EOS], [6, 11, EOS]]
 
@@ -46,7 +46,7 @@ def test_every_layer_gives_what_transformers_generates_from_it(family: str) -> N
     with torch.no_grad():
         outputs = eager.get_encoder()(source, attention_mask=mask, output_hidden_states=True)
     family, _ = families_of(eager.config.to_dict(), "")
-    norm = find(eager.get_encoder(), family.final_norm)
+    norm = find(stack_of(eager, "encoder"), family.final_norm)
     streams: list[Tensor] = list(outputs.hidden_states)
     language = eager.generation_config.forced_bos_token_id  # which m2m_100 begins with
     prefix = None if language is None else [twins.ours.special_ids.start, language]

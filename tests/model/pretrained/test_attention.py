@@ -71,7 +71,7 @@ def test_captured_parts_of_attention_make_equation_1(twins: Twins, kind: Kind) -
     d_k = description.encoder_d_k if kind == "encoder_self" else description.decoder_d_k
     assert part["query"].shape[1::2] == (description.heads(kind), d_k)
     scores = part["query"] @ part["key"].mT
-    scores = scores * {"t5gemma": 7**-0.5}.get(
+    scores = scores * {"t5gemma": 7**-0.5, "t5gemma2": 7**-0.5}.get(
         twins.eager.config.model_type, d_k**-0.5 if description.scale_scores else 1.0
     )
     scores = scores + part.get("bias", torch.zeros(()))
@@ -82,7 +82,15 @@ def test_captured_parts_of_attention_make_equation_1(twins: Twins, kind: Kind) -
     if kind == "decoder_self":
         scores = scores.masked_fill(torch.ones_like(scores).triu(1) > 0, -math.inf)
     largest = float(scores[scores.isfinite()].abs().max())
-    assert_near(part["weights"], scores.softmax(-1), size=largest)
+    whole = scores
+    if description.merged_attention and kind != "encoder_self":  # one softmax over both halves
+        other = attention_path("cross" if kind == "decoder_self" else "decoder_self", 1)
+        beside = seen[f"{other}.scores"][0]
+        hidden = torch.ones_like(beside).triu(1) > 0
+        beside = beside if kind == "decoder_self" else beside.masked_fill(hidden, -math.inf)
+        whole = torch.cat([scores, beside], dim=-1)
+    weights = whole.softmax(-1)[..., : scores.shape[-1]]
+    assert_near(part["weights"], weights, size=largest)
     heads = part["weights"] @ part["value"]
     assert_near(part["heads"], heads)
     linear = twins.ours.linear(f"{path}.output_projection")
@@ -98,7 +106,9 @@ def test_edited_scores_stay_masked_and_edited_weights_make_the_heads(twins: Twin
         run(twins.ours, source, target)
     even = torch.ones(9, 9, dtype=torch.float64).tril() / torch.arange(1, 10)[:, None]
     weights = seen[names[0]][0]
-    assert_near(weights, even.expand_as(weights))
+    share = weights.sum(dim=-1, keepdim=True)  # of the half, where it is one of two
+    assert twins.ours.description.merged_attention or float((share - 1).abs().max()) < 1e-9
+    assert_near(weights, even * share)
     flip = {f"{path}.weights": lambda x: x.flip(1)}
     with edit(twins.ours, flip), capture(twins.ours, names) as seen:
         run(twins.ours, source, target)
@@ -128,7 +138,7 @@ def test_bias_without_its_weights_is_a_model_without_relative_positions(
 )
 def test_what_is_not_computed_is_refused(unknown: dict[str, float]) -> None:
     module, states = nn.Module(), torch.ones(1, 1, 2, 3)
-    module.hook_points = AttentionPoints(relative=False)
+    module.hook_points = (AttentionPoints(relative=False),)
     heads, _ = attend(module, states, states, states, None, dropout=0.0, s_aux=None)
     assert_near(heads, 1)
     [(name, value)] = unknown.items()

@@ -83,7 +83,6 @@ UNKNOWN = r"model_type .* cannot be opened; expected one of .*add-a-family"
         (CONFIG, {"model_type": "bigbird_pegasus"}, UNKNOWN),
         (CONFIG, {"model_type": "fsmt"}, "cannot be opened: its attention computes scores and"),
         (CONFIG, {"model_type": "led"}, "cannot be opened: its encoder attends within a window"),
-        (CONFIG, {"model_type": "t5gemma2"}, "its decoder reads target and source in one"),
         *(
             (
                 CONFIG,

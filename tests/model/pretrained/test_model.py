@@ -153,7 +153,10 @@ def test_strength_equals_a_factor_of_the_rows_of_the_head_in_the_output_projecti
     model = twins.ours
     head = Head(kind, 1, 1)
     d_k = model.description.encoder_d_k if kind == "encoder_self" else model.description.decoder_d_k
-    with turn(model, Turned.of({head: strength})):
+    heads = [head]
+    if model.description.merged_attention and kind != "encoder_self":
+        heads = [head._replace(kind="decoder_self"), head._replace(kind="cross")]  # of one W_O
+    with turn(model, Turned.of(dict.fromkeys(heads, strength))):
         turned = run(model, source, target)
         batch = greedy(model, [source[0].tolist()], _prefix(twins))
     eager = copy.deepcopy(twins.eager)
@@ -186,10 +189,12 @@ def test_a_pinned_row_holds_in_cached_decoding(twins: Twins, kind: Kind) -> None
             weights = weights.clone()
             row = weights[0, pin.head.head, pin.row]
             allowed = pin.row + 1 if kind == "decoder_self" else keys
+            share = float(row.sum())  # of a half of an attention; else 1
             row[:] = 0
             row[:allowed] = 1 / allowed
             if pin.onto is not None:
                 row[:] = torch.eye(len(row))[pin.onto]
+            row *= share
             return weights
 
         return edited
@@ -221,10 +226,10 @@ def test_lens_of_the_last_layer_equals_the_logits(twins: Twins) -> None:
 def test_description_says_what_the_model_is(twins: Twins) -> None:
     config, description = twins.eager.config, twins.ours.description
     kind = config.model_type
-    is_t5, is_pair, is_gemma = kind.endswith("t5"), kind == "encoder-decoder", kind == "t5gemma"
+    is_t5, is_pair, is_gemma = kind.endswith("t5"), kind == "encoder-decoder", "gemma" in kind
     heads = (4, 4) if is_gemma else (3, 3) if is_t5 else (2, 3)
     assert [*description.shapes.values()] == [(3, heads[0]), (2, heads[1]), (2, heads[1])]
-    width = 20 if is_gemma or (is_pair and config.decoder.model_type != "bert") else 24
+    width = 20 if kind == "t5gemma" or (is_pair and config.decoder.model_type != "bert") else 24
     assert (description.of("encoder").d_model, description.d_model) == (width, 24)
     d_k = (6, 6) if is_gemma else (5, 5) if is_t5 else (width // 2, 8)
     assert (description.encoder_d_k, description.decoder_d_k) == d_k
@@ -243,7 +248,10 @@ def test_description_says_what_the_model_is(twins: Twins) -> None:
     assert description.attention_bias == (not is_t5 and not is_gemma)
     assert description.output_norms == is_gemma
     own = (description.score_divisor, description.score_cap, description.logit_cap)
-    assert (*own, description.key_heads) == ((7, 1.5, 6.0, 2) if is_gemma else (None,) * 4)
+    cap = 1.5 if kind == "t5gemma" else None
+    assert (*own, description.key_heads) == ((7, cap, 6.0, 2) if is_gemma else (None,) * 4)
+    assert description.max_length == 43 or not is_gemma
+    assert description.merged_attention == (kind == "t5gemma2")
     has_bias = from_bert if is_pair else not is_t5 and not is_gemma and kind != "m2m_100"
     assert description.output_bias == has_bias
     gated = is_gemma or config.to_dict().get("feed_forward_proj") == "gated-gelu"
@@ -251,7 +259,7 @@ def test_description_says_what_the_model_is(twins: Twins) -> None:
     unscaled = is_t5 or is_pair or kind in ("bart", "plbart")
     assert description.scale_embeddings == (not unscaled)
     assert description.output_transform == from_bert
-    assert description.tied == ("output" if is_pair or is_gemma else "all")
+    assert description.tied == ("output" if is_pair or kind == "t5gemma" else "all")
     assert description.source_vocab_size == description.target_vocab_size == VOCABULARY
 
 

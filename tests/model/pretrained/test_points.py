@@ -45,8 +45,9 @@ def test_hook_points_have_the_names_of_our_own_model(
         ends = (".uncapped", ".output_norm.before", ".output_norm.after")
         paths = {name.removesuffix(".scores") for name in ours if name.endswith(".scores")}
         assert {name for name in theirs - ours if not name.endswith(ends)} == set()
-        assert {f"{path}.uncapped" for path in paths} <= theirs
-        assert len(theirs - ours) == 3 * len(paths) + 2 * (3 + 2)
+        capped = {f"{path}.uncapped" for path in paths if description.score_cap is not None}
+        assert {name for name in theirs - ours if name.endswith(".uncapped")} == capped
+        assert len(theirs - ours) == len(capped) + 2 * len(paths) + 2 * (3 + 2)
     else:
         assert ours - theirs == set()
         ends = {f"{side}.embedding.norm" for side in sides if description.of(side).embedding_norm}
@@ -71,7 +72,8 @@ def test_streams_and_embeddings_add_up(twins: Twins) -> None:
         path = f"{side}.layers.0.self_attention"
         normed = f"{path}_residual.output_norm.after"
         after = first + tensor.get(normed, tensor[f"{path}.output"])
-        following = "feed_forward" if side == "encoder" else "cross_attention"
+        merged = twins.ours.description.merged_attention
+        following = "feed_forward" if side == "encoder" or merged else "cross_attention"
         if twins.ours.description.of(side).norm == "pre":
             assert torch.equal(tensor[f"{path}_residual.norm.before"], first)
             following = f"{side}.layers.0.{following}_residual.norm.before"
@@ -113,6 +115,7 @@ _PLACES = {
         "bert": "encoder.layer.1.attention.output.LayerNorm",
     },
     "cross_norm": {
+        "gemma2": "layers.1.pre_self_attn_layernorm",
         "gemma": "layers.1.pre_cross_attn_layernorm",
         "": "layers.1.encoder_attn_layer_norm",
         "t5": "block.1.layer.1.layer_norm",
@@ -143,6 +146,8 @@ def _place(stack: Any, name: str) -> str:
 
 @pytest.mark.parametrize("point", _POINTS)
 def test_edit_at_a_hook_point_acts_where_its_name_says(twins: Twins, point: str) -> None:
+    if twins.ours.description.merged_attention and point.endswith("cross_attention.output"):
+        pytest.skip("no module gives what half an attention does: see test_merged.py")
     source, target = inputs(twins, 7, 4)
     stack, place, side = _POINTS[point]
     eager = stack_of(twins.eager, stack)

@@ -37,7 +37,7 @@ FAMILY_NAMES = (
     *("marian", "bart", "mbart", "pegasus", "m2m_100", "blenderbot", "plbart"),
     *("t5", "t5_1_1", "mt5", "umt5"),
     *("bert2bert", "bert2roberta", "bert2gpt2"),
-    "t5gemma",
+    *("t5gemma", "t5gemma2"),
 )
 PAIRS = ("bert2bert", "bert2roberta", "bert2gpt2")
 """Encoder-decoders whose stacks are models of their own; but for the first, of two widths."""
@@ -122,12 +122,32 @@ def _t5gemma_settings() -> dict[str, Any]:
     return {stack: of_all | values for stack, values in sizes.items()}
 
 
+def _t5gemma2_settings() -> dict[str, Any]:
+    """As T5Gemma's, but of equal widths, with layers of two kinds and a window of two halves."""
+    settings: dict[str, Any] = _t5gemma_settings()
+    for values in settings.values():
+        values |= {"hidden_size": 24, "sliding_window": 85, "attn_logit_softcapping": None}
+        kinds = ["sliding_attention", "full_attention", "sliding_attention"]
+        values["layer_types"] = kinds[: values["num_hidden_layers"]]
+    of_images = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1}
+    of_images |= {"num_attention_heads": 1, "image_size": 8, "patch_size": 4}
+    settings["encoder"] = {
+        "text_config": settings["encoder"],
+        "vision_config": {"model_type": "siglip_vision_model"} | of_images,
+        "mm_tokens_per_image": 4,
+        "eoi_token_index": 10_000,  # none of a text's
+    }
+    return settings | {"image_token_index": 10_001}
+
+
 def _settings(name: str) -> tuple[str, dict[str, Any]]:
     """The ``model_type`` and the configuration of a family's tiny model."""
     if name in PAIRS:
         return "encoder-decoder", _pair_settings(name)
     if name == "t5gemma":
         return name, _t5gemma_settings()
+    if name == "t5gemma2":
+        return name, _t5gemma2_settings()
     if name.endswith(("t5", "t5_1_1")):
         values: dict[str, Any] = {
             "d_kv": 5,
@@ -190,7 +210,7 @@ def _compute_norms_in(inner: Any, dtype: torch.dtype) -> None:
         return norm._norm(x.to(dtype)) * (1 + norm.weight)
 
     for module in inner.modules():
-        if type(module).__name__ == "T5GemmaRMSNorm":
+        if type(module).__name__ in ("T5GemmaRMSNorm", "T5Gemma2RMSNorm"):
             module.forward = types.MethodType(forward, module)
 
 
@@ -211,8 +231,9 @@ def build(
     kind, values = _settings(name)
     if "encoder" in values:
         for stack in ("encoder", "decoder"):
-            own = {key: changes[key] for key in changes.keys() & values[stack].keys()}
-            values[stack] |= own | changes.pop(stack, {})
+            of_stack = values[stack].get("text_config", values[stack])
+            own = {key: changes[key] for key in changes.keys() & of_stack.keys()}
+            of_stack |= own | changes.pop(stack, {})
     with quiet():
         made = [
             AutoModelForSeq2SeqLM.from_config(
@@ -237,7 +258,8 @@ def build(
 
 def stack_of(inner: Any, stack: str) -> Any:
     """The encoder or the decoder in a model of ``transformers``."""
-    return (inner.get_encoder() if stack == "encoder" else inner.get_decoder()).base_model
+    found = (inner.get_encoder() if stack == "encoder" else inner.get_decoder()).base_model
+    return getattr(found, "text_model", found)
 
 
 def random_ids(*lengths: int, padding: int, first: int | None = None, seed: int = 3) -> Tensor:

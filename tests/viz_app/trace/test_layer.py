@@ -146,7 +146,7 @@ def test_steps_from_inputs_and_weights_are_what_was_recorded(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("family", ["t5gemma", "bert2gpt2"])
+@pytest.mark.parametrize("family", ["t5gemma", "t5gemma2", "bert2gpt2"])
 def test_steps_are_those_of_models_that_turn_share_cap_and_norm(family: str, kind: Kind) -> None:
     """What a family does between input and output of a layer is done again in float64."""
     model = build(family, dtype=torch.float64).ours

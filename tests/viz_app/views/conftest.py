@@ -27,6 +27,7 @@ _BESIDE_T5S_TOKENIZER: dict[str, tuple[str, dict[str, Any]]] = {
     "mt5": ("mt5", {}),
     "pegasus": ("pegasus", {}),
     "t5gemma": ("t5gemma", {"bos_token_id": 0}),
+    "t5gemma2": ("t5gemma2", {"bos_token_id": 0}),
 }
 """Name → family and changes of the configuration of a model that T5's tokenizer fits."""
 

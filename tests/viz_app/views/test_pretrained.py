@@ -39,11 +39,15 @@ from tests.viz_app.views.driver import (
 )
 
 SPANISH = "El perro ve una casa."
-MEASURED = ("marian", "t5", "m2m_100", "bert2bert", "t5gemma")
+MEASURED = ("marian", "t5", "m2m_100", "bert2bert", "t5gemma", "t5gemma2")
 """Families whose every page is opened; of the others those that differ by family."""
 _FALSE_OF_T5 = (
     *("<s>", "LayerNorm", "PE(", "PE_", r"\sqrt{d_k}", "/√d_k", "÷", "√D ·", "+ β"),
     *("+ b_O", "+ b_Q", "+ b_1", "+ b₁"),
+)
+_FALSE_OF_GEMMA = (
+    *("<s>", "LayerNorm", "PE(", "PE_", r"\sqrt{d_k}", "/√d_k", "+ β", "max(0", "+ B"),
+    *("+ b_O", "+ b_Q", "+ b_1", "+ b₁", "relative position"),
 )
 FALSE_OF: dict[str, tuple[str, ...]] = {
     "marian": ("<s>", "RMSNorm", "max(0"),
@@ -57,10 +61,8 @@ FALSE_OF: dict[str, tuple[str, ...]] = {
     "m2m_100": ("RMSNorm", "GELU"),
     "nllb": ("RMSNorm", "GELU"),
     "bert2bert": ("<s>", "</s>", "RMSNorm", "max(0", "10000", "√D ·", "final norm"),
-    "t5gemma": (
-        *("<s>", "LayerNorm", "PE(", "PE_", r"\sqrt{d_k}", "/√d_k", "+ β", "max(0", "+ B"),
-        *("+ b_O", "+ b_Q", "+ b_1", "+ b₁", "relative position"),
-    ),
+    "t5gemma": _FALSE_OF_GEMMA,
+    "t5gemma2": (*_FALSE_OF_GEMMA, "after the layer's self-attention", r"1.5\tanh"),
     "bert2gpt2": ("<s>", "</s>", "RMSNorm", "max(0", "10000", "√D ·", "W_T"),
 }
 """Words and signs that are false of each: of its first token, norm, activation, scale, biases."""

@@ -99,7 +99,9 @@ def _of_positions(
         here = (
             "Nothing is added to embeddings: in self-attention each query and key x is turned by "
             "its position, two dimensions at a time, so that a score depends on how far apart the "
-            "two are (Su et al. 2021). Values are not turned, nor is anything in cross-attention."
+            "two are (Su et al. 2021). Values are not turned, nor is anything in cross-attention"
+            + (", but its queries, which are those of self-attention." * model.merged_attention)
+            + "." * (not model.merged_attention)
         )
     elif model.positions == "learned":
         title, formula = "Positional encodings (section 3.5, learned)", r"PE_{pos} = W_{pos}"
@@ -154,7 +156,8 @@ def _input_formula(model: Description) -> str:
 
 
 def _of_attention(model: Description, source: int, steps: int) -> Iterator[Equation]:
-    layers = model.n_encoder_layers + 2 * model.n_decoder_layers
+    in_a_layer = 1 if model.merged_attention else 2
+    layers = model.n_encoder_layers + in_a_layer * model.n_decoder_layers
     streams = [model.of("encoder").d_model, model.d_model]
     heads = [model.n_encoder_heads, model.n_decoder_heads]
     widths = [model.encoder_d_k, model.decoder_d_k]
@@ -175,7 +178,13 @@ def _of_attention(model: Description, source: int, steps: int) -> Iterator[Equat
         fraction = rf"{cap:g}\tanh\left({fraction}\,/\,{cap:g}\right)"
         scaled += f"No score is beyond ±{cap:g}. "
     if model.positions == "rotary":
-        scaled += "In self-attention Q and K are turned by position first. "
+        also = ", and so are the queries of cross-attention" * model.merged_attention
+        scaled += f"In self-attention Q and K are turned by position first{also}. "
+    if model.merged_attention:
+        scaled += (
+            "In the decoder the softmax is one over target and source: its weights are shown as "
+            "two halves, self-attention and cross-attention, which sum to 1 together. "
+        )
     relative = " + B" if model.positions == "relative" else ""
     yield Equation(
         f"{'Scaled dot' if model.scale_scores else 'Dot'}-product attention (equation 1)",
@@ -185,6 +194,9 @@ def _of_attention(model: Description, source: int, steps: int) -> Iterator[Equat
         "inside",
     )
     q, k, v = (f" + b_{letter}" if model.attention_bias else "" for letter in "QKV")
+    query, key = f"x W_Q{q}", f"y W_K{k}"
+    if model.head_norms:
+        query, key = (rf"\mathrm{{{norm_name(model)}}}({of})" for of in (query, key))
     number = str(heads[0]) if heads[0] == heads[1] else "h"
     each = [
         f"{n} heads projects from {d_model:,} to {d_k}"
@@ -196,12 +208,12 @@ def _of_attention(model: Description, source: int, steps: int) -> Iterator[Equat
     across = f"Keys and values of cross-attention are made from the encoder's {streams[0]:,}. " * (
         streams[0] != streams[1]
     )
-    total = model.n_encoder_layers * heads[0] + 2 * model.n_decoder_layers * heads[1]
+    total = model.n_encoder_layers * heads[0] + in_a_layer * model.n_decoder_layers * heads[1]
     yield Equation(
         "Multi-head attention (section 3.2.2)",
         rf"\begin{{gathered}} {multi_head_formula(number, biased=model.attention_bias)} \\ "
         r"\mathrm{head}_i = \mathrm{Attention}(Q_i, K_i, V_i) \\ "
-        rf"Q_i = x W_Q{q},\quad K_i = y W_K{k} \\ V_i = y W_V{v} \end{{gathered}}",
+        rf"Q_i = {query},\quad K_i = {key} \\ V_i = y W_V{v} \end{{gathered}}",
         f"Each of {_by_stack(*each, joined=', each of ')}; W_O is {_by_stack(*outputs)}. {across}"
         f"{layers} such modules, {total} heads.{_shared_keys(model)}",
         "inside",
@@ -262,7 +274,11 @@ def _of_feed_forward(model: Description, source: int, steps: int) -> Iterator[Eq
 def _of_norm(model: Description) -> Iterator[Equation]:
     """Yield the equation of the norm: one for each stack where they differ in it."""
     encoder, same = model.of("encoder"), ("norm", "norm_kind", "final_norm", "d_model")
-    layers = {"encoder": 2 * model.n_encoder_layers, "decoder": 3 * model.n_decoder_layers}
+    of_decoder = 2 if model.merged_attention else 3
+    layers = {
+        "encoder": 2 * model.n_encoder_layers,
+        "decoder": of_decoder * model.n_decoder_layers,
+    }
     if all(getattr(encoder, name) == getattr(model, name) for name in same):
         yield _norm_of_stack(model, sum(layers.values()), "")
     else:

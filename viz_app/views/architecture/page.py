@@ -17,6 +17,7 @@ from headwise.viz_app.figures.architecture import architecture_svg, describe_arc
 from headwise.viz_app.figures.maps import mask_map
 from headwise.viz_app.figures.tokens import lens_table, padding_rows
 from headwise.viz_app.records.trace import Check, Trace
+from headwise.viz_app.trace.sentence import ROWS_OF_HALVES, ROWS_OF_WEIGHTS
 from headwise.viz_app.views.architecture.decoder_lens import show_decoder_lens
 from headwise.viz_app.views.architecture.equations import show_equations
 from headwise.viz_app.views.architecture.modules import show_modules, show_presets
@@ -30,8 +31,10 @@ from headwise.viz_app.views.shared.target import choose_trace, show_target
 from headwise.viz_app.views.shared.widgets import show_figure, show_heading
 
 CONSEQUENCES = {
-    "each row of attention weights sums to 1": "If not, a map would show shares of something else "
+    ROWS_OF_WEIGHTS: "If not, a map would show shares of something else "
     "than a whole, and rows could not be compared.",
+    ROWS_OF_HALVES: "If not, the halves would not be those of one softmax, and a map would show "
+    "shares of something else than a whole.",
     "no weight on keys after the query (decoder self-attention)": "If not, the decoder would see "
     "tokens that it has yet to predict, and its probabilities would be worth nothing.",
     "logits are the same with and without recording": "If not, what is shown would be of another "

@@ -258,9 +258,10 @@ def _show_rotary(selection: Selection, side: TraceSide) -> None:
     )
     st.caption(note)
     drawn = (
-        f"Cosines, left, and sines, right, of the angles at the first {len(cos)} distances, by "
-        f"{half} pairs of dimensions each, from -1 to 1. A cosine is 1 where query and key are "
-        "compared as they are, and -1 where they are compared with the opposite sign."
+        f"Cosines, left, and sines, right, of the first layer's angles at the first {len(cos)} "
+        f"distances, by {half} pairs of dimensions each, from -1 to 1. A cosine is 1 where "
+        "query and key are compared as they are, and -1 where they are compared with the opposite "
+        "sign."
     )
     figure = encoding_map(
         np.concatenate([cos[:, :half], sin[:, :half]], axis=1),

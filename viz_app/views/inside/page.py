@@ -86,6 +86,7 @@ def _show_head(selection: Selection, trace: Trace) -> None:
         grid.columns,
         pair,
         model=selection.run.description.of(kind),
+        kind=kind,
     )
     show_contributions(selection, steps, pair, grid.columns[pair])
     show_score_parts(selection, trace, Head(kind, layer, head), row, pair, grid.columns[pair])

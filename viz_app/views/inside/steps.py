@@ -79,12 +79,18 @@ def show_projections(
     each = f"each W {d_model:,} × {d_k}"
     if of_keys != d_model:
         each = f"W_Q is {d_model:,} × {d_k}, W_K and W_V are {of_keys:,} × {d_k}"
-    entered = "the stream after the layer's self-attention" if cross else "the layer's input"
+    entered = "the layer's input"
+    if cross and attention.other is None:
+        entered = "the stream after the layer's self-attention"
     what = "the encoder's output" if cross else "the same"
     read = f"{_norm_name(attention)}(x)" if attention.norm_first else "x"
     of_query, of_key = rf"r\,W_Q{q}", f"y_j W_K{k}"
+    if attention.query_norm is not None:
+        norm = rf"\mathrm{{{_norm_name(attention)}}}"
+        of_query, of_key = f"{norm}({of_query})", f"{norm}({of_key})"
     if attention.rotation is not None:
-        of_query, of_key = rf"R_{{pos}}({of_query})", f"R_j({of_key})"
+        of_query = rf"R_{{pos}}({of_query})"
+        of_key = f"R_j({of_key})" if attention.turns_keys else of_key
     with _step(
         "projections",
         "1. Query, keys and values",
@@ -109,6 +115,11 @@ def _turned_note(attention: AttentionSublayer, d_k: int) -> str:
     """Say how queries and keys are turned by position; "" where they are not."""
     if attention.rotation is None:
         return ""
+    if not attention.turns_keys:
+        return (
+            " The query is turned by its position, as it is for target tokens, to which the same "
+            "query looks; keys of the source are not turned (Su et al. 2021)."
+        )
     cos, sin = (part[min(1, len(part) - 1)] for part in attention.rotation)
     angles = np.arctan2(sin, cos)[: d_k // 2]  # of the second position
     return (
@@ -139,6 +150,7 @@ def show_scores(
     pair: int,
     *,
     model: Description,
+    kind: Kind,
 ) -> None:
     """Draw one row of equation 1, from products to weights."""
     d_k, masked = len(steps.query), int((~allowed).sum())
@@ -147,6 +159,10 @@ def show_scores(
         if masked
         else "No key is masked here: all may be looked at."
     )
+    beside = ""
+    if model.merged_attention and kind != "encoder_self":
+        others = "source" if kind == "decoder_self" else "target"
+        beside = f"; the rest is on tokens of the {others}, which are in the same softmax"
     with st.container(border=True, key="scores-step"):
         show_heading("2. Scores, mask and softmax")
         stages = {"q · k": steps.products}
@@ -188,8 +204,8 @@ def show_scores(
         )
         st.caption(
             f"q Kᵀ is (1 × {d_k})({d_k} × {len(columns)}) = 1 × {len(columns)}: a number a key. "
-            f"{added}{why}{mask} The weights sum to {steps.weights.sum():.4f}. The product of "
-            "the framed key is taken apart below."
+            f"{added}{why}{mask} The weights sum to {steps.weights.sum():.4f}{beside}. The product "
+            "of the framed key is taken apart below."
         )
 
 
@@ -299,6 +315,8 @@ def show_residual(
         rows = {f"{norm}({name})" if row == name else row: of for row, of in rows.items()}
         formula = rf"{x} + {outer}({inner}({outer}({x})))"
         order = "a norm before and one after the sublayer, not the paper's order"
+    if isinstance(sublayer, AttentionSublayer) and sublayer.other is not None:
+        order += "; attention is the sum of both halves"
     rows |= {"what goes on": steps.result}
     vectors = np.vstack(list(rows.values()))
     # A few dimensions of a stream can be tens of times as large as the others.

@@ -10,7 +10,7 @@ import streamlit as st
 from headwise.model.interface import KINDS, Description, Head
 from headwise.model.turned import TurnedHead
 from headwise.viz_app.analysis.grid import Grid, Units
-from headwise.viz_app.analysis.labels import KIND_NAMES
+from headwise.viz_app.analysis.labels import HALVES_NOTE, KIND_NAMES
 from headwise.viz_app.figures.theme import Theme
 from headwise.viz_app.views.shared.lessons import answered
 from headwise.viz_app.views.shared.view import change_view, control, view
@@ -49,6 +49,8 @@ def choose_head(
             "Layer", range(1, layers + 1), key="layer", default=layers, on_change=on_change
         )
         head = choose_one("Head", range(1, heads + 1), key="head", on_change=on_change)
+    if model.merged_attention and kind != "encoder_self":
+        st.caption(HALVES_NOTE)
     return Head(kind, layer - 1, head - 1)
 
 

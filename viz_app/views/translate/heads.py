@@ -12,7 +12,7 @@ import streamlit as st
 from headwise.model.interface import Kind
 from headwise.viz_app.analysis.attention import max_pool, pool_labels, pool_mask
 from headwise.viz_app.analysis.grid import Grid
-from headwise.viz_app.analysis.labels import KIND_NAMES
+from headwise.viz_app.analysis.labels import KIND_NAMES, token_label
 from headwise.viz_app.analysis.rollout import CellValue, map_of_heads, weights_of
 from headwise.viz_app.components.map_cells import map_cells
 from headwise.viz_app.figures.maps import attention_map, difference_map
@@ -29,6 +29,7 @@ from headwise.viz_app.views.shared.head_choice import (
     map_arguments,
 )
 from headwise.viz_app.views.shared.lessons import answered
+from headwise.viz_app.views.shared.markdown import escape_markdown
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.target import show_target_text, total_log_probability
@@ -246,8 +247,32 @@ def _show_map(selection: Selection, trace: Trace, grid: Grid, shown: ShownMap) -
     if steps:
         show_next_tokens(selection, trace)
     whole = len(grid.columns) == len(grid.spans[1]) or grid.renormalised
-    st.caption(shown.note + " Rows sum to 1." * (shown.aggregate != "max" and whole))
+    of_rows = " Rows sum to 1." * (shown.aggregate != "max" and whole)
+    if selection.run.description.merged_attention and steps and shown.cell_value == "weight":
+        of_rows = _of_both_halves(trace, shown)
+    st.caption(shown.note + of_rows)
     return int(figure.layout.height)
+
+
+def _of_both_halves(trace: Trace, shown: ShownMap) -> str:
+    """Say how a softmax over target and source is divided between the two, where it is shown."""
+    _, layer, head = shown.head
+    if shown.aggregate == "rollout":
+        return " Rows sum to 1: a row's weights in this half are divided by their sum first."
+    at = min(view().at, len(trace.consumed) - 1)
+    heads = [head] if shown.aggregate == "head" else slice(None)
+    of_target, of_source = (
+        float(trace.attention[kind][layer, heads, at].sum(axis=-1).mean())
+        for kind in ("decoder_self", "cross")
+    )
+    who = "This head gives" if shown.aggregate == "head" else "The heads of this layer give"
+    whose = "its" if shown.aggregate == "head" else "their"
+    predicted = escape_markdown(token_label(trace.predicted.texts[at]))
+    return (
+        f" {who} {of_target:.0%} of {whose} weight to target tokens and {of_source:.0%} to source "
+        f"tokens where “{predicted}” is predicted, by one softmax, so that rows here sum to less "
+        "than 1."
+    )
 
 
 def _cell_answers() -> str:
