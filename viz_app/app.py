@@ -21,11 +21,17 @@ def _import_pages() -> None:
     """Import what pages need, and have the garbage collector leave it alone, which stays for good.
 
     It would look through a quarter of a million objects in the middle of a click, which takes a
-    tenth of a second.
+    tenth of a second. Where models of Hugging Face are served, so is what opens them, for two
+    seconds.
     """
     gc.disable()
     try:
         import_module("headwise.viz_app.views.pages")
+        from headwise.model.pretrained.folders import is_pretrained
+        from headwise.viz_app.served import served_models
+
+        if any(map(is_pretrained, served_models().values())):
+            import_module("headwise.model.pretrained.run")
     finally:
         gc.freeze()
         gc.enable()
