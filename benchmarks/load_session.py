@@ -144,6 +144,8 @@ class Session:
         if sentence is not None:
             field = message.rerun_script.widget_states.widgets.add()
             field.id, field.string_value = self._field, sentence
+        else:  # the address is another one, as for who goes back in a browser
+            message.rerun_script.is_history_navigation = True
         await self._socket.send(message.SerializeToString())
 
     async def _until(self, sentence: str, *, among: tuple[str, ...]) -> None:

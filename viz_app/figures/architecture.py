@@ -155,9 +155,7 @@ def architecture_svg(model: Description, *, source: int, steps: int, theme: Them
         heads = _heads(model, encoder=is_encoder)
         name = "self-attention" if is_encoder else "masked self-attention"
         if model.merged_attention and not is_encoder:
-            across = column.sublayer(
-                name, "and cross-attention in one", heads, fill=attention, **around
-            )
+            across = column.sublayer(name, "+ cross-attention", heads, fill=attention, **around)
         else:
             column.sublayer(name, heads, fill=attention, **around)
         if not (model.merged_attention or is_encoder):
