@@ -56,6 +56,11 @@ class HookSummary:
     """Mean Euclidean norm along the last axis."""
 
 
+ROWS_OF_WEIGHTS = "each row of attention weights sums to 1"
+ROWS_OF_HALVES = f"{ROWS_OF_WEIGHTS}, in the decoder over target and source together"
+"""The name of that check where one attention reads both."""
+
+
 @dataclass(frozen=True)
 class Check:
     """A self-check compares a trace with a property that every correct trace has."""

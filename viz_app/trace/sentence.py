@@ -33,6 +33,8 @@ from headwise.model.ties import rounding_of, top_k
 from headwise.model.turned import AS_IT_IS, Turned
 from headwise.model.turning import turn
 from headwise.viz_app.records.trace import (
+    ROWS_OF_HALVES,
+    ROWS_OF_WEIGHTS,
     Check,
     Floats,
     HookSummary,
@@ -45,8 +47,6 @@ from headwise.viz_app.records.trace import (
 from headwise.viz_app.trace.attention import head_sum_norms, ids_tensor, to_numpy, transform_values
 
 Captured = Mapping[str, list[Tensor]]
-ROWS_OF_WEIGHTS = "each row of attention weights sums to 1"
-ROWS_OF_HALVES = f"{ROWS_OF_WEIGHTS}, in the decoder over target and source together"
 
 
 @torch.inference_mode()

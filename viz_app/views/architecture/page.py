@@ -16,8 +16,7 @@ from headwise.viz_app.analysis.predictions import read_lens
 from headwise.viz_app.figures.architecture import architecture_svg, describe_architecture
 from headwise.viz_app.figures.maps import mask_map
 from headwise.viz_app.figures.tokens import lens_table, padding_rows
-from headwise.viz_app.records.trace import Check, Trace
-from headwise.viz_app.trace.sentence import ROWS_OF_HALVES, ROWS_OF_WEIGHTS
+from headwise.viz_app.records.trace import ROWS_OF_HALVES, ROWS_OF_WEIGHTS, Check, Trace
 from headwise.viz_app.views.architecture.decoder_lens import show_decoder_lens
 from headwise.viz_app.views.architecture.equations import show_equations
 from headwise.viz_app.views.architecture.modules import show_modules, show_presets
