@@ -481,7 +481,6 @@ class Seq2SeqModel(Protocol):
 
     def head_norm(self, projection: str) -> NormParameters | None:
         """Return the norm of what a projection makes for each head, before it is turned, if any."""
-        ...
 
     def final_norm(self, side: Side) -> NormParameters | None:
         """Return the weights of the norm at the end of a side's stack; None if it has none."""

@@ -87,7 +87,7 @@ def attend(
     Returns:
         Weighted values (B, Q, H, K), and None in place of weights: these are at the hook points of
         the calling ``module``. Where one of two halves is looked at, (B, Q, 2, H, K): each by
-        itself, for ``pass_halves`` of ``points.py``.
+        itself, for ``_pass_halves`` of ``points.py``.
 
     Raises:
         ValueError: for something that would change the result and is not computed here.
@@ -120,7 +120,7 @@ def attend(
             if softcap is not None:
                 products = capped(points.uncapped(products), softcap)
             scores.append(points.scores(products))  # (B, H, Q, M)
-        allowed = torch.cat(scores, dim=-1)
+        allowed = _joined(scores, dim=-1)
         if attention_mask is not None:
             allowed = allowed.masked_fill(~attention_mask, -math.inf)
         precision = torch.promote_types(allowed.dtype, torch.float32)
@@ -134,14 +134,19 @@ def attend(
             position_bias = position_bias.masked_fill(~attention_mask, -math.inf)
         fused = F.scaled_dot_product_attention(
             queries[0],
-            torch.cat(keys, dim=2),
-            torch.cat(values, dim=2),
+            _joined(keys, dim=2),
+            _joined(values, dim=2),
             attn_mask=attention_mask if position_bias is None else position_bias,
             scale=scale,
         )
         heads = [halves[0].heads(fused)]
     each = [x.transpose(1, 2) for x in heads]  # (B, Q, H, K)
     return each[0] if len(each) == 1 else torch.stack(each, dim=2), None
+
+
+def _joined(halves: list[Tensor], dim: int) -> Tensor:
+    """Join two halves; a whole is not copied."""
+    return halves[0] if len(halves) == 1 else torch.cat(halves, dim=dim)
 
 
 def _make_mask(*, q_length: int, **settings: Any) -> Tensor | None:

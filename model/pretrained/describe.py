@@ -70,7 +70,7 @@ def _longest(part: Part) -> int:
     before = getattr(table, "padding_idx", None)  # RoBERTa counts from the number after it
     longest = found if isinstance(found, int) else _LONGEST
     # Up to the width of its window, a layer sees all that the other layers see.
-    if (window := _setting(part, "sliding_window")) is not None:
+    if window := _setting(part, "sliding_window"):
         is_halved = part.stack == "encoder" and part.family.halved_window
         longest = min(longest, (window + 1) // 2 if is_halved else window)
     return longest if before is None else longest - before - 1

@@ -112,7 +112,7 @@ function tablesOf({ _fullData: traces, _fullLayout: full, layout }, marks, tiled
     const [xaxis, yaxis] = ["x", "y"].map((letter) => layout[`${letter}axis${(trace[`${letter}axis`] ?? letter).slice(1)}`] ?? {});
     const title = plain(trace.name && trace.showlegend !== false && !/^trace \d+$/.test(trace.name) ? trace.name : xaxis.title?.text);
     if (trace.type === "heatmap") {
-      const { tiles } = layout.meta ?? {};
+      const { tiles } = trace.meta ?? {};
       if (tiles) {
         const frame = layout.shapes?.find(({ name }) => marks.includes(name));
         tables.push(...tilesOf(trace.z, { tiles, xaxis, yaxis, frame }, tiled));

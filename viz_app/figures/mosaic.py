@@ -120,6 +120,8 @@ def mosaic(
                 "colorscale": _with_masked(scale, theme),
                 "showscale": False,
                 "hoverinfo": "skip",
+                # What its tables are named by. (That of the layout is the width alone on a page.)
+                "meta": {"tiles": {"rows": list(rows), "columns": list(columns), "signed": signed}},
             },
             click_targets(targets),
             printed_bar(
@@ -134,10 +136,7 @@ def mosaic(
             "height": round(34 + tall * layers),
             "margin": {"l": 62, "r": 6, "t": 26, "b": 8},
             "hoverdistance": -1,
-            "meta": {
-                "width": width,
-                "tiles": {"rows": list(rows), "columns": list(columns), "signed": signed},
-            },
+            "meta": {"width": width},
             "xaxis": {
                 "side": "top",
                 "range": [-0.5, cells.shape[1] - 0.5],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from functools import partial
 from html import unescape
@@ -27,6 +28,7 @@ from headwise.model.interventions import head_costs
 from headwise.model.training.data import Pair
 from headwise.viz_app.analysis.failures import FAILURE_DESCRIPTIONS, compare_with_detached
 from headwise.viz_app.analysis.head_descriptions import describe_head, in_a_line
+from headwise.viz_app.analysis.measure_descriptions import MEASURE_DESCRIPTIONS
 from headwise.viz_app.analysis.paired import (
     all_costs,
     changed,
@@ -153,6 +155,13 @@ def test_every_head_stands_beside_every_checkpoint(matrix: Start, measured: Ever
     assert unescape(line["name"]) == "on </s>"
     expected = [measured[step].values["end"]["encoder_self"][0, 1] for step in STEPS]
     assert_written(array(line["y"]), expected)
+    names = {MEASURE_DESCRIPTIONS[name].name: name for name in MEASURES}
+    told = re.findall(r"- \*\*(.+?)\*\*: (.+)", "\n".join(each.value for each in app.markdown))
+    assert told
+    for measure, phases in told:
+        for step, value in re.findall(r"(\d+) \(([+-]?\d\.\d+)", phases):
+            written = measured[int(step)].values[names[measure]]["encoder_self"][0, 1]
+            assert float(value) == pytest.approx(written, abs=0.005)
 
     button = app.button(key="open_head")  # does as a click
     assert button.label == "Open Encoder self 1.2 at step 20 on Translate"
