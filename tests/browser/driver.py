@@ -85,6 +85,8 @@ _STATES = """() => new Promise(resolve => {
     setTimeout(() => { clearInterval(timer); resolve([...seen]); }, 3_000);
 })"""
 """The states of the script within three seconds."""
+_SEEN = "() => `${document.title}: ${document.querySelector('.stMain')?.innerText ?? ''}`"
+"""What a person reads on the page."""
 _FIND = """([argument, wanted, tolerance]) => {
     const near = (a, b) => Array.isArray(b)
         ? Array.isArray(a) && a.length === b.length && b.every((each, i) => near(a[i], each))
@@ -136,13 +138,14 @@ _BOX = """place => {
 }"""
 """Where an element is, once it has stayed there for two frames."""
 _LATE = """(() => {
+    window.far = MILLISECONDS;
     const listen = WebSocket.prototype.addEventListener;
     WebSocket.prototype.addEventListener = function (kind, heard, ...options) {
-        const late = event => setTimeout(() => heard.call(this, event), MILLISECONDS);
+        const late = event => setTimeout(() => heard.call(this, event), window.far);
         return listen.call(this, kind, kind === 'message' ? late : heard, ...options);
     };
 })()"""
-"""Everything that the server says is heard late, as far from it."""
+"""Everything that the server says is heard late, as far from it; ``window.far`` says how late."""
 _CODES = """elsewhere => {
     const menu = document.querySelectorAll('[data-testid="stPopoverBody"] code');
     const codes = [...menu].map(code => code.textContent);
@@ -331,7 +334,8 @@ class App:
             states = self.page.evaluate(_STATES)
             assert "notRunning" in states, f"the script does not come to rest: {states}"
             assert last is not None, (
-                f"there is nothing, or more than one, of what is read ({states}): {look}"
+                f"there is nothing, or more than one, of what is read ({states}): {look}\n"
+                f"on the page {self.page.url} {self.page.evaluate(_SEEN)}"
             )
             return last
         found: dict[str, Any] = handle.json_value()

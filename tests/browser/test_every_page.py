@@ -17,6 +17,7 @@ from headwise.viz_app.figures.theme import DARK, LIGHT
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.trace.layer import run_layer_trace
 from headwise.viz_app.trace.sentence import run_trace
+from headwise.viz_app.views.shared.panels import SECONDS_BETWEEN_LOOKS
 from tests.browser.driver import App, NewApp, Traced, contrast_to_ground, rgb
 from tests.floats import rounding
 
@@ -101,6 +102,19 @@ def test_every_page_is_drawn_as_the_link_says(
         contrast, ground = contrast_to_ground(app.page.locator(f"{place} text").first)
         assert contrast >= 4.5
         assert ground < 0.1 if scheme == "dark" else ground > 0.9
+
+
+def test_a_page_asked_of_a_slow_server_is_drawn(new_app: NewApp) -> None:
+    """Nothing asks for a part of the page before while the server has yet to answer the click."""
+    app = new_app()
+    app.be_far(0)
+    app.open(q="I am hungry.")
+    later = 1_000 * SECONDS_BETWEEN_LOOKS + 1_000
+    app.page.evaluate("later => { window.far = later; }", later)
+    app.go_to("Architecture")
+    app.page.locator(".st-key-causal").wait_for()
+    app.page.wait_for_timeout(later)  # until an answer has come that should not have been asked for
+    expect(app.page.locator(".st-key-causal")).to_be_visible()
 
 
 @pytest.mark.parametrize(

@@ -149,8 +149,13 @@ def _ask_for_sentences(selection: Selection) -> None:
         most=MOST_BYTES,
         theme=selection.theme,
         key="given_file",
-        on_text=lambda text: st.session_state.update({_TEXT: text}),
+        on_text=_put_into_field,
     )
+
+
+def _put_into_field(text: str) -> None:
+    st.session_state[_TEXT] = text
+    redraw_all()  # Streamlit may draw another panel, if that asked at the same moment
 
 
 def _begin(run: Run, steps: Sequence[int]) -> None:
