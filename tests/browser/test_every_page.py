@@ -117,6 +117,28 @@ def test_a_page_asked_of_a_slow_server_is_drawn(new_app: NewApp) -> None:
     expect(app.page.locator(".st-key-causal")).to_be_visible()
 
 
+@pytest.mark.parametrize("way", ["by a link", "by going back"])
+def test_what_is_done_in_a_page_that_was_left_does_not_lose_the_next(
+    new_app: NewApp, way: str
+) -> None:
+    app = new_app(viewport={"width": 1280, "height": 4000})
+    app.be_far(0)
+    app.open("/architecture", q="I am hungry.")
+    app.go_to("Translate")
+    app.hover_in("large", 0.5, 0.5)
+    app.page.wait_for_timeout(500)  # a chart notices the mouse late
+    app.page.evaluate("() => { window.far = 2_000; }")
+    if way == "by a link":
+        app.page.get_by_role("link", name="Architecture").press("Enter")
+    else:
+        app.page.go_back()
+    app.page.mouse.down()
+    app.page.mouse.up()
+    app.page.locator(".st-key-causal").wait_for()
+    app.page.wait_for_timeout(4_000)  # until an answer has come that should not have been asked for
+    app.page.locator(".st-key-causal").click()  # the page is there, and takes clicks
+
+
 @pytest.mark.parametrize(
     ("path", "choices", "width", "place"),
     [

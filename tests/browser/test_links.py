@@ -130,3 +130,20 @@ def test_the_link_is_of_what_is_shown_when_the_menu_opens(app: App) -> None:
         link, *_ = app.link_and_citations()
         asked = parse_qs(urlsplit(link).query)
         assert choices.items() <= {name: each[0] for name, each in asked.items()}.items()
+
+
+def test_going_back_shows_one_view_after_another(app: App) -> None:
+    app.open(q=SENTENCE)
+    app.choose(head="2")
+    app.expect_address(head="2")
+    app.go_to("Inside a head")
+    app.expect_address(head="2")
+    app.choose(head="3")
+    app.expect_address(head="3")
+    for path, head in (("/inside", "2"), ("/", "2"), ("/", None)):
+        app.page.go_back()
+        app.expect_address(head=head)
+        assert urlsplit(app.page.url).path == path
+        app.expect_chosen(head=head or "1")
+    app.page.go_forward()
+    app.expect_chosen(head="2")

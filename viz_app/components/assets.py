@@ -38,6 +38,14 @@ def component(name: str) -> Callable[..., object]:
     return mount
 
 
+def told(key: str, what: str) -> Any:
+    """Return what the browser told of a component in this run: one of its triggers, or None.
+
+    A browser that was told late of another page may tell something of one that is gone.
+    """
+    return getattr(st.session_state.get(key), what, None)
+
+
 def script(file_name: str) -> str:
     """Read an ES module, with the modules that it imports.
 

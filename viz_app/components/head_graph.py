@@ -9,10 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import streamlit as st
-
 from headwise.model.interface import Head, Kind
-from headwise.viz_app.components.assets import component
+from headwise.viz_app.components.assets import component, told
 from headwise.viz_app.figures.theme import Theme, page_colours
 from headwise.viz_app.records.composition import ROLES, Edge, Role
 
@@ -62,12 +60,12 @@ def head_graph(
     heads = [*labels]
 
     def opened() -> None:
-        step = st.session_state[key].step
+        step = told(key, "step")
         if step is not None:
             on_open(int(step))
 
     def clicked() -> None:
-        edge = st.session_state[key].edge
+        edge = told(key, "edge")
         if edge is not None:
             earlier, later, role = map(int, edge)
             on_edge(heads[earlier], heads[later], ROLES[role])

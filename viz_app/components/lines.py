@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import streamlit as st
 
-from headwise.viz_app.components.assets import component
+from headwise.viz_app.components.assets import component, told
 from headwise.viz_app.figures.theme import Theme, page_colours
 from headwise.viz_app.records.trace import Floats
 
@@ -63,7 +62,7 @@ def lines(
     """
 
     def set_smallest() -> None:
-        value = st.session_state[key].smallest
+        value = told(key, "smallest")
         if isinstance(value, int | float) and LEAST_WEIGHT <= value <= 1:
             on_smallest(float(value))
 

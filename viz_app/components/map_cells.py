@@ -10,10 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import streamlit as st
 from numpy.typing import NDArray
 
-from headwise.viz_app.components.assets import component
+from headwise.viz_app.components.assets import component, told
 from headwise.viz_app.figures.theme import Theme, page_colours
 from headwise.viz_app.records.trace import Floats
 
@@ -50,12 +49,12 @@ def map_cells(
     """
 
     def handle_cell() -> None:
-        match st.session_state[key].cell:
+        match told(key, "cell"):
             case [int(row), int(column)] if 0 <= row < len(rows) and 0 <= column < len(columns):
                 on_cell(row, column)
 
     def handle_row() -> None:
-        row = st.session_state[key].row
+        row = told(key, "row")
         if on_row is not None and isinstance(row, int) and 0 <= row < len(rows):
             on_row(row)
 

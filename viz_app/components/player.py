@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import streamlit as st
 from numpy.typing import NDArray
 
 from headwise.viz_app.analysis.attention import block_labels, max_of_blocks
-from headwise.viz_app.components.assets import component
+from headwise.viz_app.components.assets import component, told
 from headwise.viz_app.figures.theme import (
     Theme,
     other_theme,
@@ -91,12 +90,12 @@ def player(
     """
 
     def opened() -> None:
-        step = st.session_state[key].step
+        step = told(key, "step")
         if step is not None:
             on_open(int(step))
 
     def clicked() -> None:
-        head = st.session_state[key].head
+        head = told(key, "head")
         if head is not None:
             on_head(*map(int, head))
 

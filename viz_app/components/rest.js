@@ -7,9 +7,14 @@ const RESTING = '[data-test-script-state="notRunning"][data-test-connection-stat
 const TICK = 50; // milliseconds
 const LATE = 200; // milliseconds between two looks after which the browser itself was busy drawing
 const PATIENCE = 30_000; // milliseconds after which what was asked of the server has no answer any more
+const LINKS = '[data-testid="stTopNavLink"], [data-testid="stSidebarNavLink"]';
+const HERE = `:is(${LINKS})[aria-current="page"]`;
+const LEFT = '[data-testid="stMain"], [data-testid="stSidebarUserContent"]';
 
 let busy = 0;
 let unanswered = -Infinity; // when the server was asked for something, until it says anything
+let asked = null; // the path of the page that was asked for, until it begins to be drawn
+let leaving = 0; // the interval that looks whether it has begun
 const timers = new WeakMap();
 
 const noteBusy = () => {
@@ -21,17 +26,37 @@ for (const event of ["pointerdown", "keydown", "scroll"]) {
 
 // Streamlit shows by nothing on the page that it has asked: only its connection knows.
 const { send } = WebSocket.prototype;
-const heardFrom = new WeakSet();
 WebSocket.prototype.send = function (message) {
   unanswered = performance.now();
-  if (!heardFrom.has(this)) this.addEventListener("message", noteAnswer);
-  heardFrom.add(this);
+  this.addEventListener("message", noteAnswer);
   send.call(this, message);
 };
 function noteAnswer() {
   unanswered = -Infinity;
   noteBusy();
 }
+
+// A page that is left takes no clicks and keys: what is done there would lose the next page likewise.
+const leaveFor = (path) => {
+  asked = path;
+  const until = performance.now() + PATIENCE;
+  const look = () => {
+    const hasBegun = document.querySelector(HERE)?.pathname === path || performance.now() > until;
+    document.querySelectorAll(LEFT).forEach((part) => part.toggleAttribute("inert", !hasBegun));
+    if (!hasBegun) return;
+    asked = null;
+    noteBusy();
+    clearInterval(leaving);
+  };
+  clearInterval(leaving);
+  leaving = setInterval(look, TICK);
+  look();
+};
+document.addEventListener("click", ({ target, button, ctrlKey, metaKey, shiftKey, altKey }) => {
+  const link = target.closest?.(LINKS);
+  if (link && !button && !(ctrlKey || metaKey || shiftKey || altKey)) leaveFor(link.pathname);
+}, { capture: true });
+addEventListener("popstate", () => leaveFor(location.pathname), { capture: true });
 
 // Calls `say` while `isWanted` says so, at first after some milliseconds and again after some more,
 // whenever the app has rested: it drew nothing, it waits for no answer, and nobody did anything.
@@ -44,7 +69,7 @@ export function sayAtRest(root, { rest, first, again }, isWanted, say) {
     const now = performance.now();
     if (!document.querySelector(RESTING) || now - last > LATE) noteBusy();
     last = now;
-    if (now < due || now - busy < rest || now - unanswered < PATIENCE || !isWanted()) return;
+    if (now < due || now - busy < rest || now - unanswered < PATIENCE || asked || !isWanted()) return;
     due = now + again;
     noteBusy();
     say();

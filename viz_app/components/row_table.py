@@ -9,9 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import streamlit as st
-
-from headwise.viz_app.components.assets import component
+from headwise.viz_app.components.assets import component, told
 from headwise.viz_app.figures.theme import Theme, page_colours
 
 
@@ -85,7 +83,7 @@ def row_table(
             raise ValueError(f"{row.name}: expected {len(titles)} cells, got {len(row.cells)}")
 
     def handle_click() -> None:
-        clicked = st.session_state[key].clicked
+        clicked = told(key, "clicked")
         if isinstance(clicked, str) and any(row.name == clicked for row in rows):
             on_click(clicked)
 

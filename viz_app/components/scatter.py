@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import streamlit as st
 from numpy.typing import NDArray
 
-from headwise.viz_app.components.assets import component
+from headwise.viz_app.components.assets import component, told
 from headwise.viz_app.figures.theme import Theme, other_theme, page_colours, weight_colour
 from headwise.viz_app.records.trace import Floats
 
@@ -86,7 +85,7 @@ def scatter(
         return
 
     def handle_click() -> None:
-        clicked = st.session_state[key].clicked
+        clicked = told(key, "clicked")
         if isinstance(clicked, int) and 0 <= clicked < len(cloud.labels):
             on_click(clicked)
 

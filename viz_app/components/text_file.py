@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import streamlit as st
-
-from headwise.viz_app.components.assets import component
+from headwise.viz_app.components.assets import component, told
 from headwise.viz_app.figures.theme import Theme, page_colours
 
 _mount = component("text_file")
@@ -22,7 +20,7 @@ def text_file(
     """
 
     def handle_text() -> None:
-        text = st.session_state[key].text
+        text = told(key, "text")
         if isinstance(text, str):
             on_text(text)
 

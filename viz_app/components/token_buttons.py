@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import streamlit as st
-
-from headwise.viz_app.components.assets import component
+from headwise.viz_app.components.assets import component, told
 from headwise.viz_app.figures.theme import Theme, page_colours
 from headwise.viz_app.figures.tokens import short_probability, token_colours
 
@@ -41,7 +39,7 @@ def token_buttons(
     """
 
     def handle_click() -> None:
-        place = st.session_state[key].clicked
+        place = told(key, "clicked")
         if isinstance(place, int) and 0 <= place < len(labels):
             on_click(place)
 

@@ -25,11 +25,13 @@ if (!window.headwise) {
     chart.style.zoom = Math.min(1, PAPER / chart.scrollWidth);
   }));
   addEventListener('afterprint', () => charts().forEach(chart => { chart.style.zoom = ''; }));
-  // Another page begins at its top, wherever the one before was scrolled to.
-  const push = history.pushState;
+  // Another page begins at its top, wherever the one before was scrolled to. Its address has no
+  // choices until they are written there, and is then no place of its own to go back to.
+  const {pushState, replaceState} = history;
   history.pushState = function (...given) {
     const page = location.pathname;
-    push.apply(this, given);
+    const isWhole = new URLSearchParams(location.search).has('step');
+    (isWhole ? pushState : replaceState).apply(this, given);
     if (location.pathname !== page) document.querySelector('[data-testid="stMain"]')?.scrollTo(0, 0);
   };
   // Where the sidebar lies over the page, it is folded at first, and when a page is chosen in it.

@@ -195,7 +195,8 @@ def clicked_value(key: str) -> str | None:
 
     Call this in the ``on_select`` of ``show_figure``. (A click beside all marks selects none.)
     """
-    points = st.session_state[key].selection.points
+    chosen = st.session_state.get(key)  # none of a figure that is gone meanwhile
+    points = chosen.selection.points if chosen else []
     return points[0].get("customdata") if points else None
 
 
