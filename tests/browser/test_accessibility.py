@@ -1,6 +1,6 @@
 """Axe-core finds nothing against a page: the rules of WCAG 2.2, and its best practices.
 
-Beside these: no text is cut without a sign, and no camera of a chart covers a text.
+Beside these: no text is cut without a sign, and a button saves each chart.
 
 All rules are tried on each section of each page in the light theme. In the dark one only contrast
 is another; on a phone or a tablet, what is scrolled and how large targets are.
@@ -64,16 +64,10 @@ _RUN = """async options => {
         return scrollWidth > clientWidth + 1 && clientWidth > 1 && textOverflow !== 'ellipsis'
             && (field || (overflowX === 'hidden' && [...each.childNodes].some(hasText)));
     }).map(each => `cut without a sign: ${each.outerHTML.slice(0, 200)}`);
-    const meet = (a, b) => a.width && b.width && a.left < b.right && b.left < a.right
-        && a.top < b.bottom && b.top < a.bottom;
-    const covered = [...document.querySelectorAll('.js-plotly-plot')].flatMap(chart => {
-        const boxes = place => [...chart.querySelectorAll(place)]
-            .map(each => [each.getBoundingClientRect(), each.textContent.trim()]);
-        return boxes('.modebar-btn').flatMap(([camera]) => boxes('text')
-            .filter(([box, text]) => text && meet(box, camera))
-            .map(([, text]) => `the camera covers ${text}: ${chart.parentNode.className}`));
-    });
-    return [...found.filter(each => !isRow(each)), ...cut, ...covered];
+    const unsaved = [...document.querySelectorAll('.js-plotly-plot')]
+        .filter(chart => !chart.closest('[class*="-box "]')?.querySelector('.chart-tools .save'))
+        .map(chart => `no button saves it: ${chart.parentNode.outerHTML.slice(0, 200)}`);
+    return [...found.filter(each => !isRow(each)), ...cut, ...unsaved];
 }"""
 """All but the rows of a table that lie beside its chosen one, which stays in sight over them: what
 lies too near to it is scrolled away from it, and all of a row is its target."""

@@ -349,3 +349,23 @@ def test_the_table_of_a_map_has_its_numbers_after_the_same_clicks(app: App, trac
     assert len(copied) == len(column) + 1
     numbers = [float(line.split("\t")[1]) for line in copied[1:]]
     np.testing.assert_allclose(numbers, column, rtol=0, atol=6e-5)
+
+
+def test_a_table_is_one_stop_for_the_keys(app: App) -> None:
+    app.open("/heads", q=BRIEF)
+    rows = app.page.locator(".st-key-head_table tbody button")
+    rows.first.wait_for()
+    app.rest()
+    stops = (
+        "all => all.map((each, place) => each.tabIndex === 0 ? place : -1).filter(at => at >= 0)"
+    )
+    assert len(rows.evaluate_all(stops)) == 1
+    rows.first.focus()
+    for key, place in (("ArrowDown", 1), ("End", rows.count() - 1), ("ArrowUp", rows.count() - 2)):
+        app.page.keyboard.press(key)
+        expect(rows.nth(place)).to_be_focused()
+        assert rows.evaluate_all(stops) == [place]
+    app.page.keyboard.press("Home")
+    app.page.keyboard.press("Enter")
+    expect(rows.first).to_have_attribute("aria-pressed", "true")
+    expect(rows.first).to_be_focused()

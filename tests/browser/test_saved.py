@@ -25,13 +25,9 @@ SENTENCE = "We saw three black cats on the white roof."
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def saved(app: App, key: str, name: str = "", *, below: bool = False) -> ElementTree.Element:
-    """Save a picture by its camera, the only button over it, or by that ``below``; return it."""
-    if not below:
-        app.hover_in(key, 0.4, 0.4)
-        app.hover_in(key, 0.5, 0.5)
-    place = f".st-key-{key}-box .chart-tools .save" if below else f".st-key-{key} .modebar-btn"
-    file = app.download(app.page.locator(place))
+def saved(app: App, key: str, name: str = "") -> ElementTree.Element:
+    """Save a picture by the button below it; return it."""
+    file = app.download(app.page.locator(f".st-key-{key}-box .chart-tools .save"))
     assert not name or file.suggested_filename == name
     return ElementTree.fromstring(Path(file.path()).read_bytes())
 
@@ -147,7 +143,7 @@ def test_citation_and_downloads_are_of_the_trace(
     trace = run_trace(checkpoint.model, run.tokenizers, SENTENCE)
     app.open(q=SENTENCE, layer=2, head=3)
     app.expect_drawn("large", trace.attention["cross"][1, 2])
-    picture = saved(app, "large", f"headwise-en-es-{newest}-cross-layer2-head3.svg", below=True)
+    picture = saved(app, "large", f"headwise-en-es-{newest}-cross-layer2-head3.svg")
     grid = make_grid(trace, "cross")
     assert {each for each in (*grid.rows, *grid.columns) if len(each) <= 22} <= words(picture)
 

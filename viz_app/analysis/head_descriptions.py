@@ -196,14 +196,14 @@ def _describe_alignment(
     if baselines is None:
         return f"alignment error rate {value:.2f}{plus_minus} by {by}"
     if follows_alignment(value + 2 * _known(beside.error), baselines):
-        how = "follows the word alignment: "
+        how = f"follows the word alignment of {by} tokens: "
     elif beside.is_below(value, baselines.diagonal):
-        how = "follows the word alignment in part: "
+        how = f"follows the word alignment of {by} tokens in part: "
     else:
         above = beside.is_above(value, baselines.diagonal)
-        how = "does not follow the word alignment: " if above else ""
+        how = f"does not follow the word alignment of {by} tokens: " if above else ""
     return (
-        f"{how}error rate {value:.2f}{plus_minus} by {by}, of the diagonal "
+        f"{how}error rate {value:.2f}{plus_minus}{'' if how else f' by {by}'}, of the diagonal "
         f"{baselines.diagonal:.2f}, at best {baselines.lowest:.2f}{beside.written()}"
     )
 

@@ -1,4 +1,4 @@
-// Saves figures as paper shows them. Plotly's camera saves what is on the screen: for the moment of
+// Saves figures as paper shows them. Plotly's own button saves what is on the screen: for the moment of
 // its click this script gives the figure other data and another layout, of which Plotly makes a copy.
 
 import { FONT, givePaper, onPaper, paper, textWidth } from "./paper.js";

@@ -1,7 +1,7 @@
 """Figures are saved for light or dark paper, without marks, with legible letters.
 
-The camera of a figure draws it again in the browser. A picture is as many pixels wide as make its
-letters 7 points high where it is printed as wide as a column or a page of a paper.
+The button below a figure draws it again in the browser. A picture is as many pixels wide as make
+its letters 7 points high where it is printed as wide as a column or a page of a paper.
 """
 
 from __future__ import annotations

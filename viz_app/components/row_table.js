@@ -1,6 +1,6 @@
-// A table whose rows can be clicked.
+// A table whose rows can be clicked: one stop for Tab, then the arrow keys.
 
-import { button, html, mount } from "./shared.js";
+import { button, html, mount, oneStop } from "./shared.js";
 
 const SHORT = 10; // letters of a text that stays in one line
 
@@ -34,7 +34,10 @@ export default function (component) {
   list.append(table);
   root.replaceChildren(...(data.legend.length ? [legend, list] : [list]));
   list.scrollTop = scrolled;
-  if (focused) [...root.querySelectorAll("button")].find((b) => b.dataset.name === focused)?.focus();
+  const openers = [...body.querySelectorAll("button")];
+  const placeOf = (name) => data.rows.findIndex((row) => row.name === name);
+  oneStop(body, openers, placeOf(focused ?? data.chosen), (key) => ({ ArrowDown: 1, ArrowUp: -1 })[key]);
+  openers[placeOf(focused)]?.focus();
 }
 
 function tableRow(row, data, onClick) {

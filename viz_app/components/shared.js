@@ -17,6 +17,26 @@ export function button(className, text, onClick = null) {
   return element;
 }
 
+// Makes buttons one stop for Tab: there keys lead from one to the next, Home and End to the ends.
+// `stepOf` gives 1 for the key that leads on, and -1 for the one that leads back.
+export function oneStop(place, buttons, start, stepOf) {
+  let current;
+  const goTo = (at) => {
+    current = Math.min(buttons.length - 1, Math.max(0, at));
+    buttons.forEach((each, other) => { each.tabIndex = other === current ? 0 : -1; });
+  };
+  goTo(start);
+  place.addEventListener("focusin", ({ target }) => goTo(buttons.indexOf(target)));
+  place.addEventListener("keydown", (event) => {
+    const { key } = event;
+    const step = stepOf(key);
+    if (!step && key !== "Home" && key !== "End") return;
+    goTo(step ? current + step : key === "Home" ? 0 : buttons.length - 1);
+    buttons[current].focus();
+    event.preventDefault();
+  });
+}
+
 export function svgElement(name, attributes = {}, text = null) {
   const element = document.createElementNS(SVG, name);
   for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);

@@ -1,7 +1,7 @@
 // A row of tokens: one stop for Tab, then the arrow keys. One that is longer than a line is folded
 // to it: it scrolls sideways, and a button beside it shows all.
 
-import { button, html, mount } from "./shared.js";
+import { button, html, mount, oneStop } from "./shared.js";
 
 export default function (component) {
   const { data: [data], setTriggerValue } = component;
@@ -23,21 +23,10 @@ export default function (component) {
     element.setAttribute("aria-pressed", String(place === data.chosen));
     return element;
   });
-  // The only token that Tab comes to.
-  let current = Math.min(focused ?? data.chosen ?? 0, buttons.length - 1);
-  const goTo = (place) => {
-    current = Math.min(buttons.length - 1, Math.max(0, place));
-    buttons.forEach((each, at) => { each.tabIndex = at === current ? 0 : -1; });
-  };
-  goTo(current);
-  row.addEventListener("focusin", (event) => goTo(Number(event.target.dataset.place)));
-  row.addEventListener("keydown", (event) => {
+  const start = Math.min(focused ?? data.chosen ?? 0, buttons.length - 1);
+  oneStop(row, buttons, start, (key) => {
     const on = getComputedStyle(row).direction === "rtl" ? -1 : 1;
-    const places = { ArrowRight: current + on, ArrowLeft: current - on, Home: 0, End: buttons.length - 1 };
-    if (!(event.key in places)) return;
-    goTo(places[event.key]);
-    buttons[current].focus();
-    event.preventDefault();
+    return { ArrowRight: on, ArrowLeft: -on }[key];
   });
   const tokens = buttons.map((element, place) => {
     const token = html("span", "token");
@@ -60,7 +49,7 @@ export default function (component) {
   fold(state);
   row.scrollLeft = scrolled;
   if (data.chosen in buttons) bringIntoView(row, buttons[data.chosen]);
-  if (focused !== undefined) buttons[current]?.focus();
+  if (focused !== undefined) buttons[start]?.focus();
 }
 
 function build(root) {

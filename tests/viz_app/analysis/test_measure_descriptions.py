@@ -143,12 +143,12 @@ def test_measures_without_words_are_refused() -> None:
 @pytest.mark.parametrize(
     ("lowest", "diagonal", "value", "how"),
     [
-        (0.06, 0.61, 0.33, "follows the word alignment"),
-        (0.06, 0.61, 0.34, "follows the word alignment in part"),
-        (0.06, 0.61, 0.6, "follows the word alignment in part"),
-        (0.06, 0.61, 0.61, "does not follow the word alignment"),
-        (0.0, 0.0, 0.02, "follows the word alignment"),  # as in a copying task
-        (0.0, 0.0, 0.3, "does not follow the word alignment"),
+        (0.06, 0.61, 0.33, "follows the word alignment of consumed tokens"),
+        (0.06, 0.61, 0.34, "follows the word alignment of consumed tokens in part"),
+        (0.06, 0.61, 0.6, "follows the word alignment of consumed tokens in part"),
+        (0.06, 0.61, 0.61, "does not follow the word alignment of consumed tokens"),
+        (0.0, 0.0, 0.02, "follows the word alignment of consumed tokens"),  # as in a copying task
+        (0.0, 0.0, 0.3, "does not follow the word alignment of consumed tokens"),
     ],
 )
 def test_alignment_is_said_against_the_diagonal(
@@ -156,8 +156,7 @@ def test_alignment_is_said_against_the_diagonal(
 ) -> None:
     baselines = AlignmentBaselines(lowest, diagonal)
     assert describe_value("aer_consumed", "cross", value, baselines=baselines) == (
-        f"{how}: error rate {value:.2f} by consumed, of the diagonal {diagonal:.2f}, at best "
-        f"{lowest:.2f}"
+        f"{how}: error rate {value:.2f}, of the diagonal {diagonal:.2f}, at best {lowest:.2f}"
     )
 
 
@@ -201,8 +200,8 @@ def test_a_head_is_described_by_what_stands_out(values: dict[str, float], said: 
 def test_whole_descriptions_of_a_head() -> None:
     beside = {"cost": Beside(0.002)}
     assert describe_head(ALIGNED, "cross", beside=beside, baselines=BASELINES) == {
-        "aer_consumed": "follows the word alignment: error rate 0.30 by consumed, of the diagonal "
-        "0.61, at best 0.06",
+        "aer_consumed": "follows the word alignment of consumed tokens: error rate 0.30, of the "
+        "diagonal 0.61, at best 0.06",
         "cost": "switching it off costs 0.010 ± 0.002 nats per token",
     }
     values = {"previous": 0.2, "same": 0.3, "entropy": 0.6, "confidence": 0.5, "distance": 0.29}

@@ -171,8 +171,9 @@ def changes_note(run: Run, measures: Measures, name: str, heads: Sequence[Head])
     earlier, differences, errors = found
     apart = changed(differences, errors)
     return (
-        f" Since checkpoint {earlier:,}, {apart.differ:,} of these {apart.pairs:,} heads have "
-        "changed by more than twice the error of the change, on the same sentences; if none had, "
+        f" From checkpoint {earlier:,} to {measures.step:,}, {apart.differ:,} of these "
+        f"{apart.pairs:,} heads have changed by more than twice the error of the change, on the "
+        "same sentences; if none had, "
         f"some {apart.by_chance:.1f} would by chance.{_all_at_once(apart)}"
     )
 
@@ -188,7 +189,8 @@ def change_note(run: Run, measures: Measures, name: str, head: Head, what: str) 
     sure = abs(difference) > 2 * error
     unit = " nats per token" if name in ("cost", "gradient") else ""
     return (
-        f"since checkpoint {earlier:,} its {what} has changed by {difference:+.3f} ± {error:.3f}"
+        f"from checkpoint {earlier:,} to {measures.step:,} its {what} changed by "
+        f"{difference:+.3f} ± {error:.3f}"
         f"{unit}, on the same sentences{'' if sure else ': no more than chance'}"
     )
 

@@ -13,12 +13,17 @@ from headwise.viz_app.views.heads.compared import change_note
 from headwise.viz_app.views.heads.sentences import marked_row, open_row
 from headwise.viz_app.views.shared.head_choice import choices_for, choose_head, head_label
 from headwise.viz_app.views.shared.markdown import escape_markdown
-from headwise.viz_app.views.shared.measured_heads import value_in_words
+from headwise.viz_app.views.shared.measured_heads import choices_over_training, value_in_words
 from headwise.viz_app.views.shared.measures import known_measures, measure_description, targets_of
 from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import redraw_all, view
-from headwise.viz_app.views.shared.widgets import THE_HEAD_ALONE, open_page, show_heading
+from headwise.viz_app.views.shared.widgets import (
+    THE_HEAD_ALONE,
+    open_page,
+    show_heading,
+    show_link,
+)
 
 
 @panel("head_examples")
@@ -48,6 +53,8 @@ def show_examples(selection: Selection, measures: Measures) -> None:
             icon=":material/open_in_new:",
             on_click=lambda: open_page("translate", **choices_for(head), **THE_HEAD_ALONE),
         )
+        over_training = choices_over_training(selection.run, measures, head)
+        show_link("Over training: since when", "training", key="head-training", **over_training)
     with examples:
         _show_examples(selection, measures, head)
 

@@ -96,8 +96,7 @@ def _show_menu(
             ["svg", "png"],
             key="pictures",
             on_change=redraw_all,
-            help="By the button below a picture, or the camera at its corner that appears under "
-            "the mouse, without marks of what is chosen here.",
+            help="By the button below a picture, without marks of what is chosen here.",
         )
         choose_one("On paper that is", ["light", "dark"], key="paper", on_change=redraw_all)
         choose_one(

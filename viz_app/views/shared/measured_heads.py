@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 from headwise.model.interface import Head, Kind
 from headwise.model.training.data import Pair
@@ -22,6 +23,7 @@ from headwise.viz_app.measuring.even import even_head
 from headwise.viz_app.records.measures import MEASURES, Measures
 from headwise.viz_app.views.caches import Run
 from headwise.viz_app.views.shared.cache import cached, stamp_of
+from headwise.viz_app.views.shared.head_choice import choices_for
 from headwise.viz_app.views.shared.measures import measures_of
 from headwise.viz_app.views.shared.vocabulary import special_tokens_of
 
@@ -38,6 +40,13 @@ def striking_in(run: Run, measures: Measures, head: Head) -> dict[str, str]:
     values = head_values(measures.values, head)
     beside = _beside(run, measures, head)
     return describe_head(values, head.kind, beside=beside, baselines=measures.alignment)
+
+
+def choices_over_training(run: Run, measures: Measures | None, head: Head) -> dict[str, Any]:
+    """Return the choices of the page Training for what is most striking in a head over training."""
+    choices = {"training": "heads", **choices_for(head)}
+    striking = [] if measures is None else [*striking_in(run, measures, head)]
+    return choices | {"measure": striking[0]} if striking else choices
 
 
 def value_in_words(run: Run, measures: Measures, name: str, head: Head, value: float) -> str:

@@ -205,7 +205,10 @@ def _show_lines(
 
 
 def _told(run: Run, measured: Mapping[int, Measures], name: str, head: Head) -> str:
-    """Say when what is said of a measure of a head changed, the last times; "" if nothing is."""
+    """Say when what is said of a measure of a head changed, the last times; "" if nothing is.
+
+    Dots stand for what was before these.
+    """
     form = MEASURE_DESCRIPTIONS[name].form
     values = {step: head_values(of.values, head)[name] for step, of in measured.items()}
 
@@ -228,4 +231,5 @@ def _told(run: Run, measured: Mapping[int, Measures], name: str, head: Head) -> 
     )
     if not any(phase.said for phase in found):
         return ""
-    return escape_markdown("; ".join(map(write, found[-_MOST_PHASES:])))
+    before = "…; " if len(found) > _MOST_PHASES else ""
+    return escape_markdown(before + "; ".join(map(write, found[-_MOST_PHASES:])))

@@ -18,7 +18,7 @@ from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.shared.download import show_head_link
 from headwise.viz_app.views.shared.head_choice import choices_for, head_label
 from headwise.viz_app.views.shared.markdown import escape_markdown
-from headwise.viz_app.views.shared.measured_heads import head_in_words, striking_in
+from headwise.viz_app.views.shared.measured_heads import choices_over_training, head_in_words
 from headwise.viz_app.views.shared.measures import measures_of
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.view import change_view, redraw_all, view
@@ -73,7 +73,8 @@ def _show_ways(selection: Selection, head: Head) -> None:
         choices = choices_for(head)
         show_link("Inside it", "inside", key="head-inside", **choices)
         show_link("In a corpus", "heads", key="head-corpus", **choices)
-        over_training = {"training": "heads", "measure": _habit(selection, head), **choices}
+        measures = measures_of(selection.run, [selection.step]).by_step.get(selection.step)
+        over_training = choices_over_training(selection.run, measures, head)
         show_link("Over training", "training", key="head-training", **over_training)
         show_link("Turn it", "why", key="head-why", why="turn heads", **choices)
         show_head_link()
@@ -82,14 +83,6 @@ def _show_ways(selection: Selection, head: Head) -> None:
             "The translation above is of the whole model; what it writes without this head stands "
             "below, under “Switch heads off, rank them”."
         )
-
-
-def _habit(selection: Selection, head: Head) -> str:
-    """Return the measure in which a head is most striking; the one that is chosen if none is."""
-    step = selection.step
-    measures = measures_of(selection.run, [step]).by_step.get(step)
-    found = [] if measures is None else [*striking_in(selection.run, measures, head)]
-    return found[0] if found else view().measure
 
 
 def _over_the_corpus(selection: Selection, head: Head) -> tuple[str, str]:
