@@ -54,7 +54,10 @@ _LEFT_ALONE = re.compile(
     "^(download-(html|npz|json)|compute|play|player|moving|heads_graph|projection_by|lesson.*"
     "|first-lesson|start.*|show-.*|newer|checks-hold|come-back|at_rest|goes_on.*)$"
 )
-"""What saves files, plays by itself, takes long, or is of a lesson, which has tests of its own."""
+"""What saves files, plays by itself, takes long, or is of a lesson, which has tests of its own.
+
+Sliders of players are left alone, too: how far one has played is no choice.
+"""
 _ACTS = """() => {
     const acts = [];
     const add = (what, element, place = 0) => {
@@ -66,7 +69,7 @@ _ACTS = """() => {
     const all = (what, place) => visible(place).forEach(element => add(what, element));
     all('option', '[role="radio"][aria-checked="false"]:not([disabled])');
     all('switch', '[role="switch"]');
-    all('slider', '[role="slider"], input[type="range"]');
+    all('slider', '[role="slider"], input[type="range"]:not(.player *)');
     all('list', '[role="combobox"]');
     all('text', '.stTextArea textarea, .stTextInput input');
     all('number', '.stNumberInput input');

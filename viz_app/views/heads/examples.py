@@ -46,7 +46,6 @@ def show_examples(selection: Selection, measures: Measures) -> None:
             what = "cost" if name == "cost" else about.name
             lines += filter(None, [change_note(selection.run, measures, name, head, what)])
         st.markdown(f"**{head_label(head)}**")
-        st.caption("\n".join(f"- {escape_markdown(line)}" for line in lines))
         st.button(
             "Open it on Translate",
             key="open_head",
@@ -55,6 +54,7 @@ def show_examples(selection: Selection, measures: Measures) -> None:
         )
         over_training = choices_over_training(selection.run, measures, head)
         show_link("Over training: since when", "training", key="head-training", **over_training)
+        st.caption("\n".join(f"- {escape_markdown(line)}" for line in lines))
     with examples:
         _show_examples(selection, measures, head)
 
