@@ -49,7 +49,8 @@ WRAPPED = [PLACES[0], *PLACES[2:4], *PLACES[6:8]]
 COLOURED = [*PLACES[:4], PLACES[5], PLACES[7], PLACES[13]]
 """What is written in colours of ours: tokens, a lesson, sentences side by side, tables."""
 _CHARTS_ARE_DRAWN = """() => visible('.stPlotlyChart')
-    .every(each => each.querySelector('.main-svg')) || undefined"""
+    .every(each => each.querySelector('[data-tabled] .main-svg')) || undefined"""
+"""And each has what stands below it."""
 _RUN = """async options => {
     const {violations} = await axe.run({...options, resultTypes: ['violations']});
     const found = violations.flatMap(({id, nodes}) => nodes.map(({any, all, none, html}) =>
