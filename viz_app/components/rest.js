@@ -38,6 +38,8 @@ function noteAnswer() {
 
 // A page that is left takes no clicks and keys: what is done there would lose the next page likewise.
 const leaveFor = (path) => {
+  // Without the bar of pages, as where the app is embedded, nothing would say that it has begun.
+  if (![...document.querySelectorAll(LINKS)].some((link) => link.pathname === path)) return;
   asked = path;
   const until = performance.now() + PATIENCE;
   const look = () => {

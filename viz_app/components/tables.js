@@ -1,5 +1,5 @@
-// Below each chart a fold with its numbers as tables and a button that saves it, as Plotly's own
-// does, which only a mouse finds; over each map one stop for the keys; and a sign where something is
+// Below each chart a fold with its numbers as tables and a button that saves it, by Plotly's
+// own, which is hidden; over each map one stop for the keys; and a sign where something is
 // wider than its place. One
 // script does it for all charts of a page, from what Plotly has drawn: nothing more is sent.
 

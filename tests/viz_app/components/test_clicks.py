@@ -44,8 +44,9 @@ class Browser:
         return json.loads(json.dumps(self._mounted["data"], allow_nan=False))
 
     def send(self, event: str, *values: Any) -> None:
-        for value in values:
-            state = {"widget": SimpleNamespace(**{event: value})}
+        """Send an event with each value; before these, one that comes when the widget is gone."""
+        states = [{"widget": SimpleNamespace(**{event: value})} for value in values]
+        for state in ({}, *states):
             self._patch.setattr(streamlit, "session_state", state)
             self._mounted[f"on_{event}_change"]()
 

@@ -54,6 +54,7 @@ from headwise.viz_app.records.measures import (
     OwnMeasure,
     TranslatedSentence,
 )
+from headwise.viz_app.views.state import chosen
 from tests.floats import near, rounding
 from tests.viz_app.measures import (
     SENTENCES,
@@ -593,6 +594,15 @@ def test_a_head_is_opened_beside_the_token_that_was_forced(start: Start) -> None
     view = app.view
     opened = (app.session_state["opening"], view.at, view.translate.fork)
     assert opened == ("translate", 1, "perro")
+
+
+def test_what_is_most_striking_in_a_head_is_opened_over_training(start: Start) -> None:
+    app = start(kind="encoder_self", layer="1", head="2", step="20", measure="cost")
+    app.button(key="head-training").click().run()
+    assert app.session_state["opening"] == "training"
+    wanted = {"training": "heads", "kind": "encoder_self", "layer": 1, "head": 2}
+    assert {name: chosen(app.view, name) for name in wanted} == wanted
+    assert app.view.measure == "same"  # and not the cost any more
 
 
 @pytest.mark.parametrize(
