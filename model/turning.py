@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
-import torch
 from torch import Tensor
 
 from headwise.model.hooks import Edit, edit
@@ -153,11 +152,11 @@ def _pin(kind: Kind, layer: int, pinned: Sequence[PinnedRow], is_half: bool) -> 
             if isinstance(pin.onto, int) and not allowed[:, pin.onto].all():
                 raise ValueError(_not_allowed(pin, pin.onto))
             share = row.sum(dim=-1, keepdim=True)
-            chosen = allowed / allowed.sum(dim=-1, keepdim=True)
+            chosen = allowed.to(row) / allowed.sum(dim=-1, keepdim=True)
             if pin.onto is not None:
                 onto = {pin.onto: 1.0} if isinstance(pin.onto, int) else dict(enumerate(pin.onto))
-                chosen = torch.tensor([onto.get(key, 0.0) for key in range(row.shape[-1])])
-            row[:] = chosen.to(row) * share
+                chosen = row.new_tensor([onto.get(key, 0.0) for key in range(row.shape[-1])])
+            row[:] = chosen * share
         return weights
 
     edits: dict[str, Edit] = {f"{path}.scores": edit_scores, f"{path}.weights": edit_weights}

@@ -34,7 +34,7 @@ def assert_same_maps(twins: Twins, *lengths: int) -> None:
         assert len(expected) == twins.ours.description.layers(kind)
         for layer, attention in enumerate(expected):
             (weights,) = seen[f"{attention_path(kind, layer)}.weights"]
-            assert_same(twins, weights, attention, size=1)
+            assert_same(weights, attention, size=1)
             largest = max(largest, float((weights - weights.mean(-1, keepdim=True)).abs().max()))
             if kind == "decoder_self":
                 assert float(weights.triu(1).sum()) == 0
@@ -43,8 +43,8 @@ def assert_same_maps(twins: Twins, *lengths: int) -> None:
                 assert float(weights[row, :, :, length:].sum()) == 0
     assert largest > 0.1  # else any map would equal any other
     expected = theirs.logits.log_softmax(-1)
-    assert_same(twins, captured.log_softmax(-1), expected)
-    assert_same(twins, plain.log_softmax(-1), expected)
+    assert_same(captured.log_softmax(-1), expected)
+    assert_same(plain.log_softmax(-1), expected)
 
 
 @pytest.mark.parametrize("lengths", [(1,), (40,), (7, 4, 6)], ids=str)
@@ -130,7 +130,7 @@ def test_bias_without_its_weights_is_a_model_without_relative_positions(
         edited = run(twins.ours, source, target)
     stack = getattr(twins.eager, side)
     stack.block[0].layer[0].SelfAttention.relative_attention_bias.weight.data.zero_()
-    assert_same(twins, edited, twins.logits(source, target).logits)
+    assert_same(edited, twins.logits(source, target).logits)
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def test_halves_add_up_to_what_the_model_computes(twins: Any) -> None:
         assert_near(seen[f"{path}_residual.output_norm.before"], given)
     with torch.inference_mode():
         logits = run(twins.ours, source, target)
-    assert_same(twins, logits, twins.logits(source, target).logits)
+    assert_same(logits, twins.logits(source, target).logits)
 
 
 @pytest.mark.parametrize("half", [0, 1])
@@ -70,7 +70,7 @@ def test_a_head_of_a_half_is_off_in_that_half_only(twins: Any, half: int) -> Non
     with edit(twins.ours, edits):
         by_hand = run(twins.ours, source, target)
     with ablate(twins.ours, [Head(kind, 1, 2)]):
-        assert_same(twins, run(twins.ours, source, target), by_hand)
+        assert_same(run(twins.ours, source, target), by_hand)
 
 
 def test_both_halves_and_the_residual_are_the_stream_after_them(twins: Any) -> None:

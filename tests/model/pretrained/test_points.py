@@ -67,7 +67,7 @@ def test_streams_and_embeddings_add_up(twins: Twins) -> None:
         positions = tensor.get(f"{side}.embedding.positions", torch.zeros(()))
         first = tensor[f"{side}.embedding.output"]
         summed = tensor.get(f"{side}.embedding.norm.before", first)
-        assert_same(twins, summed, tokens + positions)
+        assert_same(summed, tokens + positions)
         assert torch.equal(tensor.get(f"{side}.embedding.norm.after", first), first)
         path = f"{side}.layers.0.self_attention"
         normed = f"{path}_residual.output_norm.after"
@@ -77,9 +77,9 @@ def test_streams_and_embeddings_add_up(twins: Twins) -> None:
         if twins.ours.description.of(side).norm == "pre":
             assert torch.equal(tensor[f"{path}_residual.norm.before"], first)
             following = f"{side}.layers.0.{following}_residual.norm.before"
-            assert_same(twins, tensor[following], after)
+            assert_same(tensor[following], after)
         else:
-            assert_same(twins, tensor[f"{path}_residual.norm.before"], after)
+            assert_same(tensor[f"{path}_residual.norm.before"], after)
             last = tensor[f"{side}.layers.0.feed_forward_residual.norm.after"]
             assert torch.equal(tensor[f"{side}.layers.0.output"], last)
 
@@ -181,7 +181,7 @@ def test_edit_at_a_hook_point_acts_where_its_name_says(twins: Twins, point: str)
         register.remove()
     with edit(twins.ours, {point: change}):
         edited = run(twins.ours, source, target)
-    assert_same(twins, edited, expected)
+    assert_same(edited, expected)
     assert float((edited - twins.logits(source, target).logits).abs().max()) > 1e-3
 
 
@@ -226,7 +226,7 @@ def test_positions_belong_to_each_sentence_of_a_batch(twins: Twins) -> None:
         width = model.description.of(name.partition(".")[0]).d_model
         assert seen[name][0].shape == (2, length, width)
     assert torch.equal(again, plain)
-    assert_same(twins, edited[1], plain[1])
+    assert_same(edited[1], plain[1])
     assert float((edited[0] - plain[0]).abs().max()) > 1e-3
 
 
