@@ -48,9 +48,9 @@ WRAPPED = [PLACES[0], *PLACES[2:4], *PLACES[6:8]]
 """What is not as wide on a phone: maps, lessons, formulas, sliders and a tree."""
 COLOURED = [*PLACES[:4], PLACES[5], PLACES[7], PLACES[13]]
 """What is written in colours of ours: tokens, a lesson, sentences side by side, tables."""
-_CHARTS_ARE_DRAWN = """() => visible('.stPlotlyChart')
-    .every(each => each.querySelector('[data-tabled] .main-svg')) || undefined"""
-"""And each has what stands below it."""
+_UNSAVED = """() => visible('.stPlotlyChart')
+    .filter(each => !each.closest('[class*="-box "]')?.querySelector('.chart-tools .save'))
+    .map(each => `no button saves it: ${each.outerHTML.slice(0, 200)}`)"""
 _RUN = """async options => {
     const {violations} = await axe.run({...options, resultTypes: ['violations']});
     const found = violations.flatMap(({id, nodes}) => nodes.map(({any, all, none, html}) =>
@@ -65,10 +65,7 @@ _RUN = """async options => {
         return scrollWidth > clientWidth + 1 && clientWidth > 1 && textOverflow !== 'ellipsis'
             && (field || (overflowX === 'hidden' && [...each.childNodes].some(hasText)));
     }).map(each => `cut without a sign: ${each.outerHTML.slice(0, 200)}`);
-    const unsaved = [...document.querySelectorAll('.js-plotly-plot')]
-        .filter(chart => !chart.closest('[class*="-box "]')?.querySelector('.chart-tools .save'))
-        .map(chart => `no button saves it: ${chart.parentNode.outerHTML.slice(0, 200)}`);
-    return [...found.filter(each => !isRow(each)), ...cut, ...unsaved];
+    return [...found.filter(each => !isRow(each)), ...cut];
 }"""
 """All but the rows of a table that lie beside its chosen one, which stays in sight over them: what
 lies too near to it is scrolled away from it, and all of a row is its target."""
@@ -81,9 +78,9 @@ def violations_by_place(
     found = {}
     for path, choices in places:
         app.open(path, q=SENTENCE, **choices)
-        app.find(_CHARTS_ARE_DRAWN)
+        unsaved = app.find(_UNSAVED, wanted=[])  # the buttons come in the frame after a chart
         app.page.evaluate(Axe().axe_script)
-        if against := app.page.evaluate(_RUN, options):
+        if against := [*unsaved, *app.page.evaluate(_RUN, options)]:
             found[path, *choices.values()] = against
     return found
 
