@@ -67,7 +67,7 @@ _LOOK = """argument => {
         [document, ...roots].flatMap(root => [...root.querySelectorAll(place)]);
     const visible = place => everywhere(place).filter(element => element.checkVisibility());
     const isSeen = place => place.getBoundingClientRect().top < innerHeight;
-    if (visible('.in_sight').some(isSeen)) return undefined;
+    if (visible('.in_sight, [data-testid="stSkeleton"]').some(isSeen)) return undefined;
     const asList = value => ArrayBuffer.isView(value) || Array.isArray(value)
         ? Array.from(value, asList)
         : typeof value === 'number' && !Number.isFinite(value) ? null : value ?? null;
@@ -75,6 +75,8 @@ _LOOK = """argument => {
     return found === undefined ? undefined : asList(found);
 }"""
 """What a function finds, as lists, once no place is in sight that has yet to be drawn.
+
+Streamlit draws a skeleton where the script of a chart or widget is still being loaded.
 
 ``everywhere`` looks into components too; ``visible`` leaves out what is hidden: Streamlit leaves
 copies of charts in the page after a click.

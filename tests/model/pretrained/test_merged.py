@@ -85,7 +85,7 @@ def test_both_halves_and_the_residual_are_the_stream_after_them(twins: Any) -> N
         total = total + torch.einsum("bhqk,hkd->bqd", heads, each.projection)
     if model.description.attention_bias:
         return  # biases are added to a sum, and are nobody's
-    assert_near(total, sums[0].y, dtype=torch.float32, operations=PASS)
+    assert_near(total, sums[0].y, operations=PASS)
 
 
 def test_contributions_are_of_target_and_source_together(twins: Any) -> None:
@@ -95,14 +95,14 @@ def test_contributions_are_of_target_and_source_together(twins: Any) -> None:
         found = contributions(twins.ours, ids)
         mixed = mixed_tokens(twins.ours, ids)
         norms = residual_norm_maps(twins.ours, ids)
-    assert_near(found.source.sum(-1) + found.prefix.sum(-1), 1, dtype=torch.float32)
+    assert_near(found.source.sum(-1) + found.prefix.sum(-1), 1)
     whole = torch.tensor(mixed.maps["cross"]).sum(-1) + torch.tensor(
         mixed.maps["decoder_self"]
     ).sum(-1)
-    assert_near(whole, 1, dtype=torch.float32)
-    assert_near(torch.tensor(norms["cross"]).sum(-1), 1, dtype=torch.float32)
+    assert_near(whole, 1)
+    assert_near(torch.tensor(norms["cross"]).sum(-1), 1)
     own = torch.tensor(norms["decoder_self"]).sum(-1)
-    assert_near(own, norms["cross"][..., -1], dtype=torch.float32)
+    assert_near(own, norms["cross"][..., -1])
 
 
 @pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -178,8 +179,12 @@ def test_a_pinned_row_holds_in_cached_decoding(twins: Twins, kind: Kind) -> None
     """Against a pass without a cache whose weights are set by hand."""
     model, source = twins.ours, inputs(twins, 7, 4)[0][:1]
     keys = source.shape[1]
-    onto, mean = PinnedRow(Head(kind, 1, 1), 2, 1), PinnedRow(Head(kind, 0, 0), 3, None)
-    with turn(model, Turned(pinned=(onto, mean))):
+    pinned = (
+        PinnedRow(Head(kind, 1, 1), 2, 1),
+        PinnedRow(Head(kind, 0, 0), 3, None),
+        PinnedRow(Head(kind, 0, 1), 1, (0.3, 0.7)),
+    )
+    with turn(model, Turned(pinned=pinned)):
         [target] = greedy(model, [source[0].tolist()], _prefix(twins))
         found = run(model, source, torch.tensor([target[:-1]]))
     assert len(target) > 5
@@ -190,19 +195,22 @@ def test_a_pinned_row_holds_in_cached_decoding(twins: Twins, kind: Kind) -> None
             row = weights[0, pin.head.head, pin.row]
             allowed = pin.row + 1 if kind == "decoder_self" else keys
             share = float(row.sum())  # of a half of an attention; else 1
+            given = pin.onto
+            if given is None:
+                given = (1 / allowed,) * allowed
+            elif isinstance(given, int):
+                given = (0.0,) * given + (1.0,)
             row[:] = 0
-            row[:allowed] = 1 / allowed
-            if pin.onto is not None:
-                row[:] = torch.eye(len(row))[pin.onto]
+            row[: len(given)] = row.new_tensor(given)
             row *= share
             return weights
 
         return edited
 
-    edits = {
-        f"{attention_path(kind, pin.head.layer)}.weights": set_row(pin) for pin in (onto, mean)
-    }
-    with edit(model, edits):
+    with ExitStack() as held:
+        for pin in pinned:
+            point = f"{attention_path(kind, pin.head.layer)}.weights"
+            held.enter_context(edit(model, {point: set_row(pin)}))
         expected = run(model, source, torch.tensor([target[:-1]]))
     assert_same(found, expected)
     likely = expected[0].clone()
