@@ -61,8 +61,10 @@ _BETWEEN_LOOKS = 50
 """Milliseconds. (Playwright looks at every frame if it is not told, and has the page draw them.)"""
 _ANY = object()
 _LOOK = """argument => {
-    const roots = [...document.querySelectorAll('[data-testid="stBidiComponentIsolated"]')]
-        .map(component => component.shadowRoot).filter(Boolean);
+    const components = [...document.querySelectorAll('[data-testid="stBidiComponentIsolated"]')]
+        .filter(element => element.checkVisibility());
+    if (components.some(each => !each.shadowRoot?.childElementCount)) return undefined;
+    const roots = components.map(component => component.shadowRoot);
     const everywhere = place =>
         [document, ...roots].flatMap(root => [...root.querySelectorAll(place)]);
     const visible = place => everywhere(place).filter(element => element.checkVisibility());
@@ -76,7 +78,8 @@ _LOOK = """argument => {
 }"""
 """What a function finds, as lists, once no place is in sight that has yet to be drawn.
 
-Streamlit draws a skeleton where the script of a chart or widget is still being loaded.
+Streamlit draws a skeleton where the script of a chart or widget is still being loaded, and nothing
+into a component whose script is.
 
 ``everywhere`` looks into components too; ``visible`` leaves out what is hidden: Streamlit leaves
 copies of charts in the page after a click.

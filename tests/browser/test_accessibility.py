@@ -48,9 +48,10 @@ WRAPPED = [PLACES[0], *PLACES[2:4], *PLACES[6:8]]
 """What is not as wide on a phone: maps, lessons, formulas, sliders and a tree."""
 COLOURED = [*PLACES[:4], PLACES[5], PLACES[7], PLACES[13]]
 """What is written in colours of ours: tokens, a lesson, sentences side by side, tables."""
-_UNSAVED = """() => visible('.stPlotlyChart')
+_UNSAVED = """() => visible('.st-key-beam-progress').length ? undefined : visible('.stPlotlyChart')
     .filter(each => !each.closest('[class*="-box "]')?.querySelector('.chart-tools .save'))
     .map(each => `no button saves it: ${each.outerHTML.slice(0, 200)}`)"""
+"""The charts that no button saves, once the beam beside the translation is there too."""
 _RUN = """async options => {
     const {violations} = await axe.run({...options, resultTypes: ['violations']});
     const found = violations.flatMap(({id, nodes}) => nodes.map(({any, all, none, html}) =>

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from benchmarks.traffic import read
 from headwise.model.checkpoint import TrainedRun, load_weights
 from headwise.viz_app.analysis.composition import path_name
 from headwise.viz_app.analysis.grid import make_grid
@@ -114,6 +116,17 @@ def test_another_head_draws_no_other_part_of_the_page_again(app: App, traced: Tr
     assert not any(text in frame for frame in received), "the translation was drawn again"
     assert not any(b"Probability of" in frame for frame in received), "the step was drawn again"
     expect_step(app, trace, 1)
+
+
+def test_the_beam_that_is_looked_up_later_draws_no_chart_again(app: App) -> None:
+    received = app.frames("framereceived")
+    app.open(q=SHORT, below="steps")
+    app.page.get_by_text(re.compile("^A beam of 4 writes|^Greedy and beam disagree")).wait_for()
+    app.rest()
+    names = [read(frame).name for frame in received]
+    charts = [name for name in names if name.startswith("plotly_chart")]
+    assert len(charts) > 2
+    assert sorted({*charts}) == sorted(charts)
 
 
 # Heads as they are played, read from the canvas pixel by pixel

@@ -11,6 +11,7 @@ from headwise.viz_app.components.unseen import draw_again
 from headwise.viz_app.figures.tree import beam_tree
 from headwise.viz_app.records.trace import Trace
 from headwise.viz_app.views.caches import Beam, beam_of
+from headwise.viz_app.views.shared.panels import panel
 from headwise.viz_app.views.shared.selection import Selection
 from headwise.viz_app.views.shared.target import SCORE, show_target_text, total_log_probability
 from headwise.viz_app.views.shared.view import change_view, control, note_unprompted, redraw_all
@@ -22,10 +23,11 @@ _MOST_STEPS = 16
 """Most steps that are drawn at once."""
 
 
+@panel("beam")
 def show_beam_beside(selection: Selection, trace: Trace) -> None:
     """Say whether a beam writes something else than the greedy translation, and show it then.
 
-    It is searched once the app rests, in the panel's next run, so that no map waits for it.
+    It is searched once the app rests, in a run of this panel alone, so that no map waits for it.
     """
     asked = (selection.run.name, selection.step, selection.text)
     if st.session_state.get("beam_beside") != asked:
