@@ -20,6 +20,7 @@ from headwise.viz_app.analysis.attention import (
     max_of_blocks,
     max_pool,
     most_on_punctuation,
+    pool_labels,
     pool_mask,
     to_words,
 )
@@ -118,6 +119,10 @@ def test_pooling_by_hand() -> None:
     assert pool_mask(None) is None
     pooled = pool_mask(np.tri(4, dtype=bool), 2)
     np.testing.assert_array_equal(pooled, [[True, False], [True, True]])
+    labels = ["a", "b", "c", "d", "e"]
+    assert pool_labels(labels, 5) == labels
+    assert pool_labels(labels, 4) == ["a … b", "c … d", "e"]
+    assert pool_labels([], 4) == []
     with pytest.raises(ValueError, match=r"^most: expected 1 or more, got 0$"):
         max_pool(maps, 0)
 

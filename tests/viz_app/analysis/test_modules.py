@@ -99,6 +99,24 @@ def test_titles_and_what_modules_do(path: str, title: str, what: str) -> None:
     assert (text.title, text.what) == (title, what)
 
 
+def test_one_residual_connection_is_around_both_halves_of_a_merged_attention() -> None:
+    merged = replace(PRE, merged_attention=True)
+    found = {
+        (path, model is merged): describe_module(f"{path}_residual", model)
+        for path in ("decoder.layers.0.self_attention", "encoder.layers.0.self_attention")
+        for model in (PRE, merged)
+    }
+    titles = [text.title for text in found.values()]
+    assert titles == [
+        *("residual and norm of self-attention", "residual and norm of both halves"),
+        *["residual and norm of self-attention"] * 2,
+    ]
+    halves = found["decoder.layers.0.self_attention", True].formula
+    assert halves != found["decoder.layers.0.self_attention", False].formula
+    path = "decoder.layers.0.feed_forward_residual"
+    assert describe_module(path, merged) == describe_module(path, PRE)
+
+
 def test_feed_forward_formula_follows_the_model() -> None:
     for activation, gated, biased, contract, hidden in (
         ("relu", False, True, "W_2 + b_2", r"\max(0,\, s\,W_1 + b_1)"),
@@ -119,6 +137,9 @@ def test_formulas_follow_scale_positions_and_norm() -> None:
     assert input_formula(replace(PRE, positions="learned")) == "E[id] + PE(pos)"
     assert input_formula(RELATIVE) == "E[id]"
     assert describe_point("encoder.embedding.tokens", PRE) == "E[id]"
+    for model in (RELATIVE, replace(PRE, embedding_norm=True)):  # no sum, or a norm after it
+        first = "the stream that enters the first layer"
+        assert describe_point("encoder.embedding.output", model) == first
     path = "encoder.layers.0.feed_forward_residual.norm"
     assert describe_module(path, PRE).formula == "γ (x − mean) / √(variance + ε) + β"
     assert describe_module(path, RELATIVE).formula == "γ x / √(mean of x² + ε)"

@@ -184,6 +184,8 @@ def test_the_course_of_an_edge_says_since_when_it_stands_out() -> None:
         ends.format("+0.010", "+0.100") + "It stands out from checkpoint 500 on."
     )
     assert at(s0=0.04, s500=0.02, s2000=0.1).endswith("It stands out from checkpoint 2,000 on.")
+    twice = at(s0=0.02, s500=0.1, s1000=0.02, s2000=0.1)  # since it did for the last time
+    assert twice.endswith("It stands out from checkpoint 2,000 on.")
     assert at(s0=0.04, s2000=0.1).endswith("It stands out at every one.")
     assert at(s0=0.04, s2000=-0.1) == (
         ends.format("+0.040", "-0.100")
