@@ -83,12 +83,10 @@ def test_a_difference_is_drawn_only_where_both_have_row_and_column() -> None:
     assert places.tolist() == [0, 1, 2, 4]
     rows = np.array([0, -1, 1])
     of_a = np.arange(12, dtype=np.float32).reshape(3, 4)
-    of_b = np.full((2, 5), 100, np.float32)
+    of_b = 10 * np.arange(10, dtype=np.float32).reshape(2, 5)
     found = difference_where_corresponding(of_a, of_b, rows, places)
     nan = np.nan
-    np.testing.assert_array_equal(
-        found, [[100, 99, 98, 97], [nan, nan, nan, nan], [92, 91, 90, 89]]
-    )
+    np.testing.assert_array_equal(found, [[0, 9, 18, 37], [nan, nan, nan, nan], [42, 51, 60, 79]])
 
 
 @pytest.mark.parametrize(
