@@ -110,6 +110,16 @@ def test_follow_head_by_hand(by_hand: AttentionSublayer) -> None:
     np.testing.assert_array_equal(follow_head(large, 1, 1).weights, [1, 0, 0])
 
 
+def test_scores_are_capped_before_the_mask(by_hand: AttentionSublayer) -> None:
+    """Scores 2 ln 3 and 0 become 2 tanh(ln 3) = 1.6 and 0."""
+    steps = follow_head(replace(by_hand, scale=2 * by_hand.scale, cap=2.0), 1, 1)
+    assert steps.capped is not None
+    assert_near(steps.capped[:2], [1.6, 0])
+    assert_near(steps.masked, [1.6, 0, -math.inf])
+    assert_near(steps.weights[:2], np.array([math.exp(1.6), 1]) / (math.exp(1.6) + 1))
+    assert follow_head(by_hand, 1, 1).capped is None
+
+
 def test_a_position_bias_is_added_to_unscaled_scores(by_hand: AttentionSublayer) -> None:
     """Products √3 ln 3 and 0, and the bias brings them to ln 3 and 0 again."""
     bias = np.zeros((H, 2, 3))

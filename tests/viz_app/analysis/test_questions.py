@@ -235,6 +235,12 @@ def test_the_right_answer_by_hand(
     assert right(made(asked, name, **given)) == answer
 
 
+def test_a_row_is_named_by_its_number_from_1_and_the_token_that_it_consumed(asked: Asked) -> None:
+    for row, number, consumed in (("first", "1", "<s>"), ("second", "2", "a")):
+        question = made(asked, "predicted_token", row=row)
+        assert question.names == {"row_number": number, "consumed": consumed}
+
+
 def test_masked_rows_offer_what_they_may_look_at(asked: Asked) -> None:
     causal = dataclasses.replace(asked, head=Head("decoder_self", 0, 0))
     assert right(made(causal, "masked_keys")) == ["1"]
