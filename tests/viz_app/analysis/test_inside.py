@@ -110,6 +110,22 @@ def test_follow_head_by_hand(by_hand: AttentionSublayer) -> None:
     np.testing.assert_array_equal(follow_head(large, 1, 1).weights, [1, 0, 0])
 
 
+def test_queries_are_turned_by_their_positions_and_keys_where_the_model_turns_them(
+    by_hand: AttentionSublayer,
+) -> None:
+    """One head of 6 dimensions: the halves of the query of row 1 are (0, 0, 0) and (√3, 0, 1)."""
+    inner = H * K
+    rotation = (np.full((3, inner), 0.6), np.full((3, inner), 0.8))
+    one = replace(by_hand, n_heads=1, key_heads=1, rotation=rotation)
+    steps = follow_head(one, 0, 1)
+    root = 3**0.5
+    assert_near(steps.query, [-0.8 * root, 0, -0.8, 0.6 * root, 0, 0.6])
+    assert_near(steps.keys[0], [0, 0, 0, math.log(3), 0, 0])
+    turned = follow_head(replace(one, turns_keys=True), 0, 1)
+    assert_near(turned.keys[0], math.log(3) * np.array([-0.8, 0, 0, 0.6, 0, 0]))
+    assert_near(turned.products[:2], [root * math.log(3), 0])  # as if neither were turned
+
+
 def test_scores_are_capped_before_the_mask(by_hand: AttentionSublayer) -> None:
     """Scores 2 ln 3 and 0 become 2 tanh(ln 3) = 1.6 and 0."""
     steps = follow_head(replace(by_hand, scale=2 * by_hand.scale, cap=2.0), 1, 1)

@@ -292,3 +292,14 @@ def test_comparison_with_chrf_says_what_was_found() -> None:
     assert compare_with_chrf("repetition", [0.5, 0.1, 0.0, NAN], [1.0] * 4, ["word"] * 4) == (
         "It is above 0 in 2 of 3 example sentences, too few to be compared with chrF."
     )
+
+
+def test_a_sentence_is_compared_with_those_about_as_long() -> None:
+    alike = ["word"] * 3
+    assert shares_below([1, 1, 2], alike) == [0.25, 0.25, 1]  # equal figures are half lower
+    np.testing.assert_equal(shares_below([math.nan, 1, 2], alike), [math.nan, 0, 1])
+    np.testing.assert_equal(shares_below([math.nan, math.nan, 1], alike), [math.nan] * 3)
+    # Of 30 sentences, each longer than the one before, the first is compared with the next 20.
+    figures = [50.0, *range(20), *[1_000.0] * 9]
+    longer = ["word" * (1 + place) for place in range(30)]
+    assert shares_below(figures, longer)[0] == 1
