@@ -155,7 +155,7 @@ def compared() -> Compared:
     cells["token"][0, 0, 0] = cells["biases"][0, 0, 0] = 0.25
     heads[0, 0, 0, 0], feed_forwards[0, 0, 0, 0], feed_forwards[1, 0, 1, 0] = [1, 0.5], -0.5, 3
     cross = [[[1, 0, 0], [0, -2, 0.25]], [[0, 3, 0], [0.5, 0, 0]]]
-    of_decoder = [[[0, 0.25], [0, 0]], [[4, 0], [0.5, -1]]]
+    of_decoder = [[[0, 0.25], [0, 0]], [[0.5, -1], [4, 0]]]
     account = Account(
         step=1,
         word=5,
@@ -218,7 +218,7 @@ def made(asked: Asked, name: str, **given: str) -> Question:
         ("word_ratio", {}, ["587 times"]),
         ("account_sum", {}, ["+6.38"]),
         ("largest_group", {}, ["Decoder self"]),
-        ("largest_part", {}, ["Decoder self 2.1"]),
+        ("largest_part", {}, ["Decoder self 2.2"]),
         ("key_of_head", {}, ["1: <s>"]),
         ("source_for_word", {}, ["x"]),
         ("head_for_token", {}, ["1.1"]),
@@ -326,10 +326,10 @@ def test_questions_on_an_account_follow_what_is_marked_and_name_the_words(asked:
     assert (
         question.reason((1,)) == "1.2 brought -2.00, against “b”; the most, +3.00, came from 2.1."
     )
-    assert made(asked, "key_of_head").names["head"] == "Decoder self 2.1"
+    assert made(asked, "key_of_head").names["head"] == "Decoder self 2.2"
     heads = made(asked, "largest_part", of="head")
     assert [choice.label for choice in heads.choices] == [
-        *("Cross 1.1", "Cross 1.2", "Decoder self 2.1", "Cross 2.1"),
+        *("Cross 1.1", "Cross 1.2", "Decoder self 2.2", "Cross 2.1"),
     ]
     account = compared().account
     cross = {"cross": account.parts.heads["cross"] + [[[0, 0, 1.496], [0, 0, 0]], [[0] * 3] * 2]}
