@@ -234,19 +234,21 @@ class App:
         return self.page.locator(f".st-key-{key}").first
 
     @contextmanager
-    def menu_of(self, key: str) -> Iterator[None]:
+    def menu_of(self, key: str, *, patience: int = PATIENCE) -> Iterator[None]:
         """Open the menu that a widget stands in, if it stands in one, and close it in the end."""
         widget = self.widget(key)
         if key in _MENUS:
-            self.page.locator(f".st-key-{key}, .st-key-{_MENUS[key]}").first.wait_for()
+            place = f".st-key-{key}, .st-key-{_MENUS[key]}"
+            self.page.locator(place).first.wait_for(timeout=patience)
         if key not in _MENUS or widget.count():
             yield  # on other pages some stand on the page itself
             return
-        for patience in (5_000, 5_000, PATIENCE):  # it closes if it is drawn anew meanwhile
+        for haste in (5_000, 5_000, patience):  # it closes if it is drawn anew meanwhile
             if not self.page.get_by_test_id("stPopoverBody").count():
-                self.page.locator(f".st-key-{_MENUS[key]} button").first.click()
+                button = self.page.locator(f".st-key-{_MENUS[key]} button").first
+                button.click(timeout=patience)
             with suppress(TimeoutError):
-                widget.wait_for(timeout=patience)
+                widget.wait_for(timeout=haste)
                 break
         yield
         self.page.keyboard.press("Escape")
@@ -422,19 +424,27 @@ class App:
     def link_and_citations(self) -> list[str]:
         """Return what the menu offers to copy, once it is of the address.
 
-        The link has all of the address but the choices that only other pages show.
+        The link has all of the address but the choices that only other pages show. *Learn* has no
+        menu: its link is the address.
         """
         codes: list[str] = []
         # Meanwhile the menu may be drawn anew, and closes; or another page comes, asked for before.
         for patience in (5_000, 5_000, PATIENCE):
-            with self.menu_of("pictures"), suppress(AssertionError):
+            if urlsplit(self.page.url).path == "/learn":
+                return [self.page.url]
+            with (
+                suppress(TimeoutError),
+                self.menu_of("pictures", patience=patience),
+                suppress(AssertionError),
+            ):
                 codes = self.page.get_by_test_id("stPopoverBody").locator("code").all_inner_texts()
                 page = urlsplit(self.page.url).path.strip("/") or "translate"
                 others = [name for name, each in CHOICES.items() if each.on and page not in each.on]
                 names = [parameter_of(name) for name in others]
                 found: list[str] = self.find(_CODES, names, patience=patience)
                 return found
-        raise AssertionError(f"the address is {self.page.url}, the menu had {codes[:1]}")
+        seen = self.page.evaluate(_SEEN)
+        raise AssertionError(f"the address is {self.page.url}, the menu had {codes[:1]}: {seen}")
 
     def frames(self, event: str) -> list[bytes]:
         """Return a list that collects what the page sends or receives from now on.

@@ -16,6 +16,7 @@ import random
 import re
 import sys
 import tempfile
+import traceback
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -137,13 +138,17 @@ class Walker:
         """Do an act, or two at once, and compare.
 
         Raises:
-            AssertionError: if something differs, or a page complains.
+            AssertionError: if something differs, or a page complains; with what was done before.
         """
         self._do(self._choose())
         if self.random.random() < BURST:
             with contextlib.suppress(Error):  # what there is to do may change meanwhile
                 self._do(self._choose(resting=False))
-        self.compare()
+        try:
+            self.compare()
+        except (AssertionError, Error) as error:
+            error.add_note("\n".join(["after", *self.done[-40:], "at", self.app.page.url]))
+            raise
 
     def _choose(self, *, resting: bool = True) -> Act:
         """Choose a kind of thing, then one of these, rather one that was seldom used before."""
@@ -229,8 +234,8 @@ class Walker:
         app.page.mouse.move(0, 0)
         app.rest()
         for patience in (*_HASTES, _SLOWNESS):
-            path = urlsplit(app.page.url).path
-            link, *citations = app.link_and_citations() if path != "/learn" else [app.page.url]
+            link, *citations = app.link_and_citations()
+            path = urlsplit(link).path
             fresh.open(f"{fresh.address}{path}?{urlsplit(link).query}")
             said = app.find(_SAID)
             again = fresh.find(_SAID, wanted=said, patience=patience)
@@ -298,7 +303,7 @@ def main(arguments: Arguments) -> None:
             try:
                 walker.step()
             except (AssertionError, Error) as error:
-                print("\n".join(walker.done[-40:]), "\nat", walker.app.page.url, "\n", error)
+                traceback.print_exception(error)
                 print("pictures of both pages:", *walker.photograph())
                 sys.exit(1)
     never = {parameter_of(name) for name in CHOICES} - walker.chosen
