@@ -31,7 +31,8 @@ st.button("on", on_click=lambda: st.session_state.update(count=count + 1))
 st.text(f"clicked {count}")
 """
 _CHARTS = """
-const chart = key => [...document.querySelectorAll(`.st-key-${key} .js-plotly-plot`)].at(-1);
+const chart = key => [...document.querySelectorAll(`.st-key-${key} .js-plotly-plot`)]
+    .findLast(each => each.checkVisibility());  // Streamlit hides the old ones and leaves them
 const list = each => ArrayBuffer.isView(each) || Array.isArray(each) ? [...each].map(list) : each;
 const drawn = key => {
     const data = chart(key)?._fullData?.[0], shapes = chart(key)?._fullLayout?.shapes ?? [];

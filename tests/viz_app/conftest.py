@@ -63,6 +63,14 @@ def checked_figures() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_browser() -> Iterator[None]:
+    """Pages need not wait for a browser to draw: there is none."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("headwise.viz_app.views.shared.turns.PAUSE", 0.0)
+        yield
+
+
 @pytest.fixture(scope="session")
 def tokenizers() -> TokenizerPair:
     """A tokenizer a language; their vocabularies differ in size."""

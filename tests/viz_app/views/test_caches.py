@@ -14,11 +14,13 @@ from pathlib import Path
 from threading import Barrier, Event, Thread
 from time import monotonic, sleep
 from typing import Any
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
 import streamlit as st
 import torch
+from streamlit.runtime.scriptrunner import RerunData, RerunException
 
 from headwise.model import placement
 from headwise.model.checkpoint import Checkpoint, TrainedRun, load_weights
@@ -30,7 +32,7 @@ from headwise.viz_app.trace.attention import AttentionTrace, run_attention
 from headwise.viz_app.trace.layer import run_layer_trace
 from headwise.viz_app.trace.sentence import run_trace
 from headwise.viz_app.views import caches
-from headwise.viz_app.views.shared import cache
+from headwise.viz_app.views.shared import cache, turns
 from headwise.viz_app.views.shared.cache import LEAST_BYTES, MOST_BYTES, cached, size_of
 from headwise.viz_app.views.shared.turns import Turns
 from tests.viz_app.views.driver import DOG
@@ -380,4 +382,38 @@ def test_a_turn_ends_with_an_error() -> None:
     with pytest.raises(KeyError), turns.turn():
         raise KeyError
     with turns.turn():
+        pass
+
+
+@pytest.fixture
+def only_turn(monkeypatch: pytest.MonkeyPatch) -> Turns:
+    """The turns of the process: one at once, and half a second for a browser to draw."""
+    only = Turns(1, patience=SOON)
+    monkeypatch.setattr(turns, "turns", lambda: only)
+    monkeypatch.setattr(turns, "PAUSE", 0.5)
+    return only
+
+
+def test_while_a_browser_draws_another_page_is_made(
+    only_turn: Turns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with only_turn.turn():
+        other = Page(only_turn)
+        monkeypatch.setattr("time.sleep", lambda _: other.begun.wait(SOON))
+        turns.let_browser_draw()
+        assert other.begun.is_set()
+        other.end()
+
+
+def test_what_is_overtaken_waits_for_no_browser(
+    only_turn: Turns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Streamlit says so where its state is read."""
+    state = MagicMock()
+    state.__contains__.side_effect = RerunException(RerunData())
+    monkeypatch.setattr(st, "session_state", state)
+    with pytest.raises(RerunException), only_turn.turn():
+        turns.let_browser_draw()
+    state.__contains__.assert_called_once()
+    with only_turn.turn():
         pass

@@ -85,6 +85,18 @@ def test_every_page_is_drawn_from_a_read_only_folder(
     assert refused == []
 
 
+@pytest.mark.parametrize(
+    ("page", "awaited"),
+    [("translate", {"mosaic", "large"}), ("why", {"account_parts", "head_map"})],
+)
+def test_pictures_that_a_person_waits_for_are_sent_before_the_rest(
+    start_page: Start, monkeypatch: pytest.MonkeyPatch, page: str, awaited: set[str]
+) -> None:
+    """A page that ends where the browser is given time to draw has these, and no others."""
+    patch_views(monkeypatch, page, let_browser_draw=st.stop)
+    assert start_page(page, q=CATS).charts.keys() == awaited
+
+
 def test_maps_of_all_layers_are_those_of_the_model(
     start_page: Start, unequal_root: Path, tmp_path: Path
 ) -> None:

@@ -7,6 +7,7 @@ when their pages were all made at once, 3.9 when one was made at a time, and 4.1
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,10 @@ AT_ONCE = 2
 """Pages that are made at once."""
 PATIENCE = 0.5
 """Seconds without any page begun or ended after which the next one begins all the same."""
+PAUSE = 0.15
+"""Seconds in which a browser draws the pictures that a person waits for."""
+_LOOK = 0.03
+"""Seconds between two looks whether a person did something meanwhile."""
 
 
 class Turns:
@@ -90,3 +95,16 @@ def turns() -> Turns:
     (A variable of this module would be made again when Streamlit loads an edited module.)
     """
     return Turns(AT_ONCE, PATIENCE)
+
+
+def let_browser_draw() -> None:
+    """Wait a moment, in which the browser draws what was made so far; others have the turn.
+
+    A browser that is sent everything at once prepares all of it before it paints any. Call this
+    behind what a person waits for. If a person does something meanwhile, Streamlit ends the run.
+    """
+    until = time.monotonic() + PAUSE
+    with turns().stand_aside():
+        while time.monotonic() < until:
+            time.sleep(_LOOK)
+            "session" in st.session_state  # noqa: B015 (where Streamlit ends a run)

@@ -32,6 +32,7 @@ from headwise.viz_app.views.shared.target import (
     total_log_probability,
     word_probabilities,
 )
+from headwise.viz_app.views.shared.turns import let_browser_draw
 from headwise.viz_app.views.shared.view import (
     change_view,
     checked,
@@ -68,6 +69,7 @@ def page(selection: Selection) -> None:
         )
     grids = {kind: make_grid(first, kind, grid_options) for kind in KINDS}
     show_heads(selection, first, second, grids, shared=shared)
+    let_browser_draw()
     _show_below(selection, own, first, target, grids)
     show_download_menu(selection, own, grid_options)
 

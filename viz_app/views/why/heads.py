@@ -20,6 +20,7 @@ from headwise.viz_app.views.shared.head_choice import (
     map_arguments,
 )
 from headwise.viz_app.views.shared.selection import Selection
+from headwise.viz_app.views.shared.turns import let_browser_draw
 from headwise.viz_app.views.shared.view import view
 from headwise.viz_app.views.shared.widgets import (
     clicked_value,
@@ -35,7 +36,10 @@ _MAP_WIDTH = 560
 
 @account_panel(HEAD)
 def show_head(selection: Selection, trace: Trace, account: Account) -> None:
-    """Draw the map of the chosen head, with the row of this step and the marked token framed."""
+    """Draw the map of the chosen head, with the row of this step and the marked token framed.
+
+    After a click it is the last of what a person waits for.
+    """
     head, (source, target) = chosen_head(selection.run.description, view()), marked_tokens(account)
     grid = make_grid(trace, head.kind)
     column = target if head.kind == "decoder_self" else source
@@ -62,6 +66,7 @@ def show_head(selection: Selection, trace: Trace, account: Account) -> None:
         compare=False,
         below="steps",
     )
+    let_browser_draw()
 
 
 def marked_tokens(account: Account) -> tuple[int | None, int | None]:
